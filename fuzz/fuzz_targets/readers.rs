@@ -1,8 +1,8 @@
-//! Any bytes through any reader of traces: see crates/trace/tests/trace/readers.rs. The first byte chooses the
+//! Any bytes through any reader of traces: see crates/lab/trace/tests/trace/readers.rs. The first byte chooses the
 //! format, the second the pieces.
 #![no_main]
 
-#[path = "../../crates/trace/tests/trace/readers.rs"]
+#[path = "../../crates/lab/trace/tests/trace/readers.rs"]
 mod readers;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

@@ -20,13 +20,13 @@ pub(crate) const CRASH: [&str; 9] = [
 ];
 
 /// The laboratory with the real daemon; that must have been built before ([`BUILD`]).
-pub(crate) const KILLS: [&str; 6] = ["run", "--quiet", "--release", "--package", "kills", "--"];
+pub(crate) const KILLS: [&str; 6] = ["run", "--quiet", "--release", "--package", "killtest", "--"];
 
 /// The product, beside which [`KILLS`] looks for it.
 pub(crate) const BUILD: [&str; 5] = ["build", "--quiet", "--release", "--package", "overdrive"];
 
 /// The benchmarks; the first argument is the name of one.
-pub(crate) const BENCH: [&str; 5] = ["run", "--release", "--package", "figures", "--"];
+pub(crate) const BENCH: [&str; 5] = ["run", "--release", "--package", "benchmarks", "--"];
 
 /// The demo of the product.
 pub(crate) const DEMO: [&str; 6] = ["run", "--release", "--package", "overdrive", "--", "demo"];

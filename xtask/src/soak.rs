@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use std::process::{Command, ExitCode, Output};
 use std::time::{Duration, SystemTime};
 
-/// The modules of `crates/overdrive/tests/serve` that are worth repeating.
+/// The modules of `crates/app/overdrive/tests/serve` that are worth repeating.
 const MODULES: [&str; 15] = [
     "lives",
     "files",
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn every_module_is_there() {
-        let place = cargo::root().join("crates/overdrive/tests/serve");
+        let place = cargo::root().join("crates/app/overdrive/tests/serve");
         for module in MODULES {
             assert!(place.join(format!("{module}.rs")).is_file(), "{module}");
         }

@@ -98,8 +98,8 @@ pub(crate) const NIGHT: [Step; 14] = [
     },
     Step {
         what: "the daemon killed and cut off its power on another kernel, half an hour",
-        arguments: "xtask guest --if-possible --timeout-seconds 3000 --build kills --build overdrive \
-                    -- kills --seconds 1800 --seed {date} --dirty-bytes default,1M,128K --slower 10",
+        arguments: "xtask guest --if-possible --timeout-seconds 3000 --build killtest --build overdrive \
+                    -- killtest --seconds 1800 --seed {date} --dirty-bytes default,1M,128K --slower 10",
     },
     Step {
         what: "block devices by ways that this machine's kernel may lack, on another kernel",

@@ -112,7 +112,7 @@ mod tests {
         };
         match words[..] {
             ["cargo", "xtask", "bench", name, ..] => {
-                known(commands("crates/figures/src/main.rs", "Figure"), name)
+                known(commands("crates/proof/benchmarks/src/main.rs", "Figure"), name)
             }
             ["cargo", "xtask", name, ..] => {
                 let cli = Cli::command();
@@ -130,7 +130,7 @@ mod tests {
                 (!tests.join(name).exists()).then(|| format!("no test '{name}', in '{command}'"))
             }
             ["overdrive", "bench", name, ..] => {
-                let suite = root().join("crates/suites/src/suite").join(format!("{name}.rs"));
+                let suite = root().join("crates/lab/suites/src/suite").join(format!("{name}.rs"));
                 (!suite.exists()).then(|| format!("no suite '{name}', in '{command}'"))
             }
             _ => Some(format!("'{command}' is none of the commands that are known")),

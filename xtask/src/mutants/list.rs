@@ -10,7 +10,7 @@ use std::process::Stdio;
 /// The crates that are mutated.
 pub(crate) const PACKAGES: [&str; 2] = ["cache", "policy"];
 /// Where they are, from the workspace's root.
-pub(crate) const SOURCES: &str = "crates/";
+pub(crate) const SOURCES: &str = "crates/core/";
 
 /// What kind of change a mutant is, in cargo-mutants' words.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
@@ -140,8 +140,8 @@ mod tests {
     fn the_same_change_twice_in_a_line_has_two_keys() {
         let one = |column: u32| {
             format!(
-                r#"{{"file": "crates/cache/src/a.rs", "genre": "BinaryOperator", "package": "cache",
-                "name": "crates/cache/src/a.rs:2:{column}: replace + with - in f",
+                r#"{{"file": "crates/core/cache/src/a.rs", "genre": "BinaryOperator", "package": "cache",
+                "name": "crates/core/cache/src/a.rs:2:{column}: replace + with - in f",
                 "replacement": "-", "function": null,
                 "span": {{"start": {{"line": 2, "column": {column}}},
                           "end": {{"line": 2, "column": 9}}}}}}"#
@@ -153,6 +153,6 @@ mod tests {
         let keys: Vec<&str> = mutants.iter().map(|mutant| mutant.key.as_str()).collect();
         let key = "cache/src/a.rs: replace + with - in f: a + b + c";
         assert_eq!(keys, [key.to_owned(), format!("{key} #2")]);
-        assert_eq!(mutants[1].title(), "crates/cache/src/a.rs:2:11: replace + with - in f");
+        assert_eq!(mutants[1].title(), "crates/core/cache/src/a.rs:2:11: replace + with - in f");
     }
 }

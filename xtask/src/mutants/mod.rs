@@ -97,7 +97,7 @@ const SHARE: f64 = 0.95;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only these: epochs, write-back, pacing, recovery, policy, or files below crates/, as cache/src/shard/read.rs. Several with commas.
+    /// Only these: epochs, write-back, pacing, recovery, policy, or files below crates/core/, as cache/src/shard/read.rs. Several with commas.
     #[arg(long, value_delimiter = ',', value_name = "WHAT")]
     only: Vec<String>,
     /// How long the laboratory looks at a mutant that all other tests have passed.

@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 34] = [
+const ALLOWED: [(&str, &[&str]); 33] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests draw random latencies.
@@ -22,37 +22,55 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     ("pool", &["allocations", "lane", "block", "layers"]),
     ("drives", &["lane", "block"]),
     // Its tests put the cache in front of a drive.
-    ("modelled", &["lane", "block", "cache", "drives", "histogram"]),
-    ("models", &["lane", "block", "drives"]),
-    ("uring", &["lane", "block"]),
+    ("drive-backend", &["lane", "block", "cache", "drives", "histogram"]),
+    ("host", &["lane", "block"]),
+    ("ring", &["lane", "block", "host"]),
     ("export", &["allocations", "lane", "block", "layers"]),
     ("fuse", &["lane", "block", "export"]),
     ("ublk", &["lane", "block", "export"]),
     // Its tests serve parts of blocks, which a layer does.
     ("nbd", &["lane", "block", "layers", "export"]),
-    ("holder", &["lane", "block", "cache", "fuse", "uring"]),
+    ("holder", &["lane", "block", "cache", "fuse", "host", "ring"]),
     // Its tests record what passes, and replay it.
     ("load", &["lane", "block", "layers", "trace"]),
     ("suites", SUITES),
     ("crash", &["lane", "block", "cache", "layers", "policy", "pool"]),
     ("explore", &["lane", "block", "cache", "policy"]),
-    ("devices", &["lane", "block", "drives"]),
     ("stack", STACK),
-    ("rigs", &["lane", "block", "load", "nbd", "stack", "suites", "uring"]),
+    ("rigs", &["lane", "block", "load", "nbd", "stack", "suites", "host", "ring"]),
     ("daemon", DAEMON),
     ("overdrive", OVERDRIVE),
-    ("figures", FIGURES),
-    ("kills", KILLS),
+    ("benchmarks", BENCHMARKS),
+    ("killtest", KILLTEST),
     ("xtask", &[]),
 ];
 
 // Its tests run suites on a ring's lane, and record what passes there.
 const SUITES: &[&str] = &[
-    "lane", "block", "cache", "layers", "drives", "modelled", "models", "load", "trace", "uring",
+    "lane",
+    "block",
+    "cache",
+    "layers",
+    "drives",
+    "drive-backend",
+    "load",
+    "trace",
+    "host",
+    "ring",
     "report",
+    "stack",
 ];
 const STACK: &[&str] = &[
-    "lane", "block", "cache", "layers", "pool", "drives", "modelled", "models", "uring", "holder",
+    "lane",
+    "block",
+    "cache",
+    "layers",
+    "pool",
+    "drives",
+    "drive-backend",
+    "host",
+    "ring",
+    "holder",
 ];
 const DAEMON: &[&str] = &[
     "lane",
@@ -62,9 +80,9 @@ const DAEMON: &[&str] = &[
     "pool",
     "drives",
     "histogram",
-    "modelled",
-    "models",
-    "uring",
+    "drive-backend",
+    "host",
+    "ring",
     "export",
     "fuse",
     "nbd",
@@ -72,7 +90,7 @@ const DAEMON: &[&str] = &[
     "holder",
     "stack",
 ];
-// Of `kills` its tests use the lossy disk.
+// Of `killtest` its tests use the lossy disk.
 const OVERDRIVE: &[&str] = &[
     "lane",
     "block",
@@ -80,37 +98,36 @@ const OVERDRIVE: &[&str] = &[
     "layers",
     "pool",
     "drives",
-    "modelled",
-    "uring",
+    "drive-backend",
+    "host",
+    "ring",
     "export",
     "nbd",
     "holder",
     "crash",
-    "models",
     "stack",
     "daemon",
-    "devices",
     "load",
     "suites",
     "rigs",
-    "kills",
+    "killtest",
     "simulator",
     "report",
     "compare",
     "history",
     "trace",
 ];
-const KILLS: &[&str] = &["lane", "block", "export", "nbd", "uring", "holder"];
-const FIGURES: &[&str] = &[
+const KILLTEST: &[&str] = &["lane", "block", "export", "nbd", "host", "ring", "holder"];
+const BENCHMARKS: &[&str] = &[
     "lane",
     "block",
     "policy",
     "cache",
     "layers",
     "drives",
-    "modelled",
-    "models",
-    "uring",
+    "drive-backend",
+    "host",
+    "ring",
     "export",
     "nbd",
     "ublk",
@@ -159,7 +176,7 @@ fn the_arrows_between_crates_point_downwards() {
 }
 
 /// Crates that may switch the planted bugs and races on in what they build.
-const LABORATORIES: [&str; 3] = ["crash", "explore", "figures"];
+const LABORATORIES: [&str; 3] = ["crash", "explore", "benchmarks"];
 
 #[test]
 fn the_product_is_built_without_planted_bugs() {

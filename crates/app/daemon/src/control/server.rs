@@ -1,0 +1,306 @@
+//! The daemon's side of the control socket: tasks of its lane.
+
+use super::words::{Answer, Ask, LINE_BYTES_MAX, UNKNOWN_ASK};
+use crate::serve::{Site, Sites, statistics};
+use block::{Kind, Memory, Part};
+use host::File;
+use ring::Ring;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use stack::{Exit, Failure};
+use std::cell::{Cell, RefCell};
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Connections at a time. One more takes the place of the one that has been stalled for longest.
+const CONNECTIONS_MAX: usize = 32;
+/// Time between two requests of a connection; a client whose connection was closed connects again.
+const QUIET_MAX_NS: u64 = 300_000_000_000;
+/// Time for the rest of a request's line, and for the client to take an answer.
+const STALLED_MAX_NS: u64 = 5_000_000_000;
+/// Time between two looks for connections that are beyond these limits.
+const SWEEP_NS: u64 = 2_000_000_000;
+/// Bytes received at a time.
+const PIECE_BYTES: usize = 4096;
+/// After accepting has failed, in nanoseconds.
+const PAUSE_NS: u64 = 200_000_000;
+
+/// The state of a connection's task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Waits for a request.
+    Quiet,
+    /// Waits for the rest of a request's line.
+    Receiving,
+    /// Carries out a request, which may take as long as the backing needs.
+    Working,
+    /// Waits for the client to take an answer.
+    Sending,
+}
+
+impl Phase {
+    /// Returns the longest time that a connection may stay in this phase; None: for ever.
+    fn limit_ns(self) -> Option<u64> {
+        match self {
+            Phase::Quiet => Some(QUIET_MAX_NS),
+            Phase::Receiving | Phase::Sending => Some(STALLED_MAX_NS),
+            Phase::Working => None,
+        }
+    }
+}
+
+/// A connection of an operator.
+struct Connection {
+    socket: File,
+    phase: Cell<Phase>,
+    since_ns: Cell<u64>,
+}
+
+impl Connection {
+    fn enter(&self, phase: Phase, now_ns: u64) {
+        self.phase.set(phase);
+        self.since_ns.set(now_ns);
+    }
+
+    fn is_overdue(&self, now_ns: u64) -> bool {
+        let limit_ns = self.phase.get().limit_ns();
+        limit_ns.is_some_and(|limit_ns| now_ns.saturating_sub(self.since_ns.get()) >= limit_ns)
+    }
+
+    /// Ends the connection: its task, which waits for the client, is answered and ends.
+    fn end(&self) {
+        let _ = ring::shutdown(&self.socket);
+    }
+}
+
+/// The control socket of a daemon.
+pub(crate) struct Control {
+    ring: Ring,
+    sites: Rc<Sites>,
+    open: RefCell<Vec<Rc<Connection>>>,
+    is_swept: Cell<bool>,
+}
+
+impl Control {
+    /// Begins to listen, until the listener is shut down.
+    pub(crate) fn open(ring: &Ring, sites: &Rc<Sites>, listener: File) {
+        let (ring, sites) = (ring.clone(), sites.clone());
+        let open = RefCell::new(Vec::with_capacity(CONNECTIONS_MAX));
+        let control = Rc::new(Control { ring, sites, open, is_swept: Cell::new(false) });
+        let lane = control.ring.lane().clone();
+        let accepting = async move { control.accept(&listener).await };
+        lane.spawn(accepting).expect("a fresh lane has room");
+    }
+
+    async fn accept(self: &Rc<Self>, listener: &File) {
+        let lane = self.ring.lane();
+        loop {
+            match self.ring.accept(listener).await {
+                Ok(socket) => {
+                    self.serve(Arc::new(socket));
+                    // A request that has come with the connection is taken before a crowd behind
+                    // it can close the connection, and volumes of this lane are served.
+                    lane.rest().await;
+                }
+                Err(error) if error.kind == Kind::Stopping => return,
+                Err(_) => lane.sleep_until(lane.now() + PAUSE_NS).await,
+            }
+        }
+    }
+
+    fn serve(self: &Rc<Self>, socket: File) {
+        // The directory keeps others out; this does where it was opened to them.
+        let user = rustix::process::geteuid().as_raw();
+        let known = ring::peer(&socket).is_ok_and(|peer| peer.user == user || peer.user == 0);
+        if !known || !self.make_room() {
+            return;
+        }
+        let now_ns = self.ring.lane().now();
+        let (phase, since_ns) = (Cell::new(Phase::Quiet), Cell::new(now_ns));
+        let connection = Rc::new(Connection { socket, phase, since_ns });
+        self.open.borrow_mut().push(connection.clone());
+        let (control, talking) = (self.clone(), connection.clone());
+        let talk = async move {
+            control.talk(&talking).await;
+            control.forget(&talking);
+        };
+        match self.ring.lane().spawn(talk) {
+            Ok(()) => self.sweep(),
+            Err(_) => self.forget(&connection),
+        }
+    }
+
+    fn forget(&self, connection: &Rc<Connection>) {
+        self.open.borrow_mut().retain(|open| !Rc::ptr_eq(open, connection));
+    }
+
+    /// Ends the connection that has waited for its client for longest, if there are as many as
+    /// there may be. False: all of them carry out requests.
+    fn make_room(&self) -> bool {
+        let mut open = self.open.borrow_mut();
+        if open.len() < CONNECTIONS_MAX {
+            return true;
+        }
+        let waiting = open.iter().enumerate().filter(|(_, one)| one.phase.get() != Phase::Working);
+        let oldest = waiting.min_by_key(|(_, one)| one.since_ns.get()).map(|(index, _)| index);
+        oldest.map(|index| open.remove(index).end()).is_some()
+    }
+
+    /// Ends connections that are beyond their limits, as long as there are connections.
+    fn sweep(self: &Rc<Self>) {
+        if self.is_swept.replace(true) {
+            return;
+        }
+        let control = self.clone();
+        let sweeping = async move {
+            let lane = control.ring.lane();
+            while !control.open.borrow().is_empty() {
+                lane.sleep_until(lane.now() + SWEEP_NS).await;
+                let now_ns = lane.now();
+                let open = control.open.borrow();
+                open.iter().filter(|one| one.is_overdue(now_ns)).for_each(|one| one.end());
+            }
+            control.is_swept.set(false);
+        };
+        if self.ring.lane().spawn(sweeping).is_err() {
+            self.is_swept.set(false);
+        }
+    }
+
+    async fn talk(&self, connection: &Connection) {
+        let (socket, lane) = (&connection.socket, self.ring.lane());
+        let memory = Arc::new(Memory::heap(PIECE_BYTES));
+        let mut line = Vec::new();
+        loop {
+            while let Some(end) = line.iter().position(|byte| *byte == b'\n') {
+                let rest = line.split_off(end + 1);
+                let asked = std::mem::replace(&mut line, rest);
+                connection.enter(Phase::Working, lane.now());
+                if self.reply(connection, &asked[..end]).await.is_err() {
+                    return;
+                }
+            }
+            // The rest of a line has one limit, however its pieces come.
+            match (line.is_empty(), connection.phase.get()) {
+                (false, Phase::Receiving) => {}
+                (false, _) => connection.enter(Phase::Receiving, lane.now()),
+                (true, _) => connection.enter(Phase::Quiet, lane.now()),
+            }
+            let received = self.ring.receive(socket, &memory, 0, PIECE_BYTES).await;
+            let Ok(bytes @ 1..) = received else { return };
+            let before = line.len();
+            line.resize(before + bytes, 0);
+            memory.read(0, &mut line[before..]);
+            if line.len() > LINE_BYTES_MAX {
+                return;
+            }
+        }
+    }
+
+    async fn reply(&self, connection: &Connection, asked: &[u8]) -> block::Result {
+        let ask = serde_json::from_slice(asked);
+        if let Ok(Ask::Memory { volume }) = &ask {
+            return self.reply_memory(connection, volume).await;
+        }
+        let result = match ask {
+            Ok(ask) => self.answer(ask).await,
+            Err(error) => {
+                Err(Failure::new(Exit::Usage, format!("{UNKNOWN_ASK} ({error}); is it older?")))
+            }
+        };
+        self.send(connection, &answer_of(result)).await
+    }
+
+    async fn answer(&self, ask: Ask) -> Result<serde_json::Value, Failure> {
+        let done = |()| serde_json::Value::Null;
+        match ask {
+            Ask::List => Ok(self.sites.rows()),
+            Ask::Show { volume } => {
+                let site = self.site(&volume)?;
+                Ok(site.show(&self.sites.row(&site), self.sites.lanes.threads()))
+            }
+            Ask::Stats { volume } => Ok(serde_json::json!(statistics(&*self.site(&volume)?))),
+            Ask::Flush { volume } => self.site(&volume)?.flush().await.map(done),
+            Ask::Pause { volume } => self.site(&volume)?.pause().await.map(done),
+            Ask::Freeze { volume } => self.site(&volume)?.freeze().await.map(done),
+            Ask::Resume { volume } => self.site(&volume)?.resume().map(done),
+            Ask::Set { volume, changes } => {
+                let notes = self.sites.set(&volume, &changes).await?;
+                Ok(notes.into())
+            }
+            Ask::ClearError { volume, discard_dirty, failure, saved_to } => {
+                self.site(&volume)?.clear_error(discard_dirty, failure, saved_to).await
+            }
+            Ask::PowerCut { volume, seed, off_ns } => {
+                self.site(&volume)?.power_cut(seed, off_ns).await
+            }
+            Ask::Detach { volume, force } => {
+                let losses = self.sites.detach(&volume, force).await;
+                losses.map(|losses| serde_json::json!(losses))
+            }
+            Ask::Version => Ok(env!("CARGO_PKG_VERSION").into()),
+            Ask::Upgrade => self.sites.upgrade().map(done),
+            Ask::Upgraded => crate::former::check_upgraded().map(done),
+            Ask::Memory { .. } => unreachable!("it has an answer of its own"),
+        }
+    }
+
+    fn site(&self, name: &str) -> Result<Rc<Site>, Failure> {
+        self.sites.find(name)
+    }
+
+    async fn send(&self, connection: &Connection, answer: &Answer) -> block::Result {
+        connection.enter(Phase::Sending, self.ring.lane().now());
+        let text = line_of(answer);
+        let memory = Arc::new(Memory::heap(text.len()));
+        memory.write(0, &text);
+        let part = Part { memory, offset: 0, length: text.len() };
+        self.ring.send(&connection.socket, &[part]).await
+    }
+
+    async fn reply_memory(&self, connection: &Connection, volume: &str) -> block::Result {
+        let site = match self.site(volume) {
+            Ok(site) => site,
+            Err(failure) => return self.send(connection, &answer_of(Err(failure))).await,
+        };
+        let failed = site.shared().filter(|shared| shared.has_failed());
+        let (Some(memory), Some(shared)) = (site.volume.memory(), failed) else {
+            let message = format!("{volume}: has not failed; its memory changes, do not copy it");
+            let failure = Failure::new(Exit::Negative, message);
+            return self.send(connection, &answer_of(Err(failure))).await;
+        };
+        let failure = shared.times_cleared();
+        // One small packet into an empty socket: this does not wait.
+        let _ = send_descriptor(connection.socket.as_fd(), memory.file(), failure);
+        Ok(())
+    }
+}
+
+fn answer_of(result: Result<serde_json::Value, Failure>) -> Answer {
+    match result {
+        Ok(value) => Answer::Done { value },
+        Err(failure) => Answer::Refused { exit: failure.exit as u8, message: failure.message },
+    }
+}
+
+fn line_of(answer: &Answer) -> Vec<u8> {
+    let mut text = serde_json::to_vec(answer).expect("plain data");
+    text.push(b'\n');
+    text
+}
+
+fn send_descriptor(
+    socket: BorrowedFd<'_>,
+    descriptor: BorrowedFd<'_>,
+    failure: u64,
+) -> rustix::io::Result<()> {
+    let text = line_of(&Answer::Done { value: failure.into() });
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [descriptor];
+    beside.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    sendmsg(socket, &[IoSlice::new(&text)], &mut beside, flags).map(|_| ())
+}

@@ -1,0 +1,64 @@
+//! What is left of a device whose daemon has gone.
+
+use super::place::{directory, link, remove_link};
+use super::route::Route;
+use super::{over_nbd, over_ublk};
+use host::{LoopDevice, NbdDevice};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What is left of a device whose daemon has gone.
+#[derive(Debug)]
+pub struct Orphan {
+    volume: String,
+    directory: PathBuf,
+    loops: Vec<LoopDevice>,
+    nbds: Vec<NbdDevice>,
+    ublks: Vec<u32>,
+}
+
+/// What is left of this volume's device: by what the kernel remembers, without asking what is mounted there.
+pub fn orphan(runtime: &Path, volume: &str) -> Option<Orphan> {
+    let directory = directory(runtime, volume);
+    let loops = LoopDevice::all_over(&directory.join(volume));
+    let nbds: Vec<_> = over_nbd::all_of(&directory).into_iter().map(|(device, _)| device).collect();
+    let ublks = over_ublk::all_of(&directory);
+    let is_none = loops.is_empty() && nbds.is_empty() && ublks.is_empty();
+    let is_there = !is_none || crate::front::is_mounted(&directory);
+    is_there.then(|| Orphan { volume: volume.to_owned(), directory, loops, nbds, ublks })
+}
+
+impl Orphan {
+    /// Returns the nodes of its devices, each with the route by which the kernel reaches it.
+    pub(super) fn nodes(&self) -> Vec<(PathBuf, Route)> {
+        let loops = self.loops.iter().map(|device| (device.path(), Route::Fuse));
+        let nbds = self.nbds.iter().map(|device| (device.path(), Route::Nbd));
+        let ublks = self.ublks.iter().map(|number| (over_ublk::node(*number), Route::Ublk));
+        loops.chain(nbds).chain(ublks).collect()
+    }
+
+    /// Gives it up: what waits for an answer of it, and what will be asked of it, gets an error. What the volume's holder
+    /// keeps stays kept.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn give_up(&self) -> io::Result<()> {
+        let link = link(&self.volume);
+        crate::front::abort(&self.directory)?;
+        for device in &self.loops {
+            device.detach()?;
+            remove_link(&link, &device.path());
+        }
+        for device in &self.nbds {
+            device.disconnect()?;
+            remove_link(&link, &device.path());
+        }
+        for number in &self.ublks {
+            remove_link(&link, &over_ublk::give_up(*number)?);
+        }
+        // Only a name is left.
+        let _ = fs::remove_dir(&self.directory);
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! A block device over a file that this process serves: all of this waits for the kernel, which waits for our lanes.
+
+use super::Last;
+use super::apart::Call;
+use super::{place, using};
+use host::{LoopDevice, LoopOptions};
+use rustix::fs::{Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+use stack::Failure;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+/// A file, and the device that is to stand on it.
+#[derive(Clone, Debug)]
+pub(super) struct OverFile {
+    pub(super) file: PathBuf,
+    pub(super) link: PathBuf,
+    /// Bytes that are served.
+    pub(super) bytes: u64,
+    /// Bytes of a block of the device.
+    pub(super) block_bytes: u32,
+    /// Refuse changes.
+    pub(super) read_only: bool,
+}
+
+/// Whether the kernel has ended the connection to the server of a FUSE file system.
+fn is_server_gone(error: &io::Error) -> bool {
+    let gone = [Errno::NOTCONN, Errno::CONNABORTED];
+    gone.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+impl OverFile {
+    fn trouble(&self, what: &str) -> impl Fn(io::Error) -> Failure {
+        using::trouble(&self.link, what)
+    }
+
+    fn open(&self) -> io::Result<OwnedFd> {
+        let access = if self.read_only { OFlags::RDONLY } else { OFlags::RDWR };
+        let flags = access | OFlags::DIRECT | OFlags::CLOEXEC;
+        Ok(rustix::fs::open(&self.file, flags, Mode::empty())?)
+    }
+
+    /// The device that stands on the file now.
+    fn found(&self) -> Option<LoopDevice> {
+        LoopDevice::all_over(&self.file).into_iter().next()
+    }
+
+    /// Its node, by what the kernel remembers.
+    pub(super) fn node(&self) -> Option<PathBuf> {
+        self.found().map(|device| device.path())
+    }
+
+    /// Goes on with the device over this very file, or makes one; sets the link.
+    ///
+    /// # Errors
+    /// There can be no device, or none with direct I/O; the name is another device's.
+    pub(super) fn attach(&self) -> Result<(), Failure> {
+        let OverFile { file, link, bytes, block_bytes, read_only } = self.clone();
+        Call::Attach { file, link, bytes, block_bytes, read_only }.run()
+    }
+
+    /// The same in this process, which does not serve the file.
+    pub(super) fn attach_here(&self) -> Result<(), Failure> {
+        let file = self.open().map_err(self.trouble("its file cannot be opened"))?;
+        let (device, _naming) = match self.adopt(&file)? {
+            Some(device) => (device, None),
+            None => {
+                self.end_former(&file)?;
+                let naming = place::claim_name(&self.link)?;
+                (self.make(&file)?, Some(naming))
+            }
+        };
+        place::set_link(&self.link, &device.path()).map_err(self.trouble("it cannot be named"))
+    }
+
+    /// Makes the device, which has its name claimed.
+    fn make(&self, file: &OwnedFd) -> Result<LoopDevice, Failure> {
+        // The process of a daemon that was killed may have been making it, with the name claimed, until just now.
+        if let Some(device) = self.adopt(file)? {
+            return Ok(device);
+        }
+        let (block_bytes, read_only) = (self.block_bytes, self.read_only);
+        LoopDevice::attach(file, LoopOptions { block_bytes, read_only })
+            .map_err(self.trouble("there can be no loop device of it (modprobe loop?)"))
+    }
+
+    /// The device that a process before this one has made, with the size that the file has now. Devices over files of this
+    /// name whose server has gone for good are taken away.
+    fn adopt(&self, file: &OwnedFd) -> Result<Option<LoopDevice>, Failure> {
+        let mut adopted = None;
+        for device in LoopDevice::all_over(&self.file) {
+            if self.is_over(&device, file)? && adopted.is_none() {
+                self.resize(&device, file)?;
+                adopted = Some(device);
+            } else {
+                // What still uses it gets errors already.
+                device.detach().map_err(self.trouble("what is left of it does not go"))?;
+            }
+        }
+        Ok(adopted)
+    }
+
+    /// Whether there is a device that has another size than what is served.
+    pub(super) fn is_to_be_resized(&self) -> bool {
+        self.found().is_some_and(|device| device.bytes() != Some(self.bytes))
+    }
+
+    /// Has the file and the device take the size that is served. The kernel takes no size from an
+    /// answer that crosses a write of the same file, so the file could keep the former one, and
+    /// reads beyond it would fail: changes are held meanwhile, and the seek shows the size that the
+    /// kernel has taken.
+    fn resize(&self, device: &LoopDevice, file: &OwnedFd) -> Result<(), Failure> {
+        let end = || rustix::fs::seek(file, SeekFrom::End(0));
+        using::wait_until(|| end().is_ok_and(|bytes| bytes == self.bytes));
+        device.resize().map_err(self.trouble("its size cannot be set"))
+    }
+
+    /// Whether a device stands over the file that is served now. Where that cannot be told it is no other one's: a second
+    /// device over the same file would be a second face of the same disk.
+    fn is_over(&self, device: &LoopDevice, file: &OwnedFd) -> Result<bool, Failure> {
+        match device.is_over(file) {
+            Err(error) if is_server_gone(&error) => Ok(false),
+            told => told.map_err(self.trouble("its device does not tell its file")),
+        }
+    }
+
+    /// Takes a device of this name away whose server has gone for good: what still uses it gets errors, and with that it
+    /// goes.
+    fn end_former(&self, file: &OwnedFd) -> Result<(), Failure> {
+        let linked = fs::read_link(&self.link).ok().and_then(|node| LoopDevice::at(&node));
+        if let Some((device, _)) = linked
+            && device.is_over(file).is_err_and(|error| is_server_gone(&error))
+        {
+            device.detach().map_err(self.trouble("what is left of it does not go"))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the device away after its last request, unless something uses it.
+    ///
+    /// # Errors
+    /// Busy, with what uses it; what the system says.
+    pub(super) fn detach(&self, last: Last) -> Result<(), Failure> {
+        let Some(device) = self.found() else { return Ok(()) };
+        let claimed = using::claim(&self.link, &device.path())?;
+        if last == Last::Flush {
+            Call::Flush { node: device.path(), link: self.link.clone() }.run()?;
+        }
+        if !device.detach_claimed(claimed).map_err(self.trouble("it does not go"))? {
+            return Err(using::busy(&self.link, &device.path()));
+        }
+        place::remove_link(&self.link, &device.path());
+        Ok(())
+    }
+}

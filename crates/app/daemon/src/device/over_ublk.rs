@@ -1,0 +1,310 @@
+//! A device of the kernel's driver ublk, whose queues our lanes serve: all of this waits for the kernel, which waits for them.
+
+use super::Last;
+use super::apart::Call;
+use super::place::Naming;
+use super::{place, using};
+use crate::front::Opened;
+use block::Limits;
+use ring::UblkControl;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use stack::Failure;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use ublk::{Command, Control, DeviceInfo, IO_BYTES_MAX, Params, STATE_DEAD, TAGS};
+
+/// So often a server that has died is waited for, each time as long as udev may hold a device.
+const RECOVERY_TRIES: u32 = 10;
+/// Of a device's number: it has none yet.
+const NONE: u32 = u32::MAX;
+
+pub(super) fn node(number: u32) -> PathBuf {
+    PathBuf::from(format!("/dev/ublkb{number}"))
+}
+
+fn ask(
+    control: &mut UblkControl,
+    command: Command,
+    device: u32,
+    data: u64,
+    with: &mut [u8],
+) -> io::Result<()> {
+    control.ask(command as u32, Control { device, data }.encode(), with).map(|_| ())
+}
+
+/// What the driver says of all its devices that outlive their servers.
+fn all(control: &mut UblkControl) -> Vec<DeviceInfo> {
+    let entries = fs::read_dir("/sys/class/ublk-char").ok().into_iter().flatten().flatten();
+    let numbers = entries
+        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("ublkc")?.parse::<u32>().ok());
+    let info = |number| {
+        let mut bytes = DeviceInfo::ROOM;
+        ask(control, Command::GetInfo, number, 0, &mut bytes).ok()?;
+        DeviceInfo::parse(&bytes)
+    };
+    numbers.filter_map(info).collect()
+}
+
+/// The half of the note that a volume's devices have, whatever they lie on.
+fn half_of(directory: &Path) -> u64 {
+    place::hash(&format!("{}{}", place::OURS, directory.display())) >> 32 << 32
+}
+
+fn is_of(info: &DeviceInfo, directory: &Path) -> bool {
+    info.note >> 32 << 32 == half_of(directory)
+}
+
+/// The numbers of a volume's devices, by what the driver remembers.
+pub(super) fn all_of(directory: &Path) -> Vec<u32> {
+    let Ok(mut control) = UblkControl::open() else { return Vec::new() };
+    let found = all(&mut control).into_iter().filter(|info| is_of(info, directory));
+    found.map(|info| info.device).collect()
+}
+
+/// Whether a volume has a device that still has its disk.
+pub(super) fn has_disk(directory: &Path) -> bool {
+    let Ok(mut control) = UblkControl::open() else { return false };
+    let lives = |info: &DeviceInfo| is_of(info, directory) && info.state != STATE_DEAD;
+    all(&mut control).iter().any(lives)
+}
+
+/// Takes a device away; what waits for it gets errors.
+///
+/// # Errors
+/// What the driver says.
+pub(super) fn give_up(number: u32) -> io::Result<PathBuf> {
+    let mut control = UblkControl::open()?;
+    ask(&mut control, Command::Stop, number, 0, &mut [])?;
+    delete_later(&mut control, number)?;
+    Ok(node(number))
+}
+
+/// Takes a device without a disk away, which a file system may still have mounted. Where the driver cannot do that (before
+/// Linux 6.9), it stays, and is nothing any more.
+fn delete_later(control: &mut UblkControl, number: u32) -> io::Result<()> {
+    match ask(control, Command::DeleteLater, number, 0, &mut []) {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        deleted => deleted,
+    }
+}
+
+/// A volume, and the device that is to be its.
+#[derive(Debug)]
+pub(super) struct OverUblk {
+    volume: String,
+    directory: PathBuf,
+    link: PathBuf,
+    /// What the driver is to remember.
+    note: u64,
+    params: Params,
+    /// Of the device, while it is attached.
+    number: AtomicU32,
+}
+
+/// A device whose queues are to be served now.
+pub(super) struct Prepared {
+    pub(super) opened: Opened,
+    number: u32,
+    /// Until a new one has its name.
+    naming: Option<Naming>,
+}
+
+impl OverUblk {
+    pub(super) fn new(runtime: &Path, volume: &str, identity: &str, limits: &Limits) -> OverUblk {
+        let directory = place::directory(runtime, volume);
+        OverUblk {
+            volume: volume.to_owned(),
+            link: place::link(volume),
+            note: half_of(&directory) | place::hash(identity) >> 32,
+            directory,
+            params: Params::of(limits, IO_BYTES_MAX),
+            number: AtomicU32::new(NONE),
+        }
+    }
+
+    fn trouble(&self, what: &str) -> impl Fn(io::Error) -> Failure {
+        using::trouble(&self.link, what)
+    }
+
+    fn control(&self) -> Result<UblkControl, Failure> {
+        UblkControl::open().map_err(self.trouble("the kernel has no ublk (modprobe ublk_drv?)"))
+    }
+
+    /// Its node, while it is attached.
+    pub(super) fn node(&self) -> Option<PathBuf> {
+        let number = self.number.load(Ordering::Relaxed);
+        (number != NONE).then(|| node(number))
+    }
+
+    /// The device that a process before this one has made. One that has lost its disk is taken away.
+    fn found(&self, control: &mut UblkControl) -> Result<Option<DeviceInfo>, Failure> {
+        for info in all(control).into_iter().filter(|info| is_of(info, &self.directory)) {
+            if info.state == STATE_DEAD {
+                delete_later(control, info.device)
+                    .map_err(self.trouble("what is left of it does not go"))?;
+            } else if info.note == self.note {
+                return Ok(Some(info));
+            } else {
+                return Err(place::other_backing(&self.link, &self.volume));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes on with the device that is there, or makes one: with so many queues, or those that it has.
+    ///
+    /// # Errors
+    /// There can be no device; the name is another device's.
+    pub(super) fn prepare(&self, queues: u16) -> Result<Prepared, Failure> {
+        let mut control = self.control()?;
+        let found = self.found(&mut control)?;
+        let (info, naming) = match found {
+            Some(info) => {
+                self.take_over(&mut control, info.device)?;
+                (info, None)
+            }
+            None => {
+                let naming = place::claim_name(&self.link)?;
+                let made = self.make(&mut control, queues);
+                (made.map_err(self.trouble("there can be no ublk device of it"))?, Some(naming))
+            }
+        };
+        let number = info.device;
+        let file = open_queues(number).map_err(|error| {
+            if naming.is_some() {
+                let _ = ask(&mut control, Command::Delete, number, 0, &mut []);
+            }
+            self.trouble("its queues cannot be opened")(error)
+        })?;
+        let DeviceInfo { queues, tags, io_bytes_max, .. } = info;
+        let opened = Opened { file: file.into(), queues, tags, io_bytes_max };
+        Ok(Prepared { opened, number, naming })
+    }
+
+    fn make(&self, control: &mut UblkControl, queues: u16) -> io::Result<DeviceInfo> {
+        let wanted = DeviceInfo {
+            device: NONE,
+            queues,
+            tags: TAGS,
+            state: STATE_DEAD,
+            io_bytes_max: IO_BYTES_MAX,
+            note: self.note,
+        };
+        let mut bytes = wanted.encode();
+        ask(control, Command::Add, NONE, 0, &mut bytes)?;
+        let too_old = || {
+            let message = "the kernel's ublk loses a device with its server (before Linux 6.4)";
+            io::Error::new(io::ErrorKind::Unsupported, message)
+        };
+        let made = DeviceInfo::parse(&bytes).ok_or_else(too_old)?;
+        let set = ask(control, Command::SetParams, made.device, 0, &mut self.params.encode());
+        if let Err(error) = set {
+            let _ = ask(control, Command::Delete, made.device, 0, &mut []);
+            return Err(error);
+        }
+        Ok(made)
+    }
+
+    /// Its former server is dead, and the driver may take a moment to know.
+    fn take_over(&self, control: &mut UblkControl, number: u32) -> Result<(), Failure> {
+        let mut last = None;
+        for _ in 0..RECOVERY_TRIES {
+            let is_over = using::wait_until(|| {
+                last = ask(control, Command::StartRecovery, number, 0, &mut []).err();
+                let busy = Some(Errno::BUSY.raw_os_error());
+                last.as_ref().is_none_or(|error| error.raw_os_error() != busy)
+            });
+            if is_over {
+                break;
+            }
+        }
+        match last {
+            None => Ok(()),
+            Some(error) => Err(self.trouble("its device cannot be taken over")(error)),
+        }
+    }
+
+    /// Has the device, whose queues are served by now, make a disk, or go on with it. Sets the link.
+    ///
+    /// # Errors
+    /// What the driver says; then nothing is left of a new one.
+    pub(super) fn start(&self, prepared: &Prepared) -> Result<(), Failure> {
+        let command = if prepared.naming.is_some() { Command::Start } else { Command::EndRecovery };
+        let mut control = self.control()?;
+        let server = std::process::id().into();
+        ask(&mut control, command, prepared.number, server, &mut [])
+            .map_err(self.trouble("its device cannot be started"))?;
+        let node = node(prepared.number);
+        self.number.store(prepared.number, Ordering::Relaxed);
+        // The device file system, or udev, makes it.
+        using::wait_until(|| node.exists());
+        place::set_link(&self.link, &node).map_err(self.trouble("it cannot be named"))
+    }
+
+    /// Takes a device away whose queues could not be served, or that could not be started. One that was there waits on.
+    pub(super) fn undo(&self, prepared: Prepared) {
+        let Prepared { opened, number, naming } = prepared;
+        drop(opened);
+        if naming.is_some()
+            && let Ok(mut control) = UblkControl::open()
+        {
+            // What stays has no disk, and goes with the next attach.
+            let _ = ask(&mut control, Command::Delete, number, 0, &mut []);
+        }
+    }
+
+    /// Takes the device away after its last request, unless something uses it.
+    ///
+    /// # Errors
+    /// Busy, with what uses it; what the driver says.
+    pub(super) fn detach(&self, last: Last) -> Result<(), Failure> {
+        let Some(node) = self.node() else { return Ok(()) };
+        let number = self.number.load(Ordering::Relaxed);
+        let claimed = using::claim(&self.link, &node)?;
+        if last == Last::Flush {
+            Call::Flush { node: node.clone(), link: self.link.clone() }.run()?;
+        }
+        let mut control = self.control()?;
+        ask(&mut control, Command::Stop, number, 0, &mut [])
+            .map_err(self.trouble("it does not go"))?;
+        drop(claimed);
+        self.number.store(NONE, Ordering::Relaxed);
+        place::remove_link(&self.link, &node);
+        ask(&mut control, Command::Delete, number, 0, &mut [])
+            .map_err(self.trouble("it does not go"))
+    }
+}
+
+/// Opens the node of a device's queues, which appears a moment after the device.
+fn open_queues(number: u32) -> io::Result<std::os::fd::OwnedFd> {
+    let path = format!("/dev/ublkc{number}");
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let mut opened = Err(Errno::NOENT);
+    using::wait_until(|| {
+        opened = rustix::fs::open(&path, flags, Mode::empty());
+        !matches!(opened, Err(Errno::NOENT | Errno::BUSY))
+    });
+    Ok(opened?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_driver_is_told_which_volume_over_which_backing() {
+        let limits = Limits::plain(1 << 11, 512);
+        let over = |volume: &str, identity: &str| {
+            OverUblk::new(Path::new("/run/overdrive"), volume, identity, &limits)
+        };
+        let db = over("db", "file:1");
+        assert_eq!(db.note, over("db", "file:1").note);
+        assert_ne!(db.note, over("db", "file:2").note);
+        assert_eq!(db.note >> 32, over("db", "file:2").note >> 32);
+        assert_ne!(db.note >> 32, over("db2", "file:1").note >> 32);
+        assert_eq!(db.node(), None);
+    }
+}

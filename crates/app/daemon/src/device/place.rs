@@ -1,0 +1,138 @@
+//! Where devices and their files are found by name.
+
+use super::using;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use stack::{Exit, Failure};
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+pub use host::DEVICES;
+pub(super) use host::OURS;
+
+/// The directory in which a volume's file is mounted.
+pub(crate) fn directory(runtime: &Path, volume: &str) -> PathBuf {
+    runtime.join("devices").join(volume)
+}
+
+/// The link to a volume's device.
+pub(crate) fn link(volume: &str) -> PathBuf {
+    Path::new(DEVICES).join(volume)
+}
+
+/// Has the link lead to this node.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn set_link(link: &Path, node: &Path) -> io::Result<()> {
+    if fs::read_link(link).is_ok_and(|found| found == node) {
+        return Ok(());
+    }
+    let directory = link.parent().expect("a link has a directory");
+    fs::create_dir_all(directory)?;
+    // A rename, so that the name leads somewhere at every moment.
+    let fresh = directory.join(format!(".{}", std::process::id()));
+    let _ = fs::remove_file(&fresh);
+    std::os::unix::fs::symlink(node, &fresh)?;
+    fs::rename(&fresh, link)
+}
+
+/// Claims what a volume lies on for its device, which has its link, as long as that is there.
+pub(crate) fn claim_backings(keys: &[String], volume: &str) {
+    if keys.is_empty() {
+        return;
+    }
+    if let Err(error) = host::note_backings(keys, volume) {
+        crate::tell!(
+            "overdrive: {}: {error}; should this daemon die, nothing else keeps the backing from being attached \
+             under another name",
+            link(volume).display()
+        );
+    }
+}
+
+/// Takes the link away, if it leads to this node.
+pub(super) fn remove_link(link: &Path, node: &Path) {
+    if fs::read_link(link).is_ok_and(|found| found == node) {
+        // One that stays leads to a device without a file.
+        let _ = fs::remove_file(link);
+    }
+}
+
+/// The right to give a device a name. While it lives, no other daemon of this machine gives one.
+pub(super) struct Naming {
+    _locked: OwnedFd,
+}
+
+/// Waits for the right to give a new device this name, which another device may have.
+///
+/// # Errors
+/// Busy; the directory of names cannot be had.
+pub(super) fn claim_name(link: &Path) -> Result<Naming, Failure> {
+    let trouble = using::trouble(link, "it cannot be named");
+    let directory = link.parent().expect("a link has a directory");
+    fs::create_dir_all(directory).map_err(&trouble)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let locked = rustix::fs::open(directory, flags, Mode::empty());
+    let locked = locked.map_err(|errno| trouble(errno.into()))?;
+    let lock = || rustix::fs::flock(&locked, FlockOperation::NonBlockingLockExclusive).is_ok();
+    if !using::wait_until(lock) {
+        let message =
+            format!("{}: another daemon keeps giving names; end that", directory.display());
+        return Err(Failure::new(Exit::Busy, message));
+    }
+    check_link(link)?;
+    Ok(Naming { _locked: locked })
+}
+
+fn check_link(link: &Path) -> Result<(), Failure> {
+    let Ok(node) = fs::read_link(link) else { return Ok(()) };
+    let name = node.file_name().map(|name| name.to_string_lossy().into_owned());
+    let Some(owner) = name.and_then(|name| host::device_owner(&name)) else { return Ok(()) };
+    let message = format!("{}: is a device of {owner}; take another name", link.display());
+    Err(Failure::new(Exit::Busy, message))
+}
+
+/// That a device waits for another backing than it could be given.
+pub(super) fn other_backing(link: &Path, volume: &str) -> Failure {
+    let message = format!(
+        "{}: waits for the daemon of another backing; attach that, or give the device up by 'overdrive detach \
+         {volume} --force'",
+        link.display()
+    );
+    Failure::new(Exit::Busy, message)
+}
+
+/// A number that stands for a text, the same in every program that knows it. Source: FNV-1a, 64 bits.
+pub(crate) fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_is_the_same_in_every_program() {
+        assert_eq!((hash(""), hash("a")), (0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c));
+    }
+
+    #[test]
+    fn a_link_leads_to_the_last_node_it_was_set_to() {
+        let place = tempfile::tempdir().expect("room");
+        let link = place.path().join("devices/db");
+        let (one, two) = (Path::new("/dev/loop1"), Path::new("/dev/loop2"));
+        for node in [one, two, two] {
+            set_link(&link, node).expect("room");
+            assert_eq!(fs::read_link(&link).expect("it is there"), node);
+        }
+        remove_link(&link, one);
+        assert!(link.is_symlink(), "it leads to another one");
+        remove_link(&link, two);
+        let left = fs::read_dir(place.path().join("devices")).expect("it is there").count();
+        assert_eq!(left, 0);
+    }
+}

@@ -1,0 +1,143 @@
+//! The program before this one, after an upgrade: it goes on where this one cannot start.
+//!
+//! ```text
+//!   old program   opens itself, names the descriptor in the environment, executes the new one
+//!   new program   serves: closes it.   Cannot start: executes it, with the arguments that it had
+//!   old program   serves again, and reports to 'overdrive upgrade' why
+//! ```
+//!
+//! A process identifier stands beside each value in the environment, so that children, which
+//! inherit that, ignore it.
+
+use crate::front::Handover;
+use rustix::fs::{Mode, OFlags};
+use stack::{Exit, Failure};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+/// `PID:DESCRIPTOR` of the program before, ...
+const FORMER: &str = "OVERDRIVE_FORMER";
+/// ... and `PID:` with its arguments, as JSON.
+const ARGUMENTS: &str = "OVERDRIVE_ARGUMENTS";
+/// `PID:STATUS:MESSAGE`: why the program that was to take this one's place could not start.
+const UNDONE: &str = "OVERDRIVE_UNDONE";
+/// `PID:PATH` of the program that the last upgrade has executed: so will the next, also where the
+/// program that runs has no path any more.
+const PROGRAM: &str = "OVERDRIVE_PROGRAM";
+
+/// The program before, until this one serves.
+static PROGRAM_BEFORE: Mutex<Option<OwnedFd>> = Mutex::new(None);
+
+/// A value that was put into the environment for this process.
+fn found(name: &str) -> Option<String> {
+    let text = std::env::var(name).ok()?;
+    let (pid, value) = text.split_once(':')?;
+    (pid.parse() == Ok(std::process::id())).then(|| value.to_owned())
+}
+
+fn put(command: &mut Command, name: &str, value: &str) {
+    command.env(name, format!("{}:{value}", std::process::id()));
+}
+
+/// A program with these arguments, and without what an earlier upgrade has left in the environment.
+fn program_with(
+    program: impl AsRef<Path>,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Command {
+    let mut command = Command::new(program.as_ref());
+    command.args(arguments);
+    for name in [FORMER, ARGUMENTS, UNDONE, PROGRAM] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn own_arguments() -> Vec<OsString> {
+    std::env::args_os().skip(1).collect()
+}
+
+/// The arguments of the program before this one.
+fn former_arguments() -> Vec<OsString> {
+    let text = found(ARGUMENTS).unwrap_or_default();
+    match serde_json::from_str::<Vec<String>>(&text) {
+        Ok(arguments) => arguments.into_iter().map(OsString::from).collect(),
+        // Arguments that are no text are those of this program.
+        Err(_) => own_arguments(),
+    }
+}
+
+/// Takes the program before this one from the environment, if there was an upgrade. To be called at
+/// start, before anything is opened.
+pub fn find_former() {
+    let number = found(FORMER).and_then(|number| number.parse().ok());
+    let file = number.and_then(|number| host::inherited(number).ok());
+    *PROGRAM_BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = file;
+}
+
+/// This program serves: it is not undone any more.
+pub(crate) fn forget_former() {
+    *PROGRAM_BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+/// Executes the program before this one, if this one was to take its place and cannot start.
+/// Returns otherwise.
+pub fn resume_former(exit: Exit, message: &str) {
+    let taken = PROGRAM_BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(file) = taken else { return };
+    crate::tell!("overdrive: {message}");
+    crate::tell!("overdrive: the new program cannot start: the one before goes on");
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let mut command = program_with(path, former_arguments());
+    put(&mut command, UNDONE, &format!("{}:{message}", exit as u8));
+    if let Some(program) = found(PROGRAM) {
+        put(&mut command, PROGRAM, &program);
+    }
+    let error = command.exec();
+    crate::tell!("overdrive: the program before cannot be executed: {error}");
+}
+
+/// Executes a program in the place of this one, which it can go back to. Returns if neither can be
+/// executed.
+pub(crate) fn execute(program: &Path, left: &Handover) -> io::Error {
+    let own = rustix::fs::open("/proc/self/exe", OFlags::RDONLY, Mode::empty());
+    let mut command = program_with(program, own_arguments());
+    command.env(left.variable, &left.text);
+    let path = program.to_str();
+    path.into_iter().for_each(|path| put(&mut command, PROGRAM, path));
+    if let Ok(own) = &own {
+        put(&mut command, FORMER, &own.as_raw_fd().to_string());
+        let arguments = own_arguments().into_iter().map(|one| one.into_string().ok());
+        if let Some(arguments) = arguments.collect::<Option<Vec<_>>>() {
+            put(&mut command, ARGUMENTS, &serde_json::json!(arguments).to_string());
+        }
+    }
+    let error = command.exec();
+    let message = format!("{}: cannot be executed: {error}", program.display());
+    crate::tell!("overdrive: {message}; the program before goes on");
+    let mut command = program_with("/proc/self/exe", own_arguments());
+    command.env(left.variable, &left.text);
+    put(&mut command, UNDONE, &format!("{}:{message}", Exit::Usage as u8));
+    path.into_iter().for_each(|path| put(&mut command, PROGRAM, path));
+    command.exec()
+}
+
+/// The program that an upgrade executes: the one at the path of this one, where an upgrade puts it.
+pub fn program_to_upgrade_to() -> Option<PathBuf> {
+    found(PROGRAM).map(PathBuf::from).or_else(|| std::env::current_exe().ok())
+}
+
+/// Fails if the last upgrade was undone.
+///
+/// # Errors
+/// Why the new program could not start.
+pub(crate) fn check_upgraded() -> Result<(), Failure> {
+    let Some(undone) = found(UNDONE) else { return Ok(()) };
+    let (status, message) = undone.split_once(':').unwrap_or_default();
+    let exit = status.parse().map_or(Exit::Io, Exit::of);
+    Err(Failure::new(exit, format!("{message}; not upgraded: the program before goes on")))
+}

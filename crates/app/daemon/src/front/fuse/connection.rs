@@ -1,0 +1,200 @@
+//! The connection to the kernel, and what keeps it open when this process is killed.
+//!
+//! ```text
+//!   an earlier program of this process  --its holder's connection, or /dev/fuse itself--+
+//!   a process that was killed           --holder, by the key of the directory----------+--> is it still mounted?
+//!   nothing                                                                            |      no: mount
+//! ```
+
+use super::mountpoint::Mountpoint;
+use crate::front::Inherited;
+use holder::{Busy, Description, Found, Keeper, Kept};
+use host::File;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::MemfdFlags;
+use stack::{Exit, Failure, Keep};
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+/// A mount's connection.
+pub(super) struct Connection {
+    pub(super) device: File,
+    /// Something was asked of a server before this one, and may not have been answered.
+    pub(super) is_resumed: bool,
+    keeper: RefCell<Option<Keeper>>,
+    /// What another keeper is started by, and for what.
+    keep: Option<Keep>,
+    contents: String,
+}
+
+/// What the holder's connection is handed over as, and what /dev/fuse is where nothing keeps it.
+fn names_of(place: &Mountpoint) -> [String; 2] {
+    ["fuse-holder", "fuse"].map(|what| format!("{what}:{}", place.path().display()))
+}
+
+/// Whether the kernel has anything mounted at the other end.
+fn is_mounted(device: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(device, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let found = rustix::event::poll(&mut polled, Some(&now));
+    found.is_ok() && !polled[0].revents().contains(PollFlags::ERR)
+}
+
+impl Connection {
+    /// Goes on with what is mounted there, or mounts.
+    ///
+    /// # Errors
+    /// Another daemon serves it; it cannot be mounted, or not be kept.
+    pub(super) fn open(
+        place: &Mountpoint,
+        contents: &str,
+        keep: Option<&Keep>,
+        inherited: &mut Inherited,
+    ) -> Result<Connection, Failure> {
+        let [holder, device] = names_of(place);
+        let new = |device, is_resumed, keeper| Connection {
+            device: Arc::new(device),
+            is_resumed,
+            keeper: RefCell::new(keeper),
+            keep: keep.cloned(),
+            contents: contents.to_owned(),
+        };
+        let resumed = |found: Found| new(found.backing, true, Some(found.keeper));
+        if let Some(socket) = inherited.take(&holder)
+            && let Ok(found) = Keeper::resume(socket)
+        {
+            return Ok(resumed(found));
+        }
+        if let Some(device) = inherited.take(&device) {
+            return Ok(new(device, true, None));
+        }
+        if let Some(found) = find(place, keep)? {
+            if is_mounted(&found.backing) {
+                if found.kept.volume != contents {
+                    found.keeper.abandon();
+                    return Err(other_contents(place));
+                }
+                return Ok(resumed(found));
+            }
+            let _ = found.keeper.release();
+        }
+        let device = place.mount()?;
+        let keeper = match keep.map(|keep| start(place, contents, keep, &device)).transpose() {
+            Ok(keeper) => keeper,
+            Err(failure) => {
+                let _ = place.detach();
+                return Err(failure);
+            }
+        };
+        Ok(new(device, false, keeper))
+    }
+
+    /// What to watch: readable when the holder has died. None: there is none, or the service manager keeps.
+    pub(super) fn keeper_socket(&self) -> Option<File> {
+        let keeper = self.keeper.borrow();
+        let socket = keeper.as_ref()?.owner_socket()?;
+        socket.try_clone_to_owned().ok().map(Arc::new)
+    }
+
+    /// Starts another holder in the place of one that has died.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) fn keep_again(&self, place: &Mountpoint) -> Result<(), Failure> {
+        if let Some(keep) = &self.keep {
+            let again = start(place, &self.contents, keep, &self.device)?;
+            *self.keeper.borrow_mut() = Some(again);
+        }
+        Ok(())
+    }
+
+    /// What the next program of this process goes on with.
+    pub(super) fn inherit(&self, place: &Mountpoint) -> Vec<(String, File)> {
+        let [holder, device] = names_of(place);
+        let keeper = self.keeper.borrow();
+        let socket = keeper.as_ref().and_then(Keeper::owner_socket);
+        match socket.and_then(|socket| socket.try_clone_to_owned().ok()) {
+            Some(socket) => vec![(holder, Arc::new(socket))],
+            None => vec![(device, self.device.clone())],
+        }
+    }
+
+    /// Has the holder know how to answer for the mount while it has no daemon.
+    ///
+    /// # Errors
+    /// It does not answer, or is of an earlier version.
+    pub(super) fn describe(&self, description: Description) -> io::Result<()> {
+        let keeper = self.keeper.borrow();
+        keeper.as_ref().map_or(Ok(()), |keeper| keeper.describe(description))
+    }
+
+    /// It is kept for the next process from now on. Its holder answers for it already, while this
+    /// process ends.
+    pub(super) fn leave(&self) {
+        let left = self.keeper.borrow().as_ref().map_or(Ok(()), Keeper::leave);
+        if left.is_err()
+            && let Some(keeper) = self.keeper.take()
+        {
+            keeper.abandon();
+        }
+    }
+
+    /// It need not be kept any more.
+    pub(super) fn release(&self) {
+        if let Some(keeper) = self.keeper.take() {
+            // One that does not answer ends by itself, since nothing is mounted any more.
+            let _ = keeper.release();
+        }
+    }
+}
+
+fn trouble(place: &Mountpoint, error: &io::Error) -> Failure {
+    let path = place.path().display();
+    match Busy::of(error) {
+        Some(Busy { pid }) => {
+            let message = format!("{path}: is served by process {pid} already");
+            Failure::new(Exit::Busy, message)
+        }
+        None => Failure::new(Exit::Io, format!("{path}: its holder: {error}")),
+    }
+}
+
+/// What was asked of the files that are mounted there must not be answered from others.
+fn other_contents(place: &Mountpoint) -> Failure {
+    let path = place.path().display();
+    let message = format!(
+        "{path}: is mounted, and waits for the daemon of another backing; start that, or give it up (a device: \
+         overdrive detach NAME --force; files: umount -f {path})"
+    );
+    Failure::new(Exit::Busy, message)
+}
+
+/// What a process that was killed has left.
+fn find(place: &Mountpoint, keep: Option<&Keep>) -> Result<Option<Found>, Failure> {
+    let Some(keep) = keep else { return Ok(None) };
+    let found = Keeper::find(&keep.runtime, &holder::mount_key(place.path()));
+    found.map_err(|error| trouble(place, &error))
+}
+
+/// Has the connection kept from now on.
+fn start(
+    place: &Mountpoint,
+    contents: &str,
+    keep: &Keep,
+    device: &OwnedFd,
+) -> Result<Keeper, Failure> {
+    let kept = Kept {
+        volume: contents.to_owned(),
+        backing: place.path().display().to_string(),
+        key: holder::mount_key(place.path()),
+        is_recorded: false,
+    };
+    // A holder has two descriptors; a mount needs one.
+    let memory = rustix::fs::memfd_create("overdrive-mount", MemfdFlags::CLOEXEC);
+    let memory = memory.map_err(|errno| trouble(place, &errno.into()))?;
+    let started =
+        Keeper::start(&keep.runtime, &kept, memory.as_fd(), device.as_fd(), &keep.program);
+    started.map_err(|error| trouble(place, &error))
+}

@@ -1,0 +1,311 @@
+//! Volumes as files of a directory: a FUSE mount, served by all lanes.
+
+mod connection;
+mod fusermount;
+mod mountpoint;
+mod wire;
+
+use super::serving::Serving;
+use super::{Ending, Front, Gone, Inherited};
+use crate::lanes::Lanes;
+use crate::serve::Mounting;
+use crate::units::WaitTime;
+use ::fuse::{Mount, Options, Session};
+use block::Kind;
+use connection::Connection;
+use export::{Budget, Export};
+use holder::Description;
+use host::File;
+use lane::first;
+use mountpoint::Mountpoint;
+use ring::Ring;
+use stack::{Exit, Failure};
+use std::cell::{Cell, OnceCell};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use wire::Wire;
+
+pub(crate) use mountpoint::{abort, is_mounted};
+
+/// After a holder could not be started, in nanoseconds.
+const HOLDER_PAUSE_NS: u64 = 5_000_000_000;
+
+/// Facts about the volumes of a mount, for its holder.
+pub(crate) struct MountInfo {
+    /// Tells the volumes from others of their names.
+    pub(crate) contents: String,
+    /// Their backings, for messages.
+    pub(crate) backing: String,
+    /// The command that starts the daemon again, for messages.
+    pub(crate) again: String,
+}
+
+/// A mount, and what serves it.
+pub(crate) struct Fuse {
+    ring: Ring,
+    place: Mountpoint,
+    /// The device that stands on its file, if one will.
+    device: Option<PathBuf>,
+    connection: Connection,
+    info: MountInfo,
+    wait_time: WaitTime,
+    budget: Arc<Budget>,
+    /// Once it is open.
+    mount: OnceCell<Arc<Mount>>,
+    serving: Serving,
+    is_detached: Cell<bool>,
+}
+
+impl Fuse {
+    /// Mounts, or goes on with the mount that an earlier program of this process had, or a process before this one. Its
+    /// clients share the budget with those of other fronts.
+    ///
+    /// # Errors
+    /// It cannot be mounted; it waits for the daemon of other volumes.
+    pub(crate) fn bind(
+        ring: &Ring,
+        mounting: &Mounting,
+        info: MountInfo,
+        inherited: &mut Inherited,
+        budget: &Arc<Budget>,
+    ) -> Result<Rc<Fuse>, Failure> {
+        let Mounting { directory, exports, keep, device, wait_time } = mounting;
+        ::fuse::check_names(exports)
+            .map_err(|why| Failure::new(Exit::Usage, format!("{}: {why}", directory.display())))?;
+        if device.is_some() {
+            mountpoint::make_private(directory)?;
+        }
+        let place = Mountpoint::find(directory)?;
+        let connection = Connection::open(&place, &info.contents, keep.as_ref(), inherited)?;
+        Ok(Rc::new(Fuse {
+            ring: ring.clone(),
+            place,
+            device: device.clone(),
+            connection,
+            info,
+            wait_time: *wait_time,
+            budget: budget.clone(),
+            mount: OnceCell::new(),
+            serving: Serving::default(),
+            is_detached: Cell::new(false),
+        }))
+    }
+
+    /// Whether it was mounted by a process before this one, so that something may use it.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.connection.is_resumed
+    }
+
+    fn options(&self) -> Options {
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        Options {
+            budget: self.budget.clone(),
+            owner: (user.as_raw(), group.as_raw()),
+            time_s: now.map_or(0, |now| now.as_secs()),
+            handle: self.ring.lane().now(),
+        }
+    }
+
+    /// Has the other lanes help.
+    fn open_elsewhere(&self, mount: &Arc<Mount>, names: &[String], lanes: &Lanes) {
+        for elsewhere in lanes.elsewhere() {
+            let (mount, device, names) = (mount.clone(), self.device().clone(), names.to_vec());
+            let (front, seat) = (self.name(), self.serving.seat());
+            elsewhere.post(Box::new(move |local| {
+                let make = || {
+                    let wire = Wire::new(&local.ring, &device);
+                    Session::new(local.ring.lane(), wire, &mount, local.exports(&names))
+                };
+                let session = local.part(&front, make, |session, name| session.remove(name));
+                let helping = async move {
+                    (*session).clone().help().await;
+                    drop(seat);
+                };
+                // On a full lane the others do without it.
+                let _ = local.ring.lane().spawn(helping);
+            }));
+        }
+    }
+
+    /// Takes messages on the home lane.
+    fn lead(self: &Rc<Self>, session: Rc<Session<Wire>>) {
+        let (front, seat) = (self.clone(), self.serving.seat());
+        let leading = async move {
+            let ended = session.lead().await;
+            front.has_ended(ended);
+            drop(seat);
+        };
+        self.ring.lane().spawn(leading).expect("a fresh lane has room");
+    }
+
+    /// Nothing is taken any more. `Err`: for whatever reason the kernel has.
+    fn has_ended(&self, ended: block::Result) {
+        let Err(error) = ended else { return };
+        let place = self.place.path().display();
+        match error.kind {
+            Kind::Stopping => crate::tell!("overdrive: {place} was unmounted"),
+            _ => crate::complain!("overdrive: {place} is not served any more: {error}"),
+        }
+        if let Some(mount) = self.mount.get() {
+            mount.close();
+        }
+        self.let_go();
+    }
+
+    fn device(&self) -> &File {
+        &self.connection.device
+    }
+
+    fn name(&self) -> String {
+        format!("fuse:{}", self.place.path().display())
+    }
+
+    /// Has the holder know how to answer for the mount while it has no daemon.
+    fn describe(&self, mount: &Mount) {
+        let description = Description {
+            outline: Some(mount.outline()),
+            wait_ms: self.wait_time.0,
+            again: self.info.again.clone(),
+            backing: self.info.backing.clone(),
+        };
+        if let Err(error) = self.connection.describe(description) {
+            let place = self.place.path().display();
+            crate::tell!("overdrive: {place}: its holder cannot answer for it: {error}");
+        }
+    }
+
+    /// It is mounted no more: nothing need keep it.
+    fn let_go(&self) {
+        self.is_detached.set(true);
+        self.connection.release();
+    }
+
+    /// It stays mounted, and its holder keeps it for the next process.
+    fn leave(&self) {
+        self.is_detached.set(true);
+        self.connection.leave();
+    }
+
+    /// Unmounts it, unless it is in use. A directory whose file is in use by a device waits for the next process; of any
+    /// other one the name goes all the same, and its users get errors once this process has gone.
+    fn unmount(&self) {
+        if self.place.unmount().is_err() {
+            if self.device.is_some() {
+                return self.leave();
+            }
+            let path = self.place.path().display();
+            crate::tell!("overdrive: {path} is in use; what uses it gets errors from now on");
+            let _ = self.place.detach();
+        }
+        self.let_go();
+        if self.device.is_some() {
+            self.place.remove();
+        }
+    }
+}
+
+impl Drop for Fuse {
+    /// A mount that was never served, because something else has failed, goes at once. One that a process before this one
+    /// has made waits on.
+    fn drop(&mut self) {
+        if self.is_detached.get() {
+            return;
+        }
+        if self.connection.is_resumed {
+            return self.leave();
+        }
+        let _ = self.place.detach();
+        self.let_go();
+    }
+}
+
+/// The holder of the connection.
+impl Fuse {
+    /// Sees to it that there is one, until the front ends.
+    async fn keep(self: Rc<Self>, mount: Arc<Mount>) {
+        let lane = self.ring.lane();
+        while let Some(socket) = self.connection.keeper_socket() {
+            // Whatever is wrong with the socket, its holder is gone.
+            let died = async {
+                let _ = self.ring.readable(&socket).await;
+            };
+            first(mount.stop().wait(), died).await;
+            if mount.stop().is_asked() || self.is_detached.get() {
+                return;
+            }
+            let place = self.place.path().display();
+            match self.connection.keep_again(&self.place) {
+                Ok(()) => {
+                    self.describe(&mount);
+                    crate::tell!("overdrive: {place}: its holder has ended; started another one")
+                }
+                Err(failure) => {
+                    crate::complain!("overdrive: {failure}; trying again");
+                    let pause = lane.sleep_until(lane.now() + HOLDER_PAUSE_NS);
+                    first(mount.stop().wait(), pause).await;
+                }
+            }
+        }
+    }
+}
+
+impl Front for Fuse {
+    fn address(&self, export: &str) -> String {
+        let file = || self.place.path().join(export);
+        self.device.clone().unwrap_or_else(file).display().to_string()
+    }
+
+    fn open(self: Rc<Self>, exports: Vec<Export>, lanes: &Rc<Lanes>) {
+        let names: Vec<String> = exports.iter().map(|export| export.name.clone()).collect();
+        let mount = Mount::new(&exports, self.options());
+        let _ = self.mount.set(mount.clone());
+        self.describe(&mount);
+        let lane = self.ring.lane();
+        let session = Session::new(lane, Wire::new(&self.ring, self.device()), &mount, exports);
+        session.watch();
+        if self.connection.is_resumed
+            && let Err(error) = session.resend()
+        {
+            crate::tell!(
+                "overdrive: {}: what was asked before is lost: {error}",
+                self.place.path().display()
+            );
+        }
+        // On a full lane one that dies is not replaced.
+        let _ = lane.spawn(self.clone().keep(mount.clone()));
+        self.open_elsewhere(&mount, &names, lanes);
+        self.lead(session);
+    }
+
+    fn remove(&self, export: &str) {
+        let Some(mount) = self.mount.get() else { return };
+        mount.remove(export);
+        match mount.is_empty() {
+            true => self.close(Ending::Stop),
+            false => self.describe(mount),
+        }
+    }
+
+    fn close(&self, ending: Ending) {
+        if let Some(mount) = self.mount.get() {
+            mount.close();
+        }
+        if ending == Ending::Stop && !self.is_detached.get() {
+            self.unmount();
+        }
+    }
+
+    fn end(&self, deadline_ns: u64) -> Gone<'_> {
+        Box::pin(self.serving.none_until(self.ring.lane(), deadline_ns))
+    }
+
+    fn inherit(&self) -> Vec<(String, File)> {
+        match self.is_detached.get() {
+            true => Vec::new(),
+            false => self.connection.inherit(&self.place),
+        }
+    }
+}

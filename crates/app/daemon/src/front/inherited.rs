@@ -1,0 +1,75 @@
+//! What an upgrade leaves open for the next program: files, each under a name.
+
+use host::File;
+use ring::Listener;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Mutex, OnceLock};
+
+/// Where they stand: `NUMBER=NAME`, separated by newlines.
+const VARIABLE: &str = "OVERDRIVE_LISTENERS";
+
+/// What was found, until the daemon takes it.
+static FOUND: OnceLock<Mutex<Vec<(String, OwnedFd)>>> = OnceLock::new();
+
+/// What the program before this one has left open over its exec.
+#[derive(Default)]
+pub(crate) struct Inherited(Vec<(String, OwnedFd)>);
+
+/// Takes over what the program before this one has left open over its exec. Comes before any child is
+/// started: a holder that inherited a listener would keep its address taken long after this process has
+/// gone.
+pub(crate) fn find_inherited() {
+    FOUND.get_or_init(|| {
+        let text = std::env::var(VARIABLE).unwrap_or_default();
+        let named = text.lines().filter_map(|line| {
+            let (number, name) = line.split_once('=')?;
+            let file = host::inherited(number.parse().ok()?).ok()?;
+            Some((name.to_owned(), file))
+        });
+        Mutex::new(named.collect())
+    });
+}
+
+impl Inherited {
+    /// What the environment names. What makes no sense is left out.
+    pub(crate) fn find() -> Inherited {
+        find_inherited();
+        let found =
+            FOUND.get().map(|found| found.lock().map(|mut list| std::mem::take(&mut *list)));
+        Inherited(found.and_then(Result::ok).unwrap_or_default())
+    }
+
+    /// The file of this name.
+    pub(crate) fn take(&mut self, name: &str) -> Option<OwnedFd> {
+        let index = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.swap_remove(index).1)
+    }
+}
+
+impl Drop for Inherited {
+    /// What no front has asked for is closed, and a socket's path goes with it.
+    fn drop(&mut self) {
+        for (_, file) in self.0.drain(..) {
+            drop(Listener::from_file(file));
+        }
+    }
+}
+
+/// Descriptors that are left open for the next program. They stay open as long as this lives: some
+/// are open here alone.
+pub(crate) struct Handover {
+    /// The variable that names it to the next program.
+    pub(crate) variable: &'static str,
+    pub(crate) text: String,
+    _files: Vec<(String, File)>,
+}
+
+/// Leaves these open over an exec.
+pub(super) fn leave(files: Vec<(String, File)>) -> std::io::Result<Handover> {
+    let mut text = String::new();
+    for (name, file) in &files {
+        host::set_inherited(file, true)?;
+        text.push_str(&format!("{}={name}\n", file.as_raw_fd()));
+    }
+    Ok(Handover { variable: VARIABLE, text, _files: files })
+}

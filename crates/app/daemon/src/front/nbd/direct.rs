@@ -1,0 +1,71 @@
+//! NBD without a listener: one volume, over connections that this process makes itself, for the kernel's client.
+
+use super::service::Service;
+use crate::front::{Ending, Front, Gone};
+use crate::lanes::Lanes;
+use export::{Budget, Export};
+use host::File;
+use ring::Ring;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Connections at a time: those of a device, and as many again that have not noticed their end yet.
+const CONNECTIONS_MAX: usize = 64;
+
+/// One volume, and the connections to it.
+pub(crate) struct Direct {
+    /// What users are told.
+    device: PathBuf,
+    service: Service,
+}
+
+impl Direct {
+    /// For the device of this name.
+    pub(crate) fn new(ring: &Ring, device: &Path, budget: &Arc<Budget>) -> Rc<Direct> {
+        let name = format!("nbd-device:{}", device.display());
+        let service = Service::new(ring, name, CONNECTIONS_MAX, budget);
+        Rc::new(Direct { device: device.to_owned(), service })
+    }
+
+    /// A new connection, whose handshake the caller does.
+    ///
+    /// # Errors
+    /// There can be none now.
+    pub(crate) fn connect(&self) -> io::Result<UnixStream> {
+        let (ours, theirs) = UnixStream::pair()?;
+        match self.service.serve(ours.into()) {
+            true => Ok(theirs),
+            false => Err(io::Error::other("too many connections, or the daemon ends")),
+        }
+    }
+}
+
+impl Front for Direct {
+    fn address(&self, _: &str) -> String {
+        self.device.display().to_string()
+    }
+
+    fn open(self: Rc<Self>, exports: Vec<Export>, lanes: &Rc<Lanes>) {
+        self.service.open(exports, lanes);
+    }
+
+    fn remove(&self, export: &str) {
+        self.service.remove(export);
+    }
+
+    fn close(&self, _: Ending) {
+        self.service.options.stop.ask();
+    }
+
+    fn end(&self, deadline_ns: u64) -> Gone<'_> {
+        Box::pin(self.service.end(deadline_ns))
+    }
+
+    fn inherit(&self) -> Vec<(String, File)> {
+        // The next program makes connections of its own.
+        Vec::new()
+    }
+}

@@ -1,0 +1,136 @@
+//! NBD over sockets: those that clients connect to a listener, and those that the kernel's client is given.
+
+mod direct;
+mod place;
+mod service;
+mod wire;
+
+use super::{Ending, Front, Gone, Inherited};
+use crate::lanes::Lanes;
+use block::Kind;
+use export::{Budget, Export};
+use host::File;
+use lane::first;
+use ring::{Listener, Ring};
+use service::Service;
+use stack::Failure;
+use std::cell::Cell;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+pub(crate) use direct::Direct;
+pub use place::Place;
+
+/// Connections of a listener at a time; one more is closed at once.
+const CONNECTIONS_MAX: usize = 128;
+/// After accepting has failed, in nanoseconds.
+const ACCEPT_PAUSE_NS: u64 = 200_000_000;
+/// Between two words about refused connections, in nanoseconds.
+const REFUSED_PAUSE_NS: u64 = 1_000_000_000;
+
+/// A listener, and all connections of it.
+pub(crate) struct Nbd {
+    place: Place,
+    listener: Listener,
+    service: Service,
+    refused: Cell<u64>,
+    refused_said_ns: Cell<Option<u64>>,
+}
+
+impl Nbd {
+    /// Listens at this place, or goes on with the listener that an earlier program of this process had.
+    /// Its clients share the budget with those of other fronts.
+    ///
+    /// # Errors
+    /// The place cannot be had.
+    pub(crate) fn bind(
+        ring: &Ring,
+        place: &Place,
+        runtime: &Path,
+        inherited: &mut Inherited,
+        budget: &Arc<Budget>,
+    ) -> Result<Rc<Nbd>, Failure> {
+        Ok(Rc::new(Nbd {
+            place: place.clone(),
+            listener: place.listen(runtime, inherited)?,
+            service: Service::new(ring, place.to_string(), CONNECTIONS_MAX, budget),
+            refused: Cell::new(0),
+            refused_said_ns: Cell::new(None),
+        }))
+    }
+
+    /// Accepts connections until the listener is shut down or the front closes.
+    async fn accept(&self) {
+        let (ring, stop) = (&self.service.ring, &self.service.options.stop);
+        let lane = ring.lane();
+        loop {
+            let mut accepted = None;
+            let accepting = async { accepted = Some(ring.accept(self.listener.file()).await) };
+            first(stop.wait(), accepting).await;
+            let Some(accepted) = accepted else { return };
+            match accepted {
+                Ok(socket) => self.serve(socket),
+                Err(error) if error.kind == Kind::Stopping => return,
+                // Out of descriptors or memory: others may give some back.
+                Err(error) => {
+                    crate::complain!("overdrive: {error}; trying again");
+                    lane.sleep_until(lane.now() + ACCEPT_PAUSE_NS).await;
+                }
+            }
+        }
+    }
+
+    fn serve(&self, socket: OwnedFd) {
+        if !self.service.serve(socket) {
+            self.refuse();
+        }
+    }
+
+    /// Says so, but not a thousand times a second.
+    fn refuse(&self) {
+        self.refused.set(self.refused.get() + 1);
+        let now_ns = self.service.ring.lane().now();
+        let due = self.refused_said_ns.get().is_none_or(|said| now_ns > said + REFUSED_PAUSE_NS);
+        if due && !self.service.options.stop.is_asked() {
+            self.refused_said_ns.set(Some(now_ns));
+            crate::tell!(
+                "overdrive: {CONNECTIONS_MAX} connections are open; refused so far: {}",
+                self.refused.get()
+            );
+        }
+    }
+}
+
+impl Front for Nbd {
+    fn address(&self, export: &str) -> String {
+        self.place.uri(export, &self.listener)
+    }
+
+    fn open(self: Rc<Self>, exports: Vec<Export>, lanes: &Rc<Lanes>) {
+        self.service.open(exports, lanes);
+        let lane = self.service.ring.lane().clone();
+        lane.spawn(async move { self.accept().await }).expect("a fresh lane has room");
+    }
+
+    fn remove(&self, export: &str) {
+        self.service.remove(export);
+    }
+
+    fn close(&self, ending: Ending) {
+        // Before an upgrade, a client that comes waits in the listener's queue.
+        if ending == Ending::Stop {
+            let _ = ring::shutdown(self.listener.file());
+        }
+        self.service.options.stop.ask();
+    }
+
+    fn end(&self, deadline_ns: u64) -> Gone<'_> {
+        Box::pin(self.service.end(deadline_ns))
+    }
+
+    fn inherit(&self) -> Vec<(String, File)> {
+        vec![(self.place.to_string(), self.listener.file().clone())]
+    }
+}

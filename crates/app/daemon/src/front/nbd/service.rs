@@ -1,0 +1,108 @@
+//! Sockets that are served, each on the lane that serves the fewest, whatever way they came.
+
+use super::wire::Socket;
+use crate::lanes::{Lanes, Seat};
+use ::nbd::{Exports, Options, Places};
+use export::{Budget, Export};
+use lane::first;
+use ring::Ring;
+use std::cell::{OnceCell, RefCell};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The exports of a front, and the connections that it serves.
+pub(super) struct Service {
+    pub(super) ring: Ring,
+    /// The front's, for what the other lanes have of it.
+    name: String,
+    exports: RefCell<Rc<Exports>>,
+    /// Once it is open.
+    lanes: OnceCell<Rc<Lanes>>,
+    pub(super) options: Options,
+}
+
+impl Service {
+    /// For a front of this name, with so many connections at a time. Its clients share the budget with those of others.
+    pub(super) fn new(
+        ring: &Ring,
+        name: String,
+        connections_max: usize,
+        budget: &Arc<Budget>,
+    ) -> Service {
+        let (places, budget) = (Arc::new(Places::new(connections_max)), budget.clone());
+        Service {
+            ring: ring.clone(),
+            name,
+            exports: RefCell::default(),
+            lanes: OnceCell::new(),
+            options: Options { places, budget, ..Options::default() },
+        }
+    }
+
+    pub(super) fn open(&self, exports: Vec<Export>, lanes: &Rc<Lanes>) {
+        let _ = self.lanes.set(lanes.clone());
+        *self.exports.borrow_mut() = Rc::new(Exports::new(exports));
+    }
+
+    /// Serves a connection on the lane that serves the fewest. False: it is closed, as there are too many.
+    pub(super) fn serve(&self, socket: OwnedFd) -> bool {
+        let place = self.options.places.take();
+        let Some(place) = place.filter(|_| !self.options.stop.is_asked()) else { return false };
+        let seat = self.lanes.get().expect("it is open").seat();
+        let (elsewhere, options) = (seat.elsewhere(), self.options.clone());
+        let connection = Connection { socket, options, place, seat };
+        let exports = self.exports.borrow().clone();
+        let Some(lane) = elsewhere else {
+            connection.serve(&self.ring, exports);
+            return true;
+        };
+        let names: Vec<String> = exports.all().iter().map(|export| export.name.clone()).collect();
+        let front = self.name.clone();
+        lane.post(Box::new(move |local| {
+            let make = || Exports::new(local.exports(&names));
+            let exports = local.part(&front, make, Exports::remove);
+            connection.serve(&local.ring, exports);
+        }));
+        true
+    }
+
+    pub(super) fn remove(&self, export: &str) {
+        self.exports.borrow().remove(export);
+    }
+
+    /// Waits until all connections have ended, at most until the deadline.
+    pub(super) async fn end(&self, deadline_ns: u64) {
+        let (lane, places) = (self.ring.lane(), &self.options.places);
+        loop {
+            let seen = places.left().seen();
+            if places.taken() == 0 || lane.now() >= deadline_ns {
+                return;
+            }
+            first(places.left().after(seen), lane.sleep_until(deadline_ns)).await;
+        }
+    }
+}
+
+/// A connection that is to be served, on whatever lane.
+struct Connection {
+    socket: OwnedFd,
+    options: Options,
+    place: ::nbd::Place,
+    seat: Seat,
+}
+
+impl Connection {
+    /// Serves it on the lane of this ring.
+    fn serve(self, ring: &Ring, exports: Rc<Exports>) {
+        let Connection { socket, options, place, seat } = self;
+        let wire = Socket::new(ring, Arc::new(socket));
+        let serving = ::nbd::serve(ring.lane().clone(), wire, exports, options);
+        let served = async move {
+            serving.await;
+            drop((place, seat));
+        };
+        // On a full lane it is dropped, which closes the connection.
+        let _ = ring.lane().spawn(served);
+    }
+}

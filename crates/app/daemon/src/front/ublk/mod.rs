@@ -1,0 +1,175 @@
+//! A volume as a device of the kernel's driver ublk: its queues are spread over the lanes.
+
+mod begun;
+mod driver;
+
+use super::serving::Serving;
+use super::{Ending, Front, Gone};
+use crate::lanes::Lanes;
+use ::ublk::{Queue, QueuePlan};
+use begun::{Begun, Part};
+use driver::Driver;
+use export::{Budget, Export, Stop};
+use host::File;
+use ring::Ring;
+use stack::{Exit, Failure};
+use std::cell::{OnceCell, RefCell};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A device, as the driver has made it.
+#[derive(Clone, Debug)]
+pub(crate) struct Opened {
+    /// Its `/dev/ublkcN`.
+    pub(crate) file: File,
+    pub(crate) queues: u16,
+    /// Requests of a queue at a time.
+    pub(crate) tags: u16,
+    pub(crate) io_bytes_max: u32,
+}
+
+/// A volume, and the queues of its device.
+pub(crate) struct Ublk {
+    ring: Ring,
+    /// What users are told.
+    device: PathBuf,
+    budget: Arc<Budget>,
+    stop: Arc<Stop>,
+    /// The volume on the home lane, once it is open.
+    export: RefCell<Option<Export>>,
+    lanes: OnceCell<Rc<Lanes>>,
+    serving: Serving,
+}
+
+impl Ublk {
+    /// For the device of this name. Its clients share the budget with those of other fronts.
+    pub(crate) fn new(ring: &Ring, device: &Path, budget: &Arc<Budget>) -> Rc<Ublk> {
+        Rc::new(Ublk {
+            ring: ring.clone(),
+            device: device.to_owned(),
+            budget: budget.clone(),
+            stop: Arc::default(),
+            export: RefCell::default(),
+            lanes: OnceCell::new(),
+            serving: Serving::default(),
+        })
+    }
+
+    /// How many queues a device is to have: one for each lane.
+    pub(crate) fn queues(&self) -> u16 {
+        let lanes = self.lanes.get().map_or(1, |lanes| lanes.threads());
+        u16::try_from(lanes).unwrap_or(u16::MAX)
+    }
+
+    /// Serves all queues of a device. When this ends, each of them fetches, or will in a moment.
+    ///
+    /// # Errors
+    /// A queue cannot be had, or a lane is full.
+    pub(crate) async fn serve(&self, opened: &Opened) -> Result<(), Failure> {
+        let failed = || {
+            let message = format!("{}: its queues cannot be served", self.device.display());
+            Failure::new(Exit::Io, message)
+        };
+        // None: the volume has gone meanwhile.
+        let export = self.export.borrow().clone().ok_or_else(failed)?;
+        let lanes = self.lanes.get().expect("it is open");
+        let elsewhere: Vec<_> = lanes.elsewhere().collect();
+        let begun = Begun::default();
+        for number in 0..opened.queues {
+            let plan = Plan {
+                opened: opened.clone(),
+                number,
+                budget: self.budget.clone(),
+                stop: self.stop.clone(),
+                serving: self.serving.clone(),
+                part: begun.part(),
+            };
+            match usize::from(number) % (elsewhere.len() + 1) {
+                0 => plan.serve(&self.ring, &export),
+                lane => {
+                    let names = [export.name.clone()];
+                    elsewhere[lane - 1].post(Box::new(move |local| {
+                        // A lane that has no such volume any more drops the plan, which is told.
+                        if let Some(export) = local.exports(&names).first() {
+                            plan.serve(&local.ring, export);
+                        }
+                    }));
+                }
+            }
+        }
+        begun.all().await.then_some(()).ok_or_else(failed)
+    }
+}
+
+/// A queue that is to be served, on whatever lane.
+struct Plan {
+    opened: Opened,
+    number: u16,
+    budget: Arc<Budget>,
+    stop: Arc<Stop>,
+    serving: Serving,
+    part: Part,
+}
+
+impl Plan {
+    /// Serves it on the lane of this ring.
+    fn serve(self, ring: &Ring, export: &Export) {
+        let Plan { opened, number, budget, stop, serving, part } = self;
+        let Opened { file, tags, io_bytes_max, .. } = opened;
+        let Ok(driver) = Driver::open(ring, &file, number, tags) else { return };
+        let (budget, stop) = (&budget, &stop);
+        let queue = Queue::new(driver, &QueuePlan { export, io_bytes_max, tags, budget, stop });
+        let own = Serving::default();
+        for tag in 0..tags {
+            let (queue, seats) = (queue.clone(), (serving.seat(), own.seat()));
+            let serve = async move {
+                queue.serve(tag).await;
+                drop(seats);
+            };
+            if ring.lane().spawn(serve).is_err() {
+                return ring.leave(&file);
+            }
+        }
+        let (lane, leaving) = (ring.lane().clone(), ring.clone());
+        let watch = async move {
+            // Nothing of the queue is kept once its tags have ended: the device waits for that.
+            lane::first(queue.stopping(), own.none()).await;
+            leaving.leave(&file);
+        };
+        if lane.spawn(watch).is_ok() {
+            part.note_begun();
+        }
+    }
+}
+
+impl Front for Ublk {
+    fn address(&self, _: &str) -> String {
+        self.device.display().to_string()
+    }
+
+    fn open(self: Rc<Self>, exports: Vec<Export>, lanes: &Rc<Lanes>) {
+        let _ = self.lanes.set(lanes.clone());
+        *self.export.borrow_mut() = exports.into_iter().next();
+    }
+
+    fn remove(&self, _: &str) {
+        self.stop.ask();
+        let export = self.export.take();
+        // Outside the borrow: the last handle of a stack may go with it.
+        drop(export);
+    }
+
+    fn close(&self, _: Ending) {
+        self.stop.ask();
+    }
+
+    fn end(&self, deadline_ns: u64) -> Gone<'_> {
+        Box::pin(self.serving.none_until(self.ring.lane(), deadline_ns))
+    }
+
+    fn inherit(&self) -> Vec<(String, File)> {
+        // The driver knows the device; the next program takes its queues over.
+        Vec::new()
+    }
+}

@@ -1,0 +1,95 @@
+//! What a further lane has, and how other threads reach it.
+
+use export::Export;
+use lane::{Event, Inbox};
+use ring::Ring;
+use std::any::Any;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Jobs that wait for a lane at most.
+const JOBS_MAX: usize = 256;
+
+/// Something to be done on a further lane.
+pub(crate) type Job = Box<dyn FnOnce(&Local) + Send>;
+
+/// What a further lane has.
+pub(crate) struct Local {
+    pub(crate) ring: Ring,
+    exports: RefCell<Vec<Export>>,
+    parts: RefCell<Vec<Part>>,
+}
+
+/// What a front has made of this lane's exports, for all of its clients here.
+struct Part {
+    front: String,
+    made: Rc<dyn Any>,
+    /// Takes a volume off it.
+    forget: Box<dyn Fn(&str)>,
+}
+
+impl Local {
+    pub(super) fn new(ring: &Ring, exports: Vec<Export>) -> Local {
+        let (exports, parts) = (RefCell::new(exports), RefCell::default());
+        Local { ring: ring.clone(), exports, parts }
+    }
+
+    /// What the front of this name has made here; made when it is first asked for. `forget` takes a volume off it.
+    pub(crate) fn part<T: 'static>(
+        &self,
+        front: &str,
+        make: impl FnOnce() -> T,
+        forget: fn(&T, &str),
+    ) -> Rc<T> {
+        let mut parts = self.parts.borrow_mut();
+        if let Some(part) = parts.iter().find(|part| part.front == front) {
+            return part.made.clone().downcast().expect("a front makes one kind of thing");
+        }
+        let made = Rc::new(make());
+        let held = made.clone();
+        let forget = Box::new(move |name: &str| forget(&held, name));
+        parts.push(Part { front: front.to_owned(), made: made.clone(), forget });
+        made
+    }
+
+    /// The exports of these names, as this lane serves them.
+    pub(crate) fn exports(&self, names: &[String]) -> Vec<Export> {
+        let exports = self.exports.borrow();
+        exports.iter().filter(|export| names.contains(&export.name)).cloned().collect()
+    }
+
+    pub(super) fn forget(&self, name: &str) {
+        self.parts.borrow().iter().for_each(|part| (part.forget)(name));
+        let mut exports = self.exports.borrow_mut();
+        let forgotten: Vec<Export> = exports.extract_if(.., |export| export.name == name).collect();
+        drop(exports);
+        // Outside the borrow: the last handle of a stack may go with it.
+        drop(forgotten);
+    }
+}
+
+/// What threads know of a further lane.
+pub(super) struct Remote {
+    pub(super) jobs: Inbox<Job>,
+}
+
+impl Default for Remote {
+    fn default() -> Remote {
+        Remote { jobs: Inbox::new(JOBS_MAX) }
+    }
+}
+
+/// Threads that have ended.
+#[derive(Default)]
+pub(super) struct Ended {
+    pub(super) count: AtomicUsize,
+    pub(super) event: Event,
+}
+
+impl Ended {
+    pub(super) fn note(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        self.event.notify();
+    }
+}

@@ -1,0 +1,237 @@
+//! Saving what is dirty to a file, where its backing does not take it (C8).
+//!
+//! The file is a sparse image of the volume's size with every dirty sector at its place. Beside it,
+//! under the same name with `.map` behind it, lies a mapfile of GNU ddrescue that tells which those
+//! are, so that they can be put onto another copy of the volume:
+//!
+//! ```text
+//!   ddrescue --force --domain-mapfile=FILE.map FILE /dev/mended another.map
+//! ```
+//!
+//! Both are written under other names, synced, and renamed: the map first, so that a FILE that is there
+//! is whole. Nothing is ever written over. The same rescue into the same FILE again finds that it is
+//! there, and is done.
+
+use crate::draft::{Draft, directory_of, is_taken, sync_directory_of, with_suffix};
+use cache::{Rescue, What};
+use ring::SharedMemory;
+use stack::{Exit, Failure};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a sector.
+const SECTOR: u64 = block::SECTOR;
+/// Bytes copied at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The user of a memory while it is saved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemoryUser {
+    /// A daemon serves the volume, which has failed: reads go on.
+    Daemon,
+    /// No process.
+    Nobody,
+}
+
+/// What was saved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rescued {
+    /// Bytes that were dirty, zeros included.
+    pub bytes: u64,
+    /// The mapfile.
+    pub map: PathBuf,
+    /// Headers whose checksum was wrong: what they stood for is not in the file.
+    pub rejected: u64,
+}
+
+fn cannot(path: &Path, error: io::Error) -> Failure {
+    let (exit, mend) = match error.kind() {
+        io::ErrorKind::PermissionDenied => (Exit::Permission, ""),
+        io::ErrorKind::AlreadyExists => (Exit::Usage, "; choose a name that is free"),
+        io::ErrorKind::ResourceBusy => (Exit::Busy, ""),
+        _ => (Exit::Io, ""),
+    };
+    Failure::new(exit, format!("{}: cannot be written: {error}{mend}", path.display()))
+}
+
+/// Refuses to save onto what has failed: the backing itself, a file system on it, or the disk that
+/// it lies on, as far as the kernel shows. `keys` are the backing's ([`holder::key_at`]), `names`
+/// absolute paths that it may have.
+///
+/// # Errors
+/// Exit status 2, with the mend.
+pub fn check_rescue_place(path: &Path, keys: &[String], names: &[PathBuf]) -> Result<(), Failure> {
+    let refuse = |what: &str| {
+        let message = format!(
+            "{}: {what}, which does not take what is dirty; save it to another disk",
+            path.display()
+        );
+        Err(Failure::new(Exit::Usage, message))
+    };
+    if holder::key_at(path).is_ok_and(|key| keys.contains(&key)) {
+        return refuse("is the volume's backing");
+    }
+    let below = host::keys_below(directory_of(path));
+    if below.iter().any(|key| keys.contains(key)) {
+        return refuse("lies on the volume's backing");
+    }
+    let names = || names.iter().map(PathBuf::as_path);
+    let mut failed = keys.iter().flat_map(|key| host::keys_below_backing(key, names()));
+    match failed.any(|key| below.contains(&key)) {
+        true => {
+            refuse("lies on the same disk, or in the same file system, as the volume's backing")
+        }
+        false => Ok(()),
+    }
+}
+
+/// Writes everything that is dirty in a volume's memory to a new file at `path`, and a map of it
+/// beside it; both, and their names, are on their disk when this returns. The memory must not change
+/// meanwhile (the volume has failed, or is not served), and `unchanged` is asked at the end whether
+/// that was so. A file that holds just this already is as good as a new one.
+///
+/// # Errors
+/// The memory is no volume's; another file of this name exists, or it cannot be written; what `unchanged`
+/// says. Nothing is then left of it.
+pub fn rescue(
+    memory: OwnedFd,
+    user: MemoryUser,
+    path: &Path,
+    unchanged: impl FnOnce() -> Result<(), Failure>,
+) -> Result<Rescued, Failure> {
+    let damaged =
+        |error: String| Failure::new(Exit::Integrity, format!("the volume's memory: {error}"));
+    let memory = SharedMemory::adopt(memory).map_err(|error| damaged(error.to_string()))?;
+    let found = match user {
+        MemoryUser::Daemon => Rescue::over_served(memory.memory().clone()),
+        MemoryUser::Nobody => Rescue::over(memory.memory().clone()),
+    };
+    let rescue = found.map_err(|error| damaged(error.to_string()))?;
+    let map = with_suffix(path, ".map");
+    match is_taken(path) {
+        true => {
+            find_again(path, &map, &rescue)?;
+            unchanged()?;
+        }
+        false => write_both(path, &map, &rescue, unchanged)?,
+    }
+    sync_directory_of(path).map_err(|error| cannot(path, error))?;
+    Ok(Rescued { bytes: rescue.rescued_sectors() * SECTOR, map, rejected: rescue.rejected() })
+}
+
+fn write_both(
+    path: &Path,
+    map: &Path,
+    rescue: &Rescue,
+    unchanged: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let map_draft = match is_taken(map) {
+        // All that is missing of an earlier attempt is its last step; or it is the map of something else.
+        true => {
+            check_map(map, rescue)?;
+            None
+        }
+        false => {
+            let draft = Draft::begin(map).map_err(|error| cannot(map, error))?;
+            write_map(draft.file(), rescue).map_err(|error| cannot(map, error))?;
+            Some(draft)
+        }
+    };
+    let draft = Draft::begin(path).map_err(|error| cannot(path, error))?;
+    write_data(draft.file(), rescue).map_err(|error| cannot(path, error))?;
+    unchanged()?;
+    let is_new = map_draft.is_some();
+    map_draft.map_or(Ok(()), Draft::publish).map_err(|error| cannot(map, error))?;
+    draft.publish().map_err(|error| {
+        if is_new {
+            let _ = std::fs::remove_file(map);
+        }
+        cannot(path, error)
+    })
+}
+
+/// Whether the file at `path` and its map are this very rescue, and on their disk.
+fn find_again(path: &Path, map: &Path, rescue: &Rescue) -> Result<(), Failure> {
+    let exists = || cannot(path, io::ErrorKind::AlreadyExists.into());
+    if !std::fs::metadata(path).is_ok_and(|found| found.is_file()) || !is_taken(map) {
+        return Err(exists());
+    }
+    check_map(map, rescue).map_err(|_| exists())?;
+    let file = File::open(path).map_err(|error| cannot(path, error))?;
+    match holds(&file, rescue) {
+        Ok(true) => file.sync_all().map_err(|error| cannot(path, error)),
+        _ => Err(exists()),
+    }
+}
+
+/// Refuses a map that is not of this rescue.
+fn check_map(map: &Path, rescue: &Rescue) -> Result<(), Failure> {
+    let exists = |_| cannot(map, io::ErrorKind::AlreadyExists.into());
+    let text = rescue.mapfile().to_string();
+    let mut found = Vec::new();
+    let file = File::open(map).map_err(exists)?;
+    (&file).take(text.len() as u64 + 1).read_to_end(&mut found).map_err(exists)?;
+    if found != text.as_bytes() {
+        return Err(exists(io::ErrorKind::AlreadyExists.into()));
+    }
+    file.sync_all().map_err(|error| cannot(map, error))
+}
+
+/// Calls `each` with every piece of what is rescued and its place in the file, in bytes; of zeros with None
+/// and their number.
+fn each_piece(
+    rescue: &Rescue,
+    mut each: impl FnMut(u64, Option<&[u8]>, u64) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut piece = vec![0; PIECE_BYTES];
+    for item in rescue.items() {
+        let (start, bytes) = (item.first_sector * SECTOR, item.sectors * SECTOR);
+        let What::Bytes { offset } = item.what else {
+            each(start, None, bytes)?;
+            continue;
+        };
+        let bytes = bytes as usize;
+        for done in (0..bytes).step_by(PIECE_BYTES) {
+            let length = PIECE_BYTES.min(bytes - done);
+            rescue.memory().read(offset + done, &mut piece[..length]);
+            each(start + done as u64, Some(&piece[..length]), length as u64)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_data(file: &File, rescue: &Rescue) -> io::Result<()> {
+    file.set_len(rescue.sectors() * SECTOR)?;
+    // What is zero is so in a sparse file already.
+    each_piece(rescue, |at, piece, _| piece.map_or(Ok(()), |piece| file.write_all_at(piece, at)))?;
+    file.sync_all()
+}
+
+/// Whether a file has everything that is rescued at its place.
+fn holds(file: &File, rescue: &Rescue) -> io::Result<bool> {
+    if file.metadata()?.len() != rescue.sectors() * SECTOR {
+        return Ok(false);
+    }
+    let mut same = true;
+    let mut found = vec![0; PIECE_BYTES];
+    each_piece(rescue, |at, piece, bytes| {
+        for done in (0..bytes).step_by(PIECE_BYTES) {
+            let length = (bytes - done).min(PIECE_BYTES as u64) as usize;
+            file.read_exact_at(&mut found[..length], at + done)?;
+            same &= match piece {
+                Some(piece) => piece == &found[..length],
+                None => found[..length].iter().all(|byte| *byte == 0),
+            };
+        }
+        Ok(())
+    })?;
+    Ok(same)
+}
+
+fn write_map(mut file: &File, rescue: &Rescue) -> io::Result<()> {
+    write!(file, "{}", rescue.mapfile())?;
+    file.sync_all()
+}

@@ -1,0 +1,103 @@
+//! Where daemons and holders are found: the runtime directory of a user.
+//!
+//! ```text
+//!   <runtime>/NAME.PID.sock       NBD, unless it is told where
+//!   <runtime>/daemons/PID.sock    control sockets, one a daemon
+//!   <runtime>/holders/KEY.sock    holders, one a backing (crate `holder`)
+//!   <runtime>/served/KEY          records of what is served, one a backing (crate `holder`)
+//! ```
+
+use stack::{Exit, Failure};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The directory that only this user can enter: `$XDG_RUNTIME_DIR/overdrive`, for root without one
+/// `/run/overdrive`, else one in the directory for temporary files.
+pub fn runtime_directory() -> PathBuf {
+    let user = rustix::process::geteuid();
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
+        Some(runtime) => PathBuf::from(runtime).join("overdrive"),
+        None if user.is_root() => PathBuf::from("/run/overdrive"),
+        None => std::env::temp_dir().join(format!("overdrive-{}", user.as_raw())),
+    }
+}
+
+/// Refuses a runtime directory that others can put sockets into: a client that connects there could not
+/// know what answers it.
+///
+/// # Errors
+/// Exit status 4.
+pub(crate) fn check(runtime: &Path) -> Result<(), Failure> {
+    // One that is missing is made with the first socket, for us alone.
+    let Ok(found) = std::fs::symlink_metadata(runtime) else { return Ok(()) };
+    let user = rustix::process::geteuid().as_raw();
+    if found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    let message = format!(
+        "{}: belongs to user {} or can be changed by others, so sockets there are not safe; remove \
+         it, or set XDG_RUNTIME_DIR to a directory of your own",
+        runtime.display(),
+        found.uid()
+    );
+    Err(Failure::new(Exit::Permission, message))
+}
+
+/// Takes away the sockets that killed daemons have left. Those of a process that lives are not touched, not
+/// even by a connection, and of others only those without a listener: a process of another container
+/// may not be seen from here.
+pub fn sweep(runtime: &Path) {
+    if check(runtime).is_err() {
+        return;
+    }
+    let is_dead = |name: &str| {
+        process_of(name).is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+    };
+    ring::sweep(runtime, is_dead);
+    ring::sweep(&runtime.join("daemons"), is_dead);
+}
+
+/// The process in the name of a socket: `PID.sock`, `NAME.PID.sock`.
+fn process_of(name: &str) -> Option<u32> {
+    name.strip_suffix(".sock")?.rsplit('.').next()?.parse().ok()
+}
+
+/// Where the control socket of a process is.
+pub(crate) fn control_socket(runtime: &Path, pid: u32) -> PathBuf {
+    runtime.join("daemons").join(format!("{pid}.sock"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    /// A number that no process has: above the kernel's largest.
+    const NO_PROCESS: u32 = 5_000_000;
+
+    #[test]
+    fn sockets_of_the_dead_are_swept_and_no_others() {
+        let runtime = tempfile::tempdir().expect("room");
+        let daemons = runtime.path().join("daemons");
+        std::fs::create_dir(&daemons).expect("room");
+        let paths = |pid: u32| {
+            [daemons.join(format!("{pid}.sock")), runtime.path().join(format!("a.b.{pid}.sock"))]
+        };
+        // A process that lives, and for whatever reason does not listen just now.
+        let own = paths(std::process::id());
+        let dead = paths(NO_PROCESS);
+        let far = paths(NO_PROCESS + 1);
+        let named = runtime.path().join("mine.sock");
+        for path in own.iter().chain(&dead).chain([&named]) {
+            drop(UnixListener::bind(path).expect("room"));
+        }
+        // As of a process in another container.
+        let listening = far.each_ref().map(|path| UnixListener::bind(path).expect("room"));
+        sweep(runtime.path());
+        assert!(own.iter().chain(&far).chain([&named]).all(|path| path.exists()));
+        assert!(!dead.iter().any(|path| path.exists()));
+        drop(listening);
+        sweep(runtime.path());
+        assert!(!far.iter().any(|path| path.exists()));
+    }
+}

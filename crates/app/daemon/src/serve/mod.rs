@@ -1,0 +1,462 @@
+//! The daemon: volumes, where they are served, and its life from the first socket to the last flush.
+//!
+//! ```text
+//!   volumes --Site::new--> sites --export--> fleet of fronts --> clients, spread over the lanes
+//!                            |
+//!                       control socket     signals, the captive command
+//!                            +------ ending -----+
+//!                                        /            \
+//!                     Stop: clients, drain, release    Upgrade: clients, exec
+//! ```
+
+mod captive;
+mod clients;
+mod power;
+mod pressure;
+mod sensor;
+mod served;
+mod site;
+mod sites;
+mod start;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use crate::control::Control;
+use crate::control::losses::Losses;
+use crate::device::{self, Attaching, By, Devices, Route};
+use crate::front::{
+    Direct, Ending, Fleet, Fuse, Inherited, MountInfo, Nbd, Place, Ublk, find_inherited,
+};
+use crate::lanes::{Lanes, Setup, broken};
+use crate::runtime::control_socket;
+use crate::units::WaitTime;
+use block::Spec;
+use cache::Counters;
+use captive::{Which, either};
+use export::Budget;
+use host::File;
+use lane::Lane;
+use pressure::Threads;
+use ring::{Listener, Polling, Ring};
+use stack::{Exit, Failure, Keep, OpenFlags, Volume};
+use start::Start;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::rc::Rc;
+use std::sync::Arc;
+use watch::Watch;
+
+pub use captive::Captive;
+pub(crate) use site::Site;
+pub(crate) use sites::Sites;
+pub(crate) use stats::of as statistics;
+
+/// A volume to serve.
+pub struct Planned {
+    /// The export's name; clients of a listener's first volume may also ask for the empty one.
+    pub name: String,
+    /// Its backing as it was written.
+    pub backing: String,
+    /// The volume, open.
+    pub volume: Volume,
+}
+
+/// An address, and what is served there.
+pub struct Listening {
+    /// Where.
+    pub place: Place,
+    /// Names of volumes, at least one.
+    pub exports: Vec<String>,
+}
+
+/// A directory, and the volumes that are files in it.
+pub struct Mounting {
+    /// Where. It is made if it is not there.
+    pub directory: PathBuf,
+    /// Names of volumes, at least one.
+    pub exports: Vec<String>,
+    /// What keeps it mounted when this process is killed. None: nothing.
+    pub keep: Option<Keep>,
+    /// The block device that stands on the one file of it, in the place of which that is named to users.
+    pub device: Option<PathBuf>,
+    /// How long requests wait for a daemon that has ended.
+    pub wait_time: WaitTime,
+}
+
+/// Hears where clients find the volumes once they can connect: their URIs, their files, their devices.
+pub type Ready = Box<dyn FnOnce(&[String])>;
+
+/// What a daemon does.
+pub struct DaemonPlan {
+    /// The volumes; each has a name of its own.
+    pub volumes: Vec<Planned>,
+    /// Where they are served. A volume without a listener or a mount cannot be reached.
+    pub listeners: Vec<Listening>,
+    /// Where they are files.
+    pub mounts: Vec<Mounting>,
+    /// Which of them are block devices.
+    pub attachments: Vec<Attaching>,
+    /// A shell command that runs while the volumes are served, with the first one's `uri` in its
+    /// environment.
+    pub run: Option<String>,
+    /// The runtime directory, for the control socket.
+    pub runtime: PathBuf,
+    /// Threads that serve clients, at least one: each has a lane and a ring of its own.
+    pub threads: usize,
+    /// Whether to look for work before sleeping.
+    pub poll: Polling,
+    /// Say nothing but errors.
+    pub quiet: bool,
+    /// The program that an upgrade executes, with our arguments.
+    pub program: Option<PathBuf>,
+    /// The command by which a user starts this daemon again. Empty: it is not known.
+    pub again: String,
+    /// Called once clients can connect.
+    pub ready: Ready,
+}
+
+/// What is known of a volume after serving.
+#[derive(Clone, Debug)]
+pub struct ServedVolume {
+    /// Its name.
+    pub name: String,
+    /// Its backing as it was written.
+    pub backing: String,
+    /// Where clients found it; empty if nowhere.
+    pub uri: String,
+    /// What the cache counted, if there is one.
+    pub counters: Option<Counters>,
+    /// Acknowledged writes that it has lost.
+    pub losses: Losses,
+}
+
+/// What is known after serving.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// How the captive command ended, if there was one.
+    pub captive: Option<Captive>,
+    /// The volumes, as they were planned.
+    pub volumes: Vec<ServedVolume>,
+    /// Nanoseconds served.
+    pub served_ns: u64,
+    /// Nanoseconds that polling has spent, by the clock.
+    pub poll_spent_ns: u64,
+    /// Nanoseconds of that after which there was no work.
+    pub poll_vain_ns: u64,
+}
+
+/// Opens a volume that this process will serve: [`Volume::open`], which may start a child that keeps its
+/// memory, but not before the listeners of an earlier program of this process are taken over.
+///
+/// # Errors
+/// Those of [`Volume::open`].
+pub fn open(
+    spec: Spec,
+    flags: OpenFlags,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Volume, Failure> {
+    find_inherited();
+    Volume::open(spec, flags, progress)
+}
+
+/// Serves volumes until the captive command ends, a signal (SIGINT, SIGTERM) or an operator asks to
+/// stop; then drains and flushes them. An upgrade does not return: it executes the program anew.
+///
+/// # Errors
+/// A socket cannot be had; the command cannot be started; what is dirty
+/// could not be made durable, or a backing has shrunk (exit status 6).
+pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
+    let signals =
+        host::signals().map_err(|error| Failure::new(Exit::Io, format!("signals: {error}")))?;
+    crate::runtime::check(&plan.runtime)?;
+    crate::runtime::sweep(&plan.runtime);
+    let lane = Lane::new();
+    let ring = Ring::new(&lane).map_err(broken)?;
+    ring.set_polling(plan.poll);
+    // What clients may have under way is bounded for the process, whatever fronts they come by.
+    let (fleet, budget) = (Fleet::default(), Arc::new(Budget::default()));
+    let mut inherited = Inherited::find();
+    for Listening { place, exports } in &plan.listeners {
+        fleet.add(Nbd::bind(&ring, place, &plan.runtime, &mut inherited, &budget)?, exports);
+    }
+    // Volumes for which something in use has waited since a process before this one.
+    let mut waited_for = Vec::new();
+    for mounting in &plan.mounts {
+        let info = mount_info("files", &mounting.exports, &plan);
+        let front = Fuse::bind(&ring, mounting, info, &mut inherited, &budget)?;
+        if front.is_resumed() {
+            waited_for.extend_from_slice(&mounting.exports);
+        }
+        fleet.add(front, &mounting.exports);
+    }
+    let devices = Devices::new(&lane, &plan.runtime);
+    let mut ways = Vec::new();
+    for attaching in &plan.attachments {
+        let (way, is_waiting) = way_of(attaching, &plan, &fleet, &ring, &mut inherited, &budget)?;
+        if is_waiting {
+            waited_for.push(attaching.volume.clone());
+        }
+        ways.push((attaching.volume.clone(), way));
+    }
+    drop(inherited);
+    let control = Listener::bind_private(&control_socket(&plan.runtime, std::process::id()))
+        .map_err(|error| Failure::new(Exit::Usage, format!("the control socket: {error}")))?;
+    let program = match (&plan.program, &plan.run) {
+        (Some(program), None) => Ok(program.clone()),
+        _ => Err("a daemon with a captive command ends with that; it is not upgraded".to_owned()),
+    };
+    let threads = Threads::default();
+    let (mut sites, mut addresses) = (Vec::new(), Vec::new());
+    for planned in plan.volumes {
+        let Planned { name, backing, volume } = planned;
+        let is_waited_for = waited_for.contains(&name);
+        let loss = if is_waited_for { volume.loss_of_waiting() } else { None };
+        if let Some(loss) = loss {
+            volume.lose(loss);
+        }
+        volume.record()?;
+        let found = fleet.addresses(&name);
+        let address = found.first().cloned().unwrap_or_default();
+        addresses.extend(found);
+        let served = served::Served::new(&name, &volume, &threads, plan.quiet);
+        let site = Site::new(&name, &backing, address, volume, served, &ring)?;
+        if let Some((_, way)) = ways.iter().find(|(volume, _)| *volume == name) {
+            site.add_to(&devices, way, wait_time_of(&plan.attachments, &name));
+        }
+        if let Some(loss) = loss {
+            crate::tell!("overdrive: {name}: {}", site.lost(loss, true));
+        }
+        sites.push(site);
+    }
+    threads.join(ring.polled());
+    let lanes = Lanes::start(plan.threads, &setup(&sites, &threads), plan.poll)?;
+    let start = Start::new(plan.run, &sites, &plan.listeners, &plan.mounts, addresses, plan.ready);
+    let sites = Sites::new(sites, fleet, devices, lanes.clone(), program);
+    let start_ns = lane.now();
+    let scene = Scene { ring: ring.clone(), sites: sites.clone(), control, signals };
+    let captive = ring.block_on(scene.play(start)).map_err(broken)?;
+    let volumes = sites.served();
+    if let Some(failure) = sites.failure() {
+        return Err(failure);
+    }
+    let (poll_spent_ns, poll_vain_ns) = (threads.poll_spent_ns(), threads.poll_vain_ns());
+    let served_ns = lane.now() - start_ns;
+    Ok(Served { captive, volumes, served_ns, poll_spent_ns, poll_vain_ns })
+}
+
+/// The front by which the kernel reaches a device, added to the fleet, and whether a process before
+/// this one has made the device.
+fn way_of(
+    attaching: &Attaching,
+    plan: &DaemonPlan,
+    fleet: &Fleet,
+    ring: &Ring,
+    inherited: &mut Inherited,
+    budget: &Arc<Budget>,
+) -> Result<(By, bool), Failure> {
+    let volume = &attaching.volume;
+    let exports = std::slice::from_ref(volume);
+    let route = Route::choose(attaching.via, &plan.runtime, volume)?;
+    let mut is_waiting = route.is_waiting(&plan.runtime, volume);
+    let by = match route {
+        Route::Fuse => {
+            let mounting = mounting_of(attaching, &plan.runtime);
+            let info = mount_info("device", exports, plan);
+            let front = Fuse::bind(ring, &mounting, info, inherited, budget)?;
+            is_waiting = front.is_resumed();
+            fleet.add(front, exports);
+            By::Fuse
+        }
+        Route::Ublk => {
+            let front = Ublk::new(ring, &device::link(volume), budget);
+            fleet.add(front.clone(), exports);
+            By::Ublk(front)
+        }
+        Route::Nbd => {
+            let front = Direct::new(ring, &device::link(volume), budget);
+            fleet.add(front.clone(), exports);
+            By::Nbd(front)
+        }
+    };
+    Ok((by, is_waiting))
+}
+
+/// How long what uses a volume's device waits for a daemon that has ended.
+fn wait_time_of(attachments: &[Attaching], volume: &str) -> WaitTime {
+    let found = attachments.iter().find(|attaching| attaching.volume == volume);
+    found.map_or_else(WaitTime::default, |attaching| attaching.wait_time)
+}
+
+/// The file that a device stands on, as a front's work.
+fn mounting_of(attaching: &Attaching, runtime: &Path) -> Mounting {
+    Mounting {
+        directory: device::directory(runtime, &attaching.volume),
+        exports: vec![attaching.volume.clone()],
+        keep: attaching.keep.clone(),
+        device: Some(device::link(&attaching.volume)),
+        wait_time: attaching.wait_time,
+    }
+}
+
+/// Facts about these volumes for the holder of their mount. By their identities only the same ones
+/// go on with it.
+fn mount_info(kind: &str, exports: &[String], plan: &DaemonPlan) -> MountInfo {
+    let planned = |name: &String| plan.volumes.iter().find(|planned| planned.name == *name);
+    let identity = |name: &String| {
+        let identity = planned(name).map_or(String::new(), |planned| planned.volume.identity());
+        format!("{name}={identity}")
+    };
+    let identities: Vec<_> = exports.iter().map(identity).collect();
+    let backings = exports.iter().filter_map(planned).map(|planned| planned.backing.as_str());
+    MountInfo {
+        contents: format!("{kind} over {:016x}", device::hash(&identities.join("\n"))),
+        backing: backings.collect::<Vec<_>>().join(", "),
+        again: plan.again.clone(),
+    }
+}
+
+/// What each further lane begins with: it serves these volumes, and its thread joins the others.
+fn setup(sites: &[Rc<Site>], threads: &Threads) -> Arc<Setup> {
+    let served: Vec<_> = sites.iter().map(|site| site.served.clone()).collect();
+    let threads = threads.clone();
+    Arc::new(move |ring| {
+        threads.join(ring.polled());
+        served.iter().map(|served| served.start_on(ring)).collect()
+    })
+}
+
+/// Everything that lives while volumes are served.
+struct Scene {
+    ring: Ring,
+    sites: Rc<Sites>,
+    control: Listener,
+    signals: File,
+}
+
+impl Scene {
+    /// Serves until the end is asked for, then sees to it.
+    async fn play(self, start: Start) -> Option<Captive> {
+        let lane = self.ring.lane().clone();
+        let fleet = &self.sites.fleet;
+        let export = |name: &str| {
+            let site = self.sites.find(name).ok()?;
+            Some(site.served.export(&lane, &site.attached))
+        };
+        fleet.open(&self.sites.lanes, export);
+        Control::open(&self.ring, &self.sites, self.control.file().clone());
+        for site in self.sites.all() {
+            if let Some(memory) = site.volume.memory() {
+                // It ends by itself.
+                drop(memory.warm());
+            }
+            Watch::new(&self.ring, &site).start();
+            site.served.sense(&lane);
+        }
+        let captive = match self.begin(start).await {
+            Ok(child) => self.wait(child).await,
+            Err(failure) => {
+                self.sites.note_failure(failure);
+                self.sites.end(Ending::Stop);
+                None
+            }
+        };
+        // What ends the wait asks for one of the two.
+        let ending = self.sites.ending().unwrap_or(Ending::Stop);
+        if ending == Ending::Stop {
+            self.sites.devices.detach_idle().await;
+        }
+        fleet.close(ending);
+        if ending == Ending::Upgrade {
+            self.upgrade().await;
+            // It has failed. What follows is an ordinary end: everything is written out.
+            fleet.close(Ending::Stop);
+        }
+        // Only a service manager listens, and it need not.
+        let _ = holder::notify_stopping();
+        for site in self.sites.all() {
+            if let Err(failure) = self.sites.close(&site).await {
+                self.sites.note_failure(failure);
+            }
+        }
+        fleet.end(lane.now() + GOODBYE_NS).await;
+        self.sites.lanes.end(&lane, lane.now() + GOODBYE_NS).await;
+        let _ = ring::shutdown(self.control.file());
+        // The workers and the watches hear of it and end: a task that stays would keep its ring alive.
+        lane.rest().await;
+        fleet.release();
+        captive
+    }
+
+    /// Makes the devices, now that what they stand on is served, and tells where all of it is.
+    async fn begin(&self, start: Start) -> Result<Option<Child>, Failure> {
+        self.sites.devices.attach().await?;
+        self.sites.mark_faces().await?;
+        let child = start.begin()?;
+        crate::former::forget_former();
+        let _ = holder::notify_ready();
+        Ok(child)
+    }
+
+    /// Waits for whatever ends the service first.
+    async fn wait(&self, child: Option<Child>) -> Option<Captive> {
+        if let Some(child) = child {
+            let captive = captive::wait_for(&self.ring, child, &self.signals).await;
+            self.sites.end(Ending::Stop);
+            return Some(captive);
+        }
+        loop {
+            let seen = self.sites.asked.seen();
+            if self.sites.ending().is_some() {
+                return None;
+            }
+            let signal = self.ring.readable(&self.signals);
+            if either(signal, self.sites.asked.after(seen)).await == Which::First {
+                self.sites.end(Ending::Stop);
+            }
+        }
+    }
+
+    /// Executes the program anew. Clients reconnect: their requests wait in the sockets' queues, and a
+    /// client that connects meanwhile waits in the listeners'. Returns if it fails.
+    async fn upgrade(&self) {
+        let lane = self.ring.lane().clone();
+        for site in self.sites.all() {
+            site.served.stop.ask();
+        }
+        let fleet = &self.sites.fleet;
+        fleet.end(lane.now() + GOODBYE_NS).await;
+        // Once more: a holder may have died since the upgrade was asked for.
+        let kept = self.sites.all().iter().all(|site| site.volume.outlives_exec());
+        let held = self.hold_flushes().await;
+        let left = fleet.leave();
+        if !kept {
+            crate::tell!("overdrive: a holder has died: written out instead of upgraded");
+        } else if let (Some(program), Ok(left)) = (self.sites.program(), left) {
+            let error = crate::former::execute(&program, &left);
+            crate::complain!("overdrive: it cannot be executed again either: {error}");
+        }
+        for cache in held {
+            cache.release_flushes().await;
+        }
+    }
+
+    /// Lets no flush of a backing begin, where that answers in time: the next program could not
+    /// know its result.
+    async fn hold_flushes(&self) -> Vec<cache::Cache> {
+        let lane = self.ring.lane();
+        let until_ns = lane.now() + GOODBYE_NS;
+        let mut held = Vec::new();
+        for site in self.sites.all() {
+            let Some(cache) = &site.attached.cache else { continue };
+            if either(cache.hold_flushes(), lane.sleep_until(until_ns)).await == Which::First {
+                held.push(cache.clone());
+            }
+        }
+        held
+    }
+}
+
+/// How long connections may take to go after everything else has ended, in nanoseconds.
+const GOODBYE_NS: u64 = 15_000_000_000;

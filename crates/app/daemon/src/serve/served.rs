@@ -1,0 +1,126 @@
+//! A volume as its clients meet it, on whatever lane and by whatever front they come.
+
+use super::clients::Clients;
+use super::pressure::Threads;
+use super::sensor::{self, Sensor};
+use cache::Shared;
+use export::{Export, Session, Stop};
+use lane::Lane;
+use ring::Ring;
+use stack::{Attached, Failure, Loss, SharedHalves, Volume};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What every lane needs to serve a volume.
+#[derive(Clone)]
+pub(crate) struct Served {
+    name: String,
+    halves: Arc<SharedHalves>,
+    read_only: bool,
+    /// It is served as a disk that was pulled out.
+    loss: Option<Loss>,
+    /// Ends the clients of this volume.
+    pub(crate) stop: Arc<Stop>,
+    pub(crate) clients: Arc<Clients>,
+    /// Has the guard of its cache decide, if it has one.
+    pub(crate) sensor: Option<Arc<Sensor>>,
+    /// The threads that serve it.
+    pub(crate) threads: Threads,
+}
+
+impl Served {
+    /// A volume that these threads serve.
+    pub(crate) fn new(name: &str, volume: &Volume, threads: &Threads, quiet: bool) -> Served {
+        let clients = Arc::default();
+        let sensor = |shared| Arc::new(Sensor::new(name, shared, &clients, threads, quiet));
+        Served {
+            name: name.to_owned(),
+            halves: volume.halves().clone(),
+            read_only: volume.is_read_only(),
+            loss: volume.loss(),
+            stop: Arc::default(),
+            sensor: volume.cache().map(sensor),
+            clients,
+            threads: threads.clone(),
+        }
+    }
+
+    pub(crate) fn cache(&self) -> Option<&Arc<Shared>> {
+        self.halves.cache()
+    }
+
+    /// Its stack on the lane of this ring.
+    ///
+    /// # Errors
+    /// Those of [`SharedHalves::attach`].
+    pub(crate) fn attach(&self, ring: &Ring) -> Result<Attached, Failure> {
+        self.halves.attach(ring)
+    }
+
+    /// What fronts serve of it on the lane to which it was attached.
+    pub(crate) fn export(&self, lane: &Lane, attached: &Attached) -> Export {
+        let stack = match self.loss {
+            Some(loss) => loss.stack(lane, attached.stack.limits()),
+            None => attached.stack.clone(),
+        };
+        let mut export = Export::new(&self.name, stack);
+        export.read_only = self.read_only;
+        export.stop = Some(self.stop.clone());
+        let (clients, shared) = (self.clients.clone(), self.cache().cloned());
+        let lane = attached.stack.lane().clone();
+        export.session =
+            Rc::new(move || Box::new(Watched::new(&clients, shared.as_ref(), lane.now())));
+        export
+    }
+}
+
+/// On further lanes, and at home.
+impl Served {
+    /// Attaches it to the lane of this ring, has its guard judged there, too, and returns what fronts serve.
+    ///
+    /// # Errors
+    /// Those of [`SharedHalves::attach`].
+    pub(crate) fn start_on(&self, ring: &Ring) -> Result<Export, Failure> {
+        let attached = self.attach(ring)?;
+        self.sense(ring.lane());
+        Ok(self.export(ring.lane(), &attached))
+    }
+
+    /// Has its guard judged on this lane, too.
+    pub(crate) fn sense(&self, lane: &Lane) {
+        if let Some(sensor) = &self.sensor {
+            sensor::start(lane, sensor);
+        }
+    }
+}
+
+/// A client of a volume, for its count, for C1 and for C11.
+struct Watched {
+    clients: Arc<Clients>,
+    client: Option<cache::Client>,
+}
+
+impl Watched {
+    fn new(clients: &Arc<Clients>, shared: Option<&Arc<Shared>>, now_ns: u64) -> Watched {
+        clients.come();
+        Watched { clients: clients.clone(), client: shared.map(|shared| shared.client(now_ns)) }
+    }
+}
+
+impl Session for Watched {
+    fn flushed(&self) {
+        if let Some(client) = &self.client {
+            client.flushed();
+        }
+    }
+
+    fn take_doubt(&self) -> block::Result {
+        self.client.as_ref().map_or(Ok(()), cache::Client::take_doubt)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.clients.gone();
+    }
+}

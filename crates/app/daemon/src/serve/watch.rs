@@ -1,0 +1,201 @@
+//! Tells the operator at once what clients see as errors only.
+
+use super::captive::either;
+use super::site::Site;
+use crate::control::errors::BackingErrors;
+use ring::Ring;
+use std::rc::Rc;
+
+/// Between two looks, in nanoseconds.
+const PERIOD_NS: u64 = 250_000_000;
+/// Between two reports of errors, in nanoseconds.
+const ERRORS_PERIOD_NS: u64 = 1_000_000_000;
+/// After a holder could not be started, in nanoseconds.
+const HOLDER_PAUSE_NS: u64 = 5_000_000_000;
+
+/// Looks at a volume from time to time while it is served.
+#[derive(Clone)]
+pub(crate) struct Watch {
+    ring: Ring,
+    site: Rc<Site>,
+}
+
+/// What has been told.
+#[derive(Default)]
+struct Told {
+    errors: BackingErrors,
+    /// Errors that come before are reported then.
+    errors_due_ns: u64,
+    failed: bool,
+    stalled: bool,
+}
+
+impl Watch {
+    pub(crate) fn new(ring: &Ring, site: &Rc<Site>) -> Watch {
+        Watch { ring: ring.clone(), site: site.clone() }
+    }
+
+    /// Begins; it ends with the site.
+    pub(crate) fn start(self) {
+        let (lane, keeping) = (self.ring.lane().clone(), self.clone());
+        lane.spawn(async move { keeping.keep().await }).expect("a fresh lane has room");
+        lane.spawn(async move { self.tell().await }).expect("a fresh lane has room");
+    }
+
+    /// Tells what the counters say, until it is stopped.
+    async fn tell(self) {
+        let lane = self.ring.lane();
+        let name = &self.site.name;
+        let mut told = Told::default();
+        loop {
+            let seen = self.site.ended.seen();
+            let stopped = self.site.has_ended();
+            let stalled = self.site.attached.stack.stall().is_some_and(|stall| stall.is_on());
+            if stalled {
+                // What waits for changes that do not end asks whether to give up.
+                self.site.volume.valve().nudge();
+            }
+            match told.of_stall(stalled) {
+                Some(news) if stalled => crate::complain!("overdrive: {name}: {news}"),
+                Some(news) => crate::tell!("overdrive: {name}: {news}"),
+                None => {}
+            }
+            let failed = self.site.shared().is_some_and(|shared| shared.has_failed());
+            let retried = self.site.shared().is_some() && !failed;
+            let errors = self.site.errors();
+            if let Some(news) = told.of_errors(errors, retried, lane.now(), stopped) {
+                crate::complain!("overdrive: {name}: {news}");
+            }
+            match told.of_failure(failed) {
+                Some(news) if failed => crate::complain!("overdrive: {name}: {news}"),
+                Some(news) => crate::tell!("overdrive: {name}: {news}"),
+                None => {}
+            }
+            // Only now: what happened last is told as well.
+            if stopped {
+                return;
+            }
+            either(self.site.ended.after(seen), lane.sleep_until(lane.now() + PERIOD_NS)).await;
+        }
+    }
+
+    /// Starts another holder if the one that keeps the volume's memory ends (C5).
+    async fn keep(self) {
+        let lane = self.ring.lane();
+        loop {
+            let seen = self.site.ended.seen();
+            let is_over = || self.site.has_ended() || self.site.served.stop.is_asked();
+            if is_over() {
+                return;
+            }
+            let Some(socket) = self.site.volume.keeper_socket() else {
+                self.site.ended.after(seen).await;
+                continue;
+            };
+            either(self.ring.readable(&socket), self.site.ended.after(seen)).await;
+            if is_over() {
+                return;
+            }
+            let name = &self.site.name;
+            match self.site.volume.keep_again() {
+                Ok(()) => {
+                    crate::tell!("overdrive: {name}: its holder has ended; started another one")
+                }
+                Err(failure) => {
+                    crate::complain!("overdrive: {failure}; trying again");
+                    let pause = lane.sleep_until(lane.now() + HOLDER_PAUSE_NS);
+                    either(self.site.ended.after(seen), pause).await;
+                }
+            }
+        }
+    }
+}
+
+impl Told {
+    /// The same of a backing that does not answer.
+    fn of_stall(&mut self, stalled: bool) -> Option<&'static str> {
+        match (std::mem::replace(&mut self.stalled, stalled), stalled) {
+            (false, true) => Some(
+                "the backing has not answered for retry_time: what needs it gets errors until it \
+                 does",
+            ),
+            (true, false) => Some("the backing answers again"),
+            _ => None,
+        }
+    }
+
+    /// The sentence about a volume that has failed, once.
+    fn of_failure(&mut self, failed: bool) -> Option<&'static str> {
+        let was_failed = std::mem::replace(&mut self.failed, failed);
+        (failed && !was_failed).then_some(
+            "the backing does not take writes, and retry_time is over: the volume has failed; writes \
+             and flushes get errors from now on, reads go on; mend the backing, then see 'overdrive \
+             volume clear-error --help'",
+        )
+    }
+
+    /// The sentence about errors that were not reported yet. At most one a period, unless it
+    /// `is_last`.
+    fn of_errors(
+        &mut self,
+        errors: BackingErrors,
+        retried: bool,
+        now_ns: u64,
+        is_last: bool,
+    ) -> Option<String> {
+        let new = errors.since(&self.errors);
+        let is_due = is_last || self.errors_due_ns <= now_ns;
+        if new.sum() == 0 || !is_due {
+            return None;
+        }
+        (self.errors, self.errors_due_ns) = (errors, now_ns + ERRORS_PERIOD_NS);
+        let fate = match new.has_changes() && retried {
+            true => {
+                "; data in memory is kept and written again, requests that went straight to the \
+                 backing have failed"
+            }
+            false => "",
+        };
+        Some(format!("the backing has answered with errors: {new} ({} so far){fate}", errors.sum()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_reported_once_and_again_when_it_comes_again() {
+        let mut told = Told::default();
+        assert_eq!(told.of_failure(false), None);
+        assert!(told.of_failure(true).is_some_and(|news| news.contains("has failed")));
+        assert_eq!(told.of_failure(true), None, "it goes on");
+        assert_eq!(told.of_failure(false), None, "an operator has cleared it");
+        assert!(told.of_failure(true).is_some());
+    }
+
+    #[test]
+    fn every_error_is_reported_and_at_most_once_in_a_second() {
+        const MS: u64 = 1_000_000;
+        let mut told = Told::default();
+        let mut errors = BackingErrors::default();
+        assert_eq!(told.of_errors(errors, true, 0, false), None);
+        errors.reads = 1;
+        let first = told.of_errors(errors, true, 10 * MS, false).expect("an error is news");
+        assert_eq!(first, "the backing has answered with errors: 1 read (1 so far)");
+        (errors.writes, errors.flushes) = (4, 1);
+        assert_eq!(told.of_errors(errors, true, 900 * MS, false), None, "too early");
+        let second = told.of_errors(errors, true, 1010 * MS, false).expect("it is time");
+        assert!(
+            second.contains("4 writes, 1 flush (6 so far); data in memory is kept"),
+            "{second}"
+        );
+        assert_eq!(told.of_errors(errors, true, 5000 * MS, false), None, "nothing is new");
+        errors.discards = 1;
+        let third = told.of_errors(errors, false, 5000 * MS, false).expect("an error is news");
+        assert!(third.ends_with("1 discard (7 so far)"), "nothing is kept in memory: {third}");
+        errors.zeroes = 1;
+        let last = told.of_errors(errors, false, 5001 * MS, true).expect("the volume ends");
+        assert!(last.contains("1 write-zeroes (8 so far)"), "{last}");
+    }
+}

@@ -1,0 +1,290 @@
+//! The settings of a cache as they are written: a row of [`block::cache_settings`] each, for the command
+//! line, config files, `volume set`, `volume show` and the documents.
+
+use crate::units;
+use block::{CacheSpec, Durability, Policy, Size, WriteMode};
+use cache::{Changes, Geometry, Measured};
+use serde_json::Value;
+
+type Change = fn(&mut Changes, &CacheSpec, &Geometry);
+
+/// A setting as text.
+#[derive(Debug)]
+pub struct Setting {
+    /// Its name, as a config file and `volume set` have it; with `-` for `_` it is an option.
+    pub key: &'static str,
+    /// Its name in [`CacheSpec`].
+    pub field: &'static str,
+    /// Whether it is among the engine's settings, which follow from a [`CacheSpec`] alone.
+    pub of_engine: bool,
+    meaning: &'static str,
+    form: &'static str,
+    words: fn() -> Vec<(&'static str, &'static str)>,
+    range: fn() -> Option<(String, String)>,
+    default: fn() -> String,
+    read: fn(&mut CacheSpec, &str) -> Result<(), String>,
+    show: fn(&Value) -> Option<String>,
+    change: Option<Change>,
+}
+
+impl Setting {
+    /// The setting of this name, if there is one.
+    pub fn named(key: &str) -> Option<&'static Setting> {
+        SETTINGS.iter().find(|setting| setting.key == key)
+    }
+
+    /// Its option's name, without the dashes before it.
+    pub fn option(&self) -> String {
+        self.key.replace('_', "-")
+    }
+
+    /// What it means and its range, as a sentence without its end.
+    pub fn meaning(&self) -> String {
+        let meaning = self.meaning.trim_end_matches('.');
+        match (self.range)() {
+            Some((least, most)) => format!("{meaning}; from {least} to {most}"),
+            None => meaning.to_owned(),
+        }
+    }
+
+    /// The words that it takes, each with its meaning; none if it takes what has a unit.
+    pub fn words(&self) -> Vec<(&'static str, &'static str)> {
+        (self.words)()
+    }
+
+    /// What may be written: `SIZE`, `TIME`, or its words.
+    pub fn values(&self) -> String {
+        let words = self.words();
+        if words.is_empty() {
+            return self.form.to_owned();
+        }
+        words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join("|")
+    }
+
+    /// What it is where nothing is said.
+    pub fn default(&self) -> String {
+        (self.default)()
+    }
+
+    /// Whether it may change while the volume is served.
+    pub fn is_live(&self) -> bool {
+        self.change.is_some()
+    }
+
+    /// Reads it into a spec.
+    ///
+    /// # Errors
+    /// A sentence with the mend, which does not name the setting.
+    pub fn read(&self, spec: &mut CacheSpec, text: &str) -> Result<(), String> {
+        (self.read)(spec, text).map_err(|why| {
+            match stack::near(text, self.words().into_iter().map(|(word, _)| word)) {
+                Some(near) => format!("{why}; did you mean '{near}'?"),
+                None => why,
+            }
+        })
+    }
+
+    /// For people, out of a spec as JSON. None: the daemon is older, and has no such setting.
+    pub fn show(&self, spec: &Value) -> Option<String> {
+        (self.show)(spec.get(self.field)?)
+    }
+
+    /// Notes that it is to become what the spec says; nothing if it is not live.
+    pub(crate) fn change(&self, changes: &mut Changes, spec: &CacheSpec, geometry: &Geometry) {
+        if let Some(change) = self.change {
+            change(changes, spec, geometry);
+        }
+    }
+}
+
+/// How the values of a type are written.
+trait Written: Sized {
+    /// What stands for one in a help text; the words if it has some.
+    const FORM: &'static str;
+
+    fn read(text: &str) -> Result<Self, String>;
+
+    /// As it is read.
+    fn written(&self) -> String;
+
+    /// For people.
+    fn shown(&self) -> String {
+        self.written()
+    }
+
+    fn words() -> Vec<(&'static str, &'static str)> {
+        Vec::new()
+    }
+}
+
+impl Written for Size {
+    const FORM: &'static str = "SIZE";
+
+    fn read(text: &str) -> Result<Size, String> {
+        units::size(text)
+    }
+
+    fn written(&self) -> String {
+        let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
+        let fits = |(power, _): &(u32, _)| self.0 > 0 && self.0.trailing_zeros() >= *power;
+        match units.into_iter().find(fits) {
+            Some((power, unit)) => format!("{}{unit}", self.0 >> power),
+            None => self.0.to_string(),
+        }
+    }
+
+    fn shown(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// A part of the memory.
+impl Written for Option<Size> {
+    const FORM: &'static str = Size::FORM;
+
+    fn read(text: &str) -> Result<Option<Size>, String> {
+        units::size(text).map(Some)
+    }
+
+    fn written(&self) -> String {
+        self.map_or("a quarter of the memory".to_owned(), |size| size.written())
+    }
+
+    fn shown(&self) -> String {
+        self.map_or(self.written(), |size| size.shown())
+    }
+}
+
+/// Milliseconds.
+impl Written for u64 {
+    const FORM: &'static str = "TIME";
+
+    fn read(text: &str) -> Result<u64, String> {
+        units::time_ms(text)
+    }
+
+    fn written(&self) -> String {
+        match self {
+            0 => "0".to_owned(),
+            ms if ms.is_multiple_of(1000) => format!("{}s", ms / 1000),
+            ms => format!("{ms}ms"),
+        }
+    }
+
+    fn shown(&self) -> String {
+        units::nanoseconds(self.saturating_mul(1_000_000))
+    }
+}
+
+impl Written for bool {
+    const FORM: &'static str = "on|off";
+
+    fn read(text: &str) -> Result<bool, String> {
+        units::on_off(text)
+    }
+
+    fn written(&self) -> String {
+        if *self { "on" } else { "off" }.to_owned()
+    }
+}
+
+macro_rules! choices {
+    ($($type:ty)+) => {
+        $(impl Written for $type {
+            const FORM: &'static str = "";
+
+            fn read(text: &str) -> Result<$type, String> {
+                text.parse()
+            }
+
+            fn written(&self) -> String {
+                self.word().to_owned()
+            }
+
+            fn words() -> Vec<(&'static str, &'static str)> {
+                <$type>::ALL.iter().map(|value| (value.word(), value.meaning())).collect()
+            }
+        })+
+    };
+}
+
+choices!(WriteMode Durability Policy);
+
+macro_rules! settings {
+    ($(
+        $key:ident: $type:ty = $usual:expr, $field:ident $(=> $engine:ident)? $(-> $change:ident)?
+        $(in $least:expr, $most:expr)?, $meaning:literal;
+    )*) => {
+        /// Every setting, in the order of the table.
+        pub static SETTINGS: &[Setting] = &[$(Setting {
+            key: stringify!($key),
+            field: stringify!($field),
+            of_engine: !concat!("" $(, stringify!($engine))?).is_empty(),
+            meaning: $meaning,
+            form: <$type as Written>::FORM,
+            words: <$type as Written>::words,
+            range: || {
+                let range = [$((<$type>::written(&$least), <$type>::written(&$most)))?];
+                range.into_iter().next()
+            },
+            default: || CacheSpec::default().$field.written(),
+            read: |spec, text| {
+                let value = <$type as Written>::read(text)?;
+                $(if value < $least || value > $most {
+                    let (least, most) = (<$type>::written(&$least), <$type>::written(&$most));
+                    return Err(format!("'{text}' is out of range; write {least} to {most}"));
+                })?
+                spec.$field = value;
+                Ok(())
+            },
+            show: |value| Some(serde_json::from_value::<$type>(value.clone()).ok()?.shown()),
+            change: [
+                $(Some((|changes, spec, geometry| {
+                    changes.$engine = Some(spec.$field.measured(geometry));
+                }) as Change),)?
+                $(Some((|changes, spec, _| changes.$change = Some(spec.$field)) as Change),)?
+                None,
+            ][0],
+        },)*];
+    };
+}
+
+block::cache_settings!(settings);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_is_explained_and_reads_what_it_writes() {
+        for setting in SETTINGS {
+            let Setting { key, meaning, .. } = setting;
+            assert!(meaning.ends_with('.') && !meaning.contains("  "), "{key}: {meaning}");
+            assert!(!setting.values().is_empty(), "{key}");
+            let mut spec = CacheSpec::default();
+            let default = setting.default();
+            // A part of something is not written, but what follows from nothing.
+            if !default.contains(' ') {
+                setting.read(&mut spec, &default).unwrap_or_else(|why| panic!("{key}: {why}"));
+            }
+            assert_eq!(spec, CacheSpec::default(), "{key}");
+            let json = serde_json::json!(spec);
+            assert!(setting.show(&json).is_some(), "{key} is in the spec as {}", setting.field);
+            assert!(setting.read(&mut spec, "#").is_err(), "{key}");
+        }
+        let fixed = |setting: &Setting| ["memory", "policy"].contains(&setting.key);
+        assert!(SETTINGS.iter().all(|setting| setting.is_live() != fixed(setting)));
+    }
+
+    #[test]
+    fn values_are_written_as_they_are_read() {
+        let sizes = [0, 1, 512, 4096, 3 << 20, 1 << 30, 5 << 40].map(Size);
+        for (size, written) in sizes.iter().zip(["0", "1", "512", "4K", "3M", "1G", "5T"]) {
+            assert_eq!((size.written().as_str(), Size::read(written)), (written, Ok(*size)));
+        }
+        for (ms, written) in [(0u64, "0"), (1, "1ms"), (1500, "1500ms"), (30_000, "30s")] {
+            assert_eq!((ms.written().as_str(), u64::read(written)), (written, Ok(ms)));
+        }
+        assert_eq!((2_000u64.shown(), Size(3 << 19).shown()), ("2.0 s".into(), "1.5 MiB".into()));
+    }
+}

@@ -1,0 +1,222 @@
+//! Values with units, as the command line and config files have them.
+
+use block::{DelaySpec, FaultsSpec, Size};
+use ring::Polling;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A size: `4K` = `4KiB` = 4096, `4KB` = 4000.
+///
+/// # Errors
+/// A sentence with the mend.
+pub fn size(text: &str) -> Result<Size, String> {
+    text.parse()
+}
+
+/// A time: `500us`, `2ms`, `5s`. In microseconds.
+///
+/// # Errors
+/// A sentence with the mend.
+pub fn time_us(text: &str) -> Result<u64, String> {
+    let bad = || format!("'{text}' is not a time; write it like 500us, 2ms or 5s");
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: u64 = number.parse().map_err(|_| bad())?;
+    let factor = match unit {
+        "us" => 1,
+        "ms" => 1_000,
+        "s" => 1_000_000,
+        "" if number == 0 => 1,
+        _ => return Err(bad()),
+    };
+    number.checked_mul(factor).ok_or_else(bad)
+}
+
+/// A time in milliseconds, rounded up.
+///
+/// # Errors
+/// A sentence with the mend.
+pub fn time_ms(text: &str) -> Result<u64, String> {
+    Ok(time_us(text)?.div_ceil(1000))
+}
+
+/// How long requests to a device or a mounted file wait for a daemon that has ended, before they
+/// fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WaitTime(
+    /// In milliseconds. None: they wait until there is a daemon.
+    pub Option<u64>,
+);
+
+impl WaitTime {
+    /// Returns the longer of two times.
+    pub fn longer(self, other: WaitTime) -> WaitTime {
+        WaitTime(self.0.zip(other.0).map(|(one, two)| one.max(two)))
+    }
+
+    /// Returns it as the kernel and others take it.
+    pub fn duration(self) -> Option<Duration> {
+        self.0.map(Duration::from_millis)
+    }
+}
+
+impl Default for WaitTime {
+    fn default() -> WaitTime {
+        WaitTime(Some(holder::WAIT_DEFAULT_MS))
+    }
+}
+
+/// `forever`, or a time.
+///
+/// # Errors
+/// A sentence with the mend.
+pub fn wait_time(text: &str) -> Result<WaitTime, String> {
+    match text {
+        "forever" => Ok(WaitTime(None)),
+        _ => match time_ms(text) {
+            Ok(time_ms) => Ok(WaitTime(Some(time_ms))),
+            Err(error) => Err(format!("{error}, or 'forever'")),
+        },
+    }
+}
+
+/// How long a poll may go on at most: idle processors belong to others.
+const POLL_MAX: Duration = Duration::from_millis(50);
+
+/// `adaptive`, `off`, or a time of 50 ms at most.
+///
+/// # Errors
+/// A sentence with the mend.
+pub fn polling(text: &str) -> Result<Polling, String> {
+    match text {
+        "adaptive" => return Ok(Polling::Adaptive),
+        "off" => return Ok(Polling::Off),
+        _ => {}
+    }
+    let time = time_us(text).map(Duration::from_micros);
+    match time.map_err(|error| format!("{error}; or 'adaptive', or 'off'"))? {
+        Duration::ZERO => Ok(Polling::Off),
+        time if time > POLL_MAX => {
+            Err(format!("'{text}': 50ms at most; idle processors belong to others"))
+        }
+        time => Ok(Polling::Fixed(time)),
+    }
+}
+
+/// `on` or `off`.
+///
+/// # Errors
+/// A sentence with the mend.
+pub fn on_off(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("'{text}': on or off")),
+    }
+}
+
+/// Nanoseconds for people.
+pub fn nanoseconds(ns: u64) -> String {
+    match ns {
+        0 => "0".to_owned(),
+        1..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
+fn pairs(text: &str) -> impl Iterator<Item = Result<(&str, &str), String>> {
+    text.split(',')
+        .map(|pair| pair.split_once('=').ok_or_else(|| format!("'{pair}' is not KEY=VALUE")))
+}
+
+/// A slow device: `read=500us,write=1ms,flush=2ms,servers=4,bandwidth=100M`.
+///
+/// # Errors
+/// A sentence that names the part that is wrong.
+pub fn delay(text: &str) -> Result<DelaySpec, String> {
+    let mut delay = DelaySpec::default();
+    for pair in pairs(text) {
+        match pair? {
+            ("read", value) => delay.read_us = time_us(value)?,
+            ("write", value) => delay.write_us = time_us(value)?,
+            ("flush", value) => delay.flush_us = time_us(value)?,
+            ("servers", value) => {
+                let servers = value.parse().ok().filter(|&servers| servers > 0);
+                delay.servers = servers.ok_or(format!("servers={value}: 1 or more"))?;
+            }
+            ("bandwidth", value) => delay.bandwidth = value.parse()?,
+            (key, _) => {
+                return Err(format!("'{key}': read, write, flush, servers or bandwidth"));
+            }
+        }
+    }
+    Ok(delay)
+}
+
+/// A failing device: `write=10,flush=3,read=0,count=2,errno=28`, or `hang=30s` for one that does not
+/// answer for so long.
+///
+/// # Errors
+/// A sentence that names the part that is wrong.
+pub fn faults(text: &str) -> Result<FaultsSpec, String> {
+    let mut faults = FaultsSpec::default();
+    for pair in pairs(text) {
+        let (key, value) = pair?;
+        let bad = |_| format!("{key}={value}: not a number");
+        match key {
+            "read" => faults.read_from = value.parse().map_err(bad)?,
+            "write" => faults.write_from = value.parse().map_err(bad)?,
+            "flush" => faults.flush_from = value.parse().map_err(bad)?,
+            "count" => faults.count = value.parse().map_err(bad)?,
+            "errno" => faults.errno = value.parse().map_err(bad)?,
+            "hang" => faults.hang_ms = time_ms(value)?,
+            _ => return Err(format!("'{key}': read, write, flush, count, errno or hang")),
+        }
+    }
+    Ok(faults)
+}
+
+/// A directory.
+///
+/// # Errors
+/// It has no name.
+pub fn directory(text: &str) -> Result<PathBuf, String> {
+    match text {
+        "" => Err("needs a directory".to_owned()),
+        _ => Ok(PathBuf::from(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_with_units_are_read_or_refused() {
+        assert_eq!(time_us("500us"), Ok(500));
+        assert_eq!(time_us("5s"), Ok(5_000_000));
+        assert_eq!(time_us("0"), Ok(0));
+        assert!(time_us("5").is_err());
+        assert_eq!(polling("adaptive"), Ok(Polling::Adaptive));
+        assert_eq!((polling("off"), polling("0")), (Ok(Polling::Off), Ok(Polling::Off)));
+        assert_eq!(polling("20ms"), Ok(Polling::Fixed(Duration::from_millis(20))));
+        assert!(polling("51ms").is_err_and(|error| error.contains("50ms at most")));
+        assert_eq!(wait_time("2s"), Ok(WaitTime(Some(2_000))));
+        assert_eq!(wait_time("forever"), Ok(WaitTime(None)));
+        assert!(wait_time("long").is_err_and(|error| error.contains("or 'forever'")));
+        let (short, long) = (WaitTime(Some(1)), WaitTime(Some(2)));
+        assert_eq!((short.longer(long), long.longer(WaitTime(None))), (long, WaitTime(None)));
+        assert!(polling("on").is_err_and(|error| error.contains("'adaptive', or 'off'")));
+        assert!(time_us("99999999999999999999s").is_err());
+        let slow = delay("read=2ms,servers=8,bandwidth=100M").expect("good");
+        assert_eq!((slow.read_us, slow.servers, slow.bandwidth), (2_000, 8, Size(100 << 20)));
+        assert!(delay("servers=0").is_err());
+        assert!(delay("latency=1ms").is_err());
+        assert!(delay("read").is_err());
+        assert_eq!(faults("flush=3,errno=28").expect("good").errno, 28);
+        assert_eq!(faults("read=1,hang=2s").expect("good").hang_ms, 2_000);
+        assert!(faults("write=x").is_err());
+    }
+}

@@ -1,0 +1,228 @@
+//! Targets in real time: the options that only they have, and how they are found.
+
+use crate::volumes;
+use block::Size;
+use daemon::units;
+use load::Content;
+use rigs::{Live, Wishes};
+use stack::{Exit, Failure};
+use std::io::Read;
+use std::path::Path;
+use suites::fio::Place;
+use suites::{Job, SPAN_MIN, Suite, Target, WithoutWrites};
+
+/// Modelled drives that are suggested where there is nothing of a name.
+const SUGGESTIONS_MAX: usize = 4;
+/// What all choices of a suite follow from.
+pub(super) const SEED: u64 = 1;
+
+/// A seed of this run's data: what another run has left there is not what this one has written.
+fn drawn() -> Result<u64, Failure> {
+    let mut bytes = [0; 8];
+    let random = std::fs::File::open("/dev/urandom").and_then(|mut it| it.read_exact(&mut bytes));
+    random.map_err(|error| Failure::new(Exit::Io, format!("/dev/urandom: {error}")))?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Whether a target is memory, which holds nothing and needs no pauses.
+pub(super) fn is_memory(text: &str) -> bool {
+    text.starts_with("null:") || text.starts_with("ram:")
+}
+
+/// Options that only a target in real time has.
+#[derive(clap::Args, Debug)]
+pub(super) struct LiveOptions {
+    /// What the target holds may be lost: the suite writes to it.
+    #[arg(long)]
+    destroy: bool,
+
+    /// Only read, from a target that keeps what it holds; it is opened for reading.
+    #[arg(long, conflicts_with_all = ["destroy", "size", "verify", "data", "dedupe"])]
+    read_only: bool,
+
+    /// Make a file of so much for the time of the test.
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    size: Option<Size>,
+
+    /// Compare what is read with what was written; in the sectors of duplicates what is stale is not noticed.
+    #[arg(long)]
+    verify: bool,
+
+    /// Write data of which so many percent cannot be compressed [default: 100]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
+    data: Option<u32>,
+
+    /// Write data of which so many percent are duplicates, in blocks of 4 KiB [default: 0]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
+    dedupe: Option<u32>,
+}
+
+impl LiveOptions {
+    /// Checks the size of a file that is made, before it is made.
+    fn check_size(&self) -> Result<(), Failure> {
+        match self.size {
+            Some(size) if size.0 < SPAN_MIN => {
+                let least = Size(SPAN_MIN);
+                let message =
+                    format!("--size {size}: a suite works on at least {least}; write more");
+                Err(Failure::new(Exit::Usage, message))
+            }
+            Some(size) => size
+                .volume_sectors()
+                .map(drop)
+                .map_err(|what| Failure::new(Exit::Usage, format!("--size {size}: {what}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether reads alone were asked for.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Whether a file is made.
+    pub(super) fn makes_file(&self) -> bool {
+        self.size.is_some()
+    }
+
+    /// Refuses them for a modelled drive.
+    pub(super) fn check_unused(&self) -> Result<(), Failure> {
+        let mends = [
+            "nothing of a modelled drive is lost",
+            "a modelled drive is new, and holds nothing",
+            "write model:NAME?size=SIZE",
+            "in virtual time a modelled drive has no data",
+            "write model:NAME?data=PERCENT",
+            "write model:NAME?dedupe=PERCENT",
+        ];
+        self.refuse("is for targets in real time", mends)
+    }
+
+    /// Refuses them for the files of a directory.
+    pub(super) fn check_unused_on_files(&self) -> Result<(), Failure> {
+        let mends = [
+            "files that are there are not written",
+            "files that are there are not written; loadtime only reads",
+            "write --share PERCENT for smaller sets of files",
+            "what is read of files is not compared",
+            "each set has its own",
+            "the sets have no duplicates",
+        ];
+        self.refuse("is for files, devices and exports as a whole", mends)
+    }
+
+    /// Refuses the first that was given, with what to do instead.
+    fn refuse(&self, why: &str, mends: [&str; 6]) -> Result<(), Failure> {
+        let said = [
+            ("--destroy", self.destroy),
+            ("--read-only", self.read_only),
+            ("--size", self.size.is_some()),
+            ("--verify", self.verify),
+            ("--data", self.data.is_some()),
+            ("--dedupe", self.dedupe.is_some()),
+        ];
+        let mut said = said.iter().zip(mends).filter(|((_, is_said), _)| *is_said);
+        match said.next() {
+            Some(((option, _), mend)) => {
+                Err(Failure::new(Exit::Usage, format!("{option}: {why}; {mend}")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the target is only read: that was asked for, or the suite does so where it may
+    /// not write.
+    ///
+    /// # Errors
+    /// The suite, or a load of one's own, makes no sense without writes.
+    pub(super) fn reads_only(
+        &self,
+        text: &str,
+        suite: &dyn Suite,
+        jobs: &[Job],
+    ) -> Result<bool, Failure> {
+        let name = suite.profile().name;
+        let writing = jobs.iter().find(|job| name == "custom" && job.reads_percent < 100);
+        let may_write = self.destroy || self.size.is_some() || self.verify || is_memory(text);
+        let usage = |what: String| Err(Failure::new(Exit::Usage, format!("--read-only: {what}")));
+        match (suite.without_writes(), writing) {
+            (WithoutWrites::Never, _) if self.read_only => {
+                let others =
+                    suites::ALL.iter().map(|suite| (suite.without_writes(), suite.profile()));
+                let others = others.filter(|(without, _)| *without != WithoutWrites::Never);
+                let others: Vec<&str> = others.map(|(_, profile)| profile.name).collect();
+                usage(format!("{name} is about writes; take one of {}", others.join(", ")))
+            }
+            (_, Some(job)) if self.read_only => usage(format!(
+                "load '{}' writes; say 'reads = 100' for it, or --reads 100",
+                job.name()
+            )),
+            (WithoutWrites::Usually, None) => Ok(self.read_only || !may_write),
+            _ => Ok(self.read_only),
+        }
+    }
+
+    /// What is written.
+    pub(super) fn content(&self) -> Content {
+        Content {
+            seed: load::content_seed(SEED),
+            data_percent: self.data.unwrap_or(100),
+            dedupe_percent: self.dedupe.unwrap_or(0),
+        }
+    }
+
+    /// Returns where a volume that is named is served; None: it is not a name, but a path or a URI,
+    /// or a file is made.
+    ///
+    /// # Errors
+    /// Neither a file nor a volume has that name: with the modelled drives of which the name
+    /// reminds.
+    fn uri(&self, text: &str) -> Result<Option<String>, Failure> {
+        let is_name = !text.contains([':', '/']) && !Path::new(text).exists();
+        if !is_name || self.size.is_some() {
+            return Ok(None);
+        }
+        let uri = volumes::uri(text)?;
+        let near = stack::similar(text, drives::Model::names(), SUGGESTIONS_MAX);
+        if uri.is_some() || near.is_empty() {
+            return Ok(uri);
+        }
+        let near: Vec<String> = near.iter().map(|name| format!("model:{name}")).collect();
+        let message = format!(
+            "{text}: there is no such file, and no volume of that name is served; did you mean {}?",
+            near.join(" or ")
+        );
+        Err(Failure::new(Exit::Negative, message))
+    }
+
+    /// The target as fio would find it, and its size: nothing is written, so nothing is lost.
+    pub(super) fn look(&self, text: &str) -> Result<(Target, Place), Failure> {
+        self.check_size()?;
+        let uri = self.uri(text)?;
+        let place = uri.as_deref().unwrap_or(text);
+        let bytes = match self.size {
+            Some(size) => size.0,
+            None => rigs::size_of(place)?,
+        };
+        let place = match place.starts_with("nbd+unix://") {
+            true => Place::Uri(place.to_owned()),
+            false => Place::Path(place.to_owned()),
+        };
+        Ok((Target::of_rig(text, bytes, SEED), place))
+    }
+
+    /// Opens a target: what there is under this path, or the volume of this name.
+    pub(super) fn open(&self, text: &str, read_only: bool) -> Result<(Target, Live), Failure> {
+        self.check_size()?;
+        let wishes = Wishes {
+            size: self.size,
+            destroy: self.destroy,
+            read_only,
+            verify: self.verify,
+            content: Content { seed: drawn()?, ..self.content() },
+        };
+        let uri = self.uri(text)?;
+        let rig = Live::open(uri.as_deref().unwrap_or(text), &wishes)?;
+        Ok((Target::of_rig(text, rig.bytes(), SEED), rig))
+    }
+}

@@ -1,0 +1,67 @@
+//! `--only`: the tests of a suite by their names.
+
+use stack::{Exit, Failure};
+use suites::{Listed, Outcome, Plan, Preparation};
+
+/// Names that are listed.
+const NAMES_MAX: usize = 40;
+
+/// Runs a suite on a device that does nothing.
+fn listed(plan: &Plan, only: Option<String>) -> Outcome {
+    let (rig, _) = Listed::new(plan.target.bytes());
+    let preparation = Preparation::default();
+    let plan = Plan { cache: None, preparation, only, ..plan.clone() };
+    suites::run_on(Box::new(rig), &plan, &mut ()).0
+}
+
+/// Returns the names that `--only` takes for a plan; none if its suite runs as a whole.
+pub(super) fn names(plan: &Plan) -> Vec<String> {
+    let whole = listed(plan, None).rows;
+    let mut names: Vec<String> = Vec::new();
+    for row in &whole {
+        if names.contains(&row.test) {
+            continue;
+        }
+        let alone = listed(plan, Some(row.test.clone())).rows.len();
+        if alone > 0 && (alone < whole.len() || whole.len() == 1) {
+            names.push(row.test.clone());
+        }
+    }
+    names
+}
+
+/// Refuses a test that the suite has not, before anything is written.
+///
+/// # Errors
+/// The suite has no such test, or runs as a whole.
+pub(super) fn check(plan: &Plan) -> Result<(), Failure> {
+    let Some(only) = &plan.only else { return Ok(()) };
+    let names = names(plan);
+    if names.iter().any(|name| name.eq_ignore_ascii_case(only)) {
+        return Ok(());
+    }
+    let message = format!("--only {only}: {}", refusal(plan.suite.name, only, &names));
+    Err(Failure::new(Exit::Usage, message))
+}
+
+/// Says why a test is not to be had, and which are.
+fn refusal(suite: &str, only: &str, names: &[String]) -> String {
+    if names.is_empty() {
+        return format!("{suite} runs as a whole; leave --only out");
+    }
+    let near = match stack::near(only, names.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean '{near}'? It has "),
+        None => "it has ".to_owned(),
+    };
+    format!("{suite} has no such test; {near}{}", listing(names))
+}
+
+/// Returns the names in quotes; of a suite of very many the first ones.
+pub(super) fn listing(names: &[String]) -> String {
+    let quoted = names.iter().take(NAMES_MAX).map(|name| format!("'{name}'"));
+    let quoted = quoted.collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMES_MAX) {
+        0 => quoted,
+        more => format!("{quoted}, and {more} more, as the table of a whole run has them"),
+    }
+}

@@ -1,0 +1,175 @@
+//! Other programs, run so that Ctrl-C leaves nothing behind.
+//!
+//! The signals that end a process are taken as a descriptor, and every wait looks at it too: the
+//! demo then returns by its ordinary way out, on which mounts, loop devices, control groups and
+//! files are removed.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use stack::{Exit, Failure};
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// How often a wait lets its caller look at something, in milliseconds.
+const TICK_MS: i64 = 20;
+
+/// Starts programs, and waits for them or for a signal.
+pub(super) struct Children {
+    signals: host::File,
+    /// Where their messages go.
+    directory: PathBuf,
+}
+
+/// A program that runs; dropped, it is killed.
+pub(super) struct Running {
+    child: Child,
+    pidfd: OwnedFd,
+    name: String,
+    log: PathBuf,
+}
+
+fn timespec(milliseconds: i64) -> Timespec {
+    Timespec { tv_sec: milliseconds / 1000, tv_nsec: (milliseconds % 1000) * 1_000_000 }
+}
+
+fn interrupted() -> Failure {
+    Failure::new(Exit::Negative, "the demo was interrupted; all it made is removed")
+}
+
+/// The last line of a log that says anything.
+fn last_words(log: &Path) -> String {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    last.unwrap_or("it left no message").to_owned()
+}
+
+impl Children {
+    /// From now on signals are looked at only here. To be made before any thread is started.
+    pub(super) fn new(directory: &Path) -> Result<Children, Failure> {
+        let signals =
+            host::signals().map_err(|error| Failure::new(Exit::Io, format!("signals: {error}")))?;
+        Ok(Children { signals, directory: directory.to_owned() })
+    }
+
+    /// Starts a program. Its messages go to a log of this name; `out` is its stdout.
+    pub(super) fn start(
+        &self,
+        name: &str,
+        command: &mut Command,
+        out: Stdio,
+    ) -> Result<Running, Failure> {
+        let failed =
+            |error| Failure::new(Exit::Negative, format!("{name}: cannot be started: {error}"));
+        let log = self.directory.join(format!("{name}.log"));
+        let messages = File::create(&log).map_err(failed)?;
+        command.current_dir(&self.directory);
+        command.stdin(Stdio::null()).stdout(out).stderr(messages);
+        host::make_ordinary(command);
+        let mut child = command.spawn().map_err(failed)?;
+        let pid = Pid::from_child(&child);
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => Ok(Running { child, pidfd, name: name.to_owned(), log }),
+            Err(errno) => {
+                // It cannot be watched, so it must not stay.
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(failed(errno.into()))
+            }
+        }
+    }
+
+    /// Waits for its end; `tick` is called now and then.
+    ///
+    /// # Errors
+    /// A signal came: the program is ended first.
+    pub(super) fn wait(
+        &self,
+        running: &mut Running,
+        tick: &mut dyn FnMut(),
+    ) -> Result<ExitStatus, Failure> {
+        loop {
+            let mut watched = [
+                PollFd::new(&running.pidfd, PollFlags::IN),
+                PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
+            ];
+            // An error here is an interrupted call: the next round asks again.
+            let _ = poll(&mut watched, Some(&timespec(TICK_MS)));
+            let [ended, asked] = watched.map(|one| !one.revents().is_empty());
+            tick();
+            if ended {
+                return running.child.wait().map_err(|error| {
+                    Failure::new(Exit::Negative, format!("{}: {error}", running.name))
+                });
+            }
+            if asked {
+                running.terminate();
+                let _ = running.child.wait();
+                return Err(interrupted());
+            }
+        }
+    }
+
+    /// Runs a program to its end, which must be a success.
+    pub(super) fn run(
+        &self,
+        name: &str,
+        command: &mut Command,
+        tick: &mut dyn FnMut(),
+    ) -> Result<(), Failure> {
+        let mut running = self.start(name, command, Stdio::null())?;
+        let status = self.wait(&mut running, tick)?;
+        if status.success() { Ok(()) } else { Err(running.failure(&status.to_string())) }
+    }
+
+    /// Waits this long, or for a signal.
+    pub(super) fn pause(&self, milliseconds: i64) -> Result<(), Failure> {
+        let mut watched = [PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN)];
+        match poll(&mut watched, Some(&timespec(milliseconds))) {
+            Ok(1..) => Err(interrupted()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Running {
+    /// What it writes, if that is a pipe; once.
+    pub(super) fn take_output(&mut self) -> Option<std::process::ChildStdout> {
+        self.child.stdout.take()
+    }
+
+    /// The first line of its messages that begins so.
+    pub(super) fn says(&self, start: &str) -> Option<String> {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        // What is being written just now has no end yet.
+        let (whole, _) = log.rsplit_once('\n')?;
+        whole.lines().find(|line| line.starts_with(start)).map(str::to_owned)
+    }
+
+    /// Asks it to end.
+    pub(super) fn terminate(&self) {
+        // It may have ended by itself in this moment.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+    }
+
+    /// Whether it has ended already.
+    pub(super) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// That it failed, with its last words.
+    pub(super) fn failure(&self, how: &str) -> Failure {
+        let message = format!("{} failed ({how}): {}", self.name, last_words(&self.log));
+        Failure::new(Exit::Negative, message)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // After its end both do nothing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

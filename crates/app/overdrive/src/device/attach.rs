@@ -1,0 +1,113 @@
+//! `overdrive attach`: a volume as a block device, served in the background.
+
+use super::{need_root, supervise};
+use crate::serve::{self, Manner, Options, name_of};
+use daemon::config::{Config, ConfigVolume};
+use daemon::{Route, units};
+use ring::Polling;
+use stack::Failure;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Make a volume a block device of this machine: /dev/overdrive/NAME.
+///
+/// It is served in the background, and again when its process was killed, until 'overdrive detach NAME'. The device's
+/// path is printed. It announces a volatile write cache, as a disk does: what is synced is on the backing.
+///
+/// Examples:
+///   overdrive attach disk.img --memory 2G && mount /dev/overdrive/disk /mnt
+///   overdrive attach /dev/sdb --name db --durability ordered
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(super) volume: Volume,
+
+    /// Serve in this process, until a signal ends it.
+    #[arg(long)]
+    foreground: bool,
+}
+
+/// What is attached, and how it is served.
+#[derive(clap::Args)]
+pub(super) struct Volume {
+    /// An image, a block device, or what else 'overdrive serve' takes.
+    backing: String,
+
+    /// The device's name; that of the backing if nothing is said.
+    #[arg(long)]
+    name: Option<String>,
+
+    /// By what the kernel is to reach the volume: 'ublk', its driver for devices in programs; 'fuse', a FUSE file under a
+    /// loop device with direct I/O; 'nbd', its NBD client. The first of them that it has, unless this says otherwise.
+    #[arg(long, value_name = "ROUTE", value_parser = Route::parse)]
+    via: Option<Route>,
+
+    #[command(flatten)]
+    options: Options,
+
+    /// Threads that serve it, as 'overdrive serve' has it.
+    #[arg(long, value_name = "N", value_parser = daemon::parse_threads)]
+    threads: Option<usize>,
+
+    /// Look for requests before sleeping, as 'overdrive serve' has it.
+    #[arg(long, value_name = "adaptive|off|TIME", num_args = 0..=1, default_missing_value = "20ms",
+          value_parser = units::polling)]
+    poll: Option<Polling>,
+}
+
+impl Volume {
+    pub(super) fn name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| name_of(&self.backing))
+    }
+
+    /// The path of its device.
+    pub(super) fn device(&self) -> PathBuf {
+        Path::new(daemon::DEVICES).join(self.name())
+    }
+
+    /// What can be said now, before a daemon is started.
+    fn check(&self, what: &str) -> Result<(), Failure> {
+        need_root(what)?;
+        daemon::check_name(&self.name())
+    }
+
+    /// Serves it in this process.
+    pub(super) fn serve(&self) -> Result<ExitCode, Failure> {
+        self.check("attach")?;
+        let mut volume = ConfigVolume::new(&self.name(), &self.backing);
+        self.options.apply(&mut volume);
+        volume.attach = true;
+        volume.via = self.via;
+        let config =
+            Config { nbd: None, fuse: None, threads: None, poll: None, volumes: vec![volume] };
+        let manner = Manner { threads: self.threads, poll: self.poll, ..Manner::default() };
+        serve::serve(config, manner)
+    }
+
+    /// Has it served in the background by this command line with `--foreground`, and waits until it is a device.
+    pub(super) fn start(&self, what: &str) -> Result<(), Failure> {
+        self.check(what)?;
+        let log = supervise::log(&self.name())?;
+        let started = supervise::start(&self.name(), &log)?;
+        let has_said = supervise::show(&log);
+        match started {
+            supervise::Started::Ready => Ok(()),
+            // Its own words are shown, and say why.
+            supervise::Started::Ended(exit) if has_said => Err(Failure::said(exit)),
+            supervise::Started::Ended(exit) => {
+                let message = format!("{}: is not attached: its daemon ended at once", self.name());
+                Err(Failure::new(exit, message))
+            }
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    if arguments.foreground {
+        return arguments.volume.serve();
+    }
+    arguments.volume.start("attach")?;
+    daemon::say!("{}", arguments.volume.device().display());
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,251 @@
+//! The supervisor of a device's daemon: it starts the daemon again when a signal has ended it.
+//!
+//! It keeps nothing: what a killed daemon leaves is with the holders. A service manager does the same for what it starts.
+
+use super::backoff::{Backoff, End, Next};
+use super::broken;
+use super::supervisors::Registered;
+use crate::again::FOREGROUND;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, setsid};
+use stack::{Exit, Failure};
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdout, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// The size of a signalfd_siginfo(2).
+const SIGNAL_BYTES: usize = 128;
+
+/// Keep a daemon running that a signal may end.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The device.
+    #[arg(long)]
+    name: Option<String>,
+
+    /// Arguments of this program.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+/// How the start of a daemon went.
+pub(super) enum Started {
+    /// It serves.
+    Ready,
+    /// It has ended with this status, after it said why.
+    Ended(Exit),
+}
+
+/// Set in the environment of a supervisor and its daemon: their standard error is a log.
+pub(crate) const LOG: &str = "OVERDRIVE_LOG";
+
+/// Where the messages of a device's daemon go.
+///
+/// # Errors
+/// The directory cannot be made.
+pub(super) fn log(name: &str) -> Result<PathBuf, Failure> {
+    let directory = daemon::runtime_directory().join("logs");
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+    made.map_err(|error| broken(&directory.display().to_string(), &error))?;
+    Ok(directory.join(name))
+}
+
+/// Removes the messages of a daemon that has written everything out. Those of one that has failed
+/// stay until the next 'attach'.
+pub(crate) fn forget_log(name: &str) {
+    let _ = fs::remove_file(daemon::runtime_directory().join("logs").join(name));
+}
+
+/// Prints what a daemon has said so far. False: nothing.
+pub(super) fn show(log: &Path) -> bool {
+    let said = fs::read(log).unwrap_or_default();
+    String::from_utf8_lossy(&said)
+        .lines()
+        .for_each(|line| daemon::tell!("{}", host::without_stamp(line)));
+    !said.is_empty()
+}
+
+/// Starts a supervisor for this command line with `--foreground`, and waits until its daemon tells that it serves.
+///
+/// # Errors
+/// It cannot be started.
+pub(super) fn start(name: &str, log: &Path) -> Result<Started, Failure> {
+    let trouble = |error| broken("attach", &error);
+    // What an earlier daemon has said goes; what holders say of this one comes beside its own words.
+    let _ = fs::remove_file(log);
+    let messages = File::options().create(true).append(true).open(log);
+    let messages = messages.map_err(|error| broken(&log.display().to_string(), &error))?;
+    let program = std::env::current_exe().map_err(trouble)?;
+    let mut command = Command::new(program);
+    command.args(["supervise", "--name", name, "--"]);
+    command.args(std::env::args_os().skip(1)).arg(FOREGROUND);
+    command.env(LOG, "1");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(messages);
+    let mut supervisor = command.spawn().map_err(trouble)?;
+    let mut line = String::new();
+    let told = supervisor.stdout.take().expect("piped");
+    let read = BufReader::new(told).read_line(&mut line);
+    if read.is_ok_and(|bytes| bytes > 0) {
+        return Ok(Started::Ready);
+    }
+    let status = supervisor.wait().map_err(trouble)?;
+    Ok(Started::Ended(
+        status.code().and_then(|code| u8::try_from(code).ok()).map_or(Exit::Io, Exit::of),
+    ))
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    host::close_inherited();
+    // The terminal that it was started from may go.
+    let _ = setsid();
+    let signals = host::signals().map_err(|error| broken("signals", &error))?;
+    let mut supervisor = Supervisor {
+        arguments,
+        signals,
+        backoff: Backoff::default(),
+        seat: None,
+        is_stopped: false,
+    };
+    loop {
+        let end = supervisor.run_once()?;
+        let status = end.status;
+        if supervisor.is_stopped {
+            return Ok(exit_of(status.code().unwrap_or(0)));
+        }
+        match supervisor.backoff.next(&end) {
+            Next::End(code) => return Ok(exit_of(code)),
+            Next::GiveUp(code) => {
+                daemon::complain!(
+                    "overdrive: the daemon refuses again and again (status {code}); it is not started again, and what \
+                     uses the device waits for the next 'overdrive attach'"
+                );
+                return Ok(exit_of(code));
+            }
+            Next::StartAfter(pause) if pause.is_zero() => {
+                daemon::complain!("overdrive: its process was ended ({status}); started again");
+            }
+            Next::StartAfter(pause) => {
+                let after_ms = pause.as_millis();
+                daemon::complain!(
+                    "overdrive: its process was ended ({status}); started again in {after_ms} ms"
+                );
+                if supervisor.is_stopped_within(pause) {
+                    return Ok(ExitCode::SUCCESS);
+                }
+            }
+        }
+    }
+}
+
+fn exit_of(code: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(code).unwrap_or(Exit::Io as u8))
+}
+
+fn trouble(error: std::io::Error) -> Failure {
+    broken("supervise", &error)
+}
+
+/// A device's supervisor.
+struct Supervisor<'a> {
+    arguments: &'a Arguments,
+    signals: host::File,
+    backoff: Backoff,
+    /// Once its daemon has served.
+    seat: Option<Registered>,
+    /// A signal has asked for the end.
+    is_stopped: bool,
+}
+
+impl Supervisor<'_> {
+    /// Runs a daemon to its end. A signal to us is passed on to it.
+    fn run_once(&mut self) -> Result<End, Failure> {
+        #[allow(clippy::disallowed_methods, reason = "a process without a lane")]
+        let begun = Instant::now();
+        let program = std::env::current_exe().map_err(trouble)?;
+        let mut command = Command::new(program);
+        command.args(&self.arguments.arguments).stdout(Stdio::piped());
+        host::make_ordinary(&mut command);
+        let mut child = command.spawn().map_err(trouble)?;
+        let mut told = child.stdout.take();
+        let pid = Pid::from_child(&child);
+        let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| trouble(errno.into()))?;
+        let mut served = false;
+        loop {
+            let ready = self.wait(&ended, told.as_ref()).map_err(trouble)?;
+            if ready.told
+                && let Some(line) = told.take().and_then(first_line)
+            {
+                served = true;
+                self.serves(&line);
+            }
+            if ready.signal && !ready.ended {
+                self.take_signal();
+                // It may have ended in this moment; then there is nothing to end.
+                let _ = kill_process(pid, Signal::TERM);
+            }
+            if ready.ended {
+                let status = child.wait().map_err(trouble)?;
+                return Ok(End { status, lived: begun.elapsed(), served });
+            }
+        }
+    }
+
+    fn wait(&self, ended: &OwnedFd, told: Option<&ChildStdout>) -> std::io::Result<Ready> {
+        let mut polled =
+            vec![PollFd::new(ended, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
+        polled.extend(told.map(|told| PollFd::new(told, PollFlags::IN)));
+        while matches!(poll(&mut polled, None), Err(rustix::io::Errno::INTR)) {}
+        let is_ready = |index: usize| polled.get(index).is_some_and(|fd| !fd.revents().is_empty());
+        Ok(Ready { ended: is_ready(0), signal: is_ready(1), told: is_ready(2) })
+    }
+
+    /// The daemon serves: that is passed on, and this process is the device's supervisor.
+    fn serves(&mut self, line: &str) {
+        // Only the first one's words are awaited.
+        let _ = std::io::stdout().write_all(line.as_bytes());
+        if let Some(name) = &self.arguments.name
+            && self.seat.is_none()
+        {
+            let registered = Registered::new(&daemon::runtime_directory(), name);
+            self.seat = registered
+                .map_err(|error| daemon::complain!("overdrive: {name}: its supervisor: {error}"))
+                .ok();
+        }
+    }
+
+    fn take_signal(&mut self) {
+        self.is_stopped = true;
+        let mut buffer = [0; SIGNAL_BYTES];
+        let _ = rustix::io::read(&*self.signals, &mut buffer);
+    }
+
+    /// Waits before a restart. True: the end was asked for.
+    fn is_stopped_within(&self, pause: Duration) -> bool {
+        let mut polled = [PollFd::new(&self.signals, PollFlags::IN)];
+        let timeout = Timespec {
+            tv_sec: pause.as_secs().cast_signed(),
+            tv_nsec: pause.subsec_nanos().into(),
+        };
+        matches!(poll(&mut polled, Some(&timeout)), Ok(1..))
+    }
+}
+
+/// The events that have ended a supervisor's wait.
+struct Ready {
+    ended: bool,
+    signal: bool,
+    /// The daemon has said something, or has ended its output.
+    told: bool,
+}
+
+/// Returns the line that a daemon prints once it serves. None: it has ended without one.
+fn first_line(told: ChildStdout) -> Option<String> {
+    let mut line = String::new();
+    BufReader::new(told).read_line(&mut line).ok().filter(|bytes| *bytes > 0)?;
+    Some(line)
+}

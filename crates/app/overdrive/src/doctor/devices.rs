@@ -1,0 +1,127 @@
+//! What `overdrive attach` needs: nodes of the kernel, and what a process may do in whose hands the memory of others is.
+
+use super::kernel::parse;
+use super::{Check, Group, State};
+use block::Size;
+use rustix::process::{configure_io_flusher_behavior, is_io_flusher};
+use std::fs;
+use std::path::Path;
+
+/// The first kernel that sends again what a killed server of a FUSE file system has not answered.
+const RESENDS: (u32, u32) = (6, 9);
+/// What may be dirty in the kernel above a device before that is much to lose, in bytes.
+const DIRTY_MUCH: u64 = 4 << 30;
+
+pub(super) fn checks() -> Vec<Check> {
+    let mut checks = vec![root(), node("/dev/fuse", "fuse"), node("/dev/loop-control", "loop")];
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    checks.extend([ublk(), resend(&release), flusher(), dirty()]);
+    checks
+}
+
+fn check(name: &'static str, state: State, found: impl Into<String>) -> Check {
+    Check::new(Group::Attach, name, state, found)
+}
+
+fn root() -> Check {
+    match rustix::process::geteuid().is_root() {
+        true => check("devices", State::Ok, "root: may make them"),
+        false => {
+            check("devices", State::Missing, "only root may make them").mend("run attach by sudo")
+        }
+    }
+}
+
+fn node(path: &'static str, module: &str) -> Check {
+    match Path::new(path).exists() {
+        true => check(path, State::Ok, "there"),
+        false => check(path, State::Missing, "not there").mend(format!("modprobe {module}")),
+    }
+}
+
+fn ublk() -> Check {
+    match Path::new("/dev/ublk-control").exists() {
+        true => check("ublk_drv", State::Ok, "there: the best way to a device"),
+        false => {
+            let found = "not there: devices are made by a loop device over FUSE";
+            check("ublk_drv", State::Limited, found)
+                .mend("modprobe ublk_drv, where the kernel has it")
+        }
+    }
+}
+
+fn resend(release: &str) -> Check {
+    let name = "killed daemons";
+    match parse(release) {
+        Some(found) if found >= RESENDS => {
+            check(name, State::Ok, "what they have not answered is asked again")
+        }
+        _ => check(name, State::Limited, "what they have taken and not answered gets an error")
+            .mend("Linux 6.9 or later"),
+    }
+}
+
+/// Whether the daemon may ask for memory as one that memory is waiting for. Tried, and taken back.
+fn flusher() -> Check {
+    let name = "short memory";
+    let was = is_io_flusher().unwrap_or(false);
+    match configure_io_flusher_behavior(true) {
+        Ok(()) => {
+            let _ = configure_io_flusher_behavior(was);
+            check(name, State::Ok, "the daemon waits for no I/O, and is not ended")
+        }
+        Err(_) => {
+            let found = "the daemon may wait for I/O of its own device, or be ended to free memory";
+            check(name, State::Limited, found)
+                .mend("give it CAP_SYS_RESOURCE; in a container, --cap-add")
+        }
+    }
+}
+
+/// The most that the kernel keeps dirty above a device: of that Overdrive knows nothing. (FUSE's own limit, 1 % of memory,
+/// does not count: the files of devices are written past the page cache.)
+fn dirty() -> Check {
+    let number = |name: &str| -> u64 {
+        let text = fs::read_to_string(format!("/proc/sys/vm/{name}")).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    };
+    let memory = host::memory_of_machine().unwrap_or(0);
+    judged(dirty_most(number("dirty_bytes"), number("dirty_ratio"), memory))
+}
+
+/// What two settings of the kernel allow, of which the first counts if it is not 0.
+fn dirty_most(bytes: u64, ratio: u64, memory: u64) -> u64 {
+    if bytes > 0 { bytes } else { memory / 100 * ratio }
+}
+
+fn judged(most: u64) -> Check {
+    let found = format!(
+        "up to {} wait in the page cache above a device until a program syncs",
+        Size(most >> 20 << 20)
+    );
+    match most <= DIRTY_MUCH {
+        true => check("page cache", State::Ok, found),
+        false => check("page cache", State::Limited, found)
+            .mend("sysctl vm.dirty_bytes=1073741824 bounds it, as for any disk"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_kernels_do_not_ask_again() {
+        assert_eq!(resend("6.9.0").state, State::Ok);
+        assert_eq!(resend("6.8.12-generic").state, State::Limited);
+        assert_eq!(resend("strange").state, State::Limited);
+    }
+
+    #[test]
+    fn bytes_count_before_the_ratio() {
+        assert_eq!(dirty_most(5, 20, 1000), 5);
+        assert_eq!(dirty_most(0, 20, 1000), 200);
+        assert_eq!(judged(1 << 30).state, State::Ok);
+        assert!(judged(64 << 30).mend.is_some());
+    }
+}

@@ -1,0 +1,102 @@
+//! `overdrive drive list`: the machine's block devices.
+
+use crate::columns::{self, Cell, Column, Style};
+use clap::ValueEnum;
+use daemon::control::under;
+use host::disks::{Device, Roots, devices};
+use serde_json::{Value, json};
+use stack::{Exit, Failure};
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+pub(super) struct Options {
+    /// Also what has no size: empty loop devices and card readers.
+    #[arg(long, short)]
+    all: bool,
+    #[command(flatten)]
+    style: Style,
+    /// Print these columns.
+    #[arg(
+        long,
+        short,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "LIST",
+        default_value = "name,size,model,rota,log-sec,phy-sec,discard,use"
+    )]
+    output: Vec<Heading>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Heading {
+    /// The device in /dev.
+    Name,
+    Size,
+    Model,
+    /// 1 for a hard disk.
+    Rota,
+    /// Logical block, in bytes.
+    LogSec,
+    /// Physical block, in bytes.
+    PhySec,
+    /// The most that one discard takes; 0: none.
+    Discard,
+    /// 1 where it cannot be written.
+    Ro,
+    /// Mount points, swap, devices above, volumes of Overdrive.
+    Use,
+}
+
+impl Column<Device> for Heading {
+    fn cell(self, device: &Device) -> Cell {
+        match self {
+            Heading::Name => Cell::Text(device.name.clone()),
+            Heading::Size => Cell::Size(device.size_bytes),
+            Heading::Model => Cell::Text(device.model.clone()),
+            Heading::Rota => Cell::Flag(device.rotational),
+            Heading::LogSec => Cell::Number(Some(device.logical_bytes as f64)),
+            Heading::PhySec => Cell::Number(Some(device.physical_bytes as f64)),
+            Heading::Discard => Cell::Size(device.discard_bytes),
+            Heading::Ro => Cell::Flag(device.read_only),
+            Heading::Use => Cell::Text(device.uses.join(",")),
+        }
+    }
+}
+
+fn as_json(device: &Device) -> Value {
+    json!({
+        "name": device.name,
+        "path": format!("/dev/{}", device.name),
+        "size_bytes": device.size_bytes,
+        "model": device.model,
+        "rotational": device.rotational,
+        "logical_block_bytes": device.logical_bytes,
+        "physical_block_bytes": device.physical_bytes,
+        "discard_bytes": device.discard_bytes,
+        "read_only": device.read_only,
+        "uses": device.uses,
+    })
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let mut found = devices(&Roots::default()).map_err(|error| {
+        let message = format!("/sys/block: cannot be read ({error}); mount sysfs on /sys");
+        Failure::new(Exit::Io, message)
+    })?;
+    found.retain(|device| options.all || device.size_bytes > 0);
+    for (name, volume) in under::devices() {
+        if let Some(device) = found.iter_mut().find(|device| device.name == name) {
+            device.uses.push(format!("overdrive:{volume}"));
+        }
+    }
+    if options.style.json {
+        let drives: Vec<Value> = found.iter().map(as_json).collect();
+        daemon::say!("{}", json!({ "schema": "overdrive.drive.list/1", "drives": drives }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if found.is_empty() {
+        daemon::tell!("overdrive: no block devices are seen here, as in most containers");
+    }
+    columns::print(&found, &options.output, &options.style)?;
+    Ok(ExitCode::SUCCESS)
+}

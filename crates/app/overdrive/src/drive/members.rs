@@ -1,0 +1,169 @@
+//! The health of the members of a pool or a stripe that is served.
+
+use super::report::{as_json, as_text, ask};
+use block::printable;
+use daemon::control::under::Served;
+use host::smartctl::Report;
+use serde_json::{Value, json};
+use stack::{Exit, Failure};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// A member, and what is known of its health.
+struct Member {
+    /// As people know it.
+    name: String,
+    /// What the daemon makes of it, if it is a pool's.
+    state: Option<String>,
+    health: Known,
+}
+
+enum Known {
+    Told(Box<Report>),
+    /// It is no device.
+    Image,
+    /// The volume is served without it.
+    Missing,
+    /// Asking went wrong.
+    Refused(Failure),
+}
+
+impl Member {
+    fn of(path: Option<PathBuf>, state: Option<&str>) -> Member {
+        let name = path.as_ref().map_or("missing".into(), |path| path.display().to_string());
+        let health = match &path {
+            None => Known::Missing,
+            Some(path) => match std::fs::metadata(path).map(|found| found.is_file()) {
+                Ok(true) => Known::Image,
+                Ok(false) => {
+                    ask(path).map_or_else(Known::Refused, |report| Known::Told(Box::new(report)))
+                }
+                Err(error) => {
+                    let message = format!("{name}: not to be seen ({error}); is it still there?");
+                    Known::Refused(Failure::new(Exit::Io, message))
+                }
+            },
+        };
+        Member { name, state: state.map(str::to_owned), health }
+    }
+
+    /// What is to be said instead of a report.
+    fn why(&self) -> Option<String> {
+        match &self.health {
+            Known::Told(_) => None,
+            Known::Image => Some(format!(
+                "{}: no device, and so it has no health; name the drive that it lies on",
+                self.name
+            )),
+            Known::Missing => Some("the volume is served without this member".to_owned()),
+            Known::Refused(failure) => Some(failure.message.clone()),
+        }
+    }
+
+    fn fails(&self) -> bool {
+        let says_so = matches!(&self.health, Known::Told(report) if report.passed == Some(false));
+        let is_lost = self.state.as_deref() == Some("failed");
+        says_so || is_lost || matches!(self.health, Known::Missing)
+    }
+
+    fn as_json(&self) -> Value {
+        let health = match &self.health {
+            Known::Told(report) => as_json(&self.name, report),
+            _ => Value::Null,
+        };
+        json!({
+            "name": self.name,
+            "state": self.state,
+            "fails": self.fails(),
+            "health": health,
+            "why": self.why(),
+        })
+    }
+
+    fn as_text(&self, number: usize) -> String {
+        let mut text = format!("{:<20} {}", format!("member {number}"), printable(&self.name));
+        if let Some(state) = &self.state {
+            _ = write!(text, ", {state}");
+        }
+        text.push('\n');
+        match (&self.health, self.why()) {
+            (Known::Told(report), _) => text.push_str(&as_text(&self.name, report)),
+            (_, why) => _ = writeln!(text, "{}", printable(&why.unwrap_or_default())),
+        }
+        text
+    }
+}
+
+/// Prints what each member says. The status is 1 if any fails, else that of the first that could not be
+/// asked.
+pub(super) fn run(
+    mut served: Served,
+    paths: Vec<Option<PathBuf>>,
+    as_object: bool,
+) -> Result<ExitCode, Failure> {
+    let told = served.stats()?;
+    let members = paths.into_iter().enumerate();
+    let members: Vec<Member> = members
+        .map(|(index, path)| {
+            Member::of(path, told.members.get(index).map(|member| member.state.as_str()))
+        })
+        .collect();
+    if as_object {
+        let list: Vec<Value> = members.iter().map(Member::as_json).collect();
+        let object = json!({
+            "schema": "overdrive.drive.health-members/1",
+            "volume": served.row().name,
+            "backing": served.row().backing,
+            "members": list,
+        });
+        daemon::say!("{object}");
+    } else {
+        let texts: Vec<String> =
+            (1..).zip(&members).map(|(number, member)| member.as_text(number)).collect();
+        daemon::console::output(format_args!("{}", texts.join("\n")));
+    }
+    let refused = members.iter().find_map(|member| match &member.health {
+        Known::Refused(failure) => Some(failure.exit),
+        _ => None,
+    });
+    let failing = members.iter().any(Member::fails).then_some(Exit::Negative);
+    Ok(failing.or(refused).map_or(ExitCode::SUCCESS, |exit| ExitCode::from(exit as u8)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_fails_by_its_own_word_or_by_the_pools() {
+        let member = |health, state: Option<&str>| Member {
+            name: "/dev/sdb".to_owned(),
+            state: state.map(str::to_owned),
+            health,
+        };
+        let told = |passed| Known::Told(Box::new(Report { passed, ..Report::default() }));
+        for (member, fails) in [
+            (member(told(Some(true)), Some("good")), false),
+            (member(told(None), None), false),
+            (member(told(Some(false)), Some("good")), true),
+            (member(told(Some(true)), Some("failed")), true),
+            (member(Known::Image, Some("slow")), false),
+            (member(Known::Missing, None), true),
+        ] {
+            assert_eq!(member.fails(), fails, "{}", member.as_json());
+            assert_eq!(member.as_json()["fails"], fails);
+        }
+        let text = member(told(Some(false)), Some("good")).as_text(2);
+        assert!(text.starts_with("member 2             /dev/sdb, good\n"), "{text}");
+        assert!(text.contains("its own verdict      FAILING"), "{text}");
+    }
+
+    #[test]
+    fn a_member_that_is_not_there_is_no_image() {
+        let gone = Member::of(Some("/no/such/disk".into()), None);
+        assert!(matches!(&gone.health, Known::Refused(failure) if failure.exit == Exit::Io));
+        let image = Member::of(Some("/etc/passwd".into()), None);
+        assert!(image.why().is_some_and(|why| why.contains("no device")));
+    }
+}

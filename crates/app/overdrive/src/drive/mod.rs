@@ -1,0 +1,49 @@
+//! `overdrive drive`: the machine's drives, and the drives that are modelled.
+
+mod age;
+mod health;
+mod list;
+mod members;
+mod modelled;
+mod models;
+mod report;
+mod show;
+
+use clap::Subcommand;
+use stack::Failure;
+use std::process::ExitCode;
+
+/// List drives, see how they are, and look into the models of drives.
+///
+/// Examples:
+///   overdrive drive list
+///   overdrive drive health sda
+///   overdrive drive models --output name,capacity,nand,year
+///   overdrive drive models samsung-840-evo-250 --age
+///   overdrive drive models --check mine.toml
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The block devices of this machine, and what uses them.
+    List(list::Options),
+    /// What a drive says of its health, in a few uniform lines and in its vendor's attributes.
+    Health(health::Options),
+    /// The modelled drives; one of them with all its numbers; a file of your own, checked.
+    Models(models::Options),
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    // Some of them age a modelled drive.
+    host::want_huge_allocations();
+    match &arguments.command {
+        Command::List(options) => list::run(options),
+        Command::Health(options) => health::run(options),
+        Command::Models(options) => models::run(options),
+    }
+}

@@ -1,0 +1,111 @@
+//! The `overdrive` command.
+
+mod again;
+mod bench;
+mod columns;
+mod demo;
+mod device;
+mod doctor;
+mod drive;
+mod page_file;
+mod pool;
+mod progress;
+mod serve;
+mod settings;
+mod sim;
+mod tools;
+mod volumes;
+mod watch;
+mod words;
+
+use clap::{Parser, Subcommand};
+use stack::Failure;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: host::HugeAllocator = host::HugeAllocator;
+
+/// A DRAM cache for block storage, and the lab that proves when it helps.
+///
+/// Exit status: 0 ok, 1 negative answer, 2 usage, 3 no daemon, 4 permission, 5 busy or locked,
+/// 6 device I/O error, 7 data integrity failure.
+#[derive(Parser)]
+#[command(name = "overdrive", version, arg_required_else_help = true, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Serve(Box<serve::Arguments>),
+    Attach(Box<device::AttachArguments>),
+    Detach(device::DetachArguments),
+    Mount(Box<device::MountArguments>),
+    Umount(device::UmountArguments),
+    Volume(volumes::Arguments),
+    Upgrade(volumes::UpgradeArguments),
+    Drive(drive::Arguments),
+    Bench(Box<bench::Arguments>),
+    Sim(sim::Arguments),
+    Pool(pool::Arguments),
+    Demo(demo::Arguments),
+    Doctor(doctor::Arguments),
+    #[command(hide = true)]
+    Supervise(device::SuperviseArguments),
+    /// Do what waits for a device, for the daemon that serves it, which starts this itself.
+    #[command(hide = true, name = daemon::DEVICE_CALL)]
+    DeviceCall {
+        /// The daemon's process.
+        daemon: i32,
+        /// What is to be done.
+        told: String,
+    },
+    /// Keep a volume's memory for its daemon, which starts this itself.
+    #[command(hide = true)]
+    Hold,
+}
+
+fn main() -> ExitCode {
+    host::ignore_file_size_signal();
+    daemon::find_former();
+    if std::env::var_os(device::LOG).is_some() {
+        host::begin_log();
+    }
+    let result = match words::parse::<Arguments>(bench::suited).command {
+        Command::Serve(arguments) => serve::run(*arguments),
+        Command::Attach(arguments) => device::attach(&arguments),
+        Command::Detach(arguments) => device::detach(&arguments),
+        Command::Mount(arguments) => device::mount(&arguments),
+        Command::Umount(arguments) => device::umount(&arguments),
+        Command::Supervise(arguments) => device::supervise(&arguments),
+        Command::Volume(arguments) => volumes::run(&arguments),
+        Command::Upgrade(arguments) => volumes::upgrade(&arguments),
+        Command::Drive(arguments) => drive::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Sim(arguments) => sim::run(&arguments),
+        Command::Pool(arguments) => pool::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Doctor(arguments) => Ok(doctor::run(&arguments)),
+        Command::DeviceCall { daemon, told } => {
+            daemon::device_call(daemon, &told).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Hold => Ok(holder::hold()),
+    };
+    let status = result.unwrap_or_else(|failure| {
+        daemon::resume_former(failure.exit, &failure.message);
+        tell(&failure)
+    });
+    match daemon::console::lost() {
+        Err(failure) if status == ExitCode::SUCCESS => tell(&failure),
+        _ => status,
+    }
+}
+
+/// The sentence goes to stderr, the status to the caller.
+fn tell(failure: &Failure) -> ExitCode {
+    if !failure.message.is_empty() {
+        daemon::complain!("overdrive: {failure}");
+    }
+    ExitCode::from(failure.exit as u8)
+}

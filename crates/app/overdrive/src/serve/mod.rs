@@ -1,0 +1,402 @@
+//! `overdrive serve`: volumes over NBD, as files and as block devices.
+
+mod options;
+
+pub(crate) use options::Options;
+
+use crate::again;
+use crate::progress::Bytes;
+use block::{Size, Spec, WriteMode};
+use cache::Counters;
+use daemon::config::{self, Config, ConfigVolume};
+use daemon::control::losses::Losses;
+use daemon::units::WaitTime;
+use daemon::{Attaching, DaemonPlan, Listening, Mounting, Place, Planned, Served, units as sizes};
+use holder::Records;
+use ring::Polling;
+use stack::{Exit, Failure, Keep, OpenFlags};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Serve a volume over NBD, or as a file, with its hot blocks and small writes in memory.
+///
+/// The URI for clients, and with --fuse the file, is printed once they can connect (with --json on stderr).
+/// With --run, the command runs by the shell
+/// with 'uri' and 'unixsocket' in its environment, and with --fuse 'file'; when it ends, the volume is drained and flushed,
+/// and its status is ours. Otherwise SIGINT or SIGTERM ends the service, drained and flushed.
+///
+/// With --config, every volume of a file is served, or the one that BACKING names. What else is said
+/// here, as --read-only, then holds for each of them, in the place of what the file says.
+///
+/// Examples:
+///   overdrive serve disk.img --memory 2G --nbd unix:/run/user/1000/disk.sock
+///   overdrive serve --config /etc/overdrive/host.toml
+///   overdrive serve disk.img --run 'fio --name=t --ioengine=nbd --uri="$uri" --rw=randread'
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Arguments {
+    /// An image, a block device, ram:SIZE, null:SIZE; model:NAME[?size=SIZE&seed=N&state=STATE], a
+    /// modelled drive; pool:PATH,PATH... (see 'overdrive pool'); stripe:PATH,PATH...; with --config, a
+    /// volume of that.
+    #[arg(required_unless_present = "config")]
+    backing: Option<String>,
+
+    /// Serve the volumes of this file (TOML; see docs/OPTIONS.md).
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    options: Options,
+
+    /// Where to listen: unix:PATH, in a directory that is there, or tcp:ADDRESS:PORT with
+    /// --insecure-tcp.
+    #[arg(long)]
+    nbd: Option<String>,
+
+    /// Mount a directory in which each volume is a file: for programs that know files only, and for loop devices
+    /// (losetup --direct-io=on). It is made if it is not there. Without --nbd, there is no other way to them then.
+    #[arg(long, value_name = "DIR", value_parser = sizes::directory)]
+    fuse: Option<PathBuf>,
+
+    /// Really serve over TCP: not encrypted, and whatever connects can read and change everything.
+    #[arg(long)]
+    insecure_tcp: bool,
+
+    /// Threads that serve clients, each with a ring of its own: one for each two processors unless this says
+    /// otherwise, 8 at most.
+    #[arg(long, value_name = "N", value_parser = daemon::parse_threads)]
+    threads: Option<usize>,
+
+    /// Look for requests before sleeping: 'adaptive' for up to 50 us, while a client that waits for each
+    /// answer is answered sooner by that and a processor is to spare; TIME (50 ms at most) until there was
+    /// none for so long, which takes a processor; 'off' never. Adaptive if nothing is said, 20 ms if no
+    /// TIME is.
+    #[arg(long, value_name = "adaptive|off|TIME", num_args = 0..=1, default_missing_value = "20ms",
+          value_parser = sizes::polling)]
+    poll: Option<Polling>,
+
+    /// The export's name.
+    #[arg(long)]
+    name: Option<String>,
+
+    /// Run this shell command while serving; its status becomes ours.
+    #[arg(long, value_name = "CMD")]
+    run: Option<String>,
+
+    /// Print what was counted as one JSON object on stdout when the service ends; the URI is told on
+    /// stderr then.
+    #[arg(long)]
+    json: bool,
+
+    /// Say nothing but errors.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl Arguments {
+    /// The one volume of a command line without a config file.
+    fn single(&self, backing: &str) -> Result<Config, Failure> {
+        let name = self.name.clone().unwrap_or_else(|| name_of(backing));
+        let nbd = match &self.nbd {
+            Some(place) => Some(Place::parse(place, self.insecure_tcp)?),
+            None if self.fuse.is_some() => None,
+            None => Some(Place::Unix(daemon::runtime_directory().join(file_name(&name)))),
+        };
+        let volume = ConfigVolume { nbd, ..ConfigVolume::new(&name, backing) };
+        let fuse = self.fuse.clone();
+        Ok(Config { nbd: None, fuse, threads: None, poll: None, volumes: vec![volume] })
+    }
+
+    /// The volumes that are meant, each with what the command line says of it.
+    fn config(&self) -> Result<Config, Failure> {
+        let mut config = match &self.config {
+            Some(path) => self.file(path)?,
+            None => self.single(self.backing.as_deref().unwrap_or_default())?,
+        };
+        config.volumes.iter_mut().for_each(|volume| self.options.apply(volume));
+        Ok(config)
+    }
+
+    /// What the file says.
+    fn file(&self, path: &Path) -> Result<Config, Failure> {
+        let is_said = [
+            ("--nbd", self.nbd.is_some()),
+            ("--fuse", self.fuse.is_some()),
+            ("--insecure-tcp", self.insecure_tcp),
+            ("--name", self.name.is_some()),
+        ];
+        if let Some((option, _)) = is_said.iter().find(|(_, is_said)| *is_said) {
+            let message = format!("{option} belongs into the file that --config names");
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        let mut config = config::read(path)?;
+        // The file declares them: their clients may write whatever looks like an image format.
+        config.volumes.iter_mut().for_each(|volume| volume.raw = true);
+        if let Some(wanted) = &self.backing {
+            config.volumes.retain(|volume| volume.name == *wanted);
+        }
+        if config.volumes.is_empty() {
+            let wanted = self.backing.as_deref().unwrap_or_default();
+            let message = format!("{}: has no [volume.{wanted}]", path.display());
+            return Err(Failure::new(Exit::Negative, message));
+        }
+        let is_reached = |volume: &ConfigVolume| volume.nbd.is_some() || volume.attach;
+        if config.fuse.is_none() && config.nbd.is_none() && !config.volumes.iter().all(is_reached) {
+            let stem = name_of(&path.to_string_lossy());
+            config.nbd = Some(Place::Unix(daemon::runtime_directory().join(file_name(&stem))));
+        }
+        Ok(config)
+    }
+}
+
+/// A volume's name, from its backing's.
+pub(crate) fn name_of(backing: &str) -> String {
+    // Of a modelled drive: without what sets it apart from others of its model.
+    let drive = backing.strip_prefix("model:").and_then(|rest| rest.split('?').next());
+    let backing = drive.unwrap_or(backing);
+    let (kind, backing) = match backing.split_once(':') {
+        Some((kind @ ("pool" | "stripe"), list)) => {
+            (Some(kind), list.split(',').next().unwrap_or(list))
+        }
+        _ => (None, backing),
+    };
+    let stem = Path::new(backing).file_stem().map(|stem| stem.to_string_lossy());
+    let stem = stem.map_or("volume".into(), |stem| stem.replace(':', "-"));
+    kind.map_or(stem.clone(), |kind| format!("{kind}-{stem}"))
+}
+
+fn file_name(name: &str) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }
+    };
+    format!("{}.{}.sock", name.chars().map(plain).take(40).collect::<String>(), std::process::id())
+}
+
+/// Which volumes are served where: one listener an address.
+fn listeners(config: &Config) -> Vec<Listening> {
+    let mut listeners: Vec<Listening> = Vec::new();
+    for volume in &config.volumes {
+        let Some(place) = volume.nbd.as_ref().or(config.nbd.as_ref()) else { continue };
+        match listeners.iter_mut().find(|listening| listening.place == *place) {
+            Some(listening) => listening.exports.push(volume.name.clone()),
+            None => {
+                let exports = vec![volume.name.clone()];
+                listeners.push(Listening { place: place.clone(), exports });
+            }
+        }
+    }
+    listeners
+}
+
+/// Which volumes are files where.
+fn mounts(config: &Config) -> Vec<Mounting> {
+    let Some(directory) = config.fuse.clone() else { return Vec::new() };
+    let exports = config.volumes.iter().map(|volume| volume.name.clone()).collect();
+    let keep = config.volumes.iter().any(|volume| volume.holder).then(keep);
+    let wait_times = config.volumes.iter().map(|volume| volume.wait_time);
+    let wait_time = wait_times.reduce(WaitTime::longer).unwrap_or_default();
+    vec![Mounting { directory, exports, keep, device: None, wait_time }]
+}
+
+/// Which volumes are block devices.
+fn attachments(config: &Config) -> Vec<Attaching> {
+    let attached = config.volumes.iter().filter(|volume| volume.attach);
+    let attaching = |volume: &ConfigVolume| Attaching {
+        volume: volume.name.clone(),
+        via: volume.via,
+        keep: volume.holder.then(keep),
+        wait_time: volume.wait_time,
+    };
+    attached.map(attaching).collect()
+}
+
+/// What keeps what this process would leave behind. Whatever becomes of our path, this link leads to the program that runs.
+fn keep() -> Keep {
+    Keep { runtime: daemon::runtime_directory(), program: PathBuf::from("/proc/self/exe") }
+}
+
+fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure> {
+    let mut planned = Vec::new();
+    for wanted in volumes {
+        let spec = wanted.spec()?;
+        let ConfigVolume { name, backing, raw, read_only, holder, attach, .. } = wanted;
+        let keep = holder.then(keep);
+        let device = attach.then(|| name.clone());
+        let records = Some(Records::of(&daemon::runtime_directory()));
+        let flags = OpenFlags { name: name.clone(), raw, read_only, device, keep, records };
+        let bar = Bytes::new("memory");
+        let volume = daemon::open(spec, flags, &mut |done, all| bar.set(done, all))?;
+        bar.finish();
+        if !quiet {
+            volume.notes().iter().for_each(|note| daemon::tell!("overdrive: {note}"));
+        }
+        planned.push(Planned { name, backing, volume });
+    }
+    Ok(planned)
+}
+
+/// From now on nothing that is needed to write dirty data out is swapped out or fetched from a disk
+/// that may be our own (C5).
+fn lock_memory(volumes: &[Planned], quiet: bool) {
+    let writes_back = |planned: &Planned| match planned.volume.spec() {
+        Spec::Cache { cache, .. } => matches!(cache.write, WriteMode::Back | WriteMode::BackNow),
+        _ => false,
+    };
+    if !volumes.iter().any(writes_back) {
+        return;
+    }
+    if let Err(error) = host::lock_process()
+        && !quiet
+    {
+        daemon::complain!("overdrive: {error}");
+    }
+}
+
+/// How a config is served: what concerns the process.
+#[derive(Default)]
+pub(crate) struct Manner {
+    pub(crate) threads: Option<usize>,
+    pub(crate) poll: Option<Polling>,
+    pub(crate) run: Option<String>,
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+    let config = arguments.config()?;
+    let Arguments { threads, poll, run, json, quiet, .. } = arguments;
+    serve(config, Manner { threads, poll, run, json, quiet })
+}
+
+/// Serves until the end is asked for.
+///
+/// # Errors
+/// Those of opening, and of [`daemon::serve`].
+pub(crate) fn serve(config: Config, manner: Manner) -> Result<ExitCode, Failure> {
+    let Manner { threads, poll, run, json, quiet } = manner;
+    let poll = poll.or(config.poll).unwrap_or(Polling::Adaptive);
+    let (listeners, mounts) = (listeners(&config), mounts(&config));
+    let attachments = attachments(&config);
+    let threads = threads.or(config.threads).unwrap_or_else(daemon::threads_default);
+    daemon::allow_descriptors(config.volumes.len(), listeners.len(), threads)?;
+    daemon::protect_process();
+    let volumes = open(config.volumes, quiet)?;
+    lock_memory(&volumes, quiet);
+    // A captive command has the URI in its environment, and stdout is its own.
+    let captive = run.is_some();
+    let ready = move |uris: &[String]| match captive {
+        false if json && quiet => {}
+        false if json => uris.iter().for_each(|uri| daemon::tell!("{uri}")),
+        false => print(uris),
+        true => {}
+    };
+    let plan = DaemonPlan {
+        volumes,
+        listeners,
+        mounts,
+        attachments,
+        run,
+        runtime: daemon::runtime_directory(),
+        threads,
+        poll,
+        quiet,
+        again: again::command(),
+        program: daemon::program_to_upgrade_to(),
+        ready: Box::new(ready),
+    };
+    let served = daemon::serve(plan)?;
+    if json {
+        daemon::say!("{}", json_of(&served));
+    } else if !quiet {
+        let counted = served.volumes.iter().filter_map(|volume| Some((volume, volume.counters?)));
+        for (volume, counters) in counted {
+            let name =
+                if served.volumes.len() > 1 { format!("{}: ", volume.name) } else { "".into() };
+            daemon::tell!("overdrive: {name}{}", summary(&counters, &volume.losses));
+        }
+    }
+    Ok(ExitCode::from(served.captive.map_or(0, |captive| captive.status)))
+}
+
+/// Prints where clients can connect.
+fn print(uris: &[String]) {
+    let mut out = std::io::stdout().lock();
+    // Nothing need read it: a closed pipe is no reason to stop serving.
+    uris.iter().for_each(|uri| drop(writeln!(out, "{uri}")));
+    #[allow(clippy::disallowed_methods, reason = "stdout, not a file")]
+    let _ = out.flush();
+}
+
+/// What users ask first: did it help, and is everything safe.
+fn summary(counters: &Counters, losses: &Losses) -> String {
+    let reads = counters.read_hits + counters.read_misses;
+    let hits = 100.0 * counters.read_hits as f64 / reads.max(1) as f64;
+    let saved = counters.blocks_saved * 4096;
+    format!(
+        "{reads} reads, {hits:.1} % from memory; {} asked to be written, {} absorbed, {} of it \
+         overwritten before it had to be written; {}",
+        Size(counters.asked_write_bytes),
+        Size(counters.blocks_absorbed * 4096),
+        Size(saved),
+        losses.outcome("the backing"),
+    )
+}
+
+fn counters(counted: Option<&Counters>) -> serde_json::Value {
+    counted.map_or(serde_json::json!({}), |counted| serde_json::json!(counted))
+}
+
+fn json_of(served: &Served) -> serde_json::Value {
+    let first = served.volumes.first();
+    let volumes: Vec<_> = served
+        .volumes
+        .iter()
+        .map(|volume| {
+            serde_json::json!({
+                "name": volume.name,
+                "backing": volume.backing,
+                "uri": volume.uri,
+                "counters": counters(volume.counters.as_ref()),
+                "losses": volume.losses,
+            })
+        })
+        .collect();
+    serde_json::json!({
+        "schema": "overdrive.served/1",
+        // The first one's, as it was when there was only one.
+        "backing": first.map(|volume| &volume.backing),
+        "counters": counters(first.and_then(|volume| volume.counters.as_ref())),
+        "served_ns": served.served_ns,
+        "poll_spent_ns": served.poll_spent_ns,
+        "poll_vain_ns": served.poll_vain_ns,
+        "captive_status": served.captive.map(|captive| captive.status),
+        "volumes": volumes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Args, Command};
+
+    /// What a command with a config file does with each option that is no volume's.
+    #[test]
+    fn beside_a_config_file_every_option_is_obeyed_or_refused() {
+        let long = |command: Command| -> Vec<String> {
+            let all = command.get_arguments().filter_map(|one| one.get_long()).map(str::to_owned);
+            all.filter(|long| long != "help").collect()
+        };
+        let of_volumes = long(Options::augment_args(Command::new("serve")));
+        let mut others = long(Arguments::augment_args(Command::new("serve")));
+        others.retain(|long| !of_volumes.contains(long));
+        others.sort();
+        let (obeyed, refused) = (
+            ["config", "json", "poll", "quiet", "run", "threads"],
+            ["fuse", "insecure-tcp", "name", "nbd"],
+        );
+        let mut known = [&obeyed[..], &refused].concat();
+        known.sort_unstable();
+        assert_eq!(others, known);
+    }
+}

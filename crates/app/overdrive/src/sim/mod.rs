@@ -1,0 +1,193 @@
+//! `overdrive sim`: what caches of several policies and sizes would do with a recorded trace.
+
+#[cfg(test)]
+mod examples;
+mod json;
+mod output;
+mod page;
+mod table;
+mod verdict;
+
+use crate::page_file::PageFile;
+use crate::progress::Stages;
+use crate::watch::Watch;
+use block::Size;
+use clap::ValueEnum;
+use simulator::{Choice, Error, Memory, Plan, Rate, Sample};
+use stack::{Exit, Failure};
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use trace::Format;
+
+/// Simulate caches over a recorded trace: which share of its blocks each would miss.
+///
+/// All policies and sizes are simulated in one pass over the file, on all processors. Requests count by
+/// the blocks of 4 KiB that they touch. The file may be compressed by gzip, xz or zstd; its format is
+/// told by its content, but for five columns of numbers, whose last one may mean two things: name the
+/// format of such a file. See docs/SIMULATION.md.
+///
+/// Ctrl-C ends it with what it has; the exit status is then 1.
+///
+/// Examples:
+///   overdrive sim --trace vm.vscsi.xz --memory 64M,256M,1G
+///   overdrive sim --trace vm.vscsi.xz --memory 1%,3%,10%,20% --policy lru,sieve,opt --report vm.html
+///   overdrive sim --trace tpcc.trace --format mqsim --memory 1G --device 4,13
+///   overdrive sim --trace week.csv.zst --memory 1%,3%,10%,20% --policy lru,sieve,opt --sample 0.01
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Arguments {
+    /// The trace.
+    #[arg(long, value_name = "FILE")]
+    trace: PathBuf,
+
+    #[arg(long, value_name = "F", value_parser = format, help = format_help())]
+    format: Option<Format>,
+
+    /// Sizes of the cache: 64M,1G, or per cent of the different blocks in the trace: 1%,10%.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', required = true, value_parser = memory)]
+    memory: Vec<Memory>,
+
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "default",
+          value_parser = policy, help = policy_help())]
+    policy: Vec<Choice>,
+
+    /// Only requests of these devices, by their names in the trace.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    device: Vec<String>,
+
+    /// Which requests count.
+    #[arg(long, value_enum, default_value_t = Count::All)]
+    count: Count,
+
+    /// Split each cache in so many shards of equal size, by regions of 4 MiB, as a served one is.
+    #[arg(long, value_name = "N", default_value = "1")]
+    shards: NonZeroU32,
+
+    /// Simulate on so many threads; by default on all processors.
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+
+    /// Simulate a sample: this share of the blocks, such as 0.1, in caches that are as much smaller. All
+    /// miss ratios are estimates then. 'auto': the largest of 1, 1/2, 1/4, ... with which all caches take
+    /// 256 MiB at most. By default all blocks are simulated.
+    #[arg(long, value_name = "RATE", value_parser = sample)]
+    sample: Option<Sample>,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+
+    /// Also write a page with a plot, the figures and how they came about.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Count {
+    /// Reads and writes.
+    All,
+    /// Reads.
+    Reads,
+}
+
+fn format(text: &str) -> Result<Format, String> {
+    let known = Format::by_name(text);
+    known.ok_or_else(|| match stack::near(text, Format::ALL.into_iter().map(Format::name)) {
+        Some(near) => format!("there is no such format; did you mean '{near}'?"),
+        None => format!("there is no such format; take one of {}", formats()),
+    })
+}
+
+fn formats() -> String {
+    Format::ALL.map(Format::name).join(", ")
+}
+
+fn format_help() -> String {
+    format!("The trace's format, if its content does not tell: {}", formats())
+}
+
+fn memory(text: &str) -> Result<Memory, String> {
+    if text.contains('%') {
+        let told = format!("'{text}' is no share; write it like 10% or 0.5%, up to 1000%");
+        return Memory::percent(text).ok_or(told);
+    }
+    text.parse().map(|size: Size| Memory::Bytes(size.0))
+}
+
+fn sample(text: &str) -> Result<Sample, String> {
+    if text == "auto" {
+        return Ok(Sample::Auto);
+    }
+    let rate = text.parse().ok().and_then(Rate::new).map(Sample::Fixed);
+    let told = "it is no share of the blocks; write one above 0 and up to 1, like 0.1, or auto";
+    rate.ok_or_else(|| told.to_owned())
+}
+
+fn policies() -> String {
+    Choice::all().map(|choice| choice.name).collect::<Vec<_>>().join(", ")
+}
+
+fn policy(text: &str) -> Result<Choice, String> {
+    let known = Choice::by_name(text);
+    known.ok_or_else(|| match stack::near(text, Choice::all().map(|choice| choice.name)) {
+        Some(near) => format!("there is no such policy; did you mean '{near}'?"),
+        None => format!("there is no such policy; take one of {}", policies()),
+    })
+}
+
+fn policy_help() -> String {
+    format!(
+        "Policies: {}; 'default' is what 'serve' uses ({}), 'opt' knows the future",
+        policies(),
+        simulator::DEFAULT.name()
+    )
+}
+
+impl Arguments {
+    fn plan(&self) -> Plan {
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        Plan {
+            path: self.trace.clone(),
+            format: self.format,
+            memories: self.memory.clone(),
+            policies: self.policy.clone(),
+            devices: self.device.clone(),
+            reads_only: self.count == Count::Reads,
+            shards: self.shards.get(),
+            threads: self.threads.map_or_else(processors, usize::from),
+            sample: self.sample.unwrap_or(Sample::Fixed(Rate::ALL)),
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let plan = arguments.plan();
+    let report = arguments.report.as_deref();
+    let trace = std::slice::from_ref(&arguments.trace);
+    let report = report.map(|path| PageFile::open(path, trace)).transpose()?;
+    let mut watch = Watch::new(Stages::with_time_left())?;
+    let ended = simulator::run(&plan, &mut watch);
+    watch.finish();
+    let outcome = ended.map_err(failure)?;
+    output::print(&plan, &outcome, arguments.json);
+    if let Some(report) = report {
+        report.write(&page::page(&plan, &outcome))?;
+    }
+    if outcome.is_complete {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let told = format!("{}: interrupted; the figures are of its beginning", plan.path.display());
+    Err(Failure::new(Exit::Negative, told))
+}
+
+fn failure(error: Error) -> Failure {
+    let exit = match &error {
+        Error::Usage(_) => Exit::Usage,
+        Error::NotFound(_) | Error::Interrupted => Exit::Negative,
+        Error::Permission(_) => Exit::Permission,
+        Error::Io(_) => Exit::Io,
+        Error::Malformed(_) => Exit::Integrity,
+    };
+    Failure::new(exit, error.to_string())
+}

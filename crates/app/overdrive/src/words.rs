@@ -1,0 +1,121 @@
+//! How the command line's words are read: letters' case does not count in names of choices, and a
+//! wrong one is answered with the nearest.
+
+use block::printable;
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use clap::{Command, CommandFactory, FromArgMatches};
+use stack::Exit;
+use std::borrow::Cow;
+
+/// Reads the command line; prints help or what is wrong, and ends the program, where there is
+/// nothing to run.
+pub(crate) fn parse<Arguments: CommandFactory + FromArgMatches>(
+    change: impl FnOnce(Command) -> Command,
+) -> Arguments {
+    let mut command = change(lenient(reflowed(Arguments::command())));
+    let read = command.try_get_matches_from_mut(std::env::args_os());
+    let read = read.and_then(|matches| Arguments::from_arg_matches(&matches));
+    read.unwrap_or_else(|error| {
+        let error = with_nearest(error).format(&mut command);
+        daemon::resume_former(Exit::Usage, &error.to_string());
+        end(&error)
+    })
+}
+
+/// Prints help, or what is wrong, and ends the program. Words of the user that are not printable
+/// are printed as [`printable`] has them, and without colours.
+fn end(error: &Error) -> ! {
+    let words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let parts = words.iter().flat_map(|word| {
+        let value = word.split_once('=').map(|(_, value)| value);
+        [Some(word.as_str()), value].into_iter().flatten().chain(word.split([',', '=']))
+    });
+    let odd: Vec<&str> = parts.filter(|part| matches!(printable(part), Cow::Owned(_))).collect();
+    if odd.is_empty() || !error.use_stderr() {
+        error.exit();
+    }
+    // Without colours the words would lose a part of what is odd in them.
+    let text = error.render().ansi().to_string();
+    let text = odd.iter().fold(text, |text, part| text.replace(part, &printable(part)));
+    without_colours(&text).trim_end().lines().for_each(|line| daemon::tell!("{line}"));
+    std::process::exit(error.exit_code())
+}
+
+/// Returns the text without the sequences that set colours (`ESC [ ... m`).
+fn without_colours(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default();
+    let rest = parts.map(|part| part.split_once('m').map_or(part, |(_, rest)| rest));
+    std::iter::once(first).chain(rest).collect()
+}
+
+/// The same command, to whose choices letters' case does not matter.
+fn lenient(command: Command) -> Command {
+    let command = command.mut_args(|argument| match argument.get_action().takes_values() {
+        true => argument.ignore_case(true),
+        false => argument,
+    });
+    command.mut_subcommands(lenient)
+}
+
+/// The same command with paragraphs of one line each, which the help breaks at the terminal's
+/// width. Indented lines, as those of examples, stay as they are.
+fn reflowed(command: Command) -> Command {
+    let texts = [command.get_long_about(), command.get_after_long_help()];
+    let [about, after] = texts.map(|text| text.map(|text| joined(&text.to_string())));
+    let command = match about {
+        Some(about) => command.long_about(about),
+        None => command,
+    };
+    let command = match after {
+        Some(after) => command.after_long_help(after),
+        None => command,
+    };
+    command.mut_subcommands(reflowed)
+}
+
+/// Joins the lines of each paragraph.
+fn joined(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut may_join = false;
+    for line in text.lines() {
+        let is_prose = !line.is_empty() && !line.starts_with(' ');
+        if !out.is_empty() {
+            out.push(if is_prose && may_join { ' ' } else { '\n' });
+        }
+        out.push_str(line);
+        may_join = is_prose;
+    }
+    out
+}
+
+/// Adds the choice that is nearest to one that there is not, where clap has found none.
+fn with_nearest(mut error: Error) -> Error {
+    let is_known = error.get(ContextKind::SuggestedValue).is_some();
+    if error.kind() != ErrorKind::InvalidValue || is_known {
+        return error;
+    }
+    let (Some(ContextValue::String(wrong)), Some(ContextValue::Strings(known))) =
+        (error.get(ContextKind::InvalidValue), error.get(ContextKind::ValidValue))
+    else {
+        return error;
+    };
+    let near = stack::near(wrong, known.iter().map(String::as_str)).map(str::to_owned);
+    if let Some(near) = near {
+        error.insert(ContextKind::SuggestedValue, ContextValue::String(near));
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paragraphs_are_one_line_and_examples_keep_theirs() {
+        let text = "One two\nthree.\n\nFour\nfive:\n  overdrive a\n  overdrive b\nsix\nseven";
+        let wanted = "One two three.\n\nFour five:\n  overdrive a\n  overdrive b\nsix seven";
+        assert_eq!(joined(text), wanted);
+    }
+}

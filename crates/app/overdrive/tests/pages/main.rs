@@ -1,0 +1,152 @@
+//! The pages as a browser shows them: on a phone and on a desk, light and dark, and on paper. Nothing is asked of the
+//! network, nothing fails, nothing is cut off, and all text can be read.
+
+mod browser;
+
+use browser::Browser;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const LOOK: &str = include_str!("look.js");
+const PHONE: (u32, u32) = (390, 844);
+const DESK: (u32, u32) = (1280, 900);
+/// What the margins leave of A4, at 96 pixels an inch.
+const PAPER: (u32, u32) = (718, 1046);
+/// A drive that takes a moment to simulate.
+const DRIVE: &str =
+    concat!("model:", env!("CARGO_MANIFEST_DIR"), "/../../lab/suites/tests/small.toml");
+
+/// Pages, and the commands that write them.
+const PAGES: [(&str, &[&str]); 9] = [
+    ("consistency.html", &["bench", "consistency", DRIVE, "--time", "20s", "--spare", "0,12,25"]),
+    ("qd1.html", &["bench", "qd1", "model:samsung-840-evo-250", "--span", "256M", "--time", "12s"]),
+    (
+        "corners.html",
+        &["bench", "corners", DRIVE, "--cache", "64M", "--span", "128M", "--time", "1s"],
+    ),
+    ("sizes.html", &["bench", "sizes", DRIVE, "--span", "128M", "--time", "50ms"]),
+    ("sweep.html", &["bench", "sweep", DRIVE, "--span", "128M", "--time", "10ms"]),
+    ("trim.html", &["bench", "trim", DRIVE, "--prepare", "fill,torture:20s,trim"]),
+    ("real.html", &["bench", "cdm", "ram:256M", "--span", "64M", "--time", "10ms"]),
+    ("spares.html", &["bench", "compare", "consistency.html"]),
+    (
+        "drives.html",
+        &["bench", "compare", "qd1.html", "corners.html", "sizes.html", "corners.html"],
+    ),
+];
+
+/// Writes the pages into a directory.
+fn written(directory: &Path) -> Vec<PathBuf> {
+    let write = |(name, arguments): &(&str, &[&str])| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_overdrive"));
+        command.args(*arguments).args(["--report", name]).current_dir(directory);
+        command.env("XDG_CACHE_HOME", directory).env("XDG_DATA_HOME", directory);
+        let output = command.output().expect("the command runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}: {said}");
+        directory.join(name)
+    };
+    PAGES.iter().map(write).collect()
+}
+
+/// What a page has done that it must not do.
+fn misdeeds(events: &[Value], page: &Path) -> Vec<String> {
+    let own = format!("file://{}", page.display());
+    let misdeed = |event: &Value| {
+        let parameters = &event["params"];
+        match event["method"].as_str()? {
+            "Runtime.exceptionThrown" | "Runtime.consoleAPICalled" | "Log.entryAdded" => {
+                Some(parameters.to_string())
+            }
+            "Network.requestWillBeSent" => {
+                let url = parameters["request"]["url"].as_str()?;
+                (url != own).then(|| format!("it asks for {url}"))
+            }
+            _ => None,
+        }
+    };
+    events.iter().filter_map(misdeed).collect()
+}
+
+/// What is wrong with a page.
+fn wrong(browser: &mut Browser, page: &Path) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut papers = Vec::new();
+    for size in [PHONE, DESK] {
+        for scheme in ["light", "dark"] {
+            browser.open(page, size, scheme);
+            let place = format!("{} px, {scheme}", size.0);
+            let found = browser.value(&format!("({LOOK})(null)"));
+            wrong.extend(told(&found).map(|it| format!("{place}: {it}")));
+            wrong.extend(misdeeds(&browser.events, page));
+            papers.push(browser.value("getComputedStyle(document.body).backgroundColor"));
+        }
+    }
+    // Paper is white whatever the screen is.
+    browser.open(page, PAPER, "dark");
+    browser.media("print", "dark");
+    let found = browser.value(&format!("({LOOK})('rgb(255, 255, 255)')"));
+    wrong.extend(told(&found).map(|it| format!("printed: {it}")));
+    if papers[0] == papers[1] {
+        wrong.push(format!("light and dark are both on {}", papers[0]));
+    }
+    let pdf = browser.call("Page.printToPDF", json!({ "printBackground": false }));
+    // "%PDF-" in base 64.
+    let is_pdf = |data: &str| data.starts_with("JVBERi0") && data.len() > 10_000;
+    if !pdf["data"].as_str().is_some_and(is_pdf) {
+        wrong.push("it cannot be printed".to_owned());
+    }
+    let schema = browser.value("JSON.parse(document.getElementById('raw').textContent).schema");
+    if !schema.as_str().is_some_and(|schema| schema.starts_with("overdrive.bench")) {
+        wrong.push(format!("its data are of {schema}"));
+    }
+    wrong
+}
+
+fn told(found: &Value) -> impl Iterator<Item = String> {
+    let list = found.as_array().expect("a list").iter();
+    list.map(|it| it.as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>().into_iter()
+}
+
+#[test]
+#[ignore = "needs a browser; 'cargo xtask pages' installs one and runs this, and so does 'cargo xtask nightly'"]
+fn pages_look_right_on_a_phone_on_a_desk_and_on_paper() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let pages = written(directory.path());
+    let profile = tempfile::tempdir().expect("a directory");
+    let mut browser = Browser::start(profile.path()).expect("a browser: Debian's package chromium");
+    let mut all = Vec::new();
+    for page in &pages {
+        let name = page.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        all.extend(wrong(&mut browser, page).into_iter().map(|it| format!("{name}: {it}")));
+    }
+    assert!(all.is_empty(), "{} faults:\n{}", all.len(), all.join("\n"));
+}
+
+#[test]
+#[ignore = "needs a browser; 'cargo xtask pages' installs one and runs this, and so does 'cargo xtask nightly'"]
+fn faults_of_a_page_are_seen() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = directory.path().join("bad.html");
+    let bad = "<!doctype html><meta name=\"viewport\" content=\"width=device-width\"><style>body{background:#fff}</style>\
+        <p style=\"color:#ccc\">pale</p><p style=\"width:900px\">wide</p><img src=\"http://127.0.0.1:9/x.png\">\
+        <svg viewBox=\"0 0 10 10\" width=\"10\"><text x=\"8\" y=\"5\">cut</text></svg>\
+        <script>console.error('said')</script><script id=\"raw\" type=\"application/json\">{\"schema\":\"x\"}</script>";
+    std::fs::write(&page, bad).expect("a file");
+    let profile = tempfile::tempdir().expect("a directory");
+    let mut browser = Browser::start(profile.path()).expect("a browser: Debian's package chromium");
+    let found = wrong(&mut browser, &page).join("\n");
+    for fault in [
+        "P 'pale' has a contrast of 1.6",
+        "390 px, dark: the page is ",
+        "P 'wide' ends at ",
+        "it asks for http://127.0.0.1:9/x.png",
+        "'cut' is cut off",
+        "said",
+        "light and dark are both on",
+        "its data are of \"x\"",
+    ] {
+        assert!(found.contains(fault), "{fault}:\n{found}");
+    }
+}

@@ -1,0 +1,77 @@
+//! Failures of whole commands: one sentence for people, one exit status for scripts.
+
+use host::{OpenError, OpenErrorKind};
+use std::fmt;
+
+/// The exit statuses of the command, documented and never reused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Exit {
+    /// A negative answer: not found, a check that failed.
+    Negative = 1,
+    /// The command line or a setting is wrong.
+    Usage = 2,
+    /// No daemon answers.
+    NoDaemon = 3,
+    /// Not permitted.
+    Permission = 4,
+    /// Busy or locked.
+    Busy = 5,
+    /// The device failed.
+    Io = 6,
+    /// Data is not what was written.
+    Integrity = 7,
+}
+
+impl Exit {
+    /// The status with this number; a number that is none stands for a device error.
+    pub fn of(number: u8) -> Exit {
+        use Exit::*;
+        let all = [Negative, Usage, NoDaemon, Permission, Busy, Io, Integrity];
+        all.into_iter().find(|exit| *exit as u8 == number).unwrap_or(Io)
+    }
+}
+
+/// Why a command ends.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The exit status.
+    pub exit: Exit,
+    /// What, where, and what to do: one sentence.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure with this status and sentence.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Failure {
+        Failure { exit, message: message.into() }
+    }
+
+    /// Returns a failure whose sentence another process has printed: nothing is left to print.
+    pub fn said(exit: Exit) -> Failure {
+        Failure { exit, message: String::new() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Failure {
+        let exit = match error.kind {
+            OpenErrorKind::NotFound => Exit::Negative,
+            OpenErrorKind::Permission | OpenErrorKind::ReadOnly => Exit::Permission,
+            OpenErrorKind::Busy => Exit::Busy,
+            OpenErrorKind::TooSmall | OpenErrorKind::Misaligned | OpenErrorKind::Unsupported => {
+                Exit::Usage
+            }
+            OpenErrorKind::Io => Exit::Io,
+        };
+        Failure::new(exit, error.message)
+    }
+}

@@ -1,0 +1,73 @@
+//! Modelled drives as they are opened.
+
+use crate::failure::{Exit, Failure};
+use crate::model_name::{self, Refusal};
+use block::{DriveState, ModelSpec, Size};
+use drive_backend::{Keep, Shared};
+use drives::{Model, SLOT_BYTES};
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+/// Bytes of the mapping table for each slot: where it is.
+const ENTRY_BYTES: u64 = 4;
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        let exit = match refusal.unread {
+            None | Some(ErrorKind::InvalidData) => Exit::Usage,
+            Some(ErrorKind::PermissionDenied) => Exit::Permission,
+            Some(_) => Exit::Negative,
+        };
+        Failure::new(exit, refusal.to_string())
+    }
+}
+
+/// A drive that keeps its data, in the state that the spec says, and what an operator should know of it.
+pub(crate) fn open(spec: &ModelSpec) -> Result<(Arc<Shared>, String), Failure> {
+    let broken = |error| Failure::new(Exit::Usage, format!("model:{}: {error}", spec.drive));
+    let model = model_name::model(spec)?;
+    let bytes = spec.size.map_or(model.user_bytes(), |size| size.0);
+    check_memory(spec, &model, bytes)?;
+    let shared = Shared::new(&model, &model_name::options(spec), Keep::Data).map_err(broken)?;
+    if spec.state != DriveState::Purged {
+        shared.age(spec.state).map_err(broken)?;
+    }
+    let note = format!(
+        "{}, modelled: {}, {}; it is in the memory of this process and ends with it: its data take \
+         memory as they are written, its mapping table {}",
+        model.title,
+        Size(bytes),
+        spec.state,
+        Size(table_bytes(&model, bytes)),
+    );
+    Ok((shared, note))
+}
+
+/// What the mapping table of a drive takes that shows so many bytes.
+fn table_bytes(model: &Model, bytes: u64) -> u64 {
+    match model.kind {
+        drives::Kind::Flash(_) => bytes / SLOT_BYTES * ENTRY_BYTES,
+        drives::Kind::Disk(_) => 0,
+    }
+}
+
+/// The table is written as a whole at once: a machine without that much memory would end a process for it.
+fn check_memory(spec: &ModelSpec, model: &Model, bytes: u64) -> Result<(), Failure> {
+    let table = table_bytes(model, bytes);
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    match kib.map(|kib| kib.saturating_mul(1024)) {
+        Some(free) if table > free => Err(Failure::new(
+            Exit::Usage,
+            format!(
+                "model:{}: its mapping table would take {}, and {} of memory are free; give a smaller \
+             ?size=",
+                spec.drive,
+                Size(table),
+                Size(free)
+            ),
+        )),
+        _ => Ok(()),
+    }
+}

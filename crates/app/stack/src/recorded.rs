@@ -1,0 +1,156 @@
+//! Records of a volume's backings: what the former process has left in them, and what this one
+//! notes.
+//!
+//! ```text
+//!   open:            is there a record of this backing?
+//!                    yes: it was accepted, its contents are not examined again
+//!   before serving:  a device or a mount of the former process waits, and the record names a
+//!                    memory that this process has not found: answered writes are lost
+//!   ended in order:  the record is removed, or stays without a memory for a device that waits
+//! ```
+
+use block::{Error, Kind, Limits, Stack};
+use holder::{Record, Records};
+use host::FileVolume;
+use lane::Lane;
+use pool::Gone;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::os::fd::AsFd;
+
+/// A loss of a volume while a device or a mount that is in use waited for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loss {
+    /// The process that served it and what kept its memory were both ended: answered writes that
+    /// were not flushed are lost.
+    Memory,
+    /// The backing had more bytes.
+    Size {
+        /// So many.
+        bytes_before: u64,
+    },
+}
+
+impl Loss {
+    /// Returns the stack that is served then: a disk with these limits that was pulled out.
+    pub fn stack(self, lane: &Lane, limits: &Limits) -> Stack {
+        let reason = match self {
+            Loss::Memory => "use a device whose memory was lost: detach it, and attach it again",
+            Loss::Size { .. } => {
+                "use a device whose backing has shrunk: detach it, and attach it again"
+            }
+        };
+        Stack::new(lane, Gone::with(limits.clone(), Error::new(Kind::Io, reason)))
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Loss::Memory => f.write_str(
+                "its memory was lost with its daemon; writes that were answered and not flushed may be missing",
+            ),
+            Loss::Size { bytes_before } => write!(
+                f,
+                "its backing has shrunk from {}; data beyond its end is gone",
+                block::Size(*bytes_before)
+            ),
+        }
+    }
+}
+
+/// The records of a volume's backings.
+#[derive(Debug, Default)]
+pub(crate) struct Recorded {
+    /// None: none are kept.
+    records: Option<Records>,
+    /// Those that were found, by the key of the backing.
+    former: RefCell<Vec<(String, Record)>>,
+    /// They are not to be changed: what is lost stays noted until nothing waits for the volume any
+    /// more.
+    is_frozen: Cell<bool>,
+}
+
+fn bytes_of(file: &FileVolume) -> u64 {
+    file.limits().bytes()
+}
+
+impl Recorded {
+    pub(crate) fn new(records: Option<Records>) -> Recorded {
+        Recorded { records, ..Recorded::default() }
+    }
+
+    /// Looks for the record of a backing that was opened. True: it was accepted by the process
+    /// before.
+    pub(crate) fn find(&self, file: &FileVolume) -> bool {
+        let Some(record) = self.records.as_ref().and_then(|records| records.read(&file.key()))
+        else {
+            return false;
+        };
+        let is_same = record.birth == holder::birth(file.file().as_fd());
+        if is_same {
+            self.former.borrow_mut().push((file.key(), record));
+        }
+        is_same
+    }
+
+    /// All that a memory held is on the backing with this key now.
+    pub(crate) fn clear_memory(&self, key: &str, memory: &str) {
+        if let Some(records) = &self.records {
+            // If this fails, the next process is more careful than it need be.
+            let _ = records.clear_memory(key, memory);
+        }
+    }
+
+    /// Returns the loss between the former process and this one, which has this memory.
+    pub(crate) fn loss<'a>(
+        &self,
+        memory: Option<&str>,
+        files: impl Iterator<Item = &'a FileVolume>,
+    ) -> Option<Loss> {
+        let former = self.former.borrow();
+        let is_another = |(_, record): &&(String, Record)| {
+            record.memory.is_some() && record.memory.as_deref() != memory
+        };
+        if former.iter().any(|one| is_another(&one)) {
+            return Some(Loss::Memory);
+        }
+        let shrunk = |file: &FileVolume| {
+            let (_, record) = former.iter().find(|(key, _)| *key == file.key())?;
+            let bytes_before = record.bytes;
+            (bytes_of(file) < bytes_before).then_some(Loss::Size { bytes_before })
+        };
+        files.filter_map(shrunk).next()
+    }
+
+    /// Leaves the records as they are from now on, until they are removed.
+    pub(crate) fn freeze(&self) {
+        self.is_frozen.set(true);
+    }
+
+    /// Notes what this process serves, and the memory that would be missed.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn write<'a>(
+        &self,
+        memory: Option<&str>,
+        files: impl Iterator<Item = &'a FileVolume>,
+    ) -> std::io::Result<()> {
+        let Some(records) = self.records.as_ref().filter(|_| !self.is_frozen.get()) else {
+            return Ok(());
+        };
+        for file in files {
+            let (memory, birth) = (memory.map(str::to_owned), holder::birth(file.file().as_fd()));
+            records.write(&file.key(), &Record { memory, bytes: bytes_of(file), birth })?;
+        }
+        Ok(())
+    }
+
+    /// Removes the records: nothing waits for the volume, and nothing of it is missing.
+    pub(crate) fn remove<'a>(&self, files: impl Iterator<Item = &'a FileVolume>) {
+        if let Some(records) = &self.records {
+            files.for_each(|file| records.remove(&file.key()));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What the lanes of a volume share. Each lane, on whatever thread, attaches handles of its own to it.
+
+use crate::counted::{Counted, Counts};
+use crate::failure::{Exit, Failure};
+use crate::half::{Attached, Half};
+use crate::sampled::Sampled;
+use block::Stack;
+use cache::Shared;
+use lane::TASKS_MAX;
+use layers::{Unaligned, UnalignedShared, Valve, ValveShared};
+use ring::Ring;
+use std::sync::Arc;
+
+/// The shared halves of a volume: its stack's, and those of the layers that every volume has on top.
+pub struct SharedHalves {
+    half: Half,
+    valve: Arc<ValveShared>,
+    unaligned: Arc<UnalignedShared>,
+    counts: Arc<Counts>,
+}
+
+impl SharedHalves {
+    pub(crate) fn new(half: Half) -> SharedHalves {
+        SharedHalves {
+            unaligned: UnalignedShared::new(&half.limits()),
+            half,
+            valve: ValveShared::new(),
+            counts: Arc::default(),
+        }
+    }
+
+    pub(crate) fn half(&self) -> &Half {
+        &self.half
+    }
+
+    pub(crate) fn valve(&self) -> &Arc<ValveShared> {
+        &self.valve
+    }
+
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// The shared half of the cache, if there is one.
+    pub fn cache(&self) -> Option<&Arc<Shared>> {
+        self.half.cache().map(|cache| &cache.shared)
+    }
+
+    /// The volume as the ring's lane uses it. To be called on the ring's thread, before it does any I/O for
+    /// the volume: from here on the ring holds the fence.
+    ///
+    /// # Errors
+    /// If the ring cannot hold the fence of the volume's memory, or its lane serves too many volumes already.
+    pub fn attach(&self, ring: &Ring) -> Result<Attached, Failure> {
+        let tasks = self.cache().map_or(0, |shared| shared.tasks_a_lane());
+        if ring.lane().tasks() + tasks + TASKS_FREE > TASKS_MAX {
+            return Err(Failure::new(Exit::Usage, TOO_MANY));
+        }
+        if let Some(fence) = self.half.cache().and_then(|cache| cache.fence.as_ref()) {
+            ring.hold(fence).map_err(broken)?;
+        }
+        let Attached { stack, cache } = self.half.attach(ring);
+        let mut stack = Stack::new(ring.lane(), Valve::attach(&self.valve, stack));
+        stack = match self.cache() {
+            Some(shared) => Stack::new(ring.lane(), Sampled::new(shared, stack)),
+            None => Stack::new(ring.lane(), Counted::new(&self.counts, stack)),
+        };
+        stack = Stack::new(ring.lane(), Unaligned::attach(&self.unaligned, stack));
+        Ok(Attached { stack, cache })
+    }
+}
+
+/// Tasks of a lane that are left to connections and requests, of whatever volume.
+const TASKS_FREE: usize = 512;
+
+const TOO_MANY: &str =
+    "serve: these are too many volumes for one daemon: serve some by another one";
+
+fn broken(error: std::io::Error) -> Failure {
+    Failure::new(Exit::Io, format!("io_uring: {error}"))
+}

@@ -1,0 +1,165 @@
+//! BACKING as people write it.
+
+use crate::failure::{Exit, Failure};
+use block::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec};
+use std::path::PathBuf;
+
+/// What the command line says about a volume besides its backing.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The cache; None: serve without one.
+    pub cache: Option<CacheSpec>,
+    /// Make the backing slower, for tests and demonstrations.
+    pub delay: Option<DelaySpec>,
+    /// Make the backing fail, for tests.
+    pub faults: Option<FaultsSpec>,
+    /// Refuse changes.
+    pub read_only: bool,
+    /// Use the host's page cache under the volume.
+    pub buffered: bool,
+}
+
+/// Bytes of a stripe's chunk.
+const CHUNK: Size = Size(64 << 10);
+
+/// The stack for a backing: a path, `ram:SIZE`, `null:SIZE`, `model:NAME[?KEY=VALUE&...]`, or several paths
+/// as `pool:PATH,PATH` or `stripe:PATH,PATH`.
+///
+/// # Errors
+/// Usage, with the mend, for anything else.
+pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
+    let usage = |message: String| Failure::new(Exit::Usage, message);
+    let size = |text: &str| -> Result<Size, Failure> {
+        let size = text.parse().and_then(|size: Size| size.volume_sectors().map(|_| size));
+        size.map_err(|error| usage(format!("{backing}: {error}")))
+    };
+    let file = |path: &str| Spec::File {
+        path: PathBuf::from(path),
+        read_only: plan.read_only,
+        buffered: plan.buffered,
+    };
+    let several = |list: &str| -> Result<Vec<String>, Failure> {
+        let members: Vec<String> = list.split(',').map(str::to_owned).collect();
+        if members.len() < 2 || members.iter().any(|member| member.is_empty()) {
+            let message = "name two members or more, by their paths, with commas between them";
+            return Err(usage(format!("{backing}: {message}")));
+        }
+        Ok(members)
+    };
+    let in_memory = backing.starts_with("ram:") || backing.starts_with("null:");
+    if in_memory && plan.buffered {
+        return Err(usage(format!("{backing}: --buffered is for images and devices")));
+    }
+    let mut spec = if let Some(list) = backing.strip_prefix("pool:") {
+        let member = |path: &String| (path != "missing").then(|| file(path));
+        Spec::Pool { members: several(list)?.iter().map(member).collect() }
+    } else if let Some(list) = backing.strip_prefix("stripe:") {
+        Spec::Stripe { members: several(list)?.iter().map(|it| file(it)).collect(), chunk: CHUNK }
+    } else if let Some(rest) = backing.strip_prefix("ram:") {
+        Spec::Ram { size: size(rest)? }
+    } else if let Some(rest) = backing.strip_prefix("null:") {
+        Spec::Null { size: size(rest)? }
+    } else if backing.starts_with("nbd://") || backing.starts_with("nbd+unix://") {
+        return Err(usage(format!(
+            "{backing}: this version has no NBD client; mount the remote volume as a file with \
+             'nbdfuse FILE URI' and serve that file"
+        )));
+    } else if backing.starts_with("model:") {
+        if plan.read_only || plan.buffered {
+            let message = "--read-only and --buffered are for images and devices";
+            return Err(usage(format!("{backing}: {message}")));
+        }
+        Spec::Model { model: crate::model_name::parse(backing)? }
+    } else if backing.is_empty() {
+        return Err(usage("the backing is empty; name an image, a device, or ram:SIZE".into()));
+    } else {
+        file(backing)
+    };
+    if let Some(delay) = &plan.delay {
+        spec = Spec::Delay { delay: delay.clone(), below: Box::new(spec) };
+    }
+    if let Some(faults) = &plan.faults {
+        spec = Spec::Faults { faults: faults.clone(), below: Box::new(spec) };
+    }
+    if let Some(cache) = &plan.cache {
+        spec = Spec::Cache { cache: cache.clone(), below: Box::new(spec) };
+    }
+    Ok(spec)
+}
+
+/// Returns a backing as it is written, with absolute paths: another program has another working
+/// directory.
+pub fn absolute(backing: &str) -> String {
+    let path = |path: &str| {
+        let whole = std::path::absolute(path);
+        whole.map_or(path.to_owned(), |whole| whole.to_string_lossy().into_owned())
+    };
+    for kind in ["pool:", "stripe:"] {
+        if let Some(members) = backing.strip_prefix(kind) {
+            let members = members.split(',').map(|member| match member {
+                "missing" | "" => member.to_owned(),
+                member => path(member),
+            });
+            return format!("{kind}{}", members.collect::<Vec<_>>().join(","));
+        }
+    }
+    match ["ram:", "null:", "model:"].iter().any(|kind| backing.starts_with(kind)) {
+        true => backing.to_owned(),
+        false => path(backing),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_backings_are_shown_absolute() {
+        let here = std::env::current_dir().expect("there is one");
+        let here = here.display();
+        assert_eq!(absolute("disk.img"), format!("{here}/disk.img"));
+        assert_eq!(absolute("/srv/disk.img"), "/srv/disk.img");
+        assert_eq!(absolute("pool:a,missing,/b"), format!("pool:{here}/a,missing,/b"));
+        for other in ["ram:1G", "null:1G", "model:samsung-840-evo-250?seed=1"] {
+            assert_eq!(absolute(other), other);
+        }
+    }
+
+    #[test]
+    fn backings_are_understood_or_refused_with_a_mend() {
+        let plan = Plan::default();
+        let ram = target("ram:1M", &plan).expect("a good backing");
+        assert_eq!(ram, Spec::Ram { size: Size(1 << 20) });
+        for bad in [
+            "ram:",
+            "ram:x",
+            "null:100",
+            "ram:0",
+            "null:8388608T",
+            "ram:8388608T",
+            "",
+            "nbd://host",
+            "model:x",
+            "pool:",
+            "pool:a",
+            "stripe:a,",
+        ] {
+            let failure = target(bad, &plan).expect_err(bad);
+            assert_eq!(failure.exit, Exit::Usage, "{bad}");
+        }
+        let model = target("model:samsung-840-evo-250?size=1G", &plan).expect("a good backing");
+        assert!(matches!(model, Spec::Model { model } if model.size == Some(Size(1 << 30))));
+        let read_only = Plan { read_only: true, ..Plan::default() };
+        assert!(target("model:samsung-840-evo-250", &read_only).is_err());
+        let buffered = Plan { buffered: true, ..Plan::default() };
+        for backing in ["model:samsung-840-evo-250", "ram:1M", "null:1M"] {
+            assert!(target(backing, &buffered).is_err(), "{backing}");
+        }
+        let pool = target("pool:a.img,missing,b.img", &plan).expect("three members");
+        let Spec::Pool { members } = &pool else { panic!("{pool:?}") };
+        assert_eq!(members.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
+        let cached = Plan { cache: Some(CacheSpec::default()), ..Plan::default() };
+        let spec = target("disk.img", &cached).expect("a path");
+        assert!(matches!(spec, Spec::Cache { below, .. } if matches!(*below, Spec::File { .. })));
+    }
+}

@@ -1,0 +1,416 @@
+//! A volume: a spec, opened.
+
+use crate::counted::Counts;
+use crate::failure::{Exit, Failure};
+use crate::half::{Attached, Half};
+use crate::keep::Keep;
+use crate::opening::{OpenFlags, Opening, absorbs};
+use crate::recorded::{Loss, Recorded};
+use crate::shared::SharedHalves;
+use block::{Size, Spec};
+use cache::Shared;
+use holder::Keeper;
+use host::FileVolume;
+use layers::ValveShared;
+use pool::PoolShared;
+use ring::{Ring, SharedMemory};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// An open volume, on the thread that looks after it.
+pub struct Volume {
+    halves: Arc<SharedHalves>,
+    spec: Spec,
+    notes: Vec<String>,
+    keep: Option<Keep>,
+    name: String,
+    read_only: bool,
+    keeper: RefCell<Option<Keeper>>,
+    /// The keeper changes the record when it ends.
+    is_recorded: Cell<bool>,
+    recorded: Recorded,
+    /// Its memory may hold data that is not on the backing.
+    absorbs: Cell<bool>,
+    loss: Cell<Option<Loss>>,
+    /// Names this process, and no other before the next boot.
+    opened: String,
+}
+
+impl Volume {
+    /// Opens everything that the spec names. `progress` is called while memory is made ready, with
+    /// the bytes done and the bytes in all.
+    ///
+    /// # Errors
+    /// With the exit status for it: a name that is too long; a backing that is missing, busy, too
+    /// small or of an image format; memory that is not there.
+    pub fn open(
+        spec: Spec,
+        flags: OpenFlags,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Volume, Failure> {
+        check_name(&flags.name)?;
+        check_one_cache(&spec)?;
+        let mut opening = Opening::new(&flags, progress);
+        opening.find_left(&spec)?;
+        let half = opening.open(&spec)?;
+        let Opening { keeper, is_recorded, is_taken_over, recorded, notes, .. } = opening;
+        let writes = |part: &Spec| match part {
+            Spec::Cache { cache, .. } => absorbs(cache.write),
+            Spec::Pool { .. } => true,
+            _ => false,
+        };
+        // Data that a former process has absorbed may still be written out.
+        let may_absorb = is_taken_over || spec.walk().any(writes);
+        Ok(Volume {
+            halves: Arc::new(SharedHalves::new(half)),
+            spec,
+            notes,
+            keep: flags.keep,
+            name: flags.name,
+            read_only: flags.read_only,
+            keeper: RefCell::new(keeper),
+            is_recorded: Cell::new(is_recorded),
+            recorded,
+            absorbs: Cell::new(may_absorb),
+            loss: Cell::new(None),
+            opened: process_identity(),
+        })
+    }
+
+    /// What its lanes share, to be attached to on any thread.
+    pub fn halves(&self) -> &Arc<SharedHalves> {
+        &self.halves
+    }
+
+    fn half(&self) -> &Half {
+        self.halves.half()
+    }
+
+    /// The stack as data.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Whether clients' changes are refused.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only || self.half().limits().read_only
+    }
+
+    /// What an operator should know: fall-backs that were taken.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The shared half of the cache, if there is one.
+    pub fn cache(&self) -> Option<&Arc<Shared>> {
+        self.half().cache().map(|cache| &cache.shared)
+    }
+
+    /// What was asked of the backing, where there is no cache: with one that counts it itself.
+    pub fn counts(&self) -> Option<&Counts> {
+        self.cache().is_none().then_some(self.halves.counts())
+    }
+
+    /// The modelled drive at the bottom, if it is one.
+    pub fn model(&self) -> Option<&Arc<drive_backend::Shared>> {
+        self.half().model()
+    }
+
+    /// Whether the cache lies in huge pages; None without a cache.
+    pub fn has_huge_pages(&self) -> Option<bool> {
+        self.memory().map(SharedMemory::has_huge_pages)
+    }
+
+    /// What has become of the backing while it was served: None if all is well, else a sentence.
+    pub fn damage(&self) -> Option<String> {
+        self.half().files().find_map(|file| damage_of(file))
+    }
+
+    /// Whether a backing was found too short while it was served, so that changes and flushes fail.
+    pub fn was_short(&self) -> bool {
+        self.half().files().any(|file| file.was_short())
+    }
+
+    /// Goes on with backings that were too short and have their size again. Whether there was one.
+    pub fn accept_sizes(&self) -> bool {
+        self.half().files().filter(|file| file.accept_size()).count() > 0
+    }
+
+    /// The identities of the files and devices at its bottom.
+    pub fn keys(&self) -> Vec<String> {
+        self.half().files().map(|file| file.key()).collect()
+    }
+
+    /// What tells its contents from those of another volume of its name: the pool, whichever of its members are there, or the
+    /// identities of its files and devices. What ends with this process is no other's.
+    pub fn identity(&self) -> String {
+        if let Some(pool) = self.pool() {
+            return format!("pool:{:032x}", pool.identity());
+        }
+        match self.keys() {
+            keys if keys.is_empty() => format!("process:{}", std::process::id()),
+            keys => keys.join(","),
+        }
+    }
+
+    /// The shared half of the pool, if there is one.
+    pub fn pool(&self) -> Option<&Arc<PoolShared>> {
+        self.half().pool()
+    }
+
+    /// What holds changes while a snapshot is taken.
+    pub fn valve(&self) -> &Arc<ValveShared> {
+        self.halves.valve()
+    }
+
+    /// The memory of the cache, to hand to a rescue of what is dirty in it.
+    pub fn memory(&self) -> Option<&SharedMemory> {
+        self.half().cache().map(|cache| &cache.memory)
+    }
+
+    /// Whether the memory is kept should this process die.
+    pub fn is_kept(&self) -> bool {
+        self.keeper.borrow().as_ref().is_some_and(is_alive)
+    }
+
+    /// Whether everything outlives another program in this process's place: what is dirty is kept by a
+    /// holder that lives, or never is there; and the backing is not memory of this process.
+    pub fn outlives_exec(&self) -> bool {
+        if self.half().file().is_none() {
+            return matches!(self.half(), Half::Null(_));
+        }
+        let by_holder = |keeper: &Keeper| keeper.owner_socket().is_some() && is_alive(keeper);
+        match (&*self.keeper.borrow(), self.cache()) {
+            (Some(keeper), _) => by_holder(keeper),
+            (None, Some(shared)) => !absorbs(shared.write_mode()) && !shared.has_failed(),
+            (None, None) => true,
+        }
+    }
+
+    /// The connection to the holder: readable once that has died. None: there is none.
+    pub fn keeper_socket(&self) -> Option<host::File> {
+        let keeper = self.keeper.borrow();
+        let socket = keeper.as_ref()?.owner_socket()?;
+        socket.try_clone_to_owned().ok().map(Arc::new)
+    }
+
+    /// Starts another holder in the place of one that has died.
+    pub fn keep_again(&self) -> Result<(), Failure> {
+        let again = match (&self.keep, self.half().file(), self.memory()) {
+            (Some(keep), Some(file), Some(memory)) => keep.start(&self.name, file, memory)?,
+            _ => return Ok(()),
+        };
+        *self.keeper.borrow_mut() = Some(again);
+        self.is_recorded.set(true);
+        // The record names this memory already, unless the former holder was of an older version.
+        let _ = self.record();
+        Ok(())
+    }
+
+    /// The connection to what keeps the memory, to be dealt with apart from the volume.
+    pub fn take_keeper(&self) -> Option<Keeper> {
+        self.keeper.borrow_mut().take()
+    }
+
+    /// Everything is durable: nothing need be kept any more.
+    pub fn release(&self) {
+        if let Some(keeper) = self.take_keeper() {
+            // One that does not answer finds out by itself that nothing is dirty.
+            let _ = keeper.release();
+        }
+    }
+
+    /// The memory whose end would lose data that is not on the backing. None: there is no such
+    /// data, or what keeps the memory is of a version that ends without a note of that.
+    fn memory_at_stake(&self) -> Option<String> {
+        let is_noted = self.keeper.borrow().is_none() || self.is_recorded.get();
+        (self.absorbs.get() && is_noted).then(|| self.memory_identity())
+    }
+
+    /// Names its memory; a pool's ends with this process.
+    fn memory_identity(&self) -> String {
+        let memory = self.memory().and_then(|memory| holder::memory_identity(memory.file()).ok());
+        memory.unwrap_or_else(|| format!("process {}", self.opened))
+    }
+
+    /// Returns the loss between the former process and this one, if something that is in use has
+    /// waited for the volume.
+    pub fn loss_of_waiting(&self) -> Option<Loss> {
+        self.recorded.loss(Some(&self.memory_identity()), self.half().files().map(|file| &**file))
+    }
+
+    /// It is served as a disk that was pulled out: every request gets an error, until nothing waits
+    /// for it any more. The loss stays noted for the next process.
+    pub fn lose(&self, loss: Loss) {
+        self.recorded.freeze();
+        self.loss.set(Some(loss));
+    }
+
+    /// Returns the loss, if it is served as a disk that was pulled out.
+    pub fn loss(&self) -> Option<Loss> {
+        self.loss.get()
+    }
+
+    /// Notes for the next process what is served: to be called before it is.
+    ///
+    /// # Errors
+    /// The note cannot be written.
+    pub fn record(&self) -> Result<(), Failure> {
+        let memory = self.memory_at_stake();
+        let files = self.half().files().map(|file| &**file);
+        self.recorded.write(memory.as_deref(), files).map_err(|error| {
+            let message = format!(
+                "{}: the record of what is served cannot be written ({error}); make room in the runtime \
+                 directory",
+                self.name
+            );
+            Failure::new(Exit::Io, message)
+        })
+    }
+
+    /// Notes whether its memory may hold data that is not on the backing, before it does, or once
+    /// it does no more.
+    ///
+    /// # Errors
+    /// Those of [`Volume::record`].
+    pub fn record_absorbing(&self, absorbs: bool) -> Result<(), Failure> {
+        self.absorbs.set(absorbs);
+        self.record()
+    }
+
+    /// Everything is on the backing, and the volume is served no more. `is_waited_for`: something
+    /// in use waits for the next process.
+    pub fn end_record(&self, is_waited_for: bool) {
+        let files = || self.half().files().map(|file| &**file);
+        match is_waited_for {
+            // The next process takes more care than it need, if this fails.
+            true => drop(self.recorded.write(None, files())),
+            false => self.recorded.remove(files()),
+        }
+    }
+
+    /// The volume as the ring's lane uses it.
+    ///
+    /// # Errors
+    /// Those of [`SharedHalves::attach`].
+    pub fn attach(&self, ring: &Ring) -> Result<Attached, Failure> {
+        self.halves.attach(ring)
+    }
+}
+
+/// The longest name, in bytes: what a holder keeps. The protocol would allow 4096.
+const NAME_BYTES_MAX: usize = 255;
+
+/// Refuses names that clients or holders could not be told.
+fn check_name(name: &str) -> Result<(), Failure> {
+    if name.len() > NAME_BYTES_MAX || name.contains('\0') {
+        let message = format!("--name: at most {NAME_BYTES_MAX} bytes, none of them zero");
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    Ok(())
+}
+
+/// Refuses more caches than one: only one has its memory kept, its statistics told and its settings
+/// changed.
+fn check_one_cache(spec: &Spec) -> Result<(), Failure> {
+    let caches = spec.walk().filter(|part| matches!(part, Spec::Cache { .. })).count();
+    let below_members = spec.chain().all(|part| !matches!(part, Spec::Cache { .. }));
+    if caches > 1 || caches == 1 && below_members {
+        let message = "a volume has one cache at most, above all members of a pool or stripe";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    Ok(())
+}
+
+/// Names this process, and no other before the next boot.
+fn process_identity() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    format!("{}-{}", std::process::id(), now.map_or(0, |now| now.as_nanos()))
+}
+
+fn damage_of(file: &FileVolume) -> Option<String> {
+    let bytes = file.limits().bytes();
+    let now = rustix::fs::seek(file.file(), rustix::fs::SeekFrom::End(0)).ok()?;
+    (now < bytes).then(|| {
+        format!(
+            "{}: has shrunk from {} to {} while it was served; what was beyond is lost, also where \
+             it is made larger again",
+            file.path().display(),
+            Size(bytes),
+            Size(now)
+        )
+    })
+}
+
+/// Whether the keeper has not gone: the connection to a holder hangs up when it dies.
+fn is_alive(keeper: &Keeper) -> bool {
+    let Some(socket) = keeper.owner_socket() else { return true };
+    let mut polled = [PollFd::new(&socket, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(rustix::event::poll(&mut polled, Some(&now)), Ok(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::{CacheSpec, DelaySpec, FaultsSpec};
+    use lane::Lane;
+
+    fn open(spec: Spec) -> Result<Volume, Failure> {
+        Volume::open(spec, OpenFlags::default(), &mut |_, _| ())
+    }
+
+    fn cached(below: Spec) -> Spec {
+        let cache = CacheSpec { memory: Size(1 << 20), ..CacheSpec::default() };
+        Spec::Cache { cache, below: Box::new(below) }
+    }
+
+    fn delayed(below: Spec) -> Spec {
+        Spec::Delay { delay: DelaySpec::default(), below: Box::new(below) }
+    }
+
+    #[test]
+    fn the_cache_is_found_wherever_it_stands() {
+        let failing = Spec::Faults {
+            faults: FaultsSpec::default(),
+            below: Box::new(cached(delayed(Spec::Ram { size: Size(4 << 20) }))),
+        };
+        let volume = open(delayed(failing)).expect("a stack of memory");
+        assert!(volume.cache().is_some() && volume.memory().is_some());
+        assert!(volume.has_huge_pages().is_some() && volume.counts().is_none());
+        let lane = Lane::new();
+        let ring = Ring::new(&lane).expect("a ring");
+        let attached = volume.attach(&ring).expect("few tasks");
+        let attached_to = attached.cache.as_ref().expect("found on the lane, too").shared();
+        assert!(Arc::ptr_eq(attached_to, volume.cache().expect("found")));
+        attached_to.stop();
+        lane.abandon();
+    }
+
+    #[test]
+    fn members_that_are_larger_together_than_clients_can_be_shown_are_refused() {
+        let null = |bytes: u64| Spec::Null { size: Size(bytes) };
+        let stripe =
+            |bytes| Spec::Stripe { members: vec![null(bytes), null(bytes)], chunk: Size(64 << 10) };
+        assert!(open(stripe(3 << 60)).is_ok());
+        for spec in [stripe(6 << 60), cached(stripe(6 << 60)), cached(null(15 << 60))] {
+            let failure = open(spec).err().expect("refused");
+            assert_eq!(failure.exit, Exit::Usage, "{failure}");
+            assert!(failure.message.contains("clients can be shown"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_volume_has_one_cache_at_most() {
+        let ram = || Spec::Ram { size: Size(4 << 20) };
+        let members = vec![cached(ram()), ram()];
+        for spec in
+            [cached(delayed(cached(ram()))), Spec::Stripe { members, chunk: Size(64 << 10) }]
+        {
+            let failure = open(spec).err().expect("refused");
+            assert_eq!(failure.exit, Exit::Usage, "{failure}");
+        }
+    }
+}

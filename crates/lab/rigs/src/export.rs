@@ -1,0 +1,102 @@
+//! An export of an NBD server at a unix socket, by its URI: `nbd+unix:///NAME?socket=PATH`.
+
+use crate::socket::Socket;
+use block::Stack;
+use nbd::client::{Connection, Fault, Remote, Wish};
+use ring::Ring;
+use stack::{Exit, Failure};
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What a URI names.
+#[derive(PartialEq, Eq, Debug)]
+struct Place {
+    export: String,
+    socket: PathBuf,
+}
+
+/// The bytes that `%XX` stand for. None: a `%` without two digits behind it, or no UTF-8.
+fn decoded(text: &str) -> Option<String> {
+    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2)?;
+        let digits = std::str::from_utf8(digits).ok().filter(|it| !it.starts_with('+'))?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = after;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn place(uri: &str) -> Option<Place> {
+    let (path, query) = uri.strip_prefix("nbd+unix://")?.split_once('?')?;
+    let socket = query.split('&').find_map(|pair| pair.strip_prefix("socket="))?;
+    let export = decoded(path.strip_prefix('/').unwrap_or(path))?;
+    let socket = decoded(socket).filter(|socket| !socket.is_empty())?;
+    Some(Place { export, socket: socket.into() })
+}
+
+fn failure(uri: &str, error: &io::Error) -> Failure {
+    let fault = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let exit = match error.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => Exit::NoDaemon,
+        ErrorKind::PermissionDenied => Exit::Permission,
+        // The server has answered, and said no.
+        _ if matches!(fault, Some(Fault::Refused { .. })) => Exit::Negative,
+        _ => Exit::Io,
+    };
+    Failure::new(exit, format!("{uri}: cannot reach the export: {error}"))
+}
+
+/// The export as a device of the ring's lane.
+pub(crate) fn open(uri: &str, ring: &Ring) -> Result<Stack, Failure> {
+    let wrong = || {
+        let message = format!("{uri}: an export is named nbd+unix:///NAME?socket=PATH");
+        Failure::new(Exit::Usage, message)
+    };
+    let place = place(uri).ok_or_else(wrong)?;
+    let wish = Wish { sizes: true, ..Wish::export(&place.export) };
+    let connection = Connection::open(&place.socket, wish).map_err(|error| failure(uri, &error))?;
+    let agreed = connection.agreed().clone();
+    let file = Arc::new(OwnedFd::from(connection.into_stream()));
+    let socket = Socket { ring: ring.clone(), file };
+    Ok(Stack::new(ring.lane(), Remote::over(ring.lane(), socket, &agreed)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_breaks_the_protocol_is_no_server_that_says_no() {
+        let exit = |fault: Fault| failure("nbd+unix:///a?socket=b", &fault.into()).exit;
+        let refused = Fault::Refused { reply: 0x8000_0006, text: "no such export".to_owned() };
+        assert_eq!((exit(refused), exit(Fault::Nonsense("magic"))), (Exit::Negative, Exit::Io));
+    }
+
+    #[test]
+    fn uris_are_understood() {
+        let good = |uri: &str, export: &str, socket: &str| {
+            let wanted = Place { export: export.to_owned(), socket: socket.into() };
+            assert_eq!(place(uri), Some(wanted), "{uri}");
+        };
+        good("nbd+unix:///disk?socket=/run/a.sock", "disk", "/run/a.sock");
+        good("nbd+unix://?socket=a%20b.sock", "", "a b.sock");
+        good("nbd+unix:///a%2Fb?x=1&socket=/s", "a/b", "/s");
+        for bad in [
+            "nbd+unix:///disk",
+            "nbd+unix:///disk?socket=",
+            "nbd+unix:///%zz?socket=/s",
+            "nbd+unix:///%+1?socket=/s",
+            "nbd://host/disk",
+        ] {
+            assert_eq!(place(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Files and devices: opened for this process alone, made where a size is given, written only where that was allowed.
+
+use crate::wishes::Wishes;
+use block::{SECTOR, Size};
+use host::{FileVolume, Intent, OpenOptions};
+use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
+use stack::{Exit, Failure};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How long a process that was just killed may keep an image.
+const LOCK_WAIT_MS: u64 = 1_000;
+
+/// A file that was made for a rig, and goes with it.
+pub(crate) struct Made {
+    path: PathBuf,
+    /// Its device and inode: another program may have put something else in its place.
+    identity: (u64, u64),
+}
+
+impl Made {
+    fn is_there(&self) -> bool {
+        let found = std::fs::symlink_metadata(&self.path);
+        found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if self.is_there() {
+            // Another process may be faster.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn usage(message: String) -> Failure {
+    Failure::new(Exit::Usage, message)
+}
+
+/// The size of what is there.
+pub(crate) fn size_of(path: &Path) -> Result<u64, Failure> {
+    let failed = |errno: Errno| {
+        let exit = match errno {
+            Errno::NOENT => Exit::Negative,
+            Errno::ACCESS | Errno::PERM => Exit::Permission,
+            _ => Exit::Io,
+        };
+        Failure::new(exit, format!("{}: cannot look at it: {errno}", path.display()))
+    };
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
+    rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).map_err(failed)
+}
+
+/// Makes a file of this size, with its space.
+fn make(path: &Path, size: Size) -> Result<Made, Failure> {
+    let name = path.display();
+    if size.0 == 0 || !size.0.is_multiple_of(SECTOR) {
+        return Err(usage(format!("--size {size}: write a multiple of 512 bytes, more than 0")));
+    }
+    let failed = |errno: Errno| {
+        let exit = match errno {
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => Exit::Permission,
+            Errno::NOSPC | Errno::FBIG | Errno::NOENT | Errno::NOTDIR => Exit::Usage,
+            _ => Exit::Io,
+        };
+        Failure::new(exit, format!("{name}: cannot make a file of {size}: {errno}"))
+    };
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+    let found = rustix::fs::fstat(&file).map_err(failed)?;
+    let made = Made { path: path.to_owned(), identity: (found.st_dev, found.st_ino) };
+    rustix::fs::ftruncate(&file, size.0).map_err(failed)?;
+    match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.0) {
+        // A file system that cannot takes the space as it is written.
+        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(made),
+        Err(errno) => Err(failed(errno)),
+    }
+}
+
+/// Opens a file or a device, or makes the file.
+pub(crate) fn open(
+    path: &Path,
+    wishes: &Wishes,
+) -> Result<(Arc<FileVolume>, Option<Made>), Failure> {
+    let name = path.display();
+    let made = match (path.exists(), wishes.size) {
+        (false, Some(size)) => Some(make(path, size)?),
+        (false, None) => {
+            let message = format!(
+                "{name}: there is no such file, and no volume of that name is served; --size 8G makes a file for \
+                 the time of the test"
+            );
+            return Err(Failure::new(Exit::Negative, message));
+        }
+        (true, Some(_)) => {
+            return Err(usage(format!(
+                "{name}: is there already; leave --size away to use it as it is, or name another file"
+            )));
+        }
+        (true, None) => None,
+    };
+    let intent = match wishes.read_only {
+        true => Intent::Read,
+        // A file of its own holds nothing to lose.
+        false => Intent::Overwrite { is_agreed: wishes.destroy || made.is_some() },
+    };
+    let options = OpenOptions { read_only: wishes.read_only, ..OpenOptions::default() };
+    let volume = host::claim(path, options, intent, LOCK_WAIT_MS)?.volume;
+    if made.as_ref().is_some_and(|made| !made.is_there()) {
+        let message = format!("{name}: another program has put something else in its place");
+        return Err(Failure::new(Exit::Busy, message));
+    }
+    Ok((volume, made))
+}

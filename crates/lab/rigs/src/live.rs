@@ -1,0 +1,257 @@
+//! A device on the lane of a ring, in real time.
+
+use crate::files::Made;
+use crate::wishes::Wishes;
+use crate::{export, facts, files};
+use block::{Null, Ram, SECTOR, Size, Stack};
+use host::{FileVolume, OpenOptions};
+use lane::Lane;
+use load::{Arrival, Data, Limit, Load, Order, Running};
+use ring::{FileBackend, Polling, Ring};
+use stack::{Exit, Failure};
+use std::cell::Cell;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use suites::Rig;
+
+/// Rounds of the live loop between two looks at the watch.
+const ROUNDS: u32 = 256;
+/// The loop looks up at least so often, whatever the device does: the suite may be interrupted.
+const TICK_NS: u64 = 50_000_000;
+/// How long before its time a start is waited for awake.
+const SPIN_NS: u64 = 100_000;
+/// How long answers of many requests are waited for awake that share a socket: a sleeper there is the limit of them all.
+/// A load of few requests sleeps, as programs do: its latencies are those that they would see, and fio tells. Of a file
+/// or a device many requests are as many operations, of which one ends soon.
+const POLL: Duration = Duration::from_micros(50);
+/// Requests that are few.
+const FEW: u32 = 4;
+/// How long the load runs on a device that takes no time.
+const CALIBRATION_NS: u64 = 100_000_000;
+
+/// A load that was run on a device that takes no time, as far as that matters there.
+#[derive(Clone, PartialEq)]
+struct Calibrated {
+    load: Load,
+    per_second: f64,
+}
+
+/// A device on the lane of a ring, in real time.
+pub struct Live {
+    ring: Ring,
+    device: Stack,
+    null: Stack,
+    data: Data,
+    calibrated: Vec<Calibrated>,
+    /// The device is at the other end of a socket.
+    is_export: bool,
+    facts: Vec<(&'static str, String)>,
+    /// Removed when the rig has gone.
+    _made: Option<Made>,
+}
+
+/// Returns the sectors behind `null:` or `ram:`.
+fn size(text: &str, rest: &str) -> Result<u64, Failure> {
+    let sectors = rest.parse().and_then(|size: Size| size.volume_sectors());
+    sectors.map_err(|what| Failure::new(Exit::Usage, format!("{text}: {what}")))
+}
+
+/// Makes a device of memory of this size.
+fn ram(text: &str, sectors: u64) -> Result<Ram, Failure> {
+    host::check_memory_available(sectors.saturating_mul(SECTOR))
+        .map_err(|what| Failure::new(Exit::Usage, format!("{text}: {what}")))?;
+    Ok(Ram::new(sectors, SECTOR as u32))
+}
+
+/// The size in bytes of a file, a device or an export that is there. Nothing of it is changed.
+///
+/// # Errors
+/// It cannot be reached, with the exit status for that.
+pub fn size_of(text: &str) -> Result<u64, Failure> {
+    let broken = |error| Failure::new(Exit::Io, format!("io_uring: {error}"));
+    if !text.starts_with("nbd+unix://") {
+        return files::size_of(Path::new(text));
+    }
+    let lane = Lane::new();
+    let ring = Ring::new(&lane).map_err(broken)?;
+    let bytes = export::open(text, &ring)?.limits().bytes();
+    lane.abandon();
+    Ok(bytes)
+}
+
+/// A lane on a ring of its own.
+fn start() -> Result<(Lane, Ring), Failure> {
+    let broken = |error| Failure::new(Exit::Io, format!("io_uring: {error}"));
+    let lane = Lane::new();
+    let ring = Ring::new(&lane).map_err(broken)?;
+    ring.set_punctual(SPIN_NS).map_err(broken)?;
+    ring.set_polling(Polling::Off);
+    Ok((lane, ring))
+}
+
+impl Live {
+    /// What a target names: a path, `nbd+unix:///NAME?socket=PATH`, `null:SIZE` or `ram:SIZE`.
+    ///
+    /// # Errors
+    /// With the exit status for it: it is missing, busy, mounted, of an image format; what it holds would be lost; no
+    /// server answers; io_uring is not to be had.
+    pub fn open(text: &str, wishes: &Wishes) -> Result<Live, Failure> {
+        let (lane, ring) = start()?;
+        let mut facts = facts::machine();
+        let mut made = None;
+        let is_memory = text.starts_with("null:") || text.starts_with("ram:");
+        let is_export = text.starts_with("nbd+unix://");
+        if wishes.size.is_some() && (is_memory || is_export) {
+            let message = format!("{text}: --size is for a file that is to be made");
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        if text.starts_with("null:") && wishes.verify {
+            let message = format!("{text}: keeps nothing; --verify would find that");
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        facts.push(("content_seed", wishes.content.seed.to_string()));
+        let device = if let Some(rest) = text.strip_prefix("null:") {
+            Stack::new(&lane, Null::new(size(text, rest)?, SECTOR as u32))
+        } else if let Some(rest) = text.strip_prefix("ram:") {
+            Stack::new(&lane, ram(text, size(text, rest)?)?)
+        } else if is_export {
+            if !wishes.destroy && !wishes.read_only {
+                let message = format!(
+                    "{text}: the suite writes to this export, and what is there would be lost: say --destroy if \
+                     nothing of it is needed, or --read-only for reads alone"
+                );
+                return Err(Failure::new(Exit::Usage, message));
+            }
+            export::open(text, &ring)?
+        } else if text.starts_with("nbd://") || text.starts_with("nbds://") {
+            let message = format!(
+                "{text}: suites reach exports at unix sockets only, as nbd+unix:///NAME?socket=PATH"
+            );
+            return Err(Failure::new(Exit::Usage, message));
+        } else {
+            let (volume, file) = files::open(Path::new(text), wishes)?;
+            facts.extend(facts::of(&volume));
+            made = file;
+            // Requests of one round would else wait for one another, and the wait be told as the device's.
+            ring.set_prompt();
+            Stack::new(&lane, FileBackend::attach(&volume, &ring))
+        };
+        if device.limits().read_only && !wishes.read_only {
+            let message = format!("{text}: can only be read; --read-only measures reads alone");
+            return Err(Failure::new(Exit::Permission, message));
+        }
+        let mut live = Live::of(ring, device, wishes, facts);
+        (live.is_export, live._made) = (is_export, made);
+        Ok(live)
+    }
+
+    /// A file that this run has made itself, and has open for reading and writing. Its name is not looked up.
+    ///
+    /// # Errors
+    /// It cannot be locked or examined; io_uring is not to be had.
+    pub(crate) fn over(file: OwnedFd, wishes: &Wishes) -> Result<Live, Failure> {
+        let (lane, ring) = start()?;
+        // By this path it is what it is, whatever becomes of its name.
+        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let volume = FileVolume::from_file(&path, file, OpenOptions::default())?;
+        let facts = facts::machine().into_iter().chain(facts::of(&volume)).collect();
+        ring.set_prompt();
+        let device = Stack::new(&lane, FileBackend::attach(&volume, &ring));
+        Ok(Live::of(ring, device, wishes, facts))
+    }
+
+    fn of(ring: Ring, device: Stack, wishes: &Wishes, facts: Vec<(&'static str, String)>) -> Live {
+        let lane = ring.lane().clone();
+        let null = Stack::new(&lane, Null::new(device.limits().sectors, SECTOR as u32));
+        let data = Data::new(wishes.content, wishes.verify);
+        let ticking = lane.clone();
+        let tick = async move {
+            loop {
+                ticking.sleep_until(ticking.now() + TICK_NS).await;
+            }
+        };
+        lane.spawn(tick).expect("a new lane has room");
+        Live {
+            ring,
+            device,
+            null,
+            data,
+            calibrated: Vec::new(),
+            is_export: false,
+            facts,
+            _made: None,
+        }
+    }
+
+    /// The device's size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.device.limits().bytes()
+    }
+}
+
+impl Rig for Live {
+    fn device(&self) -> &Stack {
+        &self.device
+    }
+
+    fn time(&self) -> &'static str {
+        "real"
+    }
+
+    fn go_on(&mut self, done: &dyn Fn() -> bool) -> bool {
+        let (rounds, until) = (Cell::new(0), self.ring.lane().now() + TICK_NS);
+        let lane = self.ring.lane().clone();
+        let enough = || {
+            rounds.set(rounds.get() + 1);
+            done() || rounds.get() > ROUNDS || lane.now() > until
+        };
+        self.ring.run(enough).expect("the loop runs");
+        true
+    }
+
+    fn data(&self) -> Option<Data> {
+        Some(self.data.clone())
+    }
+
+    fn begins(&mut self, depth_max: u32) {
+        let polls = self.is_export && depth_max > FEW;
+        self.ring.set_polling(if polls { Polling::Fixed(POLL) } else { Polling::Off });
+    }
+
+    fn calibrate(&mut self, load: &Load) -> Option<f64> {
+        let arrival = Arrival::Closed { depth: load.depth_max() };
+        let order = match load.order {
+            Order::Zipf { .. } => Order::Random,
+            other => other,
+        };
+        let limit = Limit::time(CALIBRATION_NS);
+        let load =
+            Load { arrival, order, limit, flush: false, mark_bytes: 0, seed: 0, ..load.clone() };
+        if let Some(known) = self.calibrated.iter().find(|known| known.load == load) {
+            return Some(known.per_second);
+        }
+        let data = self.data.rehearsal();
+        let running = Running::start_with(&self.null, load.clone(), &data).ok()?;
+        let seen = running.clone();
+        self.ring.run(|| running.is_done()).expect("the loop runs");
+        let per_second = seen.record().per_second();
+        self.calibrated.push(Calibrated { load, per_second });
+        Some(per_second)
+    }
+
+    fn kept_waiting_ns(&self) -> u64 {
+        facts::kept_waiting_ns()
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        self.facts.clone()
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // What its tasks hold keeps the ring.
+        self.ring.lane().abandon();
+    }
+}

@@ -1,0 +1,60 @@
+//! The models against theory and against what was published of the real drives: published, modelled, error
+//! and what the row is worth, and the median error of new, worn and trimmed drives apart.
+//! `validate [WORD...]` runs only what has one of the words in its name, `theory` the closed forms;
+//! `--write` keeps what came out for `overdrive drive models NAME`; `--strict` makes a miss the status 1.
+
+#[path = "validate/table.rs"]
+mod table;
+#[path = "validate/theory.rs"]
+mod theory;
+
+use suites::published::{Figure, figures, kept_in, measure};
+use table::Table;
+
+#[global_allocator]
+static ALLOCATOR: host::HugeAllocator = host::HugeAllocator;
+
+fn main() {
+    host::want_huge_allocations();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let has = |flag: &str| words.iter().any(|word| word == flag);
+    let wanted: Vec<&String> = words.iter().filter(|word| !word.starts_with("--")).collect();
+    let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(*word));
+    let mut table = Table::new();
+    if wants("theory") {
+        theory::amplification(&mut table);
+        theory::die_bound(&mut table);
+    }
+    let named =
+        |figure: &Figure| format!("{} {} {}", figure.drive, figure.what, figure.class.name());
+    let figures: Vec<Figure> = figures().into_iter().filter(|it| wants(&named(it))).collect();
+    measure(&figures, |figure, found| table.figure(figure, found));
+    if has("--write") {
+        keep(&table);
+    }
+    let missed = table.end();
+    if has("--strict") && missed > 0 {
+        std::process::exit(1);
+    }
+}
+
+/// Where `overdrive drive models NAME` looks.
+const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/published/modelled.tsv");
+
+/// Puts what came out in the place of what was kept of the same figures; figures that are no more go.
+fn keep(table: &Table) {
+    let before = std::fs::read_to_string(KEPT).unwrap_or_default();
+    let mut kept = String::new();
+    for figure in suites::published::figures() {
+        let (drive, what) = (&figure.drive, &figure.what);
+        let found = table.found.iter().find(|(of, name, _)| of == drive && name == what);
+        let value = found.map(|(.., value)| *value).or_else(|| kept_in(&before, drive, what));
+        if let Some(value) = value {
+            let digits = if value.abs() < 100.0 { 2 } else { 0 };
+            kept.push_str(&format!("{drive}\t{what}\t{value:.digits$}\n"));
+        }
+    }
+    if let Err(error) = std::fs::write(KEPT, kept) {
+        eprintln!("{KEPT}: {error}");
+    }
+}

@@ -1,0 +1,119 @@
+//! TARGET as people write it: `model:NAME[?size=SIZE&seed=NUMBER&data=PERCENT&dedupe=PERCENT]`, read by the crate `models`.
+
+use block::DriveState;
+use drives::{Model, Options};
+use std::fmt;
+use std::path::Path;
+
+/// What is tested, as it was asked for: a modelled drive, or what a rig brings along.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Target {
+    /// As it was written.
+    pub text: String,
+    /// Which model; None: the rig's own device.
+    pub model: Option<Model>,
+    /// How it differs from others of that model. All choices of a suite follow from its seed.
+    pub options: Options,
+}
+
+/// Why a target cannot be used: one sentence.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TargetError(String);
+
+impl fmt::Display for TargetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TargetError {}
+
+impl Target {
+    /// Reads a target. NAME is a preset, or the path of a drive's file: something with a `/` in it, or
+    /// that ends in `.toml`.
+    ///
+    /// # Errors
+    /// What is wrong, and what would do.
+    pub fn parse(text: &str) -> Result<Target, TargetError> {
+        let wrong = |what: String| TargetError(format!("{text}: {what}"));
+        if !text.starts_with("model:") {
+            return Err(wrong("suites run on modelled drives so far; write model:NAME".into()));
+        }
+        let refused = |refusal: stack::model_name::Refusal| told(text, refusal.to_string());
+        let spec = stack::model_name::parse(text).map_err(refused)?;
+        if spec.state != DriveState::Purged {
+            let state = spec.state;
+            return Err(wrong(format!("state={state}: a suite makes its drive's state itself")));
+        }
+        let model = called(stack::model_name::model(&spec).map_err(refused)?);
+        let options = stack::model_name::options(&spec);
+        model.fits(&options).map_err(|error| wrong(error.to_string()))?;
+        Ok(Target { text: text.to_owned(), model: Some(model), options })
+    }
+
+    /// The device of a rig: as people write it, and its size.
+    pub fn of_rig(text: &str, bytes: u64, seed: u64) -> Target {
+        let options = Options { seed, user_bytes: Some(bytes), ..Options::default() };
+        Target { text: text.to_owned(), model: None, options }
+    }
+
+    /// Its name in a report.
+    pub fn title(&self) -> &str {
+        self.model.as_ref().map_or(&self.text, |model| &model.title)
+    }
+
+    /// Bytes that the host sees, in whole blocks of 4 KiB.
+    pub fn bytes(&self) -> u64 {
+        self.exact_bytes() / 4096 * 4096
+    }
+
+    /// Bytes that the host sees.
+    pub fn exact_bytes(&self) -> u64 {
+        let models = || self.model.as_ref().map_or(0, Model::user_bytes);
+        self.options.user_bytes.unwrap_or_else(models)
+    }
+}
+
+/// The sentence, which begins with the target as it was written.
+fn told(text: &str, sentence: String) -> TargetError {
+    match sentence.starts_with(text) {
+        true => TargetError(sentence),
+        false => TargetError(format!("{text}: {sentence}")),
+    }
+}
+
+/// A drive of a file is called as the file, without its place.
+fn called(model: Model) -> Model {
+    let stem = Path::new(&model.name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    match model.name.contains('/') || model.name.ends_with(".toml") {
+        true => Model { name: stem.unwrap_or_default(), ..model },
+        false => model,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_understood_or_refused_with_a_mend() {
+        let target = Target::parse("model:samsung-840-evo-250?seed=7").expect("a preset");
+        assert_eq!((target.options.seed, target.bytes()), (7, 250_059_350_016));
+        let smaller = Target::parse("model:samsung-840-evo-250?size=200GB&").expect("it fits");
+        assert_eq!(smaller.bytes(), 200_000_000_000);
+        for (bad, says) in [
+            ("disk.img", "write model:NAME"),
+            ("model:samsung-840-evo", "samsung-840-evo-"),
+            ("model:", "there is no such model"),
+            ("model:samsung-840-evo-250?seed=x", "not a whole number"),
+            ("model:samsung-840-evo-250?size=0", "multiple of 4 KiB, 1 MiB or more"),
+            ("model:samsung-840-evo-250?state=used", "makes its drive's state itself"),
+            ("model:samsung-840-evo-250?size=9T", "9T"),
+            ("model:samsung-840-evo-250?colour=red", "'colour' is not known"),
+            ("model:./no/such.toml", "No such file"),
+        ] {
+            let told = Target::parse(bad).expect_err(bad).to_string();
+            assert!(told.starts_with(bad) && told.contains(says), "{told}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The hidden command: how a holder comes to life.
+
+use crate::absence::Absence;
+use crate::connections::Connections;
+use crate::deadline::{Deadline, unix_s};
+use crate::directory::Seat;
+use crate::key;
+use crate::life::Holder;
+use crate::packet::{self, PACKET_BYTES, Received};
+use crate::survey::Contents;
+use crate::tell::tell;
+use crate::wire::{Answer, Ask, encode};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::SocketType;
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+/// The word that makes a program a holder: `program hold`.
+pub const HOLD: &str = "hold";
+/// Says to the second start that it is the second.
+pub(crate) const DETACHED: &str = "OVERDRIVE_HOLDER";
+/// How long the daemon may take to say what is to be kept.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// From -1000 (never) to 1000 (first): whether to be killed when memory runs out.
+const OOM_SCORE: &str = "/proc/self/oom_score_adj";
+/// What a holder goes by.
+#[derive(Clone, Copy)]
+pub struct Terms<'a> {
+    /// Looks into an arena: what is dirty there?
+    pub survey: &'a dyn Fn(BorrowedFd<'_>) -> io::Result<Contents>,
+    /// How often an orphan looks whether its image has been deleted.
+    pub look_every: Duration,
+}
+
+/// The whole of `overdrive hold`, with what is dirty told by the arena's headers.
+pub fn hold() -> ExitCode {
+    hold_on(&Terms { survey: &crate::survey::of_arena, look_every: Duration::from_secs(5) })
+}
+
+/// A holder on other terms. The process becomes the holder: this returns when it ends.
+pub fn hold_on(terms: &Terms<'_>) -> ExitCode {
+    let is_packets = rustix::net::sockopt::socket_type(io::stdin()) == Ok(SocketType::SEQPACKET);
+    if !is_packets {
+        let _ = writeln!(
+            io::stderr(),
+            "overdrive: `hold` is started by `overdrive serve`, with a socket as stdin; there is \
+             no use in calling it"
+        );
+        return ExitCode::from(2);
+    }
+    let ended = match std::env::var_os(DETACHED) {
+        None => detach(),
+        Some(_) => keep(terms),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tell(&format!("the holder cannot start: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Starts this program once more, in a session of its own and not as our child.
+fn detach() -> io::Result<()> {
+    close_strays();
+    // Fails where we lead a group already, which then is a session of its own.
+    let _ = rustix::process::setsid();
+    Command::new("/proc/self/exe")
+        .arg0("od-holder")
+        .args(std::env::args_os().skip(1))
+        .env(DETACHED, "1")
+        .current_dir("/")
+        .stdin(Stdio::inherit())
+        // A holder has nothing to say there, and a reader of the daemon's output must see its end.
+        .stdout(Stdio::null())
+        .stderr(if is_lasting(&io::stderr()) { Stdio::inherit() } else { Stdio::null() })
+        .spawn()
+        .map(drop)
+}
+
+/// Closes what the daemon's parent has left open by mistake: it would live as long as we do.
+fn close_strays() {
+    let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return };
+    let numbers: Vec<i32> =
+        open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    // The directory's own is closed by now; of the others only the standard ones are ours.
+    numbers.into_iter().for_each(|number| drop(host::inherited(number)));
+}
+
+/// Whether no reader waits for this stream to end: a terminal or a file, no pipe.
+fn is_lasting(stream: &impl AsFd) -> bool {
+    let kind = rustix::fs::fstat(stream).map(|found| FileType::from_raw_mode(found.st_mode));
+    matches!(kind, Ok(FileType::RegularFile | FileType::CharacterDevice))
+}
+
+/// Keeps what it is given, until nothing is to be kept.
+fn keep(terms: &Terms<'_>) -> io::Result<()> {
+    let signals = host::signals()?;
+    settle_down();
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    // Else the connection would stay open here after it was ended.
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    let (mut holder, pid) = match handshake(&socket, signals, terms) {
+        Ok(made) => made,
+        Err(error) => {
+            let message = error.to_string();
+            let _ = packet::send(&socket, &encode(&Answer::Error { message }), &[]);
+            return Err(error);
+        }
+    };
+    let kept = encode(&Answer::Kept(holder.kept.clone()));
+    // Should the daemon have died by now, the first round finds the connection closed, and decides.
+    let _ = packet::send(&socket, &kept, &[]);
+    holder.connections.add(socket);
+    holder.connections.own(0, pid);
+    holder.live();
+    holder.leave();
+    Ok(())
+}
+
+/// Makes itself small, quiet, and hard to kill by mistake. All of it is best effort.
+fn settle_down() {
+    let _ = rustix::thread::set_name(c"od-holder");
+    let _ = rustix::process::chdir(OsStr::new("/"));
+    // Not to be chosen when memory runs out. Without the right to that: not before others.
+    let score = || std::fs::read_to_string(OOM_SCORE).ok()?.trim().parse::<i32>().ok();
+    if std::fs::write(OOM_SCORE, "-1000").is_err() && score().is_some_and(|score| score > 0) {
+        let _ = std::fs::write(OOM_SCORE, "0");
+    }
+}
+
+fn refused(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}
+
+fn handshake<'a>(
+    socket: &OwnedFd,
+    signals: host::File,
+    terms: &Terms<'a>,
+) -> io::Result<(Holder<'a>, i32)> {
+    let (ask, descriptors) = first_packet(socket)?;
+    let Ask::Keep { kept, runtime, pid } = ask else {
+        return Err(refused("the first thing to say to a holder is `keep`"));
+    };
+    kept.check()?;
+    let (arena, backing) = packet::two(descriptors)?;
+    let seat = Seat::bind(Path::new(&runtime), &kept.key)?;
+    let absence = key::is_mount(&kept.key).then(Absence::new);
+    let holder = Holder {
+        kept,
+        arena,
+        backing,
+        seat,
+        signals,
+        connections: Connections::new(),
+        survey: terms.survey,
+        look_every: terms.look_every,
+        since_unix_s: unix_s(),
+        takes: 0,
+        absence,
+        report: None,
+    };
+    Ok((holder, pid))
+}
+
+fn first_packet(socket: &OwnedFd) -> io::Result<(Ask, Vec<OwnedFd>)> {
+    let deadline = Deadline::after(HANDSHAKE);
+    let mut buffer = vec![0; PACKET_BYTES];
+    loop {
+        packet::wait(socket, deadline)
+            .map_err(|_| refused("the daemon does not say what is to be kept"))?;
+        match packet::receive(socket, &mut buffer) {
+            Ok(Received::Packet(bytes, descriptors)) => {
+                let ask = serde_json::from_slice(&buffer[..bytes])?;
+                return Ok((ask, descriptors));
+            }
+            Ok(Received::TooLong) => return Err(refused("the first packet is too long")),
+            Ok(Received::Closed) => return Err(refused("the daemon ended before it said `keep`")),
+            Err(Errno::AGAIN | Errno::INTR) => (),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What a backing is called: the same however its path is written.
+
+use rustix::fs::FileType;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// The longest key, in bytes. The socket's path must stay below 108.
+const KEY_BYTES: usize = 64;
+
+/// The key of the backing at a path: `file-DEVICE-INODE` for a file, `device-MAJOR-MINOR` for a
+/// device. The same as [`host::FileVolume::key`], without opening it: to ask for a holder before
+/// the locks that this has are in the way.
+///
+/// It is the same for every path and link that leads there, and readable, because it is the name
+/// of a socket and of the descriptors in the service manager's store.
+///
+/// # Errors
+/// What the system says, and where it is neither a file nor a block device.
+pub fn key_at(path: &Path) -> io::Result<String> {
+    let found = rustix::fs::stat(path)?;
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile => Ok(format!("file-{}-{}", found.st_dev, found.st_ino)),
+        FileType::BlockDevice => {
+            let (major, minor) =
+                (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev));
+            Ok(format!("device-{major}-{minor}"))
+        }
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the backing is neither a file nor a block device; only those can be kept",
+        )),
+    }
+}
+
+/// What every key of a mount begins with.
+const MOUNT: &str = "mount-";
+
+/// The key of what is mounted at this path: `mount-HASH`. Unlike that of a backing it is made of the path alone, because to
+/// look there would ask a server that may be dead. The path has no links, and is absolute. Source of the hash: FNV-1a,
+/// draft-eastlake-fnv.
+pub fn mount_key(path: &Path) -> String {
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix);
+    format!("{MOUNT}{hash:016x}")
+}
+
+/// Whether it is that of a mount, not of a backing.
+pub(crate) fn is_mount(key: &str) -> bool {
+    key.starts_with(MOUNT)
+}
+
+/// Whether it may become the name of a file and of a descriptor.
+pub(crate) fn check(key: &str) -> io::Result<()> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let good = !key.is_empty()
+        && key.len() <= KEY_BYTES
+        && !key.starts_with('.')
+        && key.bytes().all(plain);
+    if good {
+        return Ok(());
+    }
+    let message = format!(
+        "{key:?} is no key of a backing: 1 to {KEY_BYTES} letters, digits, '-', '_' and '.', not \
+         beginning with '.'"
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_has_one_key_by_whatever_name() -> Result<(), Box<dyn std::error::Error>> {
+        let directory = tempfile::tempdir()?;
+        let (path, other) = (directory.path().join("image"), directory.path().join("other"));
+        std::fs::write(&path, [0; 4096])?;
+        std::fs::hard_link(&path, &other)?;
+        let key = key_at(&path)?;
+        assert!(key.starts_with("file-"), "{key}");
+        assert_eq!(key, key_at(&other)?);
+        let opened = host::FileVolume::open(&path, host::OpenOptions::default())?;
+        assert_eq!(key, opened.key());
+        check(&key)?;
+        assert!(key_at(directory.path()).is_err(), "a directory");
+        Ok(())
+    }
+
+    #[test]
+    fn a_mount_has_a_key_of_its_path() {
+        let key = mount_key(Path::new("/run/files"));
+        assert!(is_mount(&key) && check(&key).is_ok(), "{key}");
+        assert_ne!(key, mount_key(Path::new("/run/file")));
+        assert!(!is_mount("file-2049-1234"));
+    }
+
+    #[test]
+    fn nothing_that_leads_elsewhere_is_a_key() {
+        for bad in ["", ".", "..", "a/b", "a:b", "a\nb", "\u{e4}", &"x".repeat(65)] {
+            assert!(check(bad).is_err(), "{bad:?}");
+        }
+        assert!(check("file-2049-1234").is_ok());
+    }
+}

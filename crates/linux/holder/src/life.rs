@@ -1,0 +1,500 @@
+//! The holder's life: one thread, one poll, no wait for a connection.
+
+use crate::absence::Absence;
+use crate::connections::{Connections, Sent};
+use crate::deadline::{Deadline, within};
+use crate::directory::{self, Seat};
+use crate::image;
+use crate::kept::Kept;
+use crate::key;
+use crate::packet::{self, PACKET_BYTES, Received};
+use crate::pid::own_pid;
+use crate::record::{self, Records};
+use crate::survey::{self, Contents, Survey};
+use crate::tell::tell;
+use crate::wire::{Answer, Ask, Status, encode};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+/// The size of a signalfd_siginfo(2); the signal's number comes first.
+const SIGNAL_BYTES: usize = 128;
+/// How long closing the backing may take.
+const CLOSING: Duration = Duration::from_secs(2);
+/// Time without an owner before that is reported: an owner that is started again, or upgraded, is
+/// no trouble.
+const REPORT_AFTER: Duration = Duration::from_secs(2);
+/// The most that are let in between two rounds, so that a crowd at the door stops nothing.
+const ADMITTED_MAX: usize = 8;
+
+/// Whether the holder stays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) enum Life {
+    Stays,
+    /// It has nothing left to keep.
+    Ends,
+}
+
+use Life::{Ends, Stays};
+
+/// Descriptors that go with an answer.
+#[derive(Clone, Copy)]
+enum Beside {
+    Nothing,
+    Memory,
+    /// The memory and the backing, for the next owner.
+    Both,
+}
+
+/// One volume's holder.
+pub(crate) struct Holder<'a> {
+    pub(crate) kept: Kept,
+    pub(crate) arena: OwnedFd,
+    pub(crate) backing: OwnedFd,
+    pub(crate) seat: Seat,
+    pub(crate) signals: host::File,
+    pub(crate) connections: Connections,
+    pub(crate) survey: Survey<'a>,
+    /// How often an orphan looks whether its image is still there.
+    pub(crate) look_every: Duration,
+    pub(crate) since_unix_s: u64,
+    /// How often it was taken over.
+    pub(crate) takes: u64,
+    /// Of a mount: its time without a daemon.
+    pub(crate) absence: Option<Absence>,
+    /// When to report that there is no owner, if that was not done.
+    pub(crate) report: Option<Deadline>,
+}
+
+/// What poll found.
+struct Ready {
+    signals: bool,
+    door: bool,
+    /// By their places among the connections.
+    talkers: Vec<usize>,
+    /// The kernel has messages for a mount without an owner, or that is unmounted.
+    mount: bool,
+}
+
+impl Holder<'_> {
+    /// Lives until there is nothing to keep.
+    pub(crate) fn live(&mut self) {
+        let mut buffer = vec![0; PACKET_BYTES];
+        let mut look = Deadline::after(self.look_every);
+        loop {
+            let ready = match self.poll(look) {
+                Ok(ready) => ready,
+                Err(Errno::INTR) => continue,
+                // Out of kernel memory: what is held must not be lost over that.
+                Err(_) => {
+                    rest();
+                    continue;
+                }
+            };
+            if self.round(&ready, &mut buffer) == Ends || self.attend(&ready) == Ends {
+                return;
+            }
+            if look.has_passed() {
+                look = Deadline::after(self.look_every);
+                if self.look() == Ends {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn poll(&self, look: Deadline) -> Result<Ready, Errno> {
+        let mut polled = Vec::with_capacity(2 + self.connections.len());
+        polled.push(PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN));
+        polled.push(PollFd::from_borrowed_fd(self.seat.socket(), PollFlags::IN));
+        let sockets = self.connections.sockets();
+        polled.extend(sockets.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
+        let end_of_talkers = polled.len();
+        if self.absence.as_ref().is_some_and(Absence::is_listening) {
+            polled.push(PollFd::from_borrowed_fd(self.backing.as_fd(), PollFlags::IN));
+        }
+        // An owned holder has nothing to look for: it sleeps until a connection wants something.
+        let timeout = self.is_alone().then(|| self.next(look).timeout());
+        rustix::event::poll(&mut polled, timeout.as_ref())?;
+        let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let talkers = polled[..end_of_talkers].iter().skip(2).enumerate();
+        Ok(Ready {
+            signals: is_ready(&polled[0]),
+            door: is_ready(&polled[1]),
+            talkers: talkers.filter(|(_, fd)| is_ready(fd)).map(|(index, _)| index).collect(),
+            mount: polled[end_of_talkers..].iter().any(is_ready),
+        })
+    }
+
+    /// Whether no daemon serves what is kept: there is no owner, or one that has only to end.
+    fn is_alone(&self) -> bool {
+        self.connections.owner().is_none() || self.absence.as_ref().is_some_and(Absence::is_left)
+    }
+
+    /// The next moment at which a holder without an owner has something to do.
+    fn next(&self, look: Deadline) -> Deadline {
+        let absence = self.absence.as_ref().and_then(Absence::next);
+        let moments = [Some(look), self.report, absence].into_iter().flatten();
+        moments.min_by_key(|moment| moment.left()).unwrap_or(look)
+    }
+
+    /// Answers for a mount without an owner, and reports what is due.
+    fn attend(&mut self, ready: &Ready) -> Life {
+        // An owner that has just come reads the messages itself.
+        if !self.is_alone() {
+            return Stays;
+        }
+        if let Some(absence) = &mut self.absence {
+            let device = self.backing.as_fd();
+            if absence.advance(device) {
+                tell(&refusing_message(&self.kept, absence));
+            }
+            if ready.mount && absence.attend(device).is_err() {
+                return Ends;
+            }
+        }
+        if self.report.is_some_and(Deadline::has_passed) {
+            self.report = None;
+            tell(&orphan_message(&self.kept, &self.contents(), self.absence.as_ref()));
+        }
+        Stays
+    }
+
+    /// One packet of every connection that has said something, then new connections, then signals.
+    fn round(&mut self, ready: &Ready, buffer: &mut [u8]) -> Life {
+        // From the last to the first: ending one then moves none that is still to be heard.
+        for &index in ready.talkers.iter().rev() {
+            if self.hear(index, buffer) == Ends {
+                return Ends;
+            }
+        }
+        if ready.door {
+            self.admit();
+        }
+        if ready.signals { self.signal() } else { Stays }
+    }
+
+    fn admit(&mut self) {
+        for _ in 0..ADMITTED_MAX {
+            match self.seat.accept() {
+                Ok(socket) if directory::is_trusted(&socket) => self.connections.add(socket),
+                // Another user, or a connection that has gone again.
+                Ok(_) | Err(Errno::CONNABORTED | Errno::INTR) => (),
+                Err(Errno::AGAIN) => return,
+                // The system is out of something; connections that wait to be accepted stay there.
+                Err(_) => return rest(),
+            }
+        }
+    }
+
+    fn hear(&mut self, index: usize, buffer: &mut [u8]) -> Life {
+        let socket = &self.connections.get(index).socket;
+        match packet::receive(socket, buffer) {
+            Err(Errno::AGAIN | Errno::INTR) => Stays,
+            Ok(Received::Closed) | Err(_) => self.end(index),
+            Ok(Received::TooLong) => {
+                let most = format!("a packet has at most {PACKET_BYTES} bytes and two descriptors");
+                self.refuse(index, most)
+            }
+            // No connection has a descriptor to give: they are closed here.
+            Ok(Received::Packet(bytes, _)) => {
+                self.connections.heard(index);
+                match serde_json::from_slice(&buffer[..bytes]) {
+                    Ok(ask) => self.answer(index, ask),
+                    Err(error) => self.refuse(index, format!("not understood: {error}")),
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, index: usize, ask: Ask) -> Life {
+        let is_owner = self.connections.get(index).is_owner;
+        match ask {
+            Ask::Status => {
+                let status = Answer::Status(self.status());
+                self.send(index, &status, Beside::Nothing)
+            }
+            Ask::Look => self.send(index, &Answer::Kept(self.kept.clone()), Beside::Memory),
+            Ask::Take { pid } => self.take(index, pid),
+            Ask::Waiting => {
+                let absence = self.absence.as_ref();
+                let waiting = absence.and_then(|it| it.waiting(&self.kept.backing, own_pid()));
+                self.send(index, &Answer::Waits { waiting }, Beside::Nothing)
+            }
+            Ask::Describe(description) if is_owner => match &mut self.absence {
+                Some(absence) => {
+                    absence.describe(description);
+                    self.send(index, &Answer::Accepted, Beside::Nothing)
+                }
+                None => self.refuse(index, "no mount is kept here".to_owned()),
+            },
+            Ask::Leave if is_owner => {
+                self.absence.iter_mut().for_each(Absence::leave);
+                self.send(index, &Answer::Accepted, Beside::Nothing)
+            }
+            Ask::Leave => self.refuse(index, "only the owner can leave it".to_owned()),
+            Ask::Describe(_) => self.refuse(index, "only the owner can describe it".to_owned()),
+            Ask::Release if is_owner => Ends,
+            Ask::Release => self.refuse(index, "only the owner can release".to_owned()),
+            Ask::Discard { takes } => match self.owner_pid() {
+                Some(pid) => self.send(index, &Answer::Busy { pid }, Beside::Nothing),
+                None if takes.is_some_and(|takes| takes != self.takes) => {
+                    let changed = "it was served meanwhile, and may hold something else";
+                    self.refuse(index, changed.to_owned())
+                }
+                None => self.gives_up("that was asked for"),
+            },
+            Ask::Keep { .. } => self.refuse(index, "a volume is kept here already".to_owned()),
+        }
+    }
+
+    fn take(&mut self, index: usize, pid: i32) -> Life {
+        // The owner may ask again: after an exec the new program knows no more than the connection.
+        if let Some(pid) = self.owner_pid()
+            && !self.connections.get(index).is_owner
+        {
+            return self.send(index, &Answer::Busy { pid }, Beside::Nothing);
+        }
+        self.connections.own(index, pid);
+        self.takes += 1;
+        self.report = None;
+        if let Some(absence) = &mut self.absence {
+            absence.pause();
+        }
+        self.send(index, &Answer::Kept(self.kept.clone()), Beside::Both)
+    }
+
+    /// The owner's process; none if there is no owner, or one that is closed already.
+    fn owner_pid(&self) -> Option<i32> {
+        let owner = self.connections.owner()?;
+        (!is_closed(&owner.socket)).then_some(owner.pid)
+    }
+
+    fn send(&mut self, index: usize, answer: &Answer, beside: Beside) -> Life {
+        let both = [self.arena.as_fd(), self.backing.as_fd()];
+        let descriptors: &[BorrowedFd<'_>] = match beside {
+            Beside::Nothing => &[],
+            Beside::Memory => &both[..1],
+            Beside::Both => &both,
+        };
+        match self.connections.send(index, &encode(answer), descriptors) {
+            Sent::No { owner_lost: true } => self.orphaned(),
+            Sent::Yes | Sent::No { owner_lost: false } => Stays,
+        }
+    }
+
+    fn refuse(&mut self, index: usize, message: String) -> Life {
+        self.send(index, &Answer::Error { message }, Beside::Nothing)
+    }
+
+    fn end(&mut self, index: usize) -> Life {
+        if self.connections.end(index) { self.orphaned() } else { Stays }
+    }
+
+    /// What there is to keep.
+    fn contents(&self) -> io::Result<Contents> {
+        match key::is_mount(&self.kept.key) {
+            true => Ok(survey::of_mount(self.backing.as_fd())),
+            false => (self.survey)(self.arena.as_fd()),
+        }
+    }
+
+    /// The owner is gone without a release.
+    fn orphaned(&mut self) -> Life {
+        let contents = self.contents();
+        if let Ok(contents) = &contents
+            && !contents.is_worth_keeping()
+        {
+            self.record_nothing_missing();
+            return Ends;
+        }
+        self.report = Some(Deadline::after(REPORT_AFTER));
+        if let Some(absence) = &mut self.absence {
+            absence.begin();
+        }
+        Stays
+    }
+
+    /// Notes for the next process that nothing is lost with this memory.
+    fn record_nothing_missing(&self) {
+        if !self.kept.is_recorded {
+            return;
+        }
+        let records = Records::of(self.seat.runtime());
+        let noted = record::memory_identity(&self.arena)
+            .and_then(|memory| records.clear_memory(&self.kept.key, &memory));
+        if let Err(error) = noted {
+            tell(&format!(
+                "{}: its record cannot be changed ({error}); a device that waits for it will have to be \
+                 detached",
+                self.kept.volume
+            ));
+        }
+    }
+
+    fn status(&self) -> Status {
+        let contents = self.contents();
+        let unknown = contents.as_ref().err().map(|error| shortened(error.to_string()));
+        let Contents { dirty_blocks, ranges, failed, size_bytes, .. } =
+            contents.unwrap_or_default();
+        let Kept { volume, backing, key, .. } = self.kept.clone();
+        let blocks = rustix::fs::fstat(&self.arena).map_or(0, |found| found.st_blocks);
+        Status {
+            volume,
+            backing,
+            key,
+            owner_pid: self.owner_pid(),
+            holder_pid: own_pid(),
+            dirty_blocks,
+            ranges,
+            failed,
+            unknown,
+            held_bytes: blocks as u64 * 512,
+            since_unix_s: self.since_unix_s,
+            takes: self.takes,
+            size_bytes,
+            path: image::path(&self.backing),
+        }
+    }
+
+    /// Ends although there may be something to lose, and says so.
+    fn gives_up(&self, why: &str) -> Life {
+        let Kept { volume, backing, .. } = &self.kept;
+        tell(&format!("what was kept of volume {volume} ({backing}) is gone: {why}"));
+        Ends
+    }
+
+    /// Whether the orphan can be found, and still has an image to be kept for.
+    fn look(&mut self) -> Life {
+        if self.connections.owner().is_some() {
+            return Stays;
+        }
+        // What cannot be found could not be taken over. If it cannot be had now, the next look tries.
+        if !self.seat.is_there()
+            && let Ok(seat) = self.seat.again()
+        {
+            self.seat = seat;
+        }
+        if key::is_mount(&self.kept.key) {
+            return if self.contents().is_ok_and(|contents| contents.mounted) {
+                Stays
+            } else {
+                Ends
+            };
+        }
+        match image::is_deleted(&self.backing, &self.kept.key) {
+            true => self.gives_up("the image was deleted"),
+            false => Stays,
+        }
+    }
+
+    /// Only SIGTERM means anything, and only where no data is lost by it.
+    fn signal(&self) -> Life {
+        let mut buffer = [0; SIGNAL_BYTES];
+        let Ok(SIGNAL_BYTES) = rustix::io::read(&*self.signals, &mut buffer) else {
+            return Stays;
+        };
+        let number = i32::from_ne_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]);
+        let is_term = number == rustix::process::Signal::TERM.as_raw();
+        if !is_term || self.connections.owner().is_some() {
+            return Stays;
+        }
+        match self.contents() {
+            Ok(contents) if !contents.is_dirty() => {
+                if !contents.is_worth_keeping() {
+                    self.record_nothing_missing();
+                }
+                Ends
+            }
+            _ => Stays,
+        }
+    }
+
+    /// Gives everything away, then tells that to all that are connected: after it the lock is free. (To close
+    /// a file may wait for its file system. One that does not answer keeps the lock until it does.)
+    pub(crate) fn leave(self) {
+        let Holder { arena, backing, seat, connections, .. } = self;
+        drop((arena, seat));
+        within(CLOSING, move || drop(backing));
+        let done = encode(&Answer::Done);
+        for socket in connections.sockets() {
+            let _ = packet::send(socket, &done, &[]);
+        }
+    }
+}
+
+/// Whether the other end is closed, also if that was not noticed yet.
+fn is_closed(socket: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(socket, PollFlags::empty())];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    let found = rustix::event::poll(&mut polled, Some(&now));
+    found.is_ok() && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+}
+
+/// A little time for a system in need.
+fn rest() {
+    Deadline::after(Duration::from_millis(100)).pause();
+}
+
+fn shortened(text: String) -> String {
+    text.chars().take(200).collect()
+}
+
+/// The words for a mount: a device of ours, or files.
+fn mount_words(kept: &Kept) -> String {
+    let path = Path::new(&kept.backing);
+    let names = (path.file_name(), path.parent().and_then(Path::file_name));
+    match names {
+        (Some(name), Some(above)) if above == "devices" => {
+            format!("the device {}", name.display())
+        }
+        _ => format!("the files in {}", kept.backing),
+    }
+}
+
+fn refusing_message(kept: &Kept, absence: &Absence) -> String {
+    format!(
+        "{} had no daemon for {} s: requests get errors from now on; {}",
+        mount_words(kept),
+        absence.wait_ms().unwrap_or_default() / 1000,
+        absence.advice()
+    )
+}
+
+fn orphan_message(
+    kept: &Kept,
+    contents: &io::Result<Contents>,
+    absence: Option<&Absence>,
+) -> String {
+    let Kept { volume, backing, .. } = kept;
+    if let Some(absence) = absence {
+        let until = match absence.wait_ms() {
+            Some(wait_ms) => format!("for {} s, then get errors", wait_ms / 1000),
+            None => "for the next one".to_owned(),
+        };
+        return format!(
+            "the daemon of {} ended while it is in use: requests wait {until}; {}",
+            mount_words(kept),
+            absence.advice()
+        );
+    }
+    let what = match contents {
+        Ok(contents) => {
+            let failed = if contents.failed { ", the volume has failed" } else { "" };
+            format!(
+                "{} dirty blocks and {} zeroed ranges of it are kept{failed}",
+                contents.dirty_blocks, contents.ranges
+            )
+        }
+        Err(error) => format!("its memory is kept, but cannot be examined ({error})"),
+    };
+    format!(
+        "the daemon of volume {volume} ({backing}) ended without giving it back: {what}; go on \
+         with `overdrive serve {backing}`, or save it with `overdrive volume clear-error {volume} \
+         --rescue FILE`"
+    )
+}

@@ -1,0 +1,176 @@
+//! What the tests of the holder start and kill: `trial hold` is a holder, `trial start` and `trial
+//! find` are daemons that do what they are told on stdin and say on stdout what came of it.
+//!
+//! Their memory is simpler than an arena: how many blocks are dirty, whether the volume has failed,
+//! and some bytes that must not be lost.
+
+use holder::{Contents, Found, Keeper, Kept, Terms};
+use ring::{Fence, HugePages, SharedMemory, shared_memory};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::FlockOperation;
+use std::fs::File;
+use std::io::{self, BufRead};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+const DIRTY_AT: usize = 0;
+const FAILED_AT: usize = 8;
+const TEXT_AT: usize = 4096;
+const TEXT: &[u8; 8] = b"precious";
+
+fn word(file: BorrowedFd<'_>, at: usize) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    rustix::io::pread(file, &mut bytes, at as u64)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+fn survey(arena: BorrowedFd<'_>) -> io::Result<Contents> {
+    let failed = word(arena, FAILED_AT)? != 0;
+    Ok(Contents { dirty_blocks: word(arena, DIRTY_AT)?, failed, ..Contents::default() })
+}
+
+struct Daemon {
+    runtime: PathBuf,
+    image: PathBuf,
+    kept: Kept,
+    arena: SharedMemory,
+    backing: OwnedFd,
+    keeper: Option<Keeper>,
+    _fence: Fence,
+}
+
+fn own_program() -> PathBuf {
+    PathBuf::from("/proc/self/exe")
+}
+
+impl Daemon {
+    fn start(runtime: &Path, image: &Path) -> io::Result<Daemon> {
+        let backing = OwnedFd::from(File::options().read(true).write(true).open(image)?);
+        // As the locks of images, this one belongs to the open file description.
+        rustix::fs::flock(&backing, FlockOperation::NonBlockingLockExclusive)?;
+        let arena = shared_memory("trial", 1 << 20, HugePages::Never, &mut |_, _| ())?;
+        arena.memory().write(TEXT_AT, TEXT);
+        let fence = Fence::take(arena.file(), 1000)?;
+        let key = holder::key_at(image)?;
+        let kept = Kept {
+            volume: "vol".into(),
+            backing: image.display().to_string(),
+            key,
+            is_recorded: true,
+        };
+        let (runtime, image) = (runtime.to_owned(), image.to_owned());
+        let mut daemon =
+            Daemon { runtime, image, kept, arena, backing, keeper: None, _fence: fence };
+        daemon.keep()?;
+        Ok(daemon)
+    }
+
+    fn keep(&mut self) -> io::Result<()> {
+        let (arena, backing) = (self.arena.file(), self.backing.as_fd());
+        let program = own_program();
+        self.keeper = Some(Keeper::start(&self.runtime, &self.kept, arena, backing, &program)?);
+        Ok(())
+    }
+
+    fn over(runtime: &Path, image: &Path, found: Found) -> io::Result<Daemon> {
+        let Found { kept, arena, backing, keeper } = found;
+        let arena = SharedMemory::adopt(arena)?;
+        let fence = Fence::take(arena.file(), 5000)?;
+        let (runtime, image) = (runtime.to_owned(), image.to_owned());
+        Ok(Daemon { runtime, image, kept, arena, backing, keeper: Some(keeper), _fence: fence })
+    }
+
+    fn obey(mut self, line: &str) -> io::Result<Option<Daemon>> {
+        match line.split_once(' ').unwrap_or((line, "0")) {
+            ("dirty", number) => {
+                let number: u64 = number.parse().map_err(io::Error::other)?;
+                self.arena.memory().write(DIRTY_AT, &number.to_ne_bytes());
+            }
+            ("failed", _) => self.arena.memory().write(FAILED_AT, &1u64.to_ne_bytes()),
+            ("watch", _) => {
+                let socket = self.keeper.as_ref().and_then(Keeper::owner_socket);
+                let socket = socket.ok_or(io::ErrorKind::NotFound)?;
+                rustix::event::poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::IN)], None)?;
+            }
+            ("keep", _) => self.keep()?,
+            ("exec", _) => {
+                let mut next = Command::new(own_program());
+                holder::scrub(&mut next);
+                return Err(next.arg("find").arg(&self.runtime).arg(&self.image).exec());
+            }
+            ("release", _) => {
+                let keeper = self.keeper.take().ok_or(io::ErrorKind::NotFound)?;
+                keeper.release()?;
+                println!("released");
+                return Ok(None);
+            }
+            _ => return Err(io::Error::other(format!("{line}: no such order"))),
+        }
+        println!("done");
+        Ok(Some(self))
+    }
+}
+
+fn found_line(daemon: &Daemon) -> io::Result<String> {
+    let mut text = [0; TEXT.len()];
+    daemon.arena.memory().read(TEXT_AT, &mut text);
+    let dirty = word(daemon.arena.file(), DIRTY_AT)?;
+    let text = String::from_utf8_lossy(&text);
+    Ok(format!("found {dirty} {text} {}", daemon.kept.volume))
+}
+
+fn daemon(mode: &str, runtime: &Path, image: &Path) -> io::Result<()> {
+    let mut daemon = if mode == "start" {
+        println!("started");
+        Daemon::start(runtime, image)?
+    } else {
+        match Keeper::find(runtime, &holder::key_at(image)?) {
+            Ok(None) => {
+                println!("none");
+                return Ok(());
+            }
+            Ok(Some(found)) => {
+                let daemon = Daemon::over(runtime, image, found)?;
+                println!("{}", found_line(&daemon)?);
+                daemon
+            }
+            Err(error) => match holder::Busy::of(&error) {
+                Some(busy) => {
+                    println!("busy {}", busy.pid);
+                    return Ok(());
+                }
+                None => return Err(error),
+            },
+        }
+    };
+    println!("ready");
+    for line in io::stdin().lock().lines() {
+        match daemon.obey(&line?)? {
+            Some(same) => daemon = same,
+            None => return Ok(()),
+        }
+    }
+    // As if killed: nothing is released.
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        [holder::HOLD] => {
+            holder::hold_on(&Terms { survey: &survey, look_every: Duration::from_millis(50) })
+        }
+        [mode, runtime, image] => match daemon(mode, Path::new(runtime), Path::new(image)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                println!("error {error}");
+                ExitCode::FAILURE
+            }
+        },
+        _ => ExitCode::from(2),
+    }
+}

@@ -1,0 +1,462 @@
+//! A regular file or a block device, opened once for all lanes.
+
+use crate::identity::Identity;
+use crate::open_error::{OpenError, OpenErrorKind as Kind};
+use crate::probe::{self, Alignment, Direct};
+use crate::refusal::{check_size, failed, in_use as refused, read_only, system_error};
+use crate::shrink_guard::ShrinkGuard;
+use crate::signatures::{Found, Kind as Contents};
+use crate::sysfs::number;
+use crate::{File, clock, in_use, locks, network_locks, signatures, stretches};
+use block::{Extent, Fua, Limits, Memory, SECTOR, Stretch};
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat};
+use rustix::io::Errno;
+use serde::Serialize;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The unit of atomicity of a regular file, in bytes. A premise that is stated to users: file
+/// systems write whole pages, and the drives below them do not tear 4 KiB.
+const FILE_PHYSICAL: u32 = 4096;
+/// The largest transfer, in bytes.
+const IO_MAX: u32 = 32 << 20;
+/// Bytes of a page in which signatures are looked for.
+const PAGE: usize = 4096;
+/// Zeros to write where the kernel cannot zero by itself, in bytes.
+const ZEROS: usize = 1 << 20;
+
+/// How a backing is to be opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OpenOptions {
+    /// Refuse changes.
+    pub read_only: bool,
+    /// Use the host's page cache instead of direct I/O.
+    pub buffered: bool,
+}
+
+/// Whether other users of the image are kept out.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lock {
+    /// By the locks that qemu uses; a device by its exclusive open as well.
+    Held,
+    /// They are not, and why: that no other program writes is then a premise.
+    No(String),
+}
+
+/// A regular file or a block device that is open: what the lanes share.
+///
+/// A device is open exclusively, a file carries the locks that qemu uses. Both belong to the open
+/// file description, and I/O in flight on io_uring keeps that alive beyond the end of its process:
+/// once opening succeeds, the last I/O of an earlier owner on this machine is over (clause C15).
+/// (Where a holder keeps the description, [`crate::Fence`] tells that instead.) On network file
+/// systems this holds as far as the server's locks do.
+#[derive(Debug)]
+pub struct FileVolume {
+    path: PathBuf,
+    file: File,
+    limits: Limits,
+    alignment: Alignment,
+    zeros: Arc<Memory>,
+    /// Cleared when the kernel says that it cannot.
+    can_punch: AtomicBool,
+    can_zero: AtomicBool,
+    /// Whether a server stands behind it, which may not answer.
+    remote: bool,
+    size: ShrinkGuard,
+    identity: Identity,
+    lock: Lock,
+    device: bool,
+    note: Option<String>,
+}
+
+/// Whether it is a device; what is neither device nor file is refused.
+fn is_device(path: &Path, found: &Stat) -> Result<bool, OpenError> {
+    let what = match FileType::from_raw_mode(found.st_mode) {
+        FileType::BlockDevice => return Ok(true),
+        FileType::RegularFile => return Ok(false),
+        FileType::Directory => "a directory",
+        FileType::CharacterDevice => "a character device",
+        FileType::Fifo => "a pipe",
+        FileType::Socket => "a socket",
+        _ => "of an unknown type",
+    };
+    Err(failed(
+        Kind::Unsupported,
+        format!("{}: is {what}; a backing is a regular file or a block device", path.display()),
+    ))
+}
+
+/// Refuses a file or device that is in use. Programs that may have ended a moment ago count only
+/// with `is_patient` unset.
+fn refuse_used(
+    path: &Path,
+    identity: Identity,
+    options: OpenOptions,
+    is_patient: bool,
+) -> Result<(), OpenError> {
+    let users = in_use::find(identity, !options.read_only);
+    let found = users.iter().find(|user| !(is_patient && user.usage.may_end_soon()));
+    found.map_or(Ok(()), |user| Err(refused(path, &user.to_string())))
+}
+
+/// Opens it, directly if that is wanted and possible; also says why it is not direct.
+fn open(
+    path: &Path,
+    options: OpenOptions,
+    device: bool,
+) -> Result<(OwnedFd, Option<&'static str>), Errno> {
+    let mut flags = if options.read_only { OFlags::RDONLY } else { OFlags::RDWR };
+    // NONBLOCK: should the path have become a pipe meanwhile, this does not hang.
+    flags |= OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    if device {
+        flags |= OFlags::EXCL;
+    }
+    if options.buffered {
+        let file = rustix::fs::open(path, flags, Mode::empty())?;
+        return Ok((file, Some("buffered I/O was asked for")));
+    }
+    match rustix::fs::open(path, flags | OFlags::DIRECT, Mode::empty()) {
+        Err(Errno::INVAL) => {
+            let file = rustix::fs::open(path, flags, Mode::empty())?;
+            Ok((file, Some("the file system refuses to open it directly")))
+        }
+        other => other.map(|file| (file, None)),
+    }
+}
+
+fn lock(path: &Path, file: &OwnedFd, options: OpenOptions) -> Result<Lock, OpenError> {
+    match locks::lock(file, !options.read_only) {
+        locks::Locked::Yes => Ok(Lock::Held),
+        locks::Locked::Busy => Err(refused(
+            path,
+            "is locked by another program (qemu, another Overdrive, or an od-holder that keeps what is \
+                 not written to it yet)",
+        )),
+        locks::Locked::Unsupported(errno) => {
+            Ok(Lock::No(format!("the file system has no locks ({errno})")))
+        }
+    }
+}
+
+/// Settles alignments, and makes the description buffered where direct I/O does not work.
+fn align(file: &OwnedFd, device: bool, buffered: Option<&str>) -> Result<Alignment, Errno> {
+    let least = if device { rustix::fs::ioctl_blksszget(file)?.max(512) } else { 512 };
+    if let Some(why) = buffered {
+        return Ok(Alignment::buffered(least, why));
+    }
+    let alignment = probe::direct(file, device, least);
+    if alignment.direct != Direct::Yes {
+        probe::make_buffered(file)?;
+    }
+    Ok(alignment)
+}
+
+fn limits(file: &OwnedFd, found: &Stat, bytes: u64, read_only: bool, block: u32) -> Limits {
+    let device = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
+    let (number, physical, discard) = if device {
+        (
+            found.st_rdev,
+            rustix::fs::ioctl_blkpbszget(file).unwrap_or(block),
+            probe::device_discard(found.st_rdev),
+        )
+    } else {
+        let discard =
+            if read_only { block::Discard::Ignored } else { probe::file_discard(file, bytes) };
+        (found.st_dev, FILE_PHYSICAL, discard)
+    };
+    Limits {
+        sectors: bytes / SECTOR,
+        block_logical_bytes: block,
+        block_physical_bytes: physical.clamp(block, block.max(1 << 20)),
+        io_best_bytes: probe::io_best(number),
+        io_max_bytes: IO_MAX,
+        flush_needed: true,
+        // RWF_DSYNC: the kernel flushes after the write where the device has no FUA.
+        fua: Fua::Emulated,
+        discard,
+        zero_fast: discard == block::Discard::Zeroes && (device || probe::file_zero(file, bytes)),
+        rotational: probe::rotational(number),
+        read_only,
+        unaligned: false,
+        grain: SECTOR as u32,
+    }
+}
+
+/// What `options` ask of an open description: whether I/O goes around the page cache, as far as that
+/// can be asked. Says why not.
+fn set_direct(file: &OwnedFd, options: OpenOptions) -> Result<Option<&'static str>, Errno> {
+    if options.buffered {
+        probe::make_buffered(file)?;
+        return Ok(Some("buffered I/O was asked for"));
+    }
+    let flags = rustix::fs::fcntl_getfl(file)?;
+    match rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT) {
+        Err(Errno::INVAL) => Ok(Some("the file system refuses to use it directly")),
+        other => other.map(|()| None),
+    }
+}
+
+/// What is to be said about the path of a description that was handed over.
+///
+/// A path that is gone is no obstacle: the description still is what the cache belongs to.
+fn note_on_path(path: &Path, identity: Identity) -> Result<Option<String>, OpenError> {
+    let name = path.display();
+    match rustix::fs::stat(path) {
+        Ok(named) if Identity::of(&named) == identity => Ok(None),
+        Ok(_) => Err(failed(
+            Kind::Busy,
+            format!(
+                "{name}: is not the file or device any more that was served under this path, whose \
+                 changes are still in memory; put that back, or recover under its new path"
+            ),
+        )),
+        Err(errno) => Ok(Some(format!(
+            "{name}: cannot be found any more ({errno}); what was open under this path is used, and \
+             may be gone for good when it is closed"
+        ))),
+    }
+}
+
+impl FileVolume {
+    /// Opens a regular file or a block device, for this process alone.
+    ///
+    /// # Errors
+    /// [`OpenError`]: one sentence that names the path, what is wrong, and what to do.
+    pub fn open(path: &Path, options: OpenOptions) -> Result<Arc<FileVolume>, OpenError> {
+        let system = |doing| move |errno| system_error(path, doing, errno);
+        let named = rustix::fs::stat(path).map_err(system("look at it"))?;
+        let device = is_device(path, &named)?;
+        refuse_used(path, Identity::of(&named), options, false)?;
+        if device && !options.read_only && probe::is_read_only(named.st_rdev) {
+            return Err(read_only(path));
+        }
+        let (file, buffered) = open(path, options, device).map_err(system("open it"))?;
+        let found = rustix::fs::fstat(&file).map_err(system("look at it"))?;
+        if Identity::of(&found) != Identity::of(&named) {
+            let name = path.display();
+            let message = format!("{name}: was replaced while it was being opened; try again");
+            return Err(failed(Kind::Busy, message));
+        }
+        let flags = rustix::fs::fcntl_getfl(&file).map_err(system("open it"))?;
+        rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK).map_err(system("open it"))?;
+        FileVolume::examine(path, file, options, &found, buffered, None)
+    }
+
+    /// [`FileVolume::open`], waiting up to `lock_wait_ms` for the process that has it locked or open
+    /// exclusively: a process that was just killed keeps that until its last I/O has ended. This
+    /// blocks the thread. A device that is mounted or a file in use as swap is refused at once.
+    ///
+    /// # Errors
+    /// As [`FileVolume::open`], of the last try.
+    pub fn open_waiting(
+        path: &Path,
+        options: OpenOptions,
+        lock_wait_ms: u64,
+    ) -> Result<Arc<FileVolume>, OpenError> {
+        let patience = clock::Patience::new(lock_wait_ms);
+        loop {
+            let error = match FileVolume::open(path, options) {
+                Err(error) if error.kind == Kind::Busy => error,
+                other => return other,
+            };
+            let named = rustix::fs::stat(path).map_err(|e| system_error(path, "look at it", e))?;
+            is_device(path, &named)?;
+            refuse_used(path, Identity::of(&named), options, true)?;
+            if !patience.pause() {
+                return Err(error);
+            }
+        }
+    }
+
+    /// A volume over an open description that another process has kept: locks and exclusiveness
+    /// belong to the description, and so come with it.
+    ///
+    /// A path that has vanished is no error but a [`FileVolume::note`].
+    ///
+    /// # Errors
+    /// As [`FileVolume::open`]; also if the path now names something else, if it may only be read
+    /// and `options` ask for writing, or if another process got at it.
+    pub fn from_file(
+        path: &Path,
+        file: OwnedFd,
+        options: OpenOptions,
+    ) -> Result<Arc<FileVolume>, OpenError> {
+        let system = |doing| move |errno| system_error(path, doing, errno);
+        let found = rustix::fs::fstat(&file).map_err(system("look at it"))?;
+        let device = is_device(path, &found)?;
+        let note = note_on_path(path, Identity::of(&found))?;
+        refuse_used(path, Identity::of(&found), options, false)?;
+        let flags = rustix::fs::fcntl_getfl(&file).map_err(system("use what was kept"))?;
+        let writable = flags & OFlags::RWMODE == OFlags::RDWR;
+        if !options.read_only && (!writable || device && probe::is_read_only(found.st_rdev)) {
+            return Err(read_only(path));
+        }
+        let buffered = set_direct(&file, options).map_err(system("use what was kept"))?;
+        FileVolume::examine(path, file, options, &found, buffered, note)
+    }
+
+    /// Locks an open description and finds out what it can do.
+    fn examine(
+        path: &Path,
+        file: OwnedFd,
+        options: OpenOptions,
+        found: &Stat,
+        buffered: Option<&str>,
+        note: Option<String>,
+    ) -> Result<Arc<FileVolume>, OpenError> {
+        let system = |doing| move |errno| system_error(path, doing, errno);
+        let device = is_device(path, found)?;
+        let lock = lock(path, &file, options)?;
+        let alignment = align(&file, device, buffered).map_err(system("examine it"))?;
+        let bytes = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(system("measure it"))?;
+        check_size(path, bytes, alignment.block, device)?;
+        let limits = limits(&file, found, bytes, options.read_only, alignment.block);
+        Ok(Arc::new(FileVolume {
+            path: path.to_owned(),
+            remote: stretches::is_remote(&file, device),
+            file: Arc::new(file),
+            limits,
+            alignment,
+            zeros: Arc::new(Memory::heap(ZEROS)),
+            can_punch: AtomicBool::new(true),
+            can_zero: AtomicBool::new(true),
+            size: ShrinkGuard::new(bytes, device),
+            identity: Identity::of(found),
+            lock,
+            device,
+            note,
+        }))
+    }
+
+    /// The open description, to hand to a process that keeps it, with its locks.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// A number for what this is, whatever path leads to it: a hash (FNV-1a, 64 bits) of its kind
+    /// and, for a file, of the numbers of its file system and of itself (`st_dev`, `st_ino`), for a
+    /// device of its own (`st_rdev`). Every build computes the same. It holds as long as the file
+    /// system stays mounted and the device attached; after a restart of the machine numbers may
+    /// have been given anew.
+    pub fn identity(&self) -> u64 {
+        self.identity.hash()
+    }
+
+    /// The same as words: `file-<st_dev>-<st_ino>` or `device-<major>-<minor>`, fit for file names.
+    pub fn key(&self) -> String {
+        self.identity.key()
+    }
+
+    /// Whether it was found shorter than it was opened, so that changes and flushes fail.
+    pub fn was_short(&self) -> bool {
+        self.size.was_short()
+    }
+
+    /// Goes on with a file that was too short and has its size again; what was beyond the cut is
+    /// lost. Whether it was, and has.
+    pub fn accept_size(&self) -> bool {
+        self.size.accept(&self.file)
+    }
+
+    /// What the user should know about how it was found: one sentence.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it can do.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Whether I/O goes around the host's page cache.
+    pub fn direct(&self) -> &Direct {
+        &self.alignment.direct
+    }
+
+    /// Whether others are kept out.
+    pub fn lock(&self) -> &Lock {
+        &self.lock
+    }
+
+    /// The terms of direct I/O on it.
+    pub fn alignment(&self) -> &Alignment {
+        &self.alignment
+    }
+
+    /// Zeros to write where the kernel cannot zero a range by itself.
+    pub fn zeros(&self) -> &Arc<Memory> {
+        &self.zeros
+    }
+
+    /// Whether the kernel can punch holes in it; cleared by whoever finds that it cannot.
+    pub fn can_punch(&self) -> &AtomicBool {
+        &self.can_punch
+    }
+
+    /// Whether the kernel can zero a range of it; cleared by whoever finds that it cannot.
+    pub fn can_zero(&self) -> &AtomicBool {
+        &self.can_zero
+    }
+
+    /// Whether a server stands behind it, which may not answer.
+    pub fn is_remote(&self) -> bool {
+        self.remote
+    }
+
+    /// Its size when it was opened, and whether it has been smaller since.
+    pub fn shrink_guard(&self) -> &ShrinkGuard {
+        &self.size
+    }
+
+    /// Returns the stretches of data and holes in `at`. Only for a regular file of this machine:
+    /// otherwise the call may block for long.
+    pub fn stretches(&self, at: Extent) -> Vec<Stretch> {
+        stretches::of(&self.file, at)
+    }
+
+    /// Whether it is a block device.
+    pub fn is_device(&self) -> bool {
+        self.device
+    }
+
+    /// Returns the signatures of the wanted kinds on it, the strongest first.
+    ///
+    /// # Errors
+    /// `Io` if the places of their marks cannot be read.
+    pub fn signatures(
+        &self,
+        is_wanted: impl Fn(Contents) -> bool,
+    ) -> Result<Vec<Found>, OpenError> {
+        signatures::find(self.limits.bytes(), is_wanted, |offset| self.page(offset))
+    }
+
+    /// Why no other host is kept out, where the file's lock is: in words that follow its name.
+    pub fn local_locks(&self) -> Option<String> {
+        let found = rustix::fs::fstat(&self.file).ok()?;
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let (kind, option) = network_locks::local_locks(&mounts, &number(found.st_dev))?;
+        Some(format!("is on {kind}, mounted so that locks are this machine's alone ({option})"))
+    }
+
+    /// Returns the 4096 bytes from this multiple of 4096 on, or those up to the end.
+    fn page(&self, offset: u64) -> Result<Vec<u8>, OpenError> {
+        // Direct I/O reads whole blocks, which may be larger, into aligned memory.
+        let unit = (self.alignment.block as usize).max(PAGE);
+        let mut room = vec![0u8; unit * 2];
+        let skip = room.as_ptr().align_offset(unit);
+        let first = offset - offset % unit as u64;
+        let got = rustix::io::pread(&self.file, &mut room[skip..skip + unit], first)
+            .map_err(|errno| system_error(&self.path, "read the places of signatures", errno))?;
+        let begin = (offset - first) as usize;
+        let read = &room[skip..skip + got];
+        Ok(read.get(begin..).map_or(Vec::new(), |rest| rest[..rest.len().min(PAGE)].to_vec()))
+    }
+}

@@ -1,0 +1,110 @@
+//! The control groups that this process is in.
+//!
+//! Sources: the kernel's Documentation/admin-guide/cgroup-v1/cgroups.rst and cgroup-v2.rst,
+//! proc_pid_mountinfo(5).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The two generations of the interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Generation {
+    /// A hierarchy for each controller, or a few of them.
+    First,
+    /// One for all.
+    Second,
+}
+
+/// A control group.
+#[derive(PartialEq, Debug)]
+pub struct Group {
+    /// Its directory.
+    pub path: PathBuf,
+    /// The interface that it belongs to.
+    pub generation: Generation,
+}
+
+/// The groups that this process is in with this controller (`memory`, `cpu`), each from its own up to the
+/// outermost that can be seen.
+pub fn own_groups(controller: &str) -> Vec<Group> {
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    groups(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"), controller)
+}
+
+/// Where the groups of a generation are mounted, and which group is mounted there.
+fn mounted<'a>(
+    mounts: &'a str,
+    generation: Generation,
+    controller: &str,
+) -> Option<(&'a Path, &'a Path)> {
+    mounts.lines().find_map(|line| {
+        let (front, back) = line.split_once(" - ")?;
+        let (mut front, mut back) = (front.split(' ').skip(3), back.split(' '));
+        let (root, point) = (front.next()?, front.next()?);
+        let (kind, options) = (back.next()?, back.nth(1)?);
+        let fits = match generation {
+            Generation::First => {
+                kind == "cgroup" && options.split(',').any(|option| option == controller)
+            }
+            Generation::Second => kind == "cgroup2",
+        };
+        fits.then(|| (Path::new(root), Path::new(point)))
+    })
+}
+
+fn groups(own: &str, mounts: &str, controller: &str) -> Vec<Group> {
+    let mut groups = Vec::new();
+    for line in own.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let generation = match controllers {
+            "" => Generation::Second,
+            _ if controllers.split(',').any(|one| one == controller) => Generation::First,
+            _ => continue,
+        };
+        let Some((root, point)) = mounted(mounts, generation, controller) else { continue };
+        // In a container what is mounted may be a group far down.
+        let below = Path::new(path).strip_prefix(root).unwrap_or(Path::new(""));
+        let below = below.strip_prefix("/").unwrap_or(below);
+        groups.extend(below.ancestors().map(|below| Group { path: point.join(below), generation }));
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\
+         32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+         35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory\n";
+
+    fn group(path: &str, generation: Generation) -> Group {
+        Group { path: path.into(), generation }
+    }
+
+    #[test]
+    fn groups_of_both_generations_are_found_with_their_ancestors() {
+        let memory = |own, mounts| groups(own, mounts, "memory");
+        let first = memory("4:memory:/a/b\n2:cpu:/c\n0::/\n", MOUNTS);
+        let place = "/sys/fs/cgroup/memory";
+        let expected = [format!("{place}/a/b"), format!("{place}/a"), format!("{place}/")];
+        assert_eq!(first, expected.map(|one| group(&one, Generation::First)));
+        let second = "40 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
+        let found = memory("0::/system.slice/x.service\n", second);
+        assert_eq!(found[0], group("/sys/fs/cgroup/system.slice/x.service", Generation::Second));
+        assert_eq!(found.len(), 3);
+        // In a container the process is in the group that is mounted.
+        let inside = "35 31 0:32 /docker/1 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
+        let found = memory("4:memory:/docker/1\n", inside);
+        assert_eq!(found, [group("/sys/fs/cgroup/memory/", Generation::First)]);
+        assert_eq!(memory("garbage\n:\n4:memory\n", MOUNTS), []);
+    }
+
+    #[test]
+    fn each_controller_of_the_first_generation_has_groups_of_its_own() {
+        let found = groups("4:memory:/a\n2:cpu:/c\n", MOUNTS, "cpu");
+        let paths: Vec<_> = found.iter().map(|group| group.path.display().to_string()).collect();
+        assert_eq!(paths, ["/sys/fs/cgroup/cpu/c", "/sys/fs/cgroup/cpu/"]);
+    }
+}

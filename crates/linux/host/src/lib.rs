@@ -1,0 +1,79 @@
+//! The machine below a backing: its files, devices, users, locks and memory. No lane and no
+//! io_uring: calls block their thread, and belong to set-up or to a thread of their own.
+//!
+//! - [`FileVolume`]: a regular file or a block device, opened and locked once for all lanes.
+//! - [`claim`]: the same for serving, overwriting or a pool, after a look at its users and
+//!   contents.
+//! - [`note_backings`]: devices of Overdrive, and the files below them, also while no daemon serves
+//!   those.
+//! - [`signatures`] and [`detect`]: formats by their marks; [`reason`]: images that are no raw
+//!   disks.
+//! - [`device_users`], [`Finding`]: users of a file or device, below it and above it.
+//! - [`LoopDevice`]: a file as a block device; [`NbdDevice`]: one of the kernel's NBD client.
+//! - [`disks`]: the machine's block devices; [`smartctl`]: their health.
+//! - [`lock_process`]: keeps the process's memory in RAM.
+//! - [`HugeAllocator`]: the system's allocator, with huge pages for large allocations.
+//! - [`resident_bytes`]: how much of a file is in the page cache.
+#![deny(unsafe_code)]
+
+mod available;
+mod backings;
+mod below;
+mod claim;
+mod claimed;
+mod clock;
+pub mod disks;
+mod file;
+mod groups;
+mod huge_allocator;
+mod identity;
+mod image;
+mod in_use;
+mod inherit;
+mod locks;
+mod log;
+mod loop_device;
+mod mounts;
+mod nbd_device;
+mod netlink;
+mod network_locks;
+mod open_error;
+mod pages;
+mod probe;
+mod refusal;
+mod resident;
+pub mod shrink_guard;
+mod signals;
+mod signatures;
+pub mod smartctl;
+mod stretches;
+mod sysfs;
+
+pub use available::{
+    HUGE, check_memory_available, enough_memory, huge_pages_free, memory_left_in_groups,
+    memory_of_machine,
+};
+pub use backings::{DEVICES, OURS, device_owner, forget_backings, is_of_device, note_backings};
+pub use below::{keys_below, keys_below_backing};
+pub use claim::{Claimed, Intent, claim, examine, refuse_backing};
+pub use claimed::ClaimedDevice;
+pub use clock::{Patience, now_ns};
+pub use file::{FileVolume, Lock, OpenOptions};
+pub use groups::{Generation, Group, own_groups};
+pub use huge_allocator::{HugeAllocator, want_huge_allocations};
+pub use image::{ImageFormat, reason};
+pub use in_use::{Finding, Relation, Usage, device_number, device_users, mount_points};
+pub use inherit::{close_inherited, inherited, set_inherited};
+pub use log::{Severity, begin_log, stamped, without_stamp};
+pub use loop_device::{LoopDevice, LoopOptions};
+pub use nbd_device::{NbdDevice, NbdOptions};
+pub use open_error::{OpenError, OpenErrorKind};
+pub use pages::{Faults, cannot_lock, faults, lock_process, may_lock_all};
+pub use probe::{Alignment, Direct};
+pub use resident::resident_bytes;
+pub use shrink_guard::ShrinkGuard;
+pub use signals::{ignore_file_size_signal, make_ordinary, signals};
+pub use signatures::{Found, Kind, Mark, Signature, detect, signatures};
+
+/// An open file as operations take it: counted, because what is in flight keeps it open.
+pub type File = std::sync::Arc<std::os::fd::OwnedFd>;

@@ -1,0 +1,414 @@
+//! Shared memory for the arena: a memfd that another process can hold, mapped, populated, and left
+//! out of core dumps.
+#![allow(unsafe_code)]
+
+use block::Memory;
+use host::{HUGE, huge_pages_free};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, MlockFlags, ProtFlags};
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+/// The smallest page.
+const PAGE: usize = 4096;
+/// Bytes populated between two calls of `progress`.
+const CHUNK: usize = 32 << 20;
+
+/// Whether 2 MiB pages of the system's pool are used. (Not transparent ones: those are asked for
+/// in any case.)
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum HugePages {
+    /// Not.
+    Never,
+    /// If enough of them are free.
+    #[default]
+    IfFree,
+    /// It is an error if there are not enough.
+    Require,
+}
+
+struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping is only an address range that is unmapped once, when this is dropped; which
+// thread does that does not matter.
+unsafe impl Send for Mapping {}
+// SAFETY: nothing can be done through a shared reference.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by us with this length; the Memory that owned this is gone.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+        debug_assert!(unmapped.is_ok(), "a mapping of our own");
+    }
+}
+
+/// Memory that is shared by descriptor: it lives as long as a process holds that, or maps it.
+pub struct SharedMemory {
+    memory: Arc<Memory>,
+    file: OwnedFd,
+    huge: bool,
+    /// What is in use of it, ascending and apart.
+    used: Vec<Range<usize>>,
+}
+
+impl SharedMemory {
+    /// The memory. It stays mapped as long as any clone lives.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// Whether it consists of 2 MiB pages of the system's pool.
+    pub fn has_huge_pages(&self) -> bool {
+        self.huge
+    }
+
+    /// The descriptor, to hand to another process.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Maps memory that [`shared_memory`] made, in this process or another, from its descriptor. Its
+    /// pages are there, but each is entered on its first use, until [`SharedMemory::warm`] has done so.
+    ///
+    /// # Errors
+    /// If it is no memfd sealed against changes of its size, or cannot be mapped.
+    pub fn adopt(file: OwnedFd) -> io::Result<SharedMemory> {
+        let (bytes, huge) = check_handed_over(&file)?;
+        let memory = map(&file, bytes)?;
+        Ok(SharedMemory { memory, file, huge, used: whole(bytes) })
+    }
+
+    /// Enters the pages that are in use, beside whatever else is done, so that no later access faults. To be
+    /// called after [`crate::signals`], like everything that starts a thread. If there can be no
+    /// thread, pages go on being entered on their first use.
+    pub fn warm(&self) -> Option<JoinHandle<()>> {
+        let (memory, used) = (self.memory.clone(), self.used.clone());
+        // Entered for reading they may be written just as well, because the mapping is shared, and
+        // the kernel enters sixteen at a time (0.3 against 0.7 s for 4 GiB).
+        let work = move || {
+            // What cannot be entered now faults later, or is missed there for good reason.
+            let _ = populate(&memory, &used, Advice::LinuxPopulateRead, &mut |_, _| ());
+        };
+        std::thread::Builder::new().name("od-warm".into()).spawn(work).ok()
+    }
+
+    /// Maps memory as [`SharedMemory::adopt`] does, but puts no pages behind the mapping: to read a
+    /// small part of it.
+    ///
+    /// # Errors
+    /// As [`SharedMemory::adopt`].
+    pub fn peek(file: BorrowedFd<'_>) -> io::Result<Arc<Memory>> {
+        let file = file.try_clone_to_owned()?;
+        let (bytes, _) = check_handed_over(&file)?;
+        Ok(map(&file, bytes)?)
+    }
+
+    /// Locks what is in use in RAM: none of it is ever swapped out, once it has been touched. Huge pages
+    /// never are, and need no lock.
+    ///
+    /// # Errors
+    /// One sentence that says how much may be locked (RLIMIT_MEMLOCK), and how to allow more.
+    pub fn lock(&self) -> io::Result<()> {
+        if self.huge {
+            return Ok(());
+        }
+        self.used.iter().try_for_each(|part| {
+            let at = self.memory.address(part.start, part.len()).as_ptr();
+            // On its first use: what was adopted need not be brought in before it is served.
+            let flags = MlockFlags::ONFAULT;
+            // SAFETY: our own mapping; locking does not change its contents, and ends with the mapping.
+            let locked = unsafe { rustix::mm::mlock_with(at.cast(), part.len(), flags) };
+            locked.map_err(|errno| host::cannot_lock("the cache's memory", errno))
+        })
+    }
+
+    /// From now on these parts are in use, ascending and apart; of memory that was adopted, all of it was.
+    pub fn set_used(&mut self, used: Vec<Range<usize>>) {
+        self.used = used;
+    }
+
+    /// Puts pages behind what is in use and has none, about `bytes` of them.
+    ///
+    /// # Errors
+    /// As [`shared_memory_of`].
+    pub fn back(&self, bytes: usize, progress: &mut dyn FnMut(usize, usize)) -> io::Result<()> {
+        let text = fs::read_to_string("/proc/meminfo")?;
+        let enough = if self.huge { huge_pages_free } else { host::enough_memory };
+        enough(&text, bytes).map_err(out_of_memory)?;
+        populate(&self.memory, &self.used, Advice::LinuxPopulateWrite, progress).map_err(|errno| {
+            match errno {
+                // What the kernel says where the pool of huge pages is empty.
+                Errno::FAULT => out_of_memory("there are not enough huge pages".to_owned()),
+                _ => errno.into(),
+            }
+        })
+    }
+
+    /// Gives all pages that nothing in use touches back to the system.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn give_back_unused(&self) -> io::Result<()> {
+        let page = if self.huge { HUGE } else { rustix::param::page_size() };
+        let ends = self.used.iter().map(|part| part.end.next_multiple_of(page));
+        let begins = self.used.iter().skip(1).map(|part| part.start / page * page);
+        for (begin, end) in ends.zip(begins.chain([self.memory.bytes()])) {
+            if begin < end {
+                let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                rustix::fs::fallocate(&self.file, flags, begin as u64, (end - begin) as u64)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The one part that is all of a memory.
+fn whole(bytes: usize) -> Vec<Range<usize>> {
+    std::iter::once(0..bytes).collect()
+}
+
+/// The size of memory that was handed over, and whether it consists of huge pages.
+fn check_handed_over(file: &OwnedFd) -> io::Result<(usize, bool)> {
+    let seals = rustix::fs::fcntl_get_seals(file).unwrap_or(SealFlags::empty());
+    // Without the seal its other holders could take pages away under us: a SIGBUS.
+    if !seals.contains(SealFlags::SHRINK) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the memory handed over is not a memfd sealed against shrinking; it is not ours",
+        ));
+    }
+    let found = rustix::fs::fstat(file)?;
+    let bytes = usize::try_from(found.st_size)
+        .ok()
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the memory is empty"))?;
+    let huge = found.st_blksize as usize >= HUGE;
+    Ok((bytes, huge))
+}
+
+fn out_of_memory(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::OutOfMemory, message)
+}
+
+fn create(name: &str, bytes: usize, huge: bool) -> Result<(OwnedFd, Arc<Memory>), Errno> {
+    let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    if huge {
+        flags |= MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+    }
+    let file = rustix::fs::memfd_create(name, flags)?;
+    rustix::fs::ftruncate(&file, bytes as u64)?;
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&file, seals)?;
+    let memory = map(&file, bytes)?;
+    Ok((file, memory))
+}
+
+fn map(file: &OwnedFd, bytes: usize) -> Result<Arc<Memory>, Errno> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // Nothing is reserved for parts that are not in use; those that are, are populated at once.
+    let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
+    let base =
+        unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, flags, file, 0) }?;
+    let base = NonNull::new(base.cast::<u8>()).ok_or(Errno::NOMEM)?;
+    let mapping = Mapping { base, bytes };
+    // Both are best effort: a kernel without transparent huge pages says EINVAL.
+    for advice in [Advice::LinuxDontDump, Advice::LinuxHugepage] {
+        // SAFETY: our own mapping; these advices do not change its contents.
+        let _ = unsafe { rustix::mm::madvise(base.as_ptr().cast(), bytes, advice) };
+    }
+    // SAFETY: mapped readable and writable for this length, page-aligned, until `mapping` drops;
+    // the seal keeps its pages from being taken away.
+    Ok(Arc::new(unsafe { Memory::mapped(base, bytes, Box::new(mapping)) }))
+}
+
+/// Puts pages behind these parts and enters them in the page table, so that no later write faults.
+/// What is there already is not changed.
+fn populate(
+    memory: &Memory,
+    parts: &[Range<usize>],
+    how: Advice,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<(), Errno> {
+    let all = parts.iter().map(Range::len).sum();
+    let mut done = 0;
+    for part in parts {
+        for begin in part.clone().step_by(CHUNK) {
+            let piece = begin..part.end.min(begin + CHUNK);
+            populate_piece(memory, piece.clone(), how)?;
+            done += piece.len();
+            progress(done, all);
+        }
+    }
+    Ok(())
+}
+
+fn populate_piece(memory: &Memory, piece: Range<usize>, how: Advice) -> Result<(), Errno> {
+    // Whole pages: the mapping begins at one, and the memory at its first byte.
+    let begin = piece.start / PAGE * PAGE;
+    let length = piece.end.next_multiple_of(PAGE).min(memory.bytes()) - begin;
+    let at = memory.address(begin, length).as_ptr().cast();
+    loop {
+        // SAFETY: our own mapping; populating does not change its contents.
+        match unsafe { rustix::mm::madvise(at, length, how) } {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR | Errno::AGAIN) => (),
+            // Before Linux 5.14: touch them by hand, without a change.
+            Err(Errno::INVAL) => {
+                (begin..begin + length).step_by(PAGE).for_each(|at| {
+                    memory.word(at).fetch_or(0, Ordering::Relaxed);
+                });
+                return Ok(());
+            }
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Fresh zeroed memory of at least `bytes` bytes (rounded up to whole pages) that can be shared by
+/// its descriptor, with pages behind all of it.
+///
+/// # Errors
+/// As [`shared_memory_of`].
+pub fn shared_memory(
+    name: &str,
+    bytes: usize,
+    huge_pages: HugePages,
+    progress: &mut dyn FnMut(usize, usize),
+) -> io::Result<SharedMemory> {
+    shared_memory_of(name, bytes, whole(bytes), huge_pages, progress)
+}
+
+/// The same with pages behind these parts only (ascending, apart). The rest is address space.
+///
+/// `name` shows in /proc. `progress` is called with the bytes done and the bytes in all, since a
+/// gigabyte takes up to a second.
+///
+/// # Errors
+/// Where there is not enough: a sentence with what is asked for and what there is. Else what the
+/// system says.
+pub fn shared_memory_of(
+    name: &str,
+    bytes: usize,
+    used: Vec<Range<usize>>,
+    huge_pages: HugePages,
+    progress: &mut dyn FnMut(usize, usize),
+) -> io::Result<SharedMemory> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    if bytes == 0 || bytes > isize::MAX as usize - HUGE {
+        let message = format!("{bytes} bytes are no size for memory");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    let used_bytes = used.iter().map(Range::len).sum::<usize>();
+    if huge_pages != HugePages::Never {
+        let rounded = bytes.next_multiple_of(HUGE);
+        // A part may touch one page more than it fills at either end.
+        let wanted = (used_bytes + used.len() * HUGE).min(rounded).next_multiple_of(HUGE);
+        let had = huge_pages_free(&text, wanted)
+            // The pool may have been used meanwhile: then populating fails.
+            .and_then(|()| create(name, rounded, true).map_err(|errno| errno.to_string()))
+            .and_then(|(file, memory)| {
+                match populate(&memory, &used, Advice::LinuxPopulateWrite, progress) {
+                    Ok(()) => Ok((file, memory)),
+                    Err(errno) => Err(errno.to_string()),
+                }
+            });
+        match had {
+            Ok((file, memory)) => {
+                let huge = true;
+                return Ok(SharedMemory { memory, file, huge, used });
+            }
+            Err(why) if huge_pages == HugePages::Require => return Err(out_of_memory(why)),
+            Err(_) => (),
+        }
+    }
+    host::enough_memory(&text, used_bytes).map_err(out_of_memory)?;
+    let rounded = bytes.next_multiple_of(rustix::param::page_size());
+    let (file, memory) = create(name, rounded, false)?;
+    populate(&memory, &used, Advice::LinuxPopulateWrite, progress)?;
+    Ok(SharedMemory { memory, file, huge: false, used })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_seen_through_the_descriptor() -> io::Result<()> {
+        let mut last = (0, 0);
+        let mut progress = |done, all| last = (done, all);
+        let first = shared_memory("test", 40 << 20, HugePages::Never, &mut progress)?;
+        assert_eq!(last, (40 << 20, 40 << 20));
+        assert!(!first.has_huge_pages());
+        first.memory().write(12345, b"hello");
+        let second = SharedMemory::adopt(first.file().try_clone_to_owned()?)?;
+        drop(first);
+        let mut seen = [0; 5];
+        second.memory().read(12345, &mut seen);
+        assert_eq!(&seen, b"hello");
+        Ok(())
+    }
+
+    #[test]
+    fn more_huge_pages_than_there_are_are_refused_in_words() -> io::Result<()> {
+        let text = fs::read_to_string("/proc/meminfo")?;
+        let (all, used) = (HUGE << 12, std::iter::once(0..HUGE).collect());
+        let had = shared_memory_of("test", all, used, HugePages::Require, &mut |_, _| ());
+        let (Ok(mut shared), Err(_)) = (had, huge_pages_free(&text, all)) else {
+            println!("skipped: there are none, or thousands");
+            return Ok(());
+        };
+        shared.set_used(std::iter::once(0..all).collect());
+        for bytes in [all, 0] {
+            let refused = shared.back(bytes, &mut |_, _| ()).expect_err("more than there are");
+            assert_eq!(refused.kind(), io::ErrorKind::OutOfMemory);
+            assert!(refused.to_string().contains("huge pages"), "{refused}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn its_size_is_sealed_and_strangers_are_refused() -> io::Result<()> {
+        let shared = shared_memory("test", 4096, HugePages::IfFree, &mut |_, _| ())?;
+        assert!(rustix::fs::ftruncate(shared.file(), 0).is_err());
+        let plain = rustix::fs::memfd_create("plain", MemfdFlags::CLOEXEC)?;
+        assert!(SharedMemory::adopt(plain).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn too_much_is_refused_with_both_numbers() {
+        let refused = shared_memory("test", 1 << 50, HugePages::Never, &mut |_, _| ());
+        let message = refused.err().expect("a pebibyte").to_string();
+        assert!(message.contains("1073741824 MiB of memory"), "{message}");
+        assert!(message.contains("are available"), "{message}");
+        assert!(shared_memory("test", 0, HugePages::Never, &mut |_, _| ()).is_err());
+        assert!(shared_memory("test", usize::MAX, HugePages::IfFree, &mut |_, _| ()).is_err());
+    }
+
+    #[test]
+    fn huge_pages_are_had_if_and_only_if_they_are_free() -> io::Result<()> {
+        let text = fs::read_to_string("/proc/meminfo")?;
+        let required = shared_memory("test", HUGE, HugePages::Require, &mut |_, _| ());
+        match (huge_pages_free(&text, HUGE), required) {
+            (Ok(()), shared) => assert!(shared?.has_huge_pages()),
+            (Err(_), refused) => {
+                println!("no huge pages are reserved here: only their absence is tested");
+                let message = refused.err().expect("none are free").to_string();
+                assert!(message.contains("sysctl vm.nr_hugepages=1"), "{message}");
+            }
+        }
+        Ok(())
+    }
+}

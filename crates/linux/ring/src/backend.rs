@@ -1,0 +1,224 @@
+//! The backend `file`: a [`FileVolume`] as one lane sees it.
+
+use crate::operations::{By, Way};
+use crate::ring::Ring;
+use block::{
+    Block, Buf, Discard, Error, Extent, Kind, Limits, Memory, Request, Result, SECTOR, Stretch,
+};
+use host::{Direct, FileVolume, shrink_guard};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes of a detour for buffers that direct I/O cannot take.
+const DETOUR: usize = 256 << 10;
+/// Detours that a lane keeps for the next time.
+const DETOURS_KEPT: usize = 16;
+
+/// A regular file or a block device, used from one lane.
+pub struct FileBackend {
+    volume: Arc<FileVolume>,
+    ring: Ring,
+    detours: RefCell<Vec<Arc<Memory>>>,
+}
+
+fn position(at: &Extent) -> u64 {
+    at.first * SECTOR
+}
+
+fn is_unable(error: &Error) -> bool {
+    error.kind == Kind::Unsupported || error.kind == Kind::Invalid
+}
+
+impl FileBackend {
+    /// The volume as the lane of `ring` sees it.
+    pub fn attach(volume: &Arc<FileVolume>, ring: &Ring) -> FileBackend {
+        FileBackend { volume: volume.clone(), ring: ring.clone(), detours: RefCell::default() }
+    }
+
+    /// Whether direct I/O can take the buffer as it is: every stretch must begin and end on the
+    /// device's terms. The engine's slots always do; a client's buffer need not.
+    fn fits(&self, buf: &Buf) -> bool {
+        let alignment = self.volume.alignment();
+        if alignment.direct != Direct::Yes {
+            return true;
+        }
+        let (memory, block) = (alignment.memory as usize, alignment.block as usize);
+        let mut fits = true;
+        buf.addresses(|at, bytes| {
+            fits &= at.addr().get() % memory == 0 && bytes % block == 0;
+        });
+        fits
+    }
+
+    fn by(&self) -> By {
+        if self.volume.is_remote() { By::Worker } else { By::Lane }
+    }
+
+    async fn transfer(&self, offset: u64, buf: &Buf, way: Way) -> Result {
+        self.ring.transfer(self.volume.file(), offset, buf, way, self.by()).await
+    }
+
+    async fn read(&self, at: Extent, into: &Buf) -> Result {
+        if self.fits(into) {
+            return self.transfer(position(&at), into, Way::Read).await;
+        }
+        self.by_detour(at, |detour, part, first| {
+            let (ring, file, by) = (&self.ring, self.volume.file(), self.by());
+            async move {
+                ring.transfer(file, position(&part), &detour, Way::Read, by).await?;
+                into.part(first, part.count).copy_from_buf(&detour);
+                Ok(())
+            }
+        })
+        .await
+    }
+
+    async fn write(&self, at: Extent, from: &Buf, dsync: bool) -> Result {
+        self.check_change(&at)?;
+        let result = self.write_checked(at, from, dsync).await;
+        self.explain(result)
+    }
+
+    /// Refuses a change of what a shrunk file does not hold any more: a write would make it grow.
+    fn check_change(&self, at: &Extent) -> Result {
+        let end = position(at) + u64::from(at.count) * SECTOR;
+        self.volume.shrink_guard().check_change(self.volume.file(), end)
+    }
+
+    /// What a device says beyond its end is that there is no space.
+    fn explain(&self, result: Result) -> Result {
+        match result {
+            Err(error) if error.kind == Kind::NoSpace && self.volume.is_device() => self
+                .volume
+                .shrink_guard()
+                .check(self.volume.file(), shrink_guard::CHANGE)
+                .and(result),
+            other => other,
+        }
+    }
+
+    async fn flush(&self) -> Result {
+        self.ring.fdatasync(self.volume.file()).await?;
+        self.volume.shrink_guard().check(self.volume.file(), shrink_guard::FLUSH)
+    }
+
+    async fn write_checked(&self, at: Extent, from: &Buf, dsync: bool) -> Result {
+        if self.fits(from) {
+            return self.transfer(position(&at), from, Way::Write { dsync }).await;
+        }
+        self.by_detour(at, |detour, part, first| {
+            let (ring, file, by) = (&self.ring, self.volume.file(), self.by());
+            async move {
+                detour.copy_from_buf(&from.part(first, part.count));
+                ring.transfer(file, position(&part), &detour, Way::Write { dsync }, by).await
+            }
+        })
+        .await
+    }
+
+    /// Does `each` for `at` cut into what a detour holds: with the detour, the part, and the part's
+    /// first sector within `at`.
+    async fn by_detour<F: Future<Output = Result>>(
+        &self,
+        at: Extent,
+        each: impl Fn(Buf, Extent, u32) -> F,
+    ) -> Result {
+        let kept = self.detours.borrow_mut().pop();
+        let memory = kept.unwrap_or_else(|| Arc::new(Memory::heap(DETOUR)));
+        let room = (DETOUR as u64 / SECTOR) as u32;
+        let whole = Buf::over(memory.clone(), 0, room, SECTOR as u32);
+        let mut done = 0;
+        let mut result = Ok(());
+        while done < at.count && result.is_ok() {
+            let count = room.min(at.count - done);
+            let part = Extent::new(at.first + u64::from(done), count);
+            result = each(whole.part(0, count), part, done).await;
+            done += count;
+        }
+        let mut detours = self.detours.borrow_mut();
+        if detours.len() < DETOURS_KEPT {
+            detours.push(memory);
+        }
+        result
+    }
+
+    /// Tries fallocate in this mode. False: it cannot be done so here.
+    async fn try_mode(&self, can: &AtomicBool, mode: i32, at: Extent) -> Result<bool> {
+        if !can.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        // Without KEEP_SIZE a backing that shrank would silently grow again.
+        let mode = mode | libc::FALLOC_FL_KEEP_SIZE;
+        let length = u64::from(at.count) * SECTOR;
+        let file = self.volume.file();
+        match self.ring.fallocate(file, mode, position(&at), length).await {
+            Ok(()) => Ok(true),
+            Err(error) if is_unable(&error) => {
+                if error.kind == Kind::Unsupported {
+                    can.store(false, Ordering::Relaxed);
+                }
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn zero(&self, at: Extent, may_unmap: bool) -> Result {
+        self.check_change(&at)?;
+        let volume = &*self.volume;
+        let punch = libc::FALLOC_FL_PUNCH_HOLE;
+        if may_unmap && self.try_mode(volume.can_punch(), punch, at).await? {
+            return Ok(());
+        }
+        let zero = libc::FALLOC_FL_ZERO_RANGE;
+        if self.try_mode(volume.can_zero(), zero, at).await? {
+            return Ok(());
+        }
+        let bytes = volume.zeros().bytes() as u64;
+        let room = (bytes / SECTOR) as u32;
+        let zeros = Buf::over(volume.zeros().clone(), 0, room, SECTOR as u32);
+        let mut done = 0;
+        while done < at.count {
+            let count = room.min(at.count - done);
+            let place = position(&at) + u64::from(done) * SECTOR;
+            let part = zeros.part(0, count);
+            self.transfer(place, &part, Way::Write { dsync: false }).await?;
+            done += count;
+        }
+        Ok(())
+    }
+}
+
+impl Block for FileBackend {
+    fn limits(&self) -> &Limits {
+        self.volume.limits()
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        match request {
+            Request::Read { at, into } => self.read(at, &into).await,
+            Request::Write { at, from, fua } => self.write(at, &from, fua).await,
+            Request::Flush => self.flush().await,
+            Request::Discard { at } => match self.volume.limits().discard {
+                Discard::Ignored => Ok(()),
+                Discard::Zeroes => self.zero(at, true).await,
+            },
+            Request::Zero { at, fua, may_unmap } => {
+                self.zero(at, may_unmap).await?;
+                if fua { self.flush().await } else { Ok(()) }
+            }
+            Request::Advise { .. } => Ok(()),
+        }
+    }
+
+    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
+        let volume = &*self.volume;
+        // Beyond a cut there is no hole but nothing at all: reading it is an error, not zeros.
+        let is_whole = || volume.shrink_guard().has_shrunk(volume.file()) == Ok(false);
+        if volume.is_remote() || volume.is_device() || !is_whole() {
+            return Ok(vec![Stretch::data(at.count)]);
+        }
+        Ok(volume.stretches(at))
+    }
+}

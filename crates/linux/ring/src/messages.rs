@@ -1,0 +1,160 @@
+//! Devices that are read and written by whole messages, as /dev/fuse is. They must be non-blocking: a message that
+//! another thread has taken meanwhile would be waited for.
+#![allow(unsafe_code)]
+
+use crate::operations::{failure, is_passing};
+use crate::ring::Ring;
+use block::{Part, Result};
+use host::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// The most parts of a message.
+const PARTS_MAX: usize = 4;
+
+/// Makes the list of a message's parts, which points into their memories.
+fn list_of(parts: &[Part]) -> ([libc::iovec; PARTS_MAX], libc::c_int) {
+    assert!(parts.len() <= PARTS_MAX, "a message has few parts");
+    let mut list = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; PARTS_MAX];
+    for (vector, part) in list.iter_mut().zip(parts) {
+        let at = part.memory.address(part.offset, part.length);
+        *vector = libc::iovec { iov_base: at.as_ptr().cast(), iov_len: part.length };
+    }
+    (list, parts.len() as libc::c_int)
+}
+
+fn result_of(result: isize) -> i64 {
+    match result {
+        0.. => result as i64,
+        _ => -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)),
+    }
+}
+
+/// Whether the message that was read has been withdrawn meanwhile, or there is none.
+fn is_none(result: i64) -> bool {
+    is_passing(result) || result == -i64::from(libc::ENOENT)
+}
+
+/// What an error means: `Stopping` where the device has no other side any more.
+fn error_of(result: i64, doing: &'static str) -> block::Error {
+    match -result as i32 {
+        errno @ (libc::ENODEV | libc::ECONNABORTED) => {
+            block::Error { errno, ..block::Error::new(block::Kind::Stopping, doing) }
+        }
+        _ => failure(result, doing),
+    }
+}
+
+/// Takes the next message into the parts, in order, if there is one: how long it is.
+///
+/// # Errors
+/// `Stopping`: nothing comes any more. `Io`.
+///
+/// # Panics
+/// If a part is not all inside its memory.
+pub fn take_message(device: &File, parts: &[Part]) -> Result<Option<usize>> {
+    let (list, count) = list_of(parts);
+    // SAFETY: the list points into memories that outlive the call, as `address` has checked.
+    let result = result_of(unsafe { libc::readv(device.as_raw_fd(), list.as_ptr(), count) });
+    match result {
+        0.. => Ok(Some(result as usize)),
+        none if is_none(none) => Ok(None),
+        error => Err(error_of(error, "take a message")),
+    }
+}
+
+/// Sends the parts as one message.
+///
+/// # Errors
+/// What the device says of it. `Stopping`: it has no other side any more.
+///
+/// # Panics
+/// If a part is not all inside its memory.
+pub fn send_message(device: &File, parts: &[Part]) -> Result {
+    let (list, count) = list_of(parts);
+    loop {
+        // SAFETY: as above; the memories are only read.
+        let result = result_of(unsafe { libc::writev(device.as_raw_fd(), list.as_ptr(), count) });
+        match result {
+            0.. => return Ok(()),
+            passing if is_passing(passing) => {}
+            error => return Err(error_of(error, "send a message")),
+        }
+    }
+}
+
+impl Ring {
+    /// Takes the next message into the parts, in order; waits until there is one. What is dropped while it waits leaves
+    /// a wait behind: [`Ring::cancel`] ends it.
+    ///
+    /// # Errors
+    /// As [`take_message`].
+    pub async fn message(&self, device: &File, parts: &[Part]) -> Result<usize> {
+        let idle = &self.0.idle;
+        let sleeps = idle.sleeps();
+        loop {
+            let taken = match take_message(device, parts)? {
+                None => self.message_polling(device, parts).await?,
+                taken => taken,
+            };
+            if let Some(bytes) = taken {
+                idle.arrived(self.lane(), device.as_raw_fd(), sleeps);
+                return Ok(bytes);
+            }
+            self.readable(device).await?;
+        }
+    }
+
+    /// The same while the loop polls. None: it does not poll, or nothing has come as long as it did.
+    async fn message_polling(&self, device: &File, parts: &[Part]) -> Result<Option<usize>> {
+        let Some(asker) = self.ask() else { return Ok(None) };
+        while asker.next().await {
+            if let Some(bytes) = take_message(device, parts)? {
+                asker.found();
+                return Ok(Some(bytes));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::{Kind, Memory};
+    use std::sync::Arc;
+
+    fn part(memory: &Arc<Memory>, offset: usize, length: usize) -> Part {
+        Part { memory: memory.clone(), offset, length }
+    }
+
+    /// Two ends of a connection that keeps messages apart.
+    fn pair() -> (File, File) {
+        let (one, two) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
+        one.set_nonblocking(true).expect("a socket");
+        (Arc::new(one.into()), Arc::new(two.into()))
+    }
+
+    #[test]
+    fn messages_are_taken_and_sent_whole() -> Result {
+        let (ours, theirs) = pair();
+        let memory = Arc::new(Memory::heap(4096));
+        let apart = [part(&memory, 0, 4), part(&memory, 1000, 100)];
+        assert_eq!(take_message(&ours, &apart)?, None);
+        memory.write(2000, b"headbody");
+        send_message(&theirs, &[part(&memory, 2000, 4), part(&memory, 2004, 4)])?;
+        assert_eq!(take_message(&ours, &apart)?, Some(8));
+        let mut body = [0; 4];
+        memory.read(1000, &mut body);
+        assert_eq!(&body, b"body");
+        Ok(())
+    }
+
+    #[test]
+    fn a_device_without_another_side_is_told_apart() {
+        assert_eq!(error_of(-i64::from(libc::ENODEV), "x").kind, Kind::Stopping);
+        assert_eq!(error_of(-i64::from(libc::ECONNABORTED), "x").kind, Kind::Stopping);
+        assert_eq!(error_of(-i64::from(libc::EINVAL), "x").kind, Kind::Invalid);
+        assert!(is_none(-i64::from(libc::ENOENT)) && is_none(-i64::from(libc::EAGAIN)));
+    }
+}

@@ -1,0 +1,192 @@
+//! Operations on files: each an `async fn` that ends when all of it is done.
+#![allow(unsafe_code)]
+
+use crate::flight::Hold;
+use crate::ring::Ring;
+use block::{Buf, Error, Kind, Result, SECTOR};
+use host::File;
+use host::shrink_guard::READ;
+use io_uring::{opcode, squeue, types};
+use lane::Ticket;
+use std::os::fd::AsRawFd;
+
+/// Which way a transfer goes.
+#[derive(Clone, Copy)]
+pub(crate) enum Way {
+    Read,
+    Write { dsync: bool },
+}
+
+/// What does it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The kernel, at once if it can.
+    Lane,
+    /// One of the kernel's own threads: where handing it in could already wait for a server, as for
+    /// a lock of FUSE that a request in flight holds. A lane must not be kept by that.
+    Worker,
+}
+
+pub(crate) fn fd(file: &File) -> types::Fd {
+    types::Fd(file.as_raw_fd())
+}
+
+/// What a result below zero means.
+pub(crate) fn failure(result: i64, doing: &'static str) -> Error {
+    let errno = -result as i32;
+    if errno == libc::ECANCELED {
+        return Error { errno, ..Error::new(Kind::Stopping, doing) };
+    }
+    Error::from_errno(errno, doing)
+}
+
+/// Whether the operation is to be started again as it was.
+pub(crate) fn is_passing(result: i64) -> bool {
+    result == -i64::from(libc::EINTR) || result == -i64::from(libc::EAGAIN)
+}
+
+impl Ring {
+    /// Reads all of `into` from byte `offset` on.
+    ///
+    /// # Errors
+    /// `Io` for an error of the device, and where the file ends before the buffer does.
+    pub async fn read(&self, file: &File, offset: u64, into: &Buf) -> Result {
+        self.transfer(file, offset, into, Way::Read, By::Lane).await
+    }
+
+    /// Writes all of `from` at byte `offset`; with `dsync` it is durable when answered (RWF_DSYNC).
+    ///
+    /// # Errors
+    /// `NoSpace`, `ReadOnly`, or `Io`.
+    pub async fn write(&self, file: &File, offset: u64, from: &Buf, dsync: bool) -> Result {
+        self.transfer(file, offset, from, Way::Write { dsync }, By::Lane).await
+    }
+
+    pub(crate) async fn transfer(
+        &self,
+        file: &File,
+        offset: u64,
+        buf: &Buf,
+        way: Way,
+        by: By,
+    ) -> Result {
+        assert!(u64::from(buf.grain()) == SECTOR, "files hold real bytes");
+        let mut done = 0;
+        while done < buf.sectors() {
+            let rest = buf.part(done, buf.sectors() - done);
+            let at = offset + u64::from(done) * SECTOR;
+            let result = self.start_transfer(file, at, &rest, way, by).await;
+            if is_passing(result) {
+                self.lane().rest().await;
+            } else if result >= SECTOR as i64 {
+                // A sector that was only begun is done again: pieces are sectors.
+                done += (result / SECTOR as i64) as u32;
+            } else {
+                return Err(match way {
+                    Way::Read if result < 0 => failure(result, "read the backing"),
+                    Way::Read => READ,
+                    Way::Write { .. } if result < 0 => failure(result, "write the backing"),
+                    Way::Write { .. } => Error::new(Kind::Io, "write a whole sector"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn start_transfer(&self, file: &File, offset: u64, buf: &Buf, way: Way, by: By) -> Ticket {
+        let mut list = self.0.flights.borrow_mut().list();
+        buf.addresses(|at, bytes| {
+            // What does not fit follows: the transfer is then short.
+            list.push(at, bytes);
+        });
+        assert!(list.bytes <= 1 << 30, "a transfer fits the kernel's limit");
+        let (count, first) = (list.iovecs.len() as u32, list.iovecs[0]);
+        let (base, length) = (first.iov_base.cast::<u8>(), first.iov_len as u32);
+        let vectors = list.iovecs.as_ptr();
+        let entry = match (way, count) {
+            (Way::Read, 1) => opcode::Read::new(fd(file), base, length).offset(offset).build(),
+            (Way::Read, _) => opcode::Readv::new(fd(file), vectors, count).offset(offset).build(),
+            (Way::Write { dsync }, 1) => opcode::Write::new(fd(file), base, length)
+                .offset(offset)
+                .rw_flags(if dsync { libc::RWF_DSYNC } else { 0 })
+                .build(),
+            (Way::Write { dsync }, _) => opcode::Writev::new(fd(file), vectors, count)
+                .offset(offset)
+                .rw_flags(if dsync { libc::RWF_DSYNC } else { 0 })
+                .build(),
+        };
+        let entry = match by {
+            By::Lane => entry,
+            By::Worker => entry.flags(squeue::Flags::ASYNC),
+        };
+        let (keep, file) = (Some(buf.keep() as _), Some(file.clone()));
+        let hold = Hold { keep, file, vectors: Some(list), stays: false };
+        // SAFETY: the entry points into the buffer's memory (kept by `keep`) and to the boxed
+        // scatter list, both of which `hold` keeps where they are; so it does the file open.
+        unsafe { self.launch(entry, hold) }
+    }
+
+    /// Starts an operation that points to no memory, again and again until its result is final.
+    pub(crate) async fn plain(
+        &self,
+        file: &File,
+        doing: &'static str,
+        entry: impl Fn() -> squeue::Entry,
+    ) -> Result<usize> {
+        loop {
+            let hold = Hold { file: Some(file.clone()), ..Hold::default() };
+            // SAFETY: the callers in this crate build entries that hold numbers only; the file
+            // stays open by `hold`.
+            let result = unsafe { self.launch(entry(), hold) }.await;
+            if is_passing(result) {
+                self.lane().rest().await;
+            } else if result < 0 {
+                return Err(failure(result, doing));
+            } else {
+                return Ok(result as usize);
+            }
+        }
+    }
+
+    /// Makes durable what was written to the file, and its size.
+    ///
+    /// # Errors
+    /// `Io`: what was written since the last good call may be lost, even if the next one succeeds.
+    pub async fn fdatasync(&self, file: &File) -> Result {
+        self.plain(file, "flush the backing", || {
+            opcode::Fsync::new(fd(file)).flags(types::FsyncFlags::DATASYNC).build()
+        })
+        .await
+        .map(|_| ())
+    }
+
+    /// fallocate(2) with `mode` (`FALLOC_FL_...`), from byte `offset` on, for `length` bytes.
+    ///
+    /// # Errors
+    /// `Unsupported` where the file system or the device cannot; `NoSpace`, or `Io`.
+    pub async fn fallocate(&self, file: &File, mode: i32, offset: u64, length: u64) -> Result {
+        self.plain(file, "change the backing's space", || {
+            opcode::Fallocate::new(fd(file), length).offset(offset).mode(mode).build()
+        })
+        .await
+        .map(|_| ())
+    }
+
+    /// Cancels every operation in flight on the file: each ends with `Stopping`, or as it would
+    /// have where it cannot be stopped any more. Returns how many were found.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub async fn cancel(&self, file: &File) -> Result<usize> {
+        let found = self
+            .plain(file, "cancel operations", || {
+                let all = types::CancelBuilder::fd(fd(file)).all();
+                opcode::AsyncCancel2::new(all).build()
+            })
+            .await;
+        match found {
+            Err(error) if error.errno == libc::ENOENT => Ok(0),
+            other => other,
+        }
+    }
+}

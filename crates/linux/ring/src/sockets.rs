@@ -1,0 +1,271 @@
+//! Operations on stream sockets. They must be blocking ones (as [`Ring::accept`] makes them): the
+//! kernel answers for a non-blocking one at once instead of waiting.
+#![allow(unsafe_code)]
+
+use crate::flight::{Hold, Vectors};
+use crate::operations::{failure, fd, is_passing};
+use crate::ring::Ring;
+use block::{Error, Kind, Memory, Part, Result};
+use host::File;
+use io_uring::{opcode, types};
+use lane::Ticket;
+use rustix::io::Errno;
+use rustix::net::{Shutdown, SocketFlags};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+/// Ends a connection both ways, or a listener's listening: what waits on it is answered.
+///
+/// # Errors
+/// What the system says; that there was no connection any more is no error.
+pub fn shutdown(socket: &File) -> Result {
+    end(socket, Shutdown::Both)
+}
+
+/// Ends sending only: the other side reads everything that was sent, and then the end.
+///
+/// # Errors
+/// What the system says; that there was no connection any more is no error.
+pub fn finish(socket: &File) -> Result {
+    end(socket, Shutdown::Write)
+}
+
+fn end(socket: &File, how: Shutdown) -> Result {
+    match rustix::net::shutdown(socket, how) {
+        Ok(()) | Err(Errno::NOTCONN) => Ok(()),
+        Err(errno) => Err(failure(-i64::from(errno.raw_os_error()), "end a connection")),
+    }
+}
+
+/// Receives what has come already: how much, or minus an errno.
+fn receive_now(socket: &File, memory: &Arc<Memory>, offset: usize, length: usize) -> i64 {
+    let at = memory.address(offset, length);
+    let (file, flags) = (socket.as_raw_fd(), libc::MSG_DONTWAIT);
+    // SAFETY: the bytes are inside the memory, as `address` has checked, and it outlives the call.
+    let result = unsafe { libc::recv(file, at.as_ptr().cast(), length, flags) };
+    match result {
+        0.. => result as i64,
+        _ => -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)),
+    }
+}
+
+impl Ring {
+    /// Waits until the file can be read, has ended, or has an error; returns the poll(2) events.
+    async fn poll(&self, file: &File) -> Result<u32> {
+        self.plain(file, "wait for a file", || {
+            opcode::PollAdd::new(fd(file), libc::POLLIN as u32).build()
+        })
+        .await
+        .map(|events| events as u32)
+    }
+
+    /// Waits until the file (a socket, a pidfd, a signalfd) can be read or has ended.
+    ///
+    /// # Errors
+    /// `Stopping` if cancelled.
+    pub async fn readable(&self, file: &File) -> Result {
+        self.poll(file).await.map(|_| ())
+    }
+
+    /// Accepts a connection: a blocking socket, closed on exec. The listener must be non-blocking.
+    ///
+    /// This waits by a poll and then calls accept4, since an accept that the kernel completes after
+    /// nothing waits for it any more would leave an open connection that nothing knows of.
+    ///
+    /// # Errors
+    /// `Stopping` once the listener was shut down or the wait cancelled; `Io` with its errno where
+    /// the process or the system is out of descriptors or memory (wait a little, then try again).
+    pub async fn accept(&self, listener: &File) -> Result<OwnedFd> {
+        const DOING: &str = "accept a connection";
+        loop {
+            match rustix::net::accept_with(listener, SocketFlags::CLOEXEC) {
+                Ok(socket) => return Ok(socket),
+                Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => (),
+                Err(Errno::INVAL) => return Err(Error::new(Kind::Stopping, DOING)),
+                Err(errno) => return Err(failure(-i64::from(errno.raw_os_error()), DOING)),
+            }
+            // A unix listener that was shut down goes on saying EAGAIN; only poll tells.
+            if self.poll(listener).await? & libc::POLLHUP as u32 != 0 {
+                return Err(Error::new(Kind::Stopping, DOING));
+            }
+        }
+    }
+
+    /// Receives at least one byte and up to `length` into `memory`; 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// `Io`, `Stopping`.
+    ///
+    /// # Panics
+    /// If the bytes are not all inside the memory.
+    pub async fn receive(
+        &self,
+        socket: &File,
+        memory: &Arc<Memory>,
+        offset: usize,
+        length: usize,
+    ) -> Result<usize> {
+        let idle = &self.0.idle;
+        let sleeps = idle.sleeps();
+        let mut at_once = self.receive_polling(socket, memory, offset, length).await;
+        loop {
+            let result = match at_once.take() {
+                Some(result) => result,
+                None => self.start_receive(socket, memory, offset, length, 0).await,
+            };
+            if is_passing(result) {
+                self.lane().rest().await;
+            } else if result < 0 {
+                return Err(failure(result, "receive"));
+            } else {
+                idle.arrived(self.lane(), socket.as_raw_fd(), sleeps);
+                return Ok(result as usize);
+            }
+        }
+    }
+
+    /// Receives while the loop polls: how much, or minus an errno. None: it does not poll,
+    /// or nothing has come as long as it did.
+    async fn receive_polling(
+        &self,
+        socket: &File,
+        memory: &Arc<Memory>,
+        offset: usize,
+        length: usize,
+    ) -> Option<i64> {
+        let asker = self.ask()?;
+        while asker.next().await {
+            let result = receive_now(socket, memory, offset, length);
+            if !is_passing(result) {
+                asker.found();
+                return Some(result);
+            }
+        }
+        None
+    }
+
+    /// Receives `length` bytes into `memory`; fewer only at the end of the stream.
+    ///
+    /// # Errors
+    /// `Io`, `Stopping`.
+    ///
+    /// # Panics
+    /// If the bytes are not all inside the memory.
+    pub async fn receive_all(
+        &self,
+        socket: &File,
+        memory: &Arc<Memory>,
+        offset: usize,
+        length: usize,
+    ) -> Result<usize> {
+        let mut done = 0;
+        while done < length {
+            let (at, rest) = (offset + done, length - done);
+            let result = self.start_receive(socket, memory, at, rest, libc::MSG_WAITALL).await;
+            match result {
+                0 => break,
+                passing if is_passing(passing) => self.lane().rest().await,
+                error if error < 0 => return Err(failure(error, "receive")),
+                bytes => done += bytes as usize,
+            }
+        }
+        Ok(done)
+    }
+
+    fn start_receive(
+        &self,
+        socket: &File,
+        memory: &Arc<Memory>,
+        offset: usize,
+        length: usize,
+        flags: i32,
+    ) -> Ticket {
+        let at = memory.address(offset, length);
+        let length = length.min(1 << 30) as u32;
+        let entry = opcode::Recv::new(fd(socket), at.as_ptr(), length).flags(flags).build();
+        let (keep, file) = (Some(memory.clone() as _), Some(socket.clone()));
+        let hold = Hold { keep, file, ..Hold::default() };
+        // SAFETY: the entry points into the memory, which `hold` keeps; so it does the file open.
+        unsafe { self.launch(entry, hold) }
+    }
+
+    /// Sends all of the parts, in order. On one socket only one task at a time may do so.
+    ///
+    /// What the socket's buffer takes at once is sent by a plain system call. On the ring the
+    /// completion of such a send would be there before the wait for anything else began, and end
+    /// it: one more entry into the kernel for every reply (7.0 against 5.7 us for a round trip over
+    /// a socket pair, client included).
+    ///
+    /// # Errors
+    /// `Io` (the peer has gone), `Stopping`.
+    ///
+    /// # Panics
+    /// If a part is not all inside its memory.
+    pub async fn send(&self, socket: &File, parts: &[Part]) -> Result {
+        let total: usize = parts.iter().map(|part| part.length).sum();
+        let mut sent = 0;
+        let mut at_once = true;
+        while sent < total {
+            let list = self.list_of(parts, sent);
+            let result = match at_once {
+                true => self.send_now(socket, list),
+                false => self.start_send(socket, list).await,
+            };
+            if at_once && result == -i64::from(libc::EAGAIN) {
+                at_once = false;
+            } else if is_passing(result) {
+                self.lane().rest().await;
+            } else if result <= 0 {
+                return Err(failure(result, "send"));
+            } else {
+                sent += result as usize;
+            }
+        }
+        Ok(())
+    }
+
+    /// A scatter list of the parts without their first `skip` bytes, as far as a list goes.
+    fn list_of(&self, parts: &[Part], mut skip: usize) -> Box<Vectors> {
+        let mut list = self.0.flights.borrow_mut().list();
+        for part in parts {
+            let skipped = skip.min(part.length);
+            skip -= skipped;
+            let length = part.length - skipped;
+            if length == 0 {
+                continue;
+            }
+            let at = part.memory.address(part.offset + skipped, length);
+            if !list.push(at, length) {
+                break;
+            }
+            list.memories.push(part.memory.clone());
+        }
+        list
+    }
+
+    /// Sends what fits into the socket's buffer: how much, or minus an errno.
+    fn send_now(&self, socket: &File, mut list: Box<Vectors>) -> i64 {
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        // SAFETY: the header points to the list beside it, and that into memories which it holds;
+        // all of it stays in place for the duration of the call.
+        let result = unsafe { libc::sendmsg(socket.as_raw_fd(), list.seal(), flags) };
+        let result = match result {
+            0.. => result as i64,
+            _ => -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)),
+        };
+        self.0.flights.borrow_mut().give(list);
+        result
+    }
+
+    fn start_send(&self, socket: &File, mut list: Box<Vectors>) -> Ticket {
+        // WAITALL: the kernel goes on after a short send by itself.
+        let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
+        let entry = opcode::SendMsg::new(types::Fd(fd(socket).0), list.seal()).flags(flags).build();
+        let file = Some(socket.clone());
+        let hold = Hold { file, vectors: Some(list), ..Hold::default() };
+        // SAFETY: the entry points to the boxed header, it to the list beside it, and that into
+        // memories which the list holds; `hold` keeps the box where it is, and the file open.
+        unsafe { self.launch(entry, hold) }
+    }
+}

@@ -1,0 +1,269 @@
+//! Hits on the engine itself, against bare copies from the same pages.
+
+use crate::sides::{alternate, cpu_ns, wall_ns};
+use anyhow::{Context, Result};
+use block::{Buf, Extent, Limits, Memory, Null, Request, Stack, WriteMode};
+use cache::{Arena, Cache, Geometry, Settings, Shared};
+use lane::{Lane, Random};
+use ring::{HugePages, shared_memory};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Sizes of the cache, in GiB.
+    #[arg(long, value_delimiter = ',', default_value = "1,8")]
+    gib: Vec<u64>,
+    /// Pairs of runs for each comparison.
+    #[arg(long, default_value_t = 9)]
+    pairs: usize,
+    /// Hits in each run.
+    #[arg(long, default_value_t = 400_000)]
+    hits: u64,
+    /// Use ordinary pages where huge ones cannot be had.
+    #[arg(long)]
+    any_pages: bool,
+}
+
+/// A full cache whose every block is a hit.
+struct Bed {
+    shared: Arc<Shared>,
+    memory: Arc<Memory>,
+    blocks: u64,
+    slots_at: usize,
+}
+
+/// One thread's way into the bed.
+struct Rider {
+    cache: Stack,
+    /// 32 buffers, as a server's send buffer has them.
+    buffers: Vec<Buf>,
+    target: Arc<Memory>,
+    random: Random,
+}
+
+const BUFFERS: usize = 32;
+const BLOCK: usize = 4096;
+
+impl Bed {
+    fn new(gib: u64, huge: HugePages) -> Result<Bed> {
+        let geometry = Geometry::for_memory(gib << 30);
+        let bytes = Arena::bytes(&geometry, 512);
+        let pages = reserve_huge_pages(bytes)?;
+        let arena = shared_memory("figures", bytes, huge, &mut |_, _| ())
+            .with_context(|| format!("{gib} GiB of shared memory"))?;
+        drop(pages);
+        let huge = if arena.has_huge_pages() { "huge" } else { "ordinary" };
+        println!("{gib} GiB, {} slots, {huge} pages", geometry.slots);
+        let memory = arena.memory().clone();
+        let blocks = u64::from(geometry.slots) * 9 / 10;
+        let limits = Limits::plain(blocks * 8, 512);
+        let settings = Settings {
+            durability: block::Durability::Flush,
+            write: WriteMode::Through,
+            dirty_blocks_max: geometry.slots / 4,
+            dirty_age_ns: u64::MAX / 2,
+            flush_target_ns: 0,
+            retry_time_ns: 0,
+            workers: 1,
+            absorb_blocks_max: 32,
+            ..Settings::default()
+        };
+        let shared = Shared::new(&limits, geometry, settings, 0, memory.clone())?;
+        let slots_at = bytes - geometry.slots as usize * BLOCK;
+        let bed = Bed { shared, memory, blocks, slots_at };
+        bed.fill();
+        Ok(bed)
+    }
+
+    /// Writes every block through once: a clean copy of each stays. In an order that scatters
+    /// neighbours over the slots, as a cache in use has them.
+    fn fill(&self) {
+        let lane = Lane::new();
+        let rider = self.rider(&lane, 1);
+        let blocks = self.blocks;
+        let cache = rider.cache.clone();
+        let from = Buf::new(8, 512);
+        let done = std::rc::Rc::new(std::cell::Cell::new(false));
+        let finished = done.clone();
+        lane.spawn(async move {
+            // A stride that has no factor in common with the number of blocks visits each once.
+            let mut stride = blocks / 2 + 1;
+            while gcd(stride, blocks) != 1 {
+                stride += 1;
+            }
+            let mut block = 0;
+            for _ in 0..blocks {
+                block = (block + stride) % blocks;
+                let at = Extent::new(block * 8, 8);
+                let write = Request::Write { at, from: from.clone(), fua: false };
+                cache.run(write).await.expect("a null device takes everything");
+            }
+            finished.set(true);
+        })
+        .expect("a slot is free");
+        while !done.get() && lane.step() {}
+        assert!(done.get());
+    }
+
+    fn rider(&self, lane: &Lane, seed: u64) -> Rider {
+        let null = Null::new(self.blocks * 8, 512);
+        let cache = Cache::attach(&self.shared, lane, Stack::new(lane, null));
+        let target = Arc::new(Memory::heap(BUFFERS * BLOCK));
+        let buffer = |index| Buf::over(target.clone(), index * BLOCK, 8, 512);
+        Rider {
+            cache: Stack::new(lane, cache),
+            buffers: (0..BUFFERS).map(buffer).collect(),
+            target: target.clone(),
+            random: Random::new(seed),
+        }
+    }
+
+    /// Bare copies from random slots.
+    fn copies(&self, rider: &mut Rider, count: u64) -> f64 {
+        let start = cpu_ns();
+        for step in 0..count as usize {
+            let slot = rider.random.below(self.blocks) as usize;
+            let target = step % BUFFERS * BLOCK;
+            self.memory.copy(self.slots_at + slot * BLOCK, &rider.target, target, BLOCK);
+        }
+        (cpu_ns() - start) as f64 / count as f64
+    }
+
+    /// Hits on blocks that `pick` chooses.
+    fn hits(&self, rider: &mut Rider, count: u64, pick: impl Fn(&mut Random) -> u64) -> f64 {
+        let start = cpu_ns();
+        for step in 0..count as usize {
+            let block = pick(&mut rider.random);
+            let into = rider.buffers[step % BUFFERS].clone();
+            let request = Request::Read { at: Extent::new(block * 8, 8), into };
+            assert!(rider.cache.try_now(&request).is_some(), "every block is held");
+        }
+        (cpu_ns() - start) as f64 / count as f64
+    }
+
+    /// Hits in batches of 16, as a server finds them in its receive buffer.
+    fn batches(&self, rider: &mut Rider, count: u64) -> f64 {
+        let mut requests = Vec::with_capacity(16);
+        let start = cpu_ns();
+        for step in 0..count as usize / 16 {
+            requests.clear();
+            for index in 0..16 {
+                let at = Extent::new(rider.random.below(self.blocks) * 8, 8);
+                let into = rider.buffers[(step * 16 + index) % BUFFERS].clone();
+                requests.push(Request::Read { at, into });
+            }
+            rider.cache.prefetch(&requests);
+            for request in &requests {
+                assert!(rider.cache.try_now(request).is_some(), "every block is held");
+            }
+        }
+        (cpu_ns() - start) as f64 / count as f64
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Huge pages that the kernel was asked to set aside; given back when dropped.
+struct Reserved {
+    before: String,
+}
+
+const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        // Pages in use stay until they are unmapped; the pool shrinks as they come back.
+        let _ = std::fs::write(HUGE_PAGES, &self.before);
+    }
+}
+
+fn reserve_huge_pages(bytes: usize) -> Result<Option<Reserved>> {
+    let before = std::fs::read_to_string(HUGE_PAGES)?.trim().to_string();
+    let wanted = before.parse::<usize>()? + bytes.div_ceil(2 << 20) + 1;
+    Ok(std::fs::write(HUGE_PAGES, wanted.to_string()).is_ok().then_some(Reserved { before }))
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let huge = if arguments.any_pages { HugePages::IfFree } else { HugePages::Require };
+    for &gib in &arguments.gib {
+        let bed = Bed::new(gib, huge)?;
+        let lane = Lane::new();
+        let (mut rider, mut bare) = (bed.rider(&lane, 2), bed.rider(&lane, 3));
+        let (pairs, count) = (arguments.pairs, arguments.hits);
+        let blocks = bed.blocks;
+        let alone = alternate(
+            pairs,
+            || bed.hits(&mut rider, count, |random| random.below(blocks)),
+            || bed.copies(&mut bare, count),
+        );
+        alone.print("a hit, against a bare copy", 0.7);
+        let batches =
+            alternate(pairs, || bed.batches(&mut rider, count), || bed.copies(&mut bare, count));
+        batches.print("a hit in batches of 16, against a bare copy", 0.95);
+        two_threads(&bed, arguments);
+    }
+    Ok(())
+}
+
+/// One thread against two, which meet in a shard now and then: hits a second, all together. A bare copy on two
+/// threads stands beside it, because two processors share one memory.
+fn two_threads(bed: &Bed, arguments: &Arguments) {
+    let lanes = Lane::new();
+    let mut one = bed.rider(&lanes, 5);
+    let mut bare = bed.rider(&lanes, 6);
+    let mut hits = Vec::new();
+    let mut copies = Vec::new();
+    for _ in 0..arguments.pairs {
+        let single = bed.hits(&mut one, arguments.hits, |random| random.below(bed.blocks));
+        let double = together(bed, arguments.hits, |bed, rider, count| {
+            bed.hits(rider, count, |random| random.below(bed.blocks))
+        });
+        hits.push(single / double);
+        let single = bed.copies(&mut bare, arguments.hits);
+        let double = together(bed, arguments.hits, Bed::copies);
+        copies.push(single / double);
+    }
+    let gain = crate::sides::median(hits);
+    let bound = crate::sides::median(copies);
+    let verdict = if gain >= 1.7 { "reached" } else { "MISSED" };
+    println!(
+        "two threads on any blocks                     {gain:.2} x one (bare copies: {bound:.2} x) \
+         target 1.70: {verdict}"
+    );
+}
+
+/// Two threads at once; nanoseconds a piece as seen from outside.
+fn together(bed: &Bed, count: u64, work: fn(&Bed, &mut Rider, u64) -> f64) -> f64 {
+    let ready = AtomicU64::new(0);
+    let go = AtomicBool::new(false);
+    let mut took = 0;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..2)
+            .map(|part| {
+                let (ready, go) = (&ready, &go);
+                scope.spawn(move || {
+                    let lane = Lane::new();
+                    let mut rider = bed.rider(&lane, 7 + part as u64);
+                    ready.fetch_add(1, Ordering::SeqCst);
+                    while !go.load(Ordering::SeqCst) {
+                        std::hint::spin_loop();
+                    }
+                    work(bed, &mut rider, count);
+                })
+            })
+            .collect();
+        while ready.load(Ordering::SeqCst) < 2 {
+            std::hint::spin_loop();
+        }
+        let start = wall_ns();
+        go.store(true, Ordering::SeqCst);
+        for thread in threads {
+            thread.join().expect("a rider does not panic");
+        }
+        took = wall_ns() - start;
+    });
+    took as f64 / (2 * count) as f64
+}

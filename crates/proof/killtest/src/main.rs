@@ -1,0 +1,213 @@
+//! The crash laboratory's second level as a command: `cargo xtask kills` runs it.
+#![forbid(unsafe_code)]
+
+use clap::{Parser, Subcommand};
+use killtest::lossy::Flushes;
+use killtest::plan::{Mode, Only};
+use killtest::{Outcome, Tally, Terms, backing};
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// A promise was broken.
+const EXIT_INTEGRITY: u8 = 7;
+/// How long it runs where nothing else ends it, in seconds.
+const SECONDS: u64 = 40;
+
+/// Kills the real daemon under stamped load, cuts its power, and judges what is left.
+#[derive(Parser)]
+#[command(name = "killtest", args_conflicts_with_subcommands = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Hidden>,
+    /// Run for so many seconds [default: 40, unless --kills or --cuts is given].
+    #[arg(long, value_name = "N")]
+    seconds: Option<u64>,
+    /// Run until the daemon was killed so many times.
+    #[arg(long, value_name = "N")]
+    kills: Option<u64>,
+    /// Run until the power was cut so many times.
+    #[arg(long, value_name = "N")]
+    cuts: Option<u64>,
+    /// Where all choices come from; when a kill meets what, only the machine decides.
+    #[arg(long, value_parser = number, default_value = "0x0dd5", value_name = "N")]
+    seed: u64,
+    /// The program under test [default: the `overdrive` beside this one].
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+    /// Let only this happen, again and again.
+    #[arg(long, value_enum, value_name = "EVENT")]
+    only: Option<Only>,
+    /// To try the judge: serve without a holder. Kills must then be found to lose data.
+    #[arg(long)]
+    no_holder: bool,
+    /// What the daemons make of a flush.
+    #[arg(long, value_enum, default_value_t = Mode::Mixed, value_name = "WHAT")]
+    durability: Mode,
+    /// The write buffers of the daemons, in turns: sizes, or `default` for what they make of it. In a small
+    /// one writers wait for their turn, and pass.
+    #[arg(long, value_delimiter = ',', default_value = "default", value_name = "SIZE,...")]
+    dirty_bytes: Vec<String>,
+    /// The write modes of the daemons, in turns [default: chosen, most of them back-now and back].
+    #[arg(long, value_delimiter = ',', value_name = "MODE,...",
+        value_parser = ["back", "back-now", "through", "none"])]
+    write: Vec<String>,
+    /// To try the judge: the daemons serve with this durability, whatever they are judged by.
+    #[arg(long, value_parser = ["flush", "ordered", "scratch"], value_name = "WHAT")]
+    serve_as: Option<String>,
+    /// To try the judge: the backing answers flushes and does nothing, or only what the flush before had
+    /// to do. Cuts must then be found to lose data, or to break the order.
+    #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "never",
+        default_value_t = Flushes::Honest, hide_default_value = true, value_name = "HOW")]
+    lying_backing: Flushes,
+    /// How many times slower than most this machine is, as an emulated one: everything may take so much longer, and
+    /// kills come so much later.
+    #[arg(long, default_value_t = 1, value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1000))]
+    slower: u32,
+    /// Where files cannot be mounted (no nbdfuse, no /dev/fuse): say so and end well, but not under
+    /// CI.
+    #[arg(long)]
+    if_possible: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Hidden {
+    /// The backing's process.
+    #[command(hide = true)]
+    Backing {
+        #[arg(long)]
+        socket: PathBuf,
+        #[arg(long)]
+        bytes: u64,
+        #[arg(long)]
+        seed: u64,
+        #[arg(long, value_enum)]
+        flushes: Flushes,
+    },
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| format!("'{text}' is not a number; write it like 7 or 0x7f"))
+}
+
+impl Arguments {
+    fn terms(&self) -> anyhow::Result<Terms> {
+        let counted = self.kills.is_some() || self.cuts.is_some();
+        let seconds = self.seconds.or((!counted).then_some(SECONDS));
+        let program = match &self.program {
+            Some(program) => std::path::absolute(program)?,
+            None => std::env::current_exe()?.with_file_name("overdrive"),
+        };
+        anyhow::ensure!(
+            program.is_file(),
+            "{}: is not there; build it with 'cargo build -p overdrive', or name it by --program",
+            program.display()
+        );
+        Ok(Terms {
+            program,
+            seed: self.seed,
+            time: seconds.map(Duration::from_secs),
+            kills: self.kills,
+            cuts: self.cuts,
+            only: self.only,
+            no_holder: self.no_holder,
+            mode: self.durability,
+            dirty_bytes: self.dirty_bytes.clone(),
+            write: self.write.clone(),
+            serve_as: self.serve_as.clone(),
+            slower: self.slower,
+            flushes: self.lying_backing,
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let &Some(Hidden::Backing { ref socket, bytes, seed, flushes }) = &arguments.command {
+        let terms = backing::Terms { socket, bytes, seed, flushes };
+        let commands = std::io::stdin().as_fd().try_clone_to_owned();
+        return match commands.and_then(|commands| backing::serve(&terms, commands)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&error),
+        };
+    }
+    if arguments.if_possible
+        && std::env::var_os("CI").is_none()
+        && let Err(why) = killtest::stage::can_mount()
+    {
+        println!("skipped: {why:#}");
+        return ExitCode::SUCCESS;
+    }
+    let shows = std::io::stderr().is_terminal() && !arguments.json;
+    let outcome = arguments.terms().and_then(|terms| {
+        killtest::run(terms, &mut |tally| {
+            if shows {
+                show(tally);
+            }
+        })
+    });
+    if shows {
+        eprint!("\r{:70}\r", "");
+    }
+    match outcome {
+        Ok(outcome) => tell(&arguments, &outcome),
+        Err(error) => failed(&format!("{error:#}")),
+    }
+}
+
+fn failed(why: &dyn std::fmt::Display) -> ExitCode {
+    eprintln!("kills: {why}");
+    ExitCode::FAILURE
+}
+
+fn show(tally: &Tally) {
+    let Tally { kills, cuts, requests, .. } = tally;
+    eprint!("\r{kills} kills, {cuts} power cuts, {requests} requests   ");
+}
+
+fn tell(arguments: &Arguments, outcome: &Outcome) -> ExitCode {
+    let Outcome { tally, violations, said, time } = outcome;
+    if arguments.json {
+        let (median, most) = tally.serving_ms();
+        let (age, oldest) = tally.ages_ms();
+        let object = serde_json::json!({
+            "schema": "overdrive.kills/1",
+            "seed": arguments.seed,
+            "seconds": time.as_secs_f64(),
+            "tally": tally,
+            "serving_ms_median": median,
+            "serving_ms_max": most,
+            "age_ms_median": age,
+            "age_ms_max": oldest,
+            "violations": violations,
+            "said": (!violations.is_empty()).then_some(said),
+        });
+        println!("{object:#}");
+    } else {
+        println!("{}", tally.report(time.as_secs_f64()));
+        for violation in violations {
+            println!("VIOLATION: {} (seed {:#x})", violation.what, arguments.seed);
+            println!("  sector {}, found {}", violation.sector, violation.found);
+            println!("  it may hold: {}", violation.expected.join("; "));
+            violation.history.iter().for_each(|line| println!("  {line}"));
+        }
+        if !violations.is_empty() {
+            println!("The daemon said:\n{said}");
+        }
+        println!("{} violations", violations.len());
+    }
+    match violations.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(EXIT_INTEGRITY),
+    }
+}

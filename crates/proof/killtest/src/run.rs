@@ -1,0 +1,310 @@
+//! What outlives a daemon of a run, and what every life of one is made of: to serve, to be killed, to
+//! have the power cut.
+
+use crate::backing;
+use crate::ledger::Ledger;
+use crate::plan::{Event, Strike, Terms};
+use crate::stage::{Backing, Daemon, Mount, Place};
+use crate::tally::Tally;
+use crate::time::{here, now, rest, wait_until};
+use crate::worker::{End, Habits, Scene, Worker};
+use anyhow::{Context, Result, ensure};
+use block::Durability;
+use lane::Random;
+use rustix::process::Signal;
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// The volume's size in bytes.
+const VOLUME_BYTES: u64 = 32 << 20;
+/// Clients at a time.
+const CLIENTS: u64 = 4;
+/// How long a chosen point is waited for.
+const POINT: Duration = Duration::from_secs(2);
+/// How long a daemon is waited for that is to serve first.
+const SERVING: Duration = Duration::from_secs(30);
+
+/// Everything that outlives a daemon.
+pub(crate) struct Run {
+    pub(crate) terms: Terms,
+    pub(crate) place: Place,
+    pub(crate) backing: Backing,
+    pub(crate) mount: Option<Mount>,
+    pub(crate) scene: Arc<Scene>,
+    pub(crate) random: Random,
+    pub(crate) tally: Tally,
+    /// The durability of the daemon whose memory the next one may find; None: it finds nothing.
+    pub(crate) left: Option<Durability>,
+    /// What has happened last.
+    pub(crate) last: Event,
+    /// The memory that the daemon has, in MiB.
+    pub(crate) memory_mib: u64,
+    pub(crate) said: String,
+    pub(crate) habits: Habits,
+    pub(crate) signals: host::File,
+    /// The last to go: the mount is in it.
+    _directory: TempDir,
+}
+
+/// The clients of a life.
+#[derive(Default)]
+pub(crate) struct Clients(Vec<JoinHandle<End>>);
+
+impl Clients {
+    /// Waits for all of them.
+    pub(crate) fn join(self) -> Vec<End> {
+        let panicked = |_| End::Lost("it panicked".to_owned());
+        self.0.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.iter().any(JoinHandle::is_finished)
+    }
+}
+
+impl Run {
+    pub(crate) fn new(terms: Terms) -> Result<Run> {
+        let signals = host::signals()?;
+        let directory = tempfile::Builder::new().prefix("k").rand_bytes(5).tempdir()?;
+        let mut random = Random::new(terms.seed);
+        let place =
+            Place { directory: directory.path().to_owned(), program: terms.program.clone() };
+        let seed = random.next_u64();
+        let (socket, bytes, flushes) = (&place.path("b"), VOLUME_BYTES, terms.flushes);
+        let backing = Backing::start(&backing::Terms { socket, bytes, seed, flushes })?;
+        let mount = Mount::start(&place.path("disk"), &place.path("b"), VOLUME_BYTES)?;
+        let ledger = Ledger::new(terms.seed, VOLUME_BYTES / block::SECTOR);
+        let scene = Scene {
+            ledger: Mutex::new(ledger),
+            stop: AtomicBool::new(false),
+            errors_expected: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
+            judged_bytes: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            verifying: AtomicU64::new(0),
+            in_doubt: AtomicBool::new(false),
+            doubted: AtomicU64::new(0),
+            start: now(),
+        };
+        Ok(Run {
+            terms,
+            place,
+            backing,
+            mount: Some(mount),
+            scene: Arc::new(scene),
+            random,
+            tally: Tally::default(),
+            left: None,
+            last: Event::Stop,
+            memory_mib: 16,
+            said: String::new(),
+            habits: Habits { depth: 8, flush_in: 30, pause_us: 0, verifies: true },
+            signals,
+            _directory: directory,
+        })
+    }
+
+    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.scene.ledger.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub(crate) fn accuse(&self, what: String) {
+        self.ledger().accuse(what);
+    }
+
+    /// Clients for a daemon that serves.
+    pub(crate) fn clients(&mut self, daemon: &Daemon) -> Clients {
+        let in_doubt = daemon.is_in_doubt();
+        self.scene.in_doubt.store(in_doubt, Ordering::SeqCst);
+        self.tally.doubts += u64::from(in_doubt);
+        if in_doubt && !(self.ledger().excuse() && self.clear_order_in_doubt()) {
+            return Clients::default();
+        }
+        let socket = self.place.socket();
+        let spawn = |index: u64| {
+            let random = self.random.fork();
+            let worker = Worker::new(self.scene.clone(), index, CLIENTS, self.habits, random);
+            let socket = socket.clone();
+            std::thread::spawn(move || worker.run(&socket))
+        };
+        Clients((0..CLIENTS).map(spawn).collect())
+    }
+
+    /// In doubt, a volume whose order was promised has failed: the operator clears that. False: the
+    /// daemon died.
+    fn clear_order_in_doubt(&mut self) -> bool {
+        if self.place.state() != "failed" {
+            return true;
+        }
+        self.tally.orders_doubted += 1;
+        self.ledger().note("failed in doubt about the order, and cleared");
+        self.place.well(&["volume", "clear-error", "v", "--retry"]).is_ok()
+    }
+
+    /// Waits until the daemon serves, and lets clients at it. None: it did not, and was accused.
+    pub(crate) fn serve(&mut self, daemon: &mut Daemon) -> Result<Option<Clients>> {
+        match daemon.wait_serving() {
+            Some(time) => {
+                self.tally.serving.push(time);
+                Ok(Some(self.clients(daemon)))
+            }
+            None => {
+                let status = daemon.wait()?;
+                self.accuse(format!(
+                    "the daemon did not serve: status {status}: {}",
+                    daemon.said()
+                ));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Serves until it is time to strike. Returns the clients, and whether a point was reached.
+    fn until(&mut self, strike: &Strike, pid: u32, daemon: &mut Daemon) -> Result<(Clients, bool)> {
+        let mut clients = Clients::default();
+        let mut deadline = match strike {
+            Strike::After(ms) => {
+                self.backing.disarm()?;
+                daemon.started() + here(Duration::from_millis(*ms))
+            }
+            Strike::Served(_) => {
+                self.backing.disarm()?;
+                daemon.started() + here(SERVING)
+            }
+            Strike::At(point) => {
+                self.backing.arm(pid, point)?;
+                daemon.started() + here(POINT)
+            }
+        };
+        let mut serves = false;
+        let mut ended = false;
+        while now() < deadline && !self.backing.has_reached() && !ended {
+            if !serves && let Some(time) = daemon.serving() {
+                serves = true;
+                self.tally.serving.push(time);
+                clients = self.clients(daemon);
+                if let Strike::Served(ms) = strike {
+                    deadline = now() + here(Duration::from_millis(*ms));
+                }
+            }
+            ended = clients.has_ended() || daemon.has_ended();
+            rest(Duration::from_micros(500));
+        }
+        let reached = self.backing.has_reached();
+        // At a point the backing kills, and clients are the first to see it.
+        let early = ended && !reached && !self.reaches_soon();
+        if early && self.ledger().violations().is_empty() {
+            let ends = format!("the daemon or a client ended by itself: {}", daemon.said());
+            self.scene.stop.store(true, Ordering::SeqCst);
+            daemon.signal(Signal::KILL);
+            let how = clients.join();
+            self.accuse(format!("{ends} {how:?}"));
+            return Ok((Clients::default(), false));
+        }
+        if !serves {
+            self.tally.kills_early += u64::from(pid != 0);
+        }
+        Ok((clients, self.backing.has_reached()))
+    }
+
+    fn reaches_soon(&self) -> bool {
+        wait_until(Duration::from_millis(200), || self.backing.has_reached())
+    }
+
+    /// SIGKILL, and nothing is lost.
+    pub(crate) fn kill(&mut self, strike: &Strike, daemon: &mut Daemon) -> Result<()> {
+        let pid = daemon.pid();
+        let (clients, reached) = self.until(strike, pid, daemon)?;
+        self.tally.kills_at_points += u64::from(reached);
+        self.finish(daemon, clients)
+    }
+
+    /// SIGKILL while a flush of the backing is under way, which fails after that.
+    pub(crate) fn lose_flush(&mut self, strike: &Strike, daemon: &mut Daemon) -> Result<()> {
+        let (clients, reached) = self.until(strike, daemon.pid(), daemon)?;
+        self.tally.flushes_lost += u64::from(reached);
+        self.tally.kills_at_points += u64::from(reached);
+        self.finish(daemon, clients)?;
+        if reached {
+            self.ledger().lost_flush();
+        }
+        Ok(())
+    }
+
+    /// Kills the daemon, and sees its clients off.
+    pub(crate) fn finish(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
+        let verifying = self.scene.verifying.load(Ordering::Relaxed) > 0;
+        self.tally.kills_verifying += u64::from(verifying);
+        daemon.signal(Signal::KILL);
+        self.backing.disarm()?;
+        let ends = clients.join();
+        let lost = ends.iter().any(|end| matches!(end, End::Lost(_)));
+        self.tally.kills_loaded += u64::from(lost);
+        self.tally.kills += 1;
+        self.ledger().killed();
+        let status = daemon.wait()?;
+        if status != 137 {
+            self.accuse(format!("the daemon ended with status {status}: {}", daemon.said()));
+        }
+        Ok(())
+    }
+
+    /// Serves until the power is cut.
+    pub(crate) fn cut(&mut self, strike: &Strike, daemon: &mut Daemon) -> Result<()> {
+        let (clients, reached) = self.until(strike, 0, daemon)?;
+        self.tally.cuts_at_points += u64::from(reached);
+        self.cut_now(daemon, clients)
+    }
+
+    /// The power is cut: what is durable survives, and the order is kept.
+    pub(crate) fn cut_now(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
+        let seed = self.random.next_u64();
+        let said = self.backing.ask(&format!("cut {seed}"))?;
+        let mut numbers = said.split(' ').skip(1).map(|word| word.parse().unwrap_or(0));
+        self.tally.units_unflushed += numbers.next().unwrap_or(0);
+        self.tally.units_lost += numbers.next().unwrap_or(0);
+        self.tally.units_given_up += numbers.next().unwrap_or(0);
+        self.tally.cuts += 1;
+        let time = self.scene.start.elapsed();
+        daemon.signal(Signal::KILL);
+        self.mount = None;
+        daemon.wait()?;
+        clients.join();
+        self.place.kill_holders()?;
+        let (image, _) = self.dump("left")?;
+        self.judge_cut(&image, time);
+        ensure!(self.backing.ask("serve")? == "serving", "the backing comes back");
+        let (file, socket) = (self.place.path("disk"), self.place.path("b"));
+        self.mount = Some(Mount::start(&file, &socket, VOLUME_BYTES)?);
+        Ok(())
+    }
+
+    /// What the backing holds, and how much of it is not flushed.
+    pub(crate) fn dump(&self, name: &str) -> Result<(Vec<u8>, u64)> {
+        let path = self.place.path(name);
+        let said = self.backing.ask(&format!("dump {}", path.display()))?;
+        let unflushed = said.strip_prefix("dumped ").and_then(|number| number.parse().ok());
+        let image = fs::read(&path)?;
+        fs::remove_file(&path)?;
+        Ok((image, unflushed.context("the backing counts")?))
+    }
+
+    /// Judges what a power cut at this time has left.
+    fn judge_cut(&mut self, image: &[u8], time: Duration) {
+        let age = {
+            let mut ledger = self.ledger();
+            ledger.pass_time(time);
+            ledger.note("power cut");
+            ledger.cut(image)
+        };
+        if self.left == Some(Durability::Ordered) {
+            self.tally.cuts_ordered += 1;
+            self.tally.ages.extend(age);
+        }
+        self.left = None;
+    }
+}

@@ -1,0 +1,434 @@
+//! The processes around the daemon: the backing, its mount, and the daemon itself.
+
+use crate::backing::{self, Terms};
+use crate::time::{here, now, wait_until};
+use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// How long anything may take that takes moments.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Ends a child of ours for sure.
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// The backing's process.
+pub struct Backing {
+    /// None: it is a thread of ours, which ends when no commands can come any more.
+    child: Option<Child>,
+    commands: UnixStream,
+    answers: Receiver<String>,
+    reached: Arc<AtomicBool>,
+}
+
+impl Backing {
+    /// Starts it: this program, as `backing`.
+    ///
+    /// # Errors
+    /// If it does not come up.
+    pub fn start(terms: &Terms<'_>) -> Result<Backing> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let Terms { socket, bytes, seed, flushes } = terms;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("backing").arg("--socket").arg(socket);
+        command.args(["--bytes", &bytes.to_string(), "--seed", &seed.to_string()]);
+        let flushes = flushes.to_possible_value().context("none of them is hidden")?;
+        command.args(["--flushes", flushes.get_name()]);
+        let child = command.stdin(OwnedFd::from(theirs)).spawn()?;
+        Backing::at(ours, Some(child))
+    }
+
+    /// Starts it as a thread, for programs that cannot be called as one.
+    ///
+    /// # Errors
+    /// If it does not come up.
+    pub fn start_here(terms: &Terms<'_>) -> Result<Backing> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let Terms { bytes, seed, flushes, .. } = *terms;
+        let socket = terms.socket.to_owned();
+        std::thread::spawn(move || {
+            let terms = Terms { socket: &socket, bytes, seed, flushes };
+            // The thread that waits for its first word notices.
+            let _ = backing::serve(&terms, OwnedFd::from(theirs));
+        });
+        Backing::at(ours, None)
+    }
+
+    fn at(ours: UnixStream, child: Option<Child>) -> Result<Backing> {
+        let (sender, answers) = channel();
+        let reached = Arc::new(AtomicBool::new(false));
+        let (lines, flag) = (BufReader::new(ours.try_clone()?), reached.clone());
+        std::thread::spawn(move || {
+            for line in lines.lines().map_while(|line| line.ok()) {
+                if line == "reached" {
+                    flag.store(true, Ordering::SeqCst);
+                } else if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let backing = Backing { child, commands: ours, answers, reached };
+        let said =
+            backing.answers.recv_timeout(here(PATIENCE)).context("the backing did not start")?;
+        ensure!(said == "ready", "the backing says {said}");
+        Ok(backing)
+    }
+
+    /// Gives a command, and waits for its answer.
+    ///
+    /// # Errors
+    /// If it has died or did not understand.
+    pub fn ask(&self, line: &str) -> Result<String> {
+        writeln!(&self.commands, "{line}")?;
+        let said = self.answers.recv_timeout(here(PATIENCE));
+        let said = said.with_context(|| format!("the backing does not answer '{line}'"))?;
+        ensure!(!said.starts_with("not understood"), "the backing: {said}");
+        Ok(said)
+    }
+
+    /// Arms a point; see [`crate::backing`].
+    ///
+    /// # Errors
+    /// As [`Backing::ask`].
+    pub fn arm(&self, pid: u32, point: &str) -> Result<()> {
+        self.reached.store(false, Ordering::SeqCst);
+        self.ask(&format!("arm {pid} {point}")).map(drop)
+    }
+
+    /// No point is armed any more, and none was reached.
+    ///
+    /// # Errors
+    /// As [`Backing::ask`].
+    pub fn disarm(&self) -> Result<()> {
+        self.ask("disarm")?;
+        self.reached.store(false, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Whether the armed point was reached.
+    pub fn has_reached(&self) -> bool {
+        self.reached.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Backing {
+    fn drop(&mut self) {
+        // A thread reads on until it is told that nothing more will come.
+        let _ = self.commands.shutdown(std::net::Shutdown::Both);
+        if let Some(child) = &mut self.child {
+            end(child);
+        }
+    }
+}
+
+/// Whether files can be mounted here.
+///
+/// # Errors
+/// Why not.
+pub fn can_mount() -> Result<()> {
+    let tried = Command::new("nbdfuse").arg("--version").output();
+    tried.context("cannot start nbdfuse (package libnbd-bin)")?;
+    let opened = File::options().read(true).write(true).open("/dev/fuse");
+    opened.map(drop).context("/dev/fuse")
+}
+
+/// The backing as a file: nbdfuse.
+pub struct Mount {
+    child: Child,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl Mount {
+    /// Mounts the backing over a file that is made if it is missing.
+    ///
+    /// # Errors
+    /// If nbdfuse is missing or may not mount.
+    pub fn start(path: &Path, socket: &Path, bytes: u64) -> Result<Mount> {
+        if !path.exists() {
+            File::create(path)?;
+        }
+        let uri = format!("nbd+unix:///?socket={}", socket.display());
+        let mut command = Command::new("nbdfuse");
+        // It complains whenever the daemon tries what a file can do.
+        let errors = path.with_extension("stderr");
+        command.stderr(File::create(&errors)?);
+        host::make_ordinary(&mut command);
+        let child = command.arg(path).arg(uri).stdin(Stdio::null()).spawn();
+        let child = child.context("cannot start nbdfuse; install libnbd-bin")?;
+        let mut mount = Mount { child, path: path.to_owned() };
+        let is_there = || fs::metadata(path).is_ok_and(|found| found.len() == bytes);
+        let ended = || mount.child.try_wait().is_ok_and(|status| status.is_some());
+        let mut gone = false;
+        let mut ended = ended;
+        let came = wait_until(PATIENCE, || {
+            gone = ended();
+            gone || is_there()
+        });
+        if gone || !came {
+            let said = fs::read_to_string(errors).unwrap_or_default();
+            bail!("{}: nbdfuse could not mount the backing here: {said}", path.display());
+        }
+        Ok(mount)
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // The kernel ends what is under way when /dev/fuse is not read any more.
+        end(&mut self.child);
+        if rustix::mount::unmount(&self.path, rustix::mount::UnmountFlags::DETACH).is_err() {
+            // Only root may call that; for others there is a helper.
+            let helper = Command::new("fusermount3").arg("-uz").arg(&self.path).output();
+            drop(helper);
+        }
+    }
+}
+
+/// Waits until a process is gone; zombies are.
+fn wait_gone(pid: i32) -> bool {
+    let is_gone = || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+        stat.map_or(true, |stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")))
+    };
+    wait_until(PATIENCE, is_gone)
+}
+
+/// Where everything of a run is, and how `overdrive` is called.
+pub struct Place {
+    /// The directory; its path is short enough for sockets.
+    pub directory: PathBuf,
+    /// The `overdrive` program.
+    pub program: PathBuf,
+}
+
+impl Place {
+    /// A path in the directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// Where the daemon serves.
+    pub fn socket(&self) -> PathBuf {
+        self.path("n")
+    }
+
+    fn runtime(&self) -> PathBuf {
+        self.directory.join("overdrive")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env("XDG_RUNTIME_DIR", &self.directory).stdin(Stdio::null());
+        host::make_ordinary(&mut command);
+        command
+    }
+
+    /// Runs `overdrive` to its end.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn overdrive(&self, arguments: &[&str]) -> Result<Output> {
+        let started = self.command().args(arguments).output();
+        started.with_context(|| format!("{} {arguments:?}", self.program.display()))
+    }
+
+    /// Runs `overdrive`, which must succeed; returns what it printed.
+    ///
+    /// # Errors
+    /// With what it said.
+    pub fn well(&self, arguments: &[&str]) -> Result<String> {
+        let output = self.overdrive(arguments)?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "overdrive {arguments:?}: {}: {said}", output.status);
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// How the volume stands, as `volume list` says; empty: it is not there.
+    pub fn state(&self) -> String {
+        let listed = self.well(&["volume", "list", "--json"]).unwrap_or_default();
+        let value: serde_json::Value = serde_json::from_str(&listed).unwrap_or_default();
+        value["volumes"][0]["state"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Whether nothing is dirty, and no epoch is on its way, as `volume stats` says.
+    pub fn is_clean(&self) -> bool {
+        let told = self.well(&["volume", "stats", "v", "--json"]).unwrap_or_default();
+        let value: serde_json::Value = serde_json::from_str(&told).unwrap_or_default();
+        let counted = &value["counters"];
+        counted["blocks_dirty"] == 0 && counted["epochs_closed"] == 0
+    }
+
+    /// Whether a holder keeps something for a daemon.
+    pub fn has_holder(&self) -> bool {
+        let holders = holder::Keeper::list(&self.runtime()).unwrap_or_default();
+        holders.iter().any(|holder| holder.owner_pid.is_some())
+    }
+
+    /// Kills every holder; returns how many there were.
+    ///
+    /// # Errors
+    /// If one does not go.
+    pub fn kill_holders(&self) -> Result<usize> {
+        let holders = holder::Keeper::list(&self.runtime()).unwrap_or_default();
+        for holder in &holders {
+            let pid = Pid::from_raw(holder.holder_pid).context("a holder without a process")?;
+            let _ = kill_process(pid, Signal::KILL);
+            ensure!(wait_gone(holder.holder_pid), "holder {pid:?} does not die");
+        }
+        Ok(holders.len())
+    }
+}
+
+/// A daemon.
+pub struct Daemon {
+    child: Child,
+    started: Instant,
+    lines: Receiver<Duration>,
+    errors: PathBuf,
+}
+
+impl Daemon {
+    /// Starts `overdrive serve` on the mounted backing.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(place: &Place, backing: &Path, arguments: &[String]) -> Result<Daemon> {
+        let errors = place.path("stderr");
+        let mut command = place.command();
+        command.arg("serve").arg(backing).args(arguments);
+        command.arg("--nbd").arg(format!("unix:{}", place.socket().display()));
+        // A holder of an earlier life may still write to that life's file.
+        let _ = fs::remove_file(&errors);
+        let said = File::options().append(true).create(true).open(&errors)?;
+        command.args(["--name", "v"]).stdout(Stdio::piped()).stderr(said);
+        let started = now();
+        let mut child =
+            command.spawn().with_context(|| format!("cannot start {}", place.program.display()))?;
+        let stdout = child.stdout.take().context("piped")?;
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(|line| line.ok()) {
+                if line.starts_with("nbd") && sender.send(started.elapsed()).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Daemon { child, started, lines, errors })
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// When it was started.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// How long it took until it served, if it has begun to since this was last asked.
+    pub fn serving(&self) -> Option<Duration> {
+        self.lines.try_recv().ok()
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+
+    /// Waits until it serves, and returns how long that took; None: it has ended before.
+    pub fn wait_serving(&self) -> Option<Duration> {
+        self.lines.recv_timeout(here(PATIENCE * 2)).ok()
+    }
+
+    /// Sends a signal.
+    pub fn signal(&mut self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        // Once it was waited for, its number may be another process's.
+        if !self.has_ended() {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Waits for its end: its status, or 128 and the signal's number.
+    ///
+    /// # Errors
+    /// If it does not end.
+    pub fn wait(&mut self) -> Result<i32> {
+        let mut status = None;
+        let ended = wait_until(PATIENCE * 5, || {
+            status = self.child.try_wait().ok().flatten();
+            status.is_some()
+        });
+        ensure!(ended, "the daemon does not end");
+        let status = status.context("waited for")?;
+        Ok(status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1))
+    }
+
+    /// What it has said.
+    pub fn said(&self) -> String {
+        fs::read_to_string(&self.errors).unwrap_or_default()
+    }
+
+    /// Whether it says that a flush was under way when an earlier one was killed, so that clients
+    /// must learn of it.
+    pub fn is_in_doubt(&self) -> bool {
+        self.said().contains("the first flush of every client fails")
+    }
+
+    /// Bytes that it says it has found of an earlier life.
+    pub fn recovered_bytes(&self) -> u64 {
+        self.said().lines().filter_map(recovered).sum()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It would outlive us.
+        let _ = self.child.kill();
+    }
+}
+
+/// `overdrive: [PATH: ]1.5 MiB of acknowledged writes were kept ...`
+fn recovered(line: &str) -> Option<u64> {
+    let (before, _) = line.split_once(" of acknowledged writes were kept")?;
+    let mut words = before.rsplit(' ');
+    let unit = match words.next()? {
+        "B" => 1.0,
+        "KiB" => 1024.0,
+        "MiB" => 1024.0 * 1024.0,
+        "GiB" => 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    let number: f64 = words.next()?.parse().ok()?;
+    Some((number * unit) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_daemon_has_found_is_read() {
+        let line = "overdrive: 1.5 MiB of acknowledged writes were kept from an earlier life; they";
+        assert_eq!(recovered(line), Some(3 << 19));
+        let line = "overdrive: /tmp/x: 4 KiB of acknowledged writes were kept from an earlier";
+        assert_eq!(recovered(line), Some(4096));
+        assert_eq!(recovered("overdrive: something else"), None);
+    }
+}
