@@ -90,6 +90,7 @@ mod tests {
     use crate::cargo::root;
     use clap::CommandFactory;
     use std::collections::BTreeSet;
+    use std::path::PathBuf;
 
     /// The names of the commands that an enum of a source derives, as clap spells them.
     fn commands(file: &str, name: &str) -> BTreeSet<String> {
@@ -101,6 +102,13 @@ mod tests {
         });
         let variants = found.expect("the enum of the commands").variants;
         variants.iter().map(|variant| variant.ident.to_string().to_lowercase()).collect()
+    }
+
+    /// A directory of this crate, in whichever folder of `crates/` that is.
+    fn within(package: &str, directory: &str) -> PathBuf {
+        let folders = std::fs::read_dir(root().join("crates")).expect("the crates");
+        let mut crates = folders.map(|folder| folder.expect("a folder").path().join(package));
+        crates.find(|path| path.exists()).unwrap_or_default().join(directory)
     }
 
     /// What is wrong with a command of the table: it names something that does not exist.
@@ -119,14 +127,14 @@ mod tests {
                 known(cli.get_subcommands().map(|sub| sub.get_name().to_owned()).collect(), name)
             }
             ["cargo", "run", "--release", "-p", package, "--example", name, ..] => {
-                let examples = root().join("crates").join(package).join("examples");
+                let examples = within(package, "examples");
                 let file = examples.join(format!("{name}.rs"));
                 let directory = examples.join(name).join("main.rs");
                 (!file.exists() && !directory.exists())
                     .then(|| format!("no example '{name}', in '{command}'"))
             }
             ["cargo", "test", "--package", package, "--test", name, ..] => {
-                let tests = root().join("crates").join(package).join("tests");
+                let tests = within(package, "tests");
                 (!tests.join(name).exists()).then(|| format!("no test '{name}', in '{command}'"))
             }
             ["overdrive", "bench", name, ..] => {

@@ -48,15 +48,8 @@ pub(crate) fn path(backing: impl AsFd) -> Option<String> {
 fn kind_of_mount(number: i32) -> Option<String> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
     let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim();
-    kind_in(&fs::read_to_string("/proc/self/mountinfo").ok()?, mount)
-}
-
-fn kind_in(mounts: &str, wanted: &str) -> Option<String> {
-    mounts.lines().find_map(|line| {
-        let (mount, system) = line.split_once(" - ")?;
-        let is_it = mount.split(' ').next() == Some(wanted);
-        is_it.then(|| system.split(' ').next().map(str::to_owned)).flatten()
-    })
+    let mount: u64 = mount.parse().ok()?;
+    host::mounts().into_iter().find(|it| it.id == mount).map(|it| it.kind)
 }
 
 #[cfg(test)]
@@ -80,15 +73,5 @@ mod tests {
         assert!(!is_deleted(&file, "device-1-2"), "that of a device is made anew");
         assert_eq!(super::path(&file), None);
         Ok(())
-    }
-
-    #[test]
-    fn a_mount_says_what_it_is() {
-        let mounts = "\
-22 1 0:20 / / rw - btrfs /dev/sda1 rw
-36 22 0:31 / /far rw,noatime master:1 - fuse.sshfs host:/ rw
-malformed";
-        assert_eq!(kind_in(mounts, "36").as_deref(), Some("fuse.sshfs"));
-        assert_eq!(kind_in(mounts, "2"), None);
     }
 }

@@ -2,7 +2,7 @@
 //! of, the file behind a loop device, and so on.
 
 use crate::identity::Identity;
-use crate::mounts::unescape;
+use crate::mounts::{mount_around, mounts};
 use crate::sysfs::{self, directory};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -75,24 +75,12 @@ fn device_of(path: &Path) -> Option<u64> {
     source_device(&fs::canonicalize(path).ok()?)
 }
 
-/// The device that a file system is mounted from, by the list of mounts and an absolute path
-/// without links in it.
+/// The device that the file system around an absolute path without links is mounted from.
 fn source_device(path: &Path) -> Option<u64> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let source = fs::metadata(source_of(&mounts, path)?).ok()?;
-    (source.rdev() != 0).then(|| source.rdev())
-}
-
-/// The source of the mount that a path without links lies in: of the longest place, the last one.
-fn source_of(mounts: &str, path: &Path) -> Option<PathBuf> {
-    let places = mounts.lines().filter_map(|line| {
-        let (mount, system) = line.split_once(" - ")?;
-        let place = PathBuf::from(unescape(mount.split(' ').nth(4)?));
-        let source = PathBuf::from(unescape(system.split(' ').nth(1)?));
-        path.starts_with(&place).then(|| (place.components().count(), source))
-    });
-    let (_, source) = places.max_by_key(|(depth, _)| *depth)?;
-    source.is_absolute().then_some(source)
+    let mounts = mounts();
+    let source = &mount_around(&mounts, path)?.source;
+    let found = fs::metadata(source.is_absolute().then_some(source)?).ok()?;
+    (found.rdev() != 0).then(|| found.rdev())
 }
 
 /// The file behind a loop device.
@@ -104,20 +92,6 @@ fn file_behind(device: u64) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_innermost_mount_of_a_path_names_its_source() {
-        let mounts = "\
-22 1 0:20 / / rw - btrfs /dev/sda1 rw
-36 22 0:31 / /mnt\\0402 rw,noatime master:1 - btrfs /dev/sdb rw
-37 22 0:44 / /data rw shared:2 - tmpfs none rw
-malformed";
-        let source = |path: &str| source_of(mounts, Path::new(path));
-        assert_eq!(source("/home/x"), Some(PathBuf::from("/dev/sda1")));
-        assert_eq!(source("/mnt 2/x"), Some(PathBuf::from("/dev/sdb")));
-        assert_eq!(source("/data/x"), None, "memory lies on no device");
-        assert_eq!(source("/database"), Some(PathBuf::from("/dev/sda1")));
-    }
 
     #[test]
     fn a_place_that_is_not_there_lies_on_nothing() {

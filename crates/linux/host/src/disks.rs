@@ -1,5 +1,7 @@
 //! Block devices as /sys and /proc show them; that takes no rights.
 
+use crate::mounts::{Mount, mounts_in};
+use crate::sysfs::number_in;
 use std::collections::BTreeSet;
 use std::fs::{read_dir, read_to_string};
 use std::io;
@@ -52,7 +54,7 @@ pub fn devices(roots: &Roots) -> io::Result<Vec<Device>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
-    let mounts = read_to_string(roots.proc.join("self/mountinfo")).unwrap_or_default();
+    let mounts = mounts_in(&roots.proc.join("self"));
     let swaps = read_to_string(roots.proc.join("swaps")).unwrap_or_default();
     let mut found = Vec::new();
     for entry in entries {
@@ -82,7 +84,7 @@ fn number(directory: &Path, file: &str) -> u64 {
     word(directory, file).parse().unwrap_or(0)
 }
 
-fn device(path: &Path, name: String, mounts: &str, swaps: &str) -> Device {
+fn device(path: &Path, name: String, mounts: &[Mount], swaps: &str) -> Device {
     let names = ["device/model", "loop/backing_file", "dm/name"];
     let model = names.map(|file| word(path, file)).into_iter().find(|word| !word.is_empty());
     Device {
@@ -99,7 +101,7 @@ fn device(path: &Path, name: String, mounts: &str, swaps: &str) -> Device {
 }
 
 /// What uses the device or one of its partitions.
-fn uses(path: &Path, name: &str, mounts: &str, swaps: &str) -> Vec<String> {
+fn uses(path: &Path, name: &str, mounts: &[Mount], swaps: &str) -> Vec<String> {
     let mut parts = vec![(path.to_owned(), name.to_owned())];
     for entry in read_dir(path).into_iter().flatten().flatten() {
         if entry.path().join("partition").exists() {
@@ -108,8 +110,8 @@ fn uses(path: &Path, name: &str, mounts: &str, swaps: &str) -> Vec<String> {
     }
     let mut found = BTreeSet::new();
     for (path, name) in parts {
-        let number = word(&path, "dev");
-        found.extend(mount_points(mounts, &number, &name));
+        let number = number_in(&word(&path, "dev"));
+        found.extend(mount_points(mounts, number, &name));
         let device = format!("/dev/{name}");
         if swaps.lines().any(|line| line.split_whitespace().next() == Some(&device)) {
             found.insert("[swap]".to_owned());
@@ -121,22 +123,12 @@ fn uses(path: &Path, name: &str, mounts: &str, swaps: &str) -> Vec<String> {
 }
 
 /// Where a device is mounted: by its number, or by its name where the file system has its own number.
-fn mount_points(mounts: &str, number: &str, name: &str) -> Vec<String> {
-    let mounted = mounts.lines().filter_map(|line| {
-        let (before, after) = line.split_once(" - ")?;
-        let before: Vec<&str> = before.split(' ').collect();
-        let source = after.split(' ').nth(1)?;
-        let is_this = before.get(2).is_some_and(|found| !number.is_empty() && *found == number)
-            || source.strip_prefix("/dev/") == Some(name);
-        is_this.then(|| before.get(4).copied()).flatten().map(unescaped)
-    });
-    mounted.collect()
-}
-
-/// The kernel writes blanks and the like as octal numbers.
-fn unescaped(text: &str) -> String {
-    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    escapes.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+fn mount_points(mounts: &[Mount], number: Option<u64>, name: &str) -> Vec<String> {
+    let is_this = |mount: &&Mount| {
+        Some(mount.device) == number || mount.source.strip_prefix("/dev").is_ok_and(|it| it == name)
+    };
+    let found = mounts.iter().filter(is_this);
+    found.map(|mount| mount.point.to_string_lossy().into_owned()).collect()
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! A regular file or a block device, opened once for all lanes.
 
 use crate::identity::Identity;
+use crate::mounts::mounts;
 use crate::open_error::{OpenError, OpenErrorKind as Kind};
 use crate::probe::{self, Alignment, Direct};
 use crate::refusal::{check_size, failed, in_use as refused, read_only, system_error};
 use crate::shrink_guard::ShrinkGuard;
 use crate::signatures::{Found, Kind as Contents};
-use crate::sysfs::number;
 use crate::{File, clock, in_use, locks, network_locks, signatures, stretches};
 use block::{Extent, Fua, Limits, Memory, SECTOR, Stretch};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat};
@@ -396,12 +396,12 @@ impl FileVolume {
         &self.zeros
     }
 
-    /// Whether the kernel can punch holes in it; cleared by whoever finds that it cannot.
+    /// Whether the kernel can punch holes in it; cleared where that fails.
     pub fn can_punch(&self) -> &AtomicBool {
         &self.can_punch
     }
 
-    /// Whether the kernel can zero a range of it; cleared by whoever finds that it cannot.
+    /// Whether the kernel can zero a range of it; cleared where that fails.
     pub fn can_zero(&self) -> &AtomicBool {
         &self.can_zero
     }
@@ -441,8 +441,7 @@ impl FileVolume {
     /// Why no other host is kept out, where the file's lock is: in words that follow its name.
     pub fn local_locks(&self) -> Option<String> {
         let found = rustix::fs::fstat(&self.file).ok()?;
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-        let (kind, option) = network_locks::local_locks(&mounts, &number(found.st_dev))?;
+        let (kind, option) = network_locks::local_locks(&mounts(), found.st_dev)?;
         Some(format!("is on {kind}, mounted so that locks are this machine's alone ({option})"))
     }
 

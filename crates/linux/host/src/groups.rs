@@ -3,6 +3,7 @@
 //! Sources: the kernel's Documentation/admin-guide/cgroup-v1/cgroups.rst and cgroup-v2.rst,
 //! proc_pid_mountinfo(5).
 
+use crate::mounts::{Mount, mounts};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -27,32 +28,26 @@ pub struct Group {
 /// The groups that this process is in with this controller (`memory`, `cpu`), each from its own up to the
 /// outermost that can be seen.
 pub fn own_groups(controller: &str) -> Vec<Group> {
-    let read = |path| fs::read_to_string(path).unwrap_or_default();
-    groups(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"), controller)
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    groups(&own, &mounts(), controller)
 }
 
-/// Where the groups of a generation are mounted, and which group is mounted there.
-fn mounted<'a>(
-    mounts: &'a str,
+/// The mount of a generation's hierarchy with this controller.
+fn mount_of<'a>(
+    mounts: &'a [Mount],
     generation: Generation,
     controller: &str,
-) -> Option<(&'a Path, &'a Path)> {
-    mounts.lines().find_map(|line| {
-        let (front, back) = line.split_once(" - ")?;
-        let (mut front, mut back) = (front.split(' ').skip(3), back.split(' '));
-        let (root, point) = (front.next()?, front.next()?);
-        let (kind, options) = (back.next()?, back.nth(1)?);
-        let fits = match generation {
-            Generation::First => {
-                kind == "cgroup" && options.split(',').any(|option| option == controller)
-            }
-            Generation::Second => kind == "cgroup2",
-        };
-        fits.then(|| (Path::new(root), Path::new(point)))
+) -> Option<&'a Mount> {
+    mounts.iter().find(|mount| match generation {
+        Generation::First => {
+            mount.kind == "cgroup"
+                && mount.system_options.split(',').any(|option| option == controller)
+        }
+        Generation::Second => mount.kind == "cgroup2",
     })
 }
 
-fn groups(own: &str, mounts: &str, controller: &str) -> Vec<Group> {
+fn groups(own: &str, mounts: &[Mount], controller: &str) -> Vec<Group> {
     let mut groups = Vec::new();
     for line in own.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -62,11 +57,13 @@ fn groups(own: &str, mounts: &str, controller: &str) -> Vec<Group> {
             _ if controllers.split(',').any(|one| one == controller) => Generation::First,
             _ => continue,
         };
-        let Some((root, point)) = mounted(mounts, generation, controller) else { continue };
+        let Some(mount) = mount_of(mounts, generation, controller) else { continue };
         // In a container what is mounted may be a group far down.
-        let below = Path::new(path).strip_prefix(root).unwrap_or(Path::new(""));
+        let below = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(""));
         let below = below.strip_prefix("/").unwrap_or(below);
-        groups.extend(below.ancestors().map(|below| Group { path: point.join(below), generation }));
+        groups.extend(
+            below.ancestors().map(|below| Group { path: mount.point.join(below), generation }),
+        );
     }
     groups
 }
@@ -74,6 +71,7 @@ fn groups(own: &str, mounts: &str, controller: &str) -> Vec<Group> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mounts::tests::list;
 
     const MOUNTS: &str = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\
          32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
@@ -85,7 +83,7 @@ mod tests {
 
     #[test]
     fn groups_of_both_generations_are_found_with_their_ancestors() {
-        let memory = |own, mounts| groups(own, mounts, "memory");
+        let memory = |own, mounts: &str| groups(own, &list(mounts), "memory");
         let first = memory("4:memory:/a/b\n2:cpu:/c\n0::/\n", MOUNTS);
         let place = "/sys/fs/cgroup/memory";
         let expected = [format!("{place}/a/b"), format!("{place}/a"), format!("{place}/")];
@@ -103,7 +101,7 @@ mod tests {
 
     #[test]
     fn each_controller_of_the_first_generation_has_groups_of_its_own() {
-        let found = groups("4:memory:/a\n2:cpu:/c\n", MOUNTS, "cpu");
+        let found = groups("4:memory:/a\n2:cpu:/c\n", &list(MOUNTS), "cpu");
         let paths: Vec<_> = found.iter().map(|group| group.path.display().to_string()).collect();
         assert_eq!(paths, ["/sys/fs/cgroup/cpu/c", "/sys/fs/cgroup/cpu/"]);
     }

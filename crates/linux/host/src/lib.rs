@@ -66,6 +66,7 @@ pub use in_use::{Finding, Relation, Usage, device_number, device_users, mount_po
 pub use inherit::{close_inherited, inherited, set_inherited};
 pub use log::{Severity, begin_log, stamped, without_stamp};
 pub use loop_device::{LoopDevice, LoopOptions};
+pub use mounts::{Mount, mount_around, mounts, mounts_in};
 pub use nbd_device::{NbdDevice, NbdOptions};
 pub use open_error::{OpenError, OpenErrorKind};
 pub use pages::{Faults, cannot_lock, faults, lock_process, may_lock_all};

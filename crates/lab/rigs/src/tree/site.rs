@@ -1,6 +1,7 @@
 //! The directory that is tested: whether it is one, what there is room for, what it lies on.
 
 use block::Size;
+use host::Mount;
 use rustix::fs::statvfs;
 use stack::{Exit, Failure};
 use std::fs;
@@ -101,10 +102,8 @@ impl Site {
 
     /// What is to be known of it: names and values.
     pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let device = fs::metadata(&self.0).map_or(0, |found| found.dev());
-        let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
-        mount_of(&mounts, &number)
+        facts_of(&host::mounts(), device)
     }
 }
 
@@ -113,20 +112,15 @@ fn told(bytes: u64) -> Size {
     Size(bytes >> 20 << 20)
 }
 
-/// Of the file system with this device number, as /proc/PID/mountinfo has it (proc_pid_mountinfo(5)).
-fn mount_of(mounts: &str, number: &str) -> Vec<(&'static str, String)> {
-    let is_it = |line: &&str| line.split(' ').nth(2) == Some(number);
-    let Some((front, back)) = mounts.lines().find(is_it).and_then(|line| line.split_once(" - "))
-    else {
-        return Vec::new();
-    };
-    let mut back = back.split(' ');
-    let mut facts = Vec::new();
-    let names = ["file_system", "file_system_on", "file_system_options"];
-    facts
-        .extend(names.into_iter().zip(back.by_ref()).map(|(name, value)| (name, value.to_owned())));
-    facts.extend(front.split(' ').nth(5).map(|options| ("mount_options", options.to_owned())));
-    facts
+/// Describes the mount with this device number.
+fn facts_of(mounts: &[Mount], device: u64) -> Vec<(&'static str, String)> {
+    let Some(mount) = mounts.iter().find(|mount| mount.device == device) else { return Vec::new() };
+    vec![
+        ("file_system", mount.kind.clone()),
+        ("file_system_on", mount.source.display().to_string()),
+        ("file_system_options", mount.system_options.clone()),
+        ("mount_options", mount.options.clone()),
+    ]
 }
 
 #[cfg(test)]
@@ -135,18 +129,25 @@ mod tests {
 
     #[test]
     fn a_mount_is_described() {
-        let mounts = "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n\
-                      37 35 98:1 / / ro - xfs /dev/b rw\n";
-        let facts = mount_of(mounts, "98:0");
+        let mount = Mount {
+            id: 36,
+            device: 98,
+            root: "/mnt1".into(),
+            point: "/mnt2".into(),
+            options: "rw,noatime".into(),
+            kind: "ext3".into(),
+            source: "/dev/root".into(),
+            system_options: "rw,errors=continue".into(),
+        };
         let wanted = [
             ("file_system", "ext3"),
             ("file_system_on", "/dev/root"),
             ("file_system_options", "rw,errors=continue"),
             ("mount_options", "rw,noatime"),
         ];
-        assert_eq!(facts, wanted.map(|(name, value)| (name, value.to_owned())));
-        assert_eq!(mount_of(mounts, "98:2"), []);
-        assert_eq!(mount_of("36 35 98:0 garbage", "98:0"), []);
+        let wanted = wanted.map(|(name, value)| (name, value.to_owned()));
+        assert_eq!(facts_of(std::slice::from_ref(&mount), 98), wanted);
+        assert_eq!(facts_of(&[mount], 97), []);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::identity::Identity;
 use crate::loop_device::LoopDevice;
-use crate::mounts::is_on_other_server;
+use crate::mounts::{Mount, is_on_other_server};
 use crate::sysfs::number_in;
 use std::fs;
 use std::ops::Range;
@@ -41,7 +41,7 @@ fn number_at(directory: &Path, name: &str) -> u64 {
 
 /// Examines the file below a loop device where its file system is sure to answer: by its path it is
 /// there, and in no FUSE file system, or it was deleted.
-fn examine(name: &str, path: &Path, mounts: &str, asked: Option<u64>) -> Under {
+fn examine(name: &str, path: &Path, mounts: &[Mount], asked: Option<u64>) -> Under {
     if is_on_other_server(mounts, path, asked) {
         return Under::Served(path.to_owned());
     }
@@ -68,7 +68,7 @@ impl Loop {
 }
 
 /// Reads the loop device of this directory in /sys. `asked` is a file system that answers.
-fn read(directory: &Path, mounts: &str, asked: Option<u64>) -> Option<Loop> {
+fn read(directory: &Path, mounts: &[Mount], asked: Option<u64>) -> Option<Loop> {
     let path = fs::read_to_string(directory.join("loop/backing_file")).ok()?;
     let path = PathBuf::from(path.strip_suffix('\n').unwrap_or(&path));
     let name = directory.file_name()?.to_str()?.to_owned();
@@ -84,7 +84,7 @@ fn read(directory: &Path, mounts: &str, asked: Option<u64>) -> Option<Loop> {
 
 /// All loop devices that have a file. Servers of FUSE file systems other than `asked` get no
 /// request.
-pub(super) fn all(mounts: &str, asked: Option<u64>) -> Vec<Loop> {
+pub(super) fn all(mounts: &[Mount], asked: Option<u64>) -> Vec<Loop> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let loops = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"loop"));
     loops.filter_map(|entry| read(&entry.path(), mounts, asked)).collect()

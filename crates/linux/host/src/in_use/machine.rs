@@ -5,11 +5,13 @@ use super::loops::{self, Loop, Under};
 use super::owner::{Owner, owner_of};
 use crate::backings::devices_on;
 use crate::identity::Identity;
-use crate::mounts::{mounted, unescape};
+use crate::mounts::{Mount, mounts, points_of, unescape};
 use crate::sysfs::{self, directory, number};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -46,7 +48,7 @@ pub(super) trait Machine {
 
 /// This machine, now.
 pub(super) struct Live {
-    mounts: String,
+    mounts: Vec<Mount>,
     loops: Vec<Loop>,
 }
 
@@ -54,7 +56,7 @@ impl Live {
     /// Looks at all loop devices. `asked` is a file system that answers, because the caller has
     /// just looked at a file there.
     pub(super) fn new(asked: Option<u64>) -> Live {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let mounts = mounts();
         let loops = loops::all(&mounts, asked);
         Live { mounts, loops }
     }
@@ -64,7 +66,8 @@ impl Live {
 fn is_swap(file: Identity) -> bool {
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
     swaps.lines().skip(1).any(|line| {
-        let path = unescape(line.split_ascii_whitespace().next().unwrap_or_default());
+        let path = line.split_ascii_whitespace().next().unwrap_or_default();
+        let path = OsString::from_vec(unescape(path.as_bytes()));
         rustix::fs::stat(path).is_ok_and(|found| Identity::of(&found) == file)
     })
 }
@@ -114,7 +117,7 @@ impl Machine for Live {
 
     fn usage(&self, device: u64) -> Option<Usage> {
         let node = fs::canonicalize(self.node(device)).ok();
-        let places = mounted(&self.mounts, &number(device), node.as_deref());
+        let places = points_of(&self.mounts, device, node.as_deref());
         if let Some(place) = places.into_iter().next() {
             return Some(Usage::Mounted(place));
         }

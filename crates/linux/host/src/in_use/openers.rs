@@ -5,8 +5,8 @@
 
 use super::find_above;
 use super::finding::{Finding, Relation, Usage};
-use crate::mounts::mounted;
-use crate::sysfs::{self, number};
+use crate::mounts::{Mount, mounts, mounts_in, points_of};
+use crate::sysfs;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -32,8 +32,8 @@ fn parts_of(device: u64, node: &Path) -> Vec<Part> {
 }
 
 /// Where parts are mounted by the list of a process.
-fn places_in(mounts: &str, parts: &[Part]) -> Vec<String> {
-    let places = |part: &Part| mounted(mounts, &number(part.device), Some(&part.node));
+fn places_in(mounts: &[Mount], parts: &[Part]) -> Vec<String> {
+    let places = |part: &Part| points_of(mounts, part.device, Some(&part.node));
     parts.iter().flat_map(places).collect()
 }
 
@@ -45,8 +45,7 @@ pub fn device_number(node: &Path) -> Option<u64> {
 
 /// Where a device and its partitions are mounted, in the mount namespace of this process. `node` is its name in /dev.
 pub fn mount_points(device: u64, node: &Path) -> Vec<String> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    places_in(&mounts, &parts_of(device, node))
+    places_in(&mounts(), &parts_of(device, node))
 }
 
 pub(super) fn processes() -> impl Iterator<Item = u32> {
@@ -68,7 +67,7 @@ fn mounted_elsewhere(parts: &[Part]) -> Vec<Usage> {
         if !seen.insert(space) {
             continue;
         }
-        let mounts = fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap_or_default();
+        let mounts = mounts_in(Path::new(&format!("/proc/{process}")));
         if let Some(place) = places_in(&mounts, parts).first() {
             let process = name_of(process);
             users.push(Usage::Mounted(format!("{place} in the mount namespace of {process}")));

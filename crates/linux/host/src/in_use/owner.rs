@@ -3,7 +3,7 @@
 use super::openers::{name_of, processes};
 use crate::identity::Identity;
 use crate::locks::{Locked, conflicts};
-use crate::mounts::is_on_other_server;
+use crate::mounts::{Mount, is_on_other_server};
 use rustix::fs::{Mode, OFlags};
 use std::fs;
 use std::io;
@@ -49,7 +49,7 @@ struct Links {
 
 /// Finds a file among the open descriptors. `path` is its name as the kernel prints it. Links into
 /// FUSE file systems are not followed, because their servers may not answer.
-fn links_to(file: Identity, path: &Path, mounts: &str) -> Links {
+fn links_to(file: Identity, path: &Path, mounts: &[Mount]) -> Links {
     let Identity::File { system, number } = file else {
         return Links { found: Vec::new(), is_partial: true };
     };
@@ -83,7 +83,7 @@ fn links_to(file: Identity, path: &Path, mounts: &str) -> Links {
 }
 
 /// Whether another program uses this file so that it excludes reading, or reading and writing.
-pub(super) fn owner_of(file: Identity, path: &Path, writes: bool, mounts: &str) -> Owner {
+pub(super) fn owner_of(file: Identity, path: &Path, writes: bool, mounts: &[Mount]) -> Owner {
     let locked = |opened: &OwnedFd| conflicts(opened, writes) == Locked::Busy;
     let named = open(path, file);
     if named.as_ref().is_some_and(|opened| !locked(opened)) {
@@ -114,7 +114,7 @@ mod tests {
         let file = fs::File::options().read(true).write(true).create_new(true).open(&path);
         let file = file.expect("room");
         let identity = Identity::of(&rustix::fs::fstat(&file).expect("open"));
-        let owner = || owner_of(identity, &path, true, "");
+        let owner = || owner_of(identity, &path, true, &[]);
         assert_eq!(owner(), Owner::None);
         assert_eq!(lock(&file, true), Locked::Yes);
         let ours = format!("process {}", std::process::id());

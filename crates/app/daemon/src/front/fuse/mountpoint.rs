@@ -9,7 +9,6 @@ use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -151,8 +150,9 @@ impl Mountpoint {
 
 /// Whether a file system of ours is mounted there, by the list of mounts: to look there would ask its server.
 pub(crate) fn is_mounted(path: &Path) -> bool {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    mounts.lines().filter_map(|line| kind_at(line, path)).next_back() == Some(KIND)
+    let mounts = host::mounts();
+    let uppermost = mounts.iter().rfind(|mount| mount.point == path);
+    uppermost.is_some_and(|mount| mount.kind == KIND)
 }
 
 /// Unmounts a directory whose server has gone: what waits for an answer gets an error. One where nothing of ours is mounted
@@ -185,46 +185,9 @@ pub(super) fn make_private(path: &Path) -> Result<(), Failure> {
     })
 }
 
-/// The kind of file system in a line of the list of mounts, if it is mounted at this place.
-fn kind_at<'a>(line: &'a str, place: &Path) -> Option<&'a str> {
-    let (mount, system) = line.split_once(" - ")?;
-    let at = unescape(mount.split(' ').nth(4)?);
-    (at == place.as_os_str().as_bytes()).then(|| system.split(' ').next()).flatten()
-}
-
-/// A path as the list has it: blanks and the like are three octal digits behind a backslash.
-fn unescape(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, others @ ..] = rest {
-        let octal = others.get(..3).filter(|_| *first == b'\\');
-        let value = octal.and_then(|digits| std::str::from_utf8(digits).ok());
-        match value.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &others[3..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = others;
-            }
-        }
-    }
-    bytes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_list_of_mounts_tells_what_is_mounted_where() {
-        let line = r"36 22 0:31 / /mnt/two\040words rw,nodev - fuse.overdrive overdrive rw";
-        assert_eq!(kind_at(line, Path::new("/mnt/two words")), Some(KIND));
-        assert_eq!(kind_at(line, Path::new("/mnt/two")), None);
-        assert_eq!(kind_at("malformed", Path::new("/")), None);
-        assert_eq!(unescape(r"a\134b\9"), br"a\b\9");
-    }
 
     #[test]
     fn a_place_is_found_without_looking_at_it() {
