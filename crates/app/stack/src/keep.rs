@@ -9,16 +9,16 @@
 //! ```
 
 use crate::failure::{Exit, Failure};
+use crate::node::{Identity, OpenNode};
 use crate::recorded::Recorded;
-use block::{CacheSpec, Stack};
+use block::CacheSpec;
 use cache::{Arena, Cache, Found, Geometry, Settings, Shared};
 use holder::{Busy, Keeper, Kept};
-use host::{FileVolume, OpenOptions};
 use lane::Lane;
-use ring::{Fence, FileBackend, Ring, SharedMemory};
+use ring::{Fence, Ring, SharedMemory};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// How long the I/O of a dead daemon is waited for, in milliseconds.
@@ -37,7 +37,8 @@ pub struct Keep {
 pub(crate) struct Left {
     pub(crate) kept: Kept,
     pub(crate) arena: OwnedFd,
-    pub(crate) backing: OwnedFd,
+    /// The descriptors of the backing ([`OpenNode::keepable`]).
+    pub(crate) backing: Vec<OwnedFd>,
     pub(crate) keeper: Keeper,
     /// The arena, once it has been looked at.
     pub(crate) found: Option<FoundArena>,
@@ -50,7 +51,7 @@ pub(crate) struct FoundArena {
     pub(crate) geometry: Geometry,
 }
 
-fn trouble(what: &str, path: &Path, error: &io::Error) -> Failure {
+fn trouble(what: &str, name: &str, error: &io::Error) -> Failure {
     let exit = match error.kind() {
         io::ErrorKind::PermissionDenied => Exit::Permission,
         // A holder that does not answer has it locked.
@@ -59,15 +60,13 @@ fn trouble(what: &str, path: &Path, error: &io::Error) -> Failure {
         }
         _ => Exit::Io,
     };
-    Failure::new(exit, format!("{}: {what}: {error}", path.display()))
+    Failure::new(exit, format!("{name}: {what}: {error}"))
 }
 
 impl Keep {
-    /// Takes over what is kept for the backing at this path, if something is.
-    pub(crate) fn find(&self, path: &Path) -> Result<Option<Left>, Failure> {
-        // What cannot be looked at cannot be opened either: that says it better.
-        let Ok(key) = holder::key_at(path) else { return Ok(None) };
-        match Keeper::find(&self.runtime, &key) {
+    /// Takes over what is kept for the backing of this identity, if something is.
+    pub(crate) fn find(&self, key: &str, name: &str) -> Result<Option<Left>, Failure> {
+        match Keeper::find(&self.runtime, key) {
             Ok(found) => Ok(found.map(|found| Left {
                 kept: found.kept,
                 arena: found.arena,
@@ -79,12 +78,11 @@ impl Keep {
                 Some(busy) => Failure::new(
                     Exit::Busy,
                     format!(
-                        "{}: is served by process {} already; see 'overdrive volume list'",
-                        path.display(),
+                        "{name}: is served by process {} already; see 'overdrive volume list'",
                         busy.pid
                     ),
                 ),
-                None => trouble("what is kept for it cannot be taken over", path, &error),
+                None => trouble("what is kept for it cannot be taken over", name, &error),
             }),
         }
     }
@@ -92,36 +90,45 @@ impl Keep {
     /// Has a volume's memory and its backing kept from now on.
     pub(crate) fn start(
         &self,
-        name: &str,
-        file: &FileVolume,
+        volume: &str,
+        identity: &Identity,
+        backing: &[BorrowedFd<'_>],
         memory: &SharedMemory,
     ) -> Result<Keeper, Failure> {
         let kept = Kept {
-            volume: name.to_owned(),
-            backing: file.path().display().to_string(),
-            key: file.key(),
+            volume: volume.to_owned(),
+            backing: identity.name.clone(),
+            key: identity.key.clone(),
             is_recorded: true,
         };
-        let started =
-            Keeper::start(&self.runtime, &kept, memory.file(), file.file().as_fd(), &self.program);
+        let started = Keeper::start(&self.runtime, &kept, memory.file(), backing, &self.program);
         started.map_err(|error| {
             let what = "no holder for its memory could be started (--no-holder serves without: a \
                         kill then loses what was not flushed)";
-            trouble(what, file.path(), &error)
+            trouble(what, &identity.name, &error)
         })
     }
 }
 
 impl Left {
     /// Waits until the I/O of the daemon that used the memory before is over (C15).
-    pub(crate) fn fence(&self, path: &Path) -> Result<Fence, Failure> {
-        fence(self.arena.as_fd(), path)
+    pub(crate) fn fence(&self, node: &dyn OpenNode) -> Result<Fence, Failure> {
+        let fence = fence(self.arena.as_fd(), &self.kept.backing)?;
+        node.fence().map_err(|error| {
+            trouble("requests of an earlier process may still reach it", &self.kept.backing, &error)
+        })?;
+        Ok(fence)
+    }
+
+    /// The descriptors of the backing, once more.
+    pub(crate) fn backing_clones(&self) -> io::Result<Vec<OwnedFd>> {
+        self.backing.iter().map(OwnedFd::try_clone).collect()
     }
 }
 
 /// Fences a memory against its earlier owner, and a later one against us.
-pub(crate) fn fence(arena: std::os::fd::BorrowedFd<'_>, path: &Path) -> Result<Fence, Failure> {
-    Fence::take(arena, FENCE_MS).map_err(|error| trouble("its memory", path, &error))
+pub(crate) fn fence(arena: BorrowedFd<'_>, name: &str) -> Result<Fence, Failure> {
+    Fence::take(arena, FENCE_MS).map_err(|error| trouble("its memory", name, &error))
 }
 
 /// A memory whose contents are on the backing now.
@@ -140,29 +147,25 @@ pub(crate) fn settle(
     left: Left,
     found: &Found,
     memory: &SharedMemory,
-    path: &Path,
+    node: &dyn OpenNode,
     recorded: &Recorded,
 ) -> Result<Settled, Failure> {
-    let fence = left.fence(path)?;
-    let copy = left.backing.try_clone().map_err(|error| trouble("what is kept", path, &error))?;
-    let file = FileVolume::from_file(path, copy, OpenOptions::default())?;
+    let fence = left.fence(node)?;
+    let name = &left.kept.backing;
+    let identity = node.identity().map_or(0, |identity| identity.number);
     let geometry = found.geometry;
     let settings = Settings::from_spec(&CacheSpec::default(), &geometry);
-    let shared =
-        Shared::new(file.limits(), geometry, settings, file.identity(), memory.memory().clone())
-            .map_err(|error| {
-                Failure::new(Exit::Integrity, format!("{}: {error}", path.display()))
-            })?;
+    let shared = Shared::new(&node.limits(), geometry, settings, identity, memory.memory().clone())
+        .map_err(|error| Failure::new(Exit::Integrity, format!("{name}: {error}")))?;
     let blocks = u64::from(shared.dirty_blocks());
-    let drained = drain(&file, &shared, &fence);
+    let drained = drain(node, &shared, &fence);
     if let Err(error) = drained {
         return Err(Failure::new(
             Exit::Io,
             format!(
-                "{}: {error}; {blocks} blocks of acknowledged writes are kept for it and could not \
+                "{name}: {error}; {blocks} blocks of acknowledged writes are kept for it and could not \
                  be written first: serve it with the memory it had ({}), or rescue them with \
                  'overdrive volume clear-error {} --rescue FILE'",
-                path.display(),
                 block::Size(u64::from(found.geometry.slots) * 4096),
                 left.kept.volume,
             ),
@@ -171,16 +174,15 @@ pub(crate) fn settle(
     if let Ok(memory) = holder::memory_identity(left.arena.as_fd()) {
         recorded.clear_memory(&left.kept.key, &memory);
     }
-    left.keeper.release().map_err(|error| trouble("its holder", path, &error))?;
+    left.keeper.release().map_err(|error| trouble("its holder", &left.kept.backing, &error))?;
     Ok(Settled { blocks, in_doubt: shared.is_in_doubt() })
 }
 
-fn drain(file: &Arc<FileVolume>, shared: &Arc<Shared>, fence: &Fence) -> Result<(), String> {
+fn drain(node: &dyn OpenNode, shared: &Arc<Shared>, fence: &Fence) -> Result<(), String> {
     let lane = Lane::new();
     let ring = Ring::new(&lane).map_err(|error| error.to_string())?;
     ring.hold(fence).map_err(|error| error.to_string())?;
-    let below = Stack::new(&lane, FileBackend::attach(file, &ring));
-    let cache = Cache::attach(shared, &lane, below);
+    let cache = Cache::attach(shared, &lane, node.attach(&ring).stack);
     let work = async move {
         let result = cache.drain().await;
         cache.shared().stop();

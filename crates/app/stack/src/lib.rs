@@ -4,34 +4,35 @@
 //! ```text
 //!   "disk.img", "ram:1G"   --target-->   Spec   --Volume::open-->   shared halves, opened once
 //!                                                     |                   |
-//!                                   keep.rs: what an earlier life left    SharedHalves::attach(&ring):
-//!                                   opening.rs: bottom to top             a Stack for a lane
+//!                                   keep.rs: memory that was kept      SharedHalves::attach(&ring):
+//!                                   opening.rs: bottom to top          a Stack for a lane
+//!                                   node/: one file a node
 //! ```
 #![forbid(unsafe_code)]
 
+mod alone;
+mod backing;
 mod counted;
 mod failure;
-mod half;
 mod keep;
-mod model;
 pub mod model_name;
 mod near;
+mod node;
 mod opening;
-mod pools;
 mod recorded;
 mod sampled;
 mod shared;
 mod target;
 mod volume;
 
+pub use backing::{Backing, Backings, Opened};
 pub use counted::{Counts, Kind};
 pub use failure::{Exit, Failure};
-pub use half::Attached;
 pub use keep::Keep;
 pub use layers::ValveShared;
 pub use near::{near, similar};
+pub use node::{Attached, Health, Identity, OpenNode, Unkept, create_pool};
 pub use opening::{OpenFlags, SCRATCH, check_dirty};
-pub use pools::create_pool;
 pub use recorded::Loss;
 pub use shared::SharedHalves;
 pub use target::{Plan, absolute, target};

@@ -1,21 +1,22 @@
 //! Opening a volume: from the file at the bottom to the cache's memory, with what an earlier life has
 //! left behind.
 
+use crate::alone::Alone;
+use crate::backing::{Backing, Backings};
 use crate::failure::{Exit, Failure};
-use crate::half::{CacheHalf, Half};
 use crate::keep::{self, FoundArena, Keep, Left, Settled};
-use crate::model;
-use crate::pools;
+use crate::node::{
+    CacheNode, DelayNode, FaultsNode, FileBacking, ModelNode, NullNode, OpenNode, RamNode, Unkept,
+    open_model, open_pool, open_stripe,
+};
 use crate::recorded::Recorded;
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, VOLUME_BYTES_MAX, WriteMode};
 use cache::{Arena, Geometry, Settings, Shared};
 use holder::{Keeper, Records};
-use host::{Direct, FileVolume, Intent, Lock, OpenError, OpenErrorKind, OpenOptions};
+use host::OpenOptions;
 use layers::{DelayShared, FaultsShared};
 use ring::{Fence, HugePages, SharedMemory};
-use std::io::Read;
-use std::path::Path;
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 /// The least memory that a cache makes sense with.
@@ -29,10 +30,6 @@ pub const SCRATCH: &str = "durability scratch: flushes are ignored; after a powe
 const BLOCK_BYTES: usize = cache::BLOCK_SECTORS as usize * SECTOR as usize;
 /// Bytes that stand for a sector: real ones.
 const GRAIN: u32 = 512;
-/// How long an image that another process has locked is waited for: a daemon that was just killed, and
-/// its holder, let go of it within moments.
-const LOCK_WAIT_MS: u64 = 1_000;
-
 /// How to open what a spec names.
 #[derive(Clone, Debug, Default)]
 pub struct OpenFlags {
@@ -55,7 +52,12 @@ pub struct OpenFlags {
 /// What opening gathers on its way up.
 pub(crate) struct Opening<'a> {
     flags: &'a OpenFlags,
-    /// What was kept for the backing: found where that is opened, used where the memory is made.
+    backings: Backings<'a>,
+    /// The lane on which backings open.
+    alone: Alone,
+    /// The cache of the stack.
+    cache: Option<CacheSpec>,
+    /// The memory that was kept: found where the backing is opened, used where the cache is.
     left: Option<Left>,
     pub(crate) keeper: Option<Keeper>,
     /// The keeper is of a version that changes the record when it ends.
@@ -69,14 +71,15 @@ pub(crate) struct Opening<'a> {
     progress: &'a mut dyn FnMut(usize, usize),
 }
 
-fn options_of(spec: &Spec) -> Option<(&Path, OpenOptions)> {
+/// The built-in backing that a leaf of a spec names: a file.
+fn built_in(spec: &Spec, flags: &OpenFlags) -> Option<Box<dyn Backing>> {
     let Spec::File { path, read_only, buffered } = spec else { return None };
-    Some((path, OpenOptions { read_only: *read_only, buffered: *buffered }))
-}
-
-/// The file at the bottom of a stack.
-fn file_of(spec: &Spec) -> Option<(&Path, OpenOptions)> {
-    spec.chain().find_map(options_of)
+    Some(Box::new(FileBacking {
+        path: path.clone(),
+        options: OpenOptions { read_only: *read_only, buffered: *buffered },
+        is_raw: flags.raw,
+        device: flags.device.clone(),
+    }))
 }
 
 /// Whether writes may be answered before they are on the backing.
@@ -84,24 +87,17 @@ pub(crate) fn absorbs(mode: WriteMode) -> bool {
     matches!(mode, WriteMode::Back | WriteMode::BackNow)
 }
 
-/// The cache of this stack, if a later process must know what its memory says: what its backing
-/// does not have, or that a flush of that is under way.
-fn must_outlive_process(spec: &Spec) -> Option<&CacheSpec> {
-    let cache = spec.chain().find_map(|part| match part {
-        Spec::Cache { cache, .. } => Some(cache),
-        _ => None,
-    })?;
-    let writable = file_of(spec).is_some_and(|(_, options)| !options.read_only);
-    writable.then_some(cache)
-}
-
 impl<'a> Opening<'a> {
     pub(crate) fn new(
         flags: &'a OpenFlags,
+        backings: Backings<'a>,
         progress: &'a mut dyn FnMut(usize, usize),
-    ) -> Opening<'a> {
-        Opening {
+    ) -> Result<Opening<'a>, Failure> {
+        Ok(Opening {
             flags,
+            backings,
+            alone: Alone::new()?,
+            cache: None,
             left: None,
             keeper: None,
             is_recorded: false,
@@ -110,17 +106,138 @@ impl<'a> Opening<'a> {
             notes: Vec::new(),
             was_in_doubt: false,
             progress,
-        }
+        })
     }
 
-    /// Takes over what is kept for the backing. What the volume as it is wanted now cannot take as it
-    /// is, goes to the backing first.
-    pub(crate) fn find_left(&mut self, spec: &Spec) -> Result<(), Failure> {
-        let (Some(keep), Some((path, options))) = (&self.flags.keep, file_of(spec)) else {
-            return Ok(());
+    /// Opens a stack from its bottom to its top, with what is kept for the backing at its bottom.
+    pub(crate) fn open(&mut self, spec: &Spec) -> Result<Box<dyn OpenNode>, Failure> {
+        self.cache = spec.chain().find_map(|part| match part {
+            Spec::Cache { cache, .. } => Some(cache.clone()),
+            _ => None,
+        });
+        self.open_node(spec, true)
+    }
+
+    /// Opens a node. `is_bottom`: the backing below it is that of the volume, not a member's.
+    fn open_node(&mut self, spec: &Spec, is_bottom: bool) -> Result<Box<dyn OpenNode>, Failure> {
+        let node = self.open_any_size(spec, is_bottom)?;
+        let bytes = node.limits().bytes();
+        if bytes > VOLUME_BYTES_MAX {
+            let message = format!(
+                "the volume would have {bytes} bytes, and clients can be shown {VOLUME_BYTES_MAX}; use \
+                 fewer or smaller members"
+            );
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        Ok(node)
+    }
+
+    fn open_any_size(
+        &mut self,
+        spec: &Spec,
+        is_bottom: bool,
+    ) -> Result<Box<dyn OpenNode>, Failure> {
+        let backing = (self.backings)(spec, self.flags).or_else(|| built_in(spec, self.flags));
+        if let Some(backing) = backing {
+            return self.open_backing(&*backing, is_bottom);
+        }
+        Ok(match spec {
+            Spec::File { .. } => unreachable!("it is a built-in backing"),
+            Spec::Ram { size } => {
+                let memory = memory("overdrive ram", size.0, HugePages::Never, self.progress)?;
+                let ram = Ram::over(memory.memory().clone(), size.0 / SECTOR, GRAIN);
+                Box::new(RamNode(ram))
+            }
+            Spec::Null { size } => Box::new(NullNode(Null::new(size.0 / SECTOR, GRAIN))),
+            Spec::Model { model } => {
+                let (shared, note) = open_model(model)?;
+                self.notes.push(note);
+                Box::new(ModelNode(shared))
+            }
+            Spec::Pool { members } => {
+                let members = members.iter().map(|member| {
+                    member.as_ref().map(|spec| self.open_node(spec, false)).transpose()
+                });
+                let members = members.collect::<Result<Vec<_>, Failure>>()?;
+                Box::new(open_pool(members, &mut self.notes)?)
+            }
+            Spec::Stripe { members, chunk } => {
+                let members = members.iter().map(|spec| self.open_node(spec, false));
+                Box::new(open_stripe(members.collect::<Result<_, Failure>>()?, *chunk)?)
+            }
+            Spec::Delay { delay, below } => Box::new(DelayNode {
+                shared: DelayShared::new(delay),
+                below: self.open_node(below, is_bottom)?,
+            }),
+            Spec::Faults { faults, below } => Box::new(FaultsNode {
+                shared: FaultsShared::new(faults),
+                below: self.open_node(below, is_bottom)?,
+            }),
+            Spec::Cache { cache, below } => {
+                let below = self.open_node(below, is_bottom)?;
+                Box::new(self.open_cache(cache, below)?)
+            }
+        })
+    }
+
+    /// Opens a backing: with what a holder has kept for it, if something is kept.
+    fn open_backing(
+        &mut self,
+        backing: &dyn Backing,
+        is_bottom: bool,
+    ) -> Result<Box<dyn OpenNode>, Failure> {
+        backing.check()?;
+        let left = match (&self.flags.keep, backing.key().filter(|_| is_bottom)) {
+            (Some(keep), Some(key)) => keep.find(&key, &backing.name())?,
+            _ => None,
         };
-        self.refuse_backing(path, options)?;
-        let Some(mut left) = keep.find(path)? else { return Ok(()) };
+        let was_kept = left.is_some();
+        let node = match left {
+            Some(left) => self.open_kept(backing, left)?,
+            None => self.open_closed(backing, backing.is_read_only(), None)?,
+        };
+        let identity = node.identity();
+        let was_served = identity.is_some_and(|identity| self.recorded.find(&identity)) || was_kept;
+        self.notes.extend(backing.examine(&*node, was_served)?);
+        Ok(node)
+    }
+
+    fn open_closed(
+        &self,
+        backing: &dyn Backing,
+        is_read_only: bool,
+        kept: Option<Vec<OwnedFd>>,
+    ) -> Result<Box<dyn OpenNode>, Failure> {
+        self.alone.run(|ring| backing.open(ring, is_read_only, kept))?
+    }
+
+    /// Opens a backing for which memory is kept. Where the volume as it is wanted now cannot take
+    /// the memory as it is, its contents go to the backing first.
+    fn open_kept(
+        &mut self,
+        backing: &dyn Backing,
+        left: Left,
+    ) -> Result<Box<dyn OpenNode>, Failure> {
+        let kept = left.backing_clones().map_err(|error| memory_failure(&error))?;
+        let node = self.open_closed(backing, false, Some(kept))?;
+        check_identity(&left, &*node)?;
+        let is_wanted = !backing.is_read_only();
+        self.look_at(left, &*node, is_wanted)?;
+        if is_wanted || self.left.is_some() {
+            return Ok(node);
+        }
+        drop(node);
+        self.open_closed(backing, true, None)
+    }
+
+    /// Takes over the memory that is kept, or writes its contents to the backing and releases it.
+    fn look_at(
+        &mut self,
+        mut left: Left,
+        node: &dyn OpenNode,
+        is_wanted: bool,
+    ) -> Result<(), Failure> {
+        let name = left.kept.backing.clone();
         let copy = left.arena.try_clone().map_err(|error| memory_failure(&error))?;
         let mut memory = SharedMemory::adopt(copy).map_err(|error| memory_failure(&error))?;
         let Some(found) = keep::found_in(&memory) else {
@@ -131,14 +248,15 @@ impl<'a> Opening<'a> {
                 return Ok(());
             }
             let message = format!(
-                "{}: the memory that process kept for it is of another version of Overdrive; serve \
-                 it with that version once, or give the data up by ending the process od-holder",
-                path.display()
+                "{name}: the memory that process kept for it is of another version of Overdrive; \
+                 serve it with that version once, or give the data up by ending the process od-holder"
             );
             return Err(Failure::new(Exit::Integrity, message));
         };
-        let bytes = check_size(&left, found.sectors * SECTOR, path)?;
-        let wanted = must_outlive_process(spec).map(|cache| geometry_for(cache, bytes));
+        let bytes = node.limits().bytes();
+        check_size(&left, found.sectors * SECTOR, bytes)?;
+        let wanted = self.cache.as_ref().filter(|_| is_wanted);
+        let wanted = wanted.map(|cache| geometry_for(cache, bytes));
         let resized = wanted.and_then(|wanted| found.resized(wanted.slots));
         let is_good =
             |next: &Geometry| next.slots >= found.geometry.slots || next.has_roomy_shards();
@@ -155,20 +273,18 @@ impl<'a> Opening<'a> {
             }
         }
         let Settled { blocks, in_doubt } =
-            keep::settle(left, &found, &memory, path, &self.recorded)?;
+            keep::settle(left, &found, &memory, node, &self.recorded)?;
         self.was_in_doubt = in_doubt;
-        let has_cache = spec.chain().any(|part| matches!(part, Spec::Cache { .. }));
-        if in_doubt && !has_cache {
+        if in_doubt && self.cache.is_none() {
             self.notes.push(format!(
-                "{}: the earlier process was killed during a flush of the backing, whose result is not known: writes \
-                 that had gone past the cache may be lost; without a cache no flush fails for that",
-                path.display()
+                "{name}: the earlier process was killed during a flush of the backing, whose result is \
+                 not known: writes that had gone past the cache may be lost; without a cache no flush \
+                 fails for that"
             ));
         }
         self.notes.push(format!(
-            "{}: {} of acknowledged writes were kept from an earlier life; they are on the backing \
+            "{name}: {} of acknowledged writes were kept from an earlier life; they are on the backing \
              now",
-            path.display(),
             Size(blocks * 4096)
         ));
         Ok(())
@@ -182,85 +298,11 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// Opens a stack from its bottom to its top.
-    pub(crate) fn open(&mut self, spec: &Spec) -> Result<Half, Failure> {
-        let half = self.open_any_size(spec)?;
-        let bytes = half.limits().bytes();
-        if bytes > VOLUME_BYTES_MAX {
-            let message = format!(
-                "the volume would have {bytes} bytes, and clients can be shown {VOLUME_BYTES_MAX}; use \
-                 fewer or smaller members"
-            );
-            return Err(Failure::new(Exit::Usage, message));
-        }
-        Ok(half)
-    }
-
-    fn open_any_size(&mut self, spec: &Spec) -> Result<Half, Failure> {
-        Ok(match spec {
-            Spec::File { path, .. } => {
-                let (_, options) = options_of(spec).expect("it is a file");
-                Half::File(self.open_file(path, options)?)
-            }
-            Spec::Ram { size } => {
-                let memory = memory("overdrive ram", size.0, HugePages::Never, self.progress)?;
-                Half::Ram(Ram::over(memory.memory().clone(), size.0 / SECTOR, GRAIN))
-            }
-            Spec::Null { size } => Half::Null(Null::new(size.0 / SECTOR, GRAIN)),
-            Spec::Model { model } => {
-                let (shared, note) = model::open(model)?;
-                self.notes.push(note);
-                Half::Model(shared)
-            }
-            Spec::Pool { members } => {
-                let open =
-                    |member: &Option<Spec>| member.as_ref().map(|spec| self.open(spec)).transpose();
-                let members = members.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
-                pools::open(members, &mut self.notes)?
-            }
-            Spec::Stripe { members, chunk } => {
-                let members = members.iter().map(|spec| self.open(spec));
-                pools::stripe(members.collect::<Result<_, Failure>>()?, *chunk)?
-            }
-            Spec::Delay { delay, below } => {
-                Half::Delay(DelayShared::new(delay), Box::new(self.open(below)?))
-            }
-            Spec::Faults { faults, below } => {
-                Half::Faults(FaultsShared::new(faults), Box::new(self.open(below)?))
-            }
-            Spec::Cache { cache, below } => {
-                let below = self.open(below)?;
-                self.open_cache(spec, cache, below)?
-            }
-        })
-    }
-
-    /// Refuses a backing on which another device than this volume's stands.
-    fn refuse_backing(&self, path: &Path, options: OpenOptions) -> Result<(), Failure> {
-        let device = self.flags.device.as_deref();
-        Ok(host::refuse_backing(path, !options.read_only, device)?)
-    }
-
-    fn open_file(&mut self, path: &Path, options: OpenOptions) -> Result<Arc<FileVolume>, Failure> {
-        self.refuse_backing(path, options)?;
-        let kept = self.left.as_ref().map(|left| left.backing.try_clone());
-        let file = match kept {
-            Some(kept) => {
-                let kept = kept.map_err(|error| memory_failure(&error))?;
-                FileVolume::from_file(path, kept, options)?
-            }
-            None => FileVolume::open_waiting(path, options, LOCK_WAIT_MS)
-                .map_err(|error| image_instead(error, path, self.flags))?,
-        };
-        // Clients may have written anything to a backing that was served until now.
-        let was_served = self.recorded.find(&file) || self.left.is_some();
-        let is_raw = self.flags.raw || was_served;
-        self.notes.extend(host::examine(&file, Intent::Serve { is_raw })?);
-        note_file(&file, options.buffered, &mut self.notes);
-        Ok(file)
-    }
-
-    fn open_cache(&mut self, whole: &Spec, spec: &CacheSpec, below: Half) -> Result<Half, Failure> {
+    fn open_cache(
+        &mut self,
+        spec: &CacheSpec,
+        below: Box<dyn OpenNode>,
+    ) -> Result<CacheNode, Failure> {
         if spec.memory.0 < MEMORY_MIN {
             let message = format!("--memory {}: a cache needs at least 1 MiB", spec.memory);
             return Err(Failure::new(Exit::Usage, message));
@@ -278,19 +320,13 @@ impl<'a> Opening<'a> {
                 Size(limits.bytes())
             ));
         }
-        if absorbs(spec.write) && self.flags.keep.is_some() && below.is_of_several() {
-            self.notes.push(
-                "the memory of a cache over several devices is not kept: if this process is killed, \
-                 what was acknowledged but not flushed is lost (as with --no-holder)"
-                    .to_owned(),
-            );
-        }
-        let (memory, geometry, fence) = self.memory_of(whole, spec, &below)?;
+        let spec = &self.promised(spec, &*below);
+        let (memory, geometry, fence) = self.memory_of(spec, &*below)?;
         if let Err(error) = memory.lock() {
             self.notes.push(error.to_string());
         }
         let settings = Settings::from_spec(spec, &geometry);
-        let identity = below.file().map_or(0, |file| file.identity());
+        let identity = below.identity().map_or(0, |identity| identity.number);
         let shared = Shared::new(&limits, geometry, settings, identity, memory.memory().clone())
             .map_err(|error| Failure::new(Exit::Integrity, error.to_string()))?;
         shared.set_guard(spec.guard, 0);
@@ -301,19 +337,41 @@ impl<'a> Opening<'a> {
         if let Err(error) = memory.give_back_unused() {
             self.notes.push(format!("memory that is not needed any more stays in use: {error}"));
         }
-        Ok(Half::Cache(Box::new(CacheHalf { shared, memory, fence, below })))
+        Ok(CacheNode { shared, memory, fence, below })
+    }
+
+    /// The settings of the cache, as far as a kill of this process can lose nothing that they
+    /// promise (C5). What they do not promise is noted.
+    fn promised(&mut self, spec: &CacheSpec, below: &dyn OpenNode) -> CacheSpec {
+        if !absorbs(spec.write) || self.flags.keep.is_none() {
+            return spec.clone();
+        }
+        match below.keepable() {
+            Err(Unkept::Several) => self.notes.push(
+                "the memory of a cache over several devices is not kept: if this process is killed, \
+                 what was acknowledged but not flushed is lost (as with --no-holder)"
+                    .to_owned(),
+            ),
+            Err(Unkept::Other(reason)) => {
+                self.notes.push(format!(
+                    "writes go through the cache to the backing: a kill of this process would lose \
+                     what is only in memory, since {reason}"
+                ));
+                return CacheSpec { write: WriteMode::Through, ..spec.clone() };
+            }
+            Ok(_) | Err(Unkept::Process | Unkept::Empty) => {}
+        }
+        spec.clone()
     }
 
     /// The memory that was kept, or a fresh one, which is kept from now on; and how it is laid out.
     fn memory_of(
         &mut self,
-        whole: &Spec,
         spec: &CacheSpec,
-        below: &Half,
+        below: &dyn OpenNode,
     ) -> Result<(SharedMemory, Geometry, Option<Fence>), Failure> {
-        let path = below.file().map(|file| file.path().to_owned()).unwrap_or_default();
         if let Some(left) = self.left.take() {
-            let fence = left.fence(&path)?;
+            let fence = left.fence(below)?;
             let found = left.found.expect("what is left has been looked at");
             (self.keeper, self.is_recorded) = (Some(left.keeper), left.kept.is_recorded);
             self.is_taken_over = true;
@@ -321,8 +379,9 @@ impl<'a> Opening<'a> {
         }
         let limits = below.limits();
         let geometry = geometry_for(spec, limits.bytes());
-        let (Some(keep), Some(file), Some(_)) =
-            (&self.flags.keep, below.file(), must_outlive_process(whole))
+        let is_read_only = limits.read_only;
+        let (Some(keep), Some(identity), Ok(descriptors), false) =
+            (&self.flags.keep, below.identity(), below.keepable(), is_read_only)
         else {
             let memory = cache_memory(&geometry, limits.grain, self.progress)?;
             return Ok((memory, geometry, None));
@@ -335,8 +394,9 @@ impl<'a> Opening<'a> {
             // A limit of address space or of file sizes may be in the way.
             Err(_) => (cache_memory(&geometry, limits.grain, self.progress)?, geometry),
         };
-        let fence = keep::fence(memory.file(), &path)?;
-        self.keeper = Some(keep.start(&self.flags.name, file, &memory)?);
+        let fence = keep::fence(memory.file(), &identity.name)?;
+        let name = &self.flags.name;
+        self.keeper = Some(keep.start(name, &identity, &descriptors, &memory)?);
         self.is_recorded = true;
         Ok((memory, geometry, Some(fence)))
     }
@@ -375,17 +435,32 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// Returns the size of a backing for which a memory is kept. It may have grown since it was served.
+/// Refuses a backing that is not the one whose data are kept.
+///
+/// # Errors
+/// Integrity: everything stays kept.
+fn check_identity(left: &Left, node: &dyn OpenNode) -> Result<(), Failure> {
+    let Some(identity) = node.identity().filter(|identity| identity.key != left.kept.key) else {
+        return Ok(());
+    };
+    let message = format!(
+        "{}: is not the backing any more that was served under this name ({}, was {}), whose changes \
+         are still in memory; put that back, or save them with 'overdrive volume clear-error {} \
+         --rescue FILE'",
+        identity.name, identity.key, left.kept.key, left.kept.volume
+    );
+    Err(Failure::new(Exit::Integrity, message))
+}
+
+/// Checks the size of a backing for which a memory is kept. It may have grown since it was served.
 ///
 /// # Errors
 /// It has shrunk.
-fn check_size(left: &Left, bytes: u64, path: &Path) -> Result<u64, Failure> {
-    let end = rustix::fs::seek(&left.backing, rustix::fs::SeekFrom::End(0));
-    let now = end.map_err(|errno| memory_failure(&errno.into()))?;
+fn check_size(left: &Left, bytes: u64, now: u64) -> Result<(), Failure> {
     if now >= bytes {
-        return Ok(now);
+        return Ok(());
     }
-    let (name, volume) = (path.display(), &left.kept.volume);
+    let (name, volume) = (&left.kept.backing, &left.kept.volume);
     let message = format!(
         "{name}: has {now} bytes, and had {bytes} when it was served: data beyond its end is lost; \
          acknowledged writes are kept for it: give it the size that it had (truncate -s {bytes} \
@@ -412,42 +487,6 @@ fn memory_failure(error: &std::io::Error) -> Failure {
         _ => "",
     };
     Failure::new(Exit::Usage, format!("memory for the volume: {error}{mend}"))
-}
-
-/// An image file may have any size: where that is what opening complained about, its format is the
-/// better reason, and filling it up the worst advice.
-fn image_instead(error: OpenError, path: &Path, flags: &OpenFlags) -> Failure {
-    let size = matches!(error.kind, OpenErrorKind::Misaligned | OpenErrorKind::TooSmall);
-    if !size || flags.raw {
-        return error.into();
-    }
-    let mut first_bytes = Vec::new();
-    let read =
-        std::fs::File::open(path).and_then(|file| file.take(4096).read_to_end(&mut first_bytes));
-    match host::detect(&first_bytes) {
-        Some(format) if read.is_ok() && !format.is_container() => {
-            Failure::new(Exit::Usage, host::reason(format, path))
-        }
-        _ => error.into(),
-    }
-}
-
-fn note_file(file: &FileVolume, buffered: bool, notes: &mut Vec<String>) {
-    let path = file.path().display();
-    if let Direct::No(why) = file.direct()
-        && !buffered
-    {
-        notes.push(format!(
-            "{path}: no direct I/O ({why}); the host's page cache is used below the volume, too"
-        ));
-    }
-    if let Lock::No(why) = file.lock() {
-        notes.push(format!(
-            "{path}: not locked against others ({why}); make sure that no other program writes it"
-        ));
-    } else if let Some(why) = file.local_locks() {
-        notes.push(format!("{path}: {why}; make sure that no other host uses it"));
-    }
 }
 
 fn memory(

@@ -9,14 +9,13 @@
 //!   ended in order:  the record is removed, or stays without a memory for a device that waits
 //! ```
 
+use crate::node::{Identity, OpenNode};
 use block::{Error, Kind, Limits, Stack};
 use holder::{Record, Records};
-use host::FileVolume;
 use lane::Lane;
 use pool::Gone;
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::os::fd::AsFd;
 
 /// A loss of a volume while a device or a mount that is in use waited for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,8 +70,9 @@ pub(crate) struct Recorded {
     is_frozen: Cell<bool>,
 }
 
-fn bytes_of(file: &FileVolume) -> u64 {
-    file.limits().bytes()
+/// The identity and the size of each backing that outlives this process.
+fn lasting(node: &dyn OpenNode) -> Vec<(Identity, u64)> {
+    node.backings().filter_map(|node| Some((node.identity()?, node.limits().bytes()))).collect()
 }
 
 impl Recorded {
@@ -82,14 +82,14 @@ impl Recorded {
 
     /// Looks for the record of a backing that was opened. True: it was accepted by the process
     /// before.
-    pub(crate) fn find(&self, file: &FileVolume) -> bool {
-        let Some(record) = self.records.as_ref().and_then(|records| records.read(&file.key()))
+    pub(crate) fn find(&self, identity: &Identity) -> bool {
+        let Some(record) = self.records.as_ref().and_then(|records| records.read(&identity.key))
         else {
             return false;
         };
-        let is_same = record.birth == holder::birth(file.file().as_fd());
+        let is_same = record.birth == identity.birth;
         if is_same {
-            self.former.borrow_mut().push((file.key(), record));
+            self.former.borrow_mut().push((identity.key.clone(), record));
         }
         is_same
     }
@@ -103,11 +103,7 @@ impl Recorded {
     }
 
     /// Returns the loss between the former process and this one, which has this memory.
-    pub(crate) fn loss<'a>(
-        &self,
-        memory: Option<&str>,
-        files: impl Iterator<Item = &'a FileVolume>,
-    ) -> Option<Loss> {
+    pub(crate) fn loss(&self, memory: Option<&str>, node: &dyn OpenNode) -> Option<Loss> {
         let former = self.former.borrow();
         let is_another = |(_, record): &&(String, Record)| {
             record.memory.is_some() && record.memory.as_deref() != memory
@@ -115,12 +111,12 @@ impl Recorded {
         if former.iter().any(|one| is_another(&one)) {
             return Some(Loss::Memory);
         }
-        let shrunk = |file: &FileVolume| {
-            let (_, record) = former.iter().find(|(key, _)| *key == file.key())?;
+        let shrunk = |(identity, bytes): (Identity, u64)| {
+            let (_, record) = former.iter().find(|(key, _)| *key == identity.key)?;
             let bytes_before = record.bytes;
-            (bytes_of(file) < bytes_before).then_some(Loss::Size { bytes_before })
+            (bytes < bytes_before).then_some(Loss::Size { bytes_before })
         };
-        files.filter_map(shrunk).next()
+        lasting(node).into_iter().find_map(shrunk)
     }
 
     /// Leaves the records as they are from now on, until they are removed.
@@ -132,25 +128,21 @@ impl Recorded {
     ///
     /// # Errors
     /// Those of the system.
-    pub(crate) fn write<'a>(
-        &self,
-        memory: Option<&str>,
-        files: impl Iterator<Item = &'a FileVolume>,
-    ) -> std::io::Result<()> {
+    pub(crate) fn write(&self, memory: Option<&str>, node: &dyn OpenNode) -> std::io::Result<()> {
         let Some(records) = self.records.as_ref().filter(|_| !self.is_frozen.get()) else {
             return Ok(());
         };
-        for file in files {
-            let (memory, birth) = (memory.map(str::to_owned), holder::birth(file.file().as_fd()));
-            records.write(&file.key(), &Record { memory, bytes: bytes_of(file), birth })?;
+        for (identity, bytes) in lasting(node) {
+            let Identity { key, birth, .. } = identity;
+            records.write(&key, &Record { memory: memory.map(str::to_owned), bytes, birth })?;
         }
         Ok(())
     }
 
     /// Removes the records: nothing waits for the volume, and nothing of it is missing.
-    pub(crate) fn remove<'a>(&self, files: impl Iterator<Item = &'a FileVolume>) {
+    pub(crate) fn remove(&self, node: &dyn OpenNode) {
         if let Some(records) = &self.records {
-            files.for_each(|file| records.remove(&file.key()));
+            lasting(node).iter().for_each(|(identity, _)| records.remove(&identity.key));
         }
     }
 }

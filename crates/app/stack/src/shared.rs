@@ -2,7 +2,7 @@
 
 use crate::counted::{Counted, Counts};
 use crate::failure::{Exit, Failure};
-use crate::half::{Attached, Half};
+use crate::node::{Attached, CacheNode, OpenNode};
 use crate::sampled::Sampled;
 use block::Stack;
 use cache::Shared;
@@ -13,24 +13,24 @@ use std::sync::Arc;
 
 /// The shared halves of a volume: its stack's, and those of the layers that every volume has on top.
 pub struct SharedHalves {
-    half: Half,
+    node: Box<dyn OpenNode>,
     valve: Arc<ValveShared>,
     unaligned: Arc<UnalignedShared>,
     counts: Arc<Counts>,
 }
 
 impl SharedHalves {
-    pub(crate) fn new(half: Half) -> SharedHalves {
+    pub(crate) fn new(node: Box<dyn OpenNode>) -> SharedHalves {
         SharedHalves {
-            unaligned: UnalignedShared::new(&half.limits()),
-            half,
+            unaligned: UnalignedShared::new(&node.limits()),
+            node,
             valve: ValveShared::new(),
             counts: Arc::default(),
         }
     }
 
-    pub(crate) fn half(&self) -> &Half {
-        &self.half
+    pub(crate) fn node(&self) -> &dyn OpenNode {
+        &*self.node
     }
 
     pub(crate) fn valve(&self) -> &Arc<ValveShared> {
@@ -43,7 +43,7 @@ impl SharedHalves {
 
     /// The shared half of the cache, if there is one.
     pub fn cache(&self) -> Option<&Arc<Shared>> {
-        self.half.cache().map(|cache| &cache.shared)
+        self.node.find().map(|cache: &CacheNode| &cache.shared)
     }
 
     /// The volume as the ring's lane uses it. To be called on the ring's thread, before it does any I/O for
@@ -56,10 +56,11 @@ impl SharedHalves {
         if ring.lane().tasks() + tasks + TASKS_FREE > TASKS_MAX {
             return Err(Failure::new(Exit::Usage, TOO_MANY));
         }
-        if let Some(fence) = self.half.cache().and_then(|cache| cache.fence.as_ref()) {
+        let cache: Option<&CacheNode> = self.node.find();
+        if let Some(fence) = cache.and_then(|cache| cache.fence.as_ref()) {
             ring.hold(fence).map_err(broken)?;
         }
-        let Attached { stack, cache } = self.half.attach(ring);
+        let Attached { stack, cache } = self.node.attach(ring);
         let mut stack = Stack::new(ring.lane(), Valve::attach(&self.valve, stack));
         stack = match self.cache() {
             Some(shared) => Stack::new(ring.lane(), Sampled::new(shared, stack)),

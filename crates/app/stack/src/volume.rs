@@ -1,16 +1,16 @@
 //! A volume: a spec, opened.
 
+use crate::backing::Backings;
 use crate::counted::Counts;
 use crate::failure::{Exit, Failure};
-use crate::half::{Attached, Half};
 use crate::keep::Keep;
+use crate::node::{Attached, CacheNode, ModelNode, OpenNode, PoolNode, Unkept};
 use crate::opening::{OpenFlags, Opening, absorbs};
 use crate::recorded::{Loss, Recorded};
 use crate::shared::SharedHalves;
-use block::{Size, Spec};
+use block::Spec;
 use cache::Shared;
 use holder::Keeper;
-use host::FileVolume;
 use layers::ValveShared;
 use pool::PoolShared;
 use ring::{Ring, SharedMemory};
@@ -50,11 +50,24 @@ impl Volume {
         flags: OpenFlags,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Volume, Failure> {
+        Volume::open_over(spec, flags, &|_, _| None, progress)
+    }
+
+    /// [`Volume::open`], with backings other than the built-in ones for the leaves of the spec for
+    /// which `backings` returns one.
+    ///
+    /// # Errors
+    /// Those of [`Volume::open`], and those of the backing.
+    pub fn open_over(
+        spec: Spec,
+        flags: OpenFlags,
+        backings: Backings<'_>,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Volume, Failure> {
         check_name(&flags.name)?;
         check_one_cache(&spec)?;
-        let mut opening = Opening::new(&flags, progress);
-        opening.find_left(&spec)?;
-        let half = opening.open(&spec)?;
+        let mut opening = Opening::new(&flags, backings, progress)?;
+        let node = opening.open(&spec)?;
         let Opening { keeper, is_recorded, is_taken_over, recorded, notes, .. } = opening;
         let writes = |part: &Spec| match part {
             Spec::Cache { cache, .. } => absorbs(cache.write),
@@ -64,7 +77,7 @@ impl Volume {
         // Data that a former process has absorbed may still be written out.
         let may_absorb = is_taken_over || spec.walk().any(writes);
         Ok(Volume {
-            halves: Arc::new(SharedHalves::new(half)),
+            halves: Arc::new(SharedHalves::new(node)),
             spec,
             notes,
             keep: flags.keep,
@@ -84,8 +97,8 @@ impl Volume {
         &self.halves
     }
 
-    fn half(&self) -> &Half {
-        self.halves.half()
+    fn node(&self) -> &dyn OpenNode {
+        self.halves.node()
     }
 
     /// The stack as data.
@@ -95,7 +108,7 @@ impl Volume {
 
     /// Whether clients' changes are refused.
     pub fn is_read_only(&self) -> bool {
-        self.read_only || self.half().limits().read_only
+        self.read_only || self.node().limits().read_only
     }
 
     /// What an operator should know: fall-backs that were taken.
@@ -105,7 +118,7 @@ impl Volume {
 
     /// The shared half of the cache, if there is one.
     pub fn cache(&self) -> Option<&Arc<Shared>> {
-        self.half().cache().map(|cache| &cache.shared)
+        self.halves.cache()
     }
 
     /// What was asked of the backing, where there is no cache: with one that counts it itself.
@@ -115,7 +128,7 @@ impl Volume {
 
     /// The modelled drive at the bottom, if it is one.
     pub fn model(&self) -> Option<&Arc<drive_backend::Shared>> {
-        self.half().model()
+        self.node().find().map(|ModelNode(model)| model)
     }
 
     /// Whether the cache lies in huge pages; None without a cache.
@@ -125,22 +138,22 @@ impl Volume {
 
     /// What has become of the backing while it was served: None if all is well, else a sentence.
     pub fn damage(&self) -> Option<String> {
-        self.half().files().find_map(|file| damage_of(file))
+        self.node().walk().find_map(|node| node.health().damage)
     }
 
     /// Whether a backing was found too short while it was served, so that changes and flushes fail.
     pub fn was_short(&self) -> bool {
-        self.half().files().any(|file| file.was_short())
+        self.node().walk().any(|node| node.health().was_short)
     }
 
     /// Goes on with backings that were too short and have their size again. Whether there was one.
     pub fn accept_sizes(&self) -> bool {
-        self.half().files().filter(|file| file.accept_size()).count() > 0
+        self.node().walk().filter(|node| node.accept_size()).count() > 0
     }
 
     /// The identities of the files and devices at its bottom.
     pub fn keys(&self) -> Vec<String> {
-        self.half().files().map(|file| file.key()).collect()
+        self.node().backings().filter_map(|node| Some(node.identity()?.key)).collect()
     }
 
     /// What tells its contents from those of another volume of its name: the pool, whichever of its members are there, or the
@@ -157,7 +170,7 @@ impl Volume {
 
     /// The shared half of the pool, if there is one.
     pub fn pool(&self) -> Option<&Arc<PoolShared>> {
-        self.half().pool()
+        self.node().find().map(|pool: &PoolNode| &pool.shared)
     }
 
     /// What holds changes while a snapshot is taken.
@@ -167,7 +180,7 @@ impl Volume {
 
     /// The memory of the cache, to hand to a rescue of what is dirty in it.
     pub fn memory(&self) -> Option<&SharedMemory> {
-        self.half().cache().map(|cache| &cache.memory)
+        self.node().find().map(|cache: &CacheNode| &cache.memory)
     }
 
     /// Whether the memory is kept should this process die.
@@ -178,8 +191,8 @@ impl Volume {
     /// Whether everything outlives another program in this process's place: what is dirty is kept by a
     /// holder that lives, or never is there; and the backing is not memory of this process.
     pub fn outlives_exec(&self) -> bool {
-        if self.half().file().is_none() {
-            return matches!(self.half(), Half::Null(_));
+        if let Err(unkept) = self.node().keepable() {
+            return unkept == Unkept::Empty && self.cache().is_none();
         }
         let by_holder = |keeper: &Keeper| keeper.owner_socket().is_some() && is_alive(keeper);
         match (&*self.keeper.borrow(), self.cache()) {
@@ -198,10 +211,11 @@ impl Volume {
 
     /// Starts another holder in the place of one that has died.
     pub fn keep_again(&self) -> Result<(), Failure> {
-        let again = match (&self.keep, self.half().file(), self.memory()) {
-            (Some(keep), Some(file), Some(memory)) => keep.start(&self.name, file, memory)?,
-            _ => return Ok(()),
+        let (Some(keep), Some(memory)) = (&self.keep, self.memory()) else { return Ok(()) };
+        let (Some(identity), Ok(backing)) = (self.node().identity(), self.node().keepable()) else {
+            return Ok(());
         };
+        let again = keep.start(&self.name, &identity, &backing, memory)?;
         *self.keeper.borrow_mut() = Some(again);
         self.is_recorded.set(true);
         // The record names this memory already, unless the former holder was of an older version.
@@ -238,7 +252,7 @@ impl Volume {
     /// Returns the loss between the former process and this one, if something that is in use has
     /// waited for the volume.
     pub fn loss_of_waiting(&self) -> Option<Loss> {
-        self.recorded.loss(Some(&self.memory_identity()), self.half().files().map(|file| &**file))
+        self.recorded.loss(Some(&self.memory_identity()), self.node())
     }
 
     /// It is served as a disk that was pulled out: every request gets an error, until nothing waits
@@ -259,8 +273,7 @@ impl Volume {
     /// The note cannot be written.
     pub fn record(&self) -> Result<(), Failure> {
         let memory = self.memory_at_stake();
-        let files = self.half().files().map(|file| &**file);
-        self.recorded.write(memory.as_deref(), files).map_err(|error| {
+        self.recorded.write(memory.as_deref(), self.node()).map_err(|error| {
             let message = format!(
                 "{}: the record of what is served cannot be written ({error}); make room in the runtime \
                  directory",
@@ -283,11 +296,10 @@ impl Volume {
     /// Everything is on the backing, and the volume is served no more. `is_waited_for`: something
     /// in use waits for the next process.
     pub fn end_record(&self, is_waited_for: bool) {
-        let files = || self.half().files().map(|file| &**file);
         match is_waited_for {
             // The next process takes more care than it need, if this fails.
-            true => drop(self.recorded.write(None, files())),
-            false => self.recorded.remove(files()),
+            true => drop(self.recorded.write(None, self.node())),
+            false => self.recorded.remove(self.node()),
         }
     }
 
@@ -330,20 +342,6 @@ fn process_identity() -> String {
     format!("{}-{}", std::process::id(), now.map_or(0, |now| now.as_nanos()))
 }
 
-fn damage_of(file: &FileVolume) -> Option<String> {
-    let bytes = file.limits().bytes();
-    let now = rustix::fs::seek(file.file(), rustix::fs::SeekFrom::End(0)).ok()?;
-    (now < bytes).then(|| {
-        format!(
-            "{}: has shrunk from {} to {} while it was served; what was beyond is lost, also where \
-             it is made larger again",
-            file.path().display(),
-            Size(bytes),
-            Size(now)
-        )
-    })
-}
-
 /// Whether the keeper has not gone: the connection to a holder hangs up when it dies.
 fn is_alive(keeper: &Keeper) -> bool {
     let Some(socket) = keeper.owner_socket() else { return true };
@@ -355,7 +353,7 @@ fn is_alive(keeper: &Keeper) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::{CacheSpec, DelaySpec, FaultsSpec};
+    use block::{CacheSpec, DelaySpec, FaultsSpec, Size};
     use lane::Lane;
 
     fn open(spec: Spec) -> Result<Volume, Failure> {

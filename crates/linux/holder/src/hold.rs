@@ -152,7 +152,7 @@ fn handshake<'a>(
         return Err(refused("the first thing to say to a holder is `keep`"));
     };
     kept.check()?;
-    let (arena, backing) = packet::two(descriptors)?;
+    let (arena, backing) = packet::arena_and_backing(descriptors)?;
     let seat = Seat::bind(Path::new(&runtime), &kept.key)?;
     let absence = key::is_mount(&kept.key).then(Absence::new);
     let holder = Holder {

@@ -33,9 +33,9 @@ pub struct Found {
     pub kept: Kept,
     /// The memory with its dirty blocks.
     pub arena: OwnedFd,
-    /// The backing's open file description, with its locks. To be used as it is: opened once more,
-    /// the image would be found locked by this one.
-    pub backing: OwnedFd,
+    /// The descriptors of the backing, at least one: a file's open description, with its locks. To
+    /// be used as they are: opened once more, the image would be found locked by this one.
+    pub backing: Vec<OwnedFd>,
     /// What goes on keeping both.
     pub keeper: Keeper,
 }
@@ -73,7 +73,7 @@ impl Keeper {
         Ok(Found::new(taken, Kind::Process(process)))
     }
 
-    /// Has both descriptors kept from now on: by the service manager where that offers it, else by
+    /// Has the memory and the descriptors of the backing, at most [`BACKING_MAX`], kept from now on: by the service manager where that offers it, else by
     /// a new process, `program hold`. A mount is always kept by a process, which answers for it.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Keeper {
         runtime: &Path,
         kept: &Kept,
         arena: BorrowedFd<'_>,
-        backing: BorrowedFd<'_>,
+        backing: &[BorrowedFd<'_>],
         program: &Path,
     ) -> io::Result<Keeper> {
         if store::is_offered() && !key::is_mount(&kept.key) {

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
 
+/// The most descriptors of one backing.
+pub const BACKING_MAX: usize = 16;
 /// The longest name of a volume and of a backing that is kept, in bytes. Both come back in answers,
 /// where JSON makes up to six bytes of one.
 pub(crate) const NAME_BYTES: usize = 255;
@@ -57,5 +59,5 @@ pub struct Looked {
 pub(crate) struct Taken {
     pub(crate) kept: Kept,
     pub(crate) arena: OwnedFd,
-    pub(crate) backing: OwnedFd,
+    pub(crate) backing: Vec<OwnedFd>,
 }

@@ -101,7 +101,7 @@ mod wire;
 pub use absence::{Description, WAIT_DEFAULT_MS, Waiting};
 pub use hold::{HOLD, Terms, hold, hold_on};
 pub use keeper::{Found, Keeper};
-pub use kept::{Kept, Looked};
+pub use kept::{BACKING_MAX, Kept, Looked};
 pub use key::{key_at, mount_key};
 pub use notify::{notify_ready, notify_stopping, scrub};
 pub use process::{Busy, Roll, Silent};

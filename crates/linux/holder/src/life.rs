@@ -54,7 +54,7 @@ enum Beside {
 pub(crate) struct Holder<'a> {
     pub(crate) kept: Kept,
     pub(crate) arena: OwnedFd,
-    pub(crate) backing: OwnedFd,
+    pub(crate) backing: Vec<OwnedFd>,
     pub(crate) seat: Seat,
     pub(crate) signals: host::File,
     pub(crate) connections: Connections,
@@ -115,7 +115,7 @@ impl Holder<'_> {
         polled.extend(sockets.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
         let end_of_talkers = polled.len();
         if self.absence.as_ref().is_some_and(Absence::is_listening) {
-            polled.push(PollFd::from_borrowed_fd(self.backing.as_fd(), PollFlags::IN));
+            polled.push(PollFd::from_borrowed_fd(self.backing[0].as_fd(), PollFlags::IN));
         }
         // An owned holder has nothing to look for: it sleeps until a connection wants something.
         let timeout = self.is_alone().then(|| self.next(look).timeout());
@@ -149,7 +149,7 @@ impl Holder<'_> {
             return Stays;
         }
         if let Some(absence) = &mut self.absence {
-            let device = self.backing.as_fd();
+            let device = self.backing[0].as_fd();
             if absence.advance(device) {
                 tell(&refusing_message(&self.kept, absence));
             }
@@ -275,7 +275,8 @@ impl Holder<'_> {
     }
 
     fn send(&mut self, index: usize, answer: &Answer, beside: Beside) -> Life {
-        let both = [self.arena.as_fd(), self.backing.as_fd()];
+        let backing = self.backing.iter().map(OwnedFd::as_fd);
+        let both: Vec<_> = std::iter::once(self.arena.as_fd()).chain(backing).collect();
         let descriptors: &[BorrowedFd<'_>] = match beside {
             Beside::Nothing => &[],
             Beside::Memory => &both[..1],
@@ -298,7 +299,7 @@ impl Holder<'_> {
     /// What there is to keep.
     fn contents(&self) -> io::Result<Contents> {
         match key::is_mount(&self.kept.key) {
-            true => Ok(survey::of_mount(self.backing.as_fd())),
+            true => Ok(survey::of_mount(self.backing[0].as_fd())),
             false => (self.survey)(self.arena.as_fd()),
         }
     }
@@ -357,7 +358,7 @@ impl Holder<'_> {
             since_unix_s: self.since_unix_s,
             takes: self.takes,
             size_bytes,
-            path: image::path(&self.backing),
+            path: image::path(&self.backing[0]),
         }
     }
 
@@ -386,7 +387,7 @@ impl Holder<'_> {
                 Ends
             };
         }
-        match image::is_deleted(&self.backing, &self.kept.key) {
+        match image::is_deleted(&self.backing[0], &self.kept.key) {
             true => self.gives_up("the image was deleted"),
             false => Stays,
         }

@@ -1,6 +1,7 @@
 //! Packets with descriptors, sent and received without ever waiting.
 
 use crate::deadline::Deadline;
+use crate::kept::BACKING_MAX;
 use crate::wire::{Answer, Ask, encode};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -14,8 +15,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The longest packet, in bytes.
 pub(crate) const PACKET_BYTES: usize = 32 << 10;
-/// The most descriptors beside a packet.
-const DESCRIPTORS: usize = 2;
+/// The most descriptors of one packet: an arena and a backing.
+const DESCRIPTORS: usize = 1 + BACKING_MAX;
 
 /// What came in.
 #[derive(Debug)]
@@ -132,9 +133,11 @@ pub(crate) fn one(descriptors: Vec<OwnedFd>) -> io::Result<OwnedFd> {
     first.ok_or_else(|| protocol("the volume's memory did not come with the packet"))
 }
 
-/// The two descriptors of a kept volume: arena, backing.
-pub(crate) fn two(descriptors: Vec<OwnedFd>) -> io::Result<(OwnedFd, OwnedFd)> {
-    let [arena, backing] = <[OwnedFd; 2]>::try_from(descriptors)
-        .map_err(|_| protocol("the two descriptors of a volume did not come with the packet"))?;
-    Ok((arena, backing))
+/// The descriptors of a kept volume: its arena, and those of its backing, at least one.
+pub(crate) fn arena_and_backing(descriptors: Vec<OwnedFd>) -> io::Result<(OwnedFd, Vec<OwnedFd>)> {
+    let mut descriptors = descriptors.into_iter();
+    match (descriptors.next(), descriptors.collect::<Vec<_>>()) {
+        (Some(arena), backing) if !backing.is_empty() => Ok((arena, backing)),
+        _ => Err(protocol("the descriptors of a volume did not come with the packet")),
+    }
 }

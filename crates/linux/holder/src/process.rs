@@ -154,7 +154,7 @@ impl Process {
         let answered = once_free(runtime, key, &Ask::Take { pid: own_pid() })?;
         let Some((socket, answer, descriptors)) = answered else { return Ok(None) };
         let kept = kept(key, answer)?;
-        let (arena, backing) = packet::two(descriptors)?;
+        let (arena, backing) = packet::arena_and_backing(descriptors)?;
         Ok(Some((Taken { kept, arena, backing }, Process { socket })))
     }
 
@@ -164,16 +164,16 @@ impl Process {
         let ask = Ask::Take { pid: own_pid() };
         let (answer, descriptors) = packet::ask(&socket, &ask, &[], Deadline::after(ANSWER))?;
         let Answer::Kept(kept) = answer else { return Err(unexpected(answer)) };
-        let (arena, backing) = packet::two(descriptors)?;
+        let (arena, backing) = packet::arena_and_backing(descriptors)?;
         Ok((Taken { kept, arena, backing }, Process { socket }))
     }
 
-    /// Starts a holder and gives it both descriptors.
+    /// Starts a holder and gives it the descriptors.
     pub(crate) fn start(
         runtime: &Path,
         kept: &Kept,
         arena: BorrowedFd<'_>,
-        backing: BorrowedFd<'_>,
+        backing: &[BorrowedFd<'_>],
         program: &Path,
     ) -> io::Result<Process> {
         let keep = keep(runtime, kept)?;
@@ -185,7 +185,8 @@ impl Process {
         )?;
         let mut child = spawn(program, theirs)?;
         let deadline = Deadline::after(ANSWER);
-        let answered = packet::ask(&ours, &keep, &[arena, backing], deadline);
+        let descriptors = [&[arena], backing].concat();
+        let answered = packet::ask(&ours, &keep, &descriptors, deadline);
         // What we started only starts the holder proper; that it has ended is nearly certain by now.
         reap(&mut child, deadline);
         match answered {

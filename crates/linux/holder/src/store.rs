@@ -2,7 +2,7 @@
 //! Source: systemd's "File Descriptor Store", sd_notify(3), sd_listen_fds(3).
 
 use crate::deadline::Deadline;
-use crate::kept::{Kept, Taken};
+use crate::kept::{BACKING_MAX, Kept, Taken};
 use crate::notify::{self, notify};
 use crate::packet::PACKET_BYTES;
 use crate::wire::encode;
@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// Descriptors kept for a volume: what it is, the backing, the memory.
-const DESCRIPTORS: u32 = 3;
+/// Descriptors kept for a volume, beside those of its backing: what it is, the memory.
+const BESIDE: u32 = 2;
 /// The most descriptors that are taken over; the store's own limit is below that.
 const INHERITED_MAX: u32 = 4096;
 /// How long the manager may take to have processed what it was sent.
@@ -28,10 +28,30 @@ const BARRIER: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Store {
     key: String,
+    /// Descriptors in the store.
+    count: u32,
 }
 
-fn names(key: &str) -> [String; DESCRIPTORS as usize] {
-    ["kept", "backing", "memory"].map(|what| format!("{key}.{what}"))
+/// The names of a volume's descriptors: what it is, the memory, and the backing's, of which the
+/// first has no number.
+fn card_name(key: &str) -> String {
+    format!("{key}.kept")
+}
+
+fn memory_name(key: &str) -> String {
+    format!("{key}.memory")
+}
+
+fn backing_name(key: &str, number: usize) -> String {
+    match number {
+        0 => format!("{key}.backing"),
+        number => format!("{key}.backing.{number}"),
+    }
+}
+
+fn names(key: &str) -> impl Iterator<Item = String> {
+    let backings = (0..BACKING_MAX).map(|number| backing_name(key, number));
+    [card_name(key), memory_name(key)].into_iter().chain(backings)
 }
 
 /// Whether there is a store, with room for one more volume (systemd says so since version 254). What
@@ -39,7 +59,7 @@ fn names(key: &str) -> [String; DESCRIPTORS as usize] {
 pub(crate) fn is_offered() -> bool {
     let room = number("FDSTORE");
     let used = used().load(Ordering::Relaxed);
-    notify::address().is_some() && room.is_some_and(|room| used + DESCRIPTORS <= room)
+    notify::address().is_some() && room.is_some_and(|room| used + BESIDE < room)
 }
 
 fn number(name: &str) -> Option<u32> {
@@ -76,7 +96,7 @@ fn barrier() -> io::Result<()> {
 }
 
 fn remove(key: &str) -> io::Result<()> {
-    names(key).iter().try_for_each(|name| notify(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), None))
+    names(key).try_for_each(|name| notify(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), None))
 }
 
 /// A memfd that says what is kept: the store itself has no room for more than a name.
@@ -101,26 +121,33 @@ impl Store {
     pub(crate) fn start(
         kept: &Kept,
         arena: BorrowedFd<'_>,
-        backing: BorrowedFd<'_>,
+        backing: &[BorrowedFd<'_>],
     ) -> io::Result<Store> {
         kept.check()?;
         // What may have been left there is not this volume's memory any more.
         remove(&kept.key)?;
         let card = card(kept)?;
-        for (name, descriptor) in names(&kept.key).iter().zip([card.as_fd(), backing, arena]) {
+        let key = &kept.key;
+        let backings = backing.iter().enumerate();
+        let backings = backings.map(|(number, &fd)| (backing_name(key, number), fd));
+        // The memory is given last: one that comes without it is of a daemon that never served.
+        let card = std::iter::once((card_name(key), card.as_fd()));
+        let all = card.chain(backings).chain([(memory_name(key), arena)]);
+        for (name, descriptor) in all {
             // FDPOLL=0: a device that goes away must not take its dirty data along.
             notify(&format!("FDSTORE=1\nFDNAME={name}\nFDPOLL=0"), Some(descriptor))?;
         }
         barrier()?;
-        used().fetch_add(DESCRIPTORS, Ordering::Relaxed);
-        Ok(Store { key: kept.key.clone() })
+        let count = BESIDE + backing.len() as u32;
+        used().fetch_add(count, Ordering::Relaxed);
+        Ok(Store { key: kept.key.clone(), count })
     }
 
     /// Takes everything out of the store.
     pub(crate) fn release(self) -> io::Result<()> {
         remove(&self.key)?;
         barrier()?;
-        used().fetch_sub(DESCRIPTORS, Ordering::Relaxed);
+        used().fetch_sub(self.count, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -163,10 +190,13 @@ pub(crate) fn find(key: &str) -> io::Result<Option<(Taken, Store)>> {
         .map_err(|message| io::Error::new(io::ErrorKind::InvalidInput, message.as_str()))?;
     let found = {
         let mut inherited = inherited.lock().unwrap_or_else(PoisonError::into_inner);
-        names(key).map(|name| inherited.remove(&name))
+        let mut take = |name: String| inherited.remove(&name);
+        let backing = (0..BACKING_MAX).map_while(|number| take(backing_name(key, number)));
+        let backing: Vec<OwnedFd> = backing.collect();
+        (take(card_name(key)), backing, take(memory_name(key)))
     };
     match found {
-        [Some(card), Some(backing), Some(arena)] => {
+        (Some(card), backing, Some(arena)) if !backing.is_empty() => {
             let kept = read_card(&card).ok().filter(|kept| kept.key == key);
             let kept = kept.ok_or_else(|| {
                 let message = format!(
@@ -175,9 +205,10 @@ pub(crate) fn find(key: &str) -> io::Result<Option<(Taken, Store)>> {
                 );
                 io::Error::new(io::ErrorKind::InvalidData, message)
             })?;
-            Ok(Some((Taken { kept, arena, backing }, Store { key: key.to_owned() })))
+            let count = BESIDE + backing.len() as u32;
+            Ok(Some((Taken { kept, arena, backing }, Store { key: key.to_owned(), count })))
         }
-        [None, None, None] => Ok(None),
+        (None, backing, None) if backing.is_empty() => Ok(None),
         // The memory is given last: without it the daemon died before it served.
         _ => remove(key).map(|()| None),
     }

@@ -264,7 +264,7 @@ fn a_program_that_is_no_holder_is_an_error() -> io::Result<()> {
     };
     let fd = std::os::fd::AsFd::as_fd(&image);
     for program in ["/bin/true", "/bin/false", "/nowhere"] {
-        let refused = Keeper::start(&place.runtime(), &kept, fd, fd, program.as_ref());
+        let refused = Keeper::start(&place.runtime(), &kept, fd, &[fd], program.as_ref());
         let message = refused.expect_err("no holder").to_string();
         assert!(message.starts_with(program), "{message}");
     }

@@ -71,7 +71,7 @@ impl Daemon {
     fn keep(&mut self) -> io::Result<()> {
         let (arena, backing) = (self.arena.file(), self.backing.as_fd());
         let program = own_program();
-        self.keeper = Some(Keeper::start(&self.runtime, &self.kept, arena, backing, &program)?);
+        self.keeper = Some(Keeper::start(&self.runtime, &self.kept, arena, &[backing], &program)?);
         Ok(())
     }
 

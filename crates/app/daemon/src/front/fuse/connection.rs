@@ -61,7 +61,9 @@ impl Connection {
             keep: keep.cloned(),
             contents: contents.to_owned(),
         };
-        let resumed = |found: Found| new(found.backing, true, Some(found.keeper));
+        // A mount has one descriptor.
+        let resumed =
+            |mut found: Found| new(found.backing.swap_remove(0), true, Some(found.keeper));
         if let Some(socket) = inherited.take(&holder)
             && let Ok(found) = Keeper::resume(socket)
         {
@@ -71,7 +73,7 @@ impl Connection {
             return Ok(new(device, true, None));
         }
         if let Some(found) = find(place, keep)? {
-            if is_mounted(&found.backing) {
+            if is_mounted(&found.backing[0]) {
                 if found.kept.volume != contents {
                     found.keeper.abandon();
                     return Err(other_contents(place));
@@ -195,6 +197,6 @@ fn start(
     let memory = rustix::fs::memfd_create("overdrive-mount", MemfdFlags::CLOEXEC);
     let memory = memory.map_err(|errno| trouble(place, &errno.into()))?;
     let started =
-        Keeper::start(&keep.runtime, &kept, memory.as_fd(), device.as_fd(), &keep.program);
+        Keeper::start(&keep.runtime, &kept, memory.as_fd(), &[device.as_fd()], &keep.program);
     started.map_err(|error| trouble(place, &error))
 }

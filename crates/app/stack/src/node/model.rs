@@ -1,10 +1,12 @@
-//! Modelled drives as they are opened.
+//! Modelled drives: in the memory of this process.
 
+use super::{Attached, OpenNode};
 use crate::failure::{Exit, Failure};
 use crate::model_name::{self, Refusal};
-use block::{DriveState, ModelSpec, Size};
-use drive_backend::{Keep, Shared};
+use block::{DriveState, Limits, ModelSpec, Size, Stack};
+use drive_backend::{Keep, Modelled, Shared};
 use drives::{Model, SLOT_BYTES};
+use ring::Ring;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -19,6 +21,20 @@ impl From<Refusal> for Failure {
             Some(_) => Exit::Negative,
         };
         Failure::new(exit, refusal.to_string())
+    }
+}
+
+/// A modelled drive.
+pub(crate) struct ModelNode(pub(crate) Arc<Shared>);
+
+impl OpenNode for ModelNode {
+    fn limits(&self) -> Limits {
+        self.0.limits().clone()
+    }
+
+    fn attach(&self, ring: &Ring) -> Attached {
+        let stack = Stack::new(ring.lane(), Modelled::attach(&self.0, ring.lane()));
+        Attached { stack, cache: None }
     }
 }
 

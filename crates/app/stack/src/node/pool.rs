@@ -1,16 +1,16 @@
-//! Pools and stripes: several backings as one.
+//! Pools: several backings as one.
 //!
 //! A pool's map is read on a lane of its own, before anything is served.
 
+use super::{Attached, OpenNode, Unkept};
+use crate::alone::Alone;
 use crate::failure::{Exit, Failure};
-use crate::half::Half;
-use block::{Size, Stack};
+use block::{Limits, Size, Stack};
 use host::{FileVolume, Intent, OpenOptions};
-use lane::Lane;
-use pool::{Layout, Reason, Refusal};
+use pool::{Gone, Layout, PoolShared, Reason, Refusal};
 use ring::{FileBackend, Ring};
-use std::future::Future;
 use std::io::Read;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -40,28 +40,57 @@ fn failure(refusal: &Refusal, path: impl Fn(usize) -> Option<PathBuf>) -> Failur
     }
 }
 
-/// Runs some work on a lane of its own.
-fn alone<T: 'static, F: Future<Output = T> + 'static>(
-    work: impl FnOnce(&Ring) -> F,
-) -> Result<T, Failure> {
-    let broken = |error: std::io::Error| Failure::new(Exit::Io, format!("io_uring: {error}"));
-    let lane = Lane::new();
-    let ring = Ring::new(&lane).map_err(broken)?;
-    let work = work(&ring);
-    let result = ring.block_on(work).map_err(broken);
-    lane.abandon();
-    result
+/// A pool, with its members in their order; None is one that is gone.
+pub(crate) struct PoolNode {
+    pub(crate) shared: Arc<PoolShared>,
+    members: Vec<Option<Box<dyn OpenNode>>>,
+}
+
+impl OpenNode for PoolNode {
+    fn children(&self) -> Vec<&dyn OpenNode> {
+        self.members.iter().flatten().map(|member| &**member).collect()
+    }
+
+    fn limits(&self) -> Limits {
+        self.shared.limits().clone()
+    }
+
+    fn attach(&self, ring: &Ring) -> Attached {
+        let lane = ring.lane();
+        let there = self.children().into_iter().next();
+        let there = there.expect("a pool was opened with a member at least");
+        let member = |member: &Option<Box<dyn OpenNode>>| match member {
+            Some(node) => node.attach(ring).stack,
+            None => Stack::new(lane, Gone::new(there.limits())),
+        };
+        let members = self.members.iter().map(member).collect();
+        let pool = pool::Pool::attach(&self.shared, lane, members);
+        Attached { stack: Stack::new(lane, pool), cache: None }
+    }
+
+    fn is_of_several(&self) -> bool {
+        true
+    }
+
+    fn keepable(&self) -> Result<Vec<BorrowedFd<'_>>, Unkept> {
+        Err(Unkept::Several)
+    }
 }
 
 /// Opens the pool of these members; None is one that is gone.
-pub(crate) fn open(members: Vec<Option<Half>>, notes: &mut Vec<String>) -> Result<Half, Failure> {
-    let stack = |ring: &Ring, member: &Option<Half>| Some(member.as_ref()?.attach(ring).stack);
-    let opened = alone(|ring| {
-        let stacks: Vec<Option<Stack>> = members.iter().map(|member| stack(ring, member)).collect();
+///
+/// # Errors
+/// With the exit status for it: no pool, a damaged one, members that do not belong together.
+pub(crate) fn open(
+    members: Vec<Option<Box<dyn OpenNode>>>,
+    notes: &mut Vec<String>,
+) -> Result<PoolNode, Failure> {
+    let opened = Alone::new()?.run(|ring| {
+        let stack = |member: &Option<Box<dyn OpenNode>>| Some(member.as_ref()?.attach(ring).stack);
+        let stacks: Vec<Option<Stack>> = members.iter().map(stack).collect();
         async move { pool::open(&stacks).await }
     })?;
-    let path =
-        |number: usize| members.get(number)?.as_ref()?.file().map(|file| file.path().to_owned());
+    let path = |number: usize| Some(PathBuf::from(members.get(number)?.as_ref()?.identity()?.name));
     let shared = opened.map_err(|refusal| failure(&refusal, path))?;
     let gone = members.iter().filter(|member| member.is_none()).count();
     if gone > 0 {
@@ -71,16 +100,7 @@ pub(crate) fn open(members: Vec<Option<Half>>, notes: &mut Vec<String>) -> Resul
             members.len()
         ));
     }
-    Ok(Half::Pool { shared, members })
-}
-
-/// The stripe over these members.
-pub(crate) fn stripe(members: Vec<Half>, chunk: Size) -> Result<Half, Failure> {
-    let limits: Vec<_> = members.iter().map(Half::limits).collect();
-    let chunk_bytes = u32::try_from(chunk.0).unwrap_or(0);
-    let limits = pool::stripe_limits(&limits, chunk_bytes)
-        .map_err(|sentence| Failure::new(Exit::Usage, format!("the stripe: {sentence}")))?;
-    Ok(Half::Stripe { limits, chunk_bytes, members })
+    Ok(PoolNode { shared, members })
 }
 
 /// Makes a pool of files and devices, in this order, and returns its size. With `overwrite`, also of
@@ -95,7 +115,7 @@ pub fn create_pool(paths: &[PathBuf], overwrite: bool) -> Result<Size, Failure> 
         files.push(host::claim(path, OpenOptions::default(), intent, LOCK_WAIT_MS)?.volume);
     }
     let identity = random_identity()?;
-    let made: Result<Layout, Refusal> = alone(|ring| {
+    let made: Result<Layout, Refusal> = Alone::new()?.run(|ring| {
         let stack =
             |file: &Arc<FileVolume>| Stack::new(ring.lane(), FileBackend::attach(file, ring));
         let stacks: Vec<Stack> = files.iter().map(stack).collect();

@@ -1,0 +1,31 @@
+//! The cache: its engine, its memory, and the node it stands on.
+
+use super::{Attached, OpenNode};
+use block::{Limits, Stack};
+use cache::{Cache, Shared};
+use ring::{Fence, Ring, SharedMemory};
+use std::sync::Arc;
+
+/// A cache over its child.
+pub(crate) struct CacheNode {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) memory: SharedMemory,
+    pub(crate) fence: Option<Fence>,
+    pub(crate) below: Box<dyn OpenNode>,
+}
+
+impl OpenNode for CacheNode {
+    fn children(&self) -> Vec<&dyn OpenNode> {
+        vec![&*self.below]
+    }
+
+    fn limits(&self) -> Limits {
+        self.below.limits()
+    }
+
+    fn attach(&self, ring: &Ring) -> Attached {
+        let below = self.below.attach(ring).stack;
+        let cache = Cache::attach(&self.shared, ring.lane(), below);
+        Attached { stack: Stack::new(ring.lane(), cache.clone()), cache: Some(cache) }
+    }
+}

@@ -1,0 +1,36 @@
+//! Backings without a device: memory of this process, and nothing.
+
+use super::{Attached, OpenNode, Unkept};
+use block::{Block, Limits, Null, Ram, Stack};
+use ring::Ring;
+use std::os::fd::BorrowedFd;
+
+/// Memory; its contents end with the process.
+pub(crate) struct RamNode(pub(crate) Ram);
+
+impl OpenNode for RamNode {
+    fn limits(&self) -> Limits {
+        Block::limits(&self.0).clone()
+    }
+
+    fn attach(&self, ring: &Ring) -> Attached {
+        Attached { stack: Stack::new(ring.lane(), self.0.clone()), cache: None }
+    }
+}
+
+/// A device that keeps nothing.
+pub(crate) struct NullNode(pub(crate) Null);
+
+impl OpenNode for NullNode {
+    fn limits(&self) -> Limits {
+        Block::limits(&self.0).clone()
+    }
+
+    fn attach(&self, ring: &Ring) -> Attached {
+        Attached { stack: Stack::new(ring.lane(), self.0.clone()), cache: None }
+    }
+
+    fn keepable(&self) -> Result<Vec<BorrowedFd<'_>>, Unkept> {
+        Err(Unkept::Empty)
+    }
+}
