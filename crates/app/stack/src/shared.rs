@@ -7,7 +7,7 @@ use crate::sampled::Sampled;
 use block::Stack;
 use cache::Shared;
 use lane::TASKS_MAX;
-use layers::{Unaligned, UnalignedShared, Valve, ValveShared};
+use layers::{Recordable, RecorderPlace, Unaligned, UnalignedShared, Valve, ValveShared};
 use ring::Ring;
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ pub struct SharedHalves {
     valve: Arc<ValveShared>,
     unaligned: Arc<UnalignedShared>,
     counts: Arc<Counts>,
+    recorder: Arc<RecorderPlace>,
 }
 
 impl SharedHalves {
@@ -26,6 +27,7 @@ impl SharedHalves {
             node,
             valve: ValveShared::new(),
             counts: Arc::default(),
+            recorder: RecorderPlace::new(),
         }
     }
 
@@ -39,6 +41,11 @@ impl SharedHalves {
 
     pub(crate) fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// The place for a recorder of clients' requests, above the cache.
+    pub fn recorder(&self) -> &RecorderPlace {
+        &self.recorder
     }
 
     /// The shared half of the cache, if there is one.
@@ -66,6 +73,7 @@ impl SharedHalves {
             Some(shared) => Stack::new(ring.lane(), Sampled::new(shared, stack)),
             None => Stack::new(ring.lane(), Counted::new(&self.counts, stack)),
         };
+        stack = Stack::new(ring.lane(), Recordable::attach(&self.recorder, stack));
         stack = Stack::new(ring.lane(), Unaligned::attach(&self.unaligned, stack));
         Ok(Attached { stack, cache })
     }

@@ -1,6 +1,9 @@
 //! The layer `record`: notes each request with its time and its result.
 
+mod place;
 mod ring;
+
+pub use place::{Recordable, RecorderPlace};
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

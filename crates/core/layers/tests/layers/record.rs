@@ -3,7 +3,7 @@
 use crate::common::{Ends, GRAIN, delayed, end_of, ram, read, send, spec, world, write};
 use block::{Block, Extent, FaultsSpec, Limits, Ram, Request, Result, Stack};
 use lane::{Lock, World};
-use layers::{Faults, FaultsShared, Recorder, RecorderShared};
+use layers::{Faults, FaultsShared, Recordable, Recorder, RecorderPlace, RecorderShared};
 use trace::{Event, Operation};
 
 fn event(time_us: u64, took_us: u64, operation: Operation, first: u64, sectors: u32) -> Event {
@@ -96,6 +96,41 @@ fn it_may_stand_beside_the_section_of_what_answers_at_once() {
     let mut events = Vec::new();
     recording.take(&mut events);
     assert_eq!(events.len(), 1);
+}
+
+#[test]
+fn a_recorder_is_switched_on_and_off_under_requests() {
+    let mut world = world();
+    let lane = world.lane();
+    let place = RecorderPlace::new();
+    let below = delayed(&lane, &spec(100, 50, 700, 8));
+    let stack = Stack::new(&lane, Recordable::attach(&place, below));
+    let (first, mut one) = RecorderShared::new(3, 16);
+    let (second, mut two) = RecorderShared::new(3, 16);
+    let ends = Ends::default();
+    send(&ends, &stack, "before", 0, read(0, 8));
+    send(&ends, &stack, "recorded", 10, read(8, 8));
+    send(&ends, &stack, "by another", 20, read(16, 8));
+    send(&ends, &stack, "after", 30, read(24, 8));
+    let switches = [(5, Some(first)), (15, Some(second)), (25, None)];
+    let switching = lane.clone();
+    lane.spawn(async move {
+        for (time_us, recorder) in switches {
+            switching.sleep_until(time_us * 1000).await;
+            match recorder {
+                Some(recorder) => place.switch_on(recorder),
+                None => place.switch_off(),
+            }
+        }
+    })
+    .expect("a slot is free");
+    while world.step() {}
+    let mut events = Vec::new();
+    one.take(&mut events);
+    assert_eq!(events, [event(10, 100, Operation::Read, 8, 8)], "answered after the switch");
+    events.clear();
+    two.take(&mut events);
+    assert_eq!(events, [event(20, 100, Operation::Read, 16, 8)]);
 }
 
 #[test]

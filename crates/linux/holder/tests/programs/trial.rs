@@ -37,7 +37,7 @@ struct Daemon {
     image: PathBuf,
     kept: Kept,
     arena: SharedMemory,
-    backing: OwnedFd,
+    backing: Vec<OwnedFd>,
     keeper: Option<Keeper>,
     _fence: Fence,
 }
@@ -63,15 +63,16 @@ impl Daemon {
         };
         let (runtime, image) = (runtime.to_owned(), image.to_owned());
         let mut daemon =
-            Daemon { runtime, image, kept, arena, backing, keeper: None, _fence: fence };
+            Daemon { runtime, image, kept, arena, backing: vec![backing], keeper: None, _fence: fence };
         daemon.keep()?;
         Ok(daemon)
     }
 
     fn keep(&mut self) -> io::Result<()> {
-        let (arena, backing) = (self.arena.file(), self.backing.as_fd());
+        let arena = self.arena.file();
+        let backing: Vec<_> = self.backing.iter().map(OwnedFd::as_fd).collect();
         let program = own_program();
-        self.keeper = Some(Keeper::start(&self.runtime, &self.kept, arena, &[backing], &program)?);
+        self.keeper = Some(Keeper::start(&self.runtime, &self.kept, arena, &backing, &program)?);
         Ok(())
     }
 
