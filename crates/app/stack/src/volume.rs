@@ -283,6 +283,24 @@ impl Volume {
         })
     }
 
+    /// Checks that its cache may absorb writes.
+    ///
+    /// # Errors
+    /// A kill of this process would lose them: the backing cannot be kept ([`Unkept::Other`]).
+    pub fn check_absorbing(&self) -> Result<(), Failure> {
+        match self.node().keepable() {
+            Err(Unkept::Other(reason)) if self.keep.is_some() => {
+                let message = format!(
+                    "{}: writes must go through, since {reason}; a kill of the daemon would lose \
+                     what is only in memory",
+                    self.name
+                );
+                Err(Failure::new(Exit::Negative, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Notes whether its memory may hold data that is not on the backing, before it does, or once
     /// it does no more.
     ///

@@ -287,6 +287,7 @@ impl Site {
         let absorbs =
             changes.write.map(|write| matches!(write, WriteMode::Back | WriteMode::BackNow));
         if absorbs == Some(true) {
+            self.volume.check_absorbing()?;
             // Writeback may not wait for pages.
             if let Err(error) = host::lock_process() {
                 notes.push(error.to_string());

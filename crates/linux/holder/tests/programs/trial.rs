@@ -62,8 +62,15 @@ impl Daemon {
             is_recorded: true,
         };
         let (runtime, image) = (runtime.to_owned(), image.to_owned());
-        let mut daemon =
-            Daemon { runtime, image, kept, arena, backing: vec![backing], keeper: None, _fence: fence };
+        let mut daemon = Daemon {
+            runtime,
+            image,
+            kept,
+            arena,
+            backing: vec![backing],
+            keeper: None,
+            _fence: fence,
+        };
         daemon.keep()?;
         Ok(daemon)
     }

@@ -1,0 +1,171 @@
+//! A stack over a node that this crate has never seen: its opening waits, its identity may change,
+//! and its fence fails once. Daemons are real processes, killed and upgraded; nothing that was
+//! answered is lost, or the start says that it could be, and writes go through.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+const BLOCKS: usize = 200;
+const BLOCK_BYTES: usize = 4096;
+
+struct Daemon {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    /// What it has printed until it was ready, or had failed.
+    start: Vec<String>,
+}
+
+impl Daemon {
+    fn serve(directory: &Path, mode: &str) -> Daemon {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_stack-trial"))
+            .arg("serve")
+            .arg(directory)
+            .arg(mode)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let stdin = child.stdin.take().expect("piped");
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let mut daemon = Daemon { child, stdin, stdout, start: Vec::new() };
+        daemon.wait_until_ready();
+        daemon
+    }
+
+    fn wait_until_ready(&mut self) {
+        self.start.clear();
+        loop {
+            let line = self.line();
+            let is_end = line.is_empty() || line.starts_with("ready") || line.starts_with("error");
+            self.start.push(line);
+            if is_end {
+                return;
+            }
+        }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("text");
+        line.trim_end().to_owned()
+    }
+
+    fn has_started_with(&self, words: &str) -> bool {
+        self.start.iter().any(|line| line.contains(words))
+    }
+
+    fn order(&mut self, order: &str) -> String {
+        writeln!(self.stdin, "{order}").expect("it lives");
+        self.line()
+    }
+
+    fn kill(mut self) {
+        self.child.kill().expect("it lives");
+        self.child.wait().expect("it is ours");
+    }
+}
+
+/// A directory with the disk of a server that calls it `one`.
+fn server() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("room");
+    let disk = fs::File::create(directory.path().join("disk")).expect("room");
+    disk.set_len(16 << 20).expect("room");
+    fs::create_dir(directory.path().join("run")).expect("room");
+    rename(directory.path(), "one");
+    directory
+}
+
+fn rename(directory: &Path, name: &str) {
+    fs::write(directory.join("name"), name).expect("room");
+}
+
+fn first_bytes_on_disk(directory: &Path) -> Vec<u8> {
+    let disk = fs::read(directory.join("disk")).expect("it is there");
+    disk.chunks(BLOCK_BYTES).take(BLOCKS).map(|block| block[0]).collect()
+}
+
+#[test]
+fn killed_upgraded_and_settled_it_loses_nothing() {
+    let place = server();
+    let directory = place.path();
+    let mut daemon = Daemon::serve(directory, "back");
+    assert!(daemon.has_started_with("ready outlives"), "{:?}", daemon.start);
+    assert_eq!(daemon.order(&format!("write {BLOCKS} 1")), "written");
+    assert!(first_bytes_on_disk(directory).contains(&0), "some of it is in memory alone");
+    daemon.kill();
+    // The next daemon goes on with the kept disk and the kept session.
+    let mut daemon = Daemon::serve(directory, "back");
+    assert!(daemon.has_started_with("were kept from an earlier life"), "{:?}", daemon.start);
+    assert_eq!(daemon.order(&format!("read {BLOCKS}")), "{1}");
+    assert_eq!(daemon.order(&format!("write {BLOCKS} 2")), "written");
+    // An upgrade: another program in the same process.
+    writeln!(daemon.stdin, "exec").expect("it lives");
+    daemon.wait_until_ready();
+    assert_eq!(daemon.order(&format!("read {BLOCKS}")), "{2}", "{:?}", daemon.start);
+    daemon.kill();
+    // Without a cache its memory cannot be taken over: it goes to the disk before anything else.
+    let mut daemon = Daemon::serve(directory, "none");
+    assert_eq!(daemon.order(&format!("read {BLOCKS}")), "{2}", "{:?}", daemon.start);
+    assert_eq!(first_bytes_on_disk(directory), [2; BLOCKS]);
+    daemon.kill();
+}
+
+#[test]
+fn a_fence_that_fails_delays_the_takeover_and_loses_nothing() {
+    let place = server();
+    let directory = place.path();
+    for mode in ["back", "none"] {
+        let mut daemon = Daemon::serve(directory, "back");
+        assert_eq!(daemon.order(&format!("write {BLOCKS} 3")), "written");
+        daemon.kill();
+        fs::write(directory.join("unfenced"), "").expect("room");
+        let daemon = Daemon::serve(directory, mode);
+        assert!(daemon.has_started_with("the server does not answer"), "{:?}", daemon.start);
+        assert!(daemon.has_started_with("an earlier process may still reach it"));
+        let mut daemon = Daemon::serve(directory, mode);
+        assert_eq!(daemon.order(&format!("read {BLOCKS}")), "{3}", "{:?}", daemon.start);
+        daemon.kill();
+        fs::write(directory.join("disk"), vec![0; 16 << 20]).expect("room");
+    }
+}
+
+#[test]
+fn a_backing_with_another_identity_gets_nothing_that_was_kept() {
+    let place = server();
+    let directory = place.path();
+    let mut daemon = Daemon::serve(directory, "back");
+    assert_eq!(daemon.order(&format!("write {BLOCKS} 4")), "written");
+    daemon.kill();
+    rename(directory, "two");
+    let daemon = Daemon::serve(directory, "back");
+    assert!(
+        daemon.start.last().is_some_and(|line| line.starts_with("error")),
+        "{:?}",
+        daemon.start
+    );
+    assert!(daemon.has_started_with("is locked by another program"), "{:?}", daemon.start);
+    rename(directory, "one");
+    let mut daemon = Daemon::serve(directory, "back");
+    assert_eq!(daemon.order(&format!("read {BLOCKS}")), "{4}", "{:?}", daemon.start);
+    daemon.kill();
+}
+
+#[test]
+fn a_node_that_cannot_be_kept_says_so_and_its_writes_go_through() {
+    let place = server();
+    let directory = place.path();
+    let mut daemon = Daemon::serve(directory, "renamed");
+    assert!(daemon.has_started_with("writes go through the cache"), "{:?}", daemon.start);
+    assert!(daemon.has_started_with("its server may give it another name"));
+    assert!(daemon.has_started_with("absorbing is refused"), "also later: {:?}", daemon.start);
+    assert_eq!(daemon.order(&format!("write {BLOCKS} 5")), "written");
+    assert_eq!(first_bytes_on_disk(directory), [5; BLOCKS]);
+    daemon.kill();
+    rename(directory, "two");
+    let mut daemon = Daemon::serve(directory, "renamed");
+    assert_eq!(daemon.order(&format!("read {BLOCKS}")), "{5}", "{:?}", daemon.start);
+    daemon.kill();
+}
