@@ -22,6 +22,7 @@ mod spec;
 mod stack;
 mod stall;
 mod status;
+mod wire;
 
 pub use buffer::{Buf, Pieces};
 pub use error::{Error, Kind, Result};
@@ -39,6 +40,7 @@ pub use spec::{DelaySpec, DriveState, FaultsSpec, ModelSpec, Spec};
 pub use stack::{Block, Stack};
 pub use stall::{Stall, Unless};
 pub use status::Stretch;
+pub use wire::Wire;
 
 /// Bytes in a sector, the unit of every address here.
 pub const SECTOR: u64 = 512;

@@ -7,7 +7,7 @@ use crate::outbox::{HEADER_BYTES_MAX, Header, Outbox};
 use crate::places::Places;
 use crate::rest::Rest;
 use crate::status;
-use crate::wire::Wire;
+use block::Wire;
 use block::{Buf, Error, Extent, Padding, Result, SECTOR, Stretch};
 use export::{Buffer, Client};
 use lane::Event;

@@ -1,7 +1,7 @@
 //! How a connection ends, and what is awaited until then.
 
-use crate::wire::Wire;
 use block::Error;
+use block::Wire;
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;

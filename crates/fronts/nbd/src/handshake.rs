@@ -6,7 +6,7 @@ use crate::end::End;
 use crate::exports::{Exports, block_sizes, info};
 use crate::inbox::Inbox;
 use crate::status::ALLOCATION_ID;
-use crate::wire::Wire;
+use block::Wire;
 use block::{Memory, Part};
 use export::Export;
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! Bytes received and not yet understood.
 
 use crate::windows::Windows;
-use crate::wire::Wire;
+use block::Wire;
 use block::{Buf, Memory, Result};
 use std::sync::Arc;
 

@@ -42,12 +42,11 @@ mod sender;
 mod server;
 mod status;
 mod windows;
-mod wire;
 
+pub use block::Wire;
 pub use end::End;
 pub use exports::Exports;
 pub use options::Options;
 pub use pipe::{Pipe, pipe};
 pub use places::{Place, Places};
 pub use server::serve;
-pub use wire::Wire;

@@ -6,7 +6,7 @@ use crate::codec::*;
 use crate::connection::{Wanted, bytes_of, window};
 use crate::end::End;
 use crate::receiver::Receiver;
-use crate::wire::Wire;
+use block::Wire;
 use block::{Extent, Padding, Request};
 
 impl<W: Wire> Receiver<W> {

@@ -6,7 +6,7 @@ use crate::connection::{Pending, Wanted, bytes_of, window};
 use crate::end::{End, until};
 use crate::outbox::Header;
 use crate::receiver::{Receiver, Step};
-use crate::wire::Wire;
+use block::Wire;
 use block::{Buf, Extent, Padding, Request};
 use export::{Buffer, Deadline};
 use std::ops::Range;

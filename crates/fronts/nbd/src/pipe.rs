@@ -1,7 +1,7 @@
 //! A wire in memory: two ends on one lane, for simulated worlds.
 
-use crate::wire::Wire;
 use block::Part;
+use block::Wire;
 use block::{Error, Kind, Memory, Result};
 use lane::Event;
 use std::cell::{Cell, RefCell};

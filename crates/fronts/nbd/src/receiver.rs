@@ -8,7 +8,7 @@ use crate::end::End;
 use crate::inbox::Inbox;
 use crate::outbox::{RUN_MAX, Slot};
 use crate::status;
-use crate::wire::Wire;
+use block::Wire;
 use block::{Advice, Extent, Padding, Request, Result};
 use export::{Deadline, Operation};
 use lane::first;

@@ -2,7 +2,7 @@
 //! notices when the server is to stop, and when a client takes too long.
 
 use crate::connection::Connection;
-use crate::wire::Wire;
+use block::Wire;
 use export::Deadline;
 use lane::first;
 use std::future::Future;

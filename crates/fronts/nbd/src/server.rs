@@ -7,7 +7,7 @@ use crate::handshake::{Agreed, Handshake};
 use crate::options::Options;
 use crate::receiver::Receiver;
 use crate::sender;
-use crate::wire::Wire;
+use block::Wire;
 use export::{Client, Deadline, Stop};
 use lane::{Lane, TASKS_MAX, first};
 use std::rc::Rc;

@@ -1,9 +1,8 @@
 //! An export of an NBD server at a unix socket, by its URI: `nbd+unix:///NAME?socket=PATH`.
 
-use crate::socket::Socket;
 use block::Stack;
 use nbd::client::{Connection, Fault, Remote, Wish};
-use ring::Ring;
+use ring::{Ring, Socket};
 use stack::{Exit, Failure};
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
@@ -65,7 +64,7 @@ pub(crate) fn open(uri: &str, ring: &Ring) -> Result<Stack, Failure> {
     let connection = Connection::open(&place.socket, wish).map_err(|error| failure(uri, &error))?;
     let agreed = connection.agreed().clone();
     let file = Arc::new(OwnedFd::from(connection.into_stream()));
-    let socket = Socket { ring: ring.clone(), file };
+    let socket = Socket::new(ring, file);
     Ok(Stack::new(ring.lane(), Remote::over(ring.lane(), socket, &agreed)))
 }
 

@@ -16,7 +16,6 @@ mod export;
 mod facts;
 mod files;
 mod live;
-mod socket;
 pub mod tree;
 mod wishes;
 

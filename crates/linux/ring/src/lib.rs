@@ -28,6 +28,7 @@ mod ring;
 mod socket;
 mod sockets;
 mod spare;
+mod stream;
 mod ublk;
 
 pub use arena::{HugePages, SharedMemory, shared_memory, shared_memory_of};
@@ -38,4 +39,5 @@ pub use polling::{Polled, Polling};
 pub use ring::Ring;
 pub use socket::{Listener, Peer, peer, sweep};
 pub use sockets::{finish, shutdown};
+pub use stream::Socket;
 pub use ublk::{UblkControl, UblkQueue};

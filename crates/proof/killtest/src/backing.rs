@@ -15,12 +15,12 @@
 //! | `load PATH` | replaces everything by a file | `loaded` |
 
 use crate::lossy::{Flushes, Lossy};
-use block::{Block, Discard, Error, Fua, Kind, Limits, Memory, Part, Request, Result, Stack};
+use block::{Block, Discard, Error, Fua, Kind, Limits, Memory, Request, Result, Stack};
 use export::Export;
 use host::File;
 use lane::{Event, Lane, Random};
 use nbd::{Exports, Options};
-use ring::{Listener, Ring};
+use ring::{Listener, Ring, Socket};
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
@@ -248,31 +248,6 @@ fn zeros(sectors: u32) -> Vec<u8> {
     vec![0; sectors as usize * block::SECTOR as usize]
 }
 
-/// A socket on the ring as the byte stream that the NBD server wants.
-struct Socket {
-    ring: Ring,
-    file: File,
-}
-
-impl nbd::Wire for Socket {
-    async fn receive(&self, memory: &Arc<Memory>, offset: usize, length: usize) -> Result<usize> {
-        self.ring.receive(&self.file, memory, offset, length).await
-    }
-
-    async fn send(&self, parts: &[Part]) -> Result {
-        self.ring.send(&self.file, parts).await
-    }
-
-    fn finish(&self) {
-        // It fails only where the other side was faster, as the next one.
-        let _ = ring::finish(&self.file);
-    }
-
-    fn shutdown(&self) {
-        let _ = ring::shutdown(&self.file);
-    }
-}
-
 /// What the backing's process is told when it is started.
 #[derive(Clone, Debug)]
 pub struct Terms<'a> {
@@ -324,7 +299,7 @@ pub fn serve(terms: &Terms<'_>, commands: OwnedFd) -> io::Result<()> {
 
 async fn accept(ring: Ring, listener: File, exports: Rc<Exports>) {
     while let Ok(socket) = ring.accept(&listener).await {
-        let wire = Socket { ring: ring.clone(), file: Arc::new(socket) };
+        let wire = Socket::new(&ring, Arc::new(socket));
         let (lane, exports) = (ring.lane().clone(), exports.clone());
         let served = async move {
             nbd::serve(lane, wire, exports, Options::default()).await;

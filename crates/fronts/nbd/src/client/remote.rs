@@ -11,7 +11,7 @@
 
 use super::{Agreed, Event as Reply, Replies, UnderWay};
 use crate::codec::*;
-use crate::wire::Wire;
+use block::Wire;
 use block::{
     Block, Buf, Discard, Error, Extent, Fua, Kind, Limits, Memory, Part, Request, Result, SECTOR,
 };

@@ -3,7 +3,6 @@
 mod direct;
 mod place;
 mod service;
-mod wire;
 
 use super::{Ending, Front, Gone, Inherited};
 use crate::lanes::Lanes;

@@ -1,11 +1,10 @@
 //! Sockets that are served, each on the lane that serves the fewest, whatever way they came.
 
-use super::wire::Socket;
 use crate::lanes::{Lanes, Seat};
 use ::nbd::{Exports, Options, Places};
 use export::{Budget, Export};
 use lane::first;
-use ring::Ring;
+use ring::{Ring, Socket};
 use std::cell::{OnceCell, RefCell};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;

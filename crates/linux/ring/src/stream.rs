@@ -1,22 +1,25 @@
-//! A socket on the ring as the byte stream that the NBD server wants.
+//! A stream socket on a ring as the byte stream of a protocol.
 
-use block::{Memory, Part, Result};
+use crate::ring::Ring;
+use crate::sockets;
+use block::{Memory, Part, Result, Wire};
 use host::File;
-use ring::Ring;
 use std::sync::Arc;
 
-pub(crate) struct Socket {
+/// A connected stream socket, used from the lane of its ring.
+pub struct Socket {
     ring: Ring,
     file: File,
 }
 
 impl Socket {
-    pub(crate) fn new(ring: &Ring, file: File) -> Socket {
+    /// The socket as the lane of `ring` uses it. It must be a blocking one ([`Ring::accept`]).
+    pub fn new(ring: &Ring, file: File) -> Socket {
         Socket { ring: ring.clone(), file }
     }
 }
 
-impl ::nbd::Wire for Socket {
+impl Wire for Socket {
     async fn receive(&self, memory: &Arc<Memory>, offset: usize, length: usize) -> Result<usize> {
         self.ring.receive(&self.file, memory, offset, length).await
     }
@@ -27,10 +30,10 @@ impl ::nbd::Wire for Socket {
 
     fn finish(&self) {
         // It fails only where the other side was faster, as the next one.
-        let _ = ring::finish(&self.file);
+        let _ = sockets::finish(&self.file);
     }
 
     fn shutdown(&self) {
-        let _ = ring::shutdown(&self.file);
+        let _ = sockets::shutdown(&self.file);
     }
 }

@@ -1,6 +1,7 @@
 //! The byte stream between two ends, as a lane sees it.
 
-use block::{Memory, Part, Result};
+use crate::error::Result;
+use crate::memory::{Memory, Part};
 use std::future::Future;
 use std::sync::Arc;
 
