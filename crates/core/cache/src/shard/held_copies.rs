@@ -19,6 +19,7 @@ use crate::arena::{Clean, Header, State};
 use crate::blocks::{bits, share, stretches};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
+use core::ops::Range;
 use lane::atomic::Ordering;
 use policy::{Access, Cause, Hash, Held};
 
@@ -42,6 +43,17 @@ impl Shard {
     pub(crate) fn note_lost_copy(&self, header: &Header) {
         if self.arena.is_unflushed(header) && !planted(Bug::ForgetLostCopy) {
             self.arena.note_unheld();
+        }
+    }
+
+    /// Drops the held copies among these slots: a flush has failed, and what they show may be lost.
+    pub(crate) fn drop_held(&mut self, gauges: &Gauges, slots: Range<u32>) {
+        for slot in slots {
+            let header = self.header(slot);
+            if !header.is_unanswered() && self.arena.is_unflushed(&header) {
+                self.note_lost_copy(&header);
+                self.retire(gauges, slot, &header);
+            }
         }
     }
 
