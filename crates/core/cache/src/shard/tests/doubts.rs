@@ -39,20 +39,20 @@ fn filled(sectors: u32, byte: u8) -> Buf {
 
 impl Scene {
     fn new() -> Scene {
-        Scene::on(Arc::new(Memory::heap(Arena::bytes(&GEOMETRY, GRAIN))))
+        Scene::on(Arc::new(Memory::heap(Arena::bytes(&GEOMETRY, GRAIN))), 16)
     }
 
     /// The process is killed, and another one takes over.
     fn killed(self) -> Scene {
-        Scene::on(self.shared.arena.memory().clone())
+        Scene::on(self.shared.arena.memory().clone(), 16)
     }
 
-    fn on(memory: Arc<Memory>) -> Scene {
+    fn on(memory: Arc<Memory>, dirty_blocks_max: u32) -> Scene {
         let ram = Ram::new(64 * 8, GRAIN);
         let settings = Settings {
             write: WriteMode::BackNow,
             durability: Durability::Flush,
-            dirty_blocks_max: 16,
+            dirty_blocks_max,
             dirty_age_ns: 1_000_000,
             flush_target_ns: 0,
             retry_time_ns: 1_000_000,
@@ -83,13 +83,13 @@ impl Scene {
     fn fail_to_pass(&self, block: u64) {
         let whole = Buf::new(8, GRAIN);
         let at = Extent::new(block * 8, 8);
-        self.send(at, Source::Data(&whole), Keeps::Yes);
+        assert!(self.send(at, Source::Data(&whole), Keeps::Yes));
         self.answer(at, Source::Data(&whole), false);
     }
 
     /// A change of one block goes past the cache, and succeeds. A copy may be held.
     fn pass(&self, at: Extent, source: Source) {
-        self.send(at, source, Keeps::No);
+        assert_eq!(self.send(at, source, Keeps::No), matches!(source, Source::Data(_)));
         self.answer(at, source, true);
     }
 
@@ -98,23 +98,22 @@ impl Scene {
         Change { at, source, fua: false, barred, now_ns: 0, lined_up: false }
     }
 
-    /// A change of one block is sent past the cache.
-    fn send(&self, at: Extent, source: Source, keeps: Keeps) {
+    /// A change of one block is sent past the cache. Returns whether a copy is held.
+    fn send(&self, at: Extent, source: Source, keeps: Keeps) -> bool {
         let (settings, block) = (self.shared.settings(), at.first / 8);
         let change = Scene::change(at, source);
         let copies = WriteThroughCopies {
             durable: false,
             keeps,
             keeps_new: true,
-            holds_max: 16,
+            holds_max: settings.dirty_blocks_max,
             holds_unkept: true,
         };
         self.shard(|shard, gauges| {
             let admit = shard.admit(gauges, &settings, &change);
             assert!(matches!(admit, Admit::WriteThrough { .. }), "{admit:?}");
-            let begun = shard.begin_copies(gauges, &change, block..block + 1, copies);
-            assert_eq!(begun.is_held, matches!(source, Source::Data(_)));
-        });
+            shard.begin_copies(gauges, &change, block..block + 1, copies).is_held
+        })
     }
 
     /// It is answered.
@@ -236,7 +235,7 @@ fn a_change_that_was_sent_is_taken_over_though_it_was_not_answered() {
     let part = Extent::new(28, 4);
     let scene = Scene::new();
     scene.pass(Extent::new(24, 8), Source::Data(&older));
-    scene.send(part, Source::Data(&newer), Keeps::Yes);
+    assert!(scene.send(part, Source::Data(&newer), Keeps::Yes));
     assert_eq!(scene.read(3), Some(vec![1; 8]), "it is not answered yet");
     scene.shared.check();
     let scene = scene.killed();
@@ -251,7 +250,7 @@ fn a_flush_covers_no_change_that_was_not_answered_when_it_was_sent() {
     let at = Extent::new(24, 8);
     for is_answered in [false, true] {
         let scene = Scene::new();
-        scene.send(at, Source::Data(&whole), Keeps::No);
+        assert!(scene.send(at, Source::Data(&whole), Keeps::No));
         for _ in 0..2 {
             scene.shared.arena.note_flush_sent();
             scene.shared.gauges.note_flush_sent();
@@ -272,13 +271,39 @@ fn a_change_that_has_failed_leaves_no_copy_and_is_noted() {
     let scene = Scene::new();
     scene.pass(at, Source::Data(&older));
     scene.shared.arena.note_flush_sent();
-    scene.send(at, Source::Data(&newer), Keeps::Yes);
+    assert!(scene.send(at, Source::Data(&newer), Keeps::Yes));
     assert!(!scene.shared.arena.must_outlive_process(false), "two copies are held");
     scene.answer(at, Source::Data(&newer), false);
     assert_eq!(scene.read(3), None, "what the backing holds is not known");
     assert!(scene.shared.arena.must_outlive_process(false));
     scene.shared.check();
     assert_eq!(scene.killed().shared.dirty_blocks(), 0);
+}
+
+#[test]
+fn taken_over_with_a_lower_limit_nothing_is_absorbed_or_held_before_less_is_dirty() {
+    let whole = filled(8, 1);
+    let block = |number: u64| Extent::new(number * 8, 8);
+    let scene = Scene::new();
+    (0..4).for_each(|number| scene.write(number));
+    (4..8).for_each(|number| scene.pass(block(number), Source::Data(&whole)));
+    let mut scene = Scene::on(scene.shared.arena.memory().clone(), 6);
+    assert_eq!(scene.shared.dirty_blocks(), 8);
+    let change = Change { barred: None, ..Scene::change(block(9), Source::Data(&whole)) };
+    let settings = scene.shared.settings();
+    let admit = scene.shard(|shard, gauges| shard.admit(gauges, &settings, &change));
+    assert!(matches!(admit, Admit::WriteThrough { .. }), "{admit:?}");
+    assert!(!scene.send(block(10), Source::Data(&whole), Keeps::No));
+    scene.shard(|shard, gauges| {
+        shard.close(gauges);
+        shard.begin(gauges);
+    });
+    scene.write_out();
+    assert!(!scene.shard(|shard, gauges| shard.release(gauges, 16)));
+    assert_eq!(scene.shared.dirty_blocks(), 0);
+    assert!(scene.send(block(11), Source::Data(&whole), Keeps::No));
+    scene.write(12);
+    scene.shared.check();
 }
 
 #[test]
