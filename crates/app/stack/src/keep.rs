@@ -12,7 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::recorded::Recorded;
 use block::{CacheSpec, Stack};
 use cache::{Arena, Cache, Found, Geometry, Settings, Shared};
-use holder::{Busy, Keeper, Kept};
+use holder::{Busy, Doubts, Keeper, Kept};
 use host::{FileVolume, OpenOptions};
 use lane::Lane;
 use ring::{Fence, FileBackend, Ring, SharedMemory};
@@ -63,6 +63,11 @@ fn trouble(what: &str, path: &Path, error: &io::Error) -> Failure {
 }
 
 impl Keep {
+    /// The doubts that outlive what is kept.
+    pub(crate) fn doubts(&self) -> Doubts {
+        Doubts::of(&self.runtime)
+    }
+
     /// Takes over what is kept for the backing at this path, if something is.
     pub(crate) fn find(&self, path: &Path) -> Result<Option<Left>, Failure> {
         // What cannot be looked at cannot be opened either: that says it better.
@@ -142,6 +147,7 @@ pub(crate) fn settle(
     memory: &SharedMemory,
     path: &Path,
     recorded: &Recorded,
+    doubts: &Doubts,
 ) -> Result<Settled, Failure> {
     let fence = left.fence(path)?;
     let copy = left.backing.try_clone().map_err(|error| trouble("what is kept", path, &error))?;
@@ -167,6 +173,12 @@ pub(crate) fn settle(
                 left.kept.volume,
             ),
         ));
+    }
+    if shared.is_in_doubt() {
+        // Before the memory goes that has noted it: this process may be killed before another has.
+        doubts
+            .note(&left.kept.key, &holder::birth(left.backing.as_fd()))
+            .map_err(|error| trouble("a doubt about its last flush", path, &error))?;
     }
     if let Ok(memory) = holder::memory_identity(left.arena.as_fd()) {
         recorded.clear_memory(&left.kept.key, &memory);

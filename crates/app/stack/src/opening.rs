@@ -64,8 +64,6 @@ pub(crate) struct Opening<'a> {
     pub(crate) is_taken_over: bool,
     pub(crate) recorded: Recorded,
     pub(crate) notes: Vec<String>,
-    /// The memory that was kept was settled, and its volume was in doubt (C1).
-    was_in_doubt: bool,
     progress: &'a mut dyn FnMut(usize, usize),
 }
 
@@ -108,7 +106,6 @@ impl<'a> Opening<'a> {
             is_taken_over: false,
             recorded: Recorded::new(flags.records.clone()),
             notes: Vec::new(),
-            was_in_doubt: false,
             progress,
         }
     }
@@ -155,8 +152,7 @@ impl<'a> Opening<'a> {
             }
         }
         let Settled { blocks, in_doubt } =
-            keep::settle(left, &found, &memory, path, &self.recorded)?;
-        self.was_in_doubt = in_doubt;
+            keep::settle(left, &found, &memory, path, &self.recorded, &keep.doubts())?;
         let has_cache = spec.chain().any(|part| matches!(part, Spec::Cache { .. }));
         if in_doubt && !has_cache {
             self.notes.push(format!(
@@ -294,9 +290,7 @@ impl<'a> Opening<'a> {
         let shared = Shared::new(&limits, geometry, settings, identity, memory.memory().clone())
             .map_err(|error| Failure::new(Exit::Integrity, error.to_string()))?;
         shared.set_guard(spec.guard, 0);
-        if self.was_in_doubt {
-            shared.begin_doubt();
-        }
+        self.begin_noted_doubt(&shared, &below);
         self.note_recovered(&shared);
         if let Err(error) = memory.give_back_unused() {
             self.notes.push(format!("memory that is not needed any more stays in use: {error}"));
@@ -339,6 +333,18 @@ impl<'a> Opening<'a> {
         self.keeper = Some(keep.start(&self.flags.name, file, &memory)?);
         self.is_recorded = true;
         Ok((memory, geometry, Some(fence)))
+    }
+
+    /// Goes on with a doubt whose memory was given up. It stays noted, unless the new memory keeps it.
+    fn begin_noted_doubt(&self, shared: &Shared, below: &Half) {
+        let (Some(keep), Some(file)) = (&self.flags.keep, below.file()) else { return };
+        let (doubts, key) = (keep.doubts(), file.key());
+        if doubts.has(&key, &holder::birth(file.file())) {
+            shared.begin_doubt();
+            if self.keeper.is_some() {
+                doubts.clear(&key);
+            }
+        }
     }
 
     fn note_recovered(&mut self, shared: &Shared) {
