@@ -5,6 +5,7 @@
 //!   <runtime>/daemons/PID.sock    control sockets, one a daemon
 //!   <runtime>/holders/KEY.sock    holders, one a backing (crate `holder`)
 //!   <runtime>/served/KEY          records of what is served, one a backing (crate `holder`)
+//!   <runtime>/doubts/KEY          doubts about a flush without a memory (crate `holder`)
 //! ```
 
 use stack::{Exit, Failure};

@@ -13,7 +13,7 @@ use crate::node::{Identity, OpenNode};
 use crate::recorded::Recorded;
 use block::CacheSpec;
 use cache::{Arena, Cache, Found, Geometry, Settings, Shared};
-use holder::{Busy, Keeper, Kept};
+use holder::{Busy, Doubts, Keeper, Kept};
 use lane::Lane;
 use ring::{Fence, Ring, SharedMemory};
 use std::io;
@@ -64,6 +64,11 @@ fn trouble(what: &str, name: &str, error: &io::Error) -> Failure {
 }
 
 impl Keep {
+    /// The doubts that outlive what is kept.
+    pub(crate) fn doubts(&self) -> Doubts {
+        Doubts::of(&self.runtime)
+    }
+
     /// Takes over what is kept for the backing of this identity, if something is.
     pub(crate) fn find(&self, key: &str, name: &str) -> Result<Option<Left>, Failure> {
         match Keeper::find(&self.runtime, key) {
@@ -149,6 +154,7 @@ pub(crate) fn settle(
     memory: &SharedMemory,
     node: &dyn OpenNode,
     recorded: &Recorded,
+    doubts: &Doubts,
 ) -> Result<Settled, Failure> {
     let fence = left.fence(node)?;
     let name = &left.kept.backing;
@@ -170,6 +176,12 @@ pub(crate) fn settle(
                 left.kept.volume,
             ),
         ));
+    }
+    if shared.is_in_doubt() {
+        // Before the memory goes that has noted it: this process may be killed before another has.
+        doubts
+            .note(&left.kept.key, &node.identity().map_or(String::new(), |it| it.birth))
+            .map_err(|error| trouble("a doubt about its last flush", &left.kept.backing, &error))?;
     }
     if let Ok(memory) = holder::memory_identity(left.arena.as_fd()) {
         recorded.clear_memory(&left.kept.key, &memory);

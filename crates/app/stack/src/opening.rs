@@ -66,8 +66,6 @@ pub(crate) struct Opening<'a> {
     pub(crate) is_taken_over: bool,
     pub(crate) recorded: Recorded,
     pub(crate) notes: Vec<String>,
-    /// The memory that was kept was settled, and its volume was in doubt (C1).
-    was_in_doubt: bool,
     progress: &'a mut dyn FnMut(usize, usize),
 }
 
@@ -104,7 +102,6 @@ impl<'a> Opening<'a> {
             is_taken_over: false,
             recorded: Recorded::new(flags.records.clone()),
             notes: Vec::new(),
-            was_in_doubt: false,
             progress,
         })
     }
@@ -188,12 +185,14 @@ impl<'a> Opening<'a> {
     ) -> Result<Box<dyn OpenNode>, Failure> {
         backing.check()?;
         let left = match (&self.flags.keep, backing.key().filter(|_| is_bottom)) {
-            (Some(keep), Some(key)) => keep.find(&key, &backing.name())?,
+            (Some(keep), Some(key)) => {
+                keep.find(&key, &backing.name())?.map(|left| (keep, left))
+            }
             _ => None,
         };
         let was_kept = left.is_some();
         let node = match left {
-            Some(left) => self.open_kept(backing, left)?,
+            Some((keep, left)) => self.open_kept(backing, keep, left)?,
             None => self.open_closed(backing, backing.is_read_only(), None)?,
         };
         let identity = node.identity();
@@ -216,13 +215,14 @@ impl<'a> Opening<'a> {
     fn open_kept(
         &mut self,
         backing: &dyn Backing,
+        keep: &Keep,
         left: Left,
     ) -> Result<Box<dyn OpenNode>, Failure> {
         let kept = left.backing_clones().map_err(|error| memory_failure(&error))?;
         let node = self.open_closed(backing, false, Some(kept))?;
         check_identity(&left, &*node)?;
         let is_wanted = !backing.is_read_only();
-        self.look_at(left, &*node, is_wanted)?;
+        self.look_at(keep, left, &*node, is_wanted)?;
         if is_wanted || self.left.is_some() {
             return Ok(node);
         }
@@ -233,6 +233,7 @@ impl<'a> Opening<'a> {
     /// Takes over the memory that is kept, or writes its contents to the backing and releases it.
     fn look_at(
         &mut self,
+        keep: &Keep,
         mut left: Left,
         node: &dyn OpenNode,
         is_wanted: bool,
@@ -273,8 +274,7 @@ impl<'a> Opening<'a> {
             }
         }
         let Settled { blocks, in_doubt } =
-            keep::settle(left, &found, &memory, node, &self.recorded)?;
-        self.was_in_doubt = in_doubt;
+            keep::settle(left, &found, &memory, node, &self.recorded, &keep.doubts())?;
         if in_doubt && self.cache.is_none() {
             self.notes.push(format!(
                 "{name}: the earlier process was killed during a flush of the backing, whose result is \
@@ -330,9 +330,7 @@ impl<'a> Opening<'a> {
         let shared = Shared::new(&limits, geometry, settings, identity, memory.memory().clone())
             .map_err(|error| Failure::new(Exit::Integrity, error.to_string()))?;
         shared.set_guard(spec.guard, 0);
-        if self.was_in_doubt {
-            shared.begin_doubt();
-        }
+        self.begin_noted_doubt(&shared, &*below);
         self.note_recovered(&shared);
         if let Err(error) = memory.give_back_unused() {
             self.notes.push(format!("memory that is not needed any more stays in use: {error}"));
@@ -399,6 +397,18 @@ impl<'a> Opening<'a> {
         self.keeper = Some(keep.start(name, &identity, &descriptors, &memory)?);
         self.is_recorded = true;
         Ok((memory, geometry, Some(fence)))
+    }
+
+    /// Goes on with a doubt whose memory was given up. It stays noted, unless the new memory keeps it.
+    fn begin_noted_doubt(&self, shared: &Shared, below: &dyn OpenNode) {
+        let (Some(keep), Some(identity)) = (&self.flags.keep, below.identity()) else { return };
+        let doubts = keep.doubts();
+        if doubts.has(&identity.key, &identity.birth) {
+            shared.begin_doubt();
+            if self.keeper.is_some() {
+                doubts.clear(&identity.key);
+            }
+        }
     }
 
     fn note_recovered(&mut self, shared: &Shared) {

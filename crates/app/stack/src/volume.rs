@@ -228,11 +228,25 @@ impl Volume {
         self.keeper.borrow_mut().take()
     }
 
-    /// Everything is durable: nothing need be kept any more.
+    /// Everything is durable: nothing need be kept any more, but for a doubt.
     pub fn release(&self) {
-        if let Some(keeper) = self.take_keeper() {
+        let is_noted = self.note_doubt();
+        let Some(keeper) = self.take_keeper() else { return };
+        match is_noted {
             // One that does not answer finds out by itself that nothing is dirty.
-            let _ = keeper.release();
+            Ok(()) => _ = keeper.release(),
+            // The memory knows of it, and stays kept for that.
+            Err(_) => keeper.abandon(),
+        }
+    }
+
+    /// Notes that the next process of the backing is in doubt as well, if this one is (C1).
+    fn note_doubt(&self) -> std::io::Result<()> {
+        match (&self.keep, self.node().identity(), self.cache()) {
+            (Some(keep), Some(identity), Some(shared)) if shared.is_in_doubt() => {
+                keep.doubts().note(&identity.key, &identity.birth)
+            }
+            _ => Ok(()),
         }
     }
 

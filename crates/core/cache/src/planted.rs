@@ -16,6 +16,8 @@ pub enum Bug {
     ForgetHeldCopies,
     /// C1: a copy that is given up before it is durable is taken for held.
     ForgetLostCopy,
+    /// C1: nothing is known of a change that was sent to the backing and is not answered.
+    ForgetUnansweredWrite,
     /// C2: a write replaces the version of its block that a closing epoch still has to write.
     CoalesceAcrossEpochs,
     /// C2: a flush that arrives during a write-out joins it instead of the next one.
@@ -143,11 +145,12 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 65] = [
+    pub const ALL: [Bug; 66] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
         Bug::ForgetLostCopy,
+        Bug::ForgetUnansweredWrite,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
         Bug::AnswerBeforeClose,

@@ -19,10 +19,11 @@ use crate::geometry::Geometry;
 use crate::operator::rescue::Rescue;
 use crate::planted::{Bug, planted};
 use crate::recovery;
+use crate::request::SLICE;
 use crate::sampling::{CurveReport, PolicyReport, Sampling};
 use crate::settings::{Live, Settings, limits_above};
 use crate::shard::Checked;
-use crate::shard::shards::Shards;
+use crate::shard::shards::{ShardEntry, Shards};
 use crate::stats::counters::Counters;
 use crate::stats::latencies::Histograms;
 use crate::stats::volume::VolumeStats;
@@ -381,9 +382,21 @@ impl Shared {
     /// now on for `retry_time`. What went past the cache and was not flushed may be lost. Does nothing
     /// while a discard is under way: that clears the error itself.
     pub fn clear_error(&self) {
+        if self.arena.has_lost_flush() {
+            self.shards.iter().for_each(|entry| self.drop_held(entry));
+        }
         if self.epochs.peek(|epochs| self.backing.health.clear(epochs)) {
             self.gauges.urgent.store(true, Ordering::SeqCst);
             self.wake_all();
+        }
+    }
+
+    /// Drops the held copies of a shard, slice by slice, so that reads show the backing as it is.
+    pub(crate) fn drop_held(&self, entry: &ShardEntry) {
+        let slots = self.geometry.slots_per_shard();
+        for first in (0..slots).step_by(SLICE as usize) {
+            let slice = first..(first + SLICE).min(slots);
+            entry.shard.peek(|shard| shard.drop_held(&self.gauges, slice));
         }
     }
 

@@ -409,6 +409,30 @@ fn what_is_discarded_shows_the_backing_as_it_is() {
 }
 
 #[test]
+fn copies_of_what_a_failed_flush_may_have_lost_go_with_the_error() {
+    for is_discarded in [false, true] {
+        let mut scene = scene();
+        scene.shared().set_write_mode(WriteMode::Through);
+        assert_eq!((scene.write(3, 1), scene.flush()), (Ok(()), Ok(())));
+        assert_eq!(scene.write(4, 2), Ok(()));
+        scene.fail();
+        scene.backing.mood.set(Mood::Well);
+        for block in [3, 4] {
+            let lost = scene.backing.ram.try_now(&write(block, 9, false));
+            assert_eq!(lost, Some(Ok(())));
+        }
+        assert_eq!((scene.read(3), scene.read(4)), (Ok(1), Ok(2)), "copies of both");
+        match is_discarded {
+            true => assert_eq!(scene.discard(), Ok(0)),
+            false => scene.shared().clear_error(),
+        }
+        assert_eq!(scene.read(3), Ok(1), "a copy of what was durable stays");
+        assert_eq!(scene.read(4), Ok(9), "discarded: {is_discarded}");
+        scene.shared().check();
+    }
+}
+
+#[test]
 fn memory_is_taken_over_for_its_own_backing_only() {
     let mut scene = scene();
     scene.write(3, 5).expect("absorbed");

@@ -151,8 +151,8 @@ fn reads_of_single_blocks_miss_where_the_simulation_does() {
 }
 
 /// A request's blocks that are held are used before those that are missing are fetched, one request may be fetched as
-/// a whole, and a write takes its slot before it gives up the one that it replaces: so single misses differ, and with
-/// them the later ones.
+/// a whole, and a write takes slots for all its blocks before it gives up those that they replace: so single misses
+/// differ, and with them the later ones. (Of so small a cache, five blocks are a twelfth.)
 #[test]
 fn reads_and_writes_of_any_size_miss_nearly_as_often_as_the_simulation() {
     let (mut all, mut off) = (0, 0);
@@ -168,10 +168,10 @@ fn reads_and_writes_of_any_size_miss_nearly_as_often_as_the_simulation() {
         }
         let difference = served_misses.abs_diff(simulated_misses);
         assert!(
-            difference <= simulated_misses / 100,
+            difference <= simulated_misses / 20,
             "{policy:?}: {served_misses}, but {simulated_misses} simulated"
         );
         (all, off) = (all + simulated_misses, off + difference);
     }
-    assert!(off <= all / 200, "{off} of {all}");
+    assert!(off <= all / 50, "{off} of {all}");
 }

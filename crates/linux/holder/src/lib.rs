@@ -82,6 +82,7 @@ mod absence;
 mod connections;
 mod deadline;
 mod directory;
+mod doubt;
 mod hold;
 mod image;
 mod keeper;
@@ -99,6 +100,7 @@ mod tell;
 mod wire;
 
 pub use absence::{Description, WAIT_DEFAULT_MS, Waiting};
+pub use doubt::Doubts;
 pub use hold::{HOLD, Terms, hold, hold_on};
 pub use keeper::{Found, Keeper};
 pub use kept::{BACKING_MAX, Kept, Looked};

@@ -194,7 +194,7 @@ impl Oracle {
         }
         let versions = self.sectors.iter_mut().flatten();
         versions
-            .filter(|version| version.answered < sent && !version.excused)
+            .filter(|version| version.is_covered_by(sent) && !version.excused)
             .for_each(|version| version.durable = true);
     }
 

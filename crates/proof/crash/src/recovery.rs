@@ -65,6 +65,8 @@ pub(crate) struct Recovery {
     progress: Rc<Cell<Progress>>,
     /// What was read back.
     pub(crate) stamps: Vec<u8>,
+    /// The process lets the first flush of every client fail.
+    doubts: bool,
 }
 
 impl Recovery {
@@ -80,6 +82,7 @@ impl Recovery {
             buffer,
             progress: Rc::default(),
             stamps: vec![0; sectors as usize * GRAIN],
+            doubts: false,
         }
     }
 
@@ -140,6 +143,7 @@ impl Recovery {
         if chosen {
             process.check();
         }
+        self.doubts = process.connect().take_doubt().is_err();
         self.judge_answers(self.progress.get(), expected.may_fail)?;
         self.buffer.read(&mut self.stamps);
         Ok(())
@@ -214,12 +218,15 @@ impl Recovery {
         }
     }
 
-    /// After the flush all that was read is durable. (A disk that has lost what it still shows can
-    /// not be held to this.)
-    pub(crate) fn judge_flushed(&self) -> std::result::Result<(), Finding> {
+    /// After the flush all that was read is durable, unless clients are answered that it may not be.
+    /// (A disk that had given errors before the crash can not be held to this: it may have lost what
+    /// it still shows. One that has failed a flush in the kill can.)
+    pub(crate) fn judge_flushed(&self, before: [u32; 3]) -> std::result::Result<(), Finding> {
         let progress = self.progress.get();
         self.disk.with(|disk| {
-            let honest = disk.errors == [0; 3] && matches!(progress.flushed, Some(Ok(())));
+            let [reads, writes, _] = disk.errors;
+            let honest = before == [0; 3] && reads + writes == 0 && !self.doubts;
+            let honest = honest && matches!(progress.flushed, Some(Ok(())));
             if !honest || disk.durable == self.stamps {
                 return Ok(());
             }

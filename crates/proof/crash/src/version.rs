@@ -105,6 +105,12 @@ impl Version {
         if self.carried { 0 } else { self.epoch }
     }
 
+    /// Whether a flush that was sent then covers it: it was answered before, or its process was
+    /// gone, and a read had shown it.
+    pub(crate) fn is_covered_by(&self, flush_sent: u32) -> bool {
+        self.answered.min(self.seen.max(self.settled)) < flush_sent
+    }
+
     /// Whether it certainly replaces `older`.
     #[inline]
     pub(crate) fn replaces(&self, older: &Version) -> bool {

@@ -138,15 +138,8 @@ impl Ledger {
         self.note("killed");
     }
 
-    /// The daemon of this life was killed, and a flush of the backing then failed unheard. No
-    /// daemon holds a copy of a change that it has not answered: it may be lost even if reads have
-    /// shown it.
+    /// The daemon of this life was killed, and a flush of the backing then failed unheard.
     pub fn lost_flush(&mut self) {
-        let flushed_at = self.flushed_at;
-        for sector in &mut self.sectors {
-            sector.settle(flushed_at);
-            sector.excuse_unanswered();
-        }
         self.note("a flush of the backing was under way, and fails");
     }
 

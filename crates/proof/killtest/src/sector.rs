@@ -26,10 +26,8 @@ pub struct Version {
     /// When a read has shown that it has not happened; 0: none has. It may still lie in the backing's
     /// volatile cache, under an older version that the daemon holds, until that is flushed.
     pub(crate) denied_at: u64,
-    /// It was never answered, but a read has shown it.
-    pub(crate) seen: bool,
     /// The backing may have given it up in a flush that failed unheard, and clients were answered
-    /// so, or it was never answered: no later flush covers it.
+    /// so: no later flush covers it.
     pub(crate) excused: bool,
 }
 
@@ -43,7 +41,6 @@ pub(crate) const FIRST: Version = Version {
     barrier: false,
     life: 0,
     denied_at: 0,
-    seen: false,
     excused: false,
 };
 
@@ -84,14 +81,6 @@ impl Sector {
     pub(crate) fn excuse(&mut self, life: u32) {
         let later = self.versions.iter_mut().skip(1);
         later.filter(|version| version.life <= life).for_each(|version| version.excused = true);
-    }
-
-    /// Excuses the loss of what was never answered.
-    pub(crate) fn excuse_unanswered(&mut self) {
-        let later = self.versions.iter_mut().skip(1);
-        later
-            .filter(|version| !version.acknowledged || version.seen)
-            .for_each(|version| version.excused = true);
     }
 
     /// Whether a read that was sent when `low` was the oldest may show this.
@@ -149,7 +138,7 @@ impl Sector {
                     .iter_mut()
                     .find(|version| version.number == stamp.number && is_open(version))
                 {
-                    (seen.acknowledged, seen.seen, seen.at) = (true, true, now);
+                    (seen.acknowledged, seen.at) = (true, now);
                 }
                 let last = stamp.number.max(newest);
                 deny_after(last, &mut self.versions);

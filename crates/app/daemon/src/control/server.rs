@@ -222,9 +222,15 @@ impl Control {
                 Ok(site.show(&self.sites.row(&site), self.sites.lanes.threads()))
             }
             Ask::Stats { volume } => Ok(serde_json::json!(statistics(&*self.site(&volume)?))),
-            Ask::Flush { volume } => self.site(&volume)?.flush().await.map(done),
+            Ask::Flush { volume } => {
+                let site = self.site(&volume)?;
+                site.flush().await.map(|()| serde_json::json!(site.losses()))
+            }
             Ask::Pause { volume } => self.site(&volume)?.pause().await.map(done),
-            Ask::Freeze { volume } => self.site(&volume)?.freeze().await.map(done),
+            Ask::Freeze { volume } => {
+                let site = self.site(&volume)?;
+                site.freeze().await.map(|()| serde_json::json!(site.losses()))
+            }
             Ask::Resume { volume } => self.site(&volume)?.resume().map(done),
             Ask::Set { volume, changes } => {
                 let notes = self.sites.set(&volume, &changes).await?;

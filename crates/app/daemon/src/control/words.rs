@@ -24,7 +24,7 @@ pub enum Ask {
         /// Its name.
         volume: String,
     },
-    /// Makes everything durable that was answered.
+    /// Makes everything durable that was answered. Answered as [`Ask::Detach`].
     Flush {
         /// Its name.
         volume: String,
@@ -35,7 +35,7 @@ pub enum Ask {
         volume: String,
     },
     /// Holds changes, and makes everything durable that was answered: the backing is a consistent
-    /// source of a snapshot until `resume`.
+    /// source of a snapshot until `resume`. Answered as [`Ask::Detach`].
     Freeze {
         /// Its name.
         volume: String,

@@ -2,7 +2,7 @@
 
 use super::meant::silent_holder;
 use super::waiting::ask_all;
-use super::{Name, Target, roll, simple};
+use super::{Name, Target, losses_in, roll, simple};
 use block::Size;
 use daemon::control::words::Ask;
 use daemon::control::{Daemon, Silent};
@@ -28,18 +28,29 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     }
     let (mut targets, mut failures) = gather(control)?;
     let answers = ask_all(&mut targets, question);
-    let mut flushed = Vec::new();
+    let (mut flushed, mut missing) = (Vec::new(), serde_json::Map::new());
     for (target, answer) in targets.into_iter().zip(answers) {
         match answer {
-            Ok(_) => flushed.push(target.row.name),
+            Ok(answer) => {
+                let losses = losses_in(answer).and_then(|losses| losses.sentence());
+                let name = target.row.name;
+                losses.map(|sentence| missing.insert(name.clone(), sentence.into()));
+                flushed.push(name);
+            }
             Err(failure) => failures.push(failure),
         }
     }
     if options.volume.json {
-        let said = serde_json::json!({ "schema": "overdrive.volumes-done/1", "volumes": flushed, "done": "flushed" });
+        let said = serde_json::json!({
+            "schema": "overdrive.volumes-done/1", "volumes": flushed, "done": "flushed", "missing": missing,
+        });
         daemon::say!("{said}");
     } else {
-        flushed.iter().for_each(|name| daemon::say!("{name} flushed"));
+        for name in &flushed {
+            let sentence = missing.get(name).and_then(serde_json::Value::as_str);
+            let sentence = sentence.map(|sentence| format!("; {sentence}")).unwrap_or_default();
+            daemon::say!("{name} flushed{sentence}");
+        }
     }
     failures.iter().for_each(|failure| daemon::tell!("overdrive: {failure}"));
     Ok(failures.first().map_or(ExitCode::SUCCESS, |failure| ExitCode::from(failure.exit as u8)))

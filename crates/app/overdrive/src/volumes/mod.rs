@@ -236,7 +236,7 @@ fn simple(
     let ask = ask(target.row.name.clone());
     let answer = waiting::ask(&mut target, &ask)?;
     let losses = match ask {
-        Ask::Detach { .. } => losses_in(answer),
+        Ask::Detach { .. } | Ask::Flush { .. } | Ask::Freeze { .. } => losses_in(answer),
         _ => None,
     };
     if name.json {

@@ -16,6 +16,7 @@ mod crowd;
 mod databases;
 mod devices;
 mod dice;
+mod doubts;
 mod durability;
 mod extents;
 mod failed;

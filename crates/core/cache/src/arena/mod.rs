@@ -24,6 +24,7 @@
 //! published slot's bytes and place are never changed, only its state. In a clean slot's header
 //! `sequence` says whether the policy holds it (0), or how it was fetched ahead ([`Clean`]); above
 //! that stands when, or the stamp of a change that went past the cache (superblock/flush_note.rs).
+//! A clean slot that is shadowed has the copy of a change that was sent and is not answered.
 //! Where two slots hold the same block, the later epoch wins, then the higher sequence (both
 //! compare modulo their width: what is dirty at one time is near).
 
@@ -184,6 +185,13 @@ impl Header {
     pub(crate) fn stamp(&self) -> u32 {
         let has_stamp = self.state == State::Clean && matches!(self.sequence & 3, 0 | 3);
         if has_stamp { (self.sequence >> 2) as u32 } else { 0 }
+    }
+
+    /// Whether this is the copy of a change that was sent to the backing and is not answered: no
+    /// read may see it yet, but a successor must write it.
+    #[inline]
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.state == State::Clean && self.shadowed
     }
 
     /// How a clean slot is held.

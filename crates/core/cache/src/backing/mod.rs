@@ -5,11 +5,13 @@ pub(crate) mod health;
 pub(crate) mod in_flight;
 pub(crate) mod retry;
 pub(crate) mod watchdog;
+pub(crate) mod write_times;
 
 use crate::arena::Arena;
 use crate::backing::flush_gate::FlushGate;
 use crate::backing::health::Health;
 use crate::backing::in_flight::InFlight;
+use crate::backing::write_times::WriteTimes;
 use alloc::sync::Arc;
 use block::Stall;
 use lane::atomic::{AtomicU64, Ordering};
@@ -24,6 +26,7 @@ pub(crate) struct Backing {
     pub(crate) flush_gate_changed: Event,
     /// Requests that it has not answered.
     pub(crate) in_flight: InFlight,
+    pub(crate) write_times: WriteTimes,
     /// Whether some of them hang.
     pub(crate) stall: Arc<Stall>,
     stalls: AtomicU64,
@@ -37,6 +40,7 @@ impl Backing {
             flush_gate: Lock::default(),
             flush_gate_changed: Event::new(),
             in_flight: InFlight::default(),
+            write_times: WriteTimes::new(),
             stall: Arc::default(),
             stalls: AtomicU64::new(0),
         }

@@ -96,6 +96,11 @@ impl Gauges {
         self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
+    /// Counts a held copy whose change was answered only after a flush that covers no such change.
+    pub(crate) fn hold_on(&self) {
+        self.held.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// A flush of the backing is about to be sent.
     pub(crate) fn note_flush_sent(&self) {
         self.held_before_flush.store(self.held.load(Ordering::Relaxed), Ordering::Relaxed);

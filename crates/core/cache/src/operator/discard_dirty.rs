@@ -90,6 +90,9 @@ impl Handle {
             }
             self.lane.rest().await;
         }
+        if self.shared.arena.has_lost_flush() {
+            self.shared.drop_held(entry);
+        }
         self.end_discard(entry, open).await;
         blocks
     }

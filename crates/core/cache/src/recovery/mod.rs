@@ -277,7 +277,15 @@ impl Shard {
             let covered = ranges.covers_after(epoch, self.position_of(header.block));
             self.recover_dirty(gauges, slot, header, epoch, covered);
         }
+        // The copy of a change that was not answered has all that an older one of its block has.
+        held.sort_by_key(|(_, header)| (header.block, !header.is_unanswered()));
+        let mut unanswered = None;
         for (slot, header) in held {
+            if unanswered == Some(header.block) {
+                self.recover_free(slot);
+                continue;
+            }
+            unanswered = header.is_unanswered().then_some(header.block);
             self.recover_held(gauges, slot, header, recovered_epochs, &ranges);
         }
         if planted(Bug::ReleaseRecovered) {
@@ -298,7 +306,7 @@ impl Shard {
         ranges: &Cover,
     ) {
         if self.holds(header.block) || ranges.covers(self.position_of(header.block)) {
-            if gauges.is_ordered() {
+            if gauges.is_ordered() && !header.is_unanswered() {
                 // That may be of a later epoch.
                 self.note_lost_copy(&header);
             }

@@ -205,9 +205,9 @@ impl Handle {
                     self.lane.charge(Cost::Absorb, blocks);
                     return self.flush_for_client().await.map(|()| true);
                 }
-                Admit::WriteThrough { cache_copy } => {
+                Admit::WriteThrough { keeps_new } => {
                     self.lane.charge(Cost::Pass, 1);
-                    return self.write_through(entry, &change, cache_copy).await.map(|()| true);
+                    return self.write_through(entry, &change, keeps_new).await.map(|()| true);
                 }
                 Admit::Cut => return Ok(false),
                 Admit::Wait => entry.changed.after(seen).await,

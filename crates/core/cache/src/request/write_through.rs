@@ -6,7 +6,8 @@ use crate::planted::{Bug, planted};
 use crate::request::flush::LOST;
 use crate::request::{Handle, SLICE};
 use crate::shard::shards::ShardEntry;
-use crate::shard::{Change, Keeps, Source, WriteThroughEnd};
+use crate::shard::{Change, Keeps, Source};
+use crate::shard::{WriteThroughBegun, WriteThroughCopies, WriteThroughEnd};
 use block::{Error, Fua, Kind, Request, Result, WriteMode};
 use lane::atomic::Ordering;
 
@@ -23,32 +24,26 @@ fn request_of(change: &Change, fua: bool) -> Request {
 }
 
 impl Handle {
-    /// Sends a change straight to the backing; its blocks wait for it meanwhile. `cache_copy`: a copy of it
-    /// is, where one may be kept.
+    /// Sends a change straight to the backing; its blocks wait for it meanwhile. `keeps_new`: it may
+    /// be cached also where nothing is cached yet.
     pub(crate) async fn write_through(
         &self,
         entry: &ShardEntry,
         change: &Change<'_>,
-        cache_copy: bool,
+        keeps_new: bool,
     ) -> Result {
         if !change.fua {
             // From now on, not from its answer on: a flush that fails in between may have taken it.
             self.shared.backing.health.note_unkept();
         }
         let failures = self.shared.backing.health.flush_failures();
-        let (blocks, begun) = (blocks_of(&change.at).1, self.lane.now());
-        let others = self.shared.backing.in_flight.waiting(RequestKind::Change);
-        let mut result = self.send(change).await;
-        let now = self.lane.now();
-        self.shared.writeback.estimator.foreground_wrote(now);
-        if result.is_ok() && !change.fua && matches!(change.source, Source::Data(_)) {
-            self.shared.bypass.passed_write_took(now - begun, blocks, others);
+        let begun = self.begin_copies(entry, change, keeps_new).await;
+        // The backing may do it, and a flush lose it, before it is answered.
+        let is_unheld = !begun.is_held && !planted(Bug::ForgetUnansweredWrite);
+        if is_unheld {
+            self.shared.arena.note_unheld_begins();
         }
-        let small = blocks <= self.shared.settings.absorb_blocks_max();
-        let keeps = match cache_copy && small {
-            true => self.shared.bypass.keeps(self.shared.settings.write()),
-            false => Keeps::No,
-        };
+        let mut result = self.send_timed(change).await;
         self.lane.turn().await;
         // Before the pass ends: a flush that comes after it must find this.
         self.shared.backing.health.note_written();
@@ -61,8 +56,12 @@ impl Handle {
         if !change.fua && !self.shared.backing.health.has_kept(failures) {
             result = result.and(Err(TAKEN));
         }
-        let end = self.end_of(change, result.is_ok(), keeps, now - begun);
-        let drained = self.end_write_through(entry, change, end, small).await;
+        let durable = self.is_durable(change);
+        let end = WriteThroughEnd { good: result.is_ok(), durable, is_sampled: begun.is_sampled };
+        let drained = self.end_write_through(entry, change, end).await;
+        if is_unheld {
+            self.shared.arena.note_unheld_ends();
+        }
         entry.changed.notify();
         if drained || entry.has_work.load(Ordering::SeqCst) {
             self.shared.epochs.changed.notify();
@@ -71,25 +70,75 @@ impl Handle {
         result
     }
 
-    /// How a change ends that has been answered after `took_ns`.
-    fn end_of(
-        &self,
-        change: &Change<'_>,
-        good: bool,
-        keeps: Keeps,
-        took_ns: u64,
-    ) -> WriteThroughEnd {
-        let settings = &self.shared.settings;
-        let may_hold = settings.write() != WriteMode::None;
-        // A copy for a successor alone may take an eighth of the time that the backing took.
-        let copy_ns = settings.fill_cost_ns * u64::from(blocks_of(&change.at).1);
-        WriteThroughEnd {
-            good,
-            durable: change.fua || !self.below.limits().flush_needed,
-            keeps,
-            holds_max: if may_hold { settings.dirty_blocks_max() } else { 0 },
-            copies: copy_ns * 8 <= took_ns,
+    /// Whether a change is durable once it is answered.
+    fn is_durable(&self, change: &Change<'_>) -> bool {
+        change.fua || !self.below.limits().flush_needed
+    }
+
+    /// Sends it, and notes how long the backing takes.
+    async fn send_timed(&self, change: &Change<'_>) -> Result {
+        let (blocks, begun) = (blocks_of(&change.at).1, self.lane.now());
+        let others = self.shared.backing.in_flight.waiting(RequestKind::Change);
+        let result = self.send(change).await;
+        let now = self.lane.now();
+        self.shared.writeback.estimator.foreground_wrote(now);
+        if result.is_ok() && !change.fua && matches!(change.source, Source::Data(_)) {
+            self.shared.bypass.passed_write_took(now - begun, blocks, others);
+            self.shared.backing.write_times.took(blocks, now - begun);
         }
+        result
+    }
+
+    /// How many blocks of a change are looked at in one section.
+    fn slice_of(&self, change: &Change<'_>) -> u32 {
+        let blocks = blocks_of(&change.at).1;
+        let is_small = blocks <= self.shared.settings.absorb_blocks_max();
+        if is_small { blocks } else { SLICE }
+    }
+
+    /// Which copies of a change are made.
+    fn copies_of(&self, change: &Change<'_>, keeps_new: bool) -> WriteThroughCopies {
+        let (settings, blocks) = (&self.shared.settings, blocks_of(&change.at).1);
+        let write = settings.write();
+        let keeps = match blocks <= settings.absorb_blocks_max() {
+            true => self.shared.bypass.keeps(write),
+            false => Keeps::No,
+        };
+        let may_hold = write != WriteMode::None;
+        // A copy for a successor alone may take an eighth of the time that the backing takes.
+        let copy_ns = settings.fill_cost_ns * u64::from(blocks);
+        WriteThroughCopies {
+            durable: self.is_durable(change),
+            keeps,
+            keeps_new,
+            holds_max: if may_hold { settings.dirty_blocks_max() } else { 0 },
+            holds_unkept: copy_ns * 8 <= self.shared.backing.write_times.expected_ns(blocks),
+        }
+    }
+
+    /// Makes the copies of a change that is about to be sent; of a large one slice by slice.
+    async fn begin_copies(
+        &self,
+        entry: &ShardEntry,
+        change: &Change<'_>,
+        keeps_new: bool,
+    ) -> WriteThroughBegun {
+        let (first, blocks) = blocks_of(&change.at);
+        let copies = self.copies_of(change, keeps_new);
+        let mut all = WriteThroughBegun { is_held: true, is_sampled: false };
+        let mut from = first;
+        let last = first + u64::from(blocks);
+        while from < last {
+            self.lane.turn().await;
+            let to = (from + u64::from(self.slice_of(change))).min(last);
+            let begun = entry
+                .shard
+                .with(|shard| shard.begin_copies(&self.shared.gauges, change, from..to, copies));
+            all.is_held &= begun.is_held;
+            all.is_sampled |= begun.is_sampled;
+            from = to;
+        }
+        all
     }
 
     /// Ends a change in its shard; a large one slice by slice. Returns whether the closing epoch
@@ -99,10 +148,9 @@ impl Handle {
         entry: &ShardEntry,
         change: &Change<'_>,
         end: WriteThroughEnd,
-        small: bool,
     ) -> bool {
         let (first, blocks) = blocks_of(&change.at);
-        let (last, slice) = (first + u64::from(blocks), if small { blocks } else { SLICE });
+        let (last, slice) = (first + u64::from(blocks), self.slice_of(change));
         let (mut from, mut drained) = (first, false);
         loop {
             let to = (from + u64::from(slice)).min(last);

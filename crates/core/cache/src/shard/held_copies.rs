@@ -4,17 +4,28 @@
 //! that flush. It writes the held copies again (`recovery/`). Each step that gives up a copy before
 //! it is durable notes that in the arena, where a successor finds it
 //! (`arena/superblock/flush_note.rs`).
+//!
+//! ```text
+//!   begin_copy --> unanswered, seen by no read --> the block's current version: kept, or held
+//!     before the change is sent        |  answered
+//!                                      '--> free, if the change has failed
+//! ```
+//!
+//! An unanswered copy has all that the clean copy beside it has, so it can stand alone: the older one
+//! goes before the new one takes its place.
 
-use super::Shard;
-use crate::arena::{Clean, Header};
+use super::{Change, Shard, Source, WriteThroughCopies};
+use crate::arena::{Clean, Header, State};
+use crate::blocks::{bits, share, stretches};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
+use core::ops::Range;
 use lane::atomic::Ordering;
-use policy::{Cause, Hash};
+use policy::{Access, Cause, Hash, Held};
 
 /// How a copy of a change that went past the cache is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Copy {
+pub(crate) enum CopyKind {
     /// By the policy, for reads.
     Kept,
     /// Until it is durable; after that it is the first to be given up.
@@ -35,6 +46,17 @@ impl Shard {
         }
     }
 
+    /// Drops the held copies among these slots: a flush has failed, and what they show may be lost.
+    pub(crate) fn drop_held(&mut self, gauges: &Gauges, slots: Range<u32>) {
+        for slot in slots {
+            let header = self.header(slot);
+            if !header.is_unanswered() && self.arena.is_unflushed(&header) {
+                self.note_lost_copy(&header);
+                self.retire(gauges, slot, &header);
+            }
+        }
+    }
+
     /// Notes that a newer version in the write buffer is about to replace this slot's. That makes the
     /// copy unnecessary, unless an order is promised: then the copy may belong to a closed epoch,
     /// which must not be lost while a later one is on the backing in part.
@@ -44,9 +66,94 @@ impl Shard {
         }
     }
 
+    /// Puts a block of a change that is about to be sent into a slot of its own, with all that is
+    /// cached of the rest. Returns whether a copy was made.
+    pub(super) fn begin_copy(
+        &mut self,
+        gauges: &Gauges,
+        change: &Change,
+        block: u64,
+        keeps: bool,
+        copies: WriteThroughCopies,
+    ) -> bool {
+        let Source::Data(from) = change.source else { return false };
+        let replaces_held =
+            self.clean_copy(block).is_some_and(|(_, header)| self.stamp_of(&header) != 0);
+        let may_hold = !copies.durable && (keeps || copies.holds_unkept);
+        // The copy that it replaces is counted already.
+        let holds = may_hold && (replaces_held || gauges.hold(copies.holds_max));
+        if !(keeps || holds) || planted(Bug::ForgetUnansweredWrite) || planted(Bug::KeepBehindPass)
+        {
+            return false;
+        }
+        let Some(slot) = self.take_slot(block) else { return false };
+        let (sector, sectors, skip) = share(&change.at, block);
+        self.arena.put(self.base + slot, sector, from, skip, sectors);
+        let mut mask = if planted(Bug::WidenPassed) { 0xff } else { bits(sector, sectors) };
+        // Taking the slot may have evicted what was cached.
+        if let Some((old, header)) = self.clean_copy(block) {
+            stretches(header.mask & !mask, |first, length| {
+                self.arena.carry(self.base + old, self.base + slot, first, length);
+            });
+            mask |= header.mask;
+        }
+        let clean = if keeps { Clean::Kept } else { Clean::Passed };
+        let stamp = if holds { self.arena.round_stamp() } else { 0 };
+        let header = Header { shadowed: true, ..Header::of_copy(block, mask, clean, stamp) };
+        self.arena.publish(self.base + slot, &header);
+        self.index.insert(Hash::of(block), slot);
+        self.unanswered += 1;
+        true
+    }
+
+    fn clean_copy(&self, block: u64) -> Option<(u32, Header)> {
+        self.current(block).filter(|(_, header)| header.state == State::Clean)
+    }
+
+    /// Takes the copy of a change that was answered out of the index. Its slot is still published.
+    pub(super) fn take_unanswered(&mut self, block: u64) -> Option<(u32, Header)> {
+        let hash = Hash::of(block);
+        let slot = self.index.find(hash, |slot| {
+            let found = self.header(slot);
+            found.block == block && found.is_unanswered()
+        })?;
+        let header = self.header(slot);
+        self.unindex(hash, slot);
+        self.unanswered -= 1;
+        Some((slot, header))
+    }
+
+    /// Makes the copy of a change that was answered well the current version of its block.
+    pub(super) fn finish_copy(&mut self, gauges: &Gauges, slot: u32, header: &Header, stamp: u32) {
+        let Header { block, mask, .. } = *header;
+        let kind = if header.clean() == Clean::Kept { CopyKind::Kept } else { CopyKind::Held };
+        let is_overtaking = self.dirty > 0 && self.not_durable(block).is_some();
+        let is_cached = !is_overtaking && self.current(block).is_some();
+        if kind == CopyKind::Kept {
+            self.accessed(block, 1, u32::from(!is_cached), Access::Pass);
+        }
+        self.retire_not_durable(gauges, block);
+        let Some((old, old_header)) = self.current(block) else {
+            return self.publish_copy(slot, block, mask, stamp, kind);
+        };
+        debug_assert_eq!(old_header.mask & !mask, 0, "nothing was added to it meanwhile");
+        if old_header.is_ahead() {
+            self.retire(gauges, old, &old_header);
+            return self.publish_copy(slot, block, mask, stamp, kind);
+        }
+        // It keeps its place with the policy.
+        self.used(old, &old_header);
+        self.policy.succeed(&mut self.links, old, slot, Held::Clean);
+        let hash = Hash::of(block);
+        self.unindex(hash, old);
+        self.give_slot(old);
+        self.arena.publish(self.base + slot, &Header::of_copy(block, mask, Clean::Kept, stamp));
+        self.index.insert(hash, slot);
+    }
+
     /// Publishes a copy in a slot of its own, of a block that no other slot holds.
-    pub(super) fn publish_copy(&mut self, slot: u32, block: u64, mask: u8, stamp: u32, copy: Copy) {
-        if copy == Copy::Kept {
+    fn publish_copy(&mut self, slot: u32, block: u64, mask: u8, stamp: u32, kind: CopyKind) {
+        if kind == CopyKind::Kept {
             // It is kept anyway; a policy may learn from it.
             let _ = self.policy.miss(Hash::of(block));
             return self.publish_clean(slot, block, mask, stamp, Cause::WriteThrough);

@@ -58,7 +58,7 @@ pub(crate) use read::{Fetch, Glance, Keeps, Look, Reader};
 pub(crate) use readahead::Begin;
 pub(crate) use status::Known;
 pub(crate) use write::{Admit, Change, Reason, Source};
-pub(crate) use write_through::WriteThroughEnd;
+pub(crate) use write_through::{WriteThroughBegun, WriteThroughCopies, WriteThroughEnd};
 pub(crate) use writeback::{Load, Next, Run};
 pub(crate) use zero_writeback::ZeroRun;
 
@@ -101,6 +101,8 @@ pub(crate) struct Shard {
     ahead: Ahead,
     /// Slots that are dirty in any way.
     dirty: u32,
+    /// Slots with copies of changes that were sent to the backing and are not answered.
+    unanswered: u32,
     zeroes: Zeroes,
     fills: Fills,
     write_through: WriteThroughQueue,
@@ -147,6 +149,7 @@ impl Shard {
             early: Early::NONE,
             ahead: Ahead::new(slots),
             dirty: 0,
+            unanswered: 0,
             zeroes: Zeroes::new(number, geometry),
             fills: Fills::new(geometry.fills, geometry.run_blocks),
             write_through: WriteThroughQueue::new(),
@@ -202,7 +205,7 @@ impl Shard {
     fn shadowed(&self, block: u64) -> Option<(u32, Header)> {
         let slot = self.index.find(Hash::of(block), |slot| {
             let found = self.header(slot);
-            found.block == block && found.shadowed
+            found.block == block && found.shadowed && found.state.is_dirty()
         })?;
         Some((slot, self.header(slot)))
     }
@@ -430,7 +433,7 @@ impl Shard {
             walk(list, &|header| header.is_ahead() && held.contains(&header.clean()));
         }
         let idle = self.available();
-        let writing = self.slots - idle - self.listed();
+        let writing = self.slots - idle - self.listed() - self.unanswered;
         let dirty = self.listed() + writing;
         assert_eq!(dirty, self.dirty, "dirty slots are counted wrongly");
         for slot in 0..self.slots {
@@ -444,6 +447,7 @@ impl Shard {
                 let (mine, other) = (other == slot, self.header(other));
                 let under_way = |one: &Header| one.shadowed && one.state == State::Writing;
                 let alike = !header.shadowed && !other.shadowed
+                    || header.is_unanswered() && other.is_unanswered()
                     || header.state.is_dirty()
                         && other.state.is_dirty()
                         && other.epoch == header.epoch

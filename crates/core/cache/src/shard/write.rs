@@ -62,9 +62,9 @@ pub(crate) enum Admit {
     Absorbed { start: bool, throttle_blocks: u32 },
     /// It is in the write buffer, but must be durable before it is answered: flush.
     AbsorbedAndFlush,
-    /// Send it to the backing, then report with [`Shard::write_through_done`]. `cache_copy`: whether
-    /// to cache a copy.
-    WriteThrough { cache_copy: bool },
+    /// Make its copies with [`Shard::begin_copies`], send it to the backing, then report with
+    /// [`Shard::write_through_done`]. `keeps_new`: whether blocks are cached of which nothing is yet.
+    WriteThrough { keeps_new: bool },
     /// It may neither pass nor be absorbed as a whole: cut it.
     Cut,
     /// Wait until the shard changes: something of its blocks is on its way to the backing.
@@ -125,8 +125,8 @@ impl Shard {
         }
         self.count_write_through(reason);
         // What processors are too busy to absorb, they are too busy to copy, unless a copy has been of use.
-        let held = self.begin_write_through(&change.at);
-        Admit::WriteThrough { cache_copy: held || reason != Reason::Bypass }
+        self.begin_write_through(&change.at);
+        Admit::WriteThrough { keeps_new: reason != Reason::Bypass }
     }
 
     /// While a change waits for what is under way of its blocks, nothing more of them is sent, and nothing passes

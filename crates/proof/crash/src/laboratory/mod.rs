@@ -226,7 +226,7 @@ impl<'a> Laboratory<'a> {
                 ),
             ));
         }
-        recovery.judge_flushed()
+        recovery.judge_flushed([0; 3])
     }
 
     /// Kills in the middle of the last step: see `midway.rs`.
@@ -328,7 +328,7 @@ impl<'a> Laboratory<'a> {
         if recovery.has_read() {
             book.oracle.judge_survived(&recovery.stamps)?;
         }
-        recovery.judge_flushed()
+        recovery.judge_flushed(run.disk.with(|disk| disk.errors))
     }
 
     fn goes_on(&self, run: &mut Run) -> bool {

@@ -2,8 +2,8 @@
 //! changes that went past the cache (C1).
 //!
 //! ```text
-//!  63             40 39     16 15     4  3        2                1                0
-//! | durable round    | round   | 0     | doubt  | unheld before  | unheld since   | sent |
+//!  63             40 39     16 15             4  3        2                1                0
+//! | durable round    | round   | unheld changes | doubt  | unheld before  | unheld since   | sent |
 //! ```
 //!
 //! A change that went past the cache is durable once a flush has succeeded that was sent after the
@@ -12,6 +12,10 @@
 //! was sent, and whose result is not noted, a successor knows nothing: the backing may have failed
 //! it and dropped what it covered. So every successor writes the held copies again, and where
 //! something was unheld, it is *in doubt*: the first flush of every client fails.
+//!
+//! The backing may have done a change that it has not answered, so a change is held or unheld from
+//! before it is sent: until its answer its copy has no round ([`Header::is_unanswered`]), and an
+//! unheld one is counted.
 //!
 //! Programs before this note leave it alone: they neither hold copies nor doubt.
 
@@ -22,6 +26,10 @@ const SENT: u64 = 1;
 const UNHELD_SINCE: u64 = 2;
 const UNHELD_BEFORE: u64 = 4;
 const DOUBT: u64 = 8;
+/// One change of which no copy is held, and which is not answered.
+const UNHELD_CHANGE: u64 = 1 << 4;
+/// As many of them as can be counted: from there on they are not counted down.
+const UNHELD_CHANGES: u64 = 0xfff << 4;
 const ROUND_AT: u32 = 16;
 const DURABLE_AT: u32 = 40;
 const ROUNDS: u64 = 1 << 24;
@@ -47,8 +55,25 @@ impl FlushNote {
     }
 
     fn with_rounds(self, round: u64, durable: u64) -> FlushNote {
-        let flags = self.0 & (SENT | UNHELD_SINCE | UNHELD_BEFORE | DOUBT);
-        FlushNote(flags | (round % ROUNDS) << ROUND_AT | (durable % ROUNDS) << DURABLE_AT)
+        let rest = self.0 & ((1 << ROUND_AT) - 1);
+        FlushNote(rest | (round % ROUNDS) << ROUND_AT | (durable % ROUNDS) << DURABLE_AT)
+    }
+
+    /// A change of which no copy is held is about to be sent.
+    fn begins_unheld(self) -> FlushNote {
+        let is_full = self.0 & UNHELD_CHANGES == UNHELD_CHANGES;
+        FlushNote(if is_full { self.0 } else { self.0 + UNHELD_CHANGE })
+    }
+
+    /// It was answered.
+    fn ends_unheld(self) -> FlushNote {
+        let counts = !matches!(self.0 & UNHELD_CHANGES, 0 | UNHELD_CHANGES);
+        FlushNote(if counts { self.0 - UNHELD_CHANGE } else { self.0 })
+    }
+
+    /// Something that went past the cache, or is on its way, is neither durable nor held.
+    fn has_unheld(self) -> bool {
+        self.has(UNHELD_SINCE | UNHELD_BEFORE | UNHELD_CHANGES)
     }
 
     /// A flush is about to be sent: what was written so far depends on it.
@@ -70,9 +95,10 @@ impl FlushNote {
     /// A successor has taken the held copies for dirty; a flush that was under way will never be
     /// answered.
     fn taken_over(self) -> FlushNote {
-        let doubts = self.has(SENT) && self.has(UNHELD_SINCE | UNHELD_BEFORE);
-        let doubt = if doubts { DOUBT } else { 0 };
-        FlushNote(self.0 & !SENT | doubt)
+        let doubt = if self.has(SENT) && self.has_unheld() { DOUBT } else { 0 };
+        // The backing may have done a change that was under way: no flush has covered it.
+        let since = if self.has(UNHELD_CHANGES) { UNHELD_SINCE } else { 0 };
+        FlushNote(self.0 & !(SENT | UNHELD_CHANGES) | since | doubt)
     }
 
     fn is_unflushed(self, stamp: u32) -> bool {
@@ -112,6 +138,16 @@ impl Arena {
         }
     }
 
+    /// Notes that a change is about to be sent of which no copy is held.
+    pub(crate) fn note_unheld_begins(&self) {
+        self.change_flush_note(FlushNote::begins_unheld);
+    }
+
+    /// Notes that it was answered: after [`Arena::note_unheld`], if it is not durable.
+    pub(crate) fn note_unheld_ends(&self) {
+        self.change_flush_note(FlushNote::ends_unheld);
+    }
+
     /// Notes that held copies count as dirty from now on.
     pub(crate) fn note_flush_taken_over(&self) {
         self.change_flush_note(FlushNote::taken_over);
@@ -134,8 +170,7 @@ impl Arena {
     /// are not durable, or was when an earlier process was killed.
     pub(crate) fn must_outlive_process(&self, holds_copies: bool) -> bool {
         let note = self.flush_note();
-        let depends = holds_copies || note.has(UNHELD_SINCE | UNHELD_BEFORE);
-        note.has(DOUBT) || note.has(SENT) && depends
+        note.has(DOUBT) || note.has(SENT) && (holds_copies || note.has_unheld())
     }
 
     /// The stamp of a copy of what has been written to the backing by now.
@@ -143,13 +178,17 @@ impl Arena {
         STAMPED | self.flush_note().round() as u32
     }
 
+    /// Whether a copy with this stamp is not known to be durable.
+    pub(crate) fn is_unflushed_stamp(&self, stamp: u32) -> bool {
+        // Most clean slots have none: the note is not looked at.
+        stamp != 0 && self.flush_note().is_unflushed(stamp)
+    }
+
     /// Whether this is a clean slot's header whose block went past the cache and is not known to be
     /// durable.
     #[inline]
     pub(crate) fn is_unflushed(&self, header: &Header) -> bool {
-        // Most clean slots have no stamp: the note is not looked at.
-        let stamp = header.stamp();
-        stamp != 0 && self.flush_note().is_unflushed(stamp)
+        header.is_unanswered() || self.is_unflushed_stamp(header.stamp())
     }
 }
 
@@ -176,6 +215,30 @@ mod tests {
             note = failed.sent().answered(true);
             assert!(!note.is_unflushed(before) && !note.is_unflushed(beside));
         }
+    }
+
+    #[test]
+    fn an_unheld_change_leaves_doubt_from_before_its_sending_until_it_was_flushed() {
+        let under_way = FlushNote(0).begins_unheld();
+        assert!(!under_way.taken_over().has(DOUBT), "no flush was under way");
+        assert!(under_way.sent().taken_over().has(DOUBT));
+        assert!(FlushNote(0).sent().begins_unheld().taken_over().has(DOUBT));
+        let outlived = under_way.sent().answered(true);
+        assert!(outlived.sent().taken_over().has(DOUBT), "no flush covers what is not answered");
+        assert!(!outlived.ends_unheld().sent().taken_over().has(DOUBT), "it was durable");
+        let next = under_way.taken_over();
+        assert!(!next.has(UNHELD_CHANGES) && next.sent().taken_over().has(DOUBT));
+        assert!(!next.sent().answered(true).sent().taken_over().has(DOUBT));
+    }
+
+    #[test]
+    fn more_unheld_changes_than_can_be_counted_never_count_as_none() {
+        let many = (0..5000).fold(FlushNote(0).sent(), |note, _| note.begins_unheld());
+        let ended = (0..5000).fold(many, |note, _| note.ends_unheld());
+        assert!(ended.taken_over().has(DOUBT) && ended.round() == many.round());
+        let few = (0..4000).fold(FlushNote(0).sent(), |note, _| note.begins_unheld());
+        let ended = (0..4000).fold(few, |note, _| note.ends_unheld());
+        assert_eq!(ended, FlushNote(0).sent());
     }
 
     #[test]

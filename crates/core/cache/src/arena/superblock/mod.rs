@@ -263,7 +263,7 @@ impl Arena {
     pub(crate) fn condition(&self) -> Condition {
         match self.noted(CONDITION_AT) {
             2 => Condition::Discarding,
-            0 if self.flushes_failed() == self.noted(FLUSHES_MENDED_AT) => Condition::Well,
+            0 if !self.has_lost_flush() => Condition::Well,
             _ => Condition::Failed,
         }
     }
@@ -286,6 +286,11 @@ impl Arena {
     /// So many failed flushes have lost nothing after all, or the operator knows of them.
     pub(crate) fn note_flushes_mended(&self, count: u64) {
         self.store(FLUSHES_MENDED_AT, count);
+    }
+
+    /// Whether a flush of the backing has failed and may have lost something.
+    pub(crate) fn has_lost_flush(&self) -> bool {
+        self.flushes_failed() != self.noted(FLUSHES_MENDED_AT)
     }
 
     /// Whether clients were promised that what a flush has covered goes before what they sent later.

@@ -186,8 +186,11 @@ impl Rescue {
                 && mask != 0
                 && !cover.covers(header.block)
             {
-                // It is older than all that is dirty. Of two, recovery takes the first.
-                let (block, rank) = (header.block, u64::MAX - u64::from(slot));
+                // It is older than all that is dirty. Of two, recovery takes the one of a change that
+                // was not answered, or the first.
+                let first = u64::from(u32::MAX - slot);
+                let rank = if header.is_unanswered() { u64::MAX } else { first };
+                let block = header.block;
                 self.versions.push(Version { block, rank, slot, mask, epoch: 0 });
             }
         }

@@ -4,6 +4,8 @@ use crate::planted::{observe_stores, watch_stores};
 use crate::settings::Settings;
 use crate::shared::Shared;
 use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
 #[cfg(feature = "laboratory")]
 use alloc::{boxed::Box, rc::Rc};
 use block::{Block, Buf, Durability, Extent, Memory, Ram, WriteMode};
@@ -28,13 +30,29 @@ struct Scene {
     load: Load,
 }
 
+/// So many sectors of this byte.
+fn filled(sectors: u32, byte: u8) -> Buf {
+    let buffer = Buf::new(sectors, GRAIN);
+    buffer.write(&vec![byte; buffer.bytes()]);
+    buffer
+}
+
 impl Scene {
     fn new() -> Scene {
+        Scene::on(Arc::new(Memory::heap(Arena::bytes(&GEOMETRY, GRAIN))), 16)
+    }
+
+    /// The process is killed, and another one takes over.
+    fn killed(self) -> Scene {
+        Scene::on(self.shared.arena.memory().clone(), 16)
+    }
+
+    fn on(memory: Arc<Memory>, dirty_blocks_max: u32) -> Scene {
         let ram = Ram::new(64 * 8, GRAIN);
         let settings = Settings {
             write: WriteMode::BackNow,
             durability: Durability::Flush,
-            dirty_blocks_max: 16,
+            dirty_blocks_max,
             dirty_age_ns: 1_000_000,
             flush_target_ns: 0,
             retry_time_ns: 1_000_000,
@@ -42,8 +60,7 @@ impl Scene {
             absorb_blocks_max: 8,
             ..Settings::default()
         };
-        let memory = Arc::new(Memory::heap(Arena::bytes(&GEOMETRY, GRAIN)));
-        let shared = Shared::new(ram.limits(), GEOMETRY, settings, 7, memory).expect("fresh");
+        let shared = Shared::new(ram.limits(), GEOMETRY, settings, 7, memory).expect("ours");
         shared.gauges.early.store(true, Ordering::SeqCst);
         let load = Load::new(&shared.arena, GEOMETRY.run_blocks);
         Scene { shared, load }
@@ -53,55 +70,79 @@ impl Scene {
         self.shared.shards[0].shard.peek(|shard| section(shard, &self.shared.gauges))
     }
 
-    /// A write of a whole block asks for admission.
-    fn ask(&self, block: u64, barred: Option<Reason>, end: impl FnOnce(&mut Shard, &Change)) {
-        let (from, settings) = (Buf::new(8, GRAIN), self.shared.settings());
-        let at = Extent::new(block * 8, 8);
-        let source = Source::Data(&from);
-        let change = Change { at, source, fua: false, barred, now_ns: 0, lined_up: false };
-        self.shard(|shard, gauges| {
-            let admit = shard.admit(gauges, &settings, &change);
-            assert_eq!(barred.is_some(), matches!(admit, Admit::WriteThrough { .. }), "{admit:?}");
-            end(shard, &change);
-        });
-    }
-
+    /// A write of a whole block is absorbed.
     fn write(&self, block: u64) {
-        self.ask(block, None, |_, _| ());
+        let (from, settings) = (Buf::new(8, GRAIN), self.shared.settings());
+        let (at, source) = (Extent::new(block * 8, 8), Source::Data(&from));
+        let change = Change { barred: None, ..Scene::change(at, source) };
+        let admit = self.shard(|shard, gauges| shard.admit(gauges, &settings, &change));
+        assert!(matches!(admit, Admit::Absorbed { .. }), "{admit:?}");
     }
 
     /// A write goes past the cache, and fails.
     fn fail_to_pass(&self, block: u64) {
-        let gauges = &self.shared.gauges;
-        let end = WriteThroughEnd {
-            good: false,
-            durable: false,
-            keeps: Keeps::Yes,
-            holds_max: 16,
-            copies: true,
-        };
-        self.ask(block, Some(Reason::Large), |shard, change| {
-            _ = shard.write_through_done(gauges, change, block..block + 1, end)
-        });
+        let whole = Buf::new(8, GRAIN);
+        let at = Extent::new(block * 8, 8);
+        assert!(self.send(at, Source::Data(&whole), Keeps::Yes));
+        self.answer(at, Source::Data(&whole), false);
     }
 
     /// A change of one block goes past the cache, and succeeds. A copy may be held.
     fn pass(&self, at: Extent, source: Source) {
+        assert_eq!(self.send(at, source, Keeps::No), matches!(source, Source::Data(_)));
+        self.answer(at, source, true);
+    }
+
+    fn change<'a>(at: Extent, source: Source<'a>) -> Change<'a> {
         let barred = Some(Reason::Large);
-        let change = Change { at, source, fua: false, barred, now_ns: 0, lined_up: false };
-        let end = WriteThroughEnd {
-            good: true,
-            durable: false,
-            keeps: Keeps::No,
-            holds_max: 16,
-            copies: true,
-        };
+        Change { at, source, fua: false, barred, now_ns: 0, lined_up: false }
+    }
+
+    /// A change of one block is sent past the cache. Returns whether a copy is held.
+    fn send(&self, at: Extent, source: Source, keeps: Keeps) -> bool {
         let (settings, block) = (self.shared.settings(), at.first / 8);
+        let change = Scene::change(at, source);
+        let copies = WriteThroughCopies {
+            durable: false,
+            keeps,
+            keeps_new: true,
+            holds_max: settings.dirty_blocks_max,
+            holds_unkept: true,
+        };
         self.shard(|shard, gauges| {
             let admit = shard.admit(gauges, &settings, &change);
             assert!(matches!(admit, Admit::WriteThrough { .. }), "{admit:?}");
+            shard.begin_copies(gauges, &change, block..block + 1, copies).is_held
+        })
+    }
+
+    /// It is answered.
+    fn answer(&self, at: Extent, source: Source, good: bool) {
+        let end = WriteThroughEnd { good, durable: false, is_sampled: false };
+        let block = at.first / 8;
+        self.shard(|shard, gauges| {
+            let change = Scene::change(at, source);
             _ = shard.write_through_done(gauges, &change, block..block + 1, end);
         });
+    }
+
+    /// The first byte of every sector of a block that a read finds in memory; None: it finds none.
+    fn read(&self, block: u64) -> Option<Vec<u8>> {
+        let into = Buf::new(8, GRAIN);
+        let at = Extent::new(block * 8, 8);
+        let look = self.shard(|shard, _| shard.look(Keeps::Yes, Reader::Client, &at, &into));
+        match look {
+            Look::Hit => {
+                let mut bytes = vec![0; into.bytes()];
+                into.read(&mut bytes);
+                Some(bytes.chunks(GRAIN as usize).map(|sector| sector[0]).collect())
+            }
+            Look::Wait => panic!("nothing else is under way"),
+            Look::Fetch(fetch) => {
+                self.shard(|shard, gauges| shard.end_fetch(gauges, &fetch));
+                None
+            }
+        }
     }
 
     /// Counts the stores in `work` after which a successor would find neither these sectors of a
@@ -186,6 +227,83 @@ fn killed_between_two_stores_a_successor_knows_of_every_change_that_was_answered
     dirty.write(3);
     let over = |scene: &Scene| scene.pass(block, Source::Data(&whole));
     assert_eq!(dirty.unknown_in(3, 0xff, over), 0, "a dirty block, over it what is held");
+}
+
+#[test]
+fn a_change_that_was_sent_is_taken_over_though_it_was_not_answered() {
+    let (older, newer) = (filled(8, 1), filled(4, 2));
+    let part = Extent::new(28, 4);
+    let scene = Scene::new();
+    scene.pass(Extent::new(24, 8), Source::Data(&older));
+    assert!(scene.send(part, Source::Data(&newer), Keeps::Yes));
+    assert_eq!(scene.read(3), Some(vec![1; 8]), "it is not answered yet");
+    scene.shared.check();
+    let scene = scene.killed();
+    assert_eq!(scene.read(3), Some(vec![1, 1, 1, 1, 2, 2, 2, 2]));
+    assert_eq!(scene.shared.dirty_blocks(), 1);
+    scene.shared.check();
+}
+
+#[test]
+fn a_flush_covers_no_change_that_was_not_answered_when_it_was_sent() {
+    let whole = filled(8, 1);
+    let at = Extent::new(24, 8);
+    for is_answered in [false, true] {
+        let scene = Scene::new();
+        assert!(scene.send(at, Source::Data(&whole), Keeps::No));
+        for _ in 0..2 {
+            scene.shared.arena.note_flush_sent();
+            scene.shared.gauges.note_flush_sent();
+            scene.shared.gauges.note_flush_succeeded();
+            scene.shared.arena.note_flush_answered(true);
+        }
+        if is_answered {
+            scene.answer(at, Source::Data(&whole), true);
+        }
+        assert_eq!(scene.killed().shared.dirty_blocks(), 1, "{is_answered}");
+    }
+}
+
+#[test]
+fn a_change_that_has_failed_leaves_no_copy_and_is_noted() {
+    let (older, newer) = (filled(8, 1), filled(8, 2));
+    let at = Extent::new(24, 8);
+    let scene = Scene::new();
+    scene.pass(at, Source::Data(&older));
+    scene.shared.arena.note_flush_sent();
+    assert!(scene.send(at, Source::Data(&newer), Keeps::Yes));
+    assert!(!scene.shared.arena.must_outlive_process(false), "two copies are held");
+    scene.answer(at, Source::Data(&newer), false);
+    assert_eq!(scene.read(3), None, "what the backing holds is not known");
+    assert!(scene.shared.arena.must_outlive_process(false));
+    scene.shared.check();
+    assert_eq!(scene.killed().shared.dirty_blocks(), 0);
+}
+
+#[test]
+fn taken_over_with_a_lower_limit_nothing_is_absorbed_or_held_before_less_is_dirty() {
+    let whole = filled(8, 1);
+    let block = |number: u64| Extent::new(number * 8, 8);
+    let scene = Scene::new();
+    (0..4).for_each(|number| scene.write(number));
+    (4..8).for_each(|number| scene.pass(block(number), Source::Data(&whole)));
+    let mut scene = Scene::on(scene.shared.arena.memory().clone(), 6);
+    assert_eq!(scene.shared.dirty_blocks(), 8);
+    let change = Change { barred: None, ..Scene::change(block(9), Source::Data(&whole)) };
+    let settings = scene.shared.settings();
+    let admit = scene.shard(|shard, gauges| shard.admit(gauges, &settings, &change));
+    assert!(matches!(admit, Admit::WriteThrough { .. }), "{admit:?}");
+    assert!(!scene.send(block(10), Source::Data(&whole), Keeps::No));
+    scene.shard(|shard, gauges| {
+        shard.close(gauges);
+        shard.begin(gauges);
+    });
+    scene.write_out();
+    assert!(!scene.shard(|shard, gauges| shard.release(gauges, 16)));
+    assert_eq!(scene.shared.dirty_blocks(), 0);
+    assert!(scene.send(block(11), Source::Data(&whole), Keeps::No));
+    scene.write(12);
+    scene.shared.check();
 }
 
 #[test]
