@@ -96,6 +96,19 @@ pub(crate) fn digest(bytes: &[u8]) -> u64 {
     })
 }
 
+/// 128 bits that tell apart whatever is kept for long: a digest of all first halves of stamps, and one of
+/// all second halves.
+pub(crate) fn fingerprint(bytes: &[u8]) -> u128 {
+    let (mut one, mut two) = (0x0dd5_u64, 0xd15c_u64);
+    let fold =
+        |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    for stamp in bytes.chunks_exact(GRAIN) {
+        let both = u128::from_le_bytes(stamp.try_into().expect("a stamp has 16 bytes"));
+        (one, two) = (fold(one, both as u64), fold(two, (both >> 64) as u64));
+    }
+    u128::from(mix(one, two)) << 64 | u128::from(mix(two, one))
+}
+
 /// Stamps as words: the operations from sector `.0` on, each with its number of sectors.
 pub(crate) struct Shown<'a>(pub(crate) u32, pub(crate) &'a [u8]);
 

@@ -19,6 +19,9 @@ pub struct Tally {
     pub nested_states: u64,
     /// Kills with damaged memory.
     pub damaged_states: u64,
+    /// Of the states after power cuts, nested ones too, those with an image that a process with empty
+    /// memory had started on before in the same history: what is left was judged, nothing was started.
+    pub repeated_images: u64,
 }
 
 impl Tally {
@@ -32,6 +35,7 @@ impl Tally {
         self.midway_states += other.midway_states;
         self.nested_states += other.nested_states;
         self.damaged_states += other.damaged_states;
+        self.repeated_images += other.repeated_images;
     }
 
     /// All distinct states. (Damaged memory is drawn, and might be drawn twice: not counted.)

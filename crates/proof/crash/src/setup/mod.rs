@@ -16,7 +16,7 @@ use lane::Random;
 use policy::Kind;
 
 /// The engine's options, as the laboratory chooses them.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct EngineSetup {
     /// What it does with writes when the history begins.
     pub mode: WriteMode,
