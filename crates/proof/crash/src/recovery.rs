@@ -69,7 +69,8 @@ pub(crate) struct Recovery {
 
 impl Recovery {
     pub(crate) fn new(setup: &Setup, arena_bytes: usize) -> Recovery {
-        let model = Model { instant: true, ..setup.model.clone() };
+        // By then the disk has grown, where it does.
+        let model = Model { instant: true, absent: 0, ..setup.model.clone() };
         let (sectors, grain) = (model.sectors, model.grain());
         let buffer = Buf::new(sectors / model.stamps, grain);
         Recovery {
