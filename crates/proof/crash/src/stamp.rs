@@ -87,26 +87,29 @@ pub fn fill(bytes: &mut [u8], operation: Operation, first: u32) {
     }
 }
 
+/// Folds a word into a digest: both halves of the product, so that every bit of the word reaches every
+/// bit of what follows.
+fn fold(digest: u64, word: u64) -> u64 {
+    let product = u128::from(digest ^ word) * 0x9e37_79b9_7f4a_7c15;
+    (product as u64 ^ (product >> 64) as u64).rotate_left(29)
+}
+
 /// A 64-bit digest of some stamps, for telling contents apart.
 pub(crate) fn digest(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(8);
-    words.fold(0x0dd5, |hash, word| {
-        let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
-        (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
-    })
+    let word = |word: &[u8]| u64::from_le_bytes(word.try_into().expect("eight bytes"));
+    words.fold(0x0dd5, |digest, bytes| fold(digest, word(bytes)))
 }
 
-/// 128 bits that tell apart whatever is kept for long: a digest of all first halves of stamps, and one of
-/// all second halves.
+/// 128 bits that tell contents apart which are kept for long: a digest of the first halves of all stamps,
+/// and one of the second halves.
 pub(crate) fn fingerprint(bytes: &[u8]) -> u128 {
-    let (mut one, mut two) = (0x0dd5_u64, 0xd15c_u64);
-    let fold =
-        |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    let (mut one, mut two) = (0x0dd5, 0xd15c);
     for stamp in bytes.chunks_exact(GRAIN) {
         let both = u128::from_le_bytes(stamp.try_into().expect("a stamp has 16 bytes"));
         (one, two) = (fold(one, both as u64), fold(two, (both >> 64) as u64));
     }
-    u128::from(mix(one, two)) << 64 | u128::from(mix(two, one))
+    u128::from(one) << 64 | u128::from(two)
 }
 
 /// Stamps as words: the operations from sector `.0` on, each with its number of sectors.
