@@ -168,14 +168,16 @@ fn print_hunt(hunt: &Hunt, terms: Terms) {
         );
         println!(
             "            {:8} crash points: {} power cut, {} kill, {} kill in a section, {} nested, \
-             {} damaged memory; {} images of power cuts repeat",
+             {} damaged memory; {} images of power cuts repeat, {} with all that was \
+             promised",
             tally.crash_points,
             tally.power_states,
             tally.kill_states,
             tally.midway_states,
             tally.nested_states,
             tally.damaged_states,
-            tally.repeated_images
+            tally.repeated_images,
+            tally.repeated_states
         );
     };
     line("swarm", &hunt.swarm, hunt.swarm_rate());

@@ -6,7 +6,7 @@
 mod steps;
 
 use crate::book::{Book, Doubt};
-use crate::cold_starts::ColdStarts;
+use crate::cold_starts::{ColdStarts, Image};
 use crate::disk::State;
 use crate::finding::Finding;
 use crate::midway;
@@ -214,9 +214,11 @@ impl<'a> Laboratory<'a> {
     fn recover_image(&mut self, run: &mut Run) -> Result<(), Finding> {
         let seed = run.random.next_u64();
         let engine = recovery::flushing(&run.setup).engine;
-        if !recovery::is_chosen(seed) && !self.cold_starts.insert(&engine, &self.image) {
+        let image = self.cold_starts.insert(&engine, &self.image, run.moment());
+        self.tally.repeated_states += u64::from(image == Image::Repeated);
+        // Tests start it all the same: it shows what it has shown before.
+        if image != Image::New && !recovery::is_chosen(seed) {
             self.tally.repeated_images += 1;
-            // Tests start it all the same: it shows what it has shown before.
             if !cfg!(debug_assertions) {
                 return Ok(());
             }
