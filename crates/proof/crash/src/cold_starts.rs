@@ -6,7 +6,7 @@
 
 use crate::setup::EngineSetup;
 use crate::stamp;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// A moment of a run, for the oracle: where two are equal, so is all that may be left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +33,7 @@ pub(crate) enum Image {
 /// The cold starts of one history, by the settings of the engine: when each image was left last.
 #[derive(Default)]
 pub(crate) struct ColdStarts {
-    images: Vec<(EngineSetup, HashMap<u128, Moment>)>,
+    images: Vec<(EngineSetup, BTreeMap<u128, Moment>)>,
 }
 
 impl ColdStarts {
@@ -41,7 +41,7 @@ impl ColdStarts {
     pub(crate) fn insert(&mut self, engine: &EngineSetup, image: &[u8], now: Moment) -> Image {
         let known = self.images.iter().position(|(other, _)| other == engine);
         let index = known.unwrap_or_else(|| {
-            self.images.push((engine.clone(), HashMap::new()));
+            self.images.push((engine.clone(), BTreeMap::new()));
             self.images.len() - 1
         });
         match self.images[index].1.insert(stamp::fingerprint(image), now) {
