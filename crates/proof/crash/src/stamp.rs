@@ -87,18 +87,20 @@ pub fn fill(bytes: &mut [u8], operation: Operation, first: u32) {
     }
 }
 
-/// Folds a word into a digest: both halves of the product, so that every bit of the word reaches every
-/// bit of what follows.
-fn fold(digest: u64, word: u64) -> u64 {
-    let product = u128::from(digest ^ word) * 0x9e37_79b9_7f4a_7c15;
-    (product as u64 ^ (product >> 64) as u64).rotate_left(29)
-}
-
 /// A 64-bit digest of some stamps, for telling contents apart.
 pub(crate) fn digest(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(8);
-    let word = |word: &[u8]| u64::from_le_bytes(word.try_into().expect("eight bytes"));
-    words.fold(0x0dd5, |digest, bytes| fold(digest, word(bytes)))
+    words.fold(0x0dd5, |hash, word| {
+        let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+        (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    })
+}
+
+/// Folds a word into a fingerprint: both halves of the product, so that every bit of the word reaches
+/// what follows.
+fn fold(hash: u64, word: u64) -> u64 {
+    let product = u128::from(hash ^ word) * 0x9e37_79b9_7f4a_7c15;
+    (product as u64 ^ (product >> 64) as u64).rotate_left(29)
 }
 
 /// 128 bits that tell contents apart which are kept for long: a digest of the first halves of all stamps,
