@@ -70,6 +70,14 @@ pub enum Bug {
     RangesLast,
     /// C5: recovery with less memory gives up dirty slots that become spare.
     LeaveDirtySlots,
+    /// C5: recovery does not note that the backing has grown: cut to its old size, it is taken over with
+    /// dirty data beyond its end.
+    KeepOldSize,
+    /// C5: recovery gives up what is dirty beyond the end that the backing had before it has grown.
+    DropBeyondOldEnd,
+    /// C4: of the block in which the backing ended before it has grown, recovery takes what lies behind
+    /// that end for held.
+    WidenLastBlock,
     /// C5: recovery looks for the blocks of an arena of the former format where this one has them.
     SpreadAnew,
     /// C8: a failed write-out counts as done.
@@ -145,7 +153,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 66] = [
+    pub const ALL: [Bug; 69] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
@@ -177,6 +185,9 @@ impl Bug {
         Bug::ForgetDurable,
         Bug::RangesLast,
         Bug::LeaveDirtySlots,
+        Bug::KeepOldSize,
+        Bug::DropBeyondOldEnd,
+        Bug::WidenLastBlock,
         Bug::SpreadAnew,
         Bug::SwallowError,
         Bug::CleanTooEarly,

@@ -80,14 +80,75 @@ pub struct Event {
     count: AtomicU64,
     /// Whether a task is on the list: most of the time none is.
     awaited: AtomicBool,
-    waiters: Mutex<Vec<TaskRef>>,
+    waiters: Mutex<Waiters>,
+}
+
+/// Tasks that one event has a place for; more of them need the heap.
+const WAITERS: usize = 16;
+
+/// Tasks that wait, in the order in which they came: the first ones in place, since most events have
+/// few, and a cache has hundreds of events.
+#[derive(Debug)]
+struct Waiters {
+    /// Only the first `count` of them wait.
+    first: [TaskRef; WAITERS],
+    count: usize,
+    more: Vec<TaskRef>,
+}
+
+impl Default for Waiters {
+    fn default() -> Waiters {
+        Waiters { first: [TaskRef::unpack(0); WAITERS], count: 0, more: Vec::new() }
+    }
+}
+
+impl Waiters {
+    fn contains(&self, task: TaskRef) -> bool {
+        self.first[..self.count].contains(&task) || self.more.contains(&task)
+    }
+
+    fn push(&mut self, task: TaskRef) {
+        if self.count == WAITERS {
+            return self.more.push(task);
+        }
+        self.first[self.count] = task;
+        self.count += 1;
+    }
+
+    fn pop(&mut self) -> Option<TaskRef> {
+        self.more.pop().or_else(|| {
+            self.count = self.count.checked_sub(1)?;
+            Some(self.first[self.count])
+        })
+    }
+
+    fn remove(&mut self, task: TaskRef) {
+        let Some(index) = self.first[..self.count].iter().position(|it| *it == task) else {
+            return self.more.retain(|waiting| *waiting != task);
+        };
+        self.first.copy_within(index + 1..self.count, index);
+        self.count -= 1;
+        if !self.more.is_empty() {
+            let next = self.more.remove(0);
+            self.push(next);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    fn wake_all(&mut self) {
+        self.first[..self.count].iter().for_each(|task| task.wake());
+        self.more.drain(..).for_each(TaskRef::wake);
+        self.count = 0;
+    }
 }
 
 impl Event {
     /// An event that has not happened yet.
     pub fn new() -> Event {
-        let waiters = Mutex::new(Vec::with_capacity(16));
-        Event { count: AtomicU64::new(0), awaited: AtomicBool::new(false), waiters }
+        Event::default()
     }
 
     /// How often it has happened. Take this before looking at what the event is about.
@@ -106,9 +167,7 @@ impl Event {
             return;
         }
         let mut waiters = self.waiters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        for task in waiters.drain(..) {
-            task.wake();
-        }
+        waiters.wake_all();
         self.awaited.store(false, Ordering::SeqCst);
     }
 
@@ -156,7 +215,7 @@ impl Future for Wait<'_> {
         {
             let waiters = self.event.waiters.lock();
             let mut waiters = waiters.unwrap_or_else(|poisoned| poisoned.into_inner());
-            if !waiters.contains(&task) {
+            if !waiters.contains(task) {
                 waiters.push(task);
             }
             self.event.awaited.store(true, Ordering::SeqCst);
@@ -170,7 +229,7 @@ impl Future for Wait<'_> {
             // Off the list again: a wake for one must reach one that waits.
             let waiters = self.event.waiters.lock();
             let mut waiters = waiters.unwrap_or_else(|poisoned| poisoned.into_inner());
-            waiters.retain(|waiting| *waiting != task);
+            waiters.remove(task);
             return Poll::Ready(());
         }
         Poll::Pending
@@ -187,4 +246,39 @@ pub async fn first(one: impl Future<Output = ()>, two: impl Future<Output = ()>)
         }
     })
     .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn waiters_are_a_list_whether_they_have_a_place_or_not() {
+        let mut random = Random::new(7);
+        for _ in 0..200 {
+            let (mut waiters, mut list) = (Waiters::default(), Vec::new());
+            for _ in 0..100 {
+                let task = TaskRef::unpack(random.below(3 * WAITERS as u64) as usize);
+                match random.below(5) {
+                    0 => assert_eq!(waiters.pop(), list.pop()),
+                    1 => {
+                        waiters.remove(task);
+                        list.retain(|waiting| *waiting != task);
+                    }
+                    _ if list.contains(&task) => assert!(waiters.contains(task)),
+                    _ => {
+                        assert!(!waiters.contains(task));
+                        waiters.push(task);
+                        list.push(task);
+                    }
+                }
+                assert_eq!(waiters.is_empty(), list.is_empty());
+            }
+            while let Some(task) = list.pop() {
+                assert_eq!(waiters.pop(), Some(task));
+            }
+            assert_eq!(waiters.pop(), None);
+        }
+    }
 }

@@ -121,6 +121,10 @@ impl Subject for Engine {
         true
     }
 
+    fn refuses_cut(&self) -> bool {
+        true
+    }
+
     fn fence(&self) -> Fence {
         match self.bug {
             Some(Bug::SkipFence) => Fence::None,

@@ -24,6 +24,12 @@ impl Disk {
         Disk { limits: state.model.limits(), state: Arc::new(Lock::new(state)) }
     }
 
+    /// The same disk as processes see it that start from now on, with the size of this model.
+    pub(crate) fn resized(&self, model: &Model) -> Disk {
+        self.with(|state| state.model.absent = model.absent);
+        Disk { limits: model.limits(), state: self.state.clone() }
+    }
+
     /// The disk as `lane` sees it.
     pub fn on(&self, lane: &Lane) -> DiskLane {
         self.on_ring(lane, 0)

@@ -6,6 +6,7 @@
 
 use crate::drive::{Failure, history, seed_of};
 use crate::setup::Scale;
+use crate::stamp::mix;
 use crate::subject::Subject;
 use crate::tally::Tally;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,6 +42,9 @@ pub struct Hunt {
     pub exhaustive_seconds: f64,
     /// The time it took, in seconds.
     pub seconds: f64,
+    /// The sum of the traces of all histories, each with its seed: equal for equal work, whatever the
+    /// number of threads.
+    pub traces: u64,
     /// What was found: by the history that began first, where several found something.
     pub failure: Option<Failure>,
     /// The number of that history.
@@ -142,10 +146,12 @@ fn cpu_seconds() -> f64 {
 fn worker(shared: &Shared<'_>) {
     while let Some(number) = shared.next() {
         let scale = scale_of(number);
+        let seed = seed_of(shared.terms.base, number);
         let begun = cpu_seconds();
-        let outcome = history(shared.subject, seed_of(shared.terms.base, number), scale, false);
+        let outcome = history(shared.subject, seed, scale, false);
         let seconds = cpu_seconds() - begun;
         let mut hunt = shared.hunt();
+        hunt.traces = hunt.traces.wrapping_add(mix(seed, outcome.trace));
         match scale {
             Scale::Swarm => {
                 hunt.swarm_seconds += seconds;

@@ -29,6 +29,7 @@ mod book;
 mod cached;
 mod catalogue;
 mod client;
+mod cold_starts;
 mod device;
 mod disk;
 mod drive;

@@ -52,6 +52,8 @@ pub struct Faults {
 pub struct Model {
     /// Its size. A *sector* of the laboratory is what one stamp stands for.
     pub sectors: u32,
+    /// Sectors at its end that it has only once it has grown.
+    pub absent: u32,
     /// Sectors that are never torn: 8 or 1.
     pub unit_sectors: u32,
     /// Sectors of the smallest request: 8 or 1.
@@ -80,8 +82,13 @@ impl Model {
             flush_needed: true,
             fua: self.fua,
             discard: self.discard,
-            ..Limits::plain(u64::from(self.sectors / self.stamps), self.grain())
+            ..Limits::plain(u64::from(self.present() / self.stamps), self.grain())
         }
+    }
+
+    /// Sectors that it has before it grows.
+    pub(crate) fn present(&self) -> u32 {
+        self.sectors - self.absent
     }
 
     /// Bytes that stand for 512 bytes.

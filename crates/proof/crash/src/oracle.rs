@@ -386,17 +386,22 @@ impl Oracle {
     }
 
     fn check_unit(&self, first: u32, shown: &[Operation], clause: &str) -> Result<(), Finding> {
-        for (sector, &operation) in (first..).zip(shown) {
-            let Some(index) = only(&self.sectors[sector as usize], operation) else {
+        // The versions that are certain, found once: each is compared with all others.
+        let mut certain: [Option<&Version>; 8] = [None; 8];
+        for ((sector, &operation), certain) in (first..).zip(shown).zip(&mut certain) {
+            let versions = &self.sectors[sector as usize];
+            *certain = only(versions, operation).map(|index| &versions[index]);
+        }
+        for ((sector, &operation), seen) in (first..).zip(shown).zip(&certain) {
+            let Some(seen) = seen else {
                 continue;
             };
-            let seen = self.sectors[sector as usize][index];
-            for (other, &theirs) in (first..).zip(shown).filter(|(other, _)| *other != sector) {
-                let versions = &self.sectors[other as usize];
-                let Some(index) = only(versions, theirs) else {
+            let others = (first..).zip(shown).zip(&certain);
+            for ((other, &theirs), older) in others.filter(|((other, _), _)| *other != sector) {
+                let Some(older) = older else {
                     continue;
                 };
-                let older = versions[index];
+                let versions = &self.sectors[other as usize];
                 let missing = versions.iter().find(|version| {
                     let needed =
                         version.operation == seen.operation || version.effective < seen.sent;

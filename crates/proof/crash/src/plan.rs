@@ -169,9 +169,9 @@ fn pair(setup: &Setup, plans: &mut [Vec<Step>]) {
         let mut two = change(setup, &mut random);
         // The second begins inside the first.
         let unit = if setup.bytes { 1 } else { setup.model.logical_sectors };
-        two.count = two.count.min(setup.model.sectors);
+        two.count = two.count.min(setup.model.present());
         let into = random.below(u64::from(one.count / unit)) as u32 * unit;
-        two.first = (one.first + into).min(setup.model.sectors - two.count);
+        two.first = (one.first + into).min(setup.model.present() - two.count);
         let client = random.below(plans.len() as u64) as usize;
         let plan = &mut plans[client];
         let at = random.below(plan.len() as u64 + 1) as usize;
@@ -228,7 +228,7 @@ fn follow(setup: &Setup, plan: &[Step], act: &mut Act, random: &mut Random) {
     if *kind == Kind::Flush || random.one_in(if follows_itself { 8 } else { 2 }) {
         return;
     }
-    let end = setup.model.sectors;
+    let end = setup.model.present();
     let is_backward = setup.seed & 1 == 1;
     *first = match is_backward {
         true => before.checked_sub(*count * steps).unwrap_or(end - *count),
@@ -273,7 +273,7 @@ fn place(setup: &Setup, kind: Kind, random: &mut Random) -> Act {
     };
     // Of any size half of the time, where that may be.
     let unit = if setup.bytes { 1 } else { setup.model.logical_sectors };
-    let sectors = setup.model.sectors;
+    let sectors = setup.model.present();
     // Whole blocks half of the time: that is what most writes are.
     let grain = match random.one_in(2) {
         true if setup.bytes => setup.model.logical_sectors,

@@ -71,7 +71,8 @@ pub(crate) struct Recovery {
 
 impl Recovery {
     pub(crate) fn new(setup: &Setup, arena_bytes: usize) -> Recovery {
-        let model = Model { instant: true, ..setup.model.clone() };
+        // By then the disk has grown, where it does.
+        let model = Model { instant: true, absent: 0, ..setup.model.clone() };
         let (sectors, grain) = (model.sectors, model.grain());
         let buffer = Buf::new(sectors / model.stamps, grain);
         Recovery {
@@ -116,7 +117,7 @@ impl Recovery {
         expected: Expected,
     ) -> std::result::Result<(), Finding> {
         let setup = &flushing(setup);
-        let chosen = seed.is_multiple_of(CHOSEN_ONE_IN);
+        let chosen = is_chosen(seed);
         let place = if chosen { &mut self.chosen } else { &mut self.plain };
         if chosen {
             place.world.restart(seed);
@@ -245,8 +246,13 @@ impl Recovery {
     }
 }
 
+/// Whether a recovery with this seed runs in the world where the seed chooses.
+pub(crate) fn is_chosen(seed: u64) -> bool {
+    seed.is_multiple_of(CHOSEN_ONE_IN)
+}
+
 /// The same setup, where a flush makes durable, with no more slots than there must be.
-fn flushing(setup: &Setup) -> Setup {
+pub(crate) fn flushing(setup: &Setup) -> Setup {
     let mut setup = setup.clone();
     setup.engine.durability = Durability::Flush;
     setup.engine.slots = setup.engine.slots_least;

@@ -3,6 +3,7 @@
 
 use crate::book::{Book, Doubt};
 use crate::client::{Client, Scratch};
+use crate::cold_starts::Moment;
 use crate::device::Disk;
 use crate::disk::State;
 use crate::finding::Finding;
@@ -50,6 +51,8 @@ pub(crate) struct Run {
     /// One that was not waited for, and the steps that it has left.
     pub(crate) owner_before: Option<(Life, u64)>,
     pub(crate) takeovers: u32,
+    /// Changes that were admitted in all steps.
+    admissions: u64,
     changes: u64,
     answers: u64,
 }
@@ -89,6 +92,7 @@ impl Run {
             life,
             owner_before: None,
             takeovers: setup.takeovers,
+            admissions: 0,
             changes: 0,
             answers: 0,
             random,
@@ -130,7 +134,14 @@ impl Run {
         subject.watch_stores(0);
         self.leave_owner_before();
         self.book.borrow_mut().note_admissions(&mut self.admitted);
+        self.admissions += self.admitted.len() as u64;
         moved
+    }
+
+    /// This moment.
+    pub(crate) fn moment(&self) -> Moment {
+        let clock = self.book.borrow().oracle.clock;
+        Moment { run: self.setup.seed, clock, admissions: self.admissions }
     }
 
     /// The process that nothing waited for is gone at last.

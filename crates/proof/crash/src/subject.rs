@@ -57,6 +57,11 @@ pub trait Subject: Sync {
         false
     }
 
+    /// Whether it refuses memory that it kept for a disk that was larger, and leaves it as it is.
+    fn refuses_cut(&self) -> bool {
+        false
+    }
+
     /// What of a dead process the next one waits for, so that nothing of it arrives late.
     fn fence(&self) -> Fence {
         Fence::EveryRing

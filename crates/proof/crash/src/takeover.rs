@@ -7,6 +7,7 @@
 use crate::disk::State;
 use crate::finding::Finding;
 use crate::life::{Life, Watched};
+use crate::model::Model;
 use crate::pending::Pending;
 use crate::run::Run;
 use crate::subject::{Fence, Subject};
@@ -40,7 +41,9 @@ impl Run {
             self.world.step();
         }
         self.disk.with(|disk| disk.errors_heard = [0; 3]);
+        self.start_on_cut(subject)?;
         self.setup.restarted(&mut self.random);
+        self.disk = self.disk.resized(&self.setup.model);
         self.book.borrow_mut().taken_over(&self.setup.engine, in_flush);
         let one_of = self.setup.limits.midway_one_of;
         let watched = Watched { memory: &self.arena, one_of, random: &mut self.random };
@@ -54,6 +57,30 @@ impl Run {
         self.disk.with(|disk| disk.set_faults(faults));
         self.admitted.clear();
         Ok(again)
+    }
+
+    /// A process is started while the disk is cut.
+    ///
+    /// # Errors
+    /// It takes the memory over, or changes it: what is dirty beyond the cut would be lost.
+    fn start_on_cut(&self, subject: &dyn Subject) -> Result<(), Finding> {
+        let model = &self.setup.model;
+        if !subject.refuses_cut() || model.absent >= self.setup.cut {
+            return Ok(());
+        }
+        let cut = Model { absent: self.setup.cut, ..model.clone() };
+        let memory = || {
+            let mut bytes = vec![0; self.arena.bytes()];
+            self.arena.read(0, &mut bytes);
+            bytes
+        };
+        let before = memory();
+        let is_refused = subject.start(&self.setup, &cut.limits(), &self.arena).is_err();
+        if is_refused && memory() == before {
+            return Ok(());
+        }
+        let text = "a process that finds a smaller disk does not leave the memory of a larger one";
+        Err(Finding::new("C5", text))
     }
 
     /// The history goes on with the process that has taken over: clients send again what they were not

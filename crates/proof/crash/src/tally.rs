@@ -19,6 +19,13 @@ pub struct Tally {
     pub nested_states: u64,
     /// Kills with damaged memory.
     pub damaged_states: u64,
+    /// Of the states after power cuts, nested ones too, those with an image that a process with empty
+    /// memory had started on before in the same history: judged by the promises of their moment, but
+    /// no process was started.
+    pub repeated_images: u64,
+    /// Of the states after power cuts, nested ones too, those that were left before in the same history,
+    /// when no client had been promised anything else: they are counted twice above.
+    pub repeated_states: u64,
 }
 
 impl Tally {
@@ -32,6 +39,8 @@ impl Tally {
         self.midway_states += other.midway_states;
         self.nested_states += other.nested_states;
         self.damaged_states += other.damaged_states;
+        self.repeated_images += other.repeated_images;
+        self.repeated_states += other.repeated_states;
     }
 
     /// All distinct states. (Damaged memory is drawn, and might be drawn twice: not counted.)

@@ -94,11 +94,9 @@ impl Oracle {
         // Zeros may be of several changes: the kindest of them counts.
         let mut kindest: Option<Epochs> = None;
         for version in versions.iter().filter(|version| version.shows(operation)) {
-            let replaced = versions.iter().any(|later| later.durable && later.replaces(version));
-            if replaced {
+            let Some(epochs) = epochs_of(versions, version) else {
                 continue;
-            }
-            let epochs = self.epochs_of(versions, version);
+            };
             kindest = Some(kindest.map_or(epochs, |other| Epochs {
                 proves: other.proves.min(epochs.proves),
                 misses: other.misses.max(epochs.misses),
@@ -276,21 +274,23 @@ impl Oracle {
     }
 }
 
-impl Oracle {
-    fn epochs_of(&self, versions: &[Version], version: &Version) -> Epochs {
-        let (after, sent) = (version.after, version.sent);
-        let mut epochs = Epochs { proves: version.proves(), after, sent, ..Epochs::NONE };
-        for later in versions.iter().filter(|later| later.replaces(version)) {
-            if later.epoch > 0 {
-                epochs.misses = epochs.misses.min(later.epoch);
-            }
-            if !later.excused && !later.dropped {
-                epochs.missing = epochs.missing.min(later.answered);
-                if later.fua {
-                    epochs.missing_fua = epochs.missing_fua.min(later.answered);
-                }
+/// What this version says, if it is left; `None`: a durable one has replaced it.
+fn epochs_of(versions: &[Version], version: &Version) -> Option<Epochs> {
+    let (after, sent) = (version.after, version.sent);
+    let mut epochs = Epochs { proves: version.proves(), after, sent, ..Epochs::NONE };
+    for later in versions.iter().filter(|later| later.replaces(version)) {
+        if later.durable {
+            return None;
+        }
+        if later.epoch > 0 {
+            epochs.misses = epochs.misses.min(later.epoch);
+        }
+        if !later.excused && !later.dropped {
+            epochs.missing = epochs.missing.min(later.answered);
+            if later.fua {
+                epochs.missing_fua = epochs.missing_fua.min(later.answered);
             }
         }
-        epochs
     }
+    Some(epochs)
 }

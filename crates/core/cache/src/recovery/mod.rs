@@ -11,6 +11,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::BLOCK_SECTORS;
 use crate::arena::superblock::{Condition, Unrecoverable};
 use crate::arena::{Arena, ExtentHeader, Header};
 use crate::backing::health::Health;
@@ -72,7 +73,9 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     if planted(Bug::SpreadAnew) {
         shared.shards.spread = Spread::of(&Geometry { format: Format::Four, ..geometry });
     }
-    shared.arena.note_sectors(sectors);
+    if !planted(Bug::KeepOldSize) {
+        shared.arena.note_sectors(sectors);
+    }
     let condition = shared.arena.condition();
     if condition == Condition::Discarding {
         finish_discard(shared.arena, &shared.arena.as_noted(&geometry));
@@ -247,6 +250,22 @@ fn read(arena: &Arena, slot: u32) -> Option<Header> {
     if planted(Bug::SkipChecksum) { Some(arena.header(slot)) } else { arena.verified(slot) }
 }
 
+/// A dirty header, as planted bugs read it that mistake the end that the backing had at first for the one
+/// that it has. `None`: it is given up.
+fn as_planted(arena: &Arena, header: Header) -> Option<Header> {
+    let first = header.block * u64::from(BLOCK_SECTORS);
+    let is_beyond = |sector: u64| sector >= arena.sectors_at_first();
+    if planted(Bug::DropBeyondOldEnd) && is_beyond(first) {
+        return None;
+    }
+    let last = first + u64::from(BLOCK_SECTORS) - 1;
+    if planted(Bug::WidenLastBlock) && !is_beyond(first) && is_beyond(last) {
+        let behind = 0xff << (arena.sectors_at_first() - first);
+        return Some(Header { mask: header.mask | behind as u8, ..header });
+    }
+    Some(header)
+}
+
 impl Shard {
     /// Rebuilds this shard from its headers.
     fn recover(&mut self, recovered_epochs: &RecoveredEpochs, gauges: &Gauges) {
@@ -257,7 +276,10 @@ impl Shard {
         let takes_held = !planted(Bug::ForgetHeldCopies);
         for slot in 0..self.slots() {
             match read(self.arena(), self.number(slot)) {
-                Some(header) if header.state.is_dirty() => found.push((slot, header)),
+                Some(header) if header.state.is_dirty() => match as_planted(self.arena(), header) {
+                    Some(header) => found.push((slot, header)),
+                    None => self.recover_free(slot),
+                },
                 Some(header) if takes_held && self.arena().is_unflushed(&header) => {
                     held.push((slot, header));
                 }

@@ -24,6 +24,9 @@ struct Arguments {
     /// Run for so many seconds on each thread.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
+    /// Run this number of histories, without a limit on the time: the same work on every machine.
+    #[arg(long, value_name = "N", conflicts_with_all = ["seconds", "seed", "bugs"])]
+    histories: Option<u64>,
     /// With `--seconds`, `--bug` over time or `--bugs`: the seed that all others follow from.
     #[arg(long, value_parser = number, default_value = "0x0dd5", value_name = "N")]
     base: u64,
@@ -130,9 +133,9 @@ fn report_failures(arguments: &Arguments, failures: &[Failure]) {
 /// Swarms and exhaustive histories until the time is up.
 fn run(arguments: &Arguments, subject: &dyn Subject) -> ExitCode {
     let terms = Terms {
-        time: Some(Duration::from_secs(arguments.seconds)),
+        time: arguments.histories.is_none().then(|| Duration::from_secs(arguments.seconds)),
         first: 0,
-        histories_max: u64::MAX,
+        histories_max: arguments.histories.unwrap_or(u64::MAX),
         threads: arguments.threads(),
         base: arguments.base,
     };
@@ -165,22 +168,26 @@ fn print_hunt(hunt: &Hunt, terms: Terms) {
         );
         println!(
             "            {:8} crash points: {} power cut, {} kill, {} kill in a section, {} nested, \
-             {} damaged memory",
+             {} damaged memory; {} images of power cuts repeat, {} with all that was \
+             promised",
             tally.crash_points,
             tally.power_states,
             tally.kill_states,
             tally.midway_states,
             tally.nested_states,
-            tally.damaged_states
+            tally.damaged_states,
+            tally.repeated_images,
+            tally.repeated_states
         );
     };
     line("swarm", &hunt.swarm, hunt.swarm_rate());
     line("exhaustive", &hunt.exhaustive, hunt.exhaustive_rate());
     println!(
-        "{} violations in {:.1} s on {} threads",
+        "{} violations in {:.1} s on {} threads, traces {:#018x}",
         usize::from(hunt.failure.is_some()),
         hunt.seconds,
-        terms.threads
+        terms.threads,
+        hunt.traces
     );
 }
 
@@ -198,6 +205,7 @@ fn as_json(hunt: &Hunt, terms: Terms) -> serde_json::Value {
         "exhaustive": hunt.exhaustive,
         "exhaustive_seconds": hunt.exhaustive_seconds,
         "exhaustive_states_per_second_per_core": hunt.exhaustive_rate(),
+        "traces": format!("{:#018x}", hunt.traces),
         "violations": usize::from(hunt.failure.is_some()),
         "failures": hunt.failure.as_slice(),
     })

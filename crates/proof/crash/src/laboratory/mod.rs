@@ -6,13 +6,14 @@
 mod steps;
 
 use crate::book::{Book, Doubt};
+use crate::cold_starts::{ColdStarts, Image};
 use crate::disk::State;
 use crate::finding::Finding;
 use crate::midway;
 use crate::model::Fault;
 use crate::oracle::Oracle;
 use crate::pending::Pending;
-use crate::recovery::{Expected, Recovery};
+use crate::recovery::{self, Expected, Recovery};
 use crate::run::{Beginning, Run};
 use crate::setup::{Scale, Setup};
 use crate::stamp::{FIRST, GRAIN, Operation};
@@ -39,6 +40,7 @@ pub struct Laboratory<'a> {
     /// How much was tried so far.
     pub tally: Tally,
     recovery: Option<Recovery>,
+    cold_starts: ColdStarts,
     survivors: [Survivors; DEPTH_MAX + 1],
     image: Vec<u8>,
     verdicts: Vec<Epochs>,
@@ -51,6 +53,7 @@ impl<'a> Laboratory<'a> {
             subject,
             tally: Tally::default(),
             recovery: None,
+            cold_starts: ColdStarts::default(),
             survivors: Default::default(),
             image: Vec::new(),
             verdicts: Vec::new(),
@@ -87,6 +90,7 @@ impl<'a> Laboratory<'a> {
         trace::event([setup.seed, 0, 0], format_args!("{setup:#?}"));
         let arena_bytes = self.subject.arena_bytes(&setup);
         self.recovery = Some(Recovery::new(&setup, arena_bytes));
+        self.cold_starts = ColdStarts::default();
         self.tally.histories += 1;
         self.tally.operations += u64::from(setup.operations);
         let beginning = Beginning {
@@ -208,6 +212,17 @@ impl<'a> Laboratory<'a> {
 
     /// A process starts on what a power cut left, with empty memory: it must show just that.
     fn recover_image(&mut self, run: &mut Run) -> Result<(), Finding> {
+        let seed = run.random.next_u64();
+        let engine = recovery::flushing(&run.setup).engine;
+        let image = self.cold_starts.insert(&engine, &self.image, run.moment());
+        self.tally.repeated_states += u64::from(image == Image::Repeated);
+        // Tests start it all the same: it shows what it has shown before.
+        if image != Image::New && !recovery::is_chosen(seed) {
+            self.tally.repeated_images += 1;
+            if !cfg!(debug_assertions) {
+                return Ok(());
+            }
+        }
         let recovery = self.recovery.as_mut().expect("set up with the history");
         recovery.disk(|disk| {
             disk.load(&self.image);
@@ -215,7 +230,7 @@ impl<'a> Laboratory<'a> {
         });
         recovery.arena.zero(0, recovery.arena.bytes());
         let expected = Expected { flushes: false, may_fail: false };
-        recovery.run(self.subject, &run.setup, run.random.next_u64(), expected)?;
+        recovery.run(self.subject, &run.setup, seed, expected)?;
         if recovery.stamps != self.image {
             return Err(Finding::new(
                 "C4",

@@ -46,9 +46,12 @@ impl Setup {
         }
     }
 
-    /// Another process has another number of slots, where the arena has places for more, and makes longer or shorter
-    /// ranges of zeros, where those are short.
+    /// Another process has another number of slots, where the arena has places for more, makes longer
+    /// or shorter ranges of zeros, where those are short, and may find a disk that has grown.
     fn resized(&mut self, random: &mut Random) {
+        if self.model.absent > 0 && random.one_in(2) {
+            self.model.absent = 0;
+        }
         if self.engine.zeros_blocks <= self.engine.region_blocks * 8 {
             self.engine.zeros_blocks = self.engine.region_blocks << random.below(4);
         }

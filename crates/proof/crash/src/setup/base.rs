@@ -36,6 +36,7 @@ pub(super) fn model(dice: &mut Dice, small: bool) -> Model {
     let logical_sectors = if unit_sectors == 8 { dice.pick(&[1, 1, 1, 8]) } else { 1 };
     Model {
         sectors: if small { 8 * dice.within(3, 6) } else { 8 * dice.within(6, 12) },
+        absent: 0,
         unit_sectors,
         logical_sectors,
         stamps: 1,

@@ -16,7 +16,7 @@ use lane::Random;
 use policy::Kind;
 
 /// The engine's options, as the laboratory chooses them.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct EngineSetup {
     /// What it does with writes when the history begins.
     pub mode: WriteMode,
@@ -174,6 +174,9 @@ pub struct Setup {
     pub looks: u32,
     /// The operator gives up what is dirty in a failed volume so often.
     pub discards: u32,
+    /// Before a process takes over, the disk may have lost so many sectors of its end, and then has
+    /// them again; 0: it never does.
+    pub cut: u32,
     /// Kills after which the history goes on, in a process that takes over.
     pub takeovers: u32,
     /// One in so many steps is such a kill, until there were enough.
@@ -199,6 +202,7 @@ impl Setup {
     pub fn new(seed: u64, scale: Scale) -> Setup {
         let mut setup = Setup::of_blocks(seed, scale);
         Dice(Random::new(seed ^ 0x0b17_e500)).bytes(&mut setup);
+        Dice(Random::new(seed ^ 0x006_2035)).grows(&mut setup);
         setup
     }
 
@@ -243,6 +247,7 @@ impl Setup {
             clears: if faulty { dice.pick(&[0, 1, 2]) } else { 0 },
             looks: 0,
             discards: if faulty { dice.pick(&[0, 0, 1, 2]) } else { 0 },
+            cut: 0,
             takeovers: if small { dice.pick(&[0, 0, 1]) } else { dice.pick(&[0, 1, 1, 2]) },
             takeover_one_in: if small { 40 } else { dice.pick(&[100, 300, 1000]) },
             limits: base::limits(small),

@@ -2,6 +2,7 @@
 
 use super::dice::Dice;
 use super::{Setup, WINDOW_SHARES};
+use block::WriteMode;
 use cache::Format;
 
 impl Dice {
@@ -38,6 +39,24 @@ impl Dice {
             }
             _ => {}
         }
+    }
+
+    /// One history in twelve is of a disk that grows between two processes, by blocks or by parts of
+    /// them, while something is dirty. Before it does, or where it had its size from the start, it may
+    /// have been cut for a while.
+    pub(super) fn grows(&mut self, setup: &mut Setup) {
+        if !self.0.one_in(12) {
+            return;
+        }
+        let model = &mut setup.model;
+        let unit = self.pick(&[model.logical_sectors, model.block_sectors()]);
+        setup.cut = unit * self.within(1, model.sectors / 2 / unit);
+        model.absent = self.pick(&[setup.cut, setup.cut, setup.cut, 0]);
+        let engine = &mut setup.engine;
+        engine.mode = self.pick(&[WriteMode::BackNow, WriteMode::BackNow, engine.mode]);
+        engine.dirty_age_ns = self.pick(&[engine.dirty_age_ns, 50_000_000]);
+        setup.takeovers = setup.takeovers.max(self.within(1, 3));
+        setup.takeover_one_in = setup.takeover_one_in.min(self.pick(&[40, 100, 300]));
     }
 
     /// Half of the histories have another share for the policy's window than the first, half of these change it.

@@ -25,6 +25,7 @@ impl Hardware {
     pub(crate) fn random(members: usize, random: &mut Random) -> Hardware {
         let pick = |random: &mut Random| Model {
             sectors: (85 + 8 * members as u32 + random.below(12) as u32) * SLOT_SECTORS,
+            absent: 0,
             unit_sectors: if random.one_in(2) { 1 } else { 8 },
             logical_sectors: 1,
             stamps: 1,

@@ -162,8 +162,7 @@ impl Arena {
         if found == mine {
             return Ok(true);
         }
-        let begun = |(found, mine): (&u64, &u64)| *found == 0 || found == mine;
-        if found[0] == 0 && found.iter().zip(&mine).all(begun) {
+        if has_begun(&found, &mine) {
             return Ok(false);
         }
         sound(&found)?;
@@ -175,6 +174,11 @@ impl Arena {
             return Ok(true);
         }
         Err(Unrecoverable::AnotherSize)
+    }
+
+    /// The volume's size when the arena was made, in sectors.
+    pub(crate) fn sectors_at_first(&self) -> u64 {
+        self.fixed()[SECTORS]
     }
 
     /// Notes the size of a backing that may have grown since the arena was made: before anything is
@@ -354,6 +358,14 @@ fn grown(words: &[u64; FIXED]) -> u64 {
 /// The volume's size, as last noted.
 fn noted_sectors(words: &[u64; FIXED]) -> u64 {
     words[SECTORS].max(grown(words))
+}
+
+/// Whether a kill in the middle of [`Arena::adopt`] has left these words, for the backing of `mine` or
+/// before that has grown. Nothing was kept in the memory yet.
+fn has_begun(found: &[u64; FIXED], mine: &[u64; FIXED]) -> bool {
+    // The checksum, written first, is of a size that may be missing.
+    let same = |index: usize| found[index] == 0 || found[index] == mine[index];
+    found[0] == 0 && found[SECTORS] <= mine[SECTORS] && [1, 2, 3, 4, 6].into_iter().all(same)
 }
 
 /// Whether these words can be read as a superblock.

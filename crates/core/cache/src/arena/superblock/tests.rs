@@ -29,6 +29,21 @@ fn only_its_own_kind_is_recognised_and_the_reason_is_told() {
     memory.word(16).fetch_xor(1, Ordering::Relaxed);
     memory.word(0).store(0, Ordering::Relaxed);
     assert_eq!(arena.is_mine(&geometry, 64, 7), Ok(false), "the adoption was not over");
+    assert_eq!(arena.is_mine(&geometry, 56, 7), Err(Unrecoverable::NotAnArena));
+}
+
+#[test]
+fn a_backing_may_grow_after_a_kill_in_the_middle_of_the_adoption() {
+    let (memory, arena, geometry) = arena();
+    let words = arena.superblock(&geometry, 64, 7);
+    for (index, word) in words.into_iter().enumerate().skip(1).rev() {
+        memory.word(index * 8).store(word, Ordering::Relaxed);
+        for sectors in [64, 72] {
+            assert_eq!(arena.is_mine(&geometry, sectors, 7), Ok(false), "from word {index} on");
+        }
+    }
+    assert_eq!(arena.is_mine(&geometry, 72, 8), Err(Unrecoverable::NotAnArena));
+    memory.word(0).store(1, Ordering::Relaxed);
     assert_eq!(arena.is_mine(&geometry, 72, 7), Err(Unrecoverable::NotAnArena));
 }
 

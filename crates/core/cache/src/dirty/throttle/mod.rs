@@ -26,6 +26,7 @@ use crate::dirty::level::{Level, ONE};
 use crate::dirty::limits::Pace;
 use crate::planted::{Bug, planted};
 use crate::stats::counters::Counters;
+use alloc::boxed::Box;
 use lane::Event;
 use lane::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -54,7 +55,7 @@ pub(crate) struct Throttle {
     next_ns: AtomicU64,
     /// Writers that wait for theirs.
     waiting: AtomicU32,
-    bells: [Event; BELLS],
+    bells: Box<[Event]>,
     /// Changes that have waited for it, and how long in all.
     slowed: AtomicU64,
     slowed_ns: AtomicU64,
@@ -69,7 +70,7 @@ impl Default for Throttle {
             zeros: AtomicU32::new(0),
             next_ns: AtomicU64::new(0),
             waiting: AtomicU32::new(0),
-            bells: core::array::from_fn(|_| Event::new()),
+            bells: (0..BELLS).map(|_| Event::new()).collect(),
             slowed: AtomicU64::new(0),
             slowed_ns: AtomicU64::new(0),
         }
