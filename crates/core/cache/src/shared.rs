@@ -19,7 +19,6 @@ use crate::geometry::Geometry;
 use crate::operator::rescue::Rescue;
 use crate::planted::{Bug, planted};
 use crate::recovery;
-use crate::request::SLICE;
 use crate::sampling::{CurveReport, PolicyReport, Sampling};
 use crate::settings::{Live, Settings, limits_above};
 use crate::shard::Checked;
@@ -393,9 +392,9 @@ impl Shared {
 
     /// Drops the held copies of a shard, slice by slice, so that reads show the backing as it is.
     pub(crate) fn drop_held(&self, entry: &ShardEntry) {
-        let slots = self.geometry.slots_per_shard();
-        for first in (0..slots).step_by(SLICE as usize) {
-            let slice = first..(first + SLICE).min(slots);
+        let (slots, most) = (self.geometry.slots_per_shard(), self.geometry.slice_blocks);
+        for first in (0..slots).step_by(most as usize) {
+            let slice = first..(first + most).min(slots);
             entry.shard.peek(|shard| shard.drop_held(&self.gauges, slice));
         }
     }

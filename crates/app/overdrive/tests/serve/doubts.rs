@@ -1,5 +1,5 @@
-//! A flush of the backing that was under way when its daemon was killed (C1): nobody knows its
-//! result, and every client hears of that, whatever is stopped, flushed or frozen in between.
+//! A flush of the backing that was under way when its daemon was killed (C1): its result is lost,
+//! and the first flush of every client fails, whatever is stopped, flushed or frozen in between.
 
 use crate::common::{Ended, Server, have_libnbd, image, place, python};
 use crate::home::Home;
