@@ -147,6 +147,20 @@ impl Recorded {
         Ok(())
     }
 
+    /// Writes the records of the former process again, and removes those that it did not leave.
+    pub(crate) fn restore<'a>(&self, files: impl Iterator<Item = &'a FileVolume>) {
+        let Some(records) = self.records.as_ref().filter(|_| !self.is_frozen.get()) else {
+            return;
+        };
+        for file in files {
+            match self.former.borrow().iter().find(|(key, _)| *key == file.key()) {
+                // If this fails, the next process is more careful than it need be.
+                Some((key, record)) => drop(records.write(key, record)),
+                None => records.remove(&file.key()),
+            }
+        }
+    }
+
     /// Removes the records: nothing waits for the volume, and nothing of it is missing.
     pub(crate) fn remove<'a>(&self, files: impl Iterator<Item = &'a FileVolume>) {
         if let Some(records) = &self.records {

@@ -270,6 +270,11 @@ impl Volume {
         })
     }
 
+    /// Leaves the note of the process before, if there is one: this one has served nothing.
+    pub fn restore_record(&self) {
+        self.recorded.restore(self.half().files().map(|file| &**file));
+    }
+
     /// Notes whether its memory may hold data that is not on the backing, before it does, or once
     /// it does no more.
     ///

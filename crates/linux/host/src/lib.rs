@@ -53,7 +53,9 @@ pub use available::{
     HUGE, check_memory_available, enough_memory, huge_pages_free, memory_left_in_groups,
     memory_of_machine,
 };
-pub use backings::{DEVICES, OURS, device_owner, forget_backings, is_of_device, note_backings};
+pub use backings::{
+    DEVICES, OURS, device_owner, forget_backings, is_of_device, note_backings, sweep_backings,
+};
 pub use below::{keys_below, keys_below_backing};
 pub use claim::{Claimed, Intent, claim, examine, refuse_backing};
 pub use claimed::ClaimedDevice;

@@ -19,7 +19,14 @@ pub const DEVICE_CALL: &str = "device-call";
 #[derive(Serialize, Deserialize)]
 pub(super) enum Call {
     /// A loop device over the file is had, with its partitions found.
-    Attach { file: PathBuf, link: PathBuf, bytes: u64, block_bytes: u32, read_only: bool },
+    Attach {
+        file: PathBuf,
+        link: PathBuf,
+        bytes: u64,
+        block_bytes: u32,
+        read_only: bool,
+        keys: Vec<String>,
+    },
     /// A device is opened once, by which its partitions are found.
     Open { node: PathBuf, link: PathBuf },
     /// What the kernel has of a device gets to its server, with a flush behind it.

@@ -216,7 +216,6 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         if let Some(loss) = loss {
             volume.lose(loss);
         }
-        volume.record()?;
         let found = fleet.addresses(&name);
         let address = found.first().cloned().unwrap_or_default();
         addresses.extend(found);
@@ -234,6 +233,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let lanes = Lanes::start(plan.threads, &setup(&sites, &threads), plan.poll)?;
     let start = Start::new(plan.run, &sites, &plan.listeners, &plan.mounts, addresses, plan.ready);
     let sites = Sites::new(sites, fleet, devices, lanes.clone(), program);
+    // The last step that may fail: a start that serves nothing leaves the records as they were.
+    sites.record()?;
     let start_ns = lane.now();
     let scene = Scene { ring: ring.clone(), sites: sites.clone(), control, signals };
     let captive = ring.block_on(scene.play(start)).map_err(broken)?;

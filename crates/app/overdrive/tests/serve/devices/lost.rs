@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -278,6 +278,70 @@ fn a_device_over_a_pool_is_lost_with_its_daemon() {
         drop(open);
         disk.detach().refused(7, &["memory was lost"]);
     }
+}
+
+/// A start that fails has served nothing, so that nothing is missing when the next one succeeds.
+#[test]
+fn a_start_that_fails_leaves_the_records_as_they_were() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let (disk, other, place) = (Disk::among_namespaces(16), Disk::among_namespaces(16), place());
+    let spare = place.path().join("spare.img");
+    fs::File::create(&spare).and_then(|file| file.set_len(16 * MIB)).expect("sparse");
+    // The memory of a cache over several files ends with its daemon.
+    let config = disk.home.path().join("host.toml");
+    let volumes = format!(
+        "[volume.{}]\nbacking = \"stripe:{},{}\"\nmemory = \"4M\"\nwrite = \"back-now\"\nattach = true\n\
+         nbd = \"unix:{}\"\n\
+         [volume.other]\nbacking = \"{}\"\nmemory = \"4M\"\n",
+        disk.name,
+        disk.image.display(),
+        spare.display(),
+        disk.home.socket().display(),
+        other.image.display()
+    );
+    fs::write(&config, volumes).expect("room");
+    let serve = || {
+        let mut command = Command::new(crate::common::OVERDRIVE);
+        command.arg("serve").arg("--config").arg(&config);
+        command
+    };
+    let server = Server::run_in(&disk.home, serve());
+    let open = Direct::open(&Path::new("/dev/overdrive").join(&disk.name));
+    open.write_twice();
+    server.end();
+    let records = disk.home.runtime().join("overdrive/served");
+    let before = notes(&records);
+    assert_eq!(before.len(), 2, "of both files below the device that waits: {before:?}");
+    // The record of the other volume cannot be written.
+    let found = fs::metadata(&other.image).expect("ours");
+    let key = format!("file-{}-{}", found.dev(), found.ino());
+    let obstacle = records.join(&key);
+    fs::create_dir(&obstacle).expect("room");
+    disk.home
+        .overdrive(&["serve", "--config", text(&config)])
+        .refused(6, &["the record of what is served cannot be written"]);
+    fs::remove_dir(&obstacle).expect("it is empty");
+    assert_eq!(notes(&records), before);
+    let server = Server::run_in(&disk.home, serve());
+    assert_eq!(open.read(0).expect("nothing is lost"), b'D');
+    open.sync().expect("nothing is lost");
+    drop(open);
+    server.end().well();
+    assert_eq!(notes(&records), []);
+}
+
+/// The records of backings, by their keys.
+fn notes(records: &Path) -> Vec<(String, String)> {
+    let entries = fs::read_dir(records).into_iter().flatten().flatten();
+    let note = |entry: fs::DirEntry| {
+        let text = fs::read_to_string(entry.path()).expect("a record");
+        (entry.file_name().to_string_lossy().into_owned(), text)
+    };
+    let mut notes: Vec<_> = entries.map(note).collect();
+    notes.sort();
+    notes
 }
 
 /// A program that has a file open: writes, waits for a line, then says what reading and flushing
