@@ -165,12 +165,14 @@ impl<'a> Opening<'a> {
                 path.display()
             ));
         }
-        self.notes.push(format!(
-            "{}: {} of acknowledged writes were kept from an earlier life; they are on the backing \
-             now",
-            path.display(),
-            Size(blocks * 4096)
-        ));
+        if blocks > 0 {
+            self.notes.push(format!(
+                "{}: {} of acknowledged writes were kept from an earlier life; they are on the backing \
+                 now",
+                path.display(),
+                Size(blocks * 4096)
+            ));
+        }
         Ok(())
     }
 
