@@ -42,6 +42,7 @@ pub use protect::protect_process;
 pub use rescue::{MemoryUser, Rescued, check_rescue_place, rescue};
 pub use runtime::{runtime_directory, sweep};
 pub use serve::{
-    Captive, DaemonPlan, Listening, Mounting, Planned, Ready, Served, ServedVolume, open, serve,
+    Captive, DaemonPlan, Listening, Mounting, Planned, Ready, Served, ServedVolume, approach, open,
+    serve,
 };
 pub use threads::{THREADS_MAX, parse_threads, threads_default};

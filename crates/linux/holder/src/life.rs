@@ -149,6 +149,7 @@ impl Holder<'_> {
             return Stays;
         }
         if let Some(absence) = &mut self.absence {
+            absence.see(self.connections.is_approached());
             let device = self.backing.as_fd();
             if absence.advance(device) {
                 tell(&refusing_message(&self.kept, absence));
@@ -232,6 +233,10 @@ impl Holder<'_> {
                 }
                 None => self.refuse(index, "no mount is kept here".to_owned()),
             },
+            Ask::Approach => {
+                self.connections.approach(index);
+                self.send(index, &Answer::Accepted, Beside::Nothing)
+            }
             Ask::Leave if is_owner => {
                 self.absence.iter_mut().for_each(Absence::leave);
                 self.send(index, &Answer::Accepted, Beside::Nothing)

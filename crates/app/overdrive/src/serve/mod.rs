@@ -281,6 +281,7 @@ pub(crate) fn serve(config: Config, manner: Manner) -> Result<ExitCode, Failure>
     let threads = threads.or(config.threads).unwrap_or_else(daemon::threads_default);
     daemon::allow_descriptors(config.volumes.len(), listeners.len(), threads)?;
     daemon::protect_process();
+    let approaches = daemon::approach(&mounts, &attachments, &daemon::runtime_directory());
     let volumes = open(config.volumes, quiet)?;
     lock_memory(&volumes, quiet);
     // A captive command has the URI in its environment, and stdout is its own.
@@ -296,6 +297,7 @@ pub(crate) fn serve(config: Config, manner: Manner) -> Result<ExitCode, Failure>
         listeners,
         mounts,
         attachments,
+        approaches,
         run,
         runtime: daemon::runtime_directory(),
         threads,
