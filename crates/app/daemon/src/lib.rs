@@ -36,7 +36,7 @@ pub use device::{
     Attaching, DEVICE_CALL, DEVICES, Orphan, Route, WaitingVolume, check_name, device_call, orphan,
     sweep_faces, waiting_volumes,
 };
-pub use former::{find_former, program_to_upgrade_to, resume_former};
+pub use former::{find_former, program_path, program_to_upgrade_to, resume_former};
 pub use front::Place;
 pub use protect::protect_process;
 pub use rescue::{MemoryUser, Rescued, check_rescue_place, rescue};

@@ -11,6 +11,7 @@ mod lost;
 mod mounting;
 mod races;
 mod refused;
+mod replaced;
 mod routes;
 mod sizes;
 
