@@ -176,6 +176,22 @@ impl<'a> Opening<'a> {
         Ok(())
     }
 
+    /// Notes of a device that it does not outlive its daemon: nothing keeps the memory of this half.
+    pub(crate) fn note_unkept(&mut self, half: &Half) {
+        let is_of_files = half.files().next().is_some();
+        if self.flags.device.is_none() || self.flags.read_only || !is_of_files {
+            return;
+        }
+        let why = match self.flags.keep {
+            Some(_) => "nothing keeps memory for several files or devices",
+            None => "--no-holder",
+        };
+        self.notes.push(format!(
+            "if the daemon of this device is killed, writes that were not flushed are lost ({why}): the device then \
+             gives errors until it is detached and attached again"
+        ));
+    }
+
     /// Puts memory behind slots that had none before.
     fn back(&mut self, memory: &SharedMemory, slots: u32) -> std::io::Result<()> {
         match slots as usize * BLOCK_BYTES {
@@ -280,7 +296,9 @@ impl<'a> Opening<'a> {
                 Size(limits.bytes())
             ));
         }
-        if absorbs(spec.write) && self.flags.keep.is_some() && below.is_of_several() {
+        let is_device = self.flags.device.is_some();
+        let is_unkept = self.flags.keep.is_some() && below.is_of_several();
+        if absorbs(spec.write) && is_unkept && !is_device {
             self.notes.push(
                 "the memory of a cache over several devices is not kept: if this process is killed, \
                  what was acknowledged but not flushed is lost (as with --no-holder)"

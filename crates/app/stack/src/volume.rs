@@ -55,14 +55,17 @@ impl Volume {
         let mut opening = Opening::new(&flags, progress);
         opening.find_left(&spec)?;
         let half = opening.open(&spec)?;
-        let Opening { keeper, is_recorded, is_taken_over, recorded, notes, .. } = opening;
         let writes = |part: &Spec| match part {
             Spec::Cache { cache, .. } => absorbs(cache.write),
             Spec::Pool { .. } => true,
             _ => false,
         };
         // Data that a former process has absorbed may still be written out.
-        let may_absorb = is_taken_over || spec.walk().any(writes);
+        let may_absorb = opening.is_taken_over || spec.walk().any(writes);
+        if may_absorb && opening.keeper.is_none() {
+            opening.note_unkept(&half);
+        }
+        let Opening { keeper, is_recorded, recorded, notes, .. } = opening;
         Ok(Volume {
             halves: Arc::new(SharedHalves::new(half)),
             spec,

@@ -269,7 +269,8 @@ fn a_device_over_a_pool_is_lost_with_its_daemon() {
     disk.home.overdrive(&["pool", "create", text(&disk.image), text(&other)]).well();
     for memory in ["0", "4M"] {
         let attach = ["attach", &pool, "--name", &disk.name, "--memory", memory];
-        disk.home.overdrive(&attach).well();
+        let warned = disk.home.overdrive(&attach).well().stderr;
+        assert!(warned.contains("the device then gives errors"), "{warned}");
         let open = Direct::open(&Path::new("/dev/overdrive").join(&disk.name));
         open.write_twice();
         disk.lose_memory();
