@@ -71,7 +71,8 @@ pub(crate) struct Opening<'a> {
 
 fn options_of(spec: &Spec) -> Option<(&Path, OpenOptions)> {
     let Spec::File { path, read_only, buffered } = spec else { return None };
-    Some((path, OpenOptions { read_only: *read_only, buffered: *buffered }))
+    let (read_only, buffered) = (*read_only, *buffered);
+    Some((path, OpenOptions { read_only, buffered, ..OpenOptions::default() }))
 }
 
 /// The file at the bottom of a stack.
@@ -179,7 +180,7 @@ impl<'a> Opening<'a> {
     /// Notes of a device that it does not outlive its daemon: nothing keeps the memory of this half.
     pub(crate) fn note_unkept(&mut self, half: &Half) {
         let is_of_files = half.files().next().is_some();
-        if self.flags.device.is_none() || self.flags.read_only || !is_of_files {
+        if self.flags.device.is_none() || !is_of_files {
             return;
         }
         let why = match self.flags.keep {

@@ -61,7 +61,8 @@ impl Volume {
             _ => false,
         };
         // Data that a former process has absorbed may still be written out.
-        let may_absorb = opening.is_taken_over || spec.walk().any(writes);
+        let is_written = !flags.read_only && !half.limits().read_only;
+        let may_absorb = opening.is_taken_over || is_written && spec.walk().any(writes);
         if may_absorb && opening.keeper.is_none() {
             opening.note_unkept(&half);
         }

@@ -257,6 +257,41 @@ fn what_overdrive_has_mounted_goes_on_with_the_same_command() {
 }
 
 #[test]
+fn a_device_goes_on_without_its_supervisor_and_gets_another_one() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::new(16);
+    let open = Direct::open(&disk.attach_with(&["--write", "back-now"]));
+    let works = |byte| {
+        open.write(0, byte).expect("no error");
+        assert_eq!(open.read(0).expect("no error"), byte);
+    };
+    disk.without_supervisor(disk.daemon());
+    works(b'1');
+    let daemon = disk.daemon();
+    kill_process(daemon, Signal::KILL).expect("it runs");
+    wait_until("it has ended", || !is_alive(daemon));
+    disk.attach_with(&["--write", "back-now"]);
+    assert_eq!(open.read(0).expect("no error"), b'1');
+    // One that is stopped starts no daemon, and ends as soon as it runs again.
+    let (daemon, supervisor) = (disk.daemon(), parent_of(disk.daemon()));
+    kill_process(supervisor, Signal::STOP).expect("it supervises");
+    works(b'2');
+    kill_process(daemon, Signal::KILL).expect("it runs");
+    disk.attach_with(&["--write", "back-now"]);
+    kill_process(supervisor, Signal::CONT).expect("it is stopped");
+    wait_until("it has ended", || !is_alive(supervisor));
+    assert_eq!(open.read(0).expect("no error"), b'2');
+    let daemon = disk.daemon();
+    kill_process(daemon, Signal::KILL).expect("it runs");
+    wait_until("another one serves", || disk.find_daemon().is_some_and(|found| found != daemon));
+    assert_eq!(open.read(0).expect("no error"), b'2');
+    drop(open);
+    disk.detach().well();
+}
+
+#[test]
 fn a_device_that_is_attached_between_two_restarts_has_one_supervisor() {
     if !have_devices(&[]) {
         return;

@@ -221,6 +221,32 @@ fn a_device_that_absorbed_nothing_loses_nothing() {
     disk.detach().refused(7, &["memory was lost"]);
 }
 
+/// No holder keeps the memory of a volume that is only read, since nothing in it can be missing.
+#[test]
+fn a_device_that_is_only_read_loses_nothing() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::among_namespaces(64);
+    fs::write(&disk.image, vec![b'R'; 64 << 20]).expect("room");
+    let device = disk.attach_with(&["--read-only"]);
+    let open = fs::File::open(&device).expect("root may");
+    for _ in 0..2 {
+        let daemon = disk.daemon();
+        kill_process(daemon, Signal::KILL).expect("it runs");
+        wait_until("another one serves", || {
+            disk.find_daemon().is_some_and(|found| found != daemon)
+        });
+        // Not what the kernel remembers of it.
+        let mut byte = [0];
+        crate::common::run("blockdev", &["--flushbufs", text(&device)]).well();
+        open.read_exact_at(&mut byte, 4096).expect("nothing is lost");
+        assert_eq!(byte, *b"R");
+    }
+    drop(open);
+    disk.detach().well();
+}
+
 #[test]
 fn a_daemon_that_is_killed_alone_loses_nothing_whatever_it_held() {
     if !have_devices(&[]) {
