@@ -66,7 +66,7 @@ pub use huge_allocator::{HugeAllocator, want_huge_allocations};
 pub use image::{ImageFormat, reason};
 pub use in_use::{Finding, Relation, Usage, device_number, device_users, mount_points};
 pub use inherit::{close_inherited, inherited, set_inherited};
-pub use log::{Severity, begin_log, stamped, without_stamp};
+pub use log::{Severity, begin_daemon, begin_journal, begin_log, stamped, without_stamp};
 pub use loop_device::{LoopDevice, LoopOptions};
 pub use mounts::{Mount, mount_around, mounts, mounts_in};
 pub use nbd_device::{NbdDevice, NbdOptions};

@@ -54,7 +54,7 @@ impl Call {
         }
         let status = ended.status.code().and_then(|code| u8::try_from(code).ok());
         let said = String::from_utf8_lossy(&ended.stderr);
-        let said = said.trim_end().trim_start_matches("overdrive: ");
+        let said = host::without_stamp(said.trim_end()).trim_start_matches("overdrive: ");
         match said {
             "" => Err(trouble(io::Error::other(ended.status.to_string()))),
             said => Err(Failure::new(status.map_or(Exit::Io, Exit::of), said)),
