@@ -258,6 +258,10 @@ impl Holder<'_> {
     }
 
     fn take(&mut self, index: usize, pid: i32) -> Life {
+        // A client that has given up, while this process was stopped perhaps, takes nothing.
+        if is_closed(&self.connections.get(index).socket) {
+            return self.end(index);
+        }
         // The owner may ask again: after an exec the new program knows no more than the connection.
         if let Some(pid) = self.owner_pid()
             && !self.connections.get(index).is_owner
