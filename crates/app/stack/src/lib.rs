@@ -17,6 +17,7 @@ mod model;
 pub mod model_name;
 mod near;
 mod opening;
+mod planted;
 mod pools;
 mod recorded;
 mod sampled;

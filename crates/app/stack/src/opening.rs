@@ -5,6 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::half::{CacheHalf, Half};
 use crate::keep::{self, FoundArena, Keep, Left, Settled};
 use crate::model;
+use crate::planted::{Bug, planted};
 use crate::pools;
 use crate::recorded::Recorded;
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, VOLUME_BYTES_MAX, WriteMode};
@@ -273,7 +274,8 @@ impl<'a> Opening<'a> {
         };
         // Clients may have written anything to a backing that was served until now.
         let was_served = self.recorded.find(&file) || self.left.is_some();
-        let is_raw = self.flags.raw || was_served;
+        let is_accepted = was_served && !planted(Bug::ExamineTakenOver);
+        let is_raw = self.flags.raw || is_accepted;
         self.notes.extend(host::examine(&file, Intent::Serve { is_raw })?);
         note_file(&file, options.buffered, &mut self.notes);
         Ok(file)

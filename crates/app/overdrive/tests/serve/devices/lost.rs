@@ -37,8 +37,12 @@ pub(super) struct Direct(OwnedFd);
 
 impl Direct {
     pub(super) fn open(path: &Path) -> Direct {
+        Direct::try_open(path).expect("it is there")
+    }
+
+    fn try_open(path: &Path) -> io::Result<Direct> {
         let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
-        Direct(rustix::fs::open(path, flags, Mode::empty()).expect("it is there"))
+        Ok(Direct(rustix::fs::open(path, flags, Mode::empty())?))
     }
 
     pub(super) fn write(&self, block: u64, byte: u8) -> io::Result<()> {
@@ -116,9 +120,12 @@ impl Disk {
 
     /// Asserts that it says so; returns its daemon.
     fn is_lost(&self) -> Pid {
-        let lost = || self.standing().filter(|(state, _)| state == "lost");
-        wait_until("it is lost", || lost().is_some());
-        lost().expect("it stays so").1
+        let is_served = |state: &str| !["orphaned", "waiting"].contains(&state);
+        let served = || self.standing().filter(|(state, _)| is_served(state));
+        wait_until("a daemon answers", || served().is_some());
+        let (state, daemon) = served().expect("it stays so");
+        assert_eq!(state, "lost", "{}", self.log());
+        daemon
     }
 }
 
@@ -189,7 +196,8 @@ fn a_device_whose_mount_is_lost_is_made_anew_over_what_was_kept() {
         open.is_pulled();
         drop(open);
         // The link leads to the new device a moment after the daemon serves.
-        wait_until("there is another device", || Direct::open(&device).read(0).is_ok());
+        let reads = || Direct::try_open(&device).and_then(|open| open.read(0));
+        wait_until("there is another device", || reads().is_ok());
         let fresh = Direct::open(&device);
         assert_eq!(fresh.read(0).expect("it serves"), left);
         drop(fresh);
