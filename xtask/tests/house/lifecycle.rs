@@ -7,16 +7,15 @@ use std::fs;
 const TESTS: [&str; 2] =
     ["crates/app/overdrive/tests/serve/devices", "crates/app/overdrive/tests/serve"];
 
-/// The rows of the table: the cells of each.
+/// The cells of each row of the table.
 fn rows(text: &str) -> Vec<Vec<&str>> {
-    let rows = text.lines().filter(|line| line.starts_with("| "));
-    let cells = |line: &'_ str| -> Vec<&str> {
-        let inner = line.trim_matches(|letter| letter == '|' || letter == ' ');
-        // An empty last cell has left only its bar.
-        let cells = inner.split(" | ").map(|cell| cell.trim_matches([' ', '|']));
-        cells.collect()
-    };
-    rows.skip(1).map(|line| cells(line)).collect()
+    text.lines().filter(|line| line.starts_with("| ")).skip(1).map(cells).collect()
+}
+
+fn cells(row: &str) -> Vec<&str> {
+    // An empty last cell has left only its bar.
+    let inner = row.trim_matches(['|', ' ']);
+    inner.split(" | ").map(|cell| cell.trim_matches([' ', '|'])).collect()
 }
 
 /// The names in backquotes that are written as `FILE::TEST`.

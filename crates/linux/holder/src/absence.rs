@@ -10,7 +10,7 @@
 //! A daemon that ends in order serves no more while it writes everything out, which may take long:
 //! names are answered for from then on, and the time counts from the end of its process.
 //!
-//! While a daemon takes the volume over, and says so, that time stands still: the daemon may have to
+//! While a daemon takes the volume over, and announces it, that time stands still: the daemon may have to
 //! wait for the I/O of the one before, or to write out what that has left. `SIGHT_MAX` bounds this.
 //!
 //! A request that was read here and not answered is not lost: the next daemon, and the step to
@@ -464,7 +464,7 @@ mod tests {
         absence.see(false);
         let stood = left(&absence);
         assert!(stood > Duration::from_millis(900) && stood <= Duration::from_millis(1000));
-        // What such daemons use up, others do not have.
+        // Time that one such daemon uses is not there for the next one.
         absence.see(true);
         let second = left(&absence);
         assert!(second < SIGHT_MAX + stood - Duration::from_millis(250), "{second:?}");

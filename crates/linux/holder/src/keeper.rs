@@ -98,8 +98,8 @@ impl Keeper {
         Ok(Keeper(Kind::Process(process)))
     }
 
-    /// Says to the holder of a mount that this process is about to take that over, so that requests
-    /// wait. None: there is no holder.
+    /// Announces to the holder of a mount that this process is about to take that over, so that
+    /// requests wait. None: there is no holder.
     ///
     /// # Errors
     /// The holder does not answer, or is of an earlier version.

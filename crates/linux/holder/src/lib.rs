@@ -63,7 +63,7 @@
 //! A mount without a daemon must not hang programs that only look at names and sizes, such as `df`
 //! and `losetup -a`. So after half a second its holder reads /dev/fuse and answers those questions;
 //! after `wait_ms` it refuses all others with EIO (`absence.rs`). A daemon that has to wait before it
-//! can take the mount over, for the I/O of the one before it, has said `approach` and has more time. A service manager's store could
+//! can take the mount over, for the I/O of the one before it, has sent `approach` and has more time. A service manager's store could
 //! not do that: mounts are kept by a process there, too.
 //!
 //! # Under systemd

@@ -299,8 +299,8 @@ pub(crate) fn status(runtime: &Path, key: &str) -> io::Result<Option<Status>> {
     }
 }
 
-/// Says that this process is about to take over what a holder keeps, as long as the connection is
-/// open. None: there is no holder.
+/// Announces that this process is about to take over what a holder keeps, as long as the connection
+/// is open. None: there is no holder.
 pub(crate) fn approach(runtime: &Path, key: &str) -> io::Result<Option<OwnedFd>> {
     match once(runtime, key, &Ask::Approach, Deadline::after(LISTED))? {
         None => Ok(None),

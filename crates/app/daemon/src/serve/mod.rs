@@ -151,8 +151,8 @@ pub struct Served {
     pub poll_vain_ns: u64,
 }
 
-/// Says to the holders of mounts that this process is about to take them over, so that their users
-/// wait: to be called before the volumes are opened, which may have to wait for the I/O of a dead
+/// Announces to the holders of mounts that this process is about to take them over, so that their
+/// users wait: to be called before the volumes are opened, which may have to wait for the I/O of a dead
 /// daemon.
 pub fn approach(mounts: &[Mounting], attachments: &[Attaching], runtime: &Path) -> Vec<Approach> {
     let files = mounts.iter().map(|it| (it.keep.as_ref(), it.directory.clone()));

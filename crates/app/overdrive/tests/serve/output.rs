@@ -61,7 +61,7 @@ fn lines_of_a_life(journal: bool) -> Vec<String> {
 }
 
 #[test]
-fn what_a_daemon_says_has_a_time_and_a_severity_once_it_serves() {
+fn messages_of_a_daemon_have_a_time_and_a_severity_once_it_serves() {
     let lines = lines_of_a_life(false);
     let (first, last) = (lines.first().expect("a note"), lines.last().expect("a summary"));
     assert!(first.starts_with("overdrive: the volume has only 4 MiB"), "{first}");
@@ -70,7 +70,7 @@ fn what_a_daemon_says_has_a_time_and_a_severity_once_it_serves() {
 }
 
 #[test]
-fn what_a_service_says_has_the_journal_s_severity_and_no_time() {
+fn messages_of_a_service_have_the_journal_s_severity_and_no_time() {
     let lines = lines_of_a_life(true);
     assert!(
         lines.len() > 1 && lines.iter().all(|line| line.starts_with("<5>overdrive: ")),

@@ -120,7 +120,7 @@ fn output(
     let read = move || {
         let mut output = Vec::new();
         let read = stdout.take(max_bytes + 1).read_to_end(&mut output);
-        // Nobody waits for it any more if it took too long.
+        // The receiver has gone if it took too long.
         _ = sender.send((read, output));
     };
     std::thread::Builder::new().spawn(read).map_err(unstarted)?;

@@ -168,7 +168,7 @@ fn a_device_that_reports_nothing_or_cannot_be_opened_is_no_healthy_drive() {
     assert_eq!(report(&odd).expect("a table").attributes.len(), 3);
 }
 
-/// What comes of a script in smartctl's place.
+/// Runs a script in the place of smartctl.
 fn output_of(script: &str, max_time: Duration) -> Result<Vec<u8>, Nothing> {
     let place = tempfile::tempdir().expect("a directory");
     let program = place.path().join("smartctl");

@@ -58,7 +58,7 @@ pub(crate) struct Fuse {
     is_detached: Cell<bool>,
 }
 
-/// Says to the holder of a mount that this process is about to go on with that. None: there is no
+/// Announces to the holder of a mount that this process is about to go on with that. None: there is no
 /// holder, or one of an earlier version.
 pub(crate) fn approach(keep: &Keep, directory: &Path) -> Option<Approach> {
     let place = Mountpoint::find(directory).ok()?;

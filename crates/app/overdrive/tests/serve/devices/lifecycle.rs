@@ -84,8 +84,8 @@ fn a_frozen_volume_is_a_snapshot_of_a_quiet_file_system() {
     disk.detach().well();
 }
 
-/// The daemon that takes over is not frozen: a copy that was being made may be torn, and whoever makes
-/// it learns that.
+/// The daemon that takes over is not frozen: a copy that was being made may be torn, and the command
+/// that ends it fails.
 #[test]
 fn a_frozen_volume_whose_daemon_is_killed_is_frozen_no_more_and_says_so() {
     if !have_devices(&[]) {

@@ -194,7 +194,7 @@ fn a_device_that_waits_is_not_served_from_a_smaller_image() {
     disk.detach().well();
 }
 
-/// What is dirty beyond the end of an image that was cut is kept, until the image has its size again.
+/// Dirty data beyond the end of an image that was cut is kept, until the image has its size again.
 #[test]
 fn what_is_dirty_is_not_written_to_a_smaller_image() {
     if !have_devices(&[]) {
