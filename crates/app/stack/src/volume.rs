@@ -285,7 +285,7 @@ impl Volume {
     /// # Errors
     /// Those of [`Volume::record`].
     pub fn record_absorbing(&self, absorbs: bool) -> Result<(), Failure> {
-        self.absorbs.set(absorbs);
+        self.absorbs.set(absorbs && !self.is_read_only());
         self.record()
     }
 

@@ -140,6 +140,15 @@ impl Disk {
         Pid::from_raw(pid.trim().parse().ok()?)
     }
 
+    /// Kills the daemon, and waits for the next one.
+    fn kill_daemon(&self) {
+        let daemon = self.daemon();
+        kill_process(daemon, Signal::KILL).expect("it runs");
+        wait_until("another one serves", || {
+            self.find_daemon().is_some_and(|found| found != daemon)
+        });
+    }
+
     /// The processes of its holders: of the memory, and of the mount under its device.
     fn all_holders(&self) -> Vec<i32> {
         let ours = format!("XDG_RUNTIME_DIR={}", self.home.runtime().display());

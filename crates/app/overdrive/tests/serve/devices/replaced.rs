@@ -1,8 +1,8 @@
 //! The program's file is replaced while a device of it is attached.
 
 use super::{Disk, have_devices, text};
-use crate::common::{Ended, run, wait_until};
-use rustix::process::{Pid, Signal, kill_process};
+use crate::common::{Ended, run};
+use rustix::process::Pid;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -48,9 +48,7 @@ impl Installed {
 
 /// Kills the daemon; returns the next one.
 fn next_daemon(disk: &Disk) -> Pid {
-    let daemon = disk.daemon();
-    kill_process(daemon, Signal::KILL).expect("it runs");
-    wait_until("another one serves", || disk.find_daemon().is_some_and(|found| found != daemon));
+    disk.kill_daemon();
     disk.daemon()
 }
 

@@ -14,15 +14,6 @@ impl Disk {
         image.set_len(mib * MIB).expect("sparse");
     }
 
-    /// Kills the daemon, and waits for the next one.
-    fn kill_daemon(&self) {
-        let daemon = self.daemon();
-        kill_process(daemon, Signal::KILL).expect("it runs");
-        wait_until("another one serves", || {
-            self.find_daemon().is_some_and(|found| found != daemon)
-        });
-    }
-
     /// Ends the daemon as an operator does, and attaches the volume again.
     fn restart(&self, options: &[&str]) {
         let daemon = self.daemon();
