@@ -22,7 +22,7 @@ impl Step {
 /// the engine as the product does, and so does the `overdrive` that their tests start. `nbd` is not among
 /// those because of proptest, for which `getrandom` has more features than in the product. The tests of
 /// `kills` ask cargo for `overdrive` alone; so cargo finds it built.
-pub(crate) const CHANGE: [Step; 14] = [
+pub(crate) const CHANGE: [Step; 15] = [
     Step { what: "the format of the source", arguments: "fmt --all --check" },
     Step { what: "the lints", arguments: "clippy --workspace --all-targets -- -D warnings" },
     Step {
@@ -41,6 +41,11 @@ pub(crate) const CHANGE: [Step; 14] = [
         what: "the tests of the other crates, as in the product",
         arguments: "test --workspace --exclude xtask --exclude crash --exclude cache --exclude \
                     layers --exclude nbd --exclude pool --no-fail-fast -- --show-output",
+    },
+    Step {
+        what: "the planted bugs of the daemon are found",
+        arguments: "test --package overdrive --features planted --test serve --no-fail-fast -- \
+                    planted:: --show-output",
     },
     Step {
         what: "the tests of the engine's crates, with the laboratory's feature",

@@ -7,6 +7,7 @@ mod clock;
 mod commits;
 mod hygiene;
 mod licences;
+mod lifecycle;
 mod metadata;
 mod modules;
 mod persons;

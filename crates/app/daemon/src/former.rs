@@ -30,6 +30,9 @@ const UNDONE: &str = "OVERDRIVE_UNDONE";
 /// program that runs has no path any more.
 const PROGRAM: &str = "OVERDRIVE_PROGRAM";
 
+/// The kernel's note on the path of a program whose file was removed or replaced.
+const REPLACED: &str = " (deleted)";
+
 /// The program before, until this one serves.
 static PROGRAM_BEFORE: Mutex<Option<OwnedFd>> = Mutex::new(None);
 
@@ -128,7 +131,21 @@ pub(crate) fn execute(program: &Path, left: &Handover) -> io::Error {
 
 /// The program that an upgrade executes: the one at the path of this one, where an upgrade puts it.
 pub fn program_to_upgrade_to() -> Option<PathBuf> {
-    found(PROGRAM).map(PathBuf::from).or_else(|| std::env::current_exe().ok())
+    found(PROGRAM).map(PathBuf::from).or_else(|| program_path().ok())
+}
+
+/// The path of this program, where another one may be by now.
+///
+/// # Errors
+/// There is no /proc.
+pub fn program_path() -> io::Result<PathBuf> {
+    let path = std::env::current_exe()?;
+    let without_note =
+        path.to_str().and_then(|path| path.strip_suffix(REPLACED)).map(PathBuf::from);
+    match without_note {
+        Some(without_note) if !path.exists() => Ok(without_note),
+        _ => Ok(path),
+    }
 }
 
 /// Fails if the last upgrade was undone.

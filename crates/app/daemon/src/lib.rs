@@ -36,12 +36,13 @@ pub use device::{
     Attaching, DEVICE_CALL, DEVICES, Orphan, Route, WaitingVolume, check_name, device_call, orphan,
     sweep_faces, waiting_volumes,
 };
-pub use former::{find_former, program_to_upgrade_to, resume_former};
+pub use former::{find_former, program_path, program_to_upgrade_to, resume_former};
 pub use front::Place;
 pub use protect::protect_process;
 pub use rescue::{MemoryUser, Rescued, check_rescue_place, rescue};
 pub use runtime::{runtime_directory, sweep};
 pub use serve::{
-    Captive, DaemonPlan, Listening, Mounting, Planned, Ready, Served, ServedVolume, open, serve,
+    Captive, DaemonPlan, Listening, Mounting, Planned, Ready, Served, ServedVolume, approach, open,
+    serve,
 };
 pub use threads::{THREADS_MAX, parse_threads, threads_default};

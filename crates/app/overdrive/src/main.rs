@@ -90,7 +90,11 @@ fn main() -> ExitCode {
         Command::DeviceCall { daemon, told } => {
             daemon::device_call(daemon, &told).map(|()| ExitCode::SUCCESS)
         }
-        Command::Hold => Ok(holder::hold()),
+        Command::Hold => {
+            host::begin_journal();
+            host::begin_daemon();
+            Ok(holder::hold())
+        }
     };
     let status = result.unwrap_or_else(|failure| {
         daemon::resume_former(failure.exit, &failure.message);

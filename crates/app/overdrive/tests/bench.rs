@@ -701,6 +701,63 @@ fn full(path: &Path, mib: usize) -> Vec<u8> {
     bytes
 }
 
+/// A loop device over a file, mounted, until it is dropped.
+struct Disk {
+    node: String,
+    directory: std::path::PathBuf,
+}
+
+impl Disk {
+    fn mount(home: &Path) -> Disk {
+        let (image, directory) = (home.join("mounted.img"), home.join("mounted"));
+        std::fs::File::create(&image).and_then(|it| it.set_len(64 << 20)).expect("room");
+        std::fs::create_dir(&directory).expect("room");
+        let run = |program: &str, arguments: &[&str]| {
+            let output = Command::new(program).args(arguments).output().expect("it is there");
+            assert!(output.status.success(), "{program}: {output:?}");
+            String::from_utf8(output.stdout).expect("text").trim().to_owned()
+        };
+        run("mkfs.ext4", &["-q", image.to_str().expect("plain")]);
+        let node = run("losetup", &["--find", "--show", image.to_str().expect("plain")]);
+        let disk = Disk { node, directory };
+        run("mount", &[&disk.node, disk.directory.to_str().expect("plain")]);
+        disk
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.directory).status();
+        let _ = Command::new("losetup").args(["--detach", &self.node]).status();
+    }
+}
+
+/// A mounted device is measured by reads alone, as hdparm does, and by nothing else.
+#[test]
+fn a_mounted_device_is_only_read_and_that_is_said() {
+    let may = rustix::process::geteuid().is_root() && Path::new("/dev/loop-control").exists();
+    if !may {
+        println!("skipped: not root, or no loop devices");
+        return;
+    }
+    let home = tempfile::tempdir().expect("a directory");
+    let disk = Disk::mount(home.path());
+    let directory = disk.directory.to_str().expect("plain");
+    for arguments in [&["qd1", &disk.node, "--read-only"][..], &["hdtune", &disk.node]] {
+        let output = run(home.path(), &[arguments, &["--time", "20ms", "--json"]].concat());
+        let (object, errors) = told(&output);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
+        let users = object["facts"]["in_use"].as_str().expect("a fact");
+        assert!(users.ends_with(&format!("is mounted at {directory}")), "{users}");
+        assert!(errors.contains("the results include the load of others"), "{errors}");
+        assert!(object["method"].to_string().contains("the load of others"), "{object}");
+    }
+    let output = run(home.path(), &["qd1", &disk.node, "--destroy", "--time", "20ms"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{errors}");
+    assert!(errors.contains("is mounted at"), "{errors}");
+}
+
 #[test]
 fn reads_alone_leave_a_target_as_it_is() {
     let home = tempfile::tempdir().expect("a directory");

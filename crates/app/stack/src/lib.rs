@@ -19,6 +19,7 @@ pub mod model_name;
 mod near;
 mod node;
 mod opening;
+mod planted;
 mod recorded;
 mod sampled;
 mod shared;

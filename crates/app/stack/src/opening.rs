@@ -9,6 +9,7 @@ use crate::node::{
     CacheNode, DelayNode, FaultsNode, FileBacking, ModelNode, NullNode, OpenNode, RamNode, Unkept,
     open_model, open_pool, open_stripe,
 };
+use crate::planted::{Bug, planted};
 use crate::recorded::Recorded;
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, VOLUME_BYTES_MAX, WriteMode};
 use cache::{Arena, Geometry, Settings, Shared};
@@ -74,7 +75,11 @@ fn built_in(spec: &Spec, flags: &OpenFlags) -> Option<Box<dyn Backing>> {
     let Spec::File { path, read_only, buffered } = spec else { return None };
     Some(Box::new(FileBacking {
         path: path.clone(),
-        options: OpenOptions { read_only: *read_only, buffered: *buffered },
+        options: OpenOptions {
+            read_only: *read_only,
+            buffered: *buffered,
+            ..OpenOptions::default()
+        },
         is_raw: flags.raw,
         device: flags.device.clone(),
     }))
@@ -185,9 +190,7 @@ impl<'a> Opening<'a> {
     ) -> Result<Box<dyn OpenNode>, Failure> {
         backing.check()?;
         let left = match (&self.flags.keep, backing.key().filter(|_| is_bottom)) {
-            (Some(keep), Some(key)) => {
-                keep.find(&key, &backing.name())?.map(|left| (keep, left))
-            }
+            (Some(keep), Some(key)) => keep.find(&key, &backing.name())?.map(|left| (keep, left)),
             _ => None,
         };
         let was_kept = left.is_some();
@@ -197,7 +200,8 @@ impl<'a> Opening<'a> {
         };
         let identity = node.identity();
         let was_served = identity.is_some_and(|identity| self.recorded.find(&identity)) || was_kept;
-        self.notes.extend(backing.examine(&*node, was_served)?);
+        let is_accepted = was_served && !planted(Bug::ExamineTakenOver);
+        self.notes.extend(backing.examine(&*node, is_accepted)?);
         Ok(node)
     }
 
@@ -282,12 +286,30 @@ impl<'a> Opening<'a> {
                  fails for that"
             ));
         }
-        self.notes.push(format!(
-            "{name}: {} of acknowledged writes were kept from an earlier life; they are on the backing \
-             now",
-            Size(blocks * 4096)
-        ));
+        if blocks > 0 {
+            self.notes.push(format!(
+                "{name}: {} of acknowledged writes were kept from an earlier life; they are on the \
+                 backing now",
+                Size(blocks * 4096)
+            ));
+        }
         Ok(())
+    }
+
+    /// Notes of a device that it does not outlive its daemon: nothing keeps the memory of this half.
+    pub(crate) fn note_unkept(&mut self, node: &dyn OpenNode) {
+        let is_of_files = node.backings().any(|backing| backing.identity().is_some());
+        if self.flags.device.is_none() || !is_of_files {
+            return;
+        }
+        let why = match self.flags.keep {
+            Some(_) => "nothing keeps memory for several files or devices",
+            None => "--no-holder",
+        };
+        self.notes.push(format!(
+            "if the daemon of this device is killed, writes that were not flushed are lost ({why}): the device then \
+             gives errors until it is detached and attached again"
+        ));
     }
 
     /// Puts memory behind slots that had none before.
@@ -345,6 +367,8 @@ impl<'a> Opening<'a> {
             return spec.clone();
         }
         match below.keepable() {
+            // A device has a note of its own.
+            Err(Unkept::Several) if self.flags.device.is_some() => {}
             Err(Unkept::Several) => self.notes.push(
                 "the memory of a cache over several devices is not kept: if this process is killed, \
                  what was acknowledged but not flushed is lost (as with --no-holder)"

@@ -10,6 +10,7 @@
 //! ```
 
 use crate::node::{Identity, OpenNode};
+use crate::planted::{Bug, planted};
 use block::{Error, Kind, Limits, Stack};
 use holder::{Record, Records};
 use lane::Lane;
@@ -104,6 +105,9 @@ impl Recorded {
 
     /// Returns the loss between the former process and this one, which has this memory.
     pub(crate) fn loss(&self, memory: Option<&str>, node: &dyn OpenNode) -> Option<Loss> {
+        if planted(Bug::ServeLostDevice) {
+            return None;
+        }
         let former = self.former.borrow();
         let is_another = |(_, record): &&(String, Record)| {
             record.memory.is_some() && record.memory.as_deref() != memory
@@ -137,6 +141,20 @@ impl Recorded {
             records.write(&key, &Record { memory: memory.map(str::to_owned), bytes, birth })?;
         }
         Ok(())
+    }
+
+    /// Writes the records of the former process again, and removes those that it did not leave.
+    pub(crate) fn restore(&self, node: &dyn OpenNode) {
+        let Some(records) = self.records.as_ref().filter(|_| !self.is_frozen.get()) else {
+            return;
+        };
+        for (identity, _) in lasting(node) {
+            match self.former.borrow().iter().find(|(key, _)| *key == identity.key) {
+                // If this fails, the next process is more careful than it need be.
+                Some((key, record)) => drop(records.write(key, record)),
+                None => records.remove(&identity.key),
+            }
+        }
     }
 
     /// Removes the records: nothing waits for the volume, and nothing of it is missing.

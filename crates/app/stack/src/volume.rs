@@ -68,14 +68,18 @@ impl Volume {
         check_one_cache(&spec)?;
         let mut opening = Opening::new(&flags, backings, progress)?;
         let node = opening.open(&spec)?;
-        let Opening { keeper, is_recorded, is_taken_over, recorded, notes, .. } = opening;
         let writes = |part: &Spec| match part {
             Spec::Cache { cache, .. } => absorbs(cache.write),
             Spec::Pool { .. } => true,
             _ => false,
         };
         // Data that a former process has absorbed may still be written out.
-        let may_absorb = is_taken_over || spec.walk().any(writes);
+        let is_written = !flags.read_only && !node.limits().read_only;
+        let may_absorb = opening.is_taken_over || is_written && spec.walk().any(writes);
+        if may_absorb && opening.keeper.is_none() {
+            opening.note_unkept(&*node);
+        }
+        let Opening { keeper, is_recorded, recorded, notes, .. } = opening;
         Ok(Volume {
             halves: Arc::new(SharedHalves::new(node)),
             spec,
@@ -315,13 +319,18 @@ impl Volume {
         }
     }
 
+    /// Leaves the note of the process before, if there is one: this one has served nothing.
+    pub fn restore_record(&self) {
+        self.recorded.restore(self.node());
+    }
+
     /// Notes whether its memory may hold data that is not on the backing, before it does, or once
     /// it does no more.
     ///
     /// # Errors
     /// Those of [`Volume::record`].
     pub fn record_absorbing(&self, absorbs: bool) -> Result<(), Failure> {
-        self.absorbs.set(absorbs);
+        self.absorbs.set(absorbs && !self.is_read_only());
         self.record()
     }
 

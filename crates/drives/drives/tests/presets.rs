@@ -103,6 +103,9 @@ fn a_users_file_may_build_on_a_preset() {
     assert!(model.published.is_empty(), "what is published of another drive is not this one's");
     let dies = model.facts.iter().find(|fact| fact.key == "nand.dies").expect("a fact");
     assert_eq!((dies.value.as_str(), dies.source.as_str()), ("32", "I counted them"));
+    let loud = text.replace("samsung-840-evo-250", "Samsung-840-EVO-250");
+    let same = Model::parse("mine.toml", &loud).expect("letters' case does not count");
+    assert_eq!(same.facts.len(), model.facts.len());
     let small = Options { user_bytes: Some(1 << 30), ..Options::default() };
     assert!(model.drive(&small).is_ok());
 }

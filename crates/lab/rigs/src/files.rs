@@ -1,4 +1,5 @@
-//! Files and devices: opened for this process alone, made where a size is given, written only where that was allowed.
+//! Files and devices: opened for this process alone unless they are only read, made where a size is given, written only
+//! where that was allowed.
 
 use crate::wishes::Wishes;
 use block::{SECTOR, Size};
@@ -81,11 +82,16 @@ fn make(path: &Path, size: Size) -> Result<Made, Failure> {
     }
 }
 
+/// A file or a device that is open.
+pub(crate) struct Opened {
+    pub(crate) volume: Arc<FileVolume>,
+    pub(crate) made: Option<Made>,
+    /// Other users of it, in words.
+    pub(crate) in_use: Option<String>,
+}
+
 /// Opens a file or a device, or makes the file.
-pub(crate) fn open(
-    path: &Path,
-    wishes: &Wishes,
-) -> Result<(Arc<FileVolume>, Option<Made>), Failure> {
+pub(crate) fn open(path: &Path, wishes: &Wishes) -> Result<Opened, Failure> {
     let name = path.display();
     let made = match (path.exists(), wishes.size) {
         (false, Some(size)) => Some(make(path, size)?),
@@ -109,10 +115,11 @@ pub(crate) fn open(
         false => Intent::Overwrite { is_agreed: wishes.destroy || made.is_some() },
     };
     let options = OpenOptions { read_only: wishes.read_only, ..OpenOptions::default() };
-    let volume = host::claim(path, options, intent, LOCK_WAIT_MS)?.volume;
+    let claimed = host::claim(path, options, intent, LOCK_WAIT_MS)?;
     if made.as_ref().is_some_and(|made| !made.is_there()) {
         let message = format!("{name}: another program has put something else in its place");
         return Err(Failure::new(Exit::Busy, message));
     }
-    Ok((volume, made))
+    let in_use = claimed.notes.into_iter().next().filter(|_| wishes.read_only);
+    Ok(Opened { volume: claimed.volume, made, in_use })
 }

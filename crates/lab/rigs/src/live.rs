@@ -13,6 +13,7 @@ use std::cell::Cell;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use suites::IN_USE;
 use suites::Rig;
 
 /// Rounds of the live loop between two looks at the watch.
@@ -130,9 +131,11 @@ impl Live {
             );
             return Err(Failure::new(Exit::Usage, message));
         } else {
-            let (volume, file) = files::open(Path::new(text), wishes)?;
+            let opened = files::open(Path::new(text), wishes)?;
+            let volume = opened.volume;
             facts.extend(facts::of(&volume));
-            made = file;
+            facts.extend(opened.in_use.map(|users| (IN_USE, users)));
+            made = opened.made;
             // Requests of one round would else wait for one another, and the wait be told as the device's.
             ring.set_prompt();
             Stack::new(&lane, FileBackend::attach(&volume, &ring))
@@ -182,6 +185,12 @@ impl Live {
             facts,
             _made: None,
         }
+    }
+
+    /// Other users of the device, in words.
+    pub fn in_use(&self) -> Option<&str> {
+        let found = self.facts.iter().find(|(name, _)| *name == IN_USE);
+        found.map(|(_, users)| users.as_str())
     }
 
     /// The device's size in bytes.

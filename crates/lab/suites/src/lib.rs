@@ -38,7 +38,7 @@ pub use file_set::{FILE_SETS, FileSet};
 pub use halt::{Halt, Watch};
 pub use job::{Job, Pattern};
 pub use knee::{Knee, knee};
-pub use outcome::{Outcome, Published, Punctual, Row, SERIES_SECONDS_MIN, Second, Series};
+pub use outcome::{IN_USE, Outcome, Published, Punctual, Row, SERIES_SECONDS_MIN, Second, Series};
 pub use plan::{AGE_OFF_MS, Plan, Profile, SPAN_MIN};
 pub use preparation::{PRESETS, Preparation, SECONDS_MAX, Step, TRIM_BYTES};
 pub use recording::{About, Recording};

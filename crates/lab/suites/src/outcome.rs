@@ -262,6 +262,9 @@ pub struct Published {
     pub high: f64,
 }
 
+/// The name of the fact that a target has other users, in words.
+pub const IN_USE: &str = "in_use";
+
 /// What came of a suite.
 #[derive(Clone, Debug)]
 pub struct Outcome {

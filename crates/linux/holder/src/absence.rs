@@ -10,6 +10,9 @@
 //! A daemon that ends in order serves no more while it writes everything out, which may take long:
 //! names are answered for from then on, and the time counts from the end of its process.
 //!
+//! While a daemon takes the volume over, and announces it, that time stands still: the daemon may have to
+//! wait for the I/O of the one before, or to write out what that has left. `SIGHT_MAX` bounds this.
+//!
 //! A request that was read here and not answered is not lost: the next daemon, and the step to
 //! refusing, have the kernel send again everything that was not answered. A request that was
 //! refused was never carried out here; the dead daemon may have carried it out, but then before all
@@ -31,6 +34,9 @@ const GRACE: Duration = Duration::from_millis(500);
 const SERVED: Duration = Duration::from_secs(10);
 /// Time without a daemon after which requests fail, where no daemon has set one, in milliseconds.
 pub const WAIT_DEFAULT_MS: u64 = 30_000;
+/// The longest time that daemons which take over may have beyond the time without one. Longer than
+/// the wait for the I/O of a dead daemon, and the time of retries after it.
+const SIGHT_MAX: Duration = Duration::from_secs(60);
 /// Messages handled in a row, so that connections to the holder are served in between.
 const BURST: u32 = 64;
 /// Names of files in an answer at most.
@@ -108,6 +114,28 @@ struct Times {
     since_unix_s: u64,
     begins: Deadline,
     refuses: Option<Deadline>,
+    /// The part of [`SIGHT_MAX`] that is left.
+    spare: Duration,
+    /// While a daemon takes over: the time without a daemon that is left after it.
+    left: Option<Duration>,
+}
+
+impl Times {
+    /// A daemon begins to take over.
+    fn stop(&mut self) {
+        if let (Some(refuses), None) = (self.refuses, self.left) {
+            self.left = Some(refuses.left());
+            self.refuses = Some(Deadline::after(refuses.left() + self.spare));
+        }
+    }
+
+    /// It has gone.
+    fn go_on(&mut self) {
+        if let (Some(refuses), Some(left)) = (self.refuses, self.left.take()) {
+            self.spare = refuses.left().saturating_sub(left);
+            self.refuses = Some(Deadline::after(left));
+        }
+    }
 }
 
 /// A mount's time without a daemon, and the daemons before.
@@ -164,11 +192,21 @@ impl Absence {
         self.was_served = true;
     }
 
+    /// Whether a daemon is about to take the mount over.
+    pub(crate) fn see(&mut self, is_in_sight: bool) {
+        match &mut self.times {
+            Some(times) if is_in_sight => times.stop(),
+            Some(times) => times.go_on(),
+            None => {}
+        }
+    }
+
     /// A daemon has taken the mount over.
     pub(crate) fn pause(&mut self) {
         if self.step == Step::Served {
             return;
         }
+        self.see(false);
         self.step = Step::Served;
         self.buffer = Vec::new();
         self.held.clear();
@@ -201,7 +239,8 @@ impl Absence {
         let wait = wait_ms.map(Duration::from_millis);
         let refuses = wait.map(Deadline::after);
         let begins = Deadline::after(GRACE);
-        self.times = Some(Times { since_unix_s: unix_s(), begins, refuses });
+        self.times =
+            Some(Times { since_unix_s: unix_s(), begins, refuses, spare: SIGHT_MAX, left: None });
     }
 
     /// Whether the owner, if there is one, serves no more.
@@ -407,6 +446,39 @@ mod tests {
         absence.describe(absence.description.clone());
         absence.begin();
         assert!(left(&absence) > Some(Duration::from_millis(900)), "one has served meanwhile");
+    }
+
+    #[test]
+    fn the_time_stands_still_while_a_daemon_takes_over() {
+        let mut absence = described(Some(1000));
+        absence.begin();
+        let left = |absence: &Absence| {
+            absence.times.and_then(|times| times.refuses).map(Deadline::left).expect("a time")
+        };
+        let pause = || while_passes(Duration::from_millis(300));
+        absence.see(true);
+        absence.see(true);
+        pause();
+        assert!(left(&absence) > SIGHT_MAX, "it does not end while one is in sight");
+        absence.see(false);
+        absence.see(false);
+        let stood = left(&absence);
+        assert!(stood > Duration::from_millis(900) && stood <= Duration::from_millis(1000));
+        // Time that one such daemon uses is not there for the next one.
+        absence.see(true);
+        let second = left(&absence);
+        assert!(second < SIGHT_MAX + stood - Duration::from_millis(250), "{second:?}");
+        // One that takes it over, and ends without serving, changes nothing.
+        absence.pause();
+        absence.begin();
+        assert!(left(&absence) <= stood);
+        pause();
+        assert!(left(&absence) < stood - Duration::from_millis(250), "it goes on");
+    }
+
+    fn while_passes(time: Duration) {
+        let deadline = Deadline::after(time);
+        while deadline.pause() {}
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub(crate) struct Connection {
     pub(crate) pid: i32,
     /// It serves the volume.
     pub(crate) is_owner: bool,
+    /// It is about to take over what is kept.
+    pub(crate) approaches: bool,
     /// It has not said anything yet.
     is_silent: bool,
 }
@@ -36,7 +38,13 @@ impl Connections {
             }
         }
         let pid = ring::peer(&socket).map_or(0, |peer| peer.process);
-        self.0.push(Connection { socket, pid, is_owner: false, is_silent: true });
+        self.0.push(Connection {
+            socket,
+            pid,
+            is_owner: false,
+            approaches: false,
+            is_silent: true,
+        });
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -53,6 +61,16 @@ impl Connections {
 
     pub(crate) fn owner(&self) -> Option<&Connection> {
         self.0.iter().find(|one| one.is_owner)
+    }
+
+    /// Notes that this one is about to take over what is kept.
+    pub(crate) fn approach(&mut self, index: usize) {
+        self.0[index].approaches = true;
+    }
+
+    /// Whether one is about to take over what is kept.
+    pub(crate) fn is_approached(&self) -> bool {
+        self.0.iter().any(|one| one.approaches)
     }
 
     pub(crate) fn heard(&mut self, index: usize) {

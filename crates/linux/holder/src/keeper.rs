@@ -26,6 +26,12 @@ enum Kind {
     Systemd(Store),
 }
 
+/// The announcement that this process is about to take a mount over. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Approach {
+    _connection: OwnedFd,
+}
+
 /// What was kept of a volume, and is ours now.
 #[derive(Debug)]
 pub struct Found {
@@ -90,6 +96,16 @@ impl Keeper {
         }
         let process = Process::start(runtime, kept, arena, backing, program)?;
         Ok(Keeper(Kind::Process(process)))
+    }
+
+    /// Announces to the holder of a mount that this process is about to take that over, so that
+    /// requests wait. None: there is no holder.
+    ///
+    /// # Errors
+    /// The holder does not answer, or is of an earlier version.
+    pub fn approach(runtime: &Path, key: &str) -> io::Result<Option<Approach>> {
+        let connection = process::approach(runtime, key)?;
+        Ok(connection.map(|connection| Approach { _connection: connection }))
     }
 
     /// Describes a mount to its holder, which answers for it while it has no daemon. From now on it

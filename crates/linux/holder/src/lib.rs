@@ -45,6 +45,7 @@
 //! | `status` | any | `status {...}` |
 //! | `look` | any | `kept` + arena, without becoming the owner |
 //! | `describe {outline, wait_ms, again, backing}` | the owner of a mount | `accepted` |
+//! | `approach` | a daemon that is about to take a mount over, while the connection is open | `accepted` |
 //! | `leave` | the owner of a mount, which serves no more and ends | `accepted` |
 //! | `waiting` | any | `waits {waiting}`: of a mount without an owner, since when |
 //! | `discard {takes}` | any while there is no owner | `done`; it is gone; `busy {pid}`; `error` if it was taken over since its status said `takes` |
@@ -61,7 +62,8 @@
 //!
 //! A mount without a daemon must not hang programs that only look at names and sizes, such as `df`
 //! and `losetup -a`. So after half a second its holder reads /dev/fuse and answers those questions;
-//! after `wait_ms` it refuses all others with EIO (`absence.rs`). A service manager's store could
+//! after `wait_ms` it refuses all others with EIO (`absence.rs`). A daemon that has to wait before it
+//! can take the mount over, for the I/O of the one before it, has sent `approach` and has more time. A service manager's store could
 //! not do that: mounts are kept by a process there, too.
 //!
 //! # Under systemd
@@ -102,7 +104,7 @@ mod wire;
 pub use absence::{Description, WAIT_DEFAULT_MS, Waiting};
 pub use doubt::Doubts;
 pub use hold::{HOLD, Terms, hold, hold_on};
-pub use keeper::{Found, Keeper};
+pub use keeper::{Approach, Found, Keeper};
 pub use kept::{BACKING_MAX, Kept, Looked};
 pub use key::{key_at, mount_key};
 pub use notify::{notify_ready, notify_stopping, scrub};

@@ -149,6 +149,7 @@ impl Holder<'_> {
             return Stays;
         }
         if let Some(absence) = &mut self.absence {
+            absence.see(self.connections.is_approached());
             let device = self.backing[0].as_fd();
             if absence.advance(device) {
                 tell(&refusing_message(&self.kept, absence));
@@ -232,6 +233,10 @@ impl Holder<'_> {
                 }
                 None => self.refuse(index, "no mount is kept here".to_owned()),
             },
+            Ask::Approach => {
+                self.connections.approach(index);
+                self.send(index, &Answer::Accepted, Beside::Nothing)
+            }
             Ask::Leave if is_owner => {
                 self.absence.iter_mut().for_each(Absence::leave);
                 self.send(index, &Answer::Accepted, Beside::Nothing)
@@ -253,6 +258,10 @@ impl Holder<'_> {
     }
 
     fn take(&mut self, index: usize, pid: i32) -> Life {
+        // A client that has given up, while this process was stopped perhaps, takes nothing.
+        if is_closed(&self.connections.get(index).socket) {
+            return self.end(index);
+        }
         // The owner may ask again: after an exec the new program knows no more than the connection.
         if let Some(pid) = self.owner_pid()
             && !self.connections.get(index).is_owner

@@ -300,6 +300,16 @@ pub(crate) fn status(runtime: &Path, key: &str) -> io::Result<Option<Status>> {
     }
 }
 
+/// Announces that this process is about to take over what a holder keeps, as long as the connection
+/// is open. None: there is no holder.
+pub(crate) fn approach(runtime: &Path, key: &str) -> io::Result<Option<OwnedFd>> {
+    match once(runtime, key, &Ask::Approach, Deadline::after(LISTED))? {
+        None => Ok(None),
+        Some((socket, Answer::Accepted, _)) => Ok(Some(socket)),
+        Some((_, other, _)) => Err(unexpected(other)),
+    }
+}
+
 /// Ends an orphaned holder, and what it keeps. False: there was none.
 pub(crate) fn discard(runtime: &Path, key: &str, takes: Option<u64>) -> io::Result<bool> {
     match once_free(runtime, key, &Ask::Discard { takes })? {

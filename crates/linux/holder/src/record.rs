@@ -68,8 +68,12 @@ impl Records {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         // Hidden, so that it is no record; a key does not begin with a dot.
         let fresh = self.directory.join(format!(".{key}.{}", std::process::id()));
-        fs::write(&fresh, serde_json::to_vec(record)?)?;
-        fs::rename(&fresh, self.directory.join(key))
+        let written = fs::write(&fresh, serde_json::to_vec(record)?);
+        let placed = written.and_then(|()| fs::rename(&fresh, self.directory.join(key)));
+        if placed.is_err() {
+            let _ = fs::remove_file(&fresh);
+        }
+        placed
     }
 
     /// Notes that nothing in this memory is missing on the backing, if the record is of this

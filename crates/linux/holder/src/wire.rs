@@ -64,6 +64,8 @@ pub(crate) enum Ask {
     Take {
         pid: i32,
     },
+    /// A daemon is about to take the mount over, while this connection is open.
+    Approach,
     Release,
     Status,
     Look,

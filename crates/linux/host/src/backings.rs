@@ -7,9 +7,10 @@
 //!
 //! A lock or an exclusive opening ends with its process; a device that waits for the next daemon
 //! has users all the same, whose kernel state must not meet other contents. A record counts while
-//! its device is there, as the kernel reports it. Records lie beside the names of devices:
-//! machine-wide, since daemons of different runtime directories do not see each other, and in
-//! memory, as devices are.
+//! its device is there, as the kernel reports it; so it is written before the device has its name,
+//! and a daemon that dies in between leaves no device without a record. Records lie beside the
+//! names of devices: machine-wide, since daemons of different runtime directories do not see each
+//! other, and in memory, as devices are.
 
 use crate::identity::Identity;
 use std::fs;
@@ -108,9 +109,15 @@ impl Records<'_> {
         fs::read_dir(self.directory.join(device)).is_ok_and(|entries| entries.count() == 1)
     }
 
+    fn is_gone(&self, device: &str) -> bool {
+        (self.presence)(device) == Presence::Gone
+    }
+
+    fn sweep(&self) {
+        self.devices().iter().filter(|device| self.is_gone(device)).for_each(|it| self.remove(it));
+    }
+
     fn note(&self, keys: &[String], device: &str) -> io::Result<()> {
-        let is_gone = |device: &String| (self.presence)(device) == Presence::Gone;
-        self.devices().iter().filter(|device| is_gone(device)).for_each(|it| self.forget(it));
         let directory = self.directory.join(device);
         fs::create_dir_all(&directory)?;
         for key in keys {
@@ -125,7 +132,17 @@ impl Records<'_> {
         Ok(())
     }
 
-    fn forget(&self, device: &str) {
+    /// Removes the record of a device that has gone, unless it is of other backings: then a device
+    /// of another daemon is to have the name.
+    fn forget(&self, keys: &[String], device: &str) {
+        let entries = fs::read_dir(self.directory.join(device)).into_iter().flatten().flatten();
+        let is_own = entries.into_iter().all(|it| keys.iter().any(|key| it.file_name() == **key));
+        if is_own && self.is_gone(device) {
+            self.remove(device);
+        }
+    }
+
+    fn remove(&self, device: &str) {
         // Records that stay do not count: their device has gone.
         let _ = fs::remove_dir_all(self.directory.join(device));
     }
@@ -137,7 +154,8 @@ fn with_records<T>(work: impl FnOnce(&Records<'_>) -> T) -> T {
     work(&Records { directory: devices.join(RECORDS), presence: &presence })
 }
 
-/// Notes that a device of ours stands on these files and devices ([`crate::FileVolume::key`]).
+/// Notes that a device of ours stands on these files and devices ([`crate::FileVolume::key`]): to be
+/// called before the device has its name.
 ///
 /// # Errors
 /// As the system reports.
@@ -145,9 +163,15 @@ pub fn note_backings(keys: &[String], device: &str) -> io::Result<()> {
     with_records(|records| records.note(keys, device))
 }
 
-/// Removes what [`note_backings`] has noted of a device that has gone.
-pub fn forget_backings(device: &str) {
-    with_records(|records| records.forget(device));
+/// Removes what [`note_backings`] has noted of a device over these files and devices, if it has
+/// gone.
+pub fn forget_backings(keys: &[String], device: &str) {
+    with_records(|records| records.forget(keys, device));
+}
+
+/// Removes the records of all devices that have gone. No device may be about to get its name.
+pub fn sweep_backings() {
+    with_records(|records| records.sweep());
 }
 
 /// Returns the devices of ours that stand on this file or device, whether daemons serve them or
@@ -198,8 +222,9 @@ mod tests {
             records.note(&keys[..1], "db").expect("room");
             assert_eq!(records.devices_on("device-8-1", true), none, "it is not below it any more");
             assert!(records.is_over_one("db"));
-            records.forget("db");
-            assert_eq!(records.devices_on("file-1-2", true), none);
+            records.forget(&keys, "db");
+            records.sweep();
+            assert_eq!(records.devices_on("file-1-2", true), ["db"], "its device is there");
             records.note(&keys, "db").expect("room");
         });
         with(&|_| Presence::ReadOnly, &|records| {
@@ -212,9 +237,15 @@ mod tests {
         };
         with(&is_gone, &|records| {
             assert_eq!(records.devices_on("file-1-2", true), none, "its device has gone");
+            records.forget(&keys[..1], "db");
+            assert_eq!(records.devices(), ["db"], "it is of other backings, too");
             records.note(&keys[1..], "other").expect("room");
-            assert_eq!(records.devices(), ["other"], "swept");
+            records.sweep();
+            assert_eq!(records.devices(), ["other"]);
             assert_eq!(records.devices_on("device-8-1", true), ["other"]);
+            records.note(&keys, "db").expect("room");
+            records.forget(&keys, "db");
+            assert_eq!(records.devices(), ["other"]);
         });
     }
 }

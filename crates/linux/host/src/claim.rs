@@ -7,15 +7,15 @@
 //! | file system of several hosts | refused | noted | refused | refused | refused |
 //! | other signatures | | | named | refused | |
 //!
-//! A file or device in use ([`crate::Finding`]) is refused for every intent. To overwrite also
-//! needs an agreement, and a device that no other program has open.
+//! A file or device in use ([`crate::Finding`]) is refused for every intent but to read, for which it
+//! is noted. To overwrite also needs an agreement, and a device that no other program has open.
 
 use crate::backings::{devices_on, is_over_one};
 use crate::clock::Patience;
-use crate::file::{FileVolume, OpenOptions};
+use crate::file::{FileVolume, Lock, OpenOptions};
 use crate::identity::Identity;
 use crate::image::{reason, reason_to_measure};
-use crate::in_use::{Usage, device_number, device_users};
+use crate::in_use::{Usage, device_number, device_users, find};
 use crate::open_error::{OpenError, OpenErrorKind};
 use crate::refusal::{failed, in_use, is_backing};
 use crate::signatures::{Found, Kind};
@@ -34,7 +34,7 @@ pub enum Intent {
         /// hosts.
         is_raw: bool,
     },
-    /// To read it, to measure how fast that is.
+    /// To read it, to measure how fast that is, also beside its users.
     Read,
     /// To write over it, after the user has agreed to lose its contents or not.
     Overwrite {
@@ -68,10 +68,36 @@ pub fn claim(
     intent: Intent,
     lock_wait_ms: u64,
 ) -> Result<Claimed, OpenError> {
-    refuse_backing(path, !options.read_only, None)?;
+    let is_shared = intent == Intent::Read;
+    if !is_shared {
+        refuse_backing(path, !options.read_only, None)?;
+    }
+    let read_only = options.read_only || is_shared;
+    let options = OpenOptions { read_only, is_shared, ..options };
     let volume = FileVolume::open_waiting(path, options, lock_wait_ms)?;
-    let notes = examine(&volume, intent)?;
+    let mut notes = examine(&volume, intent)?;
+    if is_shared {
+        notes.extend(use_of(&volume).map(|user| format!("{}: {user}", path.display())));
+    }
     Ok(Claimed { volume, notes })
+}
+
+/// Returns words for the first user of a file or device beside this process, which may also have
+/// begun to use it after it was opened.
+fn use_of(volume: &FileVolume) -> Option<String> {
+    let path = volume.path();
+    let identity = Identity::of(&rustix::fs::fstat(volume.file()).ok()?);
+    let of_ours = devices_on(identity, true).into_iter().map(Usage::Backing);
+    let found = find(identity, true).into_iter().map(|finding| finding.to_string());
+    let node = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let openers = || device_number(&node).map(|number| device_users(number, &node));
+    let openers = std::iter::once_with(openers).flatten().flatten();
+    let locked = match volume.lock() {
+        Lock::Held => None,
+        Lock::No(reason) => Some(reason.clone()),
+    };
+    let named = of_ours.map(|usage| usage.to_string()).chain(found);
+    named.chain(openers.map(|user| user.to_string())).chain(locked).next()
 }
 
 /// Refuses a file or device on which a device of Overdrive stands, whether a daemon serves that or

@@ -34,6 +34,9 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// Use the host's page cache instead of direct I/O.
     pub buffered: bool,
+    /// Open it also beside other users, who may change it meanwhile: to read it, and to believe
+    /// nothing of what was read.
+    pub is_shared: bool,
 }
 
 /// Whether other users of the image are kept out.
@@ -114,6 +117,17 @@ fn open(
     if device {
         flags |= OFlags::EXCL;
     }
+    match open_as(path, options, flags) {
+        Err(Errno::BUSY) if options.is_shared => open_as(path, options, flags - OFlags::EXCL),
+        other => other,
+    }
+}
+
+fn open_as(
+    path: &Path,
+    options: OpenOptions,
+    flags: OFlags,
+) -> Result<(OwnedFd, Option<&'static str>), Errno> {
     if options.buffered {
         let file = rustix::fs::open(path, flags, Mode::empty())?;
         return Ok((file, Some("buffered I/O was asked for")));
@@ -130,6 +144,9 @@ fn open(
 fn lock(path: &Path, file: &OwnedFd, options: OpenOptions) -> Result<Lock, OpenError> {
     match locks::lock(file, !options.read_only) {
         locks::Locked::Yes => Ok(Lock::Held),
+        locks::Locked::Busy if options.is_shared => {
+            Ok(Lock::No("is locked by another program".to_owned()))
+        }
         locks::Locked::Busy => Err(refused(
             path,
             "is locked by another program (qemu, another Overdrive, or an od-holder that keeps what is \
@@ -229,7 +246,9 @@ impl FileVolume {
         let system = |doing| move |errno| system_error(path, doing, errno);
         let named = rustix::fs::stat(path).map_err(system("look at it"))?;
         let device = is_device(path, &named)?;
-        refuse_used(path, Identity::of(&named), options, false)?;
+        if !options.is_shared {
+            refuse_used(path, Identity::of(&named), options, false)?;
+        }
         if device && !options.read_only && probe::is_read_only(named.st_rdev) {
             return Err(read_only(path));
         }

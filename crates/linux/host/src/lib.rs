@@ -53,7 +53,9 @@ pub use available::{
     HUGE, check_memory_available, enough_memory, huge_pages_free, memory_left_in_groups,
     memory_of_machine,
 };
-pub use backings::{DEVICES, OURS, device_owner, forget_backings, is_of_device, note_backings};
+pub use backings::{
+    DEVICES, OURS, device_owner, forget_backings, is_of_device, note_backings, sweep_backings,
+};
 pub use below::{keys_below, keys_below_backing};
 pub use claim::{Claimed, Intent, claim, examine, refuse_backing};
 pub use claimed::ClaimedDevice;
@@ -64,7 +66,7 @@ pub use huge_allocator::{HugeAllocator, want_huge_allocations};
 pub use image::{ImageFormat, reason};
 pub use in_use::{Finding, Relation, Usage, device_number, device_users, mount_points};
 pub use inherit::{close_inherited, inherited, set_inherited};
-pub use log::{Severity, begin_log, stamped, without_stamp};
+pub use log::{Severity, begin_daemon, begin_journal, begin_log, stamped, without_stamp};
 pub use loop_device::{LoopDevice, LoopOptions};
 pub use mounts::{Mount, mount_around, mounts, mounts_in};
 pub use nbd_device::{NbdDevice, NbdOptions};

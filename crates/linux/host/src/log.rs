@@ -1,10 +1,26 @@
 //! Lines of a log: each begins with its time and its severity.
+//!
+//! | standard error | a line |
+//! |---|---|
+//! | a terminal, or of a command | `overdrive: ...` |
+//! | a log | `2026-11-25T23:01:09Z error overdrive: ...` |
+//! | systemd's journal, which has times itself | `<3>overdrive: ...` (sd-daemon(3)) |
 
 use rustix::time::{ClockId, clock_gettime};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::{IsTerminal, stderr};
+use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The standard error is a log, whose lines have a time and a severity.
-static IS_LOG: AtomicBool = AtomicBool::new(false);
+/// Whose standard error this is: one of the following.
+static FORM: AtomicU8 = AtomicU8::new(PLAIN);
+
+const PLAIN: u8 = 0;
+/// Lines have a time and a severity.
+const LOG: u8 = 1;
+/// Lines have a severity.
+const JOURNAL: u8 = 2;
+
+/// The device and the inode of the journal's stream, in the environment of services.
+const JOURNAL_STREAM: &str = "JOURNAL_STREAM";
 
 /// How grave a line of a log is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +34,14 @@ pub enum Severity {
 impl Severity {
     const ALL: [Severity; 2] = [Severity::Notice, Severity::Error];
 
+    /// As syslog(3) numbers it.
+    fn level(self) -> u8 {
+        match self {
+            Severity::Notice => 5,
+            Severity::Error => 3,
+        }
+    }
+
     fn word(self) -> &'static str {
         match self {
             Severity::Notice => "notice",
@@ -28,7 +52,25 @@ impl Severity {
 
 /// From now on lines on the standard error begin with their time (UTC) and their severity.
 pub fn begin_log() {
-    IS_LOG.store(true, Ordering::Relaxed);
+    FORM.store(LOG, Ordering::Relaxed);
+}
+
+/// From now on lines are those of a service, if the standard error is systemd's journal.
+pub fn begin_journal() {
+    let stream = std::env::var(JOURNAL_STREAM).unwrap_or_default();
+    let is_journal = rustix::fs::fstat(stderr())
+        .is_ok_and(|found| stream == format!("{}:{}", found.st_dev, found.st_ino));
+    if is_journal {
+        FORM.store(JOURNAL, Ordering::Relaxed);
+    }
+}
+
+/// From now on lines are those of a daemon: of a log, unless the standard error is a terminal or
+/// has its form already.
+pub fn begin_daemon() {
+    if FORM.load(Ordering::Relaxed) == PLAIN && !stderr().is_terminal() {
+        begin_log();
+    }
 }
 
 /// Returns a line of a log without its time and its severity, if it has them.
@@ -69,11 +111,11 @@ fn utc(seconds: i64) -> String {
 /// Returns a line as this process writes it: with its time and its severity where the standard
 /// error is a log.
 pub fn stamped(severity: Severity, line: String) -> String {
-    match IS_LOG.load(Ordering::Relaxed) {
-        true => {
-            format!("{} {} {line}", utc(clock_gettime(ClockId::Realtime).tv_sec), severity.word())
-        }
-        false => line,
+    let now_s = || clock_gettime(ClockId::Realtime).tv_sec;
+    match FORM.load(Ordering::Relaxed) {
+        LOG => format!("{} {} {line}", utc(now_s()), severity.word()),
+        JOURNAL => format!("<{}>{line}", severity.level()),
+        _ => line,
     }
 }
 

@@ -267,7 +267,7 @@ fn a_mounted_device_is_refused_by_name() {
             None => return,
         }
     }
-    let options = OpenOptions { read_only: true, buffered: false };
+    let options = OpenOptions { read_only: true, buffered: false, is_shared: false };
     let refused = [DEFAULT, options].map(|options| FileVolume::open(device.path(), options));
     let unmounted = program("umount", &[&place_name]);
     assert!(unmounted.is_some_and(|output| output.status.success()));

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-const BUFFERED: OpenOptions = OpenOptions { read_only: false, buffered: true };
+const BUFFERED: OpenOptions = OpenOptions { read_only: false, buffered: true, is_shared: false };
 
 /// A directory on a file system that does direct I/O (the build's), or on one that keeps files in
 /// memory.
@@ -355,7 +355,7 @@ fn a_busy_lock_is_waited_for() {
 fn read_only_is_read_only() {
     let directory = build_directory();
     let path = image(directory.path(), 1 << 20);
-    let options = OpenOptions { read_only: true, buffered: false };
+    let options = OpenOptions { read_only: true, buffered: false, is_shared: false };
     let ring = ring();
     let (_first, stack) = stack(&path, options, &ring);
     let _second = FileVolume::open(&path, options).expect("two may read");

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const READ_ONLY: OpenOptions = OpenOptions { read_only: true, buffered: false };
+const READ_ONLY: OpenOptions = OpenOptions { read_only: true, buffered: false, is_shared: false };
 
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")

@@ -25,8 +25,8 @@ pub fn device_call(daemon: i32, told: &str) -> Result<(), Failure> {
 
 fn answer(call: Call) -> Result<(), Failure> {
     match call {
-        Call::Attach { file, link, bytes, block_bytes, read_only } => {
-            OverFile { file, link, bytes, block_bytes, read_only }.attach_here()
+        Call::Attach { file, link, bytes, block_bytes, read_only, keys } => {
+            OverFile { file, link, bytes, block_bytes, read_only, keys }.attach_here()
         }
         Call::Open { node, link } => {
             let opened = File::open(node);

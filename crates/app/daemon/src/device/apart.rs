@@ -19,7 +19,14 @@ pub const DEVICE_CALL: &str = "device-call";
 #[derive(Serialize, Deserialize)]
 pub(super) enum Call {
     /// A loop device over the file is had, with its partitions found.
-    Attach { file: PathBuf, link: PathBuf, bytes: u64, block_bytes: u32, read_only: bool },
+    Attach {
+        file: PathBuf,
+        link: PathBuf,
+        bytes: u64,
+        block_bytes: u32,
+        read_only: bool,
+        keys: Vec<String>,
+    },
     /// A device is opened once, by which its partitions are found.
     Open { node: PathBuf, link: PathBuf },
     /// What the kernel has of a device gets to its server, with a flush behind it.
@@ -47,7 +54,7 @@ impl Call {
         }
         let status = ended.status.code().and_then(|code| u8::try_from(code).ok());
         let said = String::from_utf8_lossy(&ended.stderr);
-        let said = said.trim_end().trim_start_matches("overdrive: ");
+        let said = host::without_stamp(said.trim_end()).trim_start_matches("overdrive: ");
         match said {
             "" => Err(trouble(io::Error::other(ended.status.to_string()))),
             said => Err(Failure::new(status.map_or(Exit::Io, Exit::of), said)),

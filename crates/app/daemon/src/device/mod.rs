@@ -43,7 +43,7 @@ pub use faces::sweep_faces;
 pub(crate) use faces::{mark, unmark};
 pub use orphan::{Orphan, orphan};
 pub use place::DEVICES;
-pub(crate) use place::{claim_backings, directory, hash, link};
+pub(crate) use place::{directory, hash, link};
 pub use route::Route;
 pub use waiting::{WaitingVolume, waiting_volumes};
 
@@ -105,6 +105,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) retry_ms: u64,
     /// How long requests wait for a daemon that has ended.
     pub(crate) wait_time: WaitTime,
+    /// The files and devices below it.
+    pub(crate) keys: &'a [String],
     /// It answers everything with errors: no flush of it can succeed.
     pub(crate) is_lost: bool,
 }
@@ -215,7 +217,8 @@ impl Devices {
 
     /// Adds one, which will be served in this way.
     pub(crate) fn add(&self, by: &By, wanted: &Wanted<'_>) {
-        let Wanted { volume, identity, limits, valve, retry_ms, wait_time, is_lost } = *wanted;
+        let Wanted { volume, identity, limits, valve, retry_ms, wait_time, keys, is_lost } =
+            *wanted;
         let (block_bytes, read_only) = (limits.block_logical_bytes, limits.read_only);
         let stand = match by {
             By::Fuse => {
@@ -226,15 +229,17 @@ impl Devices {
                     bytes: limits.bytes(),
                     block_bytes,
                     read_only,
+                    keys: keys.to_owned(),
                 }))
             }
             By::Ublk(front) => {
-                let over = OverUblk::new(&self.runtime, volume, identity, limits);
+                let over = OverUblk::new(&self.runtime, volume, identity, limits, keys);
                 Stand::Ublk(Arc::new(over), front.clone())
             }
             By::Nbd(front) => {
                 let is_fua_native = limits.fua == Fua::Native || !limits.flush_needed;
-                let terms = Terms { identity, block_bytes, is_fua_native, retry_ms, wait_time };
+                let terms =
+                    Terms { identity, block_bytes, is_fua_native, retry_ms, wait_time, keys };
                 let over = OverNbd::new(&self.runtime, volume, &terms);
                 Stand::Nbd(Arc::new(over), front.clone())
             }

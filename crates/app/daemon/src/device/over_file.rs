@@ -23,6 +23,8 @@ pub(super) struct OverFile {
     pub(super) block_bytes: u32,
     /// Refuse changes.
     pub(super) read_only: bool,
+    /// The files and devices below the file.
+    pub(super) keys: Vec<String>,
 }
 
 /// Whether the kernel has ended the connection to the server of a FUSE file system.
@@ -57,18 +59,21 @@ impl OverFile {
     /// # Errors
     /// There can be no device, or none with direct I/O; the name is another device's.
     pub(super) fn attach(&self) -> Result<(), Failure> {
-        let OverFile { file, link, bytes, block_bytes, read_only } = self.clone();
-        Call::Attach { file, link, bytes, block_bytes, read_only }.run()
+        let OverFile { file, link, bytes, block_bytes, read_only, keys } = self.clone();
+        Call::Attach { file, link, bytes, block_bytes, read_only, keys }.run()
     }
 
     /// The same in this process, which does not serve the file.
     pub(super) fn attach_here(&self) -> Result<(), Failure> {
         let file = self.open().map_err(self.trouble("its file cannot be opened"))?;
         let (device, _naming) = match self.adopt(&file)? {
-            Some(device) => (device, None),
+            Some(device) => {
+                let naming = place::claim_again(&self.link, &device.path(), &self.keys)?;
+                (device, naming)
+            }
             None => {
                 self.end_former(&file)?;
-                let naming = place::claim_name(&self.link)?;
+                let naming = place::claim_name(&self.link, &self.keys)?;
                 (self.make(&file)?, Some(naming))
             }
         };

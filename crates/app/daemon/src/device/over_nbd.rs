@@ -55,6 +55,8 @@ pub(super) struct OverNbd {
     is_fua_native: bool,
     retry_ms: AtomicU64,
     wait_time: WaitTime,
+    /// The files and devices below it.
+    keys: Vec<String>,
 }
 
 /// Of a volume.
@@ -64,6 +66,7 @@ pub(super) struct Terms<'a> {
     pub(super) is_fua_native: bool,
     pub(super) retry_ms: u64,
     pub(super) wait_time: WaitTime,
+    pub(super) keys: &'a [String],
 }
 
 impl OverNbd {
@@ -79,6 +82,7 @@ impl OverNbd {
             is_fua_native: terms.is_fua_native,
             retry_ms: AtomicU64::new(terms.retry_ms),
             wait_time: terms.wait_time,
+            keys: terms.keys.to_owned(),
         }
     }
 
@@ -139,11 +143,12 @@ impl OverNbd {
         let sockets: Vec<UnixStream> = greeted.into_iter().map(Connection::into_stream).collect();
         let (device, _naming) = match self.found()? {
             Some(device) => {
+                let naming = place::claim_again(&self.link, &device.path(), &self.keys)?;
                 self.reconnect(&device, &sockets, &options)?;
-                (device, None)
+                (device, naming)
             }
             None => {
-                let naming = place::claim_name(&self.link)?;
+                let naming = place::claim_name(&self.link, &self.keys)?;
                 let device = NbdDevice::connect(&sockets, &options, &self.backend)
                     .map_err(self.trouble("there can be no NBD device of it"))?;
                 (device, Some(naming))
@@ -221,8 +226,14 @@ mod tests {
 
     fn over(volume: &str, identity: &str) -> OverNbd {
         let wait_time = WaitTime(Some(30_000));
-        let terms =
-            Terms { identity, block_bytes: 512, is_fua_native: false, retry_ms: 10_000, wait_time };
+        let terms = Terms {
+            identity,
+            block_bytes: 512,
+            is_fua_native: false,
+            retry_ms: 10_000,
+            wait_time,
+            keys: &[],
+        };
         OverNbd::new(Path::new("/run/overdrive"), volume, &terms)
     }
 

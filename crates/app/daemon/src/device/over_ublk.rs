@@ -100,6 +100,8 @@ pub(super) struct OverUblk {
     /// What the driver is to remember.
     note: u64,
     params: Params,
+    /// The files and devices below it.
+    keys: Vec<String>,
     /// Of the device, while it is attached.
     number: AtomicU32,
 }
@@ -113,7 +115,13 @@ pub(super) struct Prepared {
 }
 
 impl OverUblk {
-    pub(super) fn new(runtime: &Path, volume: &str, identity: &str, limits: &Limits) -> OverUblk {
+    pub(super) fn new(
+        runtime: &Path,
+        volume: &str,
+        identity: &str,
+        limits: &Limits,
+        keys: &[String],
+    ) -> OverUblk {
         let directory = place::directory(runtime, volume);
         OverUblk {
             volume: volume.to_owned(),
@@ -121,6 +129,7 @@ impl OverUblk {
             note: half_of(&directory) | place::hash(identity) >> 32,
             directory,
             params: Params::of(limits, IO_BYTES_MAX),
+            keys: keys.to_owned(),
             number: AtomicU32::new(NONE),
         }
     }
@@ -167,7 +176,7 @@ impl OverUblk {
                 (info, None)
             }
             None => {
-                let naming = place::claim_name(&self.link)?;
+                let naming = place::claim_name(&self.link, &self.keys)?;
                 let made = self.make(&mut control, queues);
                 (made.map_err(self.trouble("there can be no ublk device of it"))?, Some(naming))
             }
@@ -241,6 +250,10 @@ impl OverUblk {
         self.number.store(prepared.number, Ordering::Relaxed);
         // The device file system, or udev, makes it.
         using::wait_until(|| node.exists());
+        let _naming = match prepared.naming {
+            Some(_) => None,
+            None => place::claim_again(&self.link, &node, &self.keys)?,
+        };
         place::set_link(&self.link, &node).map_err(self.trouble("it cannot be named"))
     }
 
@@ -298,7 +311,7 @@ mod tests {
     fn the_driver_is_told_which_volume_over_which_backing() {
         let limits = Limits::plain(1 << 11, 512);
         let over = |volume: &str, identity: &str| {
-            OverUblk::new(Path::new("/run/overdrive"), volume, identity, &limits)
+            OverUblk::new(Path::new("/run/overdrive"), volume, identity, &limits, &[])
         };
         let db = over("db", "file:1");
         assert_eq!(db.note, over("db", "file:1").note);

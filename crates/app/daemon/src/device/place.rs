@@ -21,12 +21,16 @@ pub(crate) fn link(volume: &str) -> PathBuf {
     Path::new(DEVICES).join(volume)
 }
 
+fn leads_to(link: &Path, node: &Path) -> bool {
+    fs::read_link(link).is_ok_and(|found| found == node)
+}
+
 /// Has the link lead to this node.
 ///
 /// # Errors
 /// What the system says.
 pub(super) fn set_link(link: &Path, node: &Path) -> io::Result<()> {
-    if fs::read_link(link).is_ok_and(|found| found == node) {
+    if leads_to(link, node) {
         return Ok(());
     }
     let directory = link.parent().expect("a link has a directory");
@@ -38,23 +42,9 @@ pub(super) fn set_link(link: &Path, node: &Path) -> io::Result<()> {
     fs::rename(&fresh, link)
 }
 
-/// Claims what a volume lies on for its device, which has its link, as long as that is there.
-pub(crate) fn claim_backings(keys: &[String], volume: &str) {
-    if keys.is_empty() {
-        return;
-    }
-    if let Err(error) = host::note_backings(keys, volume) {
-        crate::tell!(
-            "overdrive: {}: {error}; should this daemon die, nothing else keeps the backing from being attached \
-             under another name",
-            link(volume).display()
-        );
-    }
-}
-
 /// Takes the link away, if it leads to this node.
 pub(super) fn remove_link(link: &Path, node: &Path) {
-    if fs::read_link(link).is_ok_and(|found| found == node) {
+    if leads_to(link, node) {
         // One that stays leads to a device without a file.
         let _ = fs::remove_file(link);
     }
@@ -65,11 +55,44 @@ pub(super) struct Naming {
     _locked: OwnedFd,
 }
 
-/// Waits for the right to give a new device this name, which another device may have.
+/// Waits for the right to give a new device this name, which another device may have, and claims
+/// the files and devices with these keys for it.
 ///
 /// # Errors
 /// Busy; the directory of names cannot be had.
-pub(super) fn claim_name(link: &Path) -> Result<Naming, Failure> {
+pub(super) fn claim_name(link: &Path, keys: &[String]) -> Result<Naming, Failure> {
+    let naming = wait_for_naming(link)?;
+    check_link(link)?;
+    host::sweep_backings();
+    claim_backings(link, keys)?;
+    Ok(naming)
+}
+
+/// Claims the files and devices with these keys for a device that is there, and its name, if it has
+/// that not yet: the process that made it was killed.
+///
+/// # Errors
+/// As [`claim_name`].
+pub(super) fn claim_again(
+    link: &Path,
+    node: &Path,
+    keys: &[String],
+) -> Result<Option<Naming>, Failure> {
+    let naming = if leads_to(link, node) { None } else { Some(wait_for_naming(link)?) };
+    claim_backings(link, keys)?;
+    Ok(naming)
+}
+
+/// Claims files and devices for a device, as long as that is there.
+fn claim_backings(link: &Path, keys: &[String]) -> Result<(), Failure> {
+    let volume = link.file_name().expect("a link has a name").to_string_lossy();
+    if keys.is_empty() {
+        return Ok(());
+    }
+    host::note_backings(keys, &volume).map_err(using::trouble(link, "its backing cannot be noted"))
+}
+
+fn wait_for_naming(link: &Path) -> Result<Naming, Failure> {
     let trouble = using::trouble(link, "it cannot be named");
     let directory = link.parent().expect("a link has a directory");
     fs::create_dir_all(directory).map_err(&trouble)?;
@@ -82,7 +105,6 @@ pub(super) fn claim_name(link: &Path) -> Result<Naming, Failure> {
             format!("{}: another daemon keeps giving names; end that", directory.display());
         return Err(Failure::new(Exit::Busy, message));
     }
-    check_link(link)?;
     Ok(Naming { _locked: locked })
 }
 

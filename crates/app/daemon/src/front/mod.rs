@@ -25,7 +25,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
-pub(crate) use self::fuse::{Fuse, MountInfo, abort, is_mounted};
+pub(crate) use self::fuse::{Fuse, MountInfo, abort, approach, is_mounted};
 pub use self::nbd::Place;
 pub(crate) use self::nbd::{Direct, Nbd};
 pub(crate) use self::ublk::{Opened, Ublk};

@@ -26,6 +26,7 @@ mod watch;
 use crate::control::Control;
 use crate::control::losses::Losses;
 use crate::device::{self, Attaching, By, Devices, Route};
+use crate::front;
 use crate::front::{
     Direct, Ending, Fleet, Fuse, Inherited, MountInfo, Nbd, Place, Ublk, find_inherited,
 };
@@ -36,6 +37,7 @@ use block::Spec;
 use cache::Counters;
 use captive::{Which, either};
 use export::Budget;
+use holder::Approach;
 use host::File;
 use lane::Lane;
 use pressure::Threads;
@@ -98,6 +100,8 @@ pub struct DaemonPlan {
     pub mounts: Vec<Mounting>,
     /// Which of them are block devices.
     pub attachments: Vec<Attaching>,
+    /// The announcements to holders of mounts ([`approach`]).
+    pub approaches: Vec<Approach>,
     /// A shell command that runs while the volumes are served, with the first one's `uri` in its
     /// environment.
     pub run: Option<String>,
@@ -145,6 +149,16 @@ pub struct Served {
     pub poll_spent_ns: u64,
     /// Nanoseconds of that after which there was no work.
     pub poll_vain_ns: u64,
+}
+
+/// Announces to the holders of mounts that this process is about to take them over, so that their
+/// users wait: to be called before the volumes are opened, which may have to wait for the I/O of a dead
+/// daemon.
+pub fn approach(mounts: &[Mounting], attachments: &[Attaching], runtime: &Path) -> Vec<Approach> {
+    let files = mounts.iter().map(|it| (it.keep.as_ref(), it.directory.clone()));
+    let devices = attachments.iter();
+    let devices = devices.map(|it| (it.keep.as_ref(), device::directory(runtime, &it.volume)));
+    files.chain(devices).filter_map(|(keep, place)| front::approach(keep?, &place)).collect()
 }
 
 /// Opens a volume that this process will serve: [`Volume::open`], which may start a child that keeps its
@@ -200,7 +214,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         }
         ways.push((attaching.volume.clone(), way));
     }
-    drop(inherited);
+    drop((inherited, plan.approaches));
     let control = Listener::bind_private(&control_socket(&plan.runtime, std::process::id()))
         .map_err(|error| Failure::new(Exit::Usage, format!("the control socket: {error}")))?;
     let program = match (&plan.program, &plan.run) {
@@ -216,7 +230,6 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         if let Some(loss) = loss {
             volume.lose(loss);
         }
-        volume.record()?;
         let found = fleet.addresses(&name);
         let address = found.first().cloned().unwrap_or_default();
         addresses.extend(found);
@@ -234,6 +247,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let lanes = Lanes::start(plan.threads, &setup(&sites, &threads), plan.poll)?;
     let start = Start::new(plan.run, &sites, &plan.listeners, &plan.mounts, addresses, plan.ready);
     let sites = Sites::new(sites, fleet, devices, lanes.clone(), program);
+    // The last step that may fail: a start that serves nothing leaves the records as they were.
+    sites.record()?;
     let start_ns = lane.now();
     let scene = Scene { ring: ring.clone(), sites: sites.clone(), control, signals };
     let captive = ring.block_on(scene.play(start)).map_err(broken)?;

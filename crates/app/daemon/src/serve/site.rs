@@ -169,7 +169,8 @@ impl Site {
         let (identity, retry_ms) = (self.volume.identity(), self.retry_ms());
         let (volume, identity, limits) = (&*self.name, &*identity, &limits);
         let (valve, is_lost) = (self.volume.valve(), self.volume.loss().is_some());
-        let wanted = Wanted { volume, identity, limits, valve, retry_ms, wait_time, is_lost };
+        let keys = &*self.volume.keys();
+        let wanted = Wanted { volume, identity, limits, valve, retry_ms, wait_time, keys, is_lost };
         devices.add(by, &wanted);
     }
 

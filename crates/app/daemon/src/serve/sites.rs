@@ -66,6 +66,19 @@ impl Sites {
         self.list.borrow().clone()
     }
 
+    /// Notes for the next process what is served: all volumes, or none.
+    ///
+    /// # Errors
+    /// A note cannot be written.
+    pub(crate) fn record(&self) -> Result<(), Failure> {
+        let list = self.list.borrow();
+        let recorded = list.iter().try_for_each(|site| site.volume.record());
+        if recorded.is_err() {
+            list.iter().for_each(|site| site.volume.restore_record());
+        }
+        recorded
+    }
+
     pub(crate) fn find(&self, name: &str) -> Result<Rc<Site>, Failure> {
         let list = self.list.borrow();
         let found = list.iter().find(|site| site.name == name);
@@ -178,7 +191,6 @@ impl Sites {
         for site in self.all() {
             if self.devices.node(&site.name).is_some() {
                 let keys = site.volume.keys();
-                device::claim_backings(&keys, &site.name);
                 device::mark(self.devices.runtime(), &site.name, &keys).await?;
             }
         }
@@ -251,7 +263,7 @@ impl Sites {
                 let is_attached = self.devices.has(&site.name);
                 site.volume.end_record(is_attached);
                 if self.devices.node(&site.name).is_none() {
-                    host::forget_backings(&site.name);
+                    host::forget_backings(&site.volume.keys(), &site.name);
                     device::unmark(self.devices.runtime(), &site.volume.keys()).await?;
                 }
                 if let Some(loss) = site.volume.loss() {

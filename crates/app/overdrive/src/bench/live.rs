@@ -36,7 +36,7 @@ pub(super) struct LiveOptions {
     #[arg(long)]
     destroy: bool,
 
-    /// Only read, from a target that keeps what it holds; it is opened for reading.
+    /// Only read, from a target that keeps what it holds; it is opened for reading, also while it is mounted.
     #[arg(long, conflicts_with_all = ["destroy", "size", "verify", "data", "dedupe"])]
     read_only: bool,
 
@@ -223,6 +223,11 @@ impl LiveOptions {
         };
         let uri = self.uri(text)?;
         let rig = Live::open(uri.as_deref().unwrap_or(text), &wishes)?;
+        if let Some(users) = rig.in_use() {
+            daemon::tell!(
+                "overdrive: {users}; it is only read, and the results include the load of others"
+            );
+        }
         Ok((Target::of_rig(text, rig.bytes(), SEED), rig))
     }
 }

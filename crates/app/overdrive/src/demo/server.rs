@@ -37,8 +37,8 @@ impl Server {
         image: &Path,
         memory_bytes: u64,
     ) -> Result<Server, Failure> {
-        let program = std::env::current_exe().unwrap_or("/proc/self/exe".into());
-        let mut command = Command::new(program);
+        // Also where the program was replaced meanwhile.
+        let mut command = Command::new("/proc/self/exe");
         command
             .arg("serve")
             .arg(image)

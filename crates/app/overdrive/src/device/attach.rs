@@ -14,6 +14,9 @@ use std::process::ExitCode;
 /// It is served in the background, and again when its process was killed, until 'overdrive detach NAME'. The device's
 /// path is printed. It announces a volatile write cache, as a disk does: what is synced is on the backing.
 ///
+/// Nothing keeps the memory of a pool, of a stripe with a cache, and with --no-holder: where the daemon of such a device
+/// is killed, the device gives errors until it is detached and attached again.
+///
 /// Examples:
 ///   overdrive attach disk.img --memory 2G && mount /dev/overdrive/disk /mnt
 ///   overdrive attach /dev/sdb --name db --durability ordered

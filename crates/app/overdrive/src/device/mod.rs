@@ -10,6 +10,7 @@ mod attach;
 mod backoff;
 mod detach;
 mod mount;
+mod program;
 mod supervise;
 mod supervisors;
 

@@ -4,6 +4,7 @@
 
 use super::backoff::{Backoff, End, Next};
 use super::broken;
+use super::program::Program;
 use super::supervisors::Registered;
 use crate::again::FOREGROUND;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -80,7 +81,7 @@ pub(super) fn start(name: &str, log: &Path) -> Result<Started, Failure> {
     let _ = fs::remove_file(log);
     let messages = File::options().create(true).append(true).open(log);
     let messages = messages.map_err(|error| broken(&log.display().to_string(), &error))?;
-    let program = std::env::current_exe().map_err(trouble)?;
+    let program = daemon::program_path().map_err(trouble)?;
     let mut command = Command::new(program);
     command.args(["supervise", "--name", name, "--"]);
     command.args(std::env::args_os().skip(1)).arg(FOREGROUND);
@@ -106,6 +107,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let signals = host::signals().map_err(|error| broken("signals", &error))?;
     let mut supervisor = Supervisor {
         arguments,
+        program: Program::find()?,
         signals,
         backoff: Backoff::default(),
         seat: None,
@@ -116,6 +118,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let status = end.status;
         if supervisor.is_stopped {
             return Ok(exit_of(status.code().unwrap_or(0)));
+        }
+        if !end.served {
+            supervisor.program.change();
         }
         match supervisor.backoff.next(&end) {
             Next::End(code) => return Ok(exit_of(code)),
@@ -153,6 +158,7 @@ fn trouble(error: std::io::Error) -> Failure {
 /// A device's supervisor.
 struct Supervisor<'a> {
     arguments: &'a Arguments,
+    program: Program,
     signals: host::File,
     backoff: Backoff,
     /// Once its daemon has served.
@@ -166,11 +172,7 @@ impl Supervisor<'_> {
     fn run_once(&mut self) -> Result<End, Failure> {
         #[allow(clippy::disallowed_methods, reason = "a process without a lane")]
         let begun = Instant::now();
-        let program = std::env::current_exe().map_err(trouble)?;
-        let mut command = Command::new(program);
-        command.args(&self.arguments.arguments).stdout(Stdio::piped());
-        host::make_ordinary(&mut command);
-        let mut child = command.spawn().map_err(trouble)?;
+        let mut child = self.program.start(&self.arguments.arguments).map_err(trouble)?;
         let mut told = child.stdout.take();
         let pid = Pid::from_child(&child);
         let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| trouble(errno.into()))?;

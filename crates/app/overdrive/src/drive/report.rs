@@ -28,6 +28,14 @@ fn refused(device: &Path, nothing: Nothing) -> Failure {
             let message = format!("{place}: smartctl did not start ({words}); reinstall it");
             Failure::new(Exit::Io, message)
         }
+        Nothing::Late(time) => {
+            let message = format!(
+                "{place}: does not answer: smartctl has waited for {} s; check its cable and power, and the kernel's \
+                 messages (dmesg)",
+                time.as_secs()
+            );
+            Failure::new(Exit::Io, message)
+        }
         Nothing::Garbled(words) => {
             let message = format!(
                 "{place}: smartctl printed no JSON ({words}); install smartmontools 7.0 or later"

@@ -274,6 +274,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
 /// # Errors
 /// Those of opening, and of [`daemon::serve`].
 pub(crate) fn serve(config: Config, manner: Manner) -> Result<ExitCode, Failure> {
+    host::begin_journal();
     let Manner { threads, poll, run, json, quiet } = manner;
     let poll = poll.or(config.poll).unwrap_or(Polling::Adaptive);
     let (listeners, mounts) = (listeners(&config), mounts(&config));
@@ -281,21 +282,27 @@ pub(crate) fn serve(config: Config, manner: Manner) -> Result<ExitCode, Failure>
     let threads = threads.or(config.threads).unwrap_or_else(daemon::threads_default);
     daemon::allow_descriptors(config.volumes.len(), listeners.len(), threads)?;
     daemon::protect_process();
+    let approaches = daemon::approach(&mounts, &attachments, &daemon::runtime_directory());
     let volumes = open(config.volumes, quiet)?;
     lock_memory(&volumes, quiet);
     // A captive command has the URI in its environment, and stdout is its own.
     let captive = run.is_some();
-    let ready = move |uris: &[String]| match captive {
-        false if json && quiet => {}
-        false if json => uris.iter().for_each(|uri| daemon::tell!("{uri}")),
-        false => print(uris),
-        true => {}
+    let ready = move |uris: &[String]| {
+        match captive {
+            true => return,
+            false if json && quiet => {}
+            false if json => uris.iter().for_each(|uri| daemon::tell!("{uri}")),
+            false => print(uris),
+        }
+        // Until now it was a command, whose messages are read at once.
+        host::begin_daemon();
     };
     let plan = DaemonPlan {
         volumes,
         listeners,
         mounts,
         attachments,
+        approaches,
         run,
         runtime: daemon::runtime_directory(),
         threads,

@@ -47,7 +47,8 @@ assert h.pread(4096, 0) == A
     assert_eq!(ended.status, 6, "{}", ended.stderr);
     assert!(ended.stderr.contains("the volume has failed"), "{}", ended.stderr);
     // The holder's own line may come before or after the daemon's last one.
-    let mut daemons = ended.stderr.lines().filter(|line| !line.starts_with("od-holder"));
+    let lines = ended.stderr.lines().map(host::without_stamp);
+    let mut daemons = lines.filter(|line| !line.starts_with("od-holder"));
     let last = daemons.next_back().unwrap_or_default();
     assert!(last.contains("cannot flush"), "{last}");
     assert!(last.contains("256 KiB of acknowledged writes"), "{last}");

@@ -39,6 +39,8 @@ mod options;
 mod ordered;
 mod ordered_databases;
 mod output;
+#[cfg(feature = "planted")]
+mod planted;
 mod pools;
 mod power;
 mod pressure;

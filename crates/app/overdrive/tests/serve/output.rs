@@ -1,9 +1,10 @@
 //! What stands on the standard output, and what if it cannot.
 
-use crate::common::{Ended, wait_until};
+use crate::common::{Ended, Server, image, place, wait_until};
 use crate::home::Home;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 #[test]
@@ -37,4 +38,42 @@ fn an_answer_that_cannot_be_written_is_a_failure() {
         .refused(6, &words);
     // Its URI need not be read.
     to_full(&["serve", "ram:1M", "--memory", "1M", "-q", "--run", "true"]).well();
+}
+
+/// The lines of a daemon's standard error, of which the first come before it serves.
+fn lines_of_a_life(journal: bool) -> Vec<String> {
+    let (home, place) = (Home::new(), place());
+    let errors = home.path().join("stderr");
+    let file = fs::File::create(&errors).expect("room");
+    // More memory than the image needs is worth a note, at the start.
+    let image = image(&place, 4);
+    let nbd = format!("unix:{}", home.socket().display());
+    let serve = ["serve", image.to_str().expect("plain"), "--memory", "8M", "--nbd", &nbd];
+    let mut command = home.command(&serve);
+    if journal {
+        let found = file.metadata().expect("it is open");
+        command.env("JOURNAL_STREAM", format!("{}:{}", found.dev(), found.ino()));
+    }
+    let server = Server::run_in(&home, command);
+    server.end().well();
+    let said = fs::read_to_string(&errors).expect("text");
+    said.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn messages_of_a_daemon_have_a_time_and_a_severity_once_it_serves() {
+    let lines = lines_of_a_life(false);
+    let (first, last) = (lines.first().expect("a note"), lines.last().expect("a summary"));
+    assert!(first.starts_with("overdrive: the volume has only 4 MiB"), "{first}");
+    let said = host::without_stamp(last);
+    assert!(said.starts_with("overdrive: 0 reads") && last.contains("Z notice "), "{last}");
+}
+
+#[test]
+fn messages_of_a_service_have_the_journal_s_severity_and_no_time() {
+    let lines = lines_of_a_life(true);
+    assert!(
+        lines.len() > 1 && lines.iter().all(|line| line.starts_with("<5>overdrive: ")),
+        "{lines:?}"
+    );
 }

@@ -24,7 +24,7 @@ pub use qd1::{QD1_READ, QD1_SATURATING, QD1_WRITE};
 
 use crate::bed::Bed;
 use crate::halt::{Halt, Watch};
-use crate::outcome::{Outcome, Row};
+use crate::outcome::{IN_USE, Outcome, Row};
 use crate::plan::{Plan, Profile};
 use crate::preparation::Preparation;
 use crate::report::plots;
@@ -181,6 +181,10 @@ fn run_into(
     if let Some((_, why)) = direct.cloned() {
         outcome
             .say(format!("There is no direct I/O ({why}): these are figures of the page cache."));
+    }
+    let in_use = outcome.facts.iter().find(|(name, _)| *name == IN_USE);
+    if let Some((_, users)) = in_use.cloned() {
+        outcome.say(format!("{users}: the results include the load of others."));
     }
     let start_ns = bed.now();
     let result = suite.run(&mut bed, plan, outcome);

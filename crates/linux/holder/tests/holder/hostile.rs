@@ -1,11 +1,12 @@
 //! Hostile clients, and clients that are wrong.
 
-use crate::common::{Place, eventually};
+use crate::common::{Place, eventually, kill};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType,
 };
+use rustix::process::Signal;
 use std::fs;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -94,6 +95,25 @@ fn what_is_not_understood_is_answered_and_changes_nothing() {
     assert_eq!(answer(&socket), "");
     assert!(eventually(|| descriptors(holder) <= before), "all that came along is closed");
     assert_eq!(place.status().expect("it lives").dirty_blocks, 1);
+}
+
+/// A holder that was stopped finds the requests of clients that do not wait for it any more.
+#[test]
+fn a_client_that_has_given_up_takes_nothing() {
+    let place = Place::new();
+    let holder = orphan(&place);
+    let takes = || place.status().expect("it answers").takes;
+    let before = takes();
+    kill(holder, Signal::STOP);
+    let client = connect(&place).expect("there is room");
+    let take = br#"{"ask":"take","pid":1}"#;
+    rustix::net::send(&client, take, SendFlags::empty()).expect("there is room");
+    drop(client);
+    kill(holder, Signal::CONT);
+    // The first answer may come before the other request is read, the second does not.
+    takes();
+    assert_eq!(takes(), before, "what is kept counts as served meanwhile");
+    assert!(place.status().is_some_and(|status| status.owner_pid.is_none()));
 }
 
 #[test]

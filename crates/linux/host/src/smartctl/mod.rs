@@ -17,6 +17,8 @@ use serde_json::Value;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// An attribute as its vendor numbers it; NVMe's have no numbers.
 #[derive(Clone, PartialEq, Debug)]
@@ -69,6 +71,8 @@ pub struct Report {
 pub enum Nothing {
     /// smartctl did not start: the system's words.
     Unstarted(String),
+    /// smartctl has not ended within this time, because the drive does not answer.
+    Late(Duration),
     /// smartctl printed no JSON, as versions before 7.0, or no end of it: the reason.
     Garbled(String),
     /// The device could not be opened: smartctl's words.
@@ -80,18 +84,27 @@ pub enum Nothing {
 /// Maximum size of smartctl's output; real ones have less than 1 MiB.
 const OUTPUT_MAX_BYTES: u64 = 16 << 20;
 
+/// Maximum time of smartctl; a hard disk that has to start turning takes up to 20 s.
+const TIME_MAX: Duration = Duration::from_secs(30);
+
 /// Runs the program `smartctl` on a device and reads its output.
 ///
 /// # Errors
 /// The program did not work, or there is no health in its output.
 pub fn ask(smartctl: &Path, device: &Path) -> Result<Report, Nothing> {
-    let output = output(smartctl, device, OUTPUT_MAX_BYTES)?;
+    let output = output(smartctl, device, OUTPUT_MAX_BYTES, TIME_MAX)?;
     let value = serde_json::from_slice(&output);
     report(&value.map_err(|error: serde_json::Error| Nothing::Garbled(error.to_string()))?)
 }
 
-/// Returns what the program prints; a program that prints more than `max_bytes` is ended.
-fn output(smartctl: &Path, device: &Path, max_bytes: u64) -> Result<Vec<u8>, Nothing> {
+/// Returns what the program prints; a program that prints more than `max_bytes`, or takes longer than
+/// `max_time`, is ended.
+fn output(
+    smartctl: &Path,
+    device: &Path,
+    max_bytes: u64,
+    max_time: Duration,
+) -> Result<Vec<u8>, Nothing> {
     let unstarted = |error: std::io::Error| Nothing::Unstarted(error.to_string());
     // Device statistics are standard, where vendors' attributes are not.
     let mut command = Command::new(smartctl);
@@ -102,9 +115,20 @@ fn output(smartctl: &Path, device: &Path, max_bytes: u64) -> Result<Vec<u8>, Not
         .stderr(Stdio::null())
         .spawn()
         .map_err(unstarted)?;
-    let mut output = Vec::new();
     let stdout = child.stdout.take().expect("a pipe");
-    let read = stdout.take(max_bytes + 1).read_to_end(&mut output);
+    let (sender, receiver) = channel();
+    let read = move || {
+        let mut output = Vec::new();
+        let read = stdout.take(max_bytes + 1).read_to_end(&mut output);
+        // The receiver has gone if it took too long.
+        _ = sender.send((read, output));
+    };
+    std::thread::Builder::new().spawn(read).map_err(unstarted)?;
+    let Ok((read, output)) = receiver.recv_timeout(max_time) else {
+        // In the kernel it may wait for the drive for good, so that its end is not waited for.
+        _ = child.kill();
+        return Err(Nothing::Late(max_time));
+    };
     let is_too_long = output.len() as u64 > max_bytes;
     if read.is_err() || is_too_long {
         _ = child.kill();

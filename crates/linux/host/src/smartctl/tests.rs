@@ -168,14 +168,28 @@ fn a_device_that_reports_nothing_or_cannot_be_opened_is_no_healthy_drive() {
     assert_eq!(report(&odd).expect("a table").attributes.len(), 3);
 }
 
-#[test]
-fn a_program_that_prints_without_end_is_ended() {
+/// Runs a script in the place of smartctl.
+fn output_of(script: &str, max_time: Duration) -> Result<Vec<u8>, Nothing> {
     let place = tempfile::tempdir().expect("a directory");
     let program = place.path().join("smartctl");
-    std::fs::write(&program, "#!/bin/sh\nexec yes\n").expect("written");
+    std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("written");
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(&program, mode).expect("permitted");
-    let endless = output(&program, Path::new("/dev/null"), 1 << 16);
+    output(&program, Path::new("/dev/null"), 1 << 16, max_time)
+}
+
+#[test]
+fn a_program_that_does_not_end_is_not_waited_for() {
+    let limit = Duration::from_millis(300);
+    assert_eq!(output_of("exec sleep 60", limit), Err(Nothing::Late(limit)));
+    // A child that outlives it holds its output open.
+    assert_eq!(output_of("sleep 5 & wait", limit), Err(Nothing::Late(limit)));
+    assert_eq!(output_of("echo {}", Duration::from_secs(30)), Ok(b"{}\n".to_vec()));
+}
+
+#[test]
+fn a_program_that_prints_without_end_is_ended() {
+    let endless = output_of("exec yes", Duration::from_secs(30));
     let Err(Nothing::Garbled(words)) = endless else { panic!("{endless:?}") };
     assert!(words.contains("more than 65536 bytes"), "{words}");
 }

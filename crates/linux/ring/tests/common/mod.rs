@@ -10,7 +10,8 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 /// Read-write and direct, the default.
-pub(crate) const DEFAULT: OpenOptions = OpenOptions { read_only: false, buffered: false };
+pub(crate) const DEFAULT: OpenOptions =
+    OpenOptions { read_only: false, buffered: false, is_shared: false };
 
 /// A ring on a lane of its own.
 pub(crate) fn ring() -> Ring {

@@ -14,14 +14,14 @@ use ::fuse::{Mount, Options, Session};
 use block::Kind;
 use connection::Connection;
 use export::{Budget, Export};
-use holder::Description;
+use holder::{Approach, Description, Keeper};
 use host::File;
 use lane::first;
 use mountpoint::Mountpoint;
 use ring::Ring;
-use stack::{Exit, Failure};
+use stack::{Exit, Failure, Keep};
 use std::cell::{Cell, OnceCell};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -56,6 +56,13 @@ pub(crate) struct Fuse {
     mount: OnceCell<Arc<Mount>>,
     serving: Serving,
     is_detached: Cell<bool>,
+}
+
+/// Announces to the holder of a mount that this process is about to go on with that. None: there is no
+/// holder, or one of an earlier version.
+pub(crate) fn approach(keep: &Keep, directory: &Path) -> Option<Approach> {
+    let place = Mountpoint::find(directory).ok()?;
+    Keeper::approach(&keep.runtime, &holder::mount_key(place.path())).ok()?
 }
 
 impl Fuse {

@@ -1,9 +1,11 @@
 //! A device whose daemon is gone: what else goes on, and for how long its requests wait.
 
+use super::lost::Direct;
 use super::{Disk, MIB, have_devices, is_alive, parent_of, text};
 use crate::common::{pause, run, wait_until};
 use rustix::process::{Signal, kill_process};
 use std::fs::{self, File};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -110,6 +112,36 @@ fn read(device: &Path) -> std::io::Result<[u8; 4096]> {
     let mut found = [0; 4096];
     File::open(device)?.read_exact_at(&mut found, 0)?;
     Ok(found)
+}
+
+/// A daemon that has to wait for the I/O of the one before it is no absent one: requests wait for it
+/// beyond the time without a daemon.
+#[test]
+fn a_daemon_that_takes_over_is_waited_for() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::new(16);
+    let options = ["--via", "fuse", "--wait-time", "2s", "--write", "back-now"];
+    let device = disk.attach_with(&[&options[..], &["--dirty-age", "1000s"]].concat());
+    let open = Direct::open(&device);
+    open.write(0, b'D').expect("it serves");
+    let holder = disk.home.holders().pop().expect("something is dirty");
+    let (daemon, supervisor) = (disk.daemon(), parent_of(disk.daemon()));
+    kill_process(supervisor, Signal::STOP).expect("it supervises");
+    kill_process(daemon, Signal::KILL).expect("it runs");
+    // The lock that the I/O of a dead daemon would have.
+    let runtime = disk.home.runtime().join("overdrive");
+    let looked = holder::Keeper::look(&runtime, &holder.key).expect("it answers");
+    let arena = looked.expect("it is there").arena;
+    let fence = ring::Fence::take(arena.as_fd(), 10_000).expect("the daemon is dead");
+    kill_process(supervisor, Signal::CONT).expect("it supervises");
+    let reader = std::thread::spawn(move || open.read(0));
+    pause(Duration::from_secs(5));
+    assert!(!reader.is_finished(), "it waits: {}", disk.log());
+    drop(fence);
+    assert_eq!(reader.join().expect("no panic").expect("no error: it has only waited"), b'D');
+    disk.detach().well();
 }
 
 #[test]
@@ -222,6 +254,41 @@ fn what_overdrive_has_mounted_goes_on_with_the_same_command() {
     fs::write(directory.join("file"), "there").expect("it is served");
     disk.home.overdrive(&["umount", text(&directory)]).well();
     run("fsck.ext4", &["-fn", text(&disk.image)]).well();
+}
+
+#[test]
+fn a_device_goes_on_without_its_supervisor_and_gets_another_one() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::new(16);
+    let open = Direct::open(&disk.attach_with(&["--write", "back-now"]));
+    let works = |byte| {
+        open.write(0, byte).expect("no error");
+        assert_eq!(open.read(0).expect("no error"), byte);
+    };
+    disk.without_supervisor(disk.daemon());
+    works(b'1');
+    let daemon = disk.daemon();
+    kill_process(daemon, Signal::KILL).expect("it runs");
+    wait_until("it has ended", || !is_alive(daemon));
+    disk.attach_with(&["--write", "back-now"]);
+    assert_eq!(open.read(0).expect("no error"), b'1');
+    // One that is stopped starts no daemon, and ends as soon as it runs again.
+    let (daemon, supervisor) = (disk.daemon(), parent_of(disk.daemon()));
+    kill_process(supervisor, Signal::STOP).expect("it supervises");
+    works(b'2');
+    kill_process(daemon, Signal::KILL).expect("it runs");
+    disk.attach_with(&["--write", "back-now"]);
+    kill_process(supervisor, Signal::CONT).expect("it is stopped");
+    wait_until("it has ended", || !is_alive(supervisor));
+    assert_eq!(open.read(0).expect("no error"), b'2');
+    let daemon = disk.daemon();
+    kill_process(daemon, Signal::KILL).expect("it runs");
+    wait_until("another one serves", || disk.find_daemon().is_some_and(|found| found != daemon));
+    assert_eq!(open.read(0).expect("no error"), b'2');
+    drop(open);
+    disk.detach().well();
 }
 
 #[test]

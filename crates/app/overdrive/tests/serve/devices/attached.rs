@@ -78,6 +78,10 @@ fn a_table_of_partitions_is_found() {
     // It is the partition's mount that is told, and that holds the device.
     assert_eq!(disk.row()["mounted"], serde_json::json!([mounted.0]));
     disk.detach().refused(5, &["has the partition", text(&mounted.0)]);
+    disk.kill_daemon();
+    run("sync", &["-f", text(&mounted.0)]).well();
+    assert_eq!(fs::read(mounted.path("file")).expect("it goes on"), b"on a partition");
+    disk.detach().refused(5, &["has the partition", text(&mounted.0)]);
     mounted.unmount();
     disk.detach().well();
     // The table is on the image, for whatever reads it next.
@@ -101,6 +105,8 @@ fn a_trim_of_a_file_system_frees_the_image() {
     fs::remove_file(mounted.path("file")).expect("it was there");
     // What the journal has not committed is not free.
     run("sync", &["-f", text(&mounted.0)]).well();
+    // The next daemon frees them alike.
+    disk.kill_daemon();
     run("fstrim", &[text(&mounted.0)]).well();
     mounted.unmount();
     disk.detach().well();

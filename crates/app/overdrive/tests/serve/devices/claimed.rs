@@ -167,3 +167,54 @@ fn an_image_that_is_only_read_may_have_several_devices() {
     home.overdrive(&["detach", &another]).well();
     disk.detach().well();
 }
+
+/// Whether the kernel's name of a device has a record of its backing beside it.
+fn has_record(disk: &Disk) -> bool {
+    let records = Path::new("/dev/overdrive/.backings").join(&disk.name);
+    fs::read_dir(records).is_ok_and(|entries| entries.count() > 0)
+}
+
+/// A daemon may be killed at any moment, so a device has its record before it has its name.
+#[test]
+fn an_image_is_claimed_before_its_device_has_its_name() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::among_namespaces(8);
+    let link = Path::new("/dev/overdrive").join(&disk.name);
+    for _ in 0..5 {
+        let is_claimed = std::thread::scope(|scope| {
+            let watch = scope.spawn(|| {
+                wait_until("it has its name", || link.is_symlink());
+                has_record(&disk)
+            });
+            // The watch is to see the first moment.
+            disk.try_attach(&[]).well();
+            watch.join().expect("no panic")
+        });
+        assert!(is_claimed, "a name without a record");
+        disk.detach().well();
+        assert!(!has_record(&disk), "the record goes with the device");
+    }
+}
+
+#[test]
+fn a_claim_outlives_others_that_have_its_device_s_name() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let (disk, other) = (Disk::among_namespaces(8), Disk::among_namespaces(8));
+    let open = File::open(disk.attach()).expect("root may");
+    let image = text(&other.image).to_owned();
+    let taken = other.home.overdrive(&["attach", &image, "--name", &disk.name]);
+    taken.refused(5, &["is a device of"]);
+    assert!(has_record(&disk), "by a device that could not be made");
+    let options = ["-q", "--name", &disk.name, "--memory", "4M", "--run", "true"];
+    serve_in(&other.home, &other.image, &options).well();
+    assert!(has_record(&disk), "by a volume that is no device");
+    other.attach();
+    other.detach().well();
+    assert!(has_record(&disk), "by another device");
+    drop(open);
+    disk.detach().well();
+}

@@ -84,6 +84,25 @@ fn a_frozen_volume_is_a_snapshot_of_a_quiet_file_system() {
     disk.detach().well();
 }
 
+/// The daemon that takes over is not frozen: a copy that was being made may be torn, and the command
+/// that ends it fails.
+#[test]
+fn a_frozen_volume_whose_daemon_is_killed_is_frozen_no_more_and_says_so() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::among_namespaces(16);
+    disk.attach();
+    let daemon = disk.daemon();
+    disk.home.overdrive(&["volume", "freeze", &disk.name]).well();
+    kill_process(daemon, Signal::KILL).expect("it runs");
+    wait_until("another one serves", || disk.find_daemon().is_some_and(|found| found != daemon));
+    disk.home
+        .overdrive(&["volume", "resume", &disk.name])
+        .refused(1, &["neither paused nor frozen"]);
+    disk.detach().well();
+}
+
 #[test]
 fn swap_on_a_device_is_noticed() {
     if !have_devices(&["mkswap", "swapon"]) {

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -37,8 +37,12 @@ pub(super) struct Direct(OwnedFd);
 
 impl Direct {
     pub(super) fn open(path: &Path) -> Direct {
+        Direct::try_open(path).expect("it is there")
+    }
+
+    fn try_open(path: &Path) -> io::Result<Direct> {
         let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
-        Direct(rustix::fs::open(path, flags, Mode::empty()).expect("it is there"))
+        Ok(Direct(rustix::fs::open(path, flags, Mode::empty())?))
     }
 
     pub(super) fn write(&self, block: u64, byte: u8) -> io::Result<()> {
@@ -116,9 +120,12 @@ impl Disk {
 
     /// Asserts that it says so; returns its daemon.
     fn is_lost(&self) -> Pid {
-        let lost = || self.standing().filter(|(state, _)| state == "lost");
-        wait_until("it is lost", || lost().is_some());
-        lost().expect("it stays so").1
+        let is_served = |state: &str| !["orphaned", "waiting"].contains(&state);
+        let served = || self.standing().filter(|(state, _)| is_served(state));
+        wait_until("a daemon answers", || served().is_some());
+        let (state, daemon) = served().expect("it stays so");
+        assert_eq!(state, "lost", "{}", self.log());
+        daemon
     }
 }
 
@@ -189,7 +196,8 @@ fn a_device_whose_mount_is_lost_is_made_anew_over_what_was_kept() {
         open.is_pulled();
         drop(open);
         // The link leads to the new device a moment after the daemon serves.
-        wait_until("there is another device", || Direct::open(&device).read(0).is_ok());
+        let reads = || Direct::try_open(&device).and_then(|open| open.read(0));
+        wait_until("there is another device", || reads().is_ok());
         let fresh = Direct::open(&device);
         assert_eq!(fresh.read(0).expect("it serves"), left);
         drop(fresh);
@@ -219,6 +227,29 @@ fn a_device_that_absorbed_nothing_loses_nothing() {
     open.is_pulled();
     drop(open);
     disk.detach().refused(7, &["memory was lost"]);
+}
+
+/// No holder keeps the memory of a volume that is only read, since nothing in it can be missing.
+#[test]
+fn a_device_that_is_only_read_loses_nothing() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::among_namespaces(64);
+    fs::write(&disk.image, vec![b'R'; 64 << 20]).expect("room");
+    let device = disk.attach_with(&["--read-only"]);
+    let open = fs::File::open(&device).expect("root may");
+    for mode in ["write=through", "write=back-now"] {
+        disk.home.overdrive(&["volume", "set", &disk.name, mode]).well();
+        disk.kill_daemon();
+        // Not what the kernel remembers of it.
+        let mut byte = [0];
+        crate::common::run("blockdev", &["--flushbufs", text(&device)]).well();
+        open.read_exact_at(&mut byte, 4096).expect("nothing is lost");
+        assert_eq!(byte, *b"R");
+    }
+    drop(open);
+    disk.detach().well();
 }
 
 #[test]
@@ -269,7 +300,8 @@ fn a_device_over_a_pool_is_lost_with_its_daemon() {
     disk.home.overdrive(&["pool", "create", text(&disk.image), text(&other)]).well();
     for memory in ["0", "4M"] {
         let attach = ["attach", &pool, "--name", &disk.name, "--memory", memory];
-        disk.home.overdrive(&attach).well();
+        let warned = disk.home.overdrive(&attach).well().stderr;
+        assert!(warned.contains("the device then gives errors"), "{warned}");
         let open = Direct::open(&Path::new("/dev/overdrive").join(&disk.name));
         open.write_twice();
         disk.lose_memory();
@@ -278,6 +310,70 @@ fn a_device_over_a_pool_is_lost_with_its_daemon() {
         drop(open);
         disk.detach().refused(7, &["memory was lost"]);
     }
+}
+
+/// A start that fails has served nothing, so that nothing is missing when the next one succeeds.
+#[test]
+fn a_start_that_fails_leaves_the_records_as_they_were() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let (disk, other, place) = (Disk::among_namespaces(16), Disk::among_namespaces(16), place());
+    let spare = place.path().join("spare.img");
+    fs::File::create(&spare).and_then(|file| file.set_len(16 * MIB)).expect("sparse");
+    // The memory of a cache over several files ends with its daemon.
+    let config = disk.home.path().join("host.toml");
+    let volumes = format!(
+        "[volume.{}]\nbacking = \"stripe:{},{}\"\nmemory = \"4M\"\nwrite = \"back-now\"\nattach = true\n\
+         nbd = \"unix:{}\"\n\
+         [volume.other]\nbacking = \"{}\"\nmemory = \"4M\"\n",
+        disk.name,
+        disk.image.display(),
+        spare.display(),
+        disk.home.socket().display(),
+        other.image.display()
+    );
+    fs::write(&config, volumes).expect("room");
+    let serve = || {
+        let mut command = Command::new(crate::common::OVERDRIVE);
+        command.arg("serve").arg("--config").arg(&config);
+        command
+    };
+    let server = Server::run_in(&disk.home, serve());
+    let open = Direct::open(&Path::new("/dev/overdrive").join(&disk.name));
+    open.write_twice();
+    server.end();
+    let records = disk.home.runtime().join("overdrive/served");
+    let before = notes(&records);
+    assert_eq!(before.len(), 2, "of both files below the device that waits: {before:?}");
+    // The record of the other volume cannot be written.
+    let found = fs::metadata(&other.image).expect("ours");
+    let key = format!("file-{}-{}", found.dev(), found.ino());
+    let obstacle = records.join(&key);
+    fs::create_dir(&obstacle).expect("room");
+    disk.home
+        .overdrive(&["serve", "--config", text(&config)])
+        .refused(6, &["the record of what is served cannot be written"]);
+    fs::remove_dir(&obstacle).expect("it is empty");
+    assert_eq!(notes(&records), before);
+    let server = Server::run_in(&disk.home, serve());
+    assert_eq!(open.read(0).expect("nothing is lost"), b'D');
+    open.sync().expect("nothing is lost");
+    drop(open);
+    server.end().well();
+    assert_eq!(notes(&records), []);
+}
+
+/// The records of backings, by their keys.
+fn notes(records: &Path) -> Vec<(String, String)> {
+    let entries = fs::read_dir(records).into_iter().flatten().flatten();
+    let note = |entry: fs::DirEntry| {
+        let text = fs::read_to_string(entry.path()).expect("a record");
+        (entry.file_name().to_string_lossy().into_owned(), text)
+    };
+    let mut notes: Vec<_> = entries.map(note).collect();
+    notes.sort();
+    notes
 }
 
 /// A program that has a file open: writes, waits for a line, then says what reading and flushing

@@ -60,7 +60,8 @@ fn a_name_or_an_image_is_attached_once() {
     // Another image by that name, by another user's daemon: the name is the machine's.
     let image = other.image.display().to_string();
     let taken = other.home.overdrive(&["attach", &image, "--name", &disk.name]);
-    taken.refused(5, &["is a device of", "take another name"]);
+    let said = taken.refused(5, &["is a device of", "take another name"]).stderr;
+    assert!(said.lines().any(|line| line.starts_with("overdrive: /dev/overdrive/")), "{said}");
     let left = other.home.overdrive(&["volume", "list", "-n"]).well().stdout;
     assert_eq!(left, "", "nothing is left of it");
     for name in ["a/b", "..", ".hidden"] {

@@ -14,15 +14,6 @@ impl Disk {
         image.set_len(mib * MIB).expect("sparse");
     }
 
-    /// Kills the daemon, and waits for the next one.
-    fn kill_daemon(&self) {
-        let daemon = self.daemon();
-        kill_process(daemon, Signal::KILL).expect("it runs");
-        wait_until("another one serves", || {
-            self.find_daemon().is_some_and(|found| found != daemon)
-        });
-    }
-
     /// Ends the daemon as an operator does, and attaches the volume again.
     fn restart(&self, options: &[&str]) {
         let daemon = self.daemon();
@@ -192,4 +183,36 @@ fn a_device_that_waits_is_not_served_from_a_smaller_image() {
     assert_eq!(open.read(0).expect("it serves"), b'N');
     drop(open);
     disk.detach().well();
+}
+
+/// Dirty data beyond the end of an image that was cut is kept, until the image has its size again.
+#[test]
+fn what_is_dirty_is_not_written_to_a_smaller_image() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::among_namespaces(64);
+    let options = ["--write", "back-now", "--dirty-age", "1000s", "--retry-time", "1s"];
+    let open = Direct::open(&disk.attach_with(&options));
+    let last = 64 * MIB / BLOCK - 1;
+    open.write(0, b'F').and_then(|()| open.write(last, b'L')).expect("it serves");
+    disk.set_image(32);
+    let daemon = disk.daemon();
+    kill_process(daemon, Signal::KILL).expect("it runs");
+    // Its supervisor tries again and again, and ends.
+    wait_until("it is refused for good", || disk.log().contains("refuses again and again"));
+    disk.try_attach(&options)
+        .refused(7, &["has 33554432 bytes, and had 67108864", "give it the size that it had"]);
+    assert_eq!(disk.row()["state"], "waiting");
+    disk.set_image(64);
+    disk.try_attach(&options).well();
+    assert_eq!(
+        (open.read(0).expect("it serves"), open.read(last).expect("it serves")),
+        (b'F', b'L')
+    );
+    open.sync().expect("nothing is lost");
+    drop(open);
+    disk.detach().well();
+    let image = std::fs::read(&disk.image).expect("it is there");
+    assert_eq!((image[0], image[(last * BLOCK) as usize]), (b'F', b'L'));
 }

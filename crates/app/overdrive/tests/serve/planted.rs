@@ -1,0 +1,36 @@
+//! Tests of this program fail where the daemon has a planted bug, and by the right assertion.
+
+use crate::common::{have_libnbd, is_root};
+use std::path::Path;
+use std::process::Command;
+
+/// Runs one test with a bug planted in its daemons; asserts that it fails with these words.
+fn is_found(bug: &str, test: &str, words: &str) {
+    let program = std::env::current_exe().expect("a test is a program");
+    let mut command = Command::new(program);
+    command.args([test, "--exact", "--test-threads", "1"]).env("OVERDRIVE_PLANTED", bug);
+    let output = command.output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("running 1 test"), "{test} is no test: {said}");
+    assert!(!output.status.success(), "{test} does not find {bug}: {said}");
+    assert!(said.contains(words), "{test} fails, but not with '{words}': {said}");
+}
+
+#[test]
+fn a_device_that_is_served_although_its_memory_is_gone_is_found() {
+    // As the test itself, which would pass without doing anything.
+    let may =
+        is_root() && ["/dev/fuse", "/dev/loop-control"].iter().all(|it| Path::new(it).exists());
+    if may {
+        let test = "devices::lost::a_device_whose_memory_is_lost_answers_with_errors_until_it_is_attached_again";
+        is_found("ServeLostDevice", test, "right: \"lost\"");
+    }
+}
+
+#[test]
+fn contents_that_are_examined_at_a_takeover_are_found() {
+    if have_libnbd() {
+        let test = "accepted::what_a_client_writes_is_no_reason_to_refuse_the_next_process";
+        is_found("ExamineTakenOver", test, "or use --raw if the bytes really are meant");
+    }
+}
