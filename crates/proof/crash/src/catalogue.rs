@@ -22,6 +22,7 @@ const RARE: [(&str, u64); 13] = [
     ("AdmitLeftBehind", 941),
     ("EarlyUnderRange", 692),
     ("AnswerReadaheadError", 323),
+    ("OverlapFlushes", 261),
     ("SkipFirstFlush", 249),
     ("KeepOvertakenReadahead", 245),
     ("WidenLastBlock", 239),
