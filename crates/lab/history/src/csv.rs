@@ -2,7 +2,7 @@
 
 use rusqlite::types::ValueRef;
 
-/// A cell's text.
+/// Returns the text of a cell.
 pub(crate) fn cell(value: ValueRef) -> String {
     match value {
         ValueRef::Null | ValueRef::Blob(_) => String::new(),
@@ -12,7 +12,7 @@ pub(crate) fn cell(value: ValueRef) -> String {
     }
 }
 
-/// A line with its end.
+/// Returns a line, with its line end.
 pub(crate) fn line(cells: impl Iterator<Item = String>) -> String {
     let cells: Vec<String> = cells.map(quoted).collect();
     format!("{}\r\n", cells.join(","))
