@@ -10,14 +10,14 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What a URI names.
+/// The parts of a URI.
 #[derive(PartialEq, Eq, Debug)]
 struct Place {
     export: String,
     socket: PathBuf,
 }
 
-/// The bytes that `%XX` stand for. None: a `%` without two digits behind it, or no UTF-8.
+/// Decodes `%XX`. None: a `%` without two digits after it, or the result is not UTF-8.
 fn decoded(text: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((&byte, after)) = rest.split_first() {
@@ -47,14 +47,14 @@ fn failure(uri: &str, error: &io::Error) -> Failure {
     let exit = match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => Exit::NoDaemon,
         ErrorKind::PermissionDenied => Exit::Permission,
-        // The server has answered, and said no.
+        // The server answered with a refusal.
         _ if matches!(fault, Some(Fault::Refused { .. })) => Exit::Negative,
         _ => Exit::Io,
     };
     Failure::new(exit, format!("{uri}: cannot reach the export: {error}"))
 }
 
-/// The export as a device of the ring's lane.
+/// Opens the export as a device on the ring's lane.
 pub(crate) fn open(uri: &str, ring: &Ring) -> Result<Stack, Failure> {
     let wrong = || {
         let message = format!("{uri}: an export is named nbd+unix:///NAME?socket=PATH");

@@ -1,4 +1,4 @@
-//! A socket on the ring as the byte stream that the NBD client wants.
+//! A socket on the ring as the byte stream of the NBD client.
 
 use block::{Memory, Part, Result};
 use host::File;
@@ -20,7 +20,7 @@ impl nbd::Wire for Socket {
     }
 
     fn finish(&self) {
-        // It fails only where the other side was faster, as the next one.
+        // It fails only if the other side has closed first; the same holds for the next one.
         let _ = ring::finish(&self.file);
     }
 
