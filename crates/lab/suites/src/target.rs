@@ -1,22 +1,23 @@
-//! TARGET as people write it: `model:NAME[?size=SIZE&seed=NUMBER&data=PERCENT&dedupe=PERCENT]`, read by the crate `models`.
+//! TARGET as users write it: `model:NAME[?size=SIZE&seed=NUMBER&data=PERCENT&dedupe=PERCENT]`,
+//! parsed by the crate `stack`.
 
 use block::DriveState;
 use drives::{Model, Options};
 use std::fmt;
 use std::path::Path;
 
-/// What is tested, as it was asked for: a modelled drive, or what a rig brings along.
+/// The target: a modelled drive, or the device of a rig.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Target {
     /// As it was written.
     pub text: String,
-    /// Which model; None: the rig's own device.
+    /// The model. None: the rig's own device.
     pub model: Option<Model>,
-    /// How it differs from others of that model. All choices of a suite follow from its seed.
+    /// The options of the model. All choices of a suite follow from its seed.
     pub options: Options,
 }
 
-/// Why a target cannot be used: one sentence.
+/// Reason why a target cannot be used: one sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TargetError(String);
 
@@ -29,11 +30,11 @@ impl fmt::Display for TargetError {
 impl std::error::Error for TargetError {}
 
 impl Target {
-    /// Reads a target. NAME is a preset, or the path of a drive's file: something with a `/` in it, or
-    /// that ends in `.toml`.
+    /// Parses a target. NAME is a preset, or the path of a drive's file: it contains a `/` or ends
+    /// in `.toml`.
     ///
     /// # Errors
-    /// What is wrong, and what would do.
+    /// The error, and the accepted input.
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         let wrong = |what: String| TargetError(format!("{text}: {what}"));
         if !text.starts_with("model:") {
@@ -51,30 +52,30 @@ impl Target {
         Ok(Target { text: text.to_owned(), model: Some(model), options })
     }
 
-    /// The device of a rig: as people write it, and its size.
+    /// Returns the target for the device of a rig: its text as users write it, and its size.
     pub fn of_rig(text: &str, bytes: u64, seed: u64) -> Target {
         let options = Options { seed, user_bytes: Some(bytes), ..Options::default() };
         Target { text: text.to_owned(), model: None, options }
     }
 
-    /// Its name in a report.
+    /// Returns its name in a report.
     pub fn title(&self) -> &str {
         self.model.as_ref().map_or(&self.text, |model| &model.title)
     }
 
-    /// Bytes that the host sees, in whole blocks of 4 KiB.
+    /// Returns the visible size in bytes, in whole blocks of 4 KiB.
     pub fn bytes(&self) -> u64 {
         self.exact_bytes() / 4096 * 4096
     }
 
-    /// Bytes that the host sees.
+    /// Returns the visible size in bytes.
     pub fn exact_bytes(&self) -> u64 {
         let models = || self.model.as_ref().map_or(0, Model::user_bytes);
         self.options.user_bytes.unwrap_or_else(models)
     }
 }
 
-/// The sentence, which begins with the target as it was written.
+/// Returns the error sentence, starting with the target as it was written.
 fn told(text: &str, sentence: String) -> TargetError {
     match sentence.starts_with(text) {
         true => TargetError(sentence),
@@ -82,7 +83,7 @@ fn told(text: &str, sentence: String) -> TargetError {
     }
 }
 
-/// A drive of a file is called as the file, without its place.
+/// Names a model from a file after the file, without directory and extension.
 fn called(model: Model) -> Model {
     let stem = Path::new(&model.name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
     match model.name.contains('/') || model.name.ends_with(".toml") {
