@@ -1,4 +1,4 @@
-//! States in which a drive is measured: what was done to it before.
+//! The states in which a drive is measured: its history.
 
 use crate::lately::{Window, quarter};
 use block::DriveState;
