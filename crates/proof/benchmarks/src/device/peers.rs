@@ -1,4 +1,4 @@
-//! Other servers of a file under a loop device, over an image that the host's page cache holds.
+//! Other servers of a file under a loop device, over an image in the host's page cache.
 
 use crate::mounted::{Fuse, Loop};
 use crate::program::{Passing, pause_ms};
@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-/// How long a server may take until its file is there.
+/// Maximum time until a server's file exists.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
 /// A process, killed when it is dropped.
@@ -22,14 +22,14 @@ impl Drop for Process {
     }
 }
 
-/// A device over what another server shows. Taken apart from top to bottom.
+/// A device over another server's file. The fields are dropped from top to bottom.
 pub(super) struct Peer {
     device: Loop,
     _file: Shown,
     _directory: Passing,
 }
 
-/// What shows the file; each is held until the device is gone.
+/// The processes that provide the file; they live until the device is gone.
 enum Shown {
     ByItself { _process: Process },
     ByNbdfuse { _fuse: Fuse, _process: Process },
@@ -50,7 +50,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
     Ok(())
 }
 
-/// qemu-storage-daemon's FUSE export, over the page cache.
+/// Starts qemu-storage-daemon's FUSE export, over the page cache.
 ///
 /// # Errors
 /// It is not installed, or does not start.
@@ -76,7 +76,7 @@ pub(super) fn qemu(image: &Path) -> Result<Peer> {
     Ok(Peer { device, _file: Shown::ByItself { _process: process }, _directory: directory })
 }
 
-/// nbdfuse over nbdkit's file plugin, over the page cache.
+/// Starts nbdfuse over nbdkit's file plugin, over the page cache.
 ///
 /// # Errors
 /// One of them is not installed, or does not start.
