@@ -70,7 +70,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Returns its text.
-    pub fn told(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Verdict::More => "more",
             Verdict::Less => "less",
@@ -126,7 +126,7 @@ pub(crate) fn letter(number: usize) -> char {
 fn names(runs: &[Run]) -> Vec<String> {
     let parts: [fn(&Run) -> String; 4] = [
         |run| run.title().to_owned(),
-        |run| run.cache_told(),
+        |run| run.cache_text(),
         |run| format!("{} % spare", run.spare_percent),
         |run| run.suite.clone(),
     ];
@@ -145,7 +145,7 @@ fn names(runs: &[Run]) -> Vec<String> {
 type Key = (String, Option<bool>, usize);
 
 /// Returns the rows of a run with their keys.
-fn keyed(run: &Run) -> Vec<(Key, usize)> {
+fn rows_by_key(run: &Run) -> Vec<(Key, usize)> {
     let mut seen: BTreeMap<(&str, Option<bool>), usize> = BTreeMap::new();
     let mut keyed = Vec::with_capacity(run.rows.len());
     for (at, row) in run.rows.iter().enumerate() {
@@ -158,7 +158,7 @@ fn keyed(run: &Run) -> Vec<(Key, usize)> {
 
 fn lines(runs: &[Run]) -> Vec<Line> {
     let rows: Vec<BTreeMap<Key, usize>> =
-        runs.iter().map(|run| keyed(run).into_iter().collect()).collect();
+        runs.iter().map(|run| rows_by_key(run).into_iter().collect()).collect();
     let mut keys: Vec<Key> = Vec::new();
     let mut known = std::collections::BTreeSet::new();
     // A run without a cache has one row where a cached run has two: compare it with both.
@@ -166,7 +166,7 @@ fn lines(runs: &[Run]) -> Vec<Line> {
         let has = |cold| rows.iter().any(|of| of.contains_key(&(test.clone(), Some(cold), *nth)));
         [true, false].into_iter().filter(|cold| has(*cold)).collect::<Vec<bool>>()
     };
-    for (key, _) in runs.iter().flat_map(keyed) {
+    for (key, _) in runs.iter().flat_map(rows_by_key) {
         let colds = if key.1.is_none() { both(&key) } else { Vec::new() };
         let split = colds.into_iter().map(|cold| (key.0.clone(), Some(cold), key.2));
         let split: Vec<Key> = split.collect();
@@ -248,7 +248,7 @@ fn circumstances(runs: &[Run]) -> Vec<(&'static str, Vec<String>)> {
         ("suite", |run| run.suite.clone()),
         ("target", |run| run.target.clone()),
         ("drive", |run| run.title().to_owned()),
-        ("cache", Run::cache_told),
+        ("cache", Run::cache_text),
         ("time", |run| run.time.clone()),
         ("complete", |run| if run.complete { "yes" } else { "NOT COMPLETE" }.to_owned()),
         ("shortened", shortened),
@@ -262,11 +262,11 @@ fn circumstances(runs: &[Run]) -> Vec<(&'static str, Vec<String>)> {
         ("seed", |run| run.seed.map_or(String::new(), |seed| seed.to_string())),
         ("prices", |run| {
             let prices = run.prices.as_ref().and_then(Value::as_object);
-            told(prices.into_iter().flatten())
+            facts_text(prices.into_iter().flatten())
         }),
-        ("machine", |run| told(&run.machine)),
-        ("device", |run| told(&run.facts)),
-        ("Overdrive", |run| told(&run.versions)),
+        ("machine", |run| facts_text(&run.machine)),
+        ("device", |run| facts_text(&run.facts)),
+        ("Overdrive", |run| facts_text(&run.versions)),
     ];
     let told = all.into_iter().map(|(name, of)| (name, runs.iter().map(of).collect::<Vec<_>>()));
     told.filter(|(_, each)| each.iter().any(|it| *it != each[0])).collect()
@@ -277,7 +277,7 @@ fn shortened(run: &Run) -> String {
     crate::saved::printable(how.unwrap_or("no"))
 }
 
-fn told<'a>(facts: impl IntoIterator<Item = (&'a String, &'a Value)>) -> String {
+fn facts_text<'a>(facts: impl IntoIterator<Item = (&'a String, &'a Value)>) -> String {
     let fact = |(name, value): (&String, &Value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         crate::saved::printable(&format!("{name} {value}"))

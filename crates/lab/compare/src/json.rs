@@ -52,7 +52,7 @@ fn cell(cell: &Cell) -> Value {
 }
 
 fn against(against: &Against) -> Value {
-    let verdict = match against.verdict.told() {
+    let verdict = match against.verdict.text() {
         "" => Value::Null,
         told => told.into(),
     };

@@ -191,7 +191,7 @@ impl Run {
     }
 
     /// Describes the cache: its size, or that there was none.
-    pub(crate) fn cache_told(&self) -> String {
+    pub(crate) fn cache_text(&self) -> String {
         let memory = self.cache.as_ref().and_then(|cache| cache["memory"].as_u64());
         match (self.cached, memory) {
             (false, _) => "bare".to_owned(),
@@ -225,7 +225,7 @@ mod tests {
     fn an_object_and_a_page_with_it_are_the_same() {
         let runs = read("a.json", LEAST).expect("the least that there must be");
         assert_eq!((runs.len(), runs[0].suite.as_str(), runs[0].complete), (1, "qd1", true));
-        assert_eq!((runs[0].title(), runs[0].cache_told().as_str()), ("null:1G", "bare"));
+        assert_eq!((runs[0].title(), runs[0].cache_text().as_str()), ("null:1G", "bare"));
         let page = report::page::Page {
             title: "",
             sub: "",

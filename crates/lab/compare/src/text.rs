@@ -49,7 +49,7 @@ pub(crate) fn rows(comparison: &Comparison) -> Vec<Vec<String>> {
             row.extend([
                 cell(found.as_ref()),
                 difference(against),
-                against.verdict.told().to_owned(),
+                against.verdict.text().to_owned(),
             ]);
         }
         row
