@@ -14,11 +14,11 @@ pub(crate) fn cell(value: ValueRef) -> String {
 
 /// Returns a line, with its line end.
 pub(crate) fn line(cells: impl Iterator<Item = String>) -> String {
-    let cells: Vec<String> = cells.map(quoted).collect();
+    let cells: Vec<String> = cells.map(quote).collect();
     format!("{}\r\n", cells.join(","))
 }
 
-fn quoted(cell: String) -> String {
+fn quote(cell: String) -> String {
     match cell.contains(['"', ',', '\r', '\n']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),
         false => cell,

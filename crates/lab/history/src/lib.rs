@@ -145,10 +145,10 @@ impl History {
     /// # Errors
     /// The file cannot be read.
     pub fn list(&self, which: &Which) -> Result<Vec<Run>, Error> {
-        self.listed(which).map_err(|error| self.failed(error))
+        self.query_runs(which).map_err(|error| self.failed(error))
     }
 
-    fn listed(&self, which: &Which) -> rusqlite::Result<Vec<Run>> {
+    fn query_runs(&self, which: &Which) -> rusqlite::Result<Vec<Run>> {
         let sql = format!("SELECT id, at, command, machine, result FROM {}", which.clause());
         let mut query = self.connection.prepare(&sql)?;
         query.query_map(params![which.suite, which.target], run)?.collect()
