@@ -55,7 +55,7 @@ impl Alone {
         let (events, workers) =
             (NextEvents::new(terms.depth_max), vec![None; terms.depth_max as usize]);
         let mut alone = Alone { state, events, workers, now_ns };
-        (0..terms.depth_max).for_each(|number| alone.ask(number));
+        (0..terms.depth_max).for_each(|number| alone.schedule_next(number));
         Ok(alone)
     }
 
@@ -86,13 +86,13 @@ impl Alone {
         if due_ns <= now && self.events.first_ns() > now {
             self.submit(device, number);
         } else {
-            self.events.note(due_ns.max(now), number);
+            self.events.add(due_ns.max(now), number);
         }
     }
 
-    fn ask(&mut self, number: u32) {
+    fn schedule_next(&mut self, number: u32) {
         if let Some(due_ns) = self.next(number) {
-            self.events.note(due_ns.max(self.now_ns), number);
+            self.events.add(due_ns.max(self.now_ns), number);
         }
     }
 
@@ -107,7 +107,7 @@ impl Alone {
         let worker = self.workers[number as usize].as_mut().expect("what is submitted");
         worker.started_ns = Some(self.now_ns);
         match device.submit(self.now_ns, &worker.errand.step, self.state.ahead()) {
-            Ok(end_ns) => self.events.note(end_ns, number),
+            Ok(end_ns) => self.events.add(end_ns, number),
             Err(error) => {
                 self.state.answered(self.now_ns, self.now_ns, &worker.errand, Err(error));
             }

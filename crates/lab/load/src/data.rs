@@ -75,7 +75,7 @@ impl fmt::Display for Mismatch {
 
 /// Scrambles a number: the finisher of S. Vigna's SplitMix64.
 #[inline]
-fn mixed(number: u64) -> u64 {
+fn mix_bits(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
@@ -89,12 +89,15 @@ impl Content {
 
     /// Returns the key of a sector, and whether its slot is a copy.
     fn key(&self, sector: u64) -> (u64, bool) {
-        let slot = mixed(self.seed ^ mixed((sector / SLOT_SECTORS).wrapping_add(1)));
+        let slot = mix_bits(self.seed ^ mix_bits((sector / SLOT_SECTORS).wrapping_add(1)));
         if slot % 100 < u64::from(self.dedupe_percent.min(100)) {
-            let original = mixed(slot) % ORIGINALS;
-            return (mixed(self.seed ^ mixed((original << 8) | (sector % SLOT_SECTORS))), true);
+            let original = mix_bits(slot) % ORIGINALS;
+            return (
+                mix_bits(self.seed ^ mix_bits((original << 8) | (sector % SLOT_SECTORS))),
+                true,
+            );
         }
-        (mixed(slot ^ mixed(!sector)), false)
+        (mix_bits(slot ^ mix_bits(!sector)), false)
     }
 
     /// Fills a sector.
@@ -120,10 +123,10 @@ impl Content {
         head[..8].copy_from_slice(&key.to_le_bytes());
         head[8..].copy_from_slice(&generation.to_le_bytes());
         let (filled, zeros) = body.split_at_mut(self.body_bytes());
-        let mut counter = key ^ mixed(generation);
+        let mut counter = key ^ mix_bits(generation);
         for word in filled.chunks_exact_mut(8) {
             counter = counter.wrapping_add(STEP);
-            word.copy_from_slice(&mixed(counter).to_le_bytes());
+            word.copy_from_slice(&mix_bits(counter).to_le_bytes());
         }
         zeros.fill(0);
     }

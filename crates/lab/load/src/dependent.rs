@@ -62,7 +62,7 @@ impl Answered {
     }
 
     /// Records an answer. True: the number of first answered steps has grown.
-    fn note(&mut self, number: usize) -> bool {
+    fn record_answer(&mut self, number: usize) -> bool {
         let before = self.first;
         if let Some(is_answered) = self.is_answered.get_mut(self.place[number]) {
             *is_answered = true;
@@ -133,7 +133,8 @@ impl Source for Dependent {
     }
 
     fn answered(&mut self, number: u64) -> bool {
-        let (reads, all) = (self.reads.note(number as usize), self.all.note(number as usize));
+        let (reads, all) =
+            (self.reads.record_answer(number as usize), self.all.record_answer(number as usize));
         reads || all
     }
 }

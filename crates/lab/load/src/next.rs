@@ -74,7 +74,7 @@ impl NextEvents {
 
     /// Adds an event of a worker that has none.
     #[inline]
-    pub(crate) fn note(&mut self, at_ns: u64, worker: u32) {
+    pub(crate) fn add(&mut self, at_ns: u64, worker: u32) {
         self.count += 1;
         let order = self.count << WORKER_BITS | u64::from(worker);
         self.play(worker, Event { at_ns, order });
@@ -135,7 +135,7 @@ mod tests {
                     let worker = idle.swap_remove(random.below(idle.len() as u64) as usize);
                     let at = now + random.below(5);
                     count += 1;
-                    events.note(at, worker);
+                    events.add(at, worker);
                     heap.push(Reverse((at, count, worker)));
                     continue;
                 }
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn an_event_at_the_end_of_all_times_is_one() {
         let mut events = NextEvents::new(2);
-        events.note(u64::MAX, 1);
+        events.add(u64::MAX, 1);
         assert!(!events.is_empty());
         assert_eq!(events.take(), Some((u64::MAX, 1)));
         assert_eq!(events.take(), None);

@@ -261,7 +261,7 @@ impl State {
     }
 
     /// Ends the load: a read returned data that was not written.
-    fn mistaken(&mut self, mismatch: Mismatch) {
+    fn record_mismatch(&mut self, mismatch: Mismatch) {
         if !matches!(self.record.end, End::Failed(_)) {
             self.record.end = End::Wrong(mismatch);
         }
@@ -302,7 +302,7 @@ impl State {
         let moves_data = matches!(errand.step.operation, Operation::Read | Operation::Write { .. });
         self.intervals.count(&mut self.record, moves_data.then_some(latency_ns));
         self.mark(now, errand.step.bytes());
-        self.look_at_clock(now);
+        self.check_clock(now);
         frees || self.stopped
     }
 
@@ -315,7 +315,7 @@ impl State {
         }
     }
 
-    fn look_at_clock(&mut self, now: u64) {
+    fn check_clock(&mut self, now: u64) {
         if now > self.moved_ns {
             (self.moved_ns, self.unmoved) = (now, 0);
             return;
@@ -366,7 +366,7 @@ async fn answer(
     let result = match (stack.try_now(&request), next) {
         (Some(result), _) => result,
         (None, None) => stack.run(request).await,
-        (None, Some(next)) => next.beside(lane, stack.run(request)).await,
+        (None, Some(next)) => next.make_while_waiting(lane, stack.run(request)).await,
     };
     let now = if lane.polls() == polls { lane.stopwatch_ns() } else { lane.now() };
     (started_ns, now.max(started_ns), result)
@@ -409,7 +409,7 @@ async fn work(stack: Stack, running: Running, data: Option<Data>) {
         if let (Some(data), Some(begun)) = (&data, begun)
             && let Err(mismatch) = data.end(begun, &part, result.is_ok())
         {
-            running.state.borrow_mut().mistaken(mismatch);
+            running.state.borrow_mut().record_mismatch(mismatch);
             running.allowed.notify();
         }
         // After an answer without a wait, lets other tasks run: timers and writeback.

@@ -60,7 +60,7 @@ impl Staged {
     }
 
     /// Makes data while waiting for an answer.
-    pub(crate) async fn beside(
+    pub(crate) async fn make_while_waiting(
         &mut self,
         lane: &Lane,
         answer: impl Future<Output = Result>,
