@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 /// The parts of a URI.
 #[derive(PartialEq, Eq, Debug)]
-struct Place {
+struct ExportAddress {
     export: String,
     socket: PathBuf,
 }
 
 /// Decodes `%XX`. None: a `%` without two digits after it, or the result is not UTF-8.
-fn decoded(text: &str) -> Option<String> {
+fn percent_decode(text: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;
@@ -34,12 +34,12 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-fn place(uri: &str) -> Option<Place> {
+fn place(uri: &str) -> Option<ExportAddress> {
     let (path, query) = uri.strip_prefix("nbd+unix://")?.split_once('?')?;
     let socket = query.split('&').find_map(|pair| pair.strip_prefix("socket="))?;
-    let export = decoded(path.strip_prefix('/').unwrap_or(path))?;
-    let socket = decoded(socket).filter(|socket| !socket.is_empty())?;
-    Some(Place { export, socket: socket.into() })
+    let export = percent_decode(path.strip_prefix('/').unwrap_or(path))?;
+    let socket = percent_decode(socket).filter(|socket| !socket.is_empty())?;
+    Some(ExportAddress { export, socket: socket.into() })
 }
 
 fn failure(uri: &str, error: &io::Error) -> Failure {
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn uris_are_understood() {
         let good = |uri: &str, export: &str, socket: &str| {
-            let wanted = Place { export: export.to_owned(), socket: socket.into() };
+            let wanted = ExportAddress { export: export.to_owned(), socket: socket.into() };
             assert_eq!(place(uri), Some(wanted), "{uri}");
         };
         good("nbd+unix:///disk?socket=/run/a.sock", "disk", "/run/a.sock");

@@ -86,7 +86,7 @@ impl BenchFolder {
     /// The files left behind, and why.
     pub(super) fn remove(&mut self) -> Result<(), Failure> {
         let removed = self.own.remove_from(self.directory.as_fd());
-        removed.map_err(|left| left.within(&self.path).told())
+        removed.map_err(|left| left.within(&self.path).failure())
     }
 }
 

@@ -37,7 +37,7 @@ impl Coldness {
     }
 
     /// Describes it in words.
-    pub fn told(&self) -> String {
+    pub fn text(&self) -> String {
         let share = |bytes: u64| 100.0 * bytes as f64 / self.bytes.max(1) as f64;
         let stayed = format!("{:.1} % stayed in the page cache", share(self.resident_bytes));
         match self.unknown_bytes {
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(of(11, 0).is_cold(), Some(false));
         assert_eq!(of(0, 500).is_cold(), None);
         assert_eq!(
-            of(250, 500).told(),
+            of(250, 500).text(),
             "25.0 % stayed in the page cache, of 50.0 % it cannot be told"
         );
     }

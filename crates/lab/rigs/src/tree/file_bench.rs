@@ -3,7 +3,7 @@
 use super::bench_folder::{BenchFolder, left_before};
 use super::look::{Look, failed};
 use super::set::Set;
-use super::site::Site;
+use super::site::TestDirectory;
 use crate::{Live, Wishes, machine};
 use block::{Error, Kind, Size};
 use load::Content;
@@ -32,7 +32,7 @@ pub struct Wanted {
 
 /// A run that is ready to start.
 pub struct FileBench {
-    site: Site,
+    site: TestDirectory,
     folder: BenchFolder,
     left_before: Vec<PathBuf>,
     plan: Plan,
@@ -74,7 +74,7 @@ impl FileBench {
     /// The directory does not exist, cannot be written, or has too little space, with the space
     /// needed. Or the plan selects only a test that does not exist.
     pub fn open(directory: &Path, plan: &Plan, wanted: Wanted) -> Result<FileBench, Failure> {
-        let site = Site::find(directory)?;
+        let site = TestDirectory::find(directory)?;
         if let Some(bytes) = wanted.worn_bytes.filter(|bytes| *bytes < WORN_UNIT) {
             let message =
                 format!("--span {}: random writes need a file of 1M at least", Size(bytes));
@@ -193,7 +193,7 @@ impl FileBench {
             outcome.rows.push(Row {
                 cold: coldness.is_cold(),
                 flush_ns: (copied.sync_ns > 0).then_some(copied.sync_ns),
-                prepared: format!("{prepared}, sources dropped: {}", coldness.told()),
+                prepared: format!("{prepared}, sources dropped: {}", coldness.text()),
                 shortened,
                 partial: result.is_err(),
                 ..row

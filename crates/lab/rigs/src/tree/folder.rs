@@ -198,7 +198,7 @@ mod tests {
         let path = |name: &str| directory.path().join(name);
         let mut above = made(directory.path());
         fs::write(path("own/inner/mine"), "kept").expect("written");
-        let left = above.remove_folder("own").expect_err("it is not empty").told();
+        let left = above.remove_folder("own").expect_err("it is not empty").failure();
         assert_eq!(left.exit, Exit::Busy);
         assert!(left.message.starts_with("own/inner: was left behind: it holds what"), "{left}");
         assert_eq!(fs::read(path("own/inner/mine")).expect("there"), b"kept");
@@ -226,7 +226,7 @@ mod tests {
             } else {
                 fs::rename(path("mine"), path("own/inner")).expect("moved");
             }
-            let left = above.remove_folder("own").expect_err("it is another").told();
+            let left = above.remove_folder("own").expect_err("it is another").failure();
             assert!(left.message.contains("own/inner: was left behind: it is not what"), "{left}");
             assert!(left.message.contains("/moved"), "{left}");
             assert_eq!(fs::read(path("own/inner/file")).expect("there"), b"kept");

@@ -49,7 +49,7 @@ impl Left {
     }
 
     /// Returns the message for the user, with the action to take.
-    pub(super) fn told(&self) -> Failure {
+    pub(super) fn failure(&self) -> Failure {
         let name = self.path.display();
         let (exit, what) = match &self.why {
             Why::NotEmpty => {

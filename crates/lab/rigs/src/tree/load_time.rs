@@ -4,7 +4,7 @@ use super::cold::{Coldness, look_at};
 use super::look::{Look, failed, now_ns};
 use super::quiet::open;
 use super::set::TRANSFER_BYTES;
-use super::site::Site;
+use super::site::TestDirectory;
 use super::walk::found;
 use crate::machine;
 use load::Latency;
@@ -19,7 +19,7 @@ const HEAD_BYTES: usize = 4096;
 
 /// A run that is ready to start.
 pub struct LoadTime {
-    site: Site,
+    site: TestDirectory,
     plan: Plan,
 }
 
@@ -103,7 +103,7 @@ impl LoadTime {
     /// # Errors
     /// The directory does not exist.
     pub fn open(directory: &Path, plan: &Plan) -> Result<LoadTime, Failure> {
-        let site = Site::find(directory)?;
+        let site = TestDirectory::find(directory)?;
         Ok(LoadTime { site, plan: plan.clone() })
     }
 
@@ -164,8 +164,8 @@ fn add(outcome: &mut Outcome, pass: &str, loaded: &Loaded, coldness: Coldness, p
         latency: latency.cloned(),
         cold: coldness.is_cold(),
         prepared: match pass {
-            "first load" => format!("dropped from the page cache: {}", coldness.told()),
-            _ => format!("after the first load: {}", coldness.told()),
+            "first load" => format!("dropped from the page cache: {}", coldness.text()),
+            _ => format!("after the first load: {}", coldness.text()),
         },
         partial,
         ..Row::plain(format!("{pass}{what}"), unit, value)

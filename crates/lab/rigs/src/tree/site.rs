@@ -14,14 +14,14 @@ const OVERHEAD: f64 = 0.02;
 const OVERHEAD_BYTES: u64 = 16 << 20;
 
 /// A directory of a mounted file system.
-pub(super) struct Site(PathBuf);
+pub(super) struct TestDirectory(PathBuf);
 
 /// Returns the size in bytes of the file system of a directory.
 ///
 /// # Errors
 /// The directory does not exist.
 pub fn size_of_file_system(directory: &Path) -> Result<u64, Failure> {
-    Ok(Site::find(directory)?.bytes())
+    Ok(TestDirectory::find(directory)?.bytes())
 }
 
 /// The free space of a file system.
@@ -31,15 +31,15 @@ pub(super) struct Room {
     files: Option<u64>,
 }
 
-impl Site {
+impl TestDirectory {
     /// Checks that the path is a directory.
     ///
     /// # Errors
     /// The directory does not exist.
-    pub(super) fn find(path: &Path) -> Result<Site, Failure> {
+    pub(super) fn find(path: &Path) -> Result<TestDirectory, Failure> {
         let name = path.display();
         match fs::metadata(path) {
-            Ok(found) if found.is_dir() => Ok(Site(path.to_owned())),
+            Ok(found) if found.is_dir() => Ok(TestDirectory(path.to_owned())),
             Ok(_) => {
                 let message = format!("{name}: is no directory");
                 Err(Failure::new(Exit::Usage, message))
@@ -89,7 +89,7 @@ impl Site {
         let needed = bytes + files * 4096 + own;
         let name = self.0.display();
         if room.bytes < needed {
-            let (needed, free) = (told(needed), told(room.bytes));
+            let (needed, free) = (whole_mib(needed), whole_mib(room.bytes));
             let message = format!(
                 "{name}: {what} need {needed}, and {free} are free; make room, or ask for a part of it with --share"
             );
@@ -113,7 +113,7 @@ impl Site {
 }
 
 /// Rounds down to whole MiB, for messages.
-fn told(bytes: u64) -> Size {
+fn whole_mib(bytes: u64) -> Size {
     Size(bytes >> 20 << 20)
 }
 
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn too_little_room_is_told_in_numbers() {
         let directory = tempfile::tempdir().expect("a directory");
-        let site = Site::find(directory.path()).expect("there");
+        let site = TestDirectory::find(directory.path()).expect("there");
         assert!(site.check_room(1, 1, "x").is_ok());
         let refused = site.check_room(1, 1 << 60, "the set X and its copy").expect_err("no room");
         assert_eq!(refused.exit, Exit::Usage);
@@ -166,8 +166,11 @@ mod tests {
         assert!(refused.message.contains("--share"), "{refused}");
         let file = directory.path().join("file");
         fs::write(&file, "x").expect("written");
-        assert_eq!(Site::find(&file).err().map(|it| it.exit), Some(Exit::Usage));
-        assert_eq!(Site::find(&file.join("x")).err().map(|it| it.exit), Some(Exit::Io));
-        assert_eq!(Site::find(Path::new("/no/such")).err().map(|it| it.exit), Some(Exit::Negative));
+        assert_eq!(TestDirectory::find(&file).err().map(|it| it.exit), Some(Exit::Usage));
+        assert_eq!(TestDirectory::find(&file.join("x")).err().map(|it| it.exit), Some(Exit::Io));
+        assert_eq!(
+            TestDirectory::find(Path::new("/no/such")).err().map(|it| it.exit),
+            Some(Exit::Negative)
+        );
     }
 }
