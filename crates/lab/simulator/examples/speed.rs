@@ -18,7 +18,7 @@ fn spent() -> Duration {
     Duration::from_nanos(nanoseconds.expect("a number"))
 }
 
-fn told(what: &str, work: impl FnOnce()) {
+fn print_time(what: &str, work: impl FnOnce()) {
     let before = spent();
     work();
     let seconds = (spent() - before).as_secs_f64();
@@ -47,13 +47,13 @@ fn main() {
     let ten: Vec<u32> = (1..=10).map(|tenth| SLOTS / 10 * tenth).collect();
     for (name, blocks) in [("zipf", &zipf), ("uniform", &uniform), ("zipf, runs of 16", &runs)] {
         for (sizes, what) in [(&[SLOTS][..], "LRU, 1 GiB"), (&ten, "LRU, ten sizes to 1 GiB")] {
-            told(&format!("{name}: {what}"), || {
+            print_time(&format!("{name}: {what}"), || {
                 let mut lru = Lru::new(sizes);
                 blocks.chunks(CHUNK).for_each(|chunk| lru.access_all(chunk));
                 black_box(lru.misses(sizes[0]));
             });
         }
-        told(&format!("{name}: footprint"), || {
+        print_time(&format!("{name}: footprint"), || {
             let mut footprint = Footprint::default();
             blocks.iter().for_each(|block| footprint.add(*block));
             black_box(footprint.count());

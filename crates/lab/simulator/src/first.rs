@@ -59,7 +59,7 @@ pub(crate) fn first_pass(plan: &Plan, watch: &mut dyn Watch) -> Result<First, Er
         Some(spool) => {
             let mut blocks = spool.read()?;
             if extent.rate != noted {
-                blocks = thinned(blocks, extent.rate)?;
+                blocks = sampled_blocks(blocks, extent.rate)?;
             }
             let count = blocks.count;
             let nexts = next_uses(&mut blocks, watch)?;
@@ -70,7 +70,7 @@ pub(crate) fn first_pass(plan: &Plan, watch: &mut dyn Watch) -> Result<First, Er
 }
 
 /// Returns the blocks that are in the sample.
-fn thinned(mut all: Spooled, rate: Rate) -> Result<Spooled, Error> {
+fn sampled_blocks(mut all: Spooled, rate: Rate) -> Result<Spooled, Error> {
     let (mut kept, mut blocks) = (Spool::new(BUFFER_BYTES)?, Vec::new());
     loop {
         blocks.clear();

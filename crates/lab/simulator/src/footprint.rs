@@ -23,11 +23,11 @@ pub struct Counted {
 
 /// Counts different blocks.
 pub struct Footprint {
-    kept: Kept,
+    storage: Storage,
     words_max: usize,
 }
 
-enum Kept {
+enum Storage {
     Words {
         words: HashMap<u64, u64, OfBlocks>,
         /// The word that was used last, which is usually the next one, too: its number and all its
@@ -47,13 +47,13 @@ impl Footprint {
     /// Returns a counter with at most this number of words.
     fn with_words(words_max: usize) -> Footprint {
         let words = HashMap::with_hasher(OfBlocks);
-        Footprint { kept: Kept::Words { words, last: (u64::MAX, 0) }, words_max }
+        Footprint { storage: Storage::Words { words, last: (u64::MAX, 0) }, words_max }
     }
 
     /// Counts a block.
     pub fn add(&mut self, block: u64) {
-        match &mut self.kept {
-            Kept::Words { words, last } => {
+        match &mut self.storage {
+            Storage::Words { words, last } => {
                 let (number, bit) = (block >> 6, 1u64 << (block & 63));
                 if last.0 == number && last.1 & bit != 0 {
                     return;
@@ -65,30 +65,32 @@ impl Footprint {
                     self.estimate();
                 }
             }
-            Kept::Registers(registers) => register(registers, block),
+            Storage::Registers(registers) => register(registers, block),
         }
     }
 
     /// Switches from counting to estimating.
     fn estimate(&mut self) {
         let mut registers = vec![0u8; REGISTERS];
-        if let Kept::Words { words, .. } = &self.kept {
+        if let Storage::Words { words, .. } = &self.storage {
             for (number, word) in words {
                 let blocks = (0..64).filter(|bit| word & (1 << bit) != 0);
                 blocks.for_each(|bit| register(&mut registers, number << 6 | bit));
             }
         }
-        self.kept = Kept::Registers(registers);
+        self.storage = Storage::Registers(registers);
     }
 
     /// Returns the number of different blocks.
     pub fn count(&self) -> Counted {
-        match &self.kept {
-            Kept::Words { words, .. } => {
+        match &self.storage {
+            Storage::Words { words, .. } => {
                 let blocks = words.values().map(|word| u64::from(word.count_ones())).sum();
                 Counted { blocks, is_exact: true }
             }
-            Kept::Registers(registers) => Counted { blocks: estimated(registers), is_exact: false },
+            Storage::Registers(registers) => {
+                Counted { blocks: estimated(registers), is_exact: false }
+            }
         }
     }
 }

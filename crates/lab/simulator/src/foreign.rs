@@ -68,7 +68,7 @@ impl Foreign {
     /// Returns the command that converts the file of this path.
     fn advice(self, path: &str) -> String {
         let (file, unpacked, text) =
-            (quoted(path), quoted(&unpacked(path)), quoted(&free(format!("{path}.txt"))));
+            (quote(path), quote(&unpacked(path)), quote(&free(format!("{path}.txt"))));
         let convert = |command: String| format!("convert it: {command}");
         let unpack = |command: String| format!("unpack it, and name a trace in it: {command}");
         match self {
@@ -86,8 +86,8 @@ impl Foreign {
                 Some((base, _)) => {
                     format!(
                         "blkparse -i {} -o {}",
-                        quoted(base),
-                        quoted(&free(format!("{base}.txt")))
+                        quote(base),
+                        quote(&free(format!("{base}.txt")))
                     )
                 }
                 None => format!("blkparse -i - < {file} > {text}"),
@@ -115,7 +115,7 @@ pub(crate) fn refusal(start: &[u8], path: &Path, compression: Compression) -> Op
         // tar decompresses these itself.
         Some(program) if kind != Foreign::Tar => {
             let inner = unpacked(&path);
-            let (file, unpacked) = (quoted(&path), quoted(&inner));
+            let (file, unpacked) = (quote(&path), quote(&inner));
             format!("unpack it: {program} -dc {file} > {unpacked}, then {}", kind.advice(&inner))
         }
         _ => kind.advice(&path),
@@ -143,7 +143,7 @@ fn free(path: String) -> String {
 }
 
 /// Quotes the path as one word of a shell command.
-fn quoted(path: &str) -> String {
+fn quote(path: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+@%".contains(letter);
     if !path.is_empty() && path.chars().all(is_plain) && !path.starts_with('-') {
         return path.to_owned();
@@ -157,10 +157,10 @@ mod tests {
     use super::*;
 
     fn told_of(path: &str) -> String {
-        told(b"BZh91AY&SYxx", path, Compression::None)
+        refusal_text(b"BZh91AY&SYxx", path, Compression::None)
     }
 
-    fn told(start: &[u8], path: &str, compression: Compression) -> String {
+    fn refusal_text(start: &[u8], path: &str, compression: Compression) -> String {
         refusal(start, Path::new(path), compression).unwrap_or_default()
     }
 
@@ -189,7 +189,7 @@ mod tests {
             ),
             (b"\xff\xfeR\0,\0", "t.csv", Compression::None, "iconv -f UTF-16 -t UTF-8 t.csv"),
         ] {
-            let told = told(start, path, compression);
+            let told = refusal_text(start, path, compression);
             assert!(told.contains(says), "{path}: {told}");
         }
         // Nothing that exists is overwritten.
@@ -200,7 +200,7 @@ mod tests {
         let advised = told_of(&path);
         assert!(advised.ends_with(&format!("{}.1", there.display())), "{advised}");
         for known in [&b"R,0,4096"[..], b"", b"BZh9,R", b"eat,1,2", b"PK,0,1"] {
-            assert_eq!(told(known, "x", Compression::None), "");
+            assert_eq!(refusal_text(known, "x", Compression::None), "");
         }
     }
 }

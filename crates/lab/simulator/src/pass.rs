@@ -21,7 +21,7 @@ pub(crate) fn pass(
     std::thread::scope(|scope| {
         let mut senders: Vec<SyncSender<Arc<Chunk>>> = Vec::new();
         let mut workers = Vec::new();
-        for tasks in divided(tasks, threads) {
+        for tasks in divide(tasks, threads) {
             let (sender, receiver) = sync_channel(QUEUE);
             senders.push(sender);
             workers.push(scope.spawn(move || work(tasks, &receiver)));
@@ -60,7 +60,7 @@ fn work(mut tasks: Vec<Task>, chunks: &Receiver<Arc<Chunk>>) -> Vec<Task> {
 
 /// Divides the tasks into at most `threads` parts of similar weight: the heaviest first, each to
 /// the lightest part.
-fn divided(mut tasks: Vec<Task>, threads: usize) -> Vec<Vec<Task>> {
+fn divide(mut tasks: Vec<Task>, threads: usize) -> Vec<Vec<Task>> {
     let count = threads.clamp(1, tasks.len().max(1));
     let mut parts: Vec<(u32, Vec<Task>)> = (0..count).map(|_| (0, Vec::new())).collect();
     tasks.sort_by_key(|task| core::cmp::Reverse(task.weight()));
