@@ -128,7 +128,7 @@ impl Job {
     }
 
     /// Describes it in one sentence, with the values that `load` has from the plan.
-    pub(crate) fn told(&self, load: &Load) -> String {
+    pub(crate) fn text(&self, load: &Load) -> String {
         let (name, shape) = (self.name(), self.shape());
         let head = if name == shape { shape } else { format!("{name}: {shape}") };
         let mut told = format!(

@@ -40,13 +40,13 @@ impl Target {
         if !text.starts_with("model:") {
             return Err(wrong("suites run on modelled drives so far; write model:NAME".into()));
         }
-        let refused = |refusal: stack::model_name::Refusal| told(text, refusal.to_string());
+        let refused = |refusal: stack::model_name::Refusal| target_error(text, refusal.to_string());
         let spec = stack::model_name::parse(text).map_err(refused)?;
         if spec.state != DriveState::Purged {
             let state = spec.state;
             return Err(wrong(format!("state={state}: a suite makes its drive's state itself")));
         }
-        let model = called(stack::model_name::model(&spec).map_err(refused)?);
+        let model = named_after_file(stack::model_name::model(&spec).map_err(refused)?);
         let options = stack::model_name::options(&spec);
         model.fits(&options).map_err(|error| wrong(error.to_string()))?;
         Ok(Target { text: text.to_owned(), model: Some(model), options })
@@ -76,7 +76,7 @@ impl Target {
 }
 
 /// Returns the error sentence, starting with the target as it was written.
-fn told(text: &str, sentence: String) -> TargetError {
+fn target_error(text: &str, sentence: String) -> TargetError {
     match sentence.starts_with(text) {
         true => TargetError(sentence),
         false => TargetError(format!("{text}: {sentence}")),
@@ -84,7 +84,7 @@ fn told(text: &str, sentence: String) -> TargetError {
 }
 
 /// Names a model from a file after the file, without directory and extension.
-fn called(model: Model) -> Model {
+fn named_after_file(model: Model) -> Model {
     let stem = Path::new(&model.name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
     match model.name.contains('/') || model.name.ends_with(".toml") {
         true => Model { name: stem.unwrap_or_default(), ..model },

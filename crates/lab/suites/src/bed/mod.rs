@@ -322,11 +322,11 @@ impl<'a> Bed<'a> {
             Some(most) => record.per_second() / most,
             None => charged as f64 / record.elapsed_ns().max(1) as f64,
         };
-        self.note(record)
+        self.set_halt(record)
     }
 
     /// Sets the halt after an error of the device; the record still covers the part that ran.
-    fn note(&mut self, record: Record) -> Result<Record, Halt> {
+    fn set_halt(&mut self, record: Record) -> Result<Record, Halt> {
         match record.end {
             End::Failed(error) => self.halt = Some(Halt::Failed(error)),
             End::Wrong(mismatch) => self.halt = Some(Halt::Wrong(mismatch)),
@@ -356,7 +356,7 @@ impl<'a> Bed<'a> {
             Ok(())
         };
         self.task_always(stage, |_| 1.0, follow)?;
-        self.note(record)
+        self.set_halt(record)
     }
 
     /// Returns an upper limit for the last load's figure, with an infinitely fast drive: the figure

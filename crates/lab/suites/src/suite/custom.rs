@@ -46,7 +46,7 @@ impl Suite for Custom {
         let usual = bed.content();
         for (job, load) in loads {
             match job.name {
-                Some(_) => outcome.say(job.told(&load)),
+                Some(_) => outcome.say(job.text(&load)),
                 None => outcome.say(format!("The load ran for {} s.", plan.time_ns as f64 / 1e9)),
             }
             if job.idle_before_ns > 0 {
@@ -58,7 +58,7 @@ impl Suite for Custom {
                 bed.set_content(content);
             }
             let record = bed.load(&job.name(), load)?;
-            tell(bed, outcome, job, &record);
+            add_rows(bed, outcome, job, &record);
         }
         Ok(())
     }
@@ -68,7 +68,7 @@ fn load(plan: &Plan, job: &Job, part: u64) -> Load {
     job.load(writes(plan, job.pattern.0, job.block_bytes, job.depth, part))
 }
 
-fn tell(bed: &Bed, outcome: &mut Outcome, job: &Job, record: &Record) {
+fn add_rows(bed: &Bed, outcome: &mut Outcome, job: &Job, record: &Record) {
     let in_order = job.pattern.0 == Order::Sequential;
     let row = match job.name.is_some() && in_order {
         true => Row::throughput(job.name(), record),

@@ -178,7 +178,7 @@ fn run_into(
     if let Some(era) = era {
         outcome.say(format!("The test is that of {era}: {}.", era.about));
     }
-    outcome.say(told(plan, outcome.time));
+    outcome.say(preparation_text(plan, outcome.time));
     outcome.facts = bed.facts();
     let direct = outcome.facts.iter().find(|(name, value)| *name == "direct_io" && value != "yes");
     if let Some((_, why)) = direct.cloned() {
@@ -222,7 +222,7 @@ fn prepare(
 }
 
 /// Describes the preparation of the drive in one sentence.
-fn told(plan: &Plan, time: &str) -> String {
+fn preparation_text(plan: &Plan, time: &str) -> String {
     let span = block::Size(plan.span());
     if plan.reads_only {
         let idle = match plan.preparation.0.is_empty() {

@@ -39,7 +39,7 @@ pub(super) fn recording(name: &str, plan: &Plan) -> Result<Recording, Halt> {
 }
 
 /// Describes a replay, for every row of it.
-fn told(about: &About) -> String {
+fn replay_text(about: &About) -> String {
     let scale = about.scale().map_or(String::new(), |scale| format!(", {scale}"));
     format!("a replay of a recording, {}{scale}", about.what)
 }
@@ -54,7 +54,7 @@ pub(super) fn row(
 ) -> Row {
     Row {
         latency: Some(record.all()),
-        shortened: Some(told(about)),
+        shortened: Some(replay_text(about)),
         partial: !matches!(record.end, End::Limit | End::Timeless),
         ..Row::plain(test, unit, value)
     }

@@ -78,7 +78,7 @@ pub(super) fn run(
     while measured.rounds.len() < ROUNDS_MAX && !is_steady(&measured.tracked) && ended.is_ok() {
         ended = round(bed, plan, matrix, &mut measured);
     }
-    tell(bed, plan, outcome, matrix, &measured);
+    add_rows(bed, plan, outcome, matrix, &measured);
     ended
 }
 
@@ -105,7 +105,7 @@ fn round(bed: &mut Bed, plan: &Plan, matrix: &Matrix, measured: &mut Measured) -
 }
 
 /// Adds the rows: the mean of each cell over the window, then the cells of an incomplete round.
-fn tell(bed: &Bed, plan: &Plan, outcome: &mut Outcome, matrix: &Matrix, measured: &Measured) {
+fn add_rows(bed: &Bed, plan: &Plan, outcome: &mut Outcome, matrix: &Matrix, measured: &Measured) {
     let rounds = &measured.rounds;
     outcome.say(format!(
         "It was trimmed, written twice over in order, and then each cell took {} s in each round.",
@@ -137,7 +137,7 @@ fn tell(bed: &Bed, plan: &Plan, outcome: &mut Outcome, matrix: &Matrix, measured
 /// Describes whether it was steady, with the figures of the decision.
 fn verdict(what: &str, unit: &str, tracked: &[f64]) -> String {
     let found = Determination::of(tracked);
-    let figures = found.as_ref().map(|found| found.told(unit, "round"));
+    let figures = found.as_ref().map(|found| found.text(unit, "round"));
     let figures = figures.map_or(String::new(), |told| format!(" {what}, {told}"));
     match found.filter(Determination::is_steady).map(|found| found.rounds()) {
         Some((first, last)) => format!("Steady over rounds {first} to {last}:{figures}"),

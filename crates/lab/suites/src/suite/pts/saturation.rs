@@ -57,7 +57,7 @@ impl Suite for Saturation {
             Size(record.bytes >> 20 << 20),
             record.bytes as f64 / plan.span() as f64
         ));
-        tell(bed, outcome, &record);
+        add_rows(bed, outcome, &record);
         Ok(())
     }
 
@@ -82,7 +82,7 @@ fn minutes(record: &Record) -> Vec<f64> {
     counts.map(|count| f64::from(*count) / 60.0).collect()
 }
 
-fn tell(bed: &Bed, outcome: &mut Outcome, record: &Record) {
+fn add_rows(bed: &Bed, outcome: &mut Outcome, record: &Record) {
     let minutes = minutes(record);
     let row = Row::rate("random 4 KiB write, QD32", record);
     let partial = row.partial;
@@ -101,7 +101,7 @@ fn tell(bed: &Bed, outcome: &mut Outcome, record: &Record) {
     outcome.say(match Determination::of(&minutes) {
         Some(found) => {
             let steady = if found.is_steady() { "Steady" } else { "NOT steady" };
-            format!("{steady} at the end: {}", found.told("IOPS", "minute"))
+            format!("{steady} at the end: {}", found.text("IOPS", "minute"))
         }
         None => format!("NOT steady: {} whole minutes are too few to tell.", minutes.len()),
     });

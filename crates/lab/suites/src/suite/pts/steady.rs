@@ -70,7 +70,7 @@ impl Determination {
 
     /// Returns the figures whose report the specification requires, in one sentence; `step` is the
     /// name of a round.
-    pub(super) fn told(&self, unit: &str, step: &str) -> String {
+    pub(super) fn text(&self, unit: &str, step: &str) -> String {
         let ((first, last), average) = (self.rounds(), self.average);
         let sign = if self.slope < 0.0 { '-' } else { '+' };
         format!(
@@ -150,7 +150,7 @@ mod tests {
         assert!((found.slope + 10.0).abs() < 1e-9, "{found:?}");
         assert!((found.line(4.0) - found.average).abs() < 1e-9);
         assert_eq!(
-            found.told("IOPS", "round"),
+            found.text("IOPS", "round"),
             "rounds 2 to 6: average 110 IOPS; data excursion 40.0 of 22.0 allowed (20 %); slope line \
              150 - 10.0 x round; slope excursion 40.0 of 11.0 allowed (10 %)."
         );
