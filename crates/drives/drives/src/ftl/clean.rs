@@ -159,7 +159,7 @@ impl Ftl {
         self.valid[frontier.superblock as usize] += 1;
         frontier.next += 1;
         if frontier.next.is_multiple_of(self.shape.unit_slots) {
-            self.tell_program(nand, &frontier, false, Purpose::Relocation);
+            self.report_program(nand, &frontier, false, Purpose::Relocation);
         }
         if self.settings.one_frontier {
             self.host = frontier;

@@ -54,7 +54,7 @@ impl Ftl {
         self.counters.host_programs += u64::from(taken);
         self.counters.padding += u64::from(unit - taken);
         frontier.next += unit;
-        self.tell_program(nand, &frontier, false, Purpose::Host);
+        self.report_program(nand, &frontier, false, Purpose::Host);
         if into_stream {
             self.relocated = frontier;
             if frontier.left() == 0 {
@@ -177,7 +177,7 @@ impl Ftl {
         while self.valid[oldest as usize] > 0 {
             let physical = base + victim.next;
             let logical = self.owner[physical as usize];
-            if logical != NOWHERE && self.lies(logical) == physical {
+            if logical != NOWHERE && self.flash_location(logical) == physical {
                 self.victim = Some(victim);
                 self.merge(logical / self.superblock_slots, nand);
                 return true;
@@ -191,7 +191,7 @@ impl Ftl {
 
     /// Returns the position on the flash of a slot's newest version there; `NOWHERE` if there is
     /// none.
-    fn lies(&self, logical: u32) -> u32 {
+    fn flash_location(&self, logical: u32) -> u32 {
         match self.map.at(logical) {
             place if (BUFFERED..NOWHERE).contains(&place) => {
                 self.buffer[(place - BUFFERED) as usize].older
@@ -221,8 +221,11 @@ impl Ftl {
             let mut copied = 0u32;
             for at in frontier.next..frontier.next + unit {
                 let logical = base + at;
-                let physical =
-                    if logical < self.shape.logical_slots { self.lies(logical) } else { NOWHERE };
+                let physical = if logical < self.shape.logical_slots {
+                    self.flash_location(logical)
+                } else {
+                    NOWHERE
+                };
                 self.owner[(target + at) as usize] = NOWHERE;
                 if physical == NOWHERE {
                     continue;
@@ -236,7 +239,7 @@ impl Ftl {
             frontier.next += unit;
             self.counters.relocations += u64::from(copied);
             if copied > 0 {
-                self.tell_program(nand, &frontier, false, Purpose::Relocation);
+                self.report_program(nand, &frontier, false, Purpose::Relocation);
             }
         }
         reads.end(nand);

@@ -337,7 +337,7 @@ impl Ftl {
 
     /// Reports the unit that ends at the frontier's position to `nand`, if one does.
     #[inline]
-    pub(super) fn tell_program<N: Nand>(
+    pub(super) fn report_program<N: Nand>(
         &self,
         nand: &mut N,
         frontier: &Frontier,

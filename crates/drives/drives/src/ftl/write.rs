@@ -64,7 +64,7 @@ impl Ftl {
         self.counters.host_programs += u64::from(taken);
         self.counters.padding += u64::from(padded);
         frontier.next += room;
-        self.tell_program(nand, &frontier, slc, Purpose::Host);
+        self.report_program(nand, &frontier, slc, Purpose::Host);
         if slc {
             self.counters.slc_programs += u64::from(taken);
             self.host_slc = frontier;

@@ -3,7 +3,7 @@
 //! Relocation reads and the programs that they feed do not wait for each other: controllers hold
 //! data under way in memory. So no die waits for another one, and the dies' work is conserved.
 
-use super::spread::mixed;
+use super::spread::mix_bits;
 use super::timing::Timing;
 use crate::ftl::{Nand, Place, Purpose};
 use crate::shape::{Divider, Shape};
@@ -176,7 +176,7 @@ impl Flash {
     }
 
     fn draw(&self) -> u64 {
-        mixed(self.seed, self.command)
+        mix_bits(self.seed, self.command)
     }
 }
 
