@@ -171,7 +171,7 @@ impl Device {
         let now = self.last;
         let end = self.drive_mut().submit(now, op);
         if let (Op::Write { .. }, Some(Drive::Flash(flash))) = (op, &self.drive) {
-            self.window.note(flash.ftl());
+            self.window.record(flash.ftl());
         }
         end
     }

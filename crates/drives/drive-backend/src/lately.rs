@@ -34,7 +34,7 @@ pub(crate) struct Window {
 impl Window {
     /// Records the counters after each quarter.
     #[inline]
-    pub(crate) fn note(&mut self, ftl: &Ftl) {
+    pub(crate) fn record(&mut self, ftl: &Ftl) {
         let [_, before, last] = self.marks;
         let now = ftl.counters();
         if now.host_writes - last.host_writes >= quarter(ftl) {
@@ -43,8 +43,8 @@ impl Window {
     }
 
     /// Records the counters while a drive is aged.
-    pub(crate) fn note_fast(&mut self, fast: &Fast) {
-        self.note(fast.ftl());
+    pub(crate) fn record_fast(&mut self, fast: &Fast) {
+        self.record(fast.ftl());
     }
 
     pub(crate) fn lately(&self, ftl: &Ftl) -> Lately {
@@ -92,17 +92,17 @@ mod tests {
         let (mut fast, mut window, mut dice) = (Fast::new(ftl), Window::default(), Random::new(3));
         for _ in 0..8 {
             fast.write_sequential(0, quarter);
-            window.note_fast(&fast);
+            window.record_fast(&fast);
         }
         let ordered = window.lately(fast.ftl());
         assert!(!ordered.is_steady, "{ordered:?}");
         fast.write_sequential(0, all);
         for _ in 0..40 {
             fast.write_random(u32::MAX, quarter, &mut dice);
-            window.note_fast(&fast);
+            window.record_fast(&fast);
         }
         fast.write_random(u32::MAX, quarter / 2, &mut dice);
-        window.note_fast(&fast);
+        window.record_fast(&fast);
         let lately = window.lately(fast.ftl());
         assert!(lately.is_steady, "{lately:?}");
         assert_eq!(lately.host_written_bytes / SLOT_BYTES, 2 * quarter + quarter / 2);

@@ -140,7 +140,7 @@ impl Shared {
         self.device.with(|device| {
             device.fast_forward(|fast, window| {
                 work(fast);
-                window.note_fast(fast);
+                window.record_fast(fast);
             });
         });
     }

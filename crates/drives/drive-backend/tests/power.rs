@@ -131,7 +131,7 @@ impl World_ {
 
     /// Records the answer to a request; `covered` are the versions that had been answered when it
     /// was sent.
-    fn note(&mut self, kind: u32, at: Extent, covered: &[usize]) {
+    fn record_answer(&mut self, kind: u32, at: Extent, covered: &[usize]) {
         self.done += 1;
         match kind {
             0 => self.flushed(covered),
@@ -187,7 +187,7 @@ async fn client(drive: Modelled, known: Known, lane: Lane, region: u64, mut rand
             return;
         }
         assert_eq!(known.borrow().life, life, "answered after the power was cut");
-        known.borrow_mut().note(kind, at, &covered);
+        known.borrow_mut().record_answer(kind, at, &covered);
         if random.below(8) == 0 {
             lane.sleep_until(lane.now() + u64::from(random.below(3_000_000))).await;
         }
