@@ -16,7 +16,7 @@
 use crate::device::Attached;
 use crate::mounted::{Mounted, can_mount, well};
 use crate::overdrive::Overdrive;
-use crate::program::{Passing, Program, Site};
+use crate::program::{Program, Site, TemporaryPath};
 use crate::sides::{Pairs, median, verdict, wall_ns};
 use anyhow::{Context, Result};
 use lane::Random;
@@ -111,16 +111,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             order.reverse();
         }
         for way in order {
-            found[way].push(once(&overdrive, &image, WAYS[way], arguments)?);
+            found[way].push(run_once(&overdrive, &image, WAYS[way], arguments)?);
         }
         let words = found.each_ref().map(|times| format!("{:.2}", times[round] / 1e9));
         println!("  round {}: {} s", round + 1, words.join(", "));
     }
-    tell(&found);
+    print_result(&found);
     Ok(())
 }
 
-fn tell(found: &Times) {
+fn print_result(found: &Times) {
     let seconds = |way: usize| median(found[way].clone()) / 1e9;
     println!(
         "with a cache {:.2} s, without {:.2} s, by the page cache {:.2} s, by the page cache behind \
@@ -163,8 +163,13 @@ fn tell(found: &Times) {
 }
 
 /// Runs one copy; returns nanoseconds.
-fn once(overdrive: &Overdrive, image: &Passing, way: Way, arguments: &Arguments) -> Result<f64> {
-    forget(image.path())?;
+fn run_once(
+    overdrive: &Overdrive,
+    image: &TemporaryPath,
+    way: Way,
+    arguments: &Arguments,
+) -> Result<f64> {
+    drop_from_page_cache(image.path())?;
     if way.is_attached() {
         return attached(overdrive, image, way, arguments);
     }
@@ -187,7 +192,7 @@ fn once(overdrive: &Overdrive, image: &Passing, way: Way, arguments: &Arguments)
 /// Runs one copy on an attached device.
 fn attached(
     overdrive: &Overdrive,
-    image: &Passing,
+    image: &TemporaryPath,
     way: Way,
     arguments: &Arguments,
 ) -> Result<f64> {
@@ -213,7 +218,7 @@ fn copy(point: &Path) -> Result<f64> {
 }
 
 /// Drops a file from the host's page cache.
-fn forget(path: &Path) -> Result<()> {
+fn drop_from_page_cache(path: &Path) -> Result<()> {
     let file = File::open(path)?;
     file.sync_all()?;
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
@@ -222,7 +227,7 @@ fn forget(path: &Path) -> Result<()> {
 
 /// Makes an image with all blocks allocated on the disk, with ext4 and the files to copy; returns
 /// their bytes.
-fn make_image(image: &Passing, arguments: &Arguments) -> Result<u64> {
+fn make_image(image: &TemporaryPath, arguments: &Arguments) -> Result<u64> {
     let files = u64::from(arguments.small) * (16 << 10)
         + u64::from(arguments.large) * (arguments.large_mib << 20);
     // The files twice, and space for the file system's metadata.

@@ -218,12 +218,12 @@ fn two_threads(bed: &Bed, arguments: &Arguments) {
     let mut copies = Vec::new();
     for _ in 0..arguments.pairs {
         let single = bed.hits(&mut one, arguments.hits, |random| random.below(bed.blocks));
-        let double = together(bed, arguments.hits, |bed, rider, count| {
+        let double = run_in_parallel(bed, arguments.hits, |bed, rider, count| {
             bed.hits(rider, count, |random| random.below(bed.blocks))
         });
         hits.push(single / double);
         let single = bed.copies(&mut bare, arguments.hits);
-        let double = together(bed, arguments.hits, Bed::copies);
+        let double = run_in_parallel(bed, arguments.hits, Bed::copies);
         copies.push(single / double);
     }
     let gain = crate::sides::median(hits);
@@ -236,7 +236,7 @@ fn two_threads(bed: &Bed, arguments: &Arguments) {
 }
 
 /// Runs two threads in parallel; returns wall-clock nanoseconds per item.
-fn together(bed: &Bed, count: u64, work: fn(&Bed, &mut Rider, u64) -> f64) -> f64 {
+fn run_in_parallel(bed: &Bed, count: u64, work: fn(&Bed, &mut Rider, u64) -> f64) -> f64 {
     let ready = AtomicU64::new(0);
     let go = AtomicBool::new(false);
     let mut took = 0;

@@ -29,7 +29,7 @@ pub(crate) struct Latencies {
 }
 
 impl Latencies {
-    pub(crate) fn note(&mut self, ns: u64) {
+    pub(crate) fn record(&mut self, ns: u64) {
         self.all.push(u32::try_from(ns).unwrap_or(u32::MAX));
         self.max_ns = self.max_ns.max(ns);
     }
@@ -60,11 +60,11 @@ mod tests {
         let mut latencies = Latencies::default();
         assert_eq!(latencies.quantile(0.5), 0);
         for ns in (1..=1000).rev() {
-            latencies.note(ns);
+            latencies.record(ns);
         }
         let quantiles = [0.0, 0.001, 0.5, 0.99, 0.9985, 0.9999];
         assert_eq!(quantiles.map(|share| latencies.quantile(share)), [1, 1, 500, 990, 999, 1000]);
-        latencies.note(u64::MAX);
+        latencies.record(u64::MAX);
         let spread = latencies.spread();
         assert_eq!((spread.quantiles[0], spread.max), (501, u64::MAX));
     }

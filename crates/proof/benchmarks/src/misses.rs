@@ -6,7 +6,7 @@
 //! visible; the file is on the machine's disk and is read bypassing its page cache.
 
 use crate::fio::fio;
-use crate::program::{Passing, Program, Site, VOLUME, fill, pinned};
+use crate::program::{Program, Site, TemporaryPath, VOLUME, fill, pinned};
 use crate::sides::{Pairs, Side, in_turns, median, verdict};
 use anyhow::{Result, bail};
 use std::path::Path;
@@ -96,7 +96,7 @@ fn print(what: &str, periods: &Pairs, used: &Pairs) {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let program = arguments.site.overdrive()?;
-    let sockets = Passing::runtime()?;
+    let sockets = TemporaryPath::runtime()?;
     let file = arguments.site.file("misses");
     let memory = match arguments.control {
         true => "0".to_owned(),

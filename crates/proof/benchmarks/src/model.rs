@@ -78,19 +78,19 @@ impl Load {
 
 fn in_virtual_time(model: &Model, options: &Options, arguments: &Arguments) -> Result<()> {
     println!("in virtual time, without data: 4 KiB at random, half reads, {DEPTH} at a time");
-    tell("the model alone", 1.5, arguments, |seed| {
+    print_result("the model alone", 1.5, arguments, |seed| {
         let mut drive = filled(model, options)?;
         Ok(alone(&mut drive, Load::new(options, seed), arguments.requests))
     })?;
-    tell("as a block device on a lane", 1.5, arguments, |seed| {
+    print_result("as a block device on a lane", 1.5, arguments, |seed| {
         Ok(on_a_lane(&shared(model, options)?, None, Load::new(options, seed), arguments.requests))
     })?;
-    tell("with the cache in front, all in memory", 1.0, arguments, |seed| {
+    print_result("with the cache in front, all in memory", 1.0, arguments, |seed| {
         let shared = shared(model, options)?;
         let load = Load::over(CACHE_BYTES / 4, seed);
         Ok(on_a_lane(&shared, Some(CACHE_BYTES), load, arguments.requests))
     })?;
-    tell("with the cache in front, mostly misses", 1.0, arguments, |seed| {
+    print_result("with the cache in front, mostly misses", 1.0, arguments, |seed| {
         let shared = shared(model, options)?;
         let load = Load::new(options, seed);
         Ok(on_a_lane(&shared, Some(CACHE_BYTES), load, arguments.requests))
@@ -115,7 +115,7 @@ fn filled(model: &Model, options: &Options) -> Result<Drive> {
 }
 
 /// Prints millions of requests per second of processor time.
-fn tell(
+fn print_result(
     what: &str,
     target: f64,
     arguments: &Arguments,

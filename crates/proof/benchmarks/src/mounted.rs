@@ -5,7 +5,7 @@
 //!   ext4 -- loop device, the image's page cache below it -- image
 //! ```
 
-use crate::program::{Passing, pause_ms};
+use crate::program::{TemporaryPath, pause_ms};
 use crate::sides::wall_ns;
 use anyhow::{Context, Result, ensure};
 use std::ffi::OsStr;
@@ -131,7 +131,7 @@ pub(crate) struct Mounted {
     is_mounted: bool,
     _device: Option<Loop>,
     _fuse: Option<Fuse>,
-    _directory: Passing,
+    _directory: TemporaryPath,
 }
 
 impl Mounted {
@@ -140,7 +140,7 @@ impl Mounted {
     /// # Errors
     /// Those of a program.
     pub(crate) fn over_export(uri: &str) -> Result<Mounted> {
-        let directory = Passing::directory("mounted")?;
+        let directory = TemporaryPath::directory("mounted")?;
         let fuse = Fuse::over(uri, directory.path().join("fuse"))?;
         let device = Loop::over(&fuse.file(), true)?;
         Mounted::mount(directory, device, Some(fuse))
@@ -151,7 +151,7 @@ impl Mounted {
     /// # Errors
     /// Those of a program.
     pub(crate) fn over_image(image: &Path) -> Result<Mounted> {
-        let directory = Passing::directory("mounted")?;
+        let directory = TemporaryPath::directory("mounted")?;
         let device = Loop::over(image, false)?;
         Mounted::mount(directory, device, None)
     }
@@ -161,16 +161,16 @@ impl Mounted {
     /// # Errors
     /// Those of mount.
     pub(crate) fn on(device: &Path) -> Result<Mounted> {
-        Mounted::of(Passing::directory("mounted")?, device, None, None)
+        Mounted::of(TemporaryPath::directory("mounted")?, device, None, None)
     }
 
-    fn mount(directory: Passing, device: Loop, fuse: Option<Fuse>) -> Result<Mounted> {
+    fn mount(directory: TemporaryPath, device: Loop, fuse: Option<Fuse>) -> Result<Mounted> {
         let node = device.path();
         Mounted::of(directory, &node, Some(device), fuse)
     }
 
     fn of(
-        directory: Passing,
+        directory: TemporaryPath,
         node: &Path,
         device: Option<Loop>,
         fuse: Option<Fuse>,

@@ -1,6 +1,6 @@
 //! Overdrive as the measured server.
 
-use crate::program::{Passing, Program, Site, VOLUME, pinned};
+use crate::program::{Program, Site, TemporaryPath, VOLUME, pinned};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::Command;
 /// The program, and a runtime directory of its own, which hides other servers.
 pub(crate) struct Overdrive {
     program: PathBuf,
-    runtime: Passing,
+    runtime: TemporaryPath,
 }
 
 impl Overdrive {
@@ -18,7 +18,7 @@ impl Overdrive {
     /// # Errors
     /// If it was not built, or no directory can be made.
     pub(crate) fn find(site: &Site) -> Result<Overdrive> {
-        Ok(Overdrive { program: site.overdrive()?, runtime: Passing::runtime()? })
+        Ok(Overdrive { program: site.overdrive()?, runtime: TemporaryPath::runtime()? })
     }
 
     /// Returns the directory for sockets.

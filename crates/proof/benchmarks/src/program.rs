@@ -35,35 +35,35 @@ impl Site {
     }
 
     /// Returns a file on the disk that is removed when it is dropped.
-    pub(crate) fn file(&self, name: &str) -> Passing {
-        Passing(self.place.join(format!("figures-{}-{name}.img", std::process::id())))
+    pub(crate) fn file(&self, name: &str) -> TemporaryPath {
+        TemporaryPath(self.place.join(format!("figures-{}-{name}.img", std::process::id())))
     }
 }
 
 /// A path that is removed at the end.
-pub(crate) struct Passing(PathBuf);
+pub(crate) struct TemporaryPath(PathBuf);
 
-impl Passing {
+impl TemporaryPath {
     /// Creates a directory for sockets, which is also the runtime directory of the servers started
     /// here: no other program finds their retained data. Its path is short, as required for
     /// sockets.
     ///
     /// # Errors
     /// If it cannot be created.
-    pub(crate) fn runtime() -> Result<Passing> {
+    pub(crate) fn runtime() -> Result<TemporaryPath> {
         let path = std::env::temp_dir().join(format!("od-figures-{}", std::process::id()));
         std::fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
-        Ok(Passing(path))
+        Ok(TemporaryPath(path))
     }
 
     /// Creates another directory, for mounts.
     ///
     /// # Errors
     /// If it cannot be created.
-    pub(crate) fn directory(name: &str) -> Result<Passing> {
+    pub(crate) fn directory(name: &str) -> Result<TemporaryPath> {
         let path = std::env::temp_dir().join(format!("od-figures-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
-        Ok(Passing(path))
+        Ok(TemporaryPath(path))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -71,7 +71,7 @@ impl Passing {
     }
 }
 
-impl Drop for Passing {
+impl Drop for TemporaryPath {
     fn drop(&mut self) {
         // It is either a directory or a file, and may never have been created.
         let _ = std::fs::remove_dir_all(&self.0);

@@ -1,7 +1,7 @@
 //! The time from kill -9 to the first answer of the next server.
 
 use crate::overdrive::Overdrive;
-use crate::program::{Passing, Processors, Site, paint};
+use crate::program::{Processors, Site, TemporaryPath, paint};
 use crate::sides::{median, verdict, wall_ns};
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             let made = File::create(file.path())?;
             // Sparse, and larger than the memory, which would otherwise be limited to its size.
             made.set_len(arguments.memory_mib << 20)?;
-            found.push(once(&overdrive, &all, &file, dirty_mib, arguments)?);
+            found.push(run_once(&overdrive, &all, &file, dirty_mib, arguments)?);
         }
         let times = |time: fn(&Round) -> f64| -> (f64, f64) {
             let all: Vec<f64> = found.iter().map(time).collect();
@@ -66,10 +66,10 @@ struct Round {
     exit_ms: f64,
 }
 
-fn once(
+fn run_once(
     overdrive: &Overdrive,
     processors: &str,
-    file: &Passing,
+    file: &TemporaryPath,
     dirty_mib: u64,
     arguments: &Arguments,
 ) -> Result<Round> {

@@ -9,7 +9,7 @@
 use crate::client::Replayed;
 use crate::fio::{Load, fio_load};
 use crate::overdrive::Overdrive;
-use crate::program::{Passing, Processors, Program, Site, fill};
+use crate::program::{Processors, Program, Site, TemporaryPath, fill};
 use crate::sides::{Pairs, Side, in_turns, median, wall_ns};
 use anyhow::{Context, Result};
 use load::Replay;
@@ -53,7 +53,7 @@ const SPEED_MIN: f64 = 1.0;
 struct Bed<'a> {
     overdrive: Overdrive,
     processors: Processors,
-    file: Passing,
+    file: TemporaryPath,
     arguments: &'a Arguments,
 }
 
@@ -130,7 +130,7 @@ fn replays(bed: &Bed, trace: Trace) -> Result<()> {
         bed.end(server, side, &mut words)?;
         Ok(replayed)
     })?;
-    tell("  done and flushed", &Pairs::of(&found, |replayed| replayed.took_ns as f64));
+    print_result("  done and flushed", &Pairs::of(&found, |replayed| replayed.took_ns as f64));
     let answered = Pairs::of(&found, |replayed| replayed.answered_ns as f64);
     println!("  answered: ratio {}", answered.speed_words());
     for (what, at) in [("p50", 0), ("p99", 1), ("p99.9", 2), ("max", 3)] {
@@ -164,13 +164,13 @@ fn writes(bed: &Bed) -> Result<()> {
         bed.end(server, side, &mut words)?;
         Ok((run.period_ns, run.period_ns + flush_ns / run.requests))
     })?;
-    tell("  done and flushed, a write", &Pairs::of(&found, |(_, all)| *all));
+    print_result("  done and flushed, a write", &Pairs::of(&found, |(_, all)| *all));
     println!("  answered: ratio {}", Pairs::of(&found, |(answered, _)| *answered).speed_words());
     println!("  {words}");
     Ok(())
 }
 
-fn tell(what: &str, times: &Pairs) {
+fn print_result(what: &str, times: &Pairs) {
     println!(
         "{what}: {:.3} ms, without a cache {:.3} ms; ratio {}, upper {:.2}  target at least \
          {SPEED_MIN:.1} within the spread: {}",

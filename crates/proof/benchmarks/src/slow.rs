@@ -161,7 +161,7 @@ fn both(
             Side::A => to_cached.reads(depth, arguments.run_ms),
             Side::B => to_uncached.reads(depth, arguments.run_ms),
         })?;
-        tell(&found, depth, target, zipf);
+        print_result(&found, depth, target, zipf);
     }
     drop(to_uncached);
     uncached.stop()?;
@@ -193,7 +193,7 @@ fn warm(rider: &mut Rider, arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn tell(found: &[(Split, Split)], depth: usize, target: f64, zipf: &Zipf) {
+fn print_result(found: &[(Split, Split)], depth: usize, target: f64, zipf: &Zipf) {
     let periods = Pairs::of(found, |split| split.run.period_ns());
     let (_, middle, _) = periods.speed();
     println!(

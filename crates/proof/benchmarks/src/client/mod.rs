@@ -113,7 +113,7 @@ impl Client {
 
     /// Queues a read of a block, to be sent together with others.
     #[inline]
-    fn ask(&mut self, place: u16, block: u64, now_ns: u64) {
+    fn queue_read(&mut self, place: u16, block: u64, now_ns: u64) {
         self.asked_ns[usize::from(place)] = now_ns;
         self.connection.ask(&RequestHeader {
             flags: 0,
@@ -126,7 +126,11 @@ impl Client {
 
     /// Receives at least once, and passes the latency of every read that this answers to `heard`.
     /// The slot of the read is then free. Returns the time, and the number of reads.
-    fn hear(&mut self, waiting: Waiting, heard: &mut impl FnMut(u64)) -> Result<(u64, usize)> {
+    fn receive_answers(
+        &mut self,
+        waiting: Waiting,
+        heard: &mut impl FnMut(u64),
+    ) -> Result<(u64, usize)> {
         match waiting {
             Waiting::Blocked | Waiting::OnRing => self.connection.receive()?,
             Waiting::Spinning => {
@@ -136,13 +140,13 @@ impl Client {
             }
         }
         let now_ns = wall_ns();
-        let answered = self.understand(now_ns, heard)?;
+        let answered = self.process_received(now_ns, heard)?;
         Ok((now_ns, answered))
     }
 
     /// Processes the received bytes. A read is answered when the last byte of its payload has
     /// arrived.
-    fn understand(&mut self, now_ns: u64, heard: &mut impl FnMut(u64)) -> Result<usize> {
+    fn process_received(&mut self, now_ns: u64, heard: &mut impl FnMut(u64)) -> Result<usize> {
         let mut answered = 0;
         while let Some(event) = self.connection.event()? {
             if let Event::Done { cookie, error } = event {

@@ -48,18 +48,18 @@ impl Client {
             while asked < due
                 && let Some(place) = self.free.pop()
             {
-                self.ask(place, next(), now);
+                self.queue_read(place, next(), now);
                 asked += 1;
             }
             if self.connection.unsent_bytes() > 0 {
                 self.connection.send()?;
             }
             if self.connection.receive_now()? {
-                requests += self.understand(now, &mut |_| ())? as u64;
+                requests += self.process_received(now, &mut |_| ())? as u64;
             }
         };
         while self.free.len() < WINDOW_MAX {
-            requests += self.hear(Waiting::Spinning, &mut |_| ())?.1 as u64;
+            requests += self.receive_answers(Waiting::Spinning, &mut |_| ())?.1 as u64;
         }
         Ok(Paced { requests, took_ns: now - start })
     }

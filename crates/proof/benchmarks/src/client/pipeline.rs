@@ -59,26 +59,26 @@ impl Client {
         self.free.clear();
         let start = wall_ns();
         for place in 0..reads as u16 {
-            self.ask(place, next(), start);
+            self.queue_read(place, next(), start);
         }
         self.connection.send()?;
         let end = start + window.run_ms * 1_000_000;
         let mut requests = 0;
         let now = loop {
-            let (now, answered) = self.hear(window.waiting, &mut heard)?;
+            let (now, answered) = self.receive_answers(window.waiting, &mut heard)?;
             requests += answered as u64;
             if now >= end {
                 break now;
             }
             while let Some(place) = self.free.pop() {
-                self.ask(place, next(), now);
+                self.queue_read(place, next(), now);
             }
             if self.connection.unsent_bytes() > 0 {
                 self.connection.send()?;
             }
         };
         while self.free.len() < reads {
-            self.hear(window.waiting, &mut |_| ())?;
+            self.receive_answers(window.waiting, &mut |_| ())?;
         }
         Ok(Run { requests, took_ns: now - start })
     }

@@ -146,7 +146,7 @@ impl Replay<'_> {
             let name = error_name(error);
             ensure!(error == 0, "the server answers {length} bytes at {offset} with {name}");
             self.answered += 1;
-            self.latencies.note(now_ns.saturating_sub(request.due_ns));
+            self.latencies.record(now_ns.saturating_sub(request.due_ns));
         }
         Ok(true)
     }

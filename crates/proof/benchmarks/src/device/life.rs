@@ -4,7 +4,7 @@
 use super::Attached;
 use crate::mounted::well;
 use crate::overdrive::Overdrive;
-use crate::program::{Passing, Site, fill};
+use crate::program::{Site, TemporaryPath, fill};
 use crate::sides::{Pairs, Side, in_turns, median, verdict, wall_ns};
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{Advice, OFlags, fadvise};
@@ -25,7 +25,7 @@ fn ms(from_ns: u64) -> f64 {
 }
 
 /// Prints the median and the maximum, and whether the maximum meets the target.
-fn tell(what: &str, found: &[f64], most: f64) {
+fn print_result(what: &str, found: &[f64], most: f64) {
     let largest = found.iter().copied().fold(0.0, f64::max);
     let middle = median(found.to_vec());
     println!(
@@ -47,14 +47,14 @@ pub(super) fn run(overdrive: &Overdrive, site: &Site, dirty_mib: u64, rounds: us
         mounted.push(mount(overdrive, image.path())?);
         answered.push(kill(overdrive, image.path())?);
     }
-    tell("from 'overdrive mount' to a listed directory", &mounted, MOUNTED_MAX_MS);
-    tell("from kill -9 to the next answer of the device", &answered, ANSWER_MAX_MS);
+    print_result("from 'overdrive mount' to a listed directory", &mounted, MOUNTED_MAX_MS);
+    print_result("from kill -9 to the next answer of the device", &answered, ANSWER_MAX_MS);
     drop(image);
     detach(overdrive, site, dirty_mib, rounds)
 }
 
 fn mount(overdrive: &Overdrive, image: &Path) -> Result<f64> {
-    let place = Passing::directory("device-mount")?;
+    let place = TemporaryPath::directory("device-mount")?;
     let directory = place.path().to_str().context("a path that is text")?;
     let name = format!("figures-{}", std::process::id());
     let start = wall_ns();

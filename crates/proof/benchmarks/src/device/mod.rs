@@ -8,7 +8,7 @@ mod peers;
 
 use crate::mounted::can_mount;
 use crate::overdrive::Overdrive;
-use crate::program::{Passing, Site, fill};
+use crate::program::{Site, TemporaryPath, fill};
 use crate::sides::Pairs;
 use anyhow::{Result, ensure};
 
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Makes an image with all blocks allocated on the disk.
-fn image(arguments: &Arguments, name: &str) -> Result<Passing> {
+fn image(arguments: &Arguments, name: &str) -> Result<TemporaryPath> {
     let image = arguments.site.file(name);
     fill(image.path(), arguments.image_mib << 20)?;
     Ok(image)

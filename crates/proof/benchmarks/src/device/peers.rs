@@ -1,7 +1,7 @@
 //! Other servers of a file under a loop device, over an image in the host's page cache.
 
 use crate::mounted::{Fuse, Loop};
-use crate::program::{Passing, pause_ms};
+use crate::program::{TemporaryPath, pause_ms};
 use crate::sides::wall_ns;
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
@@ -26,7 +26,7 @@ impl Drop for Process {
 pub(super) struct Peer {
     device: Loop,
     _file: Shown,
-    _directory: Passing,
+    _directory: TemporaryPath,
 }
 
 /// The processes that provide the file; they live until the device is gone.
@@ -41,7 +41,7 @@ impl Peer {
     }
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
     let end = wall_ns() + PATIENCE_NS;
     while !is_so() {
         ensure!(wall_ns() < end, "{what} shows nothing");
@@ -55,7 +55,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
 /// # Errors
 /// It is not installed, or does not start.
 pub(super) fn qemu(image: &Path) -> Result<Peer> {
-    let directory = Passing::directory("qemu-fuse")?;
+    let directory = TemporaryPath::directory("qemu-fuse")?;
     let file = directory.path().join("disk");
     File::create(&file)?;
     let before = std::fs::metadata(&file)?.dev();
@@ -69,7 +69,7 @@ pub(super) fn qemu(image: &Path) -> Result<Peer> {
         .spawn()
         .context("cannot start qemu-storage-daemon (apt-get install qemu-system-common)")?;
     let process = Process(child);
-    until("qemu-storage-daemon", || {
+    wait_until("qemu-storage-daemon", || {
         std::fs::metadata(&file).is_ok_and(|found| found.dev() != before)
     })?;
     let device = Loop::over(&file, true)?;
@@ -81,7 +81,7 @@ pub(super) fn qemu(image: &Path) -> Result<Peer> {
 /// # Errors
 /// One of them is not installed, or does not start.
 pub(super) fn nbdfuse(image: &Path) -> Result<Peer> {
-    let directory = Passing::directory("nbdfuse")?;
+    let directory = TemporaryPath::directory("nbdfuse")?;
     let socket = directory.path().join("socket");
     let child = Command::new("nbdkit")
         .args(["--foreground", "--unix"])
@@ -91,7 +91,7 @@ pub(super) fn nbdfuse(image: &Path) -> Result<Peer> {
         .spawn()
         .context("cannot start nbdkit (apt-get install nbdkit)")?;
     let process = Process(child);
-    until("nbdkit", || socket.exists())?;
+    wait_until("nbdkit", || socket.exists())?;
     let uri = format!("nbd+unix:///?socket={}", socket.display());
     let fuse = Fuse::over(&uri, directory.path().join("fuse"))?;
     let device = Loop::over(&fuse.file(), true)?;

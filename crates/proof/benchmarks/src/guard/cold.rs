@@ -60,7 +60,7 @@ impl Row {
 
 /// Runs a load over a cold cache. Returns the result, and the time that the guard has bypassed the
 /// cache.
-fn cold(
+fn run_cold(
     overdrive: &Overdrive,
     split: &Processors,
     delay: &str,
@@ -113,9 +113,9 @@ fn rows(
         for &depth in &arguments.depths {
             let load = row.load(kind, depth);
             let found = in_turns(arguments.pairs, |side| {
-                cold(overdrive, &split, delay, &row.options(side), &load, arguments.run_ms)
+                run_cold(overdrive, &split, delay, &row.options(side), &load, arguments.run_ms)
             })?;
-            tell(&format!("{kind}, depth {depth}"), &found, target);
+            print_result(&format!("{kind}, depth {depth}"), &found, target);
         }
     }
     Ok(())
@@ -123,7 +123,7 @@ fn rows(
 
 type Found = (FioRun, u64);
 
-fn tell(what: &str, found: &[(Found, Found)], target: f64) {
+fn print_result(what: &str, found: &[(Found, Found)], target: f64) {
     let periods = Pairs::of(found, |(run, _)| run.period_ns);
     let used = Pairs::of(found, |(run, _)| run.used_ns);
     let bypass_ns: u64 = found.iter().map(|((_, bypass_ns), _)| bypass_ns).sum();

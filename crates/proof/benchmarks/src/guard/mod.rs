@@ -10,7 +10,7 @@ mod cold;
 
 use crate::fio::{Load, fio_load};
 use crate::overdrive::Overdrive;
-use crate::program::{Passing, Processors, Program, Site, fill, pause_ms};
+use crate::program::{Processors, Program, Site, TemporaryPath, fill, pause_ms};
 use crate::sides::{Pairs, Side, in_turns, verdict, wall_ns};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -123,7 +123,7 @@ impl Contest<'_> {
 
     /// Ends the busy programs under a load. Returns how long the guard bypasses the cache after
     /// that, in milliseconds. None: until the end.
-    fn back(&self, load: &Load, hogs: Hogs) -> Result<Option<u64>> {
+    fn bypass_after_busy_ms(&self, load: &Load, hogs: Hogs) -> Result<Option<u64>> {
         std::thread::scope(|scope| {
             let loading = scope.spawn(|| fio_load(&self.with, &self.client, load, WATCH_MS));
             pause_ms(u64::from(WATCH_MS) / 2);
@@ -191,7 +191,7 @@ fn fast(overdrive: &Overdrive, arguments: &Arguments) -> Result<()> {
         false => format!("{}M", arguments.memory_mib),
     };
     for kind in &arguments.backings {
-        let backing = |file: &Passing| -> Result<String> {
+        let backing = |file: &TemporaryPath| -> Result<String> {
             Ok(match kind.as_str() {
                 "null" => "null:1T".to_owned(),
                 "ram" => format!("ram:{}G", arguments.gib),
@@ -202,7 +202,7 @@ fn fast(overdrive: &Overdrive, arguments: &Arguments) -> Result<()> {
                 _ => bail!("--backings {kind}: null, ram or file"),
             })
         };
-        let serve = |name: &str, file: &Passing, memory: &str| {
+        let serve = |name: &str, file: &TemporaryPath, memory: &str| {
             let more = ["--no-holder", "--write", "back-now", "--memory", memory, "--buffered"];
             // Only a file has a page cache.
             let more = if kind == "file" { &more[..] } else { &more[..5] };
@@ -226,7 +226,7 @@ fn fast(overdrive: &Overdrive, arguments: &Arguments) -> Result<()> {
                     continue;
                 }
                 println!("    guard: {}", contest.guard()?);
-                let back = contest.back(&load, hogs)?;
+                let back = contest.bypass_after_busy_ms(&load, hogs)?;
                 let words = back.map_or("not back".to_owned(), |ms| format!("back after {ms} ms"));
                 println!(
                     "    busy programs ended: {words}  target {BACK_MS_MAX} ms: {}",

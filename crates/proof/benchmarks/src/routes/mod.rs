@@ -8,7 +8,7 @@ mod null;
 
 use crate::device::{Attached, Load, fio};
 use crate::overdrive::Overdrive;
-use crate::program::{Passing, Site, fill};
+use crate::program::{Site, TemporaryPath, fill};
 use crate::sides::{Pairs, Side, in_turns, verdict};
 use anyhow::Result;
 use null::Null;
@@ -84,7 +84,7 @@ fn against(
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let place = Passing::directory("routes")?;
+    let place = TemporaryPath::directory("routes")?;
     let overdrive = Overdrive::find(&arguments.site)?;
     let null = Null::start(arguments.image_mib << 20, arguments.threads)?;
     let ublk = attach(&overdrive, place.path(), arguments, "ublk")?;

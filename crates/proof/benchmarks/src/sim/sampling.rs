@@ -39,7 +39,7 @@ impl Differences {
         }
     }
 
-    fn told(&self) -> String {
+    fn text(&self) -> String {
         match self.count {
             0 => "no cache".to_owned(),
             count => format!(
@@ -122,8 +122,8 @@ fn measure(named: &str, runs: usize) -> Result<()> {
         }
         println!(
             "  rate {rate}: {}; of 1,000 sampled slots or more {}; {:.1} x as fast ({seconds:.3} s)",
-            all.told(),
-            trusted.told(),
+            all.text(),
+            trusted.text(),
             whole_seconds / seconds
         );
     }

@@ -17,7 +17,7 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 
 /// The addresses of requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Addresses {
     /// Anywhere in the span.
     Random,
     /// In order.
@@ -56,7 +56,7 @@ pub(crate) struct Load {
     /// Blocks in a request.
     pub(crate) blocks: u32,
     /// Their addresses.
-    pub(crate) place: Place,
+    pub(crate) place: Addresses,
     /// When a client flushes.
     pub(crate) flushes: Flushes,
     /// Whether no request is sent while a flush is under way, nor a flush while any request is: a
@@ -224,7 +224,7 @@ impl Rider {
         self.under_way.set(self.under_way.get() - 1);
         let took = self.lane.now() - start;
         let latencies = if is_write { &self.write } else { &self.read };
-        latencies.borrow_mut().note(took);
+        latencies.borrow_mut().record(took);
         if self.under_way.get() == 0 && self.flushing.get() {
             self.changed.notify();
         }
@@ -236,10 +236,10 @@ impl Rider {
         self.sent.set(number + 1);
         let blocks = u64::from(self.load.blocks);
         let first = match self.load.place {
-            Place::Random => random.below(SPAN / blocks) * blocks,
-            Place::Sequential => number * blocks % SPAN,
+            Addresses::Random => random.below(SPAN / blocks) * blocks,
+            Addresses::Sequential => number * blocks % SPAN,
             // Odd strides visit every number below a power of two once per round.
-            Place::Rounds(room) => number * 7919 % room * (SPAN / room),
+            Addresses::Rounds(room) => number * 7919 % room * (SPAN / room),
         };
         let at = Extent::new(first * u64::from(BLOCK_SECTORS), self.buffer.sectors());
         let buffer = self.buffer.clone();
@@ -328,7 +328,7 @@ mod tests {
         assert!((deep / 66_667.0 - 1.0).abs() < 0.002, "{deep}");
         let reads = bare(Load { reads: 100, ..second }, Speed::Steady);
         assert_eq!(reads.read.max, 99_877);
-        let large = Load { blocks: 256, place: Place::Sequential, depth: 8, ..second };
+        let large = Load { blocks: 256, place: Addresses::Sequential, depth: 8, ..second };
         let rate = bare(large, Speed::Steady).rate_answered() * 1.048_576;
         assert!((rate / 520.0 - 1.0).abs() < 0.01, "{rate} MB/s");
         let slow = bare(Load { depth: 128, ..second }, Speed::Slow).rate_answered();
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_hot_set_is_written_to_the_drive_once() {
-        let load = Load { place: Place::Rounds(64), until: Until::Writes(640), ..SINGLE };
+        let load = Load { place: Addresses::Rounds(64), until: Until::Writes(640), ..SINGLE };
         let spec = CacheSpec {
             memory: block::Size(4 << 20),
             write: block::WriteMode::BackNow,

@@ -115,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let job = &jobs[number];
         match of[number] {
             None => bare.known.push((job.load, job.speed, found)),
-            Some(row) if report::tell(row, &found, &mut bare)? => {}
+            Some(row) if report::print(row, &found, &mut bare)? => {}
             Some(row) => missed.push(row.name.clone()),
         }
         Ok(())

@@ -6,7 +6,7 @@
 
 use super::device::{Speed, drive};
 use super::load::{SPAN, attach, drain};
-use super::report::{at_least, at_most, tell_spreads};
+use super::report::{at_least, at_most, print_spreads};
 use super::rows::{GIB, spec};
 use crate::latencies::Spread;
 use anyhow::{Result, ensure};
@@ -74,7 +74,7 @@ pub(super) fn run(trace: Trace, prices: Prices, wanted: &[String]) -> Result<Vec
         let source = recorded.clone().faster(times);
         let bare = replay(source.clone(), prices, false)?;
         let cached = replay(source.clone(), prices, true)?;
-        if !tell(&name, &source, &cached, &bare) {
+        if !print_result(&name, &source, &cached, &bare) {
             missed.push(name);
         }
     }
@@ -82,7 +82,7 @@ pub(super) fn run(trace: Trace, prices: Prices, wanted: &[String]) -> Result<Vec
 }
 
 /// Prints a row. True: it reached its targets.
-fn tell(name: &str, source: &Replay, cached: &Found, bare: &Found) -> bool {
+fn print_result(name: &str, source: &Replay, cached: &Found, bare: &Found) -> bool {
     let due_ns = source.last_due_ns();
     println!(
         "\n{name}: {} requests, due within {:.2} s; answered within {:.3} s, bare {:.3} s; durable {:.3} s, \
@@ -108,7 +108,7 @@ fn tell(name: &str, source: &Replay, cached: &Found, bare: &Found) -> bool {
         reached &= at_most("p99.9 of reads against bare's", read, 1.0);
     }
     println!("  from when they were due until they were answered:");
-    tell_spreads([&cached.write, &bare.write], [&cached.read, &bare.read]);
+    print_spreads([&cached.write, &bare.write], [&cached.read, &bare.read]);
     reached
 }
 

@@ -14,7 +14,7 @@ use cache::Counters;
 const CALM: f64 = 1.1;
 
 /// Prints a row. True: it reached all its targets.
-pub(crate) fn tell(row: &Row, cached: &Found, bare: &mut Bare) -> Result<bool> {
+pub(crate) fn print(row: &Row, cached: &Found, bare: &mut Bare) -> Result<bool> {
     let rate = bare.rate;
     let single =
         [bare.rate_at(row.load.depth, Speed::Steady)?, bare.rate_at(row.load.depth, Speed::Slow)?];
@@ -45,9 +45,9 @@ pub(crate) fn tell(row: &Row, cached: &Found, bare: &mut Bare) -> Result<bool> {
             }
         };
     }
-    tell_latencies(cached, alone);
+    print_latencies(cached, alone);
     if let Some(counters) = &cached.counters {
-        tell_counters(counters, cached);
+        print_counters(counters, cached);
     }
     Ok(reached)
 }
@@ -134,12 +134,12 @@ fn bare_ns(batch: &Batch, rates: [f64; 2], speed: Speed) -> f64 {
     }
 }
 
-fn tell_latencies(cached: &Found, bare: &Found) {
-    tell_spreads([&cached.write, &bare.write], [&cached.read, &bare.read]);
+fn print_latencies(cached: &Found, bare: &Found) {
+    print_spreads([&cached.write, &bare.write], [&cached.read, &bare.read]);
 }
 
 /// Prints the latencies of writes and reads, behind a cache and bare.
-pub(super) fn tell_spreads(writes: [&Spread; 2], reads: [&Spread; 2]) {
+pub(super) fn print_spreads(writes: [&Spread; 2], reads: [&Spread; 2]) {
     println!("  us           p50       p99     p99.9    p99.99       max");
     let line = |what: &str, spread: &Spread| {
         let all = spread.quantiles.iter().chain([&spread.max]);
@@ -154,7 +154,7 @@ pub(super) fn tell_spreads(writes: [&Spread; 2], reads: [&Spread; 2]) {
     }
 }
 
-fn tell_counters(counters: &Counters, cached: &Found) {
+fn print_counters(counters: &Counters, cached: &Found) {
     let per = |count: u64, of: u64| count as f64 / of.max(1) as f64;
     println!(
         "  {} runs of {:.2} blocks; saved {:.1} % of what was absorbed; {} epochs, {} flushes of the \

@@ -2,7 +2,7 @@
 
 use super::device::Speed;
 use super::ideal::Ideal;
-use super::load::{Flushes, Load, Place, SECOND, Until};
+use super::load::{Addresses, Flushes, Load, SECOND, Until};
 use block::{CacheSpec, Durability, Size, WriteMode};
 
 /// A target of a row.
@@ -50,7 +50,7 @@ pub(crate) const SINGLE: Load = Load {
     depth: 1,
     reads: 0,
     blocks: 1,
-    place: Place::Random,
+    place: Addresses::Random,
     flushes: Flushes::Never,
     pauses: false,
     until: Until::Time(60 * SECOND),
@@ -216,7 +216,7 @@ fn saturating(quick: bool) -> Vec<Row> {
             rows.push(row(
                 format!("heavy-sequential-{kib}K-q{depth}"),
                 spec(GIB),
-                Load { depth, blocks, place: Place::Sequential, until, ..SINGLE },
+                Load { depth, blocks, place: Addresses::Sequential, until, ..SINGLE },
                 vec![Target::Faster(1.0)],
             ));
         }
@@ -231,7 +231,7 @@ fn hot() -> Vec<Row> {
         row(
             format!("hot-{mib}M"),
             spec(GIB),
-            Load { place: Place::Rounds(blocks), until: Until::Writes(10 * blocks), ..SINGLE },
+            Load { place: Addresses::Rounds(blocks), until: Until::Writes(10 * blocks), ..SINGLE },
             vec![Target::Saved(0.85)],
         )
     };
