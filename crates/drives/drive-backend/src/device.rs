@@ -1,4 +1,5 @@
-//! The drive under its lock: its own clock, its power, its data. Plain decisions, nothing waits.
+//! The drive under its lock: its own clock, its power, its data. Synchronous decisions; nothing
+//! waits.
 
 use crate::lately::{Lately, Window};
 use crate::store::{SLOT_SECTORS, Store};
@@ -6,12 +7,12 @@ use crate::versions::Versions;
 use block::{Buf, Error, Extent, Kind, Result};
 use drives::{Drive, Fast, Found, Op, Random};
 
-/// What a command is answered with while the drive has no power.
+/// The error of a command while the drive has no power.
 const OFF: Error = Error::new(Kind::Io, "reach the drive: its power is off");
-/// What the first flush is answered with after a power cut that took something.
+/// The error of the first flush after a power cut that lost data.
 const TAKEN: Error = Error::new(Kind::Io, "keep all that was written: a power cut took some of it");
 
-/// A command to the drive: what one section handles.
+/// A command to the drive, handled in one critical section.
 pub(crate) enum Command<'a> {
     Read {
         at: Extent,
@@ -40,10 +41,10 @@ impl Command<'_> {
     }
 }
 
-/// The drive's clock against the lanes'.
+/// The drive's clock relative to the lanes'.
 #[derive(Clone, Copy)]
 enum Power {
-    /// It has not been used yet: its time begins with the first command.
+    /// Not used yet: its time begins with the first command.
     Fresh,
     /// The lanes' time at the drive's time 0.
     On { start: u64 },
@@ -51,7 +52,7 @@ enum Power {
     Off { at: u64 },
 }
 
-/// What was asked of a drive, and what became of it.
+/// Counts of commands and of their results.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Counts {
     pub(crate) reads: u64,
@@ -64,16 +65,16 @@ pub(crate) struct Counts {
 }
 
 pub(crate) struct Device {
-    /// Away only while it is aged.
+    /// None only while it is aged.
     drive: Option<Drive>,
-    /// Whether what is in its buffer survives.
+    /// Whether its buffer survives a power cut.
     protected: bool,
     store: Option<Store>,
     versions: Versions,
     power: Power,
     /// The drive's time of the last command.
     last: u64,
-    /// A power cut took something, and no flush has failed for it yet.
+    /// A power cut lost data, and no flush has failed for it yet.
     owed: bool,
     window: Window,
     pub(crate) counts: Counts,
@@ -111,8 +112,8 @@ impl Device {
         !matches!(self.power, Power::Off { .. })
     }
 
-    /// Takes a command at a time of the lanes; returns when it completes, in the same time. The data
-    /// change at once: until the command is answered, that may be seen or not.
+    /// Runs a command at a time of the lanes; returns when it completes, in the same time. The data
+    /// changes immediately: until the command is answered, a reader may see either version.
     pub(crate) fn admit(&mut self, lane_now: u64, command: &Command<'_>) -> Result<u64> {
         let op = command.op();
         let start = self.arrive(lane_now, op)?;
@@ -126,7 +127,7 @@ impl Device {
         Ok(start + end)
     }
 
-    /// The same of a drive that keeps nothing.
+    /// Runs a command on a drive that stores no data.
     pub(crate) fn foresee(&mut self, lane_now: u64, op: Op) -> Result<u64> {
         assert!(self.store.is_none(), "a drive that keeps data needs a buffer");
         let start = self.arrive(lane_now, op)?;
@@ -142,7 +143,8 @@ impl Device {
         }
     }
 
-    /// A command comes at a time of the lanes; returns the lanes' time at the drive's time 0.
+    /// Records the arrival of a command at a time of the lanes; returns the lanes' time at the
+    /// drive's time 0.
     fn arrive(&mut self, lane_now: u64, op: Op) -> Result<u64> {
         let start = match self.power {
             Power::On { start } => start,
@@ -155,7 +157,7 @@ impl Device {
                 lane_now
             }
         };
-        // Lanes have clocks of their own, and the drive sees one.
+        // Each lane has a clock of its own, and the drive needs a single one.
         self.last = self.last.max(lane_now.saturating_sub(start));
         self.count(op);
         if op == Op::Flush && core::mem::take(&mut self.owed) {
@@ -169,12 +171,12 @@ impl Device {
         let now = self.last;
         let end = self.drive_mut().submit(now, op);
         if let (Op::Write { .. }, Some(Drive::Flash(flash))) = (op, &self.drive) {
-            self.window.note(flash.ftl());
+            self.window.record(flash.ftl());
         }
         end
     }
 
-    /// What it amplified lately; none for a hard disk.
+    /// Returns its recent amplification; None for a hard disk.
     pub(crate) fn lately(&self) -> Option<Lately> {
         match self.drive() {
             Drive::Flash(flash) => Some(self.window.lately(flash.ftl())),
@@ -192,7 +194,7 @@ impl Device {
         *counter += 1;
     }
 
-    /// Lets the drive and its versions live until the last command's time.
+    /// Advances the drive and its versions to the last command's time.
     fn catch_up(&mut self) {
         let now = self.last;
         self.drive_mut().idle(now);
@@ -202,7 +204,7 @@ impl Device {
         }
     }
 
-    /// Notes which versions have left the drive's buffer.
+    /// Records which versions have left the drive's buffer.
     fn follow(&mut self) {
         match self.drive.as_ref() {
             Some(Drive::Flash(flash)) => {
@@ -217,7 +219,7 @@ impl Device {
         }
     }
 
-    /// What the command does to the data.
+    /// Applies the command to the data.
     fn apply(&mut self, command: &Command<'_>) {
         let Some(store) = &mut self.store else { return };
         match *command {
@@ -245,8 +247,8 @@ impl Device {
         }
     }
 
-    /// Cuts the power at a time of the lanes, not before `answered`. Returns how many slots lost their
-    /// newest version; none if the power is off already.
+    /// Cuts the power at a time of the lanes, not before `answered`. Returns the number of slots
+    /// that lost their newest version; 0 if the power is already off.
     pub(crate) fn power_cut(&mut self, lane_now: u64, answered: u64, seed: u64) -> u64 {
         let start = match self.power {
             Power::Off { .. } => return 0,
@@ -263,7 +265,7 @@ impl Device {
         lost
     }
 
-    /// What the drive loses now: its data become what they were before.
+    /// Loses the data of a power cut at this time: restores the versions before.
     fn lose(&mut self, seed: u64) -> u64 {
         let now = self.last;
         let mut lost = match self.drive_mut() {
@@ -277,7 +279,7 @@ impl Device {
             if self.store.is_none() {
                 return at_risk.div_ceil(drives::SLOT_BYTES);
             }
-            // Its cache has written some of it already, in an order of its own.
+            // The disk has written some of its cache already, in its own order.
             lost.extend(self.versions.unsettled().filter(|_| random.bits() & 1 == 0));
         }
         let Some(store) = &mut self.store else { return lost.len() as u64 };
@@ -290,14 +292,15 @@ impl Device {
         lost.len() as u64
     }
 
-    /// Gives the power back at a time of the lanes; the drive has seen nothing of the time between.
+    /// Restores the power at a time of the lanes; no time passes for the drive while it is off.
     pub(crate) fn power_on(&mut self, lane_now: u64) {
         if let Power::Off { at } = self.power {
             self.power = Power::On { start: lane_now.saturating_sub(at) };
         }
     }
 
-    /// Everything under way ends, then `work` ages a flash drive without time; its clock starts anew.
+    /// Ends everything under way, then ages a flash drive by `work` without time; its clock starts
+    /// again.
     pub(crate) fn fast_forward(&mut self, work: impl FnOnce(&mut Fast, &mut Window)) {
         let window = &mut self.window;
         let work = |fast: &mut Fast| work(fast, window);
@@ -314,7 +317,7 @@ impl Device {
         self.last = 0;
     }
 
-    /// Puts another drive in the place of this one, with nothing on it.
+    /// Replaces this drive by another one without data.
     pub(crate) fn replace(&mut self, drive: Drive) {
         let sectors = self.store.as_ref().map(Store::sectors);
         let counts = self.counts;
@@ -348,7 +351,7 @@ mod tests {
                 Drive::Flash(flash) => flash.ftl().settings().buffer_slots as usize,
                 Drive::Disk(_) => (64 << 20) / 4096,
             };
-            // A settled version stands behind each that is not.
+            // Each unsettled version also keeps a settled one.
             assert!((1..=2 * held).contains(&most), "{name}: {most} pages, {held} slots of buffer");
             device.admit(now, &Command::Flush).expect("it has power");
             now += 60_000_000_000;

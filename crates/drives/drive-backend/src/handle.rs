@@ -8,30 +8,30 @@ use alloc::vec::Vec;
 use block::{Block, Discard, Error, Extent, Kind, Limits, Request, Result, Stretch};
 use lane::Lane;
 
-/// What commands are answered with that were under way when the power was cut.
+/// The error of commands that were under way when the power was cut.
 const CUT: Error = Error::new(Kind::Io, "finish the request: the drive lost its power");
-/// Sectors that one trim command covers: 256 MiB, so that no section takes long.
+/// Sectors of one trim command: 256 MiB, so that no section takes long.
 const TRIM_SECTORS: u64 = 1 << 19;
-/// Sectors that one write of zeros covers: 1 MiB, as hosts cut them.
+/// Sectors of one write of zeros: 1 MiB, as hosts split them.
 const ZERO_SECTORS: u64 = 1 << 11;
 
-/// A modelled drive as a lane sees it: each command is answered when the model says, or as soon after
-/// that as the lane looks at its clock.
+/// A lane's handle on a modelled drive: each command is answered at the time that the model gives,
+/// or as soon after that as the lane reads its clock.
 ///
-/// FUA writes are writes and a flush, as hosts do them on SATA. A discard trims whole slots of 4 KiB; what
-/// it covers of others is written with zeros, so that all of it reads as zeros.
+/// A FUA write is a write and a flush, as hosts do it on SATA. A discard trims whole slots of 4
+/// KiB; the rest of its range is written with zeros, so that all of it reads as zeros.
 pub struct Modelled {
     shared: Arc<Shared>,
     lane: Lane,
 }
 
 impl Modelled {
-    /// The drive as `lane` sees it.
+    /// Returns the drive for `lane`.
     pub fn attach(shared: &Arc<Shared>, lane: &Lane) -> Modelled {
         Modelled { shared: shared.clone(), lane: lane.clone() }
     }
 
-    /// One command: a section, a wait.
+    /// Runs one command: a section, then a wait.
     async fn command(&self, command: Command<'_>) -> Result {
         self.lane.turn().await;
         let begun = self.shared.begin(self.lane.now(), &command);
@@ -69,7 +69,7 @@ impl Modelled {
     }
 }
 
-/// An extent in parts that end at multiples of `sectors`; none of an empty one.
+/// Splits an extent at multiples of `sectors`; an empty one has no parts.
 fn cut(at: Extent, sectors: u64) -> impl Iterator<Item = Extent> {
     let mut next = at.first;
     core::iter::from_fn(move || {

@@ -1,40 +1,40 @@
-//! How much a drive amplifies lately: the amplification of its whole life counts its first fill, and
-//! theory says nothing of that.
+//! A drive's recent amplification. The amplification of its whole life includes its first fill,
+//! which theory does not cover.
 
 use drives::{Counters, Fast, Ftl, SLOT_BYTES, Victims};
 
-/// Quarters of an overwrite whose amplifications differ by less than this share are steady.
+/// Maximum relative difference of the amplifications of two quarters in steady state.
 const NEAR: f64 = 0.03;
 
-/// What a drive amplified lately, and what theory needs to say the same.
+/// A drive's recent amplification, and the inputs of theory for the same.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Lately {
-    /// Bytes that the host wrote meanwhile: two to three quarters of the drive, or less if it has not
-    /// written as much.
+    /// Bytes that the host wrote in that time: two to three quarters of the drive, or less if it
+    /// has not written that many.
     pub host_written_bytes: u64,
-    /// Programs over the host's programs meanwhile, without those of the map.
+    /// Programs divided by the host's programs in that time, without those of the map.
     pub write_amplification: f64,
-    /// Whether two quarters of an overwrite, one after the other, amplified alike, and anything had to
-    /// be moved in them.
+    /// Whether two consecutive quarters of an overwrite had the same amplification, and slots were
+    /// moved in both.
     pub is_steady: bool,
-    /// Slots in use over slots that the host sees, now.
+    /// Slots in use divided by visible slots, now.
     pub alpha: f64,
-    /// How superblocks are chosen for cleaning.
+    /// How victims are chosen for cleaning.
     pub victims: Victims,
     /// Slots of a superblock.
     pub superblock_slots: u32,
 }
 
-/// The counters as they were, a quarter of an overwrite apart; the latest last.
+/// Earlier values of the counters, a quarter of an overwrite apart; the latest last.
 #[derive(Default)]
 pub(crate) struct Window {
     marks: [Counters; 3],
 }
 
 impl Window {
-    /// Looks whether another quarter is full.
+    /// Records the counters after each quarter.
     #[inline]
-    pub(crate) fn note(&mut self, ftl: &Ftl) {
+    pub(crate) fn record(&mut self, ftl: &Ftl) {
         let [_, before, last] = self.marks;
         let now = ftl.counters();
         if now.host_writes - last.host_writes >= quarter(ftl) {
@@ -42,9 +42,9 @@ impl Window {
         }
     }
 
-    /// The same while a drive is aged.
-    pub(crate) fn note_fast(&mut self, fast: &Fast) {
-        self.note(fast.ftl());
+    /// Records the counters while a drive is aged.
+    pub(crate) fn record_fast(&mut self, fast: &Fast) {
+        self.record(fast.ftl());
     }
 
     pub(crate) fn lately(&self, ftl: &Ftl) -> Lately {
@@ -69,7 +69,7 @@ impl Window {
     }
 }
 
-/// Host writes, in slots, of a quarter of an overwrite.
+/// Returns the host writes, in slots, of a quarter of an overwrite.
 pub(crate) fn quarter(ftl: &Ftl) -> u64 {
     u64::from(ftl.shape().logical_slots / 4).max(1)
 }
@@ -92,17 +92,17 @@ mod tests {
         let (mut fast, mut window, mut dice) = (Fast::new(ftl), Window::default(), Random::new(3));
         for _ in 0..8 {
             fast.write_sequential(0, quarter);
-            window.note_fast(&fast);
+            window.record_fast(&fast);
         }
         let ordered = window.lately(fast.ftl());
         assert!(!ordered.is_steady, "{ordered:?}");
         fast.write_sequential(0, all);
         for _ in 0..40 {
             fast.write_random(u32::MAX, quarter, &mut dice);
-            window.note_fast(&fast);
+            window.record_fast(&fast);
         }
         fast.write_random(u32::MAX, quarter / 2, &mut dice);
-        window.note_fast(&fast);
+        window.record_fast(&fast);
         let lately = window.lately(fast.ftl());
         assert!(lately.is_steady, "{lately:?}");
         assert_eq!(lately.host_written_bytes / SLOT_BYTES, 2 * quarter + quarter / 2);

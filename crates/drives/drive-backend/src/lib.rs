@@ -1,15 +1,15 @@
-//! A block device that behaves like a modelled drive: each request takes as long as it would there, and
-//! a power cut takes what it would take there.
+//! A block device that behaves like a modelled drive: each request takes as long as on that drive,
+//! and a power cut loses the same data.
 //!
-//! The drive itself, a pure state machine, is of the crate `drives`; here it gets a lane to wait on, and
-//! data. There is no clock but the lane's, so the very same code serves in real time on the live loop
-//! and runs in virtual time in a [`World`](lane::World).
+//! The crate `drives` has the drive itself, a pure state machine; this crate adds a lane to wait
+//! on, and data. There is no clock but the lane's, so the same code serves in real time on the live
+//! loop and runs in virtual time in a [`World`](lane::World).
 //!
 //! ```text
 //!   Modelled (a lane's handle)          Shared (one for the drive)
 //!     one section a command  ------->     Drive::submit(now) -> end      the model
-//!     sleep until its end                 Store                          what was written, sparse
-//!     answer                              Versions                       what a power cut would show
+//!     sleep until its end                 Store                          the data, sparse
+//!     answer                              Versions                       data after a power cut
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]

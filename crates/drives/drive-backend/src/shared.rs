@@ -1,4 +1,4 @@
-//! The half of a modelled drive that all lanes share.
+//! The part of a modelled drive that all lanes share.
 
 use crate::device::{Command, Counts, Device};
 use crate::lately::Lately;
@@ -12,24 +12,24 @@ use drives::{Counters, Drive, Fast, Health, Kind, Model, ModelError, Op, Options
 use histogram::{Histogram, Snapshot};
 use lane::Lock;
 
-/// Whether what is written is kept.
+/// Whether data is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
-    /// It is, in memory that is taken as it is written: 2 MiB of addresses at a time, of which only
-    /// the pages that are touched cost memory.
+    /// Stored, in memory that is allocated on demand: 2 MiB of addresses at a time, of which only
+    /// touched pages use memory.
     Data,
-    /// It is not: a sector is no bytes (grain 0), as runs in virtual time want it.
+    /// Not stored: a sector has no bytes (grain 0), for runs in virtual time.
     Nothing,
 }
 
-/// What a power cut took.
+/// The loss of a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lost {
-    /// Slots of 4 KiB whose newest version is gone.
+    /// Slots of 4 KiB whose newest version is lost.
     pub slots: u64,
 }
 
-/// What a drive has done so far.
+/// The counters of a drive.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     /// Read commands.
@@ -40,32 +40,32 @@ pub struct Report {
     pub trims: u64,
     /// Flush commands.
     pub flushes: u64,
-    /// Commands that were refused: without power, or the flush that tells of a power cut.
+    /// Commands that were refused: without power, or the flush that reports a power cut.
     pub refused: u64,
-    /// How often the power was cut.
+    /// Number of power cuts.
     pub power_cuts: u64,
-    /// Slots of 4 KiB that lost their newest version by that.
+    /// Slots of 4 KiB that lost their newest version in them.
     pub slots_lost: u64,
     /// Whether it has power.
     pub is_on: bool,
-    /// Bytes of data that it holds: about what they take of memory.
+    /// Bytes of stored data: approximately their memory.
     pub data_bytes: u64,
-    /// What it knows of its flash; none for a hard disk.
+    /// The health of its flash; None for a hard disk.
     pub health: Option<Health>,
-    /// What it amplified lately; none for a hard disk.
+    /// Its recent amplification; None for a hard disk.
     pub lately: Option<Lately>,
-    /// How much later than the model says each command was answered.
+    /// Delay of each answer after the model's time.
     pub lateness: Snapshot,
 }
 
-/// A modelled drive. Each lane gets at it by a [`Modelled`](crate::Modelled).
+/// A modelled drive. Each lane uses it through a [`Modelled`](crate::Modelled).
 pub struct Shared {
     model: Model,
     options: Options,
     limits: Limits,
     device: Lock<Device>,
     lateness: Histogram,
-    /// Counts power cuts: a command that began in another life than it ended in has failed.
+    /// Counts power cuts: a command that began before a cut and ended after it has failed.
     life: AtomicU64,
     /// The latest time, of the lanes, at which a command was answered.
     answered: AtomicU64,
@@ -79,7 +79,7 @@ pub(crate) struct Begun {
 }
 
 impl Shared {
-    /// A new drive of this model.
+    /// Returns a new drive of this model.
     ///
     /// # Errors
     /// The options do not fit the model.
@@ -103,29 +103,26 @@ impl Shared {
         }))
     }
 
-    /// What drive it is.
+    /// Returns the model of the drive.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// What distinguishes it from others of its model.
+    /// Returns the options of the drive.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// What it can do.
+    /// Returns the limits of the device.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Puts a new drive in the place of this one and brings it into a state, by really writing to it
-    /// without times. Takes about a second for each five million slots of 4 KiB. A hard disk has no
-    /// states. The contents are zeros.
+    /// Replaces this drive by a new one and brings it into a state, by really writing to it without
+    /// times. Takes about a second for each five million slots of 4 KiB. A hard disk has no states.
+    /// The contents are zeros.
     ///
-    /// One section: not for a lane that serves clients.
-    ///
-    /// # Errors
-    /// The options do not fit the model.
+    /// One section: do not call it on a lane that serves clients.
     pub fn age(&self, state: DriveState) -> core::result::Result<(), ModelError> {
         let drive = self.model.drive(&self.options)?;
         self.device.with(|device| {
@@ -135,23 +132,23 @@ impl Shared {
         Ok(())
     }
 
-    /// Ages the drive as it is by what `work` does, without times: everything under way ends before.
-    /// The contents stay what they are. Nothing happens to a hard disk.
+    /// Ages the drive in its current state by `work`, without times: everything under way ends
+    /// before. The contents do not change. Has no effect on a hard disk.
     ///
-    /// One section: not for a lane that serves clients.
+    /// One section: do not call it on a lane that serves clients.
     pub fn precondition(&self, work: impl FnOnce(&mut Fast)) {
         self.device.with(|device| {
             device.fast_forward(|fast, window| {
                 work(fast);
-                window.note_fast(fast);
+                window.record_fast(fast);
             });
         });
     }
 
-    /// Cuts the power at a time of the lanes. What is under way fails; what was answered and had not
-    /// reached the flash is lost, by the seed. From then on every command fails, until
-    /// [`Shared::power_on`]. If anything was lost, the first flush after that fails as well, so that
-    /// a client that has not flushed what it wrote is told of it.
+    /// Cuts the power at a time of the lanes. Commands under way fail; answered writes that had not
+    /// reached the flash are lost, by the seed. From then on every command fails, until
+    /// [`Shared::power_on`]. If anything was lost, the first flush after that fails as well, so
+    /// that a client with unflushed writes is informed.
     ///
     /// One section.
     pub fn power_cut(&self, now_ns: u64, seed: u64) -> Lost {
@@ -163,7 +160,7 @@ impl Shared {
         Lost { slots }
     }
 
-    /// Gives the power back, at a time of the lanes. One section.
+    /// Restores the power, at a time of the lanes. One section.
     pub fn power_on(&self, now_ns: u64) {
         self.device.with(|device| device.power_on(now_ns));
     }
@@ -173,7 +170,7 @@ impl Shared {
         self.device.with(|device| device.is_on())
     }
 
-    /// What the drive knows of its flash; none for a hard disk. One section.
+    /// Returns the health of the flash; None for a hard disk. One section.
     pub fn health(&self) -> Option<Health> {
         self.device.with(|device| self.health_of(device))
     }
@@ -185,7 +182,7 @@ impl Shared {
         }
     }
 
-    /// What the flash translation layer has counted; none for a hard disk. One section.
+    /// Returns the counters of the flash translation layer; None for a hard disk. One section.
     pub fn counters(&self) -> Option<Counters> {
         self.device.with(|device| match device.drive() {
             Drive::Flash(flash) => Some(*flash.ftl().counters()),
@@ -193,13 +190,13 @@ impl Shared {
         })
     }
 
-    /// How much later than the model says each command was answered, in the lanes' time: the error of
+    /// Returns the delay of each answer after the model's time, in the lanes' time: the error of
     /// the emulation, as far as the lane's own clock shows it.
     pub fn lateness(&self) -> Snapshot {
         self.lateness.snapshot()
     }
 
-    /// Everything that was counted. One section.
+    /// Returns all counters. One section.
     pub fn report(&self) -> Report {
         let (counts, is_on, data_bytes, health, lately) = self.device.with(|device| {
             let data = device.store().map_or(0, Store::bytes);
@@ -222,16 +219,16 @@ impl Shared {
         }
     }
 
-    /// Takes a request to a drive that keeps nothing, at a time of its user not before the last one's;
-    /// returns when it completes. The short way around a lane for runs in virtual time that have the
-    /// drive to themselves. `ahead` is the first sector of a request that comes some requests later, if that is
-    /// known: what the map says of it is brought nearer. One section.
+    /// Submits a request to a drive that stores no data, at a time of its user not before the last
+    /// one's; returns when it completes. It avoids the lane in runs in virtual time that have the
+    /// drive to themselves. `ahead` has the first sectors of some later requests, where they are
+    /// known: their map entries are prefetched. One section.
     ///
     /// # Errors
-    /// It has no power, or the flush tells of a power cut.
+    /// The drive has no power, or the flush reports a power cut.
     ///
     /// # Panics
-    /// If it keeps data, or the request reaches beyond its end.
+    /// If it stores data, or the request reaches beyond its end.
     pub fn foresee(&self, now_ns: u64, op: Op, ahead: impl Iterator<Item = u64>) -> Result<u64> {
         self.device.with(|device| {
             // In the section of a request, so that no lock waits for the memory.
@@ -248,9 +245,10 @@ impl Shared {
         })
     }
 
-    /// The lane has slept until the command's end. False: the power was cut meanwhile.
+    /// Ends a command after the lane has slept until its end. False: the power was cut in that
+    /// time.
     pub(crate) fn end(&self, now: u64, begun: &Begun) -> bool {
-        // Noted before looking: a cut either sees the answer, or is seen here.
+        // Recorded before the check: either a cut sees the answer, or this check sees the cut.
         self.answered.fetch_max(begun.end, Ordering::SeqCst);
         if self.life.load(Ordering::SeqCst) != begun.life {
             return false;
@@ -269,7 +267,7 @@ impl Shared {
 
 fn limits_of(model: &Model, drive: &Drive, sectors: u64, keep: Keep) -> Limits {
     let grain = if keep == Keep::Data { SECTOR as u32 } else { 0 };
-    // A hard disk knows no TRIM, and neither do drives whose file says that it frees nothing.
+    // A hard disk has no TRIM, nor have drives whose file says that TRIM frees nothing.
     let (protected, trims) = match drive {
         Drive::Flash(flash) => (flash.timing().protected, flash.ftl().settings().trim_256 > 0),
         Drive::Disk(_) => (false, false),

@@ -1,4 +1,4 @@
-//! States in which a drive is measured: what was done to it before.
+//! The states in which a drive is measured: its history.
 
 use crate::lately::{Window, quarter};
 use block::DriveState;
@@ -15,12 +15,12 @@ pub(crate) fn reach(state: DriveState, fast: &mut Fast, window: &mut Window, see
         DriveState::Steady => 4 * all,
     };
     fast.write_sequential(0, all);
-    window.note_fast(fast);
+    window.record_fast(fast);
     let (mut left, mut dice) = (random, Random::new(seed));
     while left > 0 {
         let count = left.min(quarter(fast.ftl()));
         fast.write_random(slots, count, &mut dice);
-        window.note_fast(fast);
+        window.record_fast(fast);
         left -= count;
     }
     fast.flush();

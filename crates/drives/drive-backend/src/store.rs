@@ -1,4 +1,4 @@
-//! What was written, in memory that is taken as it is needed.
+//! The data of a drive, in memory that is allocated on demand.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -9,20 +9,20 @@ use core::ops::Range;
 /// Sectors of a slot, the unit in which a drive loses data.
 pub(crate) const SLOT_SECTORS: u64 = drives::SLOT_BYTES / SECTOR;
 
-/// Sectors of a chunk, 2 MiB: taken as a whole, but pages of it that are not touched cost nothing.
+/// Sectors of a chunk, 2 MiB: allocated as a whole, but untouched pages of it use no memory.
 const CHUNK_SECTORS: u64 = 4096;
 /// Slots of a chunk.
 const SLOTS: usize = (CHUNK_SECTORS / SLOT_SECTORS) as usize;
 
-/// What a slot held.
+/// The contents of a slot.
 pub(crate) enum Page {
-    /// Nothing: it reads as zeros.
+    /// No data: it reads as zeros.
     Zeros,
     /// These bytes.
     Bytes(Box<[u8]>),
 }
 
-/// A stretch of memory, and which slots of it were written.
+/// Memory of a chunk, and a bit for each of its slots that was written.
 struct Chunk {
     memory: Memory,
     written: [u64; SLOTS / 64],
@@ -53,7 +53,7 @@ impl Chunk {
 pub(crate) struct Store {
     chunks: Vec<Option<Box<Chunk>>>,
     sectors: u64,
-    /// Pages that were given back.
+    /// Pages for reuse.
     spare: Vec<Box<[u8]>>,
 }
 
@@ -68,13 +68,13 @@ struct Piece {
 }
 
 impl Piece {
-    /// The slots that it touches, counted from the chunk's start.
+    /// Returns the slots that it touches, counted from the chunk's start.
     fn touched(&self) -> Range<usize> {
         let slot = drives::SLOT_BYTES as usize;
         self.offset / slot..(self.offset + self.bytes()).div_ceil(slot)
     }
 
-    /// The slots that it covers.
+    /// Returns the slots that it covers.
     fn covered(&self) -> Range<usize> {
         let slot = drives::SLOT_BYTES as usize;
         self.offset.div_ceil(slot)..(self.offset + self.bytes()) / slot
@@ -85,7 +85,7 @@ impl Piece {
     }
 }
 
-/// An extent cut at the borders of chunks.
+/// Splits an extent at the borders of chunks.
 fn pieces(at: Extent) -> impl Iterator<Item = Piece> {
     let mut next = at.first;
     core::iter::from_fn(move || {
@@ -105,13 +105,13 @@ fn pieces(at: Extent) -> impl Iterator<Item = Piece> {
 }
 
 impl Store {
-    /// `sectors` sectors of zeros.
+    /// Returns `sectors` sectors of zeros.
     pub(crate) fn new(sectors: u64) -> Store {
         let chunks = sectors.div_ceil(CHUNK_SECTORS);
         Store { chunks: (0..chunks).map(|_| None).collect(), sectors, spare: Vec::new() }
     }
 
-    /// Bytes that were written and hold something.
+    /// Returns the bytes of slots with data.
     pub(crate) fn bytes(&self) -> u64 {
         let slots: u64 = self.chunks.iter().flatten().map(|chunk| chunk.slots()).sum();
         slots * drives::SLOT_BYTES
@@ -136,7 +136,7 @@ impl Store {
         }
     }
 
-    /// Zeros; chunks that hold nothing else give their memory back.
+    /// Writes zeros; frees the memory of chunks without other data.
     pub(crate) fn zero(&mut self, at: Extent) {
         for piece in pieces(at) {
             let place = &mut self.chunks[piece.chunk];
@@ -150,7 +150,7 @@ impl Store {
         }
     }
 
-    /// A copy of a slot.
+    /// Returns a copy of a slot.
     pub(crate) fn page(&mut self, slot: u64) -> Page {
         let (chunk, offset) = place_of(slot);
         let Some(chunk) = &self.chunks[chunk] else { return Page::Zeros };
@@ -160,7 +160,7 @@ impl Store {
         Page::Bytes(bytes)
     }
 
-    /// Puts a slot back as it was.
+    /// Restores an earlier version of a slot.
     pub(crate) fn restore(&mut self, slot: u64, page: &Page) {
         match page {
             Page::Bytes(bytes) => {
@@ -176,15 +176,14 @@ impl Store {
         }
     }
 
-    /// The page is no longer needed.
+    /// Takes back a page for reuse.
     pub(crate) fn give_back(&mut self, page: Page) {
         if let Page::Bytes(bytes) = page {
             self.spare.push(bytes);
         }
     }
 
-    /// What is known to be zeros, and what is not, in an extent; it may end early once there are
-    /// so many stretches.
+    /// Returns which parts of an extent are known to be zeros; ends early at `most` stretches.
     pub(crate) fn status(&self, at: Extent, most: usize) -> Vec<Stretch> {
         let mut list = Vec::new();
         for piece in pieces(at) {
@@ -208,13 +207,14 @@ impl Store {
         list
     }
 
-    /// The size in sectors.
+    /// Returns the size in sectors.
     pub(crate) fn sectors(&self) -> u64 {
         self.sectors
     }
 }
 
-/// Where a slot lies: chunks are multiples of slots.
+/// Returns the position of a slot: its chunk, and the bytes from the chunk's start. Chunks are
+/// multiples of slots.
 fn place_of(slot: u64) -> (usize, usize) {
     let first = slot * SLOT_SECTORS;
     ((first / CHUNK_SECTORS) as usize, (first % CHUNK_SECTORS * SECTOR) as usize)

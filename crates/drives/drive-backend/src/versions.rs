@@ -1,18 +1,18 @@
-//! What a power cut would show: the older versions of slots whose newest one has not yet reached the
-//! flash or the platter.
+//! The data that a power cut would restore: older versions of slots whose newest one has not yet
+//! reached the flash or the platter.
 //!
-//! A version is *staged* while the drive has only taken it into its buffer, *under way* until its
-//! program has ended, then it is *settled*, and every version before it goes. So there are at most as
-//! many versions here as the drive has slots in its buffer, and one settled one behind each.
+//! A version is *staged* while it is only in the drive's buffer, *under way* until its program has
+//! ended, then it is *settled*, and every older version is dropped. So the number of versions is at
+//! most the number of slots in the drive's buffer, plus a settled one for each.
 //!
-//! Where the model does not tell exactly when a version settled, a later time is taken. That is always
-//! allowed: until a flush is answered a power cut may show either version, and when one is answered all
-//! that it covers has settled by any count.
+//! If the model does not give the exact time when a version settled, a later time is used. That is
+//! always allowed: until a flush is answered a power cut may restore either version, and when one
+//! is answered all writes that it covers have settled by either time.
 
 use crate::store::Page;
 use alloc::collections::{BTreeMap, VecDeque};
 
-/// How far the newest version of a slot has come.
+/// The progress of a slot's newest version.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Newest {
     Staged,
@@ -21,7 +21,7 @@ enum Newest {
 }
 
 struct Chain {
-    /// Older versions, oldest first, and when each settles: the first has.
+    /// Older versions, oldest first, with the time when each settles: the first has settled.
     older: VecDeque<(u64, Page)>,
     newest: Newest,
 }
@@ -30,14 +30,14 @@ struct Chain {
 #[derive(Default)]
 pub(crate) struct Versions {
     chains: BTreeMap<u64, Chain>,
-    /// Slots with a staged version, in the order in which the drive took them.
+    /// Slots with a staged version, in the drive's order.
     staged: VecDeque<u64>,
-    /// Slots with a version under way: when it settles, in order.
+    /// Slots with a version under way, after the time when it settles; in order.
     under_way: VecDeque<(u64, u64)>,
 }
 
 impl Versions {
-    /// A slot is about to be written; `current` copies what it holds, where that is needed.
+    /// Prepares for a write to a slot; `current` copies its data, if that is needed.
     pub(crate) fn overwrite(&mut self, slot: u64, current: impl FnOnce() -> Page) {
         match self.chains.get_mut(&slot) {
             None => {
@@ -45,7 +45,7 @@ impl Versions {
                 self.chains.insert(slot, Chain { older, newest: Newest::Staged });
                 self.staged.push_back(slot);
             }
-            // The drive has it in its buffer still, and puts the new one in its place.
+            // The version is still in the drive's buffer, and is replaced there.
             Some(Chain { newest: Newest::Staged, .. }) => {}
             Some(chain) => {
                 if let Newest::UnderWay(settles) = chain.newest {
@@ -57,20 +57,20 @@ impl Versions {
         }
     }
 
-    /// A slot is forgotten, for good; `gone` gets what is not needed any more.
+    /// Drops all versions of a slot; `gone` receives the pages that are not needed any more.
     pub(crate) fn forget(&mut self, slot: u64, gone: impl FnMut(Page)) {
         if let Some(chain) = self.chains.remove(&slot) {
             chain.older.into_iter().map(|(_, page)| page).for_each(gone);
         }
     }
 
-    /// Whether any slot from `first` on, before `end`, has versions here.
+    /// Returns the first slot from `first` on, before `end`, that has versions here.
     pub(crate) fn any(&self, first: u64, end: u64) -> Option<u64> {
         self.chains.range(first..end).next().map(|(slot, _)| *slot)
     }
 
-    /// The drive has worked: staged versions that have left its buffer (`is_staged` asks) settle by
-    /// `settles`.
+    /// Marks staged versions that have left the drive's buffer, according to `is_staged`, as
+    /// settling at `settles`.
     pub(crate) fn left_buffer(&mut self, settles: u64, mut is_staged: impl FnMut(u64) -> bool) {
         while let Some(slot) = self.staged.front().copied() {
             if let Some(chain) = self.chains.get_mut(&slot)
@@ -86,7 +86,7 @@ impl Versions {
         }
     }
 
-    /// Time has come to `now`: what settled makes what is older unnecessary, which `gone` gets.
+    /// Settles versions up to `now`; `gone` receives the older pages that are not needed any more.
     pub(crate) fn settle(&mut self, now: u64, mut gone: impl FnMut(Page)) {
         while let Some((settles, slot)) = self.under_way.front().copied() {
             if settles > now {
@@ -104,17 +104,17 @@ impl Versions {
         }
     }
 
-    /// The settled version of a slot, if its newest one has not settled.
+    /// Returns the settled version of a slot, if its newest one has not settled.
     pub(crate) fn settled(&self, slot: u64) -> Option<&Page> {
         self.chains.get(&slot)?.older.front().map(|(_, page)| page)
     }
 
-    /// Every slot whose newest version has not settled, in order.
+    /// Returns every slot whose newest version has not settled, in order.
     pub(crate) fn unsettled(&self) -> impl Iterator<Item = u64> {
         self.chains.keys().copied()
     }
 
-    /// After a power cut: whatever is there now is settled.
+    /// Drops everything after a power cut: the current contents are settled.
     pub(crate) fn clear(&mut self, mut gone: impl FnMut(Page)) {
         for chain in core::mem::take(&mut self.chains).into_values() {
             chain.older.into_iter().map(|(_, page)| page).for_each(&mut gone);
@@ -123,7 +123,7 @@ impl Versions {
         self.under_way.clear();
     }
 
-    /// How many pages are kept here.
+    /// Returns the number of pages stored here.
     #[cfg(test)]
     pub(crate) fn pages(&self) -> usize {
         self.chains.values().map(|chain| chain.older.len()).sum()

@@ -1,5 +1,5 @@
-//! The cache in front of a drive that loses its power again and again: within the retry time no client
-//! hears of it, and nothing at all is lost, because what the drive forgot is still in the cache.
+//! The cache in front of a drive that loses its power repeatedly: within the retry time no client
+//! sees an error, and nothing is lost, because the data that the drive lost is still in the cache.
 
 use block::{Buf, Durability, Extent, Memory, Request, Result, Stack, WriteMode};
 use cache::{Arena, Cache, Geometry, Settings};
@@ -16,14 +16,15 @@ const REQUESTS: u64 = 3000;
 const MS: u64 = 1_000_000;
 
 fn drive() -> Arc<Shared> {
-    // Without the fast area a program takes long, and a power cut finds more under way.
+    // Without the fast area a program takes long, and more is under way at a power cut.
     let text = "like = \"samsung-840-evo-120\"\ntitle = \"t\"\n[slc]\nstatic_bytes = [0, \"test\"]";
     let model = Model::parse("slow", text).expect("a sound model");
     let options = Options { user_bytes: Some(SLOTS * 4096), ..Options::default() };
     Shared::new(&model, &options, Keep::Data).expect("a sound drive")
 }
 
-/// Nothing is too much to be absorbed or too old, so that nothing goes past the cache.
+/// Returns settings with which no write is too large or too old to be buffered, so that none
+/// bypasses the cache.
 fn settings(geometry: &Geometry) -> Settings {
     Settings {
         write: WriteMode::BackNow,
@@ -58,10 +59,10 @@ async fn ask(stack: &Stack, request: Request) -> Result {
     }
 }
 
-/// What every slot holds, as its clients know it.
+/// The clients' expected contents of every slot.
 type Known = Rc<RefCell<Vec<u64>>>;
 
-/// Writes, flushes and reads in slots of its own. Only reads may fail: nothing else could answer those
+/// Writes, flushes and reads its own slots. Only reads may fail: nothing else could answer those
 /// while the drive has no power.
 async fn client(stack: Stack, known: Known, number: u64, seed: u64, ended: Rc<Cell<u64>>) {
     let mut random = Random::new(seed);
@@ -89,7 +90,7 @@ async fn client(stack: Stack, known: Known, number: u64, seed: u64, ended: Rc<Ce
     ended.set(ended.get() + 1);
 }
 
-/// Cuts the power every now and then, until told to stop. Not faster than the cache tries again: half a
+/// Cuts the power at intervals, until `stop` is set. Not faster than the cache retries: half a
 /// second after a few failures.
 async fn cutter(stack: Stack, drive: Arc<Shared>, seed: u64, stop: Rc<Cell<bool>>) {
     let (lane, mut random) = (stack.lane().clone(), Random::new(seed));
@@ -102,7 +103,7 @@ async fn cutter(stack: Stack, drive: Arc<Shared>, seed: u64, stop: Rc<Cell<bool>
     }
 }
 
-/// Returns how many slots the drive lost in all.
+/// Returns the total number of slots that the drive lost.
 fn run(seed: u64) -> u64 {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
@@ -114,7 +115,7 @@ fn run(seed: u64) -> u64 {
     let cache = Cache::attach(&shared.expect("fresh"), &lane, below.clone());
     let stack = Stack::new(&lane, cache.clone());
     let known: Known = Rc::new(RefCell::new(vec![0; SLOTS as usize]));
-    // Before the first good flush of its life a cache may not forgive a failed one (C8).
+    // Before its first successful flush a cache must not ignore a failed one (C8).
     let (first, flushed) = (stack.clone(), Rc::new(Cell::new(false)));
     let told = flushed.clone();
     lane.spawn(async move {

@@ -1,5 +1,5 @@
-//! Power cuts against a plain model: what was flushed is there, what was not is old or new in whole slots
-//! of 4 KiB, and a client that did not flush is told.
+//! Power cuts compared with a simple model: flushed data is there, unflushed data is old or new in
+//! whole slots of 4 KiB, and a client that did not flush gets an error.
 
 use block::{Block, Buf, Discard, Error, Extent, Request};
 use drive_backend::{Keep, Modelled, Shared};
@@ -11,21 +11,21 @@ use std::sync::Arc;
 
 const SLOTS: u64 = 160;
 const CLIENTS: u64 = 4;
-/// Slots that one client alone writes.
+/// Slots that only one client writes.
 const REGION: u64 = SLOTS / CLIENTS;
 /// The kind of request that is a FUA write.
 const FUA: u32 = 1;
-/// More than any request of these clients takes.
+/// Longer than any request of these clients takes.
 const SECOND: u64 = 1_000_000_000;
 
-/// What each sector of a slot holds: a stamp that names the slot and the write. 0: zeros.
+/// The contents of each sector of a slot: a stamp that names the slot and the write. 0: zeros.
 type Version = [u64; 8];
 
-/// What may be seen of a slot: the versions since the last one that is known to be durable.
+/// The possible contents of a slot: the versions since the last one that is known to be durable.
 #[derive(Clone)]
 struct Slot {
     versions: Vec<Version>,
-    /// The oldest that a power cut may show.
+    /// The oldest that a power cut may restore.
     durable: usize,
     /// The last of them that was answered.
     answered: usize,
@@ -74,7 +74,7 @@ fn buffer(stamps: &[u64]) -> Buf {
     buf
 }
 
-/// The stamps of a buffer; each sector must be of one piece.
+/// Returns the stamps of a buffer; each sector must be of one piece.
 fn stamps(buf: &Buf) -> Vec<u64> {
     let bytes = buf.to_vec();
     let words: Vec<u64> = bytes
@@ -97,7 +97,7 @@ fn known() -> Known {
 }
 
 impl World_ {
-    /// Notes a change of sectors; returns the stamps to write.
+    /// Records a change of sectors; returns the stamps to write.
     fn change(&mut self, at: Extent, zeros: bool) -> Vec<u64> {
         let sectors = at.first..at.end();
         let mut written = Vec::new();
@@ -129,8 +129,9 @@ impl World_ {
         }
     }
 
-    /// A request was answered; `covered` is what had been answered when it was sent.
-    fn note(&mut self, kind: u32, at: Extent, covered: &[usize]) {
+    /// Records the answer to a request; `covered` are the versions that had been answered when it
+    /// was sent.
+    fn record_answer(&mut self, kind: u32, at: Extent, covered: &[usize]) {
         self.done += 1;
         match kind {
             0 => self.flushed(covered),
@@ -150,7 +151,7 @@ impl World_ {
     }
 }
 
-/// One client of a region of its own, until its first request fails.
+/// Runs one client in its own region, until its first request fails.
 async fn client(drive: Modelled, known: Known, lane: Lane, region: u64, mut random: Random) {
     let life = known.borrow().life;
     let trims = drive.limits().discard == Discard::Zeroes;
@@ -186,14 +187,14 @@ async fn client(drive: Modelled, known: Known, lane: Lane, region: u64, mut rand
             return;
         }
         assert_eq!(known.borrow().life, life, "answered after the power was cut");
-        known.borrow_mut().note(kind, at, &covered);
+        known.borrow_mut().record_answer(kind, at, &covered);
         if random.below(8) == 0 {
             lane.sleep_until(lane.now() + u64::from(random.below(3_000_000))).await;
         }
     }
 }
 
-/// A client's own region holds what it wrote last.
+/// Checks that a client's own region holds its last writes.
 async fn read(drive: &Modelled, known: &Known, at: Extent) -> Result<(), Error> {
     let into = Buf::new(at.count, 512);
     drive.run(Request::Read { at, into: into.clone() }).await?;
@@ -205,8 +206,8 @@ async fn read(drive: &Modelled, known: &Known, at: Extent) -> Result<(), Error> 
     Ok(())
 }
 
-/// After a power cut: each slot shows one of the versions that it may; from now on that one is all it
-/// was. Returns how many answered versions are gone.
+/// Checks after a power cut that each slot shows one of its possible versions, which is the only
+/// one from then on. Returns the number of answered versions that are lost.
 async fn look(drive: &Modelled, known: &Known) -> u64 {
     let mut gone = 0;
     for slot in 0..SLOTS {
@@ -223,8 +224,8 @@ async fn look(drive: &Modelled, known: &Known) -> u64 {
     gone
 }
 
-/// Clients, a power cut among them, a look at what is left; three times over. Returns how many answered
-/// versions were lost, and how many requests were answered.
+/// Runs clients, a power cut during their requests, and a check of the contents; three times.
+/// Returns how many answered versions were lost, and how many requests were answered.
 fn run(name: &'static str, seed: u64) -> (u64, u64) {
     let mut world = World::chosen(seed);
     let lanes = [world.lane(), world.lane()];
@@ -245,7 +246,7 @@ fn run(name: &'static str, seed: u64) -> (u64, u64) {
         let told = taken.clone();
         lanes[0]
             .spawn(async move {
-                // In small steps: this world's time likes to jump to whatever comes next.
+                // In small steps: this world's clock tends to jump to the next event.
                 while lane.now() < when {
                     lane.sleep_until((lane.now() + 50_000).min(when)).await;
                 }
@@ -302,7 +303,7 @@ fn a_protected_buffer_keeps_what_was_answered() {
     }
 }
 
-/// Runs one future on a lane of its own to its end.
+/// Runs one future on a new lane to its end.
 fn alone<F: Future<Output = ()> + 'static>(make: impl FnOnce(Lane) -> F) {
     let mut world = World::chosen(1);
     let lane = world.lane();

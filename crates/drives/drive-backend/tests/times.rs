@@ -1,4 +1,4 @@
-//! In virtual time a modelled drive takes as long as the model says, on one lane and on several.
+//! In virtual time a modelled drive takes as long as the model, on one lane and on several.
 
 use block::{Block, Buf, Extent, Request};
 use drive_backend::{Keep, Modelled, Shared, State};
@@ -14,7 +14,7 @@ fn model() -> Model {
     Model::preset(NAME).expect("a preset")
 }
 
-/// A small part of the drive, so that a test costs little memory.
+/// Returns a small part of the drive, so that a test costs little memory.
 fn options() -> Options {
     Options { user_bytes: Some(1 << 30), ..Options::default() }
 }
@@ -23,7 +23,7 @@ fn shared(keep: Keep) -> Arc<Shared> {
     Shared::new(&model(), &options(), keep).expect("a sound drive")
 }
 
-/// The `n`-th command of a fixed mixture, in slots.
+/// Returns the `number`-th command of a fixed mixture, in slots.
 fn op(number: u64) -> Op {
     let first = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (1 << 18) * 8;
     match number % 16 {
@@ -47,7 +47,7 @@ fn request(op: Op, grain: u32) -> Request {
     }
 }
 
-/// Runs `count` commands one after another on a lane; the time after each.
+/// Runs `count` commands one after another on a lane; returns the time after each.
 fn run(lane: &Lane, shared: &Arc<Shared>, count: u64) -> Rc<RefCell<Vec<u64>>> {
     let drive = Modelled::attach(shared, lane);
     let ends = Rc::new(RefCell::new(Vec::new()));

@@ -1,12 +1,13 @@
-//! How fast the two drivers are: page programs a second, I/O a second, memory. `speed [fast|timed|like]`;
-//! `like` is the work that MQSim was measured with: 32 GiB of flash, 8 KiB requests, 32 at a time.
-//! Seconds are those of the processor, so that other work on the machine does not count.
+//! Speed of the two drivers: page programs per second, I/O per second, memory.
+//! `speed [fast|timed|like]`; `like` is the work that MQSim was measured with: 32 GiB of flash, 8
+//! KiB requests, 32 at a time. Seconds are processor time, so that other work on the machine does
+//! not count.
 
 use drives::{Drive, Fast, Kind, Model, Op, Options, Random, Timed};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Seconds that this thread has run.
+/// Returns the seconds for which this thread has run.
 fn now() -> f64 {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let ns = told.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok());
@@ -20,7 +21,7 @@ fn memory_mb() -> u64 {
     field.and_then(|kb| kb.parse::<u64>().ok()).unwrap_or_default() * 1024 / 1_000_000
 }
 
-/// Random writes to a full 1 TB drive, without times.
+/// Measures random writes to a full 1 TB drive, without times.
 fn fast_forward() {
     let model = Model::preset("samsung-840-evo-1000").expect("a preset");
     let ftl = model.ftl(&Options::default()).expect("a sound drive").expect("a flash drive");
@@ -50,7 +51,7 @@ fn fast_forward() {
     }
 }
 
-/// Random writes at QD32 to a drive that cleans all the time, in virtual time.
+/// Measures random writes at QD32 to a drive that cleans all the time, in virtual time.
 fn timed() {
     let model = Model::preset("samsung-840-evo-250").expect("a preset");
     let Kind::Flash(flash) = &model.kind else {
@@ -103,7 +104,7 @@ erase_us = [3800, "MQSim's ssdconfig"]
 channel_mb_s = [300, "MQSim's ssdconfig"]
 "#;
 
-/// Random requests of 8 KiB over the first slots, 32 at a time.
+/// Runs random requests of 8 KiB over the first slots, 32 at a time.
 fn requests(drive: &mut Drive, write: bool, slots: u32, count: u64, random: &mut Random) -> f64 {
     let mut waiting: BinaryHeap<Reverse<u64>> = (0..32).map(Reverse).collect();
     let (mut last, start) = (0, now());
@@ -120,7 +121,8 @@ fn requests(drive: &mut Drive, write: bool, slots: u32, count: u64, random: &mut
     count as f64 / (now() - start) / 1e6
 }
 
-/// What MQSim does 0.33, 0.22 and 0.07 million times a second, measured on another machine.
+/// Runs the work that MQSim does 0.33, 0.22 and 0.07 million times per second, measured on another
+/// machine.
 fn like() {
     let model = Model::parse("like-mqsim", LIKE_MQSIM).expect("a sound file");
     let new = |used: u32| {

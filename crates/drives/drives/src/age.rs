@@ -1,4 +1,4 @@
-//! Ages a modelled drive to random steady state, without time: what theory says next to what happens.
+//! Ages a modelled drive to random steady state, without time, and compares the result with theory.
 
 use crate::{
     Attribute, Fast, FlashModel, Health, Kind, Model, Options, Predicted, Random, SLOT_BYTES,
@@ -8,31 +8,31 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-/// What came of it.
+/// The result of ageing.
 #[derive(Clone, Debug)]
 pub struct Aged {
     /// The drive's health afterwards.
     pub health: Health,
-    /// The same as its vendor numbers it.
+    /// The same as the vendor's attributes.
     pub attributes: Vec<Attribute>,
     /// Random overwrites of the whole drive until it was steady.
     pub overwrites: f64,
     /// Amplification of the last quarter of an overwrite.
     pub simulated: f64,
-    /// The drive's flash in use over what the host sees.
+    /// The drive's flash in use, divided by the visible size.
     pub alpha: f64,
-    /// What theory says, where the victims have a closed form.
+    /// The amplification predicted by theory, for victims with a closed form.
     pub predicted: Option<Predicted>,
-    /// Whether two quarters came near enough to each other.
+    /// Whether two quarters were close enough to each other.
     pub steady: bool,
 }
 
-/// Why a drive was not aged.
+/// Reason why a drive was not aged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ageless {
     /// A hard disk has no flash.
     Disk,
-    /// The drive cannot be built: what is wrong with its numbers.
+    /// The drive cannot be built; the text names the wrong numbers.
     Broken(String),
 }
 
@@ -47,15 +47,15 @@ impl fmt::Display for Ageless {
 
 impl core::error::Error for Ageless {}
 
-/// Windows of an overwrite, and how near two quarters must be to be called steady.
+/// Windows of an overwrite, and the maximum difference of two quarters in steady state.
 const WINDOWS: u64 = 16;
 const NEAR: f64 = 0.01;
-/// Overwrites after which it is enough.
+/// Maximum number of overwrites.
 const MOST: u64 = 6;
 
 /// Fills the drive sequentially, then writes at random over all of it until the amplification of a
-/// quarter of an overwrite differs by less than a percent from that of the quarter before. `progress`
-/// is called with the bytes written and the most that there may be.
+/// quarter of an overwrite differs by less than a percent from that of the quarter before. Calls
+/// `progress` with the bytes written and their maximum.
 ///
 /// # Errors
 /// A hard disk does not age, or the drive cannot be built.
@@ -88,7 +88,7 @@ fn settle(flash: &FlashModel, fast: &mut Fast, progress: &mut dyn FnMut(u64, u64
         }
         quarters.push(fast.ftl().counters().amplification_since(&before));
         before = *fast.ftl().counters();
-        // The first overwrite still finds what was written in order.
+        // The first overwrite still affects data that was written in order.
         steady = match quarters.as_slice() {
             [_, _, _, .., last, now] => (now / last - 1.0).abs() < NEAR,
             _ => false,

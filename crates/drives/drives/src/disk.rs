@@ -6,31 +6,32 @@ use libm::{pow, sqrt};
 
 const SECTOR_BYTES: u64 = 512;
 
-/// What a hard disk's file says.
+/// The contents of a hard disk's file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DiskModel {
-    /// Bytes that the host sees.
+    /// Visible size in bytes.
     pub user_bytes: u64,
-    /// Turns a minute.
+    /// Revolutions per minute.
     pub turns_per_minute: f64,
     /// Seek to the next track, over a third of the stroke, and over all of it, in milliseconds.
     pub seek_ms: [f64; 3],
-    /// What a write's seek takes longer, because it must settle better, in milliseconds.
+    /// Additional seek time of a write, which must settle more accurately, in milliseconds.
     pub write_settle_ms: f64,
-    /// The media's rate on the first and the last track, in bytes a second.
+    /// The media's rate on the first and the last track, in bytes per second.
     pub media_rate: [f64; 2],
-    /// The cache for writes.
+    /// Size of the write cache.
     pub cache_bytes: u64,
-    /// The link's rate in bytes a second.
+    /// The link's rate in bytes per second.
     pub link_rate: f64,
     /// A command's own time in microseconds.
     pub command_us: f64,
-    /// Positioning gets shorter with n waiting requests by `(1 + n)^-gain`.
+    /// With n waiting requests, positioning takes `(1 + n)^-gain` of its time.
     pub queue_gain: f64,
 }
 
 impl DiskModel {
-    /// The time to move over a share of the stroke: `a + b sqrt(d) + c d` through the three points.
+    /// Returns the time to move over a share of the stroke: `a + b sqrt(d) + c d` through the three
+    /// points.
     fn seek_ns(&self, share: f64) -> f64 {
         if share <= 0.0 {
             return 0.0;
@@ -49,33 +50,33 @@ impl DiskModel {
 struct Cached {
     first: u64,
     count: u64,
-    /// When it was taken in.
+    /// The time when it entered the cache.
     taken: f64,
-    /// When it will be on the platter, once that is known.
+    /// The time when it will be on the platter, once that is known.
     written: Option<f64>,
 }
 
 /// A hard disk in time. Writes are acknowledged when the cache has room. They leave it when no read
-/// wants the arm, or when a write needs their room; many waiting ones are cheaper each, because a disk
-/// takes what is near.
+/// needs the arm, or when a write needs their room; the more of them wait, the less each costs,
+/// because a disk serves the nearest first.
 pub struct Disk {
     model: DiskModel,
     sectors: u64,
-    /// When the arm is free, and where it is then.
+    /// The time when the arm is free, and its position then.
     free: f64,
     arm: u64,
     link_free: f64,
-    /// Reads that wait, as the time each of the last ones ends.
+    /// Waiting reads, by the time when each ends.
     reads: VecDeque<u64>,
-    /// Writes in the cache, oldest first: those on their way to the platter stand before the others.
+    /// Writes in the cache, oldest first: those on their way to the platter come before the others.
     cache: VecDeque<Cached>,
-    /// How many of them are on their way.
+    /// Number of writes on their way.
     leaving: usize,
     cached_bytes: u64,
 }
 
 impl Disk {
-    /// A disk of this model, of which the host sees so many bytes.
+    /// Returns a disk of this model with this visible size.
     pub fn new(model: &DiskModel, user_bytes: u64) -> Disk {
         Disk {
             model: model.clone(),
@@ -96,7 +97,8 @@ impl Disk {
         outer + (inner - outer) * share
     }
 
-    /// Time to get the arm and the platter to a sector, with so many others waiting.
+    /// Returns the time to position the arm and the platter at a sector, with this number of other
+    /// requests waiting.
     fn position(&self, sector: u64, at: f64, waiting: usize) -> f64 {
         if sector == self.arm {
             return 0.0;
@@ -123,7 +125,8 @@ impl Disk {
         self.link_free
     }
 
-    /// Takes a request at a time, not before the last one's; returns when it completes.
+    /// Submits a request at `now_ns`, which never decreases from call to call; returns the time of
+    /// its completion.
     ///
     /// # Panics
     /// If it reaches beyond the disk's end.
@@ -153,7 +156,8 @@ impl Disk {
             self.reads.pop_front();
         }
         let start = self.free.max(now);
-        // What follows the last transfer is in the track buffer, which the disk fills by itself.
+        // The sectors after the last transfer are in the track buffer, which the disk fills on its
+        // own.
         let position = self.position(first, start, self.reads.len());
         self.free = start + position + self.transfer(first, count);
         self.arm = first + count;
@@ -167,7 +171,7 @@ impl Disk {
         self.work_off(now);
         let mut time = self.link(now, count);
         let bytes = count * SECTOR_BYTES;
-        // One that is larger than the cache passes through it.
+        // A write larger than the cache passes through it.
         while self.cached_bytes > 0 && self.cached_bytes + bytes > self.model.cache_bytes {
             if self.leaving == 0 {
                 self.write_one();
@@ -183,7 +187,7 @@ impl Disk {
         time as u64
     }
 
-    /// The arm turns to the oldest write that waits in the cache. False if there is none.
+    /// Starts the oldest write that waits in the cache. False: there is none.
     fn write_one(&mut self) -> bool {
         let waiting = self.cache.len() - self.leaving;
         let Some(write) = self.cache.get(self.leaving).copied() else {
@@ -202,7 +206,8 @@ impl Disk {
         true
     }
 
-    /// The oldest write on its way is on the platter; returns when.
+    /// Removes the oldest write on its way from the cache, once it is on the platter; returns when
+    /// that is.
     fn settle_one(&mut self) -> f64 {
         let write = self.cache.pop_front().expect("a write is on its way");
         self.leaving -= 1;
@@ -210,7 +215,7 @@ impl Disk {
         write.written.expect("what is on its way has a time")
     }
 
-    /// What the arm does with the time until `now` in which no read wants it.
+    /// Uses the arm's time until `now` for writes, as no read needs it.
     fn work_off(&mut self, now: f64) {
         while self.cache.len() > self.leaving && self.free.max(self.cache[self.leaving].taken) < now
         {
@@ -223,26 +228,26 @@ impl Disk {
         }
     }
 
-    /// Lets time pass: the disk works its cache off.
+    /// Lets time pass: the disk writes its cache.
     pub fn idle(&mut self, until_ns: u64) {
         self.work_off(until_ns as f64);
     }
 
-    /// When the arm will have done all that it was told to: what has left the cache by then is on the
-    /// platter.
+    /// Returns the time when the arm will have finished its current work: everything that has left
+    /// the cache is then on the platter.
     pub fn settled_ns(&self) -> u64 {
         self.free as u64
     }
 
-    /// Whether any of these sectors waits in the cache and the arm has not yet turned to it.
+    /// Whether any of these sectors waits in the cache and the arm has not started to write it.
     pub fn is_waiting(&self, first: u64, count: u64) -> bool {
         let waiting = self.cache.range(self.leaving..);
         let mut waiting = waiting.map(|write| (write.first, write.first + write.count));
         waiting.any(|(start, end)| start < first + count && first < end)
     }
 
-    /// Cuts the power at a time not before the last request's: what waits in the cache is lost, and the
-    /// arm is at rest on the first track.
+    /// Cuts the power at a time not before the last request's: writes that wait in the cache are
+    /// lost, and the arm returns to the first track.
     pub fn power_cut(&mut self, now_ns: u64) {
         self.free = now_ns as f64;
         self.link_free = now_ns as f64;
@@ -253,7 +258,7 @@ impl Disk {
         self.cache.clear();
     }
 
-    /// Bytes of writes that a power cut at this time would lose.
+    /// Returns the bytes of writes that a power cut at this time would lose.
     pub fn at_risk_bytes(&self, now_ns: u64) -> u64 {
         let at_risk = |write: &&Cached| write.written.is_none_or(|end| end > now_ns as f64);
         self.cache.iter().filter(at_risk).map(|write| write.count * SECTOR_BYTES).sum()

@@ -1,14 +1,14 @@
-//! The fast-forward driver: no times, only what happens to the flash.
+//! The fast-forward driver: no times, only the effects on the flash.
 
 use crate::ftl::{Ftl, Nand, Place, Purpose};
 use crate::random::Random;
 
-/// Writes to a drive as fast as this machine can, to age it or to count.
+/// Writes to a drive as fast as this machine can, to age it or to count operations.
 pub struct Fast {
     ftl: Ftl,
 }
 
-/// Hears nothing: the FTL counts.
+/// Ignores all operations: the FTL counts.
 struct Silent;
 
 impl Nand for Silent {
@@ -33,7 +33,7 @@ impl Fast {
         Fast { ftl }
     }
 
-    /// The FTL as it is now.
+    /// Returns the FTL as it is now.
     pub fn ftl(&self) -> &Ftl {
         &self.ftl
     }
@@ -55,7 +55,7 @@ impl Fast {
         }
     }
 
-    /// Writes `count` slots in order, from `first`; beyond the end it goes on at the beginning.
+    /// Writes `count` slots in order, from `first`; wraps around at the end.
     pub fn write_sequential(&mut self, first: u32, count: u64) {
         let end = self.ftl.shape().logical_slots;
         let mut next = first % end;
@@ -65,10 +65,11 @@ impl Fast {
         }
     }
 
-    /// The same with data that can be compressed to this share, where the drive compresses them: that
-    /// share of the slots takes room, and the others are found beside them at no cost. This is for
-    /// what is only there to be overwritten; times of drives that hold nothing else come from
-    /// [`Options::data_share`](crate::Options).
+    /// Models a sequential write of data that can be compressed to this share. If the drive
+    /// compresses, only that share of the slots is written, and the others take no space and no
+    /// time. Use this only for data that will be overwritten;
+    /// [`Options::data_share`](crate::Options) gives the times of drives that contain only such
+    /// data.
     pub fn write_compressed(&mut self, first: u32, count: u64, share: f64) {
         let share = share.max(self.ftl.settings().compression_floor()).min(1.0);
         if share >= 1.0 {
@@ -99,12 +100,12 @@ impl Fast {
         self.ftl.trim(logical)
     }
 
-    /// Programs what is in the buffer.
+    /// Programs the slots in the buffer.
     pub fn flush(&mut self) {
         while self.ftl.program(&mut Silent) > 0 {}
     }
 
-    /// Leaves the drive alone for as long as it has something to do.
+    /// Leaves the drive idle until it has no work left.
     pub fn idle(&mut self) {
         self.flush();
         let slots = self.ftl.shape().dies * self.ftl.shape().unit_slots;

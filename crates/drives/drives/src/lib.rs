@@ -1,10 +1,10 @@
-//! Modelled drives: what a flash drive or a hard disk does with each request and how long it takes,
+//! Modelled drives: the effect and the duration of each request to a flash drive or a hard disk,
 //! with no drive, no clock and no thread.
 //!
-//! One flash translation layer ([`Ftl`]), a pure state machine, has two drivers. [`Fast`] has no times:
-//! it ages a drive, and counts. [`Timed`] answers [`submit`](Timed::submit) with the nanosecond in which
-//! the request completes. The same seed and the same requests give the same drive, byte for byte.
-//! [`Model`] is a drive's description: a preset, or a file of the same form.
+//! One flash translation layer ([`Ftl`]), a pure state machine, has two drivers. [`Fast`] has no
+//! times: it ages a drive, and counts. [`Timed`] answers [`submit`](Timed::submit) with the
+//! nanosecond in which the request completes. The same seed and the same requests give the same
+//! drive, byte for byte. [`Model`] is a drive's description: a preset, or a file of the same form.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -7,7 +7,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// The stream of this seed.
+    /// Returns the stream of this seed.
     pub fn new(seed: u64) -> Random {
         let mut mixed = seed;
         let state = core::array::from_fn(|_| {
@@ -19,7 +19,7 @@ impl Random {
         Random { state }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         let [first, second, third, fourth] = &mut self.state;
@@ -34,14 +34,14 @@ impl Random {
         drawn
     }
 
-    /// A number from 0 to `end`, without it. 0 for an `end` of 0. The bias, at most `end` / 2^32,
-    /// is far below what any model here resolves.
+    /// Returns a number from 0 to `end`, exclusive; 0 for an `end` of 0. The bias, at most `end` /
+    /// 2^32, is far below the resolution of any model here.
     #[inline]
     pub fn below(&mut self, end: u32) -> u32 {
         (((self.bits() >> 32) * u64::from(end)) >> 32) as u32
     }
 
-    /// A number from 0 to 1, without 1.
+    /// Returns a number from 0 to 1, exclusive.
     #[inline]
     pub fn share(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64

@@ -1,4 +1,4 @@
-//! Reading a drive's file: each value with its source, each mistake with a sentence.
+//! Reads a drive's file: each value with its source, each error as a sentence.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
@@ -10,17 +10,17 @@ use core::ops::RangeInclusive;
 use toml::de::DeTable;
 use toml::{Table, Value};
 
-/// What is wrong with a drive's file: one sentence that names the file, the line where there is one, the
-/// key and the mend.
+/// An error in a drive's file: one sentence that names the file, the line if there is one, the key
+/// and the remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ModelError {
-    /// The file, as it was named.
+    /// The file, as the caller named it.
     pub file: String,
-    /// The line, from 1; none where what is wrong does not stand in the file.
+    /// The line, from 1; None if the error is not in a line of the file.
     pub line: Option<usize>,
-    /// Section and key, or a section; empty where it is none's.
+    /// Section and key, or a section; empty if there is none.
     pub key: String,
-    /// What is wrong, and what to do.
+    /// The problem and the remedy.
     pub what: String,
 }
 
@@ -30,7 +30,7 @@ impl ModelError {
         ModelError { file, line: None, key, what }
     }
 
-    /// The same with the line, where the key stands in this text.
+    /// Adds the line of the key, if it is in this text.
     pub(crate) fn located(mut self, text: &str) -> ModelError {
         self.line = self.line.or_else(|| line_of(text, &self.key));
         self
@@ -50,7 +50,7 @@ impl fmt::Display for ModelError {
     }
 }
 
-/// The line on which a key stands, from 1, or else its section.
+/// Returns the line of a key, from 1, or otherwise of its section.
 fn line_of(text: &str, key: &str) -> Option<usize> {
     let table = DeTable::parse(text).ok()?;
     let (section, name) = key.split_once('.').unwrap_or((key, ""));
@@ -60,25 +60,25 @@ fn line_of(text: &str, key: &str) -> Option<usize> {
     Some(line_at(text, at))
 }
 
-/// The line of a position, from 1.
+/// Returns the line of a position, from 1.
 pub(crate) fn line_at(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
 impl core::error::Error for ModelError {}
 
-/// A value of a drive's file, and where it is from.
+/// A value of a drive's file, and its source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fact {
     /// Section and key: `nand.dies`.
     pub key: String,
-    /// The value as it stands in the file.
+    /// The value as written in the file.
     pub value: String,
     /// Its source, or the word assumed with the reason.
     pub source: String,
 }
 
-/// Reads keys from a file's tables and remembers which.
+/// Reads keys from a file's tables, and records which.
 pub(crate) struct Reader<'a> {
     file: &'a str,
     table: &'a Table,
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
         ModelError::new(self.file, key, what)
     }
 
-    /// A word of the file's first lines.
+    /// Returns a text from the top of the file.
     pub(crate) fn word(&self, key: &str) -> Read<&'a str> {
         let value = self.table.get(key).and_then(Value::as_str);
         value.ok_or_else(|| self.wrong(key, &format!("missing; write {key} = \"...\" at the top")))
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         self.table.get(section)?.as_table()?.get(name)
     }
 
-    /// A value with its source, if the key is there.
+    /// Returns a value with its source, if the key exists.
     fn value(&mut self, key: &str) -> Read<Option<&'a Value>> {
         self.known.insert(key.to_owned());
         let Some(found) = self.has(key) else {
@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A number within bounds, if the key is there.
+    /// Returns a number within bounds, if the key exists.
     pub(crate) fn number_if(&mut self, key: &str, range: RangeInclusive<f64>) -> Read<Option<f64>> {
         let Some(value) = self.value(key)? else {
             return Ok(None);
@@ -145,13 +145,13 @@ impl<'a> Reader<'a> {
         Ok(Some(number))
     }
 
-    /// A number that must be there.
+    /// Returns a required number.
     pub(crate) fn number(&mut self, key: &str, range: RangeInclusive<f64>) -> Read<f64> {
         let found = self.number_if(key, range)?;
         found.ok_or_else(|| self.missing(key))
     }
 
-    /// A whole number that must be there.
+    /// Returns a required whole number.
     pub(crate) fn count(&mut self, key: &str, range: RangeInclusive<u64>) -> Read<u64> {
         let (low, high) = range.into_inner();
         let number = self.number(key, low as f64..=high as f64)?;
@@ -161,8 +161,8 @@ impl<'a> Reader<'a> {
         Ok(number as u64)
     }
 
-    /// A whole number that must be there where it is needed; where it is not, it may be inherited, and
-    /// 0 stands for it.
+    /// Returns a whole number that is required if `needed`; if not, it may be inherited, and the
+    /// result is 0.
     pub(crate) fn count_where(
         &mut self,
         needed: bool,
@@ -173,7 +173,7 @@ impl<'a> Reader<'a> {
         if needed || self.has(key).is_some() { self.count(key, range) } else { Ok(0) }
     }
 
-    /// A number, or what holds where the key is not there.
+    /// Returns a number, or a default if the key does not exist.
     pub(crate) fn number_or(
         &mut self,
         key: &str,
@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
         Ok(self.number_if(key, range)?.unwrap_or(otherwise))
     }
 
-    /// One of these words, or the first where the key is not there.
+    /// Returns one of these words, or the first if the key does not exist.
     pub(crate) fn choice(&mut self, key: &str, words: &[&'static str]) -> Read<&'static str> {
         let Some(value) = self.value(key)? else {
             return Ok(words[0]);
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A text, or an empty one where the key is not there.
+    /// Returns a text, empty if the key does not exist.
     pub(crate) fn text(&mut self, key: &str) -> Read<String> {
         match self.value(key)? {
             None => Ok(String::new()),
@@ -204,7 +204,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Yes or no; no where the key is not there.
+    /// Returns a flag, false if the key does not exist.
     pub(crate) fn flag(&mut self, key: &str) -> Read<bool> {
         match self.value(key)? {
             None => Ok(false),
@@ -221,7 +221,7 @@ impl<'a> Reader<'a> {
         self.wrong(key, &mend)
     }
 
-    /// Refuses keys that nothing has asked for.
+    /// Refuses keys that were not read.
     pub(crate) fn end(&self) -> Read<()> {
         for (section, value) in self.table {
             if self.known.contains(section) {

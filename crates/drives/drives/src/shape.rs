@@ -1,19 +1,19 @@
-//! How many slots a flash drive has, and where each lies.
+//! The geometry of a flash drive: its slots and their positions.
 
 /// Bytes of a slot: the unit of the map, and of every address in this crate.
 pub const SLOT_BYTES: u64 = 4096;
 
-/// A flash drive's geometry as its FTL sees it.
+/// A flash drive's geometry as used by its FTL.
 ///
-/// A *slot* is 4 KiB. A *unit* is what one die programs at once: a page in each of its planes. A
-/// *superblock* is erased as one: one block of every plane of every die. Its units are numbered across
-/// the dies first, so that neighbours lie on different dies: unit `u` is page `u / dies` of die
-/// `u % dies`.
+/// A *slot* is 4 KiB. A *unit* is programmed by one die in one operation: a page in each of its
+/// planes. A *superblock* is erased in one operation: one block of every plane of every die. Its
+/// units are numbered across the dies first, so that neighbours are on different dies: unit `u` is
+/// page `u / dies` of die `u % dies`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// Slots that the host sees.
+    /// Number of visible slots.
     pub logical_slots: u32,
-    /// Superblocks that the FTL may use, after all losses.
+    /// Superblocks of the FTL, after all losses.
     pub superblocks: u32,
     /// Dies, all of which take part in each superblock.
     pub dies: u32,
@@ -21,33 +21,33 @@ pub struct Shape {
     pub unit_slots: u32,
     /// Pages of a block when all bits of a cell are used.
     pub pages: u32,
-    /// Pages of a block that is used with one bit a cell.
+    /// Pages of a block with one bit a cell.
     pub slc_pages: u32,
 }
 
-/// Physical addresses end below this: what lies above says "buffered" or "nowhere".
+/// Physical addresses are below this; higher values are "buffered" or "nowhere".
 pub(crate) const ADDRESSES: u32 = 0xf000_0000;
 
-/// As a place: not mapped. As an owner: a slot that was programmed empty.
+/// As a location: not mapped. As an owner: a slot that was programmed empty.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
 impl Shape {
-    /// Slots of a superblock that is used with all its bits.
+    /// Returns the slots of a superblock that is used with all its bits.
     pub fn superblock_slots(&self) -> u32 {
         self.dies * self.unit_slots * self.pages
     }
 
-    /// Slots of a superblock that is used with one bit a cell.
+    /// Returns the slots of a superblock that is used with one bit a cell.
     pub fn slc_superblock_slots(&self) -> u32 {
         self.dies * self.unit_slots * self.slc_pages
     }
 
-    /// All physical slots, with all bits used.
+    /// Returns all physical slots, with all bits used.
     pub fn physical_slots(&self) -> u64 {
         u64::from(self.superblock_slots()) * u64::from(self.superblocks)
     }
 
-    /// What is wrong with the numbers, if anything, in one sentence.
+    /// Returns the problem with the numbers, if there is one, in one sentence.
     pub fn fault(&self) -> Option<&'static str> {
         let zero = [self.logical_slots, self.superblocks, self.dies, self.unit_slots, self.pages];
         let slots = [self.dies, self.unit_slots, self.pages].map(u64::from);
@@ -67,8 +67,8 @@ impl Shape {
     }
 }
 
-/// Divides addresses by a constant: a multiplication, where a division would cost several times as
-/// much on the hottest path. Exact for all 32-bit numbers (Granlund and Montgomery, 1994).
+/// Divides addresses by a constant with a multiplication, because a division would cost several
+/// times as much on the hottest path. Exact for all 32-bit numbers (Granlund and Montgomery, 1994).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divider {
     factor: u64,

@@ -1,7 +1,7 @@
-//! SMART: what a drive says of its health, in its vendor's own attributes.
+//! SMART: a drive's health, in its vendor's own attributes.
 //!
-//! Numbers and units are those of smartmontools' drivedb.h (2026-08-19); an attribute whose value is not
-//! modelled is left out.
+//! Numbers and units are those of smartmontools' drivedb.h (2026-08-19); an attribute whose value
+//! is not modelled is left out.
 
 use crate::ftl::Ftl;
 use crate::preset::FlashModel;
@@ -18,39 +18,40 @@ pub struct Attribute {
     pub id: u8,
     /// Its name.
     pub name: &'static str,
-    /// What the vendor makes of it, from 100 for new downwards; none in NVMe's log.
+    /// The vendor's normalized value, from 100 for new downwards; None in NVMe's log.
     pub normalized: Option<u8>,
     /// Its raw value.
     pub raw: u64,
 }
 
-/// What the model knows of a drive's health, whether or not the vendor tells.
+/// The model's data on a drive's health, including data that the vendor does not report.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Health {
     /// Bytes that the host wrote.
     pub host_written_bytes: u64,
     /// Bytes that the host read.
     pub host_read_bytes: u64,
-    /// Bytes that were programmed into the flash, for whatever reason. With compression, bytes of the
-    /// flash rather than of what the host sees in them.
+    /// Bytes programmed into the flash, for any reason. With compression, bytes of the flash rather
+    /// than visible bytes.
     pub nand_written_bytes: u64,
-    /// Erasures of a block: the least worn, the mean, the most worn.
+    /// Erases of a block: minimum, mean and maximum.
     pub erases: [u32; 3],
-    /// The mean of full-density and SLC erasures over the endurance, in percent; may exceed 100.
+    /// The mean of full-density and SLC erases divided by the endurance, in percent; may exceed
+    /// 100.
     pub worn_percent: f64,
-    /// Programs of the flash over writes of the host.
+    /// Programs of the flash divided by writes of the host.
     pub write_amplification: f64,
-    /// Superblocks that are free.
+    /// Number of free superblocks.
     pub free_superblocks: u32,
 }
 
 impl Health {
-    /// The health of a drive of this model.
+    /// Returns the health of a drive of this model.
     pub fn of(model: &FlashModel, drive: &Timed) -> Health {
         Health::of_ftl(model, drive.ftl(), drive.host_reads())
     }
 
-    /// The health of a drive of this model whose host has read so many slots.
+    /// Returns the health of a drive of this model; `host_reads` in slots.
     pub fn of_ftl(model: &FlashModel, ftl: &Ftl, host_reads: u64) -> Health {
         let counters = ftl.counters();
         let slot_bytes = model.unit_bytes as f64 / f64::from(ftl.shape().unit_slots);
@@ -75,7 +76,7 @@ impl Health {
         }
     }
 
-    /// The same in a vendor's attributes, in the order of their numbers.
+    /// Returns the health as a vendor's attributes, in the order of their numbers.
     pub fn attributes(&self, vendor: Vendor) -> Vec<Attribute> {
         let [least, mean, most] = self.erases.map(u64::from);
         let gib = |bytes: u64| bytes >> 30;
@@ -125,7 +126,7 @@ fn attribute(id: u8, name: &'static str, normalized: u8, raw: u64) -> Attribute 
     Attribute { id, name, normalized: Some(normalized), raw }
 }
 
-/// A field of NVMe's log.
+/// Returns a field of NVMe's log.
 fn field(name: &'static str, raw: u64) -> Attribute {
     Attribute { id: 0, name, normalized: None, raw }
 }
@@ -152,11 +153,11 @@ mod tests {
         }
         let health = Health::of(flash, &drive);
         assert_eq!(health.host_written_bytes, 256 << 20);
-        // What is still in the buffer has not reached the flash, and so is neither.
+        // Slots that are still in the buffer have not reached the flash, and count as neither.
         assert!((health.write_amplification - 1.0).abs() < 0.01, "{health:?}");
         let told = health.attributes(flash.vendor);
         assert!(told.iter().any(|told| told.id == 225 && told.raw == 8), "{told:?}");
-        // As smartctl prints it: what counts is the normalized value.
+        // As smartctl prints it: the normalized value counts.
         let wear = told.iter().find(|told| told.id == 233).expect("its wear");
         assert!(wear.raw == 0 && wear.normalized.is_some_and(|left| (99..=100).contains(&left)));
         assert!(!told.iter().any(|told| told.id == 226), "its successor has that");

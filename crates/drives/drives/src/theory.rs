@@ -1,13 +1,14 @@
-//! What theory says of write amplification and of steady rates: the models are held against it.
+//! Closed forms for write amplification and steady rates, with which the models are compared.
 //!
-//! `alpha` is physical over logical slots, `block_slots` the slots of what is erased as one, and
-//! amplification is programs (the host's and relocations) over the host's programs.
+//! `alpha` is physical divided by logical slots, `block_slots` the slots of an erase unit, and
+//! amplification is programs (the host's and relocations) divided by the host's programs.
 
 use libm::{exp, pow};
 
-/// FIFO (and LRU) cleaning under uniform random writes, for any block size; also greedy in the limit
-/// of large blocks: `alpha / (alpha + W0(-alpha e^-alpha))` (Desnoyers, SYSTOR 2012; Xiang and
-/// Kurkoski, arXiv 1110.4245). Infinite for an `alpha` of at most 1.
+/// Returns the amplification of FIFO (and LRU) cleaning under uniform random writes, for any block
+/// size; also greedy in the limit of large blocks: `alpha / (alpha + W0(-alpha e^-alpha))`
+/// (Desnoyers, SYSTOR 2012; Xiang and Kurkoski, arXiv 1110.4245). Infinite for an `alpha` of at
+/// most 1.
 pub fn fifo(alpha: f64) -> f64 {
     if alpha <= 1.0 {
         return f64::INFINITY;
@@ -28,9 +29,9 @@ pub fn fifo(alpha: f64) -> f64 {
     (low + high) / 2.0
 }
 
-/// Greedy cleaning under uniform random writes with finite blocks, in the mean field of many blocks:
-/// the share of blocks with i valid slots is c / i, so `alpha(m) = b (H_b - H_m) / (b - m)` and
-/// `A = b / (b - m)`, interpolated between whole m.
+/// Returns the amplification of greedy cleaning under uniform random writes with finite blocks, in
+/// the mean field of many blocks: the share of blocks with i valid slots is c / i, so
+/// `alpha(m) = b (H_b - H_m) / (b - m)` and `A = b / (b - m)`, interpolated between whole m.
 pub fn greedy(alpha: f64, block_slots: u32) -> f64 {
     let slots = f64::from(block_slots);
     let mut harmonic = 0.0;
@@ -38,7 +39,7 @@ pub fn greedy(alpha: f64, block_slots: u32) -> f64 {
     for victim in (1..block_slots).rev() {
         let victim = f64::from(victim);
         harmonic += 1.0 / (victim + 1.0);
-        // Between victim - 1 and victim the pool's least block holds victim - t slots.
+        // Between victim - 1 and victim the pool's emptiest block holds victim - t slots.
         let start = slots * harmonic / (slots - victim);
         let end = slots * (harmonic + 1.0 / victim) / (slots - victim + 1.0);
         if alpha >= start && alpha <= end {
@@ -51,10 +52,10 @@ pub fn greedy(alpha: f64, block_slots: u32) -> f64 {
     if alpha <= 1.0 { f64::INFINITY } else { 1.0 }
 }
 
-/// The emptiest of d random blocks is cleaned: the mean field of Van Houdt (SIGMETRICS 2013). Let S(k)
-/// be the share of blocks with at least k valid slots; in balance `1 - S(k)^d = c k (S(k) - S(k+1))`,
-/// solved from the full blocks downwards, with the c for which the mean is right. `A = alpha / c`;
-/// one choice gives `(1 + OP) / OP`.
+/// Returns the amplification if the emptiest of d random blocks is cleaned: the mean field of Van
+/// Houdt (SIGMETRICS 2013). Let S(k) be the share of blocks with at least k valid slots; in balance
+/// `1 - S(k)^d = c k (S(k) - S(k+1))`, solved from the full blocks downwards, with the c that gives
+/// the right mean. `A = alpha / c`; one choice gives `(1 + OP) / OP`.
 pub fn choices(alpha: f64, block_slots: u32, choices: u32) -> f64 {
     let mean = f64::from(block_slots) / alpha;
     let valid_at = |rate: f64| {
@@ -88,8 +89,8 @@ pub fn choices(alpha: f64, block_slots: u32, choices: u32) -> f64 {
     2.0 * alpha / (low + high)
 }
 
-/// One FIFO log for hot and cold data: the share `writes` of the writes goes to the share `space` of
-/// the slots.
+/// Returns the amplification of one FIFO log for hot and cold data: the share `writes` of the
+/// writes goes to the share `space` of the slots.
 pub fn fifo_hot_cold(alpha: f64, writes: f64, space: f64) -> f64 {
     let of = |amplification: f64| {
         let part = |writes: f64, space: f64| {
@@ -109,9 +110,9 @@ pub fn fifo_hot_cold(alpha: f64, writes: f64, space: f64) -> f64 {
     (low + high) / 2.0
 }
 
-/// The share of logical slots that stays mapped when the share `trims` of the requests trims a random
-/// mapped slot and the others write a random one (Frankie, Hughes, Kreutz-Delgado, arXiv 1210.5975).
-/// The amplification is then that of `alpha / share`.
+/// Returns the share of logical slots that stays mapped when the share `trims` of the requests
+/// trims a random mapped slot and the others write a random one (Frankie, Hughes, Kreutz-Delgado,
+/// arXiv 1210.5975). The amplification is then that of `alpha / share`.
 pub fn mapped_under_trim(trims: f64) -> f64 {
     (1.0 - 2.0 * trims) / (1.0 - trims)
 }
@@ -119,7 +120,7 @@ pub fn mapped_under_trim(trims: f64) -> f64 {
 /// The dies' part in [`die_bound_iops`].
 #[derive(Clone, Copy, Debug)]
 pub struct DieTimes {
-    /// Dies that work at once.
+    /// Number of dies that work in parallel.
     pub dies: f64,
     /// Slots of a unit.
     pub unit_slots: f64,
@@ -135,8 +136,8 @@ pub struct DieTimes {
     pub transfer_ns: f64,
 }
 
-/// Random 4 KiB writes a second that dies at work all the time sustain at an amplification, when each
-/// relocated slot costs a read of its own.
+/// Returns the random 4 KiB writes per second that constantly busy dies sustain at an
+/// amplification, if each relocated slot costs a separate read.
 pub fn die_bound_iops(times: &DieTimes, amplification: f64) -> f64 {
     let program = times.program_ns + times.unit_slots * times.transfer_ns;
     let programs = amplification / times.unit_slots * program;

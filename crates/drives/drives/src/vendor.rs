@@ -1,19 +1,19 @@
-//! The vendors whose SMART attributes are known.
+//! The vendors with known SMART attributes.
 
-/// Whose attributes a drive has.
+/// The vendor of a drive's attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Vendor {
     /// Samsung's SATA drives.
     Samsung,
     /// Intel's X25 series from its second generation on.
     Intel,
-    /// Intel's X25 series before that: it does not count what a workload wears.
+    /// Intel's X25 series before that: without the attribute of workload wear.
     IntelFirst,
     /// Indilinx Barefoot.
     Indilinx,
     /// SandForce.
     SandForce,
-    /// NVMe's health log, whose fields have names and no numbers.
+    /// NVMe's health log, whose fields have names but no numbers.
     Nvme,
 }
 

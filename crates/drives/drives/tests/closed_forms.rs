@@ -1,10 +1,10 @@
-//! Write amplification against theory, on drives small enough for every test run.
+//! Write amplification compared with theory, on drives small enough for every test run.
 
 use drives::{Fast, Ftl, Pacing, Random, Settings, Shape, SlcFull, SlcSettings, Victims, theory};
 
 const BLOCK: u32 = 64;
 
-/// A drive of 64-slot superblocks on one die, cleaned only when it must be.
+/// Returns a drive of 64-slot superblocks on one die, cleaned only when necessary.
 fn drive(superblocks: u32, spare: f64, victims: Victims) -> Fast {
     let physical = f64::from(superblocks * BLOCK);
     let shape = Shape {
@@ -22,7 +22,7 @@ fn drive(superblocks: u32, spare: f64, victims: Victims) -> Fast {
     Fast::new(Ftl::new(shape, settings).expect("a sound drive"))
 }
 
-/// The amplification of `rounds` overwrites once `warm` overwrites have passed.
+/// Returns the amplification of `rounds` overwrites after `warm` overwrites.
 fn measured(fast: &mut Fast, warm: u64, rounds: u64, next: &mut dyn FnMut(&mut Fast)) -> f64 {
     let slots = u64::from(fast.ftl().shape().logical_slots);
     (0..slots as u32).for_each(|slot| fast.write(slot));
@@ -92,10 +92,10 @@ fn trims_lower_the_amplification_as_theory_says() {
         let mut fast = drive(1000, 0.12, Victims::Fifo);
         let slots = fast.ftl().shape().logical_slots;
         let mut random = Random::new(5);
-        // What is mapped settles slowly.
+        // The mapped share settles slowly.
         let found = measured(&mut fast, 10, 4, &mut |fast| {
             if random.share() < trims {
-                // A random slot that is mapped.
+                // A random mapped slot.
                 while !fast.trim(random.below(slots)) {}
             } else {
                 fast.write(random.below(slots));
@@ -146,7 +146,7 @@ fn the_same_seed_gives_the_same_drive_and_another_one_another() {
     assert_ne!(run(1), run(2));
 }
 
-/// A drive with an area of 20 SLC superblocks.
+/// Returns a drive with an area of 20 SLC superblocks.
 fn with_slc(slc: SlcSettings) -> Fast {
     let shape = Shape {
         logical_slots: 50_000,
@@ -195,7 +195,7 @@ fn a_trimmed_slc_area_is_used_again_at_once_or_after_idle_time() {
         fast.idle();
         fast.write_sequential(0, 5_000);
         assert_eq!(fast.ftl().counters().slc_programs, 2 * area + at_once);
-        // What was overwritten, and not trimmed, is used again without idle time.
+        // Overwritten slots that were not trimmed are reused without idle time.
         fast.write_sequential(0, 5_000);
         assert!(fast.ftl().counters().slc_programs > 2 * area + at_once);
         fast.ftl().audit();
@@ -274,7 +274,7 @@ fn a_hybrid_mapping_merges_what_lies_in_its_log() {
     };
     let settings = Settings { log_blocks: 4, ..Settings::default() };
     let new = || Fast::new(Ftl::new(shape, settings).expect("a sound drive"));
-    // In order nothing is copied: full log blocks become data blocks.
+    // Sequential writes copy nothing: full log blocks become data blocks.
     let mut fast = new();
     for _ in 0..3 {
         fast.write_sequential(0, 20_000);
@@ -282,21 +282,22 @@ fn a_hybrid_mapping_merges_what_lies_in_its_log() {
     fast.ftl().audit();
     let moved = fast.ftl().counters().relocations;
     assert!(moved < 600, "{moved} slots were merged under sequential writes");
-    // At random every log block of 256 slots is merged with all of the 79 logical blocks again.
+    // With random writes every log block of 256 slots is merged with all of the 79 logical blocks
+    // again.
     let before = *fast.ftl().counters();
     fast.write_random(20_000, 40_000, &mut Random::new(4));
     fast.ftl().audit();
     let found = fast.ftl().counters().amplification_since(&before);
     // Four log blocks hold 13 slots of each logical block when it is merged.
     assert!((10.0..40.0).contains(&found), "{found}");
-    // A page map does the same for a fraction.
+    // A page map does the same at a fraction of the cost.
     let mut pages = Fast::new(Ftl::new(shape, Settings::default()).expect("a sound drive"));
     pages.write_sequential(0, 20_000);
     let before = *pages.ftl().counters();
     pages.write_random(20_000, 40_000, &mut Random::new(4));
     let page_map = pages.ftl().counters().amplification_since(&before);
     assert!(page_map < found / 4.0, "{page_map} against {found}");
-    // While blocks are left that were never used, nothing is merged.
+    // While there are blocks that were never used, nothing is merged.
     let mut fresh = new();
     fresh.write_random(20_000, 2_000, &mut Random::new(4));
     assert_eq!(fresh.ftl().counters().relocations, 0);

@@ -1,4 +1,4 @@
-//! An area with one bit a cell that is full: when it is folded, and which requests pay for that.
+//! A full area with one bit a cell: when it is folded, and which requests wait for that.
 
 use drives::{
     Drive, Ftl, Model, Op, Options, Pacing, Settings, Shape, SlcFull, SlcSettings, Spread, Timed,
@@ -16,7 +16,7 @@ const SHAPE: Shape = Shape {
 /// An area of 40 superblocks.
 const STATIC: SlcSettings = SlcSettings { static_superblocks: 40, ..SlcSettings::NONE };
 
-/// A drive with the times of an 840 EVO, each exactly what it is on average.
+/// Returns a drive with the times of an 840 EVO, without any spread.
 fn drive(slc: SlcSettings) -> Timed {
     let model = Model::preset("samsung-840-evo-250").expect("a preset");
     let Drive::Flash(evo) = model.drive(&Options::default()).expect("a sound drive") else {
@@ -28,7 +28,7 @@ fn drive(slc: SlcSettings) -> Timed {
     Timed::new(Ftl::new(SHAPE, settings).expect("a sound drive"), timing)
 }
 
-/// Writes so many requests of 128 KiB in order from a slot on; returns MB a second.
+/// Writes `count` requests of 128 KiB in order from a slot on; returns MB per second.
 fn write(timed: &mut Timed, from: u64, count: u64) -> f64 {
     let start = timed.programmed_ns();
     let mut now = start;
@@ -38,7 +38,7 @@ fn write(timed: &mut Timed, from: u64, count: u64) -> f64 {
     count as f64 * 131_072.0 * 1e3 / (timed.programmed_ns().max(now) - start) as f64
 }
 
-/// The rates into the area and behind it, and what was folded meanwhile.
+/// Returns the rates into the area and after it, and the slots folded in that time.
 fn rates(slc: SlcSettings) -> (f64, f64, u64) {
     let mut timed = drive(slc);
     let area = u64::from(slc.static_superblocks * SHAPE.slc_superblock_slots()) / 32;
@@ -55,11 +55,11 @@ fn a_long_write_pays_for_the_fold_where_the_area_has_to_be_emptied_first() {
     assert_eq!(folds, 0, "what does not fit goes behind the area");
     let (same, folded, folds) = rates(SlcSettings { full: SlcFull::FoldFirst, ..STATIC });
     assert!((same / first - 1.0).abs() < 0.01, "{first} and {same} MB/s while there is room");
-    // Each slot that is written takes the place of one that was folded for it.
+    // Each written slot takes the space of one that was folded for it.
     let written = u64::from(STATIC.static_superblocks * SHAPE.slc_superblock_slots()) * 4;
     assert!((written * 9 / 10..=written).contains(&folds), "{folds} of {written}");
-    // A unit costs its own program and erase, and the read, program and erase of another one. So the write
-    // is no faster than the dies allow for all of that, and hardly slower.
+    // A unit costs its own program and erase, and the read, program and erase of another one. So
+    // the rate of writes is close to the limit of the dies for all of that, but not above it.
     let timed = drive(STATIC);
     let (timing, unit) = (timed.timing(), f64::from(SHAPE.unit_slots));
     let transfer = unit * timing.channel_slot_ns as f64;
@@ -84,10 +84,10 @@ fn a_dynamic_area_is_folded_for_the_writes_that_need_its_room() {
     let rest = write(&mut timed, requests / 5 * 32, requests * 4 / 5);
     timed.ftl().audit();
     let folds = timed.ftl().counters().folds;
-    // What the area holds when nothing is free any more has to leave it before the drive is full.
+    // Data in the area must leave it before the drive is full, once no superblock is free.
     assert!(folds > 10_000, "{folds}");
     assert!(rest < first / 2.0, "{first} MB/s with room, {rest} without");
-    // Nothing of it was left for idle time: that is more than the spare space holds.
+    // No folding was left for idle time: that is more than the spare space holds.
     let left = timed.ftl().slc_valid_slots();
     assert!(left < u64::from(SHAPE.logical_slots) / 3, "{left} slots are still in the area");
 }

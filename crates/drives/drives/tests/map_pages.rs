@@ -1,4 +1,4 @@
-//! A map that lies on the flash: what its pages cost, when, and that no power cut loses what they say.
+//! A map on the flash: the cost of its pages, the time of it, and that no power cut loses an entry.
 
 use drives::{
     Drive, Fast, Found, Ftl, MapKind, Model, Op, Options, Pacing, Random, Settings, Shape,
@@ -13,7 +13,7 @@ fn cached(pages: u64) -> MapKind {
     MapKind::Cached { bytes: pages * 4096 }
 }
 
-/// A drive of 100 pages of map, of which so many are in memory.
+/// Returns a drive of 100 pages of map, with this number of pages in memory.
 fn new(map: MapKind) -> Ftl {
     let shape = Shape {
         logical_slots: SLOTS,
@@ -27,7 +27,7 @@ fn new(map: MapKind) -> Ftl {
     Ftl::new(shape, Settings { map, pacing, ..Settings::default() }).expect("a sound drive")
 }
 
-/// The times of a preset, without what differs from request to request.
+/// Returns the times of a preset, without any spread.
 fn times(blocking: bool) -> Timing {
     let model = Model::preset("sandforce-sf-2281-240").expect("a preset");
     let Drive::Flash(drive) = model.drive(&Options::default()).expect("a sound drive") else {
@@ -57,20 +57,21 @@ fn each_change_at_random_misses_by_the_share_that_does_not_fit() {
     let mut fast = Fast::new(new(cached(25)));
     fast.write_sequential(0, u64::from(SLOTS));
     let mut random = Random::new(5);
-    // So that hardly two neighbours on the flash are neighbours for the host.
+    // So that hardly any neighbours on the flash are neighbours for the host.
     fast.write_random(SLOTS, 800_000, &mut random);
     let before = *fast.ftl().counters();
     fast.write_random(SLOTS, 200_000, &mut random);
     fast.ftl().audit();
     let after = fast.ftl().counters();
-    // The host's writes and what cleaning moves for them.
+    // The host's writes and the slots that cleaning moves for them.
     let moved = after.relocations - before.relocations;
     assert!(moved > 400_000, "{moved}");
     let changes = (after.host_writes - before.host_writes) + moved;
     let share = (after.map_reads - before.map_reads) as f64 / changes as f64;
-    // Of the pages that left the memory some wait for others, two on average.
+    // Of the evicted pages some wait for others, two on average.
     assert!((share - 0.73).abs() < 0.02, "{share}");
-    // What is read was changed, and goes again. The area is twenty times what a hundred pages take.
+    // Pages that are read are changed, and evicted again. The area has room for twenty times a
+    // hundred pages.
     let programs = (after.map_programs - before.map_programs) as f64 / changes as f64;
     assert!((share..1.02 * share).contains(&programs), "{programs} and {share}");
 }
@@ -92,7 +93,7 @@ fn a_look_finds_what_a_change_has_brought() {
     ftl.audit();
 }
 
-/// Microseconds of a write on average.
+/// Returns the mean time of a write in microseconds.
 fn write(timed: &mut Timed, slots: impl Iterator<Item = u32>) -> u64 {
     let start = timed.programmed_ns() + 1_000_000;
     let (mut now, mut count) = (start, 0);
@@ -177,7 +178,7 @@ fn a_power_cut_loses_nothing_that_was_flushed_where_the_map_is_on_its_way() {
         });
         let mut random = Random::new(seed);
         let now = timed.submit(0, Op::Flush);
-        // Cleaning moves odd slots, and their entries with them; only even ones are written.
+        // Cleaning moves odd slots and their entries; only even ones are written.
         let mut written = std::collections::BTreeSet::new();
         for _ in 0..4000 {
             let slot = u64::from(random.below(SLOTS / 2)) * 2;
@@ -192,7 +193,8 @@ fn a_power_cut_loses_nothing_that_was_flushed_where_the_map_is_on_its_way() {
         for slot in (0..SLOTS).step_by(97).filter(|slot| !lost.contains(&u64::from(*slot))) {
             assert!(matches!(timed.ftl().find(slot), Found::Flash(_)), "slot {slot}");
         }
-        // The pages that were only in memory are programmed when it goes on, and read again.
+        // The pages that were only in memory are programmed when the drive continues, and read
+        // again.
         let reads = timed.ftl().counters().map_reads;
         let end = timed.submit(now + 6_000_000, Op::Write { first: 8, count: 800 });
         timed.submit(end, Op::Flush);

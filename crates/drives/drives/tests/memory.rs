@@ -1,8 +1,9 @@
-//! What a drive takes of memory. Alone in its file: other tests of one process would take some, too.
+//! The memory of a drive. The only test in its file: other tests in the same process would use
+//! some, too.
 
 use drives::{Fast, Model, Options};
 
-/// Bytes of this process that are in memory.
+/// Returns the resident bytes of this process.
 fn resident_bytes() -> u64 {
     let told = std::fs::read_to_string("/proc/self/statm").expect("Linux");
     let pages = told.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());

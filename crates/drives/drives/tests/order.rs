@@ -1,10 +1,10 @@
-//! Which drive comes out ahead of which, where reviewers agree on that.
+//! The order of drives by speed, where reviewers agree on it.
 
 use drives::{Drive, Kind, Model, Op, Options, Random};
 use std::collections::VecDeque;
 
-/// 4 KiB random writes a second, 32 at a time, over a part of a drive with all its dies and blocks, which
-/// are shorter: filled and overwritten three times, so that it is steady.
+/// Returns the 4 KiB random writes per second, 32 at a time, of a drive with all its dies and
+/// blocks, which are shorter: filled and overwritten three times, so that it is steady.
 fn steady(name: &str) -> f64 {
     let whole = Model::preset(name).expect("a preset");
     let Kind::Flash(flash) = &whole.kind else { panic!("{name} is a flash drive") };
@@ -42,14 +42,14 @@ fn steady(name: &str) -> f64 {
 #[test]
 fn the_850_pro_writes_at_random_ahead_of_the_840_pro_and_the_850_evo() {
     let ahead = steady("samsung-850-pro-256");
-    // Published of whole drives: 6,000 to 10,000 of it, 5,000 to 8,000 of the 850 EVO.
+    // Published for whole drives: 6,000 to 10,000 for this one, 5,000 to 8,000 for the 850 EVO.
     assert!((5_000.0..12_000.0).contains(&ahead), "{ahead}");
     let (flat, stacked) = (steady("samsung-840-pro-256"), steady("samsung-850-evo-250"));
     for (other, found) in [("840 Pro", flat), ("850 EVO", stacked)] {
         assert!(ahead > 1.25 * found, "{other}: {found}, 850 Pro: {ahead}");
         assert!(found > 2_000.0, "{other}: {found}");
     }
-    // Of the drives with three bits a cell the 3D one is ahead, too.
+    // Among the drives with three bits a cell the 3D one is faster, too.
     let evo = steady("samsung-840-evo-250");
     assert!(stacked > 1.1 * evo, "840 EVO: {evo}, 850 EVO: {stacked}");
 }

@@ -1,4 +1,4 @@
-//! The presets, and what a wrong file is answered with.
+//! The presets, and the errors for wrong files.
 
 use drives::{Kind, Model, Options};
 
@@ -9,7 +9,7 @@ fn every_preset_is_sound_and_every_value_has_a_source() {
         let model = Model::preset(name).expect("it is one of the names");
         assert!(model.facts.len() > 10, "{name}: {} facts", model.facts.len());
         for fact in &model.facts {
-            // A source that only this project has says nothing to a reader.
+            // A source inside this project is of no use to a reader.
             assert!(!fact.source.contains(".md"), "{name}: {} is from {}", fact.key, fact.source);
         }
         assert!(!model.title.is_empty() && model.user_bytes() > 0, "{name}");
@@ -44,7 +44,7 @@ fn every_flash_drive_says_what_bad_blocks_and_wear_levelling_take_of_its_spare_f
             assert!(fact.source.contains("recollection"), "{name}: {key}: {}", fact.source);
             assert!((0.001..0.03).contains(&share), "{name}: {key}: {share}");
         }
-        // They come off what the FTL has, and leave some of it.
+        // They reduce the FTL's superblocks, and leave some of the spare.
         let (shape, derived) = (flash.shape(&Options::default()), flash.derived());
         let had = f64::from(flash.blocks) * (1.0 - flash.bad_blocks - flash.wear_levelling);
         assert!(f64::from(shape.superblocks) <= had, "{name}");
@@ -67,7 +67,7 @@ fn what_follows_from_an_840_evo_is_what_is_published_of_it() {
     let native = derived.native_bytes_per_second / 1e6;
     assert!((native / 269.0 - 1.0).abs() < 0.1, "{native} MB/s");
     let predicted = derived.predicted.expect("a closed form");
-    // Greedy amplifies a little less than 1 / (2 spare) + 1 where there is little to spare.
+    // Greedy amplifies a little less than 1 / (2 spare) + 1 if there is little spare.
     let rough = 1.0 + 0.5 / derived.spare_in_use;
     assert!((predicted.amplification / rough - 1.0).abs() < 0.05, "{predicted:?}");
 }

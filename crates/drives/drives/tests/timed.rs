@@ -1,4 +1,5 @@
-//! The timed driver: what theory and reviewers say that a small run can show, and its own promises.
+//! The timed driver: statements of theory and of reviewers that a small run can check, and its own
+//! guarantees.
 
 use drives::{
     Drive, Ftl, Model, Op, Options, Pacing, Random, Settings, Shape, Spread, Timed, Timing, theory,
@@ -12,7 +13,7 @@ fn preset(name: &str) -> Timed {
     }
 }
 
-/// Times of an 840 EVO on a drive of half a gigabyte, each exactly what it is on average.
+/// Returns a drive of half a gigabyte with the times of an 840 EVO, without any spread.
 fn small() -> Timed {
     let timing = Timing { spread: Spread::NONE, ..*preset("samsung-840-evo-250").timing() };
     let shape = Shape {
@@ -28,7 +29,7 @@ fn small() -> Timed {
     Timed::new(Ftl::new(shape, settings).expect("a sound drive"), timing)
 }
 
-/// Random 4 KiB writes one after another with `depth` waiting; returns when the last one completes.
+/// Writes random 4 KiB one after another with `depth` waiting; returns when the last one completes.
 fn write(timed: &mut Timed, start: u64, depth: u64, count: u64, random: &mut Random) -> u64 {
     let slots = timed.ftl().shape().logical_slots;
     let mut waiting: std::collections::VecDeque<u64> = (0..depth).map(|_| start).collect();
@@ -123,7 +124,7 @@ fn turbowrite_ends_where_it_should_and_idle_time_empties_it() {
     let mut timed = preset("samsung-840-evo-120");
     let mut now = 0;
     let mut rates = Vec::new();
-    // 3 GB at over 400 MB/s, then what the flash behind can do.
+    // 3 GB at over 400 MB/s, then the rate of the flash behind it.
     for step in 0..90u64 {
         let start = now;
         for request in 0..400 {
@@ -207,8 +208,8 @@ fn a_power_cut_loses_nothing_that_was_flushed_where_a_unit_under_way_was_merged(
                 .submit(now, Op::Write { first: u64::from(random.below(1_000)) * 8, count: 8 });
         }
         let now = timed.submit(now, Op::Flush);
-        // Log blocks are merged and used again while what they held is still under way. Odd slots are
-        // only moved.
+        // Log blocks are merged and reused while their data is still under way. Odd slots are only
+        // moved.
         let mut written = std::collections::BTreeSet::new();
         for _ in 0..900 {
             let slot = u64::from(random.below(500)) * 2;
@@ -271,7 +272,7 @@ fn reads_go_before_waiting_programs() {
         now = timed.submit(now, Op::Write { first: slot * 8, count: 8 });
     }
     now = timed.submit(now, Op::Flush);
-    // Sixteen units a die wait: over 15 ms.
+    // Sixteen units per die wait: over 15 ms.
     for slot in 256..500 {
         timed.submit(now, Op::Write { first: slot * 8, count: 8 });
     }
@@ -370,7 +371,7 @@ fn what_was_trimmed_is_worked_off_behind_the_hosts_commands_and_in_idle_time() {
         let now = timed.submit(now, Op::Flush);
         (timed, now)
     };
-    // 0.1 s of work in slices of 80 us, one behind each write.
+    // 0.1 s of work in slices of 80 us, one after each write.
     let rate = |timed: &mut Timed, start: u64| {
         let mut now = start;
         for slot in 0..1000 {
@@ -385,7 +386,7 @@ fn what_was_trimmed_is_worked_off_behind_the_hosts_commands_and_in_idle_time() {
     assert!(trimmed - now < 1_000_000, "the command itself is quick");
     let at_once = rate(&mut timed, trimmed);
     assert!(at_once > usual + 30_000, "{usual} ns, {at_once} ns after a TRIM");
-    // What is trimmed is free all the same, and time alone is enough.
+    // Trimmed slots are free in any case, and idle time alone is enough.
     let (mut timed, now) = new();
     let trimmed = timed.submit(now, Op::Trim { first: 0, count: 80_000 });
     assert_eq!(timed.ftl().find(5), drives::Found::Nowhere);

@@ -1,4 +1,4 @@
-//! How long a drive may keep a request waiting: never longer than what it does for it explains.
+//! The longest wait of a request: never longer than the drive's work for it explains.
 
 use drives::{Drive, Kind, Model, Op, Options, Random, Timed};
 
@@ -10,12 +10,12 @@ fn flash(name: &str) -> Option<(Timed, u64)> {
     let Drive::Flash(drive) = model.drive(&Options::default()).expect("a sound drive") else {
         return None;
     };
-    // Larger than any SLC area that is always there.
+    // Larger than any static SLC area.
     Some((*drive, kind.slc_static_bytes + 2_000_000_000))
 }
 
-/// What a drive may take for a request: the step of background work that it found under way, the buffer
-/// in front of it, and what was relocated while it was served.
+/// Returns the maximum time for a request: the step of background work under way, the buffer before
+/// it, and the slots relocated during it.
 fn explained_ns(drive: &Timed, relocated: u64, pages: u64) -> u64 {
     let (shape, timing) = (drive.ftl().shape(), drive.timing());
     let slots = u64::from(shape.dies * shape.unit_slots);
@@ -47,7 +47,7 @@ fn no_drive_answers_later_than_its_cleaning_explains() {
                     0 => Op::Write { first, count: 8 },
                     _ => Op::Read { first, count: 8 },
                 };
-                // What the drive does meanwhile is not done for the request.
+                // Idle work before the request is not done for it.
                 drive.idle(now);
                 let before = *drive.ftl().counters();
                 let end = drive.submit(now, op);
@@ -127,7 +127,8 @@ fn a_hard_disk_reads_before_it_empties_its_cache() {
         most = most.max(end - now);
         now = end;
     }
-    // One write under way, a seek over all the surface, a turn: each of the three twice at most.
+    // One write under way, a seek over the whole surface, a revolution: each of the three at most
+    // twice.
     assert!(most < 50_000_000, "{} ms", most / 1_000_000);
     assert!(disk.at_risk_bytes(now) > 8 << 20, "reads came first");
     // Time without reads empties it, and a flush waits for it.

@@ -1,66 +1,66 @@
-//! The figures of several runs, line by line, and what else differs between the runs.
+//! The figures of several runs, line by line, and the differences in how the runs were made.
 
 use crate::saved::{Row, Run, size};
 use crate::statistics::Estimate;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Several runs beside one another.
+/// Several runs, side by side.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The runs; the others are compared with the first.
     pub runs: Vec<Run>,
-    /// What tells each from the others: `A`, and what differs.
+    /// The names of the runs: a letter (`A`), and how the run differs from the others.
     pub names: Vec<String>,
     /// The figures.
     pub lines: Vec<Line>,
-    /// What is not the same in all runs: what it is, and each run's.
+    /// Circumstances that are not the same in all runs: their name, and the value of each run.
     pub circumstances: Vec<(&'static str, Vec<String>)>,
 }
 
-/// A figure of each run.
+/// One figure of each run.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// The test, and where it matters whether the cache was cold.
+    /// The test; also whether the cache was cold, if both exist.
     pub test: String,
     /// The unit of all its values.
     pub unit: String,
-    /// Each run's value; None: it has none.
+    /// The value of each run. None: the run has none.
     pub cells: Vec<Option<Cell>>,
-    /// Each run against the first, from the second on.
+    /// The comparisons of the second and later runs with the first.
     pub against: Vec<Against>,
 }
 
-/// A run's figure.
+/// The figure of one run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cell {
-    /// The figure as the suite told it.
+    /// The figure as the suite reported it.
     pub value: f64,
-    /// What it is made of, if that tells how sure it is.
+    /// The mean and its interval, if the figure has parts.
     pub estimate: Option<Estimate>,
-    /// Where of the run's rows it stands.
+    /// The index of the row in the run.
     pub row: usize,
 }
 
-/// How a run's figure is to the first one's.
+/// The comparison of one figure with that of the first run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Against {
-    /// What may be said.
+    /// The verdict.
     pub verdict: Verdict,
     /// The difference in percent of the first one's figure, if that is not 0.
     pub percent: Option<f64>,
-    /// The ends of the difference's interval, in percent as well.
+    /// The ends of the difference's interval, also in percent.
     pub interval: Option<(f64, f64)>,
 }
 
-/// What may be said of a difference.
+/// A verdict on a difference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// The interval of the difference lies above 0.
     More,
-    /// It lies below 0.
+    /// The interval lies below 0.
     Less,
-    /// It holds 0.
+    /// The interval contains 0.
     Noise,
     /// One of the two figures has no interval.
     NoInterval,
@@ -69,8 +69,8 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Its words.
-    pub fn told(self) -> &'static str {
+    /// Returns its text.
+    pub fn text(self) -> &'static str {
         match self {
             Verdict::More => "more",
             Verdict::Less => "less",
@@ -82,10 +82,10 @@ impl Verdict {
 }
 
 impl Comparison {
-    /// Puts runs beside one another, in their order.
+    /// Compares runs; keeps their order.
     ///
     /// # Errors
-    /// There are fewer than two, or more than 26; or no two of them have a test in common.
+    /// There are fewer than two runs, or more than 26, or no two of them have a test in common.
     pub fn new(runs: Vec<Run>) -> Result<Comparison, String> {
         if runs.len() < 2 {
             let one = runs.first().map_or("", |run| &run.place);
@@ -109,23 +109,24 @@ impl Comparison {
         Ok(Comparison { runs, names, lines, circumstances })
     }
 
-    /// How many differences could be called one or noise.
+    /// Returns the number of differences with a verdict other than [`Verdict::NoInterval`] or
+    /// [`Verdict::Missing`].
     pub fn judged(&self) -> usize {
         let all = self.lines.iter().flat_map(|line| &line.against);
         all.filter(|it| !matches!(it.verdict, Verdict::NoInterval | Verdict::Missing)).count()
     }
 }
 
-/// The letter of a run.
+/// Returns the letter of a run.
 pub(crate) fn letter(number: usize) -> char {
     (b'A' + number.min(25) as u8) as char
 }
 
-/// A letter for each run, and behind it what the run is of, as far as the others are of something else.
+/// Names each run: a letter, and the properties in which the runs differ.
 fn names(runs: &[Run]) -> Vec<String> {
     let parts: [fn(&Run) -> String; 4] = [
         |run| run.title().to_owned(),
-        |run| run.cache_told(),
+        |run| run.cache_text(),
         |run| format!("{} % spare", run.spare_percent),
         |run| run.suite.clone(),
     ];
@@ -139,11 +140,12 @@ fn names(runs: &[Run]) -> Vec<String> {
     runs.iter().enumerate().map(name).collect()
 }
 
-/// A test of a run: its name, whether the cache was cold, and the how many-th row of those.
+/// Key of a row: the name of the test, whether the cache was cold, and its number among the rows
+/// with both the same.
 type Key = (String, Option<bool>, usize);
 
-/// The rows of a run by their keys.
-fn keyed(run: &Run) -> Vec<(Key, usize)> {
+/// Returns the rows of a run with their keys.
+fn rows_by_key(run: &Run) -> Vec<(Key, usize)> {
     let mut seen: BTreeMap<(&str, Option<bool>), usize> = BTreeMap::new();
     let mut keyed = Vec::with_capacity(run.rows.len());
     for (at, row) in run.rows.iter().enumerate() {
@@ -156,15 +158,15 @@ fn keyed(run: &Run) -> Vec<(Key, usize)> {
 
 fn lines(runs: &[Run]) -> Vec<Line> {
     let rows: Vec<BTreeMap<Key, usize>> =
-        runs.iter().map(|run| keyed(run).into_iter().collect()).collect();
+        runs.iter().map(|run| rows_by_key(run).into_iter().collect()).collect();
     let mut keys: Vec<Key> = Vec::new();
     let mut known = std::collections::BTreeSet::new();
-    // A bare run has one row where a cached one has two: it stands beside both.
+    // A run without a cache has one row where a cached run has two: compare it with both.
     let both = |(test, _, nth): &Key| {
         let has = |cold| rows.iter().any(|of| of.contains_key(&(test.clone(), Some(cold), *nth)));
         [true, false].into_iter().filter(|cold| has(*cold)).collect::<Vec<bool>>()
     };
-    for (key, _) in runs.iter().flat_map(keyed) {
+    for (key, _) in runs.iter().flat_map(rows_by_key) {
         let colds = if key.1.is_none() { both(&key) } else { Vec::new() };
         let split = colds.into_iter().map(|cold| (key.0.clone(), Some(cold), key.2));
         let split: Vec<Key> = split.collect();
@@ -203,7 +205,8 @@ fn line(runs: &[Run], rows: &[BTreeMap<Key, usize>], key: &Key) -> Line {
     Line { test: format!("{test}{cold}{nth}"), unit, cells, against }
 }
 
-/// How sure a figure is. What was interrupted, or says nothing of the device, has no interval.
+/// Returns the estimate of a row. Rows that were interrupted, or are not valid for the device, have
+/// none.
 fn estimate(row: &Row) -> Option<Estimate> {
     if row.partial || row.valid == Some(false) {
         return None;
@@ -224,7 +227,7 @@ fn against(first: Option<&Cell>, other: Option<&Cell>) -> Against {
         return Against { verdict: Verdict::NoInterval, percent, interval: None };
     };
     let (difference, half) = after.less(&before);
-    // What is the same but for the last bit of a sum is the same.
+    // The second condition ignores rounding in the last bits of a sum.
     let verdict = match difference {
         any if any.abs() <= half || any.abs() <= 1e-12 * before.mean.abs() => Verdict::Noise,
         more if more > 0.0 => Verdict::More,
@@ -238,14 +241,14 @@ fn percent(difference: f64, of: f64) -> Option<f64> {
     (of != 0.0).then(|| 100.0 * difference / of.abs())
 }
 
-/// What is known of each run, as far as it is not the same for all.
+/// Returns the circumstances that are not the same in all runs.
 fn circumstances(runs: &[Run]) -> Vec<(&'static str, Vec<String>)> {
     type Circumstance = (&'static str, fn(&Run) -> String);
     let all: [Circumstance; 17] = [
         ("suite", |run| run.suite.clone()),
         ("target", |run| run.target.clone()),
         ("drive", |run| run.title().to_owned()),
-        ("cache", Run::cache_told),
+        ("cache", Run::cache_text),
         ("time", |run| run.time.clone()),
         ("complete", |run| if run.complete { "yes" } else { "NOT COMPLETE" }.to_owned()),
         ("shortened", shortened),
@@ -259,11 +262,11 @@ fn circumstances(runs: &[Run]) -> Vec<(&'static str, Vec<String>)> {
         ("seed", |run| run.seed.map_or(String::new(), |seed| seed.to_string())),
         ("prices", |run| {
             let prices = run.prices.as_ref().and_then(Value::as_object);
-            told(prices.into_iter().flatten())
+            facts_text(prices.into_iter().flatten())
         }),
-        ("machine", |run| told(&run.machine)),
-        ("device", |run| told(&run.facts)),
-        ("Overdrive", |run| told(&run.versions)),
+        ("machine", |run| facts_text(&run.machine)),
+        ("device", |run| facts_text(&run.facts)),
+        ("Overdrive", |run| facts_text(&run.versions)),
     ];
     let told = all.into_iter().map(|(name, of)| (name, runs.iter().map(of).collect::<Vec<_>>()));
     told.filter(|(_, each)| each.iter().any(|it| *it != each[0])).collect()
@@ -274,7 +277,7 @@ fn shortened(run: &Run) -> String {
     crate::saved::printable(how.unwrap_or("no"))
 }
 
-fn told<'a>(facts: impl IntoIterator<Item = (&'a String, &'a Value)>) -> String {
+fn facts_text<'a>(facts: impl IntoIterator<Item = (&'a String, &'a Value)>) -> String {
     let fact = |(name, value): (&String, &Value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         crate::saved::printable(&format!("{name} {value}"))
@@ -355,7 +358,7 @@ mod tests {
             let runs = vec![run("a", "", &one), run("b", "", &other)];
             Comparison::new(runs).expect("alike").lines[0].against[0]
         };
-        // The same parts, but a final flush that takes a third of the time.
+        // The same parts, with a final flush that takes a third of the time.
         let slower = of(666.0);
         assert_eq!((slower.verdict, slower.percent.map(f64::round)), (Verdict::Less, Some(-33.0)));
         assert_eq!(of(1001.0).verdict, Verdict::Noise);

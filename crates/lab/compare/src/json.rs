@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 pub(crate) const SCHEMA: &str = "overdrive.bench.compare/1";
 
-/// The object. The others are compared with the first run; differences are percent of its figure.
+/// Returns the object. Differences are against the first run, in percent of its figure.
 pub fn json(comparison: &Comparison) -> Value {
     let runs = comparison.runs.iter().zip(&comparison.names);
     let circumstances = comparison.circumstances.iter();
@@ -52,7 +52,7 @@ fn cell(cell: &Cell) -> Value {
 }
 
 fn against(against: &Against) -> Value {
-    let verdict = match against.verdict.told() {
+    let verdict = match against.verdict.text() {
         "" => Value::Null,
         told => told.into(),
     };

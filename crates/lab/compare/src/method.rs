@@ -1,10 +1,10 @@
-//! How figures were compared, in sentences.
+//! The method of the comparison, in sentences.
 
 use crate::comparison::{Comparison, letter};
 use crate::saved::printable;
 use crate::statistics::{BATCHED_SECONDS_MIN, LEVEL_PERCENT};
 
-/// The sentences that this comparison needs.
+/// Returns the sentences that apply to this comparison.
 pub(crate) fn method(comparison: &Comparison) -> Vec<String> {
     let judged = comparison.judged();
     let mut told = vec![format!(
@@ -44,7 +44,7 @@ pub(crate) fn method(comparison: &Comparison) -> Vec<String> {
     told
 }
 
-/// The rows that are marked so, by the letters of their runs.
+/// Lists the rows near the ceiling, with the letters of their runs.
 fn near_ceiling(comparison: &Comparison) -> String {
     let runs = comparison.runs.iter().enumerate();
     let tests = runs.flat_map(|(number, run)| {

@@ -1,4 +1,4 @@
-//! A comparison as one HTML page that needs nothing else.
+//! A comparison as one self-contained HTML page.
 
 use crate::comparison::{Comparison, Verdict, letter};
 use crate::json::SCHEMA;
@@ -12,7 +12,7 @@ use report::page::{Page, facts, section, side_by_side};
 use report::plot::escaped;
 use std::fmt::Write;
 
-/// More tests are no plot, but a wall.
+/// Most tests of one plot; more would be unreadable.
 const BARS_MAX: usize = 40;
 const DISTRIBUTIONS_MAX: usize = 6;
 const LATENCIES_MAX: usize = 4;
@@ -24,7 +24,7 @@ const STYLE: &str = "\
 .beside th, .beside td { text-align: left; white-space: normal; min-width: 9rem; }
 ";
 
-/// The page.
+/// Returns the page.
 pub fn page(comparison: &Comparison) -> String {
     let mut parts = side_by_side(&values(comparison));
     parts += &section("Figures", &table(comparison));
@@ -47,7 +47,7 @@ pub fn page(comparison: &Comparison) -> String {
     page.html()
 }
 
-/// How many differences there are, a line for each run.
+/// Counts the verdicts, one line for each run.
 fn verdict(comparison: &Comparison) -> String {
     let line = |number: usize| {
         let count = |verdict| {
@@ -66,7 +66,7 @@ fn verdict(comparison: &Comparison) -> String {
     (1..comparison.runs.len()).map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// What belongs on curves over sizes or depths as curves, the rest as bars.
+/// Plots values over sizes or depths as curves, and the others as bars.
 fn values(comparison: &Comparison) -> Vec<String> {
     let mut units: Vec<&str> = comparison.lines.iter().map(|line| line.unit.as_str()).collect();
     units.sort_unstable();
@@ -103,7 +103,7 @@ fn bar(cell: &crate::comparison::Cell) -> Bar {
     Bar { value: cell.value, interval: cell.estimate.map(|estimate| estimate.interval()) }
 }
 
-/// Series of one name in all runs that have it; each with the runs' names.
+/// Plots series of the same name together, with the names of their runs.
 fn series(comparison: &Comparison) -> Vec<String> {
     let mut kinds: Vec<(&str, &str, &str)> = Vec::new();
     for series in comparison.runs.iter().flat_map(|run| &run.series) {
@@ -112,7 +112,8 @@ fn series(comparison: &Comparison) -> Vec<String> {
             kinds.push(kind);
         }
     }
-    // A bare run has one where a cached one has two: it stands beside both, and not alone.
+    // A run without a cache has one series where a cached run has two: it is drawn with both, and
+    // not alone.
     let all = kinds.clone();
     kinds
         .retain(|(name, ..)| !all.iter().any(|(other, ..)| other != name && plain(other) == *name));
@@ -129,7 +130,7 @@ fn series(comparison: &Comparison) -> Vec<String> {
         let found: Vec<Sequence<'_>> = found.collect();
         match (unit, along) {
             ("IOPS", "s") => figures.extend(chart::consistency(name, &found, None, &[])),
-            // Three of each test: mean, 99th percentile, longest.
+            // Each test has three: mean, 99th percentile, maximum.
             ("us", "s") if latencies < 3 * LATENCIES_MAX => {
                 latencies += 1;
                 figures.extend(chart::latency_over_time(name, &found));
@@ -144,12 +145,12 @@ fn series(comparison: &Comparison) -> Vec<String> {
     figures
 }
 
-/// A series' name without what it says of the cache.
+/// Removes the state of the cache from the name of a series.
 fn plain(name: &str) -> String {
     name.replace(", cold: ", ": ").replace(", warm: ", ": ")
 }
 
-/// Distributions of the tests that more than one run has.
+/// Plots the distributions of tests that more than one run has.
 fn service_times(comparison: &Comparison) -> Vec<String> {
     let mut figures = Vec::new();
     let mut drawn = 0;
@@ -187,7 +188,7 @@ fn table(comparison: &Comparison) -> String {
     table + "</table></div>\n"
 }
 
-/// What differs besides; nothing if nothing does.
+/// Returns a table of the other differences; empty if there are none.
 fn circumstances(comparison: &Comparison) -> String {
     if comparison.circumstances.is_empty() {
         return String::new();
@@ -204,7 +205,7 @@ fn circumstances(comparison: &Comparison) -> String {
     table + "</table></div>\n"
 }
 
-/// Where each run was read, and its command.
+/// Returns the source and the command of each run.
 fn places(comparison: &Comparison) -> Vec<(&str, String)> {
     let runs = comparison.runs.iter().zip(&comparison.names);
     let told = runs.map(|(run, name)| {
@@ -240,7 +241,8 @@ mod tests {
             read(place, &text).expect("a sound result").remove(0)
         };
         let page = page(&Comparison::new(vec![run("a", 3), run("b", 5)]).expect("alike"));
-        // Curves, bars, three of consistency, one by position, one of latency, two of service times.
+        // Curves, bars, three of consistency, one by position, one of latency, two of service
+        // times.
         assert_eq!(page.matches("<figure>").count(), 9);
         let both = "</svg>B: &lt;b&gt;";
         assert_eq!(page.matches(both).count(), 9, "{page}");

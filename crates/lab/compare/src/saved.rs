@@ -1,20 +1,20 @@
-//! Results as suites write them: JSON, or the page that holds it.
+//! Reads results as suites write them: JSON, or a page that contains it.
 
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 const SCHEMA: &str = "overdrive.bench/1";
-/// No figure of a suite is larger; sums and squares of such values are still numbers.
+/// Larger than any figure of a suite; sums and squares of such values are still finite.
 const LARGEST: f64 = 1e15;
 
-/// What a suite has measured.
+/// The results of one suite.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Run {
     schema: String,
     /// The suite.
     pub suite: String,
-    /// The target, as it was written.
+    /// The target as given on the command line.
     pub target: String,
     #[serde(default)]
     pub(crate) cached: bool,
@@ -23,7 +23,7 @@ pub struct Run {
     pub(crate) rows: Vec<Row>,
     #[serde(default)]
     pub(crate) series: Vec<Series>,
-    /// Whose time it was: `virtual` or `real`.
+    /// The clock of the measurement: `virtual` or `real`.
     #[serde(default)]
     pub(crate) time: String,
     #[serde(default)]
@@ -52,15 +52,15 @@ pub struct Run {
     pub(crate) command: Vec<String>,
     #[serde(default)]
     pub(crate) versions: BTreeMap<String, Value>,
-    /// Runs with other spare parts.
+    /// Runs with other sizes of spare area.
     #[serde(default)]
     variants: Vec<Run>,
-    /// Where it was read.
+    /// The source of this result.
     #[serde(skip)]
     pub place: String,
 }
 
-/// What is said of a drive.
+/// A drive.
 #[derive(Clone, Default, Debug, Deserialize)]
 #[serde(default)]
 pub(crate) struct Drive {
@@ -77,7 +77,7 @@ pub(crate) struct Row {
     pub(crate) cold: Option<bool>,
     #[serde(default)]
     pub(crate) samples: Vec<f64>,
-    /// What the samples are: `runs` or `seconds`. Older results do not say it.
+    /// The kind of the samples: `runs` or `seconds`. Older results do not have it.
     #[serde(default)]
     pub(crate) samples_of: Option<String>,
     #[serde(default)]
@@ -90,7 +90,7 @@ pub(crate) struct Row {
     pub(crate) valid: Option<bool>,
     #[serde(default)]
     pub(crate) prepared: String,
-    /// The load itself, or the cache's own work, can do hardly more.
+    /// The load generator or the cache was close to its own limit.
     #[serde(default)]
     pub(crate) near_ceiling: bool,
 }
@@ -109,11 +109,11 @@ fn yes() -> bool {
     true
 }
 
-/// Reads what a suite has written: one JSON object, or a page with it. `place` is where the text is from; what is wrong
-/// begins with it.
+/// Reads the output of a suite: one JSON object, or a page that contains it. `place` names the
+/// source of the text; error messages begin with it.
 ///
 /// # Errors
-/// What is wrong, where, and what would do.
+/// The problem, its place, and the expected input.
 pub fn read(place: &str, text: &str) -> Result<Vec<Run>, String> {
     const MEND: &str = "give what 'overdrive bench --json' printed or '--report' wrote";
     let (data, lines_before) = match report::page::raw_data(text) {
@@ -174,7 +174,7 @@ impl Run {
         Ok(())
     }
 
-    /// What is printed holds no letters that a terminal obeys.
+    /// Removes control characters from all texts, so that printing them cannot control a terminal.
     fn clean(&mut self) {
         let texts = [&mut self.suite, &mut self.target, &mut self.time, &mut self.state];
         let texts = texts.into_iter().chain([&mut self.preparation, &mut self.drive.title]);
@@ -185,13 +185,13 @@ impl Run {
         texts.chain(rows).chain(series).chain(&mut self.command).for_each(|it| *it = printable(it));
     }
 
-    /// What the drive is called.
+    /// Returns the name of the drive.
     pub(crate) fn title(&self) -> &str {
         if self.drive.title.is_empty() { &self.target } else { &self.drive.title }
     }
 
-    /// How much cache was in front.
-    pub(crate) fn cache_told(&self) -> String {
+    /// Describes the cache: its size, or that there was none.
+    pub(crate) fn cache_text(&self) -> String {
         let memory = self.cache.as_ref().and_then(|cache| cache["memory"].as_u64());
         match (self.cached, memory) {
             (false, _) => "bare".to_owned(),
@@ -201,7 +201,7 @@ impl Run {
     }
 }
 
-/// Bytes in the largest unit that leaves them whole.
+/// Formats bytes in the largest unit that gives a whole number.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let power = (0..UNITS.len()).rev().find(|power| bytes.is_multiple_of(1 << (10 * power)));
@@ -209,7 +209,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{} {}", bytes >> (10 * power), UNITS[power])
 }
 
-/// Returns the text as one line that no terminal obeys.
+/// Returns the text as one line without control characters.
 pub(crate) fn printable(text: &str) -> String {
     block::printable(text).into_owned()
 }
@@ -225,7 +225,7 @@ mod tests {
     fn an_object_and_a_page_with_it_are_the_same() {
         let runs = read("a.json", LEAST).expect("the least that there must be");
         assert_eq!((runs.len(), runs[0].suite.as_str(), runs[0].complete), (1, "qd1", true));
-        assert_eq!((runs[0].title(), runs[0].cache_told().as_str()), ("null:1G", "bare"));
+        assert_eq!((runs[0].title(), runs[0].cache_text().as_str()), ("null:1G", "bare"));
         let page = report::page::Page {
             title: "",
             sub: "",

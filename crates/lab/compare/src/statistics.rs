@@ -1,29 +1,30 @@
-//! Means with their intervals, and the difference of two.
+//! Means with their intervals, and the difference of two means.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// How often an interval holds what it is of, in percent, over many such intervals.
+/// Confidence level of the intervals, in percent.
 pub const LEVEL_PERCENT: u32 = 95;
 
-/// Fewer seconds than that make no batches.
+/// Minimum number of seconds for batches.
 pub const BATCHED_SECONDS_MIN: usize = 10;
-/// From so many seconds on, how many batches: of two seconds at least. 10 to 30 do, and more would be shorter and so less
-/// independent; of fewer seconds there are fewer.
+/// Minimum number of seconds, and the number of batches from there on. A batch has at least two
+/// seconds. 10 to 30 batches are enough; more would be shorter and therefore less independent.
+/// Short runs have fewer.
 const BATCHES: [(usize, usize); 3] = [(40, 20), (20, 10), (BATCHED_SECONDS_MIN, 5)];
 
-/// A mean of independent values, and how sure it is.
+/// A mean of independent values, and its variance.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
     /// The variance of that mean.
     variance: f64,
-    /// How many values it is of.
+    /// The number of values.
     pub count: usize,
 }
 
 impl Estimate {
-    /// Of values that are independent. None: there are fewer than two.
+    /// Estimates from independent values. None: there are fewer than two.
     pub fn of_runs(values: &[f64]) -> Option<Estimate> {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
@@ -32,8 +33,9 @@ impl Estimate {
         (values.len() >= 2).then_some(Estimate { mean, variance, count: values.len() })
     }
 
-    /// Of the seconds of one run, by the means of equally long batches of neighbours. Where they do not divide evenly, the
-    /// first ones are left out. None: there are fewer than [`BATCHED_SECONDS_MIN`].
+    /// Estimates from the seconds of one run, by the means of equally long batches of neighbours.
+    /// If they do not divide evenly, the first ones are left out. None: there are fewer than
+    /// [`BATCHED_SECONDS_MIN`].
     pub fn of_seconds(values: &[f64]) -> Option<Estimate> {
         let (_, batches) = *BATCHES.iter().find(|(seconds, _)| values.len() >= *seconds)?;
         let length = values.len() / batches;
@@ -43,9 +45,9 @@ impl Estimate {
         Estimate::of_runs(&means)
     }
 
-    /// The same in proportion to a figure that is not quite this mean: it counts what the values leave out, as the
-    /// final flush, or is the values' median. None: it is more than a factor of two away, so that the values say little
-    /// of it.
+    /// Scales the estimate to a figure that differs from this mean: the figure includes time that
+    /// the values leave out, such as the final flush, or is their median. None: the figure and the
+    /// mean differ by more than a factor of two, so that the values are no measure of it.
     pub fn in_proportion(self, figure: f64) -> Option<Estimate> {
         if figure == self.mean {
             return Some(self);
@@ -55,23 +57,24 @@ impl Estimate {
         (0.5..=2.0).contains(&factor).then_some(Estimate { mean: figure, variance, ..self })
     }
 
-    /// Half the width of its interval.
+    /// Returns half the width of its interval.
     pub fn half_width(&self) -> f64 {
         quantile((self.count - 1) as f64) * self.variance.sqrt()
     }
 
-    /// The interval.
+    /// Returns the interval.
     pub fn interval(&self) -> (f64, f64) {
         let half = self.half_width();
         (self.mean - half, self.mean + half)
     }
 
-    /// How much more this mean is than another one, and half the width of that difference's interval.
+    /// Returns the difference of the means, `self` minus `other`, and half the width of its
+    /// interval.
     pub fn less(&self, other: &Estimate) -> (f64, f64) {
         let variance = self.variance + other.variance;
         let part = |of: &Estimate| of.variance.powi(2) / (of.count - 1) as f64;
         let spread = part(self) + part(other);
-        // Of values that are all the same there is nothing to work out.
+        // Values that are all the same have no spread.
         let half = match spread > 0.0 {
             true => quantile(variance.powi(2) / spread) * variance.sqrt(),
             false => 0.0,
@@ -80,10 +83,11 @@ impl Estimate {
     }
 }
 
-/// From here on Student's distribution is as good as normal: 0.1 % wider. The library does not find an end for far more.
+/// From here on Student's distribution is as good as normal: 0.1 % wider. The library does not
+/// converge for much larger values.
 const FREEDOM_MAX: f64 = 1000.0;
 
-/// What a value of Student's distribution does not exceed in size, as often as [`LEVEL_PERCENT`] says.
+/// Returns the two-sided quantile of Student's distribution at [`LEVEL_PERCENT`].
 fn quantile(freedom: f64) -> f64 {
     let share = 0.5 + f64::from(LEVEL_PERCENT) / 200.0;
     let freedom = freedom.clamp(1.0, FREEDOM_MAX);
@@ -107,7 +111,7 @@ mod tests {
             near(quantile(freedom), wanted);
         }
         near(quantile(1e9), 1.9623);
-        // Every number of values has its quantile, and more of them are never less sure.
+        // Any degree of freedom has a quantile, and quantiles never rise with it.
         let all: Vec<f64> = (4..=4004).map(|freedom| quantile(f64::from(freedom) / 4.0)).collect();
         assert!(all.windows(2).all(|pair| pair[0] >= pair[1] - 1e-9));
     }
@@ -140,9 +144,9 @@ mod tests {
 
     #[test]
     fn a_difference_has_welchs_interval() {
-        // Two samples of unequal size and variance; worked out by hand from the published formula:
-        // means 20 and 23, variances of the means 4 / 4 = 1 and 9 / 9 = 1, so that t stands at
-        // 2^2 / (1/3 + 1/8) = 8.727 degrees of freedom: 2.2729 by interpolation, times sqrt(2).
+        // Two samples of unequal size and variance, computed by hand from the published formula:
+        // means 20 and 23, variances of the means 4 / 4 = 1 and 9 / 9 = 1, which gives 2^2 / (1/3 +
+        // 1/8) = 8.727 degrees of freedom: 2.2729 by interpolation, times sqrt(2).
         let four = Estimate { mean: 20.0, variance: 1.0, count: 4 };
         let nine = Estimate { mean: 23.0, variance: 1.0, count: 9 };
         let (difference, half) = nine.less(&four);
@@ -152,7 +156,7 @@ mod tests {
 
     #[test]
     fn seconds_that_hang_together_are_less_sure_than_they_look() {
-        // A slow wave: as independent values these 200 would promise far more than they hold.
+        // A slow wave: as independent values these 200 would have a far too narrow interval.
         let wave: Vec<f64> = (0..200).map(|at| 100.0 + (f64::from(at) / 25.0).sin()).collect();
         let batched = Estimate::of_seconds(&wave).expect("enough");
         let naive = Estimate::of_runs(&wave).expect("enough");
@@ -172,7 +176,8 @@ mod tests {
 
     #[test]
     fn ninety_five_of_a_hundred_intervals_hold_the_mean() {
-        // A fixed generator (Numerical Recipes' constants); sums of twelve uniform values are nearly normal.
+        // A fixed generator (Numerical Recipes' constants); sums of twelve uniform values are
+        // nearly normal.
         let mut state = 12_345u64;
         let mut uniform = || {
             state = state

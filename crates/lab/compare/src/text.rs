@@ -5,7 +5,7 @@ use crate::method::method;
 use report::words::figure;
 use std::fmt::Write;
 
-/// Which run is which, what differs besides, the figures, and how they were compared.
+/// Formats the names of the runs, their other differences, the figures, and the method.
 pub fn text(comparison: &Comparison) -> String {
     let mut text = String::new();
     for (name, run) in comparison.names.iter().zip(&comparison.runs) {
@@ -28,7 +28,7 @@ pub fn text(comparison: &Comparison) -> String {
     text
 }
 
-/// The heads of a table's columns.
+/// Returns the heads of the table's columns.
 pub(crate) fn heads(comparison: &Comparison) -> Vec<String> {
     let mut heads = vec!["test".to_owned(), String::new(), "A".to_owned()];
     for number in 1..comparison.runs.len() {
@@ -41,7 +41,7 @@ pub(crate) fn heads(comparison: &Comparison) -> Vec<String> {
     heads
 }
 
-/// The cells of a table, line by line.
+/// Returns the cells of the table, line by line.
 pub(crate) fn rows(comparison: &Comparison) -> Vec<Vec<String>> {
     let row = |line: &crate::Line| {
         let mut row = vec![line.test.clone(), line.unit.clone(), cell(line.cells[0].as_ref())];
@@ -49,7 +49,7 @@ pub(crate) fn rows(comparison: &Comparison) -> Vec<Vec<String>> {
             row.extend([
                 cell(found.as_ref()),
                 difference(against),
-                against.verdict.told().to_owned(),
+                against.verdict.text().to_owned(),
             ]);
         }
         row
@@ -57,7 +57,7 @@ pub(crate) fn rows(comparison: &Comparison) -> Vec<Vec<String>> {
     comparison.lines.iter().map(row).collect()
 }
 
-/// A figure with half the width of its interval.
+/// Formats a figure with half the width of its interval.
 fn cell(cell: Option<&Cell>) -> String {
     match cell {
         None => "-".to_owned(),
@@ -84,7 +84,7 @@ fn table(text: &mut String, comparison: &Comparison) {
     for line in &lines {
         let mut told = String::new();
         for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-            // Words stand to the left: test, unit and verdicts.
+            // Text is aligned left: test, unit and verdicts.
             let is_word = column < 2 || column % 3 == 2 && column > 2;
             _ = match is_word {
                 true => write!(told, "{cell:<width$}  "),
@@ -95,7 +95,7 @@ fn table(text: &mut String, comparison: &Comparison) {
     }
 }
 
-/// Lines of at most a hundred characters.
+/// Wraps a sentence at 100 characters.
 fn wrapped(sentence: &str) -> String {
     let (mut lines, mut length) = (String::new(), 0);
     for word in sentence.split(' ') {

@@ -2,7 +2,7 @@
 
 use rusqlite::types::ValueRef;
 
-/// A cell's text.
+/// Returns the text of a cell.
 pub(crate) fn cell(value: ValueRef) -> String {
     match value {
         ValueRef::Null | ValueRef::Blob(_) => String::new(),
@@ -12,13 +12,13 @@ pub(crate) fn cell(value: ValueRef) -> String {
     }
 }
 
-/// A line with its end.
+/// Returns a line, with its line end.
 pub(crate) fn line(cells: impl Iterator<Item = String>) -> String {
-    let cells: Vec<String> = cells.map(quoted).collect();
+    let cells: Vec<String> = cells.map(quote).collect();
     format!("{}\r\n", cells.join(","))
 }
 
-fn quoted(cell: String) -> String {
+fn quote(cell: String) -> String {
     match cell.contains(['"', ',', '\r', '\n']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),
         false => cell,

@@ -1,9 +1,9 @@
-//! What can be wrong with the file.
+//! Errors of the history file.
 
 use std::fmt;
 use std::path::Path;
 
-/// What is wrong, in one sentence that names the file.
+/// An error as one sentence that names the file.
 #[derive(Debug)]
 pub struct Error(String);
 

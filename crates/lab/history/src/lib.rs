@@ -1,13 +1,13 @@
-//! Results of the suites that are kept: one SQLite file, for this program and for any other that reads SQL.
+//! Saved results of the suites: one SQLite file, for this program and for any other that reads SQL.
 //!
 //! ```text
 //!   overdrive bench ... --keep--> history.sqlite3 --list, get, csv--> overdrive bench history
-//!                                       |
-//!                                       +--> sqlite3 history.sqlite3 'SELECT * FROM rows WHERE suite = "qd1"'
+//!                                      |
+//!                                      +--> sqlite3 history.sqlite3 'SELECT * FROM rows'
 //! ```
 //!
-//! A result is kept as the JSON object that the suite prints, so that whatever it tells later is kept as well. Several
-//! programs may keep results at one time.
+//! A result is saved as the JSON object that the suite prints, so that keys that are added later
+//! are saved too. Several programs may save results at the same time.
 #![forbid(unsafe_code)]
 
 mod csv;
@@ -21,43 +21,43 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long another program may be writing.
+/// Longest wait for a lock that another program holds.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// Results that are kept.
+/// The file of saved results.
 pub struct History {
     connection: Connection,
     path: PathBuf,
 }
 
-/// A result that is kept, and what was around it.
+/// A saved result, with its command, machine and time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Run {
-    /// Its number, which no other run ever gets.
+    /// Its number, which is never used again.
     pub id: i64,
-    /// When it was kept, in UTC: `2026-11-25T10:00:00Z`.
+    /// The time when it was saved, in UTC: `2026-11-25T10:00:00Z`.
     pub at: String,
     /// The words of the command.
     pub command: Vec<String>,
-    /// What is to be known of the machine: names and values.
+    /// Facts about the machine: names and values.
     pub machine: Value,
     /// The object that the suite printed: `overdrive.bench/1`.
     pub result: Value,
 }
 
-/// Which runs are meant.
+/// A selection of runs.
 #[derive(Clone, Default, Debug)]
 pub struct Which {
-    /// Of this suite.
+    /// Only runs of this suite.
     pub suite: Option<String>,
-    /// Whose target has this text in it.
+    /// Only runs whose target contains this text.
     pub target: Option<String>,
-    /// The newest so many; None: all.
+    /// Only this number of newest runs. None: all.
     pub newest: Option<u32>,
 }
 
 impl Which {
-    /// What follows FROM in a query for them: numbers only are text of the query.
+    /// Returns the subquery that selects them. Only numbers become part of its text.
     fn clause(&self) -> String {
         let newest = self.newest.map_or(-1, i64::from);
         format!(
@@ -68,10 +68,10 @@ impl Which {
 }
 
 impl History {
-    /// Opens the file, and makes it, and the directories above it, where it is not there.
+    /// Opens the file. Creates it, and the directories above it, if needed.
     ///
     /// # Errors
-    /// It cannot be made or read; it is another program's file, or a later version's.
+    /// It cannot be created or read, or it belongs to another program or to a later version.
     pub fn open(path: &Path) -> Result<History, Error> {
         if let Some(directory) = path.parent() {
             let made = std::fs::create_dir_all(directory);
@@ -94,7 +94,7 @@ impl History {
         }
     }
 
-    /// Whose file it is, and the version of its layout.
+    /// Returns the application and the layout version of the file.
     fn layout(&self) -> rusqlite::Result<(i32, i32)> {
         let number =
             |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
@@ -108,7 +108,7 @@ impl History {
     }
 
     fn create(&mut self) -> rusqlite::Result<()> {
-        // Another program may be about to do the same.
+        // Takes the lock first: another program may be about to do the same.
         self.connection.execute_batch("BEGIN IMMEDIATE")?;
         if self.is_empty()? {
             self.connection.execute_batch(&schema::create())?;
@@ -120,10 +120,11 @@ impl History {
         Error::sqlite(&self.path, error)
     }
 
-    /// Keeps a result with the time of now. Returns its number.
+    /// Saves a result with the current time. Returns its number.
     ///
     /// # Errors
-    /// The file cannot be written: no room, no permission, or another program writes for seconds.
+    /// The file cannot be written: no space, no permission, or another program holds the lock for
+    /// seconds.
     pub fn keep(
         &mut self,
         command: &[String],
@@ -139,21 +140,21 @@ impl History {
         Ok(self.connection.last_insert_rowid())
     }
 
-    /// Runs, the newest first.
+    /// Returns runs, newest first.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn list(&self, which: &Which) -> Result<Vec<Run>, Error> {
-        self.listed(which).map_err(|error| self.failed(error))
+        self.query_runs(which).map_err(|error| self.failed(error))
     }
 
-    fn listed(&self, which: &Which) -> rusqlite::Result<Vec<Run>> {
+    fn query_runs(&self, which: &Which) -> rusqlite::Result<Vec<Run>> {
         let sql = format!("SELECT id, at, command, machine, result FROM {}", which.clause());
         let mut query = self.connection.prepare(&sql)?;
         query.query_map(params![which.suite, which.target], run)?.collect()
     }
 
-    /// The run of this number; None: there is none.
+    /// Returns the run of this number. None: there is none.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -163,7 +164,7 @@ impl History {
         found.map_err(|error| self.failed(error))
     }
 
-    /// Forgets the run of this number. False: there was none.
+    /// Deletes the run of this number. False: there was none.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -172,7 +173,8 @@ impl History {
         Ok(removed.map_err(|error| self.failed(error))? > 0)
     }
 
-    /// The rows of runs as CSV (RFC 4180), the oldest first, with a line of names. `line` gets each line with its end.
+    /// Passes the rows of runs as CSV (RFC 4180) to `line`, oldest first, after a line of column
+    /// names. Each line has its line end.
     ///
     /// # Errors
     /// The file cannot be read.

@@ -1,24 +1,27 @@
-//! How results lie in the file.
+//! The layout of the file.
 //!
 //! ```text
-//!   runs                                       rows (a view: what `result` holds, figure by figure)
-//!     id        counts up, is never used again   run, at, suite, target, cached, complete, state, preparation
-//!     at        UTC, "2026-11-25T10:00:00Z"      number     the row's place, from 0
-//!     command   JSON: the words of the command   test, unit, value
-//!     machine   JSON: names and values           requests, mean_ns, min_ns, p50_ns, p90_ns, p99_ns, p99_9_ns,
-//!     result    JSON: overdrive.bench/1          p99_99_ns, max_ns, stdev_ns, flush_ns
-//!                                                cold, ceiling, near_ceiling, valid, shortened, partial
+//!   runs                                     rows (a view: the figures in `result`, one row each)
+//!     id        counts up, is never reused     run, at, suite, target, cached, complete, state,
+//!                                              preparation
+//!     at        UTC, "2026-11-25T10:00:00Z"    number     the index of the row, from 0
+//!     command   JSON: the words of it          test, unit, value
+//!     machine   JSON: names and values         requests, mean_ns, min_ns, p50_ns, p90_ns, p99_ns,
+//!     result    JSON: overdrive.bench/1        p99_9_ns, p99_99_ns, max_ns, stdev_ns, flush_ns
+//!                                              cold, ceiling, near_ceiling, valid, shortened,
+//!                                              partial
 //! ```
 //!
-//! `user_version` of the file is the version of this layout. `application_id` says whose file it is.
+//! `user_version` of the file is the version of this layout. `application_id` marks it as a file of
+//! this program.
 
 /// The version of the layout.
 pub(crate) const VERSION: i32 = 1;
 
-/// "OvHi", by which another program's file is known.
+/// "OvHi". Files of other programs have another number.
 pub(crate) const APPLICATION: i32 = 0x4f76_4869;
 
-/// The keys of a row of a result that are columns of the view, in their order.
+/// The keys of a result's row that are columns of the view, in order.
 pub(crate) const COLUMNS: [&str; 20] = [
     "test",
     "unit",
@@ -46,7 +49,7 @@ pub(crate) const COLUMNS: [&str; 20] = [
 pub(crate) const OF_RUN: [&str; 6] =
     ["suite", "target", "cached", "complete", "state", "preparation"];
 
-/// What makes an empty file a history.
+/// Returns the SQL that turns an empty file into a history.
 pub(crate) fn create() -> String {
     let of_run = OF_RUN.map(|key| format!("result ->> '$.{key}' AS {key}")).join(", ");
     let columns = COLUMNS.map(|key| format!("value ->> '$.{key}' AS {key}")).join(", ");

@@ -1,4 +1,5 @@
-//! Results are kept whole, found again, told as CSV; files of others are left alone.
+//! Results are saved whole, found again, and printed as CSV; files of other programs are not
+//! changed.
 
 use history::{History, Which};
 use serde_json::{Value, json};

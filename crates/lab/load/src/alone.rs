@@ -1,5 +1,5 @@
-//! A load without a lane: for a device that says at once when a request will be answered, as a modelled
-//! drive does. What is asked for when, and what is noted, is what it is on a lane.
+//! Runs a load without a lane, on a device that returns the completion time of a request when it is
+//! submitted, as a modelled drive does. Requests and records are the same as on a lane.
 
 use crate::generator::Generator;
 use crate::next::NextEvents;
@@ -9,45 +9,45 @@ use crate::running::{Errand, State};
 use crate::source::Step;
 use block::Limits;
 
-/// A device that says at once when a request will be answered.
+/// A device that returns the completion time of a request when it is submitted.
 pub trait Foresees {
-    /// Takes a request at a time, not before the last one's; returns when it is answered. `ahead` are
-    /// some that come later, where they are known: what they need may be brought nearer, and nothing else
-    /// may follow from them.
+    /// Submits a request at `now_ns`, which never decreases from call to call; returns the time of
+    /// its completion. `ahead` holds some later requests, where they are known: the device may
+    /// prefetch memory for them, but they must not change any result.
     ///
     /// # Errors
-    /// What the request is answered with instead.
+    /// The error that the request fails with.
     fn submit(&mut self, now_ns: u64, step: &Step, ahead: &[Step]) -> block::Result<u64>;
 
-    /// The same for a flush.
+    /// Submits a flush, like [`Foresees::submit`].
     ///
     /// # Errors
-    /// What it is answered with instead.
+    /// The error that the flush fails with.
     fn flush(&mut self, now_ns: u64) -> block::Result<u64>;
 }
 
-/// What a worker does.
+/// The current request of a worker.
 #[derive(Clone, Copy)]
 struct Worker {
     errand: Errand,
-    /// When its request was started; None: it is not due yet.
+    /// The time when its request was started. None: it is not due yet.
     started_ns: Option<u64>,
 }
 
-/// A load under way on a device that foresees.
+/// A running load on a device that foresees its answers.
 pub struct Alone {
     state: State,
     events: NextEvents,
-    /// None: it has ended.
+    /// None: the worker has ended.
     workers: Vec<Option<Worker>>,
     now_ns: u64,
 }
 
 impl Alone {
-    /// Begins a load at a time of the device.
+    /// Starts a load at a time of the device.
     ///
     /// # Errors
-    /// What of the load the device cannot take.
+    /// The part of the load that the device does not support.
     pub fn start(limits: &Limits, load: &Load, now_ns: u64) -> Result<Alone, LoadError> {
         load.check(limits)?;
         let terms = load.terms();
@@ -55,11 +55,11 @@ impl Alone {
         let (events, workers) =
             (NextEvents::new(terms.depth_max), vec![None; terms.depth_max as usize]);
         let mut alone = Alone { state, events, workers, now_ns };
-        (0..terms.depth_max).for_each(|number| alone.ask(number));
+        (0..terms.depth_max).for_each(|number| alone.schedule_next(number));
         Ok(alone)
     }
 
-    /// Lets so many things happen. False: everything has been answered.
+    /// Processes up to `steps` events. False: everything has been answered.
     pub fn go_on(&mut self, device: &mut dyn Foresees, steps: u32) -> bool {
         for _ in 0..steps {
             let Some((now, number)) = self.events.take() else {
@@ -78,25 +78,25 @@ impl Alone {
         true
     }
 
-    /// What an answered worker does next. If that is due and nothing else happens at this time before,
-    /// it does not go through the queue.
+    /// Gives an answered worker its next request. If that is due, and no other event has the same
+    /// time, it is submitted without the queue.
     fn go_on_with(&mut self, device: &mut dyn Foresees, number: u32) {
         let Some(due_ns) = self.next(number) else { return };
         let now = self.now_ns;
         if due_ns <= now && self.events.first_ns() > now {
             self.submit(device, number);
         } else {
-            self.events.note(due_ns.max(now), number);
+            self.events.add(due_ns.max(now), number);
         }
     }
 
-    fn ask(&mut self, number: u32) {
+    fn schedule_next(&mut self, number: u32) {
         if let Some(due_ns) = self.next(number) {
-            self.events.note(due_ns.max(self.now_ns), number);
+            self.events.add(due_ns.max(self.now_ns), number);
         }
     }
 
-    /// Gives a worker its next errand; when that is due, if there is one.
+    /// Gives a worker its next errand. Returns the time when that is due; None: there is none.
     fn next(&mut self, number: u32) -> Option<u64> {
         let errand = self.state.next(self.now_ns);
         self.workers[number as usize] = errand.map(|errand| Worker { errand, started_ns: None });
@@ -107,29 +107,29 @@ impl Alone {
         let worker = self.workers[number as usize].as_mut().expect("what is submitted");
         worker.started_ns = Some(self.now_ns);
         match device.submit(self.now_ns, &worker.errand.step, self.state.ahead()) {
-            Ok(end_ns) => self.events.note(end_ns, number),
+            Ok(end_ns) => self.events.add(end_ns, number),
             Err(error) => {
                 self.state.answered(self.now_ns, self.now_ns, &worker.errand, Err(error));
             }
         }
     }
 
-    /// The device's time.
+    /// Returns the time of the device.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
-    /// Starts no more requests.
+    /// Stops starting requests.
     pub fn stop(&mut self) {
         self.state.stop();
     }
 
-    /// How far it has come: time or requests, whichever is further, as a share of the limit.
+    /// Returns the progress: time or requests, whichever is further, as a share of the limit.
     pub fn share_done(&self) -> f64 {
         self.state.share_done(self.now_ns)
     }
 
-    /// The final flush, if there is one, and what became of the load.
+    /// Runs the final flush, if there is one, and returns the results.
     ///
     /// # Panics
     /// If not everything has been answered.

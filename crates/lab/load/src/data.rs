@@ -1,13 +1,15 @@
-//! What is written, and what reads are compared with: a stream that follows from a seed, the address and a count.
+//! The data of writes, and the comparison of reads with it. The data is a function of a seed, the
+//! address and a count.
 //!
 //! ```text
 //!   sector:  key of (seed, address)  8 bytes | generation  8 bytes | pseudo-random bytes | zeros
 //!                                                                   `- data_percent -'
 //! ```
 //!
-//! Each write has a generation of its own, so that nothing that is written twice is the same, and a sector tells which
-//! write it came from. A part of the slots of 4 KiB, chosen by their addresses, has contents that many slots share: what
-//! a device that looks for duplicates stores once.
+//! Each write has a generation of its own: a sector that is written twice gets different data, and
+//! a sector identifies the write that it came from. Some of the slots of 4 KiB, chosen by their
+//! addresses, share contents with other slots, so that a device with deduplication stores them
+//! once.
 
 use crate::source::Step;
 use block::{Buf, Extent, SECTOR};
@@ -19,43 +21,44 @@ use std::rc::Rc;
 use trace::Operation;
 
 const SECTOR_BYTES: usize = SECTOR as usize;
-/// Sectors of a slot: duplicates are whole slots, and what was written last is known of whole slots.
+/// Sectors of a slot: duplicates are whole slots, and the newest write is tracked per slot.
 const SLOT_SECTORS: u64 = 8;
-/// Bytes of a sector that say what it is.
+/// Bytes at the start of a sector that identify it.
 const HEAD_BYTES: usize = 16;
-/// How many different slots the duplicates are copies of.
+/// The number of different slots that the duplicates are copies of.
 const ORIGINALS: u64 = 64;
-/// The golden ratio in 64 bits: steps of a counter that meets every number.
+/// The golden ratio in 64 bits: a counter with this step visits every number.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What the data of a load is like.
+/// The properties of a load's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Content {
-    /// What all of it follows from.
+    /// The seed of all data.
     pub seed: u64,
-    /// Of each sector so many percent cannot be compressed, 16 bytes at least; the rest are zeros.
+    /// The part of each sector that cannot be compressed, in percent, at least 16 bytes; the rest
+    /// is zeros.
     pub data_percent: u32,
-    /// So many percent of the slots of 4 KiB are copies of one of 64.
+    /// The part of the slots of 4 KiB that are copies of one of 64 slots, in percent.
     pub dedupe_percent: u32,
 }
 
-/// How a sector differs from what was written there.
+/// A difference between a sector and the data that was written there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mismatch {
     /// The sector, from the device's start.
     pub sector: u64,
-    /// What it has instead.
+    /// The kind of data that was found instead.
     pub found: Found,
 }
 
-/// What a wrong sector has.
+/// The data found in a wrong sector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// The head of another address, or of nothing.
+    /// The head of another address, or no valid head.
     Foreign,
-    /// A write that another one had replaced before the read began.
+    /// The data of a write that a later one had replaced before the read began.
     Stale,
-    /// The right head, and a body that does not belong to it.
+    /// The right head with a wrong body.
     Damaged,
 }
 
@@ -72,26 +75,29 @@ impl fmt::Display for Mismatch {
 
 /// Scrambles a number: the finisher of S. Vigna's SplitMix64.
 #[inline]
-fn mixed(number: u64) -> u64 {
+fn mix_bits(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
 }
 
 impl Content {
-    /// Data that can be neither compressed nor shared.
+    /// Returns data that can be neither compressed nor deduplicated.
     pub const fn random(seed: u64) -> Content {
         Content { seed, data_percent: 100, dedupe_percent: 0 }
     }
 
-    /// The key of a sector, and whether its slot is a copy.
+    /// Returns the key of a sector, and whether its slot is a copy.
     fn key(&self, sector: u64) -> (u64, bool) {
-        let slot = mixed(self.seed ^ mixed((sector / SLOT_SECTORS).wrapping_add(1)));
+        let slot = mix_bits(self.seed ^ mix_bits((sector / SLOT_SECTORS).wrapping_add(1)));
         if slot % 100 < u64::from(self.dedupe_percent.min(100)) {
-            let original = mixed(slot) % ORIGINALS;
-            return (mixed(self.seed ^ mixed((original << 8) | (sector % SLOT_SECTORS))), true);
+            let original = mix_bits(slot) % ORIGINALS;
+            return (
+                mix_bits(self.seed ^ mix_bits((original << 8) | (sector % SLOT_SECTORS))),
+                true,
+            );
         }
-        (mixed(slot ^ mixed(!sector)), false)
+        (mix_bits(slot ^ mix_bits(!sector)), false)
     }
 
     /// Fills a sector.
@@ -100,13 +106,14 @@ impl Content {
         self.of_key(key, if is_copy { 0 } else { generation }, into);
     }
 
-    /// Bytes of a sector behind its head that are not zeros: whole words.
+    /// Returns the number of bytes of a sector, after its head, that are not zeros: whole words.
     fn body_bytes(&self) -> usize {
         let random = SECTOR_BYTES * self.data_percent.min(100) as usize / 100;
         random.saturating_sub(HEAD_BYTES) / 8 * 8
     }
 
-    /// How many percent of a sector really cannot be compressed: `data_percent`, but for the head and whole words.
+    /// Returns the exact part of a sector that cannot be compressed, in percent: `data_percent`,
+    /// with the head and rounded to whole words.
     pub fn data_percent_exact(&self) -> f64 {
         (HEAD_BYTES + self.body_bytes()) as f64 * 100.0 / SECTOR_BYTES as f64
     }
@@ -116,23 +123,23 @@ impl Content {
         head[..8].copy_from_slice(&key.to_le_bytes());
         head[8..].copy_from_slice(&generation.to_le_bytes());
         let (filled, zeros) = body.split_at_mut(self.body_bytes());
-        let mut counter = key ^ mixed(generation);
+        let mut counter = key ^ mix_bits(generation);
         for word in filled.chunks_exact_mut(8) {
             counter = counter.wrapping_add(STEP);
-            word.copy_from_slice(&mixed(counter).to_le_bytes());
+            word.copy_from_slice(&mix_bits(counter).to_le_bytes());
         }
         zeros.fill(0);
     }
 
-    /// Fills bytes, from sector `first` on, with what a write of this generation has there. What is left beyond whole
-    /// sectors stays as it is.
+    /// Fills bytes with the data of a write of this generation, from sector `first` on. Bytes after
+    /// the last whole sector are not changed.
     pub fn fill_bytes(&self, first: u64, generation: u64, into: &mut [u8]) {
         for (sector, into) in (first..).zip(into.chunks_exact_mut(SECTOR_BYTES)) {
             self.sector(sector, generation, into);
         }
     }
 
-    /// Fills a buffer with what a write of this generation has from sector `first` on.
+    /// Fills a buffer with the data of a write of this generation, from sector `first` on.
     pub(crate) fn fill(&self, first: u64, generation: u64, buffer: &Buf) {
         let mut bytes = [0; SLOT_SECTORS as usize * SECTOR_BYTES];
         let mut done = 0;
@@ -145,14 +152,14 @@ impl Content {
         }
     }
 
-    /// What is wrong with a sector that must come from a write of generation `least` to `most`.
+    /// Checks that a sector comes from a write of generation `least` to `most`.
     fn check(&self, sector: u64, found: &[u8], least: u64, most: u64) -> Result<(), Mismatch> {
         let (key, is_copy) = self.key(sector);
         let word = |at: usize| {
             found[at..].first_chunk().map_or(0, |bytes: &[u8; 8]| u64::from_le_bytes(*bytes))
         };
         let generation = word(8);
-        // Made before anything is compared, so that each sector takes the same time.
+        // Generated before anything is compared, so that each sector takes the same time.
         let mut wanted = [0; SECTOR_BYTES];
         self.of_key(key, generation, &mut wanted);
         let known = if is_copy { generation == 0 } else { (1..=most).contains(&generation) };
@@ -167,44 +174,44 @@ impl Content {
     }
 }
 
-/// Writes to a slot that were under way together.
+/// Overlapping writes to one slot.
 struct Group {
     under_way: u32,
-    /// The least generation of all of them.
+    /// The smallest generation of them.
     least: u64,
     /// One of them covers the whole slot.
     whole: bool,
-    /// All that have been answered have succeeded.
+    /// All that have been answered so far have succeeded.
     sound: bool,
 }
 
-/// What is known of the device's contents.
+/// The known contents of the device.
 #[derive(Default)]
 struct Known {
-    /// Writes so far.
+    /// Number of writes.
     generation: u64,
-    /// Of each slot the least generation that a read may find; 0: it is not known what is there.
+    /// The smallest generation that a read of each slot may find; 0: the contents are unknown.
     least: Vec<u64>,
     groups: BTreeMap<u64, Group>,
 }
 
-/// The data of loads that follow one another on one device. Cheap to clone.
+/// The data of successive loads on one device. Cheap to clone.
 #[derive(Clone)]
 pub struct Data {
     content: Content,
     verify: bool,
-    /// Reads cost what comparing costs, whatever they find.
+    /// Reads are compared at full cost, and the result is ignored.
     rehearses: bool,
     known: Rc<RefCell<Known>>,
 }
 
-/// A request that has begun: what its answer is compared with.
+/// A request that has started: what its answer is compared with.
 pub(crate) enum Begun {
-    /// Nothing is to be done when it is answered.
+    /// The answer needs no check.
     Plain,
     /// A write.
     Write(Extent),
-    /// A read, and of each slot that it touches the least generation.
+    /// A read, and the smallest generation of each slot that it touches.
     Read(Extent, Vec<u64>),
 }
 
@@ -213,45 +220,47 @@ fn slots(at: &Extent) -> std::ops::RangeInclusive<u64> {
 }
 
 impl Data {
-    /// With `verify`, reads are compared with what was written. What is not known to have been written is not.
+    /// Returns data without known writes. With `verify`, reads are compared with the data that was
+    /// written. Sectors without a known write are not compared.
     pub fn new(content: Content, verify: bool) -> Data {
         Data { content, verify, rehearses: false, known: Rc::default() }
     }
 
-    /// The same work for a device that keeps nothing: what is read there is compared as if all of it had been
-    /// written, and what it is does not matter.
+    /// Returns the same work for a device that stores nothing: every read is compared as if all of
+    /// it had been written, and the result is ignored.
     pub fn rehearsal(&self) -> Data {
         Data { rehearses: true, ..Data::new(self.content, self.verify) }
     }
 
-    /// What it is like.
+    /// Returns its properties.
     pub fn content(&self) -> Content {
         self.content
     }
 
-    /// Whether reads are compared with what was written.
+    /// Whether reads are compared with the data that was written.
     pub fn verifies(&self) -> bool {
         self.verify
     }
 
-    /// Data of another kind from now on, as if nothing had been written.
+    /// Returns data with other properties, with no known writes.
     pub fn with(&self, content: Content) -> Data {
         Data::new(content, self.verify)
     }
 
-    /// From now on it is not known what the device holds: it was trimmed, say.
+    /// Marks the contents of the device as unknown, for example after a trim.
     pub fn forget(&self) {
         self.known.borrow_mut().least.clear();
     }
 
-    /// A generation for a write.
+    /// Returns a generation for a write.
     pub(crate) fn generate(&self) -> u64 {
         let mut known = self.known.borrow_mut();
         known.generation += 1;
         known.generation
     }
 
-    /// Fills the buffer of a write, unless that was done with this generation, and remembers what is to be remembered.
+    /// Fills the buffer of a write, unless it is already staged with this generation, and records
+    /// what its answer is compared with.
     pub(crate) fn begin(&self, step: &Step, buffer: &Buf, staged: Option<u64>) -> Begun {
         let at = step.at;
         match step.operation {
@@ -276,7 +285,7 @@ impl Data {
         }
     }
 
-    /// It was answered: without an error, or with one.
+    /// Handles the answer to a request: a success, or an error.
     pub(crate) fn end(&self, begun: Begun, buffer: &Buf, is_good: bool) -> Result<(), Mismatch> {
         match begun {
             Begun::Plain => Ok(()),
@@ -320,7 +329,8 @@ impl Known {
         }
     }
 
-    /// Any write of a group may be the last one, so that the least of them is what a read finds at least.
+    /// Records the answer to a write. Any write of a group may have been the last one, so a read
+    /// finds at least the smallest generation of the group.
     fn end(&mut self, at: &Extent, is_good: bool) {
         for slot in slots(at) {
             let Some(group) = self.groups.get_mut(&slot) else { continue };
@@ -342,7 +352,7 @@ impl Known {
     }
 }
 
-/// A seed for data that has nothing to do with the choices of a load of the same seed.
+/// Returns a seed for data, independent of the choices of a load with the same seed.
 pub fn content_seed(seed: u64) -> u64 {
     Random::new(!seed).next_u64()
 }
@@ -385,7 +395,7 @@ mod tests {
         bytes[5 * 512 + 300] ^= 1;
         new.write(&bytes);
         assert_eq!(read(&data, 8, &new), Err(Mismatch { sector: 13, found: Found::Damaged }));
-        // Beyond what was written nothing is known, and after a trim nothing at all.
+        // The contents are unknown where nothing was written, and everywhere after a trim.
         assert_eq!(read(&data, 400, &old), Ok(()));
         data.forget();
         assert_eq!(read(&data, 8, &old), Ok(()));
@@ -416,12 +426,12 @@ mod tests {
         assert_eq!(data.end(second, &two, true), Ok(()));
         assert_eq!(data.end(first, &one, true), Ok(()));
         assert_eq!((read(&data, 0, &one), read(&data, 0, &two)), (Ok(()), Ok(())));
-        // A read that began before the next write may find what was there before.
+        // A read that began before the next write may find the data before it.
         let reading = data.begin(&step(READ, 0, 8), &one, None);
         write(&data, 0, &three);
         assert_eq!(data.end(reading, &one, true), Ok(()));
         assert!(read(&data, 0, &two).is_err());
-        // Of a write that failed it is not known whether it is there.
+        // A write that failed may or may not be there.
         let failed = data.begin(&step(WRITE, 0, 8), &one, None);
         assert_eq!(data.end(failed, &one, false), Ok(()));
         assert_eq!(read(&data, 0, &three), Ok(()));

@@ -1,23 +1,27 @@
-//! A recorded trace as a source in which requests wait for one another as they did when it was recorded.
+//! A recorded trace as a source in which requests wait for one another as they did in the
+//! recording.
 
 use crate::plan::LoadError;
 use crate::source::{Source, Step};
 use block::{Extent, Limits};
 use trace::{Event, Operation, Trace};
 
-/// A trace as a source, as fast as the device answers: a step starts as soon as what it had waited for is answered.
+/// A trace as a source that runs as fast as the device answers: a step starts as soon as the steps
+/// that it waited for are answered.
 ///
-/// What a request had waited for is not recorded, but it can only be what was answered when it came. So a read waits for
-/// the reads that had been answered by then, and anything else for all that had been: a write follows the reads that it
-/// needs and keeps the depth at which writes were sent, a flush follows the writes. Reads do not wait for writes, which a
-/// host sends from its memory beside them.
+/// The recording does not contain what a request waited for, but it can only be requests that were
+/// answered before it was sent. So a read waits for the reads that had been answered by then, and
+/// any other request for all requests that had been: a write follows the reads that it depends on
+/// and keeps the queue depth of the writes, and a flush follows the writes. Reads do not wait for
+/// writes, since a host writes from its memory at the same time.
 ///
 /// ```text
 ///   recorded   read 1 |----|   read 2 |---|        write 1 |--------|      flush |--|
 ///   waits for                  read 1      reads 1, 2                  all three
 /// ```
 ///
-/// The time in which the host itself worked between two requests is left out. Addresses stay as they were.
+/// The time in which the host itself worked between two requests is left out. Addresses do not
+/// change.
 #[derive(Clone, Debug)]
 pub struct Dependent {
     steps: Vec<Waiting>,
@@ -26,26 +30,28 @@ pub struct Dependent {
     all: Answered,
 }
 
-/// A step, and what it waits for.
+/// A step, and the answers that it waits for.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     step: Step,
-    /// So many that were answered first: of the reads for a read, of all for anything else.
+    /// The number of first answers that it waits for: of reads for a read, of all requests for any
+    /// other.
     for_first: usize,
 }
 
-/// Which of the steps have been answered, in the order of the recording's answers.
+/// The answered steps, in the order of the recording's answers.
 #[derive(Clone, Debug)]
 struct Answered {
-    /// Of each step its place in that order.
+    /// The position of each step in that order.
     place: Vec<usize>,
     is_answered: Vec<bool>,
-    /// So many of the first are answered.
+    /// The number of first steps that are all answered.
     first: usize,
 }
 
 impl Answered {
-    /// Of the steps that end at these times; None: it is not among them.
+    /// Returns the steps with an answer. `ends_ns` has the end of each step. None: the step is not
+    /// part of this order.
     fn new(ends_ns: &[Option<u64>]) -> Answered {
         let among = |number: &usize| ends_ns[*number].is_some();
         let mut order: Vec<usize> = (0..ends_ns.len()).filter(among).collect();
@@ -55,8 +61,8 @@ impl Answered {
         Answered { place, is_answered: vec![false; order.len()], first: 0 }
     }
 
-    /// Notes an answer. True: more of the first are answered now.
-    fn note(&mut self, number: usize) -> bool {
+    /// Records an answer. True: the number of first answered steps has grown.
+    fn record_answer(&mut self, number: usize) -> bool {
         let before = self.first;
         if let Some(is_answered) = self.is_answered.get_mut(self.place[number]) {
             *is_answered = true;
@@ -68,7 +74,7 @@ impl Answered {
     }
 }
 
-/// How many of these sorted times are not after `ns`.
+/// Returns the number of these sorted times that are not after `ns`.
 fn until(sorted: &[u64], ns: u64) -> usize {
     sorted.partition_point(|end| *end <= ns)
 }
@@ -79,10 +85,10 @@ fn step(event: &Event) -> Step {
 }
 
 impl Dependent {
-    /// The trace from its first event to its last. An event without a duration was answered at once.
+    /// Returns the whole trace. An event without a duration counts as answered immediately.
     pub fn new(trace: &Trace) -> Dependent {
         let events = trace.events();
-        // An answer comes after its request: no two wait for one another.
+        // An answer comes after its request, so that no two requests wait for each other.
         let end = |event: &Event| event.time_ns.saturating_add(event.took_ns.unwrap_or(0).max(1));
         let ends: Vec<Option<u64>> = events.iter().map(|event| Some(end(event))).collect();
         let of_reads: Vec<Option<u64>> =
@@ -102,7 +108,7 @@ impl Dependent {
         Dependent { steps, next: 0, reads, all }
     }
 
-    /// How many steps there are.
+    /// Returns the number of steps.
     pub fn steps(&self) -> u64 {
         self.steps.len() as u64
     }
@@ -127,7 +133,8 @@ impl Source for Dependent {
     }
 
     fn answered(&mut self, number: u64) -> bool {
-        let (reads, all) = (self.reads.note(number as usize), self.all.note(number as usize));
+        let (reads, all) =
+            (self.reads.record_answer(number as usize), self.all.record_answer(number as usize));
         reads || all
     }
 }

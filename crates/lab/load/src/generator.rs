@@ -1,4 +1,4 @@
-//! A load that follows from a seed, as a source: which block comes next, and whether it is read.
+//! A load that follows from a seed, as a source: the next block, and whether it is read.
 
 use crate::plan::{Arrival, Load, LoadError, Mix, Order};
 use crate::source::{Source, Step};
@@ -7,7 +7,7 @@ use block::{Extent, Limits};
 use lane::Random;
 use trace::Operation;
 
-/// A [`Load`], step by step. It has no end of its own.
+/// A [`Load`], step by step. It never ends by itself.
 pub(crate) struct Generator {
     load: Load,
     random: Random,
@@ -15,16 +15,16 @@ pub(crate) struct Generator {
     /// Steps so far.
     steps: u64,
     order: Picked,
-    /// Steps that come next, and how many of them were given. Nothing that happens meanwhile changes them.
+    /// The next steps, and how many of them were given out. Later events do not change them.
     drawn: Vec<Step>,
     given: usize,
-    /// Steps that come after those.
+    /// The steps after those.
     later: Vec<Step>,
 }
 
-/// Steps that are drawn at a time, before those are asked for that were drawn the time before. A look into
-/// memory takes as long as some steps, and longer where the processor has to find the page first: but it
-/// finds several pages at once, if it is asked for many looks in a row.
+/// Number of steps drawn at a time, ahead of their use. A lookup in memory takes as long as some
+/// steps, and longer if the processor has to find the page first, but it finds several pages in
+/// parallel if many lookups are made in a row.
 const DRAWN: usize = 16;
 
 enum Picked {
@@ -78,7 +78,7 @@ impl Generator {
         self.later.push(Step { due_ns, operation, at });
     }
 
-    /// Where the next request goes.
+    /// Draws the extent of the next request.
     #[inline]
     fn place(&mut self) -> Extent {
         let block = match &mut self.order {
@@ -99,7 +99,8 @@ impl Generator {
     }
 }
 
-/// A request of a mix, and where it ends, in sectors from the span's start; `next` is where the last one has ended.
+/// Draws a request of a mix, and returns it with its end in sectors from the start of the span.
+/// `next` is the end of the previous one.
 fn mixed(mix: &Mix, next: u64, load: &Load, random: &mut Random) -> (Extent, u64) {
     let all: u32 = mix.sizes.iter().map(|(_, share)| share).sum();
     let mut left = random.below(u64::from(all.max(1))) as u32;
@@ -133,7 +134,7 @@ impl Source for Generator {
     }
 
     fn ahead(&self) -> &[Step] {
-        // Once, with the first of the steps before them.
+        // Given once, with the first of the steps before them.
         if self.given == 1 { &self.later } else { &[] }
     }
 }

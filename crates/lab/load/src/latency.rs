@@ -1,12 +1,12 @@
-//! Latencies: a histogram, and beside it what a histogram cannot say exactly.
+//! Latencies: a histogram, and the values that a histogram has no exact answer for.
 
 use hdrhistogram::Histogram;
 
-/// The longest latency that has a bucket of its own: an hour. Longer ones count in the last.
+/// The longest latency with a bucket of its own: an hour. Longer ones count in the last bucket.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// Latencies in nanoseconds. Quantiles are right within one percent; count, mean, standard deviation,
-/// least and most are exact.
+/// Latencies in nanoseconds. Quantiles are accurate to one percent; count, mean, standard
+/// deviation, minimum and maximum are exact.
 ///
 /// The buckets are those of G. Tene's HdrHistogram with two significant digits.
 #[derive(Clone, Debug)]
@@ -19,13 +19,13 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Nothing counted.
+    /// Returns an empty histogram.
     pub fn new() -> Latency {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, 2).expect("valid bounds");
         Latency { histogram, sum: 0, squares: 0, min: u64::MAX, max: 0 }
     }
 
-    /// Counts one.
+    /// Counts a latency.
     #[inline]
     pub fn record(&mut self, ns: u64) {
         self.histogram.saturating_record(ns);
@@ -35,7 +35,7 @@ impl Latency {
         self.max = self.max.max(ns);
     }
 
-    /// Adds what another one has counted.
+    /// Adds the latencies of another one.
     pub fn merge(&mut self, other: &Latency) {
         self.histogram.add(&other.histogram).expect("the same bounds");
         self.sum += other.sum;
@@ -44,8 +44,8 @@ impl Latency {
         self.max = self.max.max(other.max);
     }
 
-    /// What was counted since `earlier`, which was a copy of this: how many, their mean, and what 99 of a hundred did
-    /// not exceed.
+    /// Returns the count, the mean and the 99th percentile of the latencies after `earlier`, which
+    /// was a copy of this.
     pub(crate) fn since(&self, earlier: &Latency) -> (u64, f64, u64) {
         let mut since = self.histogram.clone();
         since.subtract(&earlier.histogram).expect("it has counted all that the copy had");
@@ -54,9 +54,9 @@ impl Latency {
         (count, mean_ns, if count == 0 { 0 } else { since.value_at_quantile(0.99) })
     }
 
-    /// What was counted, in buckets in ascending order: the longest latency of each in nanoseconds, and how many are
-    /// in it. They are a twentieth of their latency wide or wider, so that a distribution over six decades has at most
-    /// some three hundred.
+    /// Returns the buckets in ascending order: the longest latency of each in nanoseconds, and its
+    /// count. A bucket is at least a twentieth of its latency wide, so that a distribution over six
+    /// decades has at most about 300.
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         let mut buckets: Vec<(u64, u64)> = Vec::new();
         let mut end_ns = 0;
@@ -74,34 +74,34 @@ impl Latency {
         buckets
     }
 
-    /// How many.
+    /// Returns the number of latencies.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The mean; 0 if nothing was counted.
+    /// Returns the mean; 0 if there are none.
     pub fn mean_ns(&self) -> f64 {
         self.sum as f64 / self.count().max(1) as f64
     }
 
-    /// The standard deviation of all that was counted.
+    /// Returns the standard deviation.
     pub fn stdev_ns(&self) -> f64 {
         let count = self.count().max(1) as f64;
         let mean = self.mean_ns();
         (self.squares as f64 / count - mean * mean).max(0.0).sqrt()
     }
 
-    /// The shortest; 0 if nothing was counted.
+    /// Returns the minimum; 0 if there are none.
     pub fn min_ns(&self) -> u64 {
         if self.count() == 0 { 0 } else { self.min }
     }
 
-    /// The longest; 0 if nothing was counted.
+    /// Returns the maximum; 0 if there are none.
     pub fn max_ns(&self) -> u64 {
         self.max
     }
 
-    /// What the share `quantile` (0.5: half) of all did not exceed.
+    /// Returns the latency that the share `quantile` (0.5: half) did not exceed.
     pub fn quantile_ns(&self, quantile: f64) -> u64 {
         match self.count() {
             0 => 0,
@@ -109,7 +109,7 @@ impl Latency {
         }
     }
 
-    /// The share of those that were longer than this, to a bucket's width.
+    /// Returns the share of latencies above this, accurate to the width of a bucket.
     pub fn share_above(&self, ns: u64) -> f64 {
         let all = self.count().max(1) as f64;
         let below = self.histogram.count_between(0, ns.min(LONGEST_NS));

@@ -1,22 +1,24 @@
-//! The load engine: requests for any block stack, on any lane, and what became of them.
+//! The load engine: sends requests to any block stack, on any lane, and records the results.
 //!
 //! ```text
 //!   Load (plain data) --start--+
 //!   trace --> Replay --of------+--> Running --> workers: tasks on the stack's lane
-//!   any other Source --of------+       |           step -> due -> request -> try_now / run -> answer
-//!                                      v                    |
-//!                                    Record <---------------+   latencies, counts by interval, marks
+//!   any other Source --of------+       |         step -> due -> request -> try_now / run -> answer
+//!                                      v                  |
+//!                                    Record <-------------+   latencies, counts by interval, marks
 //! ```
 //!
-//! A [`Source`] says what is asked for, step by step; a [`Load`] is one that follows from a seed, a [`Replay`] one
-//! that was recorded, with its times, a [`Dependent`] one that was recorded, in its order.
-//! A *closed* load keeps so many requests under way. An *open* load starts requests at the times of an
-//! absolute clock, whatever became of the earlier ones, and counts latency from when a request was due:
-//! a device that stands still is charged for every request that it kept from starting. The engine has
-//! no clock but the lane's and no randomness but its seed's, so that in virtual time the same load over
-//! the same stack gives the same record. What drives the lane (a world, a ring) drives the load.
+//! A [`Source`] gives the requests, step by step: a [`Load`] follows from a seed, a [`Replay`] is a
+//! recording with its times, a [`Dependent`] a recording with its order. A *closed* load keeps a
+//! fixed number of requests under way. An *open* load starts requests at the times of an absolute
+//! clock, independent of earlier answers, and measures latency from the time when a request was
+//! due: a device that stalls is charged for every request that it delayed. The engine has no clock
+//! but the lane's and no randomness but its seed's, so that in virtual time the same load over the
+//! same stack gives the same record. The driver of the lane (a world, a ring) also drives the
+//! load.
 //!
-//! A device that says at once when a request will be answered needs no lane: [`Alone`] is the same load there.
+//! A device that returns the completion time of a request when it is submitted needs no lane:
+//! [`Alone`] runs the same load there.
 #![forbid(unsafe_code)]
 
 mod alone;

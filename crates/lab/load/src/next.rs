@@ -1,45 +1,46 @@
-//! What happens next, and to which worker: a tournament of their times.
+//! The next event and its worker: a tournament tree of their times.
 //!
-//! A worker has one event at most, so that each has a leaf of its own, and a change plays the matches from that leaf to
-//! the root again:
+//! A worker has at most one event, so that each worker has a leaf of its own, and a change replays
+//! the matches from that leaf to the root:
 //!
 //! ```text
 //!             10.1            the first event of all
 //!          /        \
 //!       10.1         25.0
 //!      /    \       /    \
-//!   40.2   10.1  25.0   none  a leaf for each worker: when, and which of the events of one time
+//!   40.2   10.1  25.0   none  a leaf for each worker: its time, and the order if times are equal
 //! ```
 //!
-//! As many matches are played whatever the times are, and none needs a branch. A heap of events needs one a step, which
-//! the processor guesses wrongly half the time. (Knuth, The Art of Computer Programming 3, 5.4.1: trees of losers and
-//! of winners.)
+//! The number of matches does not depend on the times, and none needs a branch. A heap of events
+//! needs one branch per level, and the processor mispredicts half of them. (Knuth, The Art of
+//! Computer Programming 3, 5.4.1: trees of losers and of winners.)
 
 use std::hint::select_unpredictable;
 
-/// Events of workers, one each at most, in the order of their times; those of one time in the order in which they were
-/// noted.
+/// Events of workers, at most one each, in the order of their times; events of the same time in the
+/// order in which they were added.
 pub(crate) struct NextEvents {
-    /// The root has the number 1, the children of `n` have `2 n` and `2 n + 1`, and the leaves come last.
+    /// The root has the number 1, the children of `n` have `2 n` and `2 n + 1`, and the leaves come
+    /// last.
     winners: Vec<Event>,
-    /// The first leaf, and how many there are.
+    /// The index of the first leaf, and the number of leaves.
     leaves: usize,
-    /// Events noted so far.
+    /// Number of events added so far.
     count: u64,
 }
 
-/// When something happens, and what.
+/// The time of an event, and its order.
 #[derive(Clone, Copy)]
 struct Event {
     at_ns: u64,
-    /// Which of the events noted, and in the lowest bits its worker.
+    /// The number of the event, and in the lowest bits its worker.
     order: u64,
 }
 
 /// Bits of a worker's number.
 const WORKER_BITS: u32 = 16;
 
-/// No event: later than any.
+/// No event: later than any other.
 const NONE: Event = Event { at_ns: u64::MAX, order: u64::MAX };
 
 impl Event {
@@ -48,7 +49,7 @@ impl Event {
         self.order == u64::MAX
     }
 
-    /// The one that comes first.
+    /// Returns the earlier of the two.
     #[inline]
     fn earlier(self, other: Event) -> Event {
         let same = (self.at_ns == other.at_ns) & (self.order < other.order);
@@ -61,7 +62,7 @@ impl Event {
 }
 
 impl NextEvents {
-    /// None yet, of so many workers.
+    /// Returns an empty tree for this number of workers.
     ///
     /// # Panics
     /// If there are more than 65,536.
@@ -71,15 +72,15 @@ impl NextEvents {
         NextEvents { winners: vec![NONE; 2 * leaves], leaves, count: 0 }
     }
 
-    /// Notes when something happens to a worker, to which nothing was to happen.
+    /// Adds an event of a worker that has none.
     #[inline]
-    pub(crate) fn note(&mut self, at_ns: u64, worker: u32) {
+    pub(crate) fn add(&mut self, at_ns: u64, worker: u32) {
         self.count += 1;
         let order = self.count << WORKER_BITS | u64::from(worker);
         self.play(worker, Event { at_ns, order });
     }
 
-    /// Takes out the first event: when it happens, and to which worker.
+    /// Removes the first event. Returns its time and its worker.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<(u64, u32)> {
         let first = self.winners[1];
@@ -91,13 +92,13 @@ impl NextEvents {
         Some((first.at_ns, worker))
     }
 
-    /// When the first event happens; `u64::MAX` if there is none.
+    /// Returns the time of the first event; `u64::MAX` if there is none.
     #[inline]
     pub(crate) fn first_ns(&self) -> u64 {
         self.winners[1].at_ns
     }
 
-    /// Whether there are none.
+    /// Whether there are no events.
     pub(crate) fn is_empty(&self) -> bool {
         self.winners[1].is_none()
     }
@@ -134,7 +135,7 @@ mod tests {
                     let worker = idle.swap_remove(random.below(idle.len() as u64) as usize);
                     let at = now + random.below(5);
                     count += 1;
-                    events.note(at, worker);
+                    events.add(at, worker);
                     heap.push(Reverse((at, count, worker)));
                     continue;
                 }
@@ -156,7 +157,7 @@ mod tests {
     #[test]
     fn an_event_at_the_end_of_all_times_is_one() {
         let mut events = NextEvents::new(2);
-        events.note(u64::MAX, 1);
+        events.add(u64::MAX, 1);
         assert!(!events.is_empty());
         assert_eq!(events.take(), Some((u64::MAX, 1)));
         assert_eq!(events.take(), None);

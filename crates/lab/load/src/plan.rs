@@ -1,41 +1,43 @@
-//! A load as plain data, and the check at the edge.
+//! A load as plain data, and its check.
 
 use block::{Extent, Limits, SECTOR};
 use std::fmt;
 
-/// Which block comes next.
+/// The order of blocks.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Order {
-    /// One after the other, from the span's start; beyond its end, again from there.
+    /// One after the other, from the start of the span to its end, and again.
     Sequential,
-    /// Any, all equally often.
+    /// At random, all equally often.
     Random,
-    /// Any; shares fall as `1 / rank^exponent`, and which block has which rank is drawn by lot.
+    /// At random; shares fall as `1 / rank^exponent`, and the ranks of the blocks are drawn at
+    /// random.
     Zipf {
-        /// Above zero; 1.1 is usual.
+        /// Larger than zero; 1.1 is usual.
         exponent: f64,
     },
-    /// Requests of several sizes, of which some follow the one before. The load's `block_sectors` are what sizes and
-    /// addresses are multiples of; a request at random stands at a multiple of its own size.
+    /// Requests of several sizes, some at random and some sequential. Sizes and addresses are
+    /// multiples of the load's `block_sectors`; a random request is aligned to its own size.
     Mixed(&'static Mix),
 }
 
-/// Shares of sizes and orders, as access specifications have them.
+/// Shares of sizes and orders, as in access specifications.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Mix {
-    /// How many requests of a hundred are anywhere; the others follow the one before.
+    /// The part of the requests at random addresses, in percent; the others start where the
+    /// previous one ended.
     pub random_percent: u32,
-    /// Bytes of a request, and how many of a hundred have them.
+    /// Bytes of a request, and their share in percent.
     pub sizes: &'static [(u32, u32)],
 }
 
 impl Mix {
-    /// Sectors of the size, up to whole units.
+    /// Returns the sectors of a size, rounded up to whole units.
     pub(crate) fn sectors(bytes: u32, unit: u32) -> u32 {
         bytes.div_ceil(SECTOR as u32).next_multiple_of(unit.max(1))
     }
 
-    /// The largest size in sectors.
+    /// Returns the largest size in sectors.
     fn sectors_max(&self, unit: u32) -> u32 {
         self.sizes.iter().map(|(bytes, _)| Mix::sectors(*bytes, unit)).max().unwrap_or(0)
     }
@@ -44,21 +46,23 @@ impl Mix {
 /// When the next request starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrival {
-    /// As soon as one of so many has been answered.
+    /// As soon as an earlier one is answered.
     Closed {
         /// Requests under way.
         depth: u32,
     },
-    /// At the times of an absolute clock, whatever became of the earlier ones.
+    /// At the times of an absolute clock, independent of earlier answers.
     Open {
-        /// Nanoseconds from one to the next.
+        /// Nanoseconds between two requests.
         interval_ns: u64,
-        /// Requests under way at most; what is due beyond that starts late, and that is counted.
+        /// Maximum number of requests under way; a request that is due beyond that starts late, and
+        /// is counted.
         depth_max: u32,
     },
 }
 
-/// When it is enough: whichever comes first. What is under way then is waited for, and counts.
+/// The end of a load: whichever limit is reached first. Requests under way then are still waited
+/// for and counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limit {
     /// Nanoseconds in which requests start.
@@ -68,40 +72,42 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// So many nanoseconds.
+    /// Returns a limit of time.
     pub const fn time(time_ns: u64) -> Limit {
         Limit { time_ns, requests: u64::MAX }
     }
 
-    /// So many requests.
+    /// Returns a limit of requests.
     pub const fn requests(requests: u64) -> Limit {
         Limit { time_ns: u64::MAX, requests }
     }
 }
 
-/// How a source is run, and what is noted of that.
+/// How a source is run, and what is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
-    /// Requests under way at most; what is due beyond that starts late, and that is counted.
+    /// Maximum number of requests under way; a request that is due beyond that starts late, and is
+    /// counted.
     pub depth_max: u32,
-    /// When it is enough, if the source has not ended before.
+    /// The limit, unless the source ends before.
     pub limit: Limit,
-    /// Whether a flush ends it, whose time is part of the load's.
+    /// Whether a flush ends the load; its time is part of the load's.
     pub flush: bool,
-    /// Completions are counted by intervals of so many nanoseconds.
+    /// Length of the intervals in which answers are counted, in nanoseconds.
     pub interval_ns: u64,
-    /// The time is noted whenever so many bytes more are done; 0: never.
+    /// The time is recorded each time that this number of bytes has been transferred; 0: never.
     pub mark_bytes: u64,
 }
 
 impl Terms {
-    /// So many requests under way, until the source ends; no final flush.
+    /// Returns terms with a fixed number of requests under way, until the source ends; no final
+    /// flush.
     pub const fn depth(depth_max: u32) -> Terms {
         let limit = Limit { time_ns: u64::MAX, requests: u64::MAX };
         Terms { depth_max, limit, flush: false, interval_ns: 1_000_000_000, mark_bytes: 0 }
     }
 
-    /// Whether a lane can keep so many requests under way.
+    /// Checks that a lane can keep this number of requests under way.
     pub(crate) fn check(&self) -> Result<(), LoadError> {
         let is_good = (1..=DEPTH_MAX).contains(&self.depth_max);
         if is_good { Ok(()) } else { Err(LoadError::Arrival) }
@@ -111,32 +117,33 @@ impl Terms {
 /// A load that follows from a seed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Load {
-    /// The first sector of the span that it stays in.
+    /// The first sector of its span.
     pub first: u64,
-    /// The span's length in sectors; what is left of it beyond whole blocks is not touched.
+    /// The span's length in sectors; a rest smaller than a block is not used.
     pub sectors: u64,
     /// Sectors of a request.
     pub block_sectors: u32,
-    /// Which block comes next.
+    /// The order of blocks.
     pub order: Order,
-    /// How many requests of a hundred are reads, drawn by lot; the others are writes.
+    /// The part of the requests that are reads, in percent, drawn at random; the others are writes.
     pub reads_percent: u32,
     /// When requests start.
     pub arrival: Arrival,
-    /// When it is enough.
+    /// The end of the load.
     pub limit: Limit,
-    /// Whether a flush ends it, whose time is part of the load's.
+    /// Whether a flush ends the load; its time is part of the load's.
     pub flush: bool,
-    /// Completions are counted by intervals of so many nanoseconds.
+    /// Length of the intervals in which answers are counted, in nanoseconds.
     pub interval_ns: u64,
-    /// The time is noted whenever so many bytes more are done; 0: never.
+    /// The time is recorded each time that this number of bytes has been transferred; 0: never.
     pub mark_bytes: u64,
-    /// What every choice follows from.
+    /// The seed of all choices.
     pub seed: u64,
 }
 
 impl Load {
-    /// Requests of `block_bytes` bytes, in order or not, over the first `span_bytes` of a device.
+    /// Returns a load of requests of `block_bytes` bytes in this order, over the first `span_bytes`
+    /// of a device.
     pub fn new(order: Order, block_bytes: u32, span_bytes: u64) -> Load {
         Load {
             first: 0,
@@ -153,22 +160,22 @@ impl Load {
         }
     }
 
-    /// The same with so many requests under way.
+    /// Returns the same load with this queue depth.
     pub fn depth(self, depth: u32) -> Load {
         Load { arrival: Arrival::Closed { depth }, ..self }
     }
 
-    /// Blocks in the span.
+    /// Returns the number of blocks in the span.
     pub fn blocks(&self) -> u64 {
         self.sectors / u64::from(self.block_sectors.max(1))
     }
 
-    /// Bytes of a request.
+    /// Returns the bytes of a request.
     pub fn block_bytes(&self) -> u64 {
         u64::from(self.block_sectors) * SECTOR
     }
 
-    /// Requests under way at most.
+    /// Returns the maximum number of requests under way.
     pub fn depth_max(&self) -> u32 {
         match self.arrival {
             Arrival::Closed { depth } => depth,
@@ -176,7 +183,7 @@ impl Load {
         }
     }
 
-    /// How it is run.
+    /// Returns the terms on which it is run.
     pub(crate) fn terms(&self) -> Terms {
         Terms {
             depth_max: self.depth_max(),
@@ -187,12 +194,12 @@ impl Load {
         }
     }
 
-    /// Where block `number` is.
+    /// Returns the extent of block `number`.
     pub(crate) fn at(&self, number: u64) -> Extent {
         Extent::new(self.first + number * u64::from(self.block_sectors), self.block_sectors)
     }
 
-    /// Sectors of its largest request.
+    /// Returns the sectors of its largest request.
     fn sectors_max(&self) -> u32 {
         match self.order {
             Order::Mixed(mix) => mix.sectors_max(self.block_sectors),
@@ -200,10 +207,10 @@ impl Load {
         }
     }
 
-    /// Whether a device with these limits can take it.
+    /// Checks that a device with these limits supports the load.
     ///
     /// # Errors
-    /// What does not fit.
+    /// The part of the load that is not supported.
     pub fn check(&self, limits: &Limits) -> Result<(), LoadError> {
         let unit = u64::from(limits.block_logical_bytes);
         let aligned = |sectors: u64| (sectors * SECTOR).is_multiple_of(unit);
@@ -237,10 +244,11 @@ impl Load {
     }
 }
 
-/// The most requests under way: a lane has 4,096 tasks, and the layers need some of their own.
+/// Maximum number of requests under way: a lane has 4,096 tasks, and the layers need some of their
+/// own.
 const DEPTH_MAX: u32 = 2048;
 
-/// Why a device cannot take a load.
+/// Reason why a device does not support a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoadError {
     /// A request is empty, too large, or not a multiple of the device's block.
@@ -253,9 +261,9 @@ pub enum LoadError {
         /// The device's size in sectors.
         sectors: u64,
     },
-    /// It writes to what refuses that.
+    /// It writes to a read-only device.
     ReadOnly,
-    /// Depth, interval or exponent are out of their ranges.
+    /// Depth, interval or exponent is out of its range.
     Arrival,
 }
 

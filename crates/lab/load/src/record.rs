@@ -1,4 +1,4 @@
-//! What became of a load.
+//! The results of a load.
 
 use crate::data::Mismatch;
 use crate::latency::Latency;
@@ -7,39 +7,39 @@ use block::Error;
 /// How a load ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// By its limit, or with its source.
+    /// By its limit, or because its source ended.
     Limit,
     /// It was stopped.
     Stopped,
     /// The device answered with an error.
     Failed(Error),
-    /// What was read is not what was written.
+    /// A read returned data that was not written.
     Wrong(Mismatch),
-    /// The device takes no time: the clock stood still over millions of answers.
+    /// The device takes no time: the clock did not move over a million answers.
     Timeless,
 }
 
-/// Reads and writes that were answered in an interval, from when they were due.
+/// Reads and writes that were answered in an interval. Latencies count from when requests were due.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Interval {
-    /// How many.
+    /// Their number.
     pub count: u64,
-    /// Their mean latency in nanoseconds; 0 if there was none.
+    /// Their mean latency in nanoseconds; 0 if there were none.
     pub mean_ns: f64,
-    /// What 99 of a hundred took at most, in nanoseconds, right within one percent.
+    /// Their 99th percentile in nanoseconds, accurate to one percent.
     pub p99_ns: u64,
-    /// The longest, in nanoseconds.
+    /// Their maximum in nanoseconds.
     pub max_ns: u64,
 }
 
-/// What became of a load. Times are of the lane's clock.
+/// The results of a load. Times are of the lane's clock.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// When it began.
+    /// The time of its start.
     pub start_ns: u64,
-    /// When the last answer came, the final flush's included.
+    /// The time of the last answer, including the final flush.
     pub end_ns: u64,
-    /// What of that the final flush took.
+    /// The part of that time that the final flush took.
     pub flush_ns: u64,
     /// Bytes read and written.
     pub bytes: u64,
@@ -47,30 +47,30 @@ pub struct Record {
     pub reads: Latency,
     /// Latencies of writes, from when they were due.
     pub writes: Latency,
-    /// Latencies of flushes that the source asked for.
+    /// Latencies of the source's flushes.
     pub flushes: Latency,
     /// Latencies of discards, zeroes and advice.
     pub trims: Latency,
-    /// Latencies of all requests with a time of their own, from when they really started. Of the others that is
-    /// the same as from when they were due.
+    /// Latencies of all requests with a due time, from when they really started. The other requests
+    /// start when they are due.
     pub served: Latency,
-    /// Requests that started after they were due, as too many were under way.
+    /// Requests that started after they were due, because too many were under way.
     pub late_starts: u64,
-    /// How long after their time requests started that a worker was free for: what the load engine itself, and the
-    /// machine that it runs on, kept waiting.
+    /// Delay between the due time and the start of requests for which a worker was free: delay by
+    /// the load engine itself and by the machine that it runs on.
     pub lateness: Latency,
-    /// Answers by intervals of the load's `interval_ns`, from its start.
+    /// Number of answers in each interval of the load's `interval_ns`, from its start.
     pub by_interval: Vec<u32>,
     /// The latencies of the same intervals.
     pub latencies: Vec<Interval>,
-    /// When each further `mark_bytes` were done, from the load's start.
+    /// The time of each further `mark_bytes`, from the load's start.
     pub marks_ns: Vec<u64>,
     /// How it ended.
     pub end: End,
 }
 
 impl Record {
-    /// Of a load that has done nothing yet.
+    /// Returns the record of a load that has sent no requests.
     pub fn new(start_ns: u64) -> Record {
         Record {
             start_ns,
@@ -91,27 +91,27 @@ impl Record {
         }
     }
 
-    /// Requests answered, the final flush not among them.
+    /// Returns the number of requests answered, without the final flush.
     pub fn requests(&self) -> u64 {
         self.reads.count() + self.writes.count() + self.flushes.count() + self.trims.count()
     }
 
-    /// Nanoseconds from the start to the last answer, the final flush's included.
+    /// Returns the nanoseconds from the start to the last answer, including the final flush.
     pub fn elapsed_ns(&self) -> u64 {
         self.end_ns - self.start_ns
     }
 
-    /// Requests a second, over the whole time.
+    /// Returns requests per second, over the whole time.
     pub fn per_second(&self) -> f64 {
         self.requests() as f64 * 1e9 / self.elapsed_ns().max(1) as f64
     }
 
-    /// Bytes a second, over the whole time.
+    /// Returns the bytes per second, over the whole time.
     pub fn bytes_per_second(&self) -> f64 {
         self.bytes as f64 * 1e9 / self.elapsed_ns().max(1) as f64
     }
 
-    /// Latencies of reads and writes together.
+    /// Returns the latencies of reads and writes together.
     pub fn all(&self) -> Latency {
         let mut all = self.reads.clone();
         all.merge(&self.writes);

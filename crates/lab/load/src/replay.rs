@@ -6,11 +6,12 @@ use block::{Extent, Limits, SECTOR};
 use std::rc::Rc;
 use trace::{Event, Trace};
 
-/// A trace as a source, again and again on a device of some size.
+/// A trace as a source, repeated, on a device of any size.
 ///
-/// Every device of the trace gets an equal slice of it, and every repetition an equal part of the slice, so that none
-/// meets what an earlier one has written. Addresses are taken modulo that part; of a request that would reach beyond
-/// it, the start moves. With one device, one repetition and the size that was recorded, addresses stay what they were.
+/// Every device of the trace gets an equal slice of the device, and every repetition an equal part
+/// of the slice, so that no repetition reads or overwrites the data of an earlier one. Addresses
+/// are taken modulo that part; a request that would reach beyond its end starts earlier. With one
+/// device, one repetition and the recorded size, addresses do not change.
 #[derive(Clone, Debug)]
 pub struct Replay {
     trace: Rc<Trace>,
@@ -26,7 +27,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// The trace, so many times in a row, on a device of `bytes` bytes.
+    /// Repeats the trace this number of times on a device of `bytes` bytes.
     ///
     /// # Errors
     /// The device is too small for the trace's longest request.
@@ -45,22 +46,23 @@ impl Replay {
         Ok(Replay { trace, devices, repetitions, part, faster: 1, repetition: 0, next: 0 })
     }
 
-    /// The same, so many times faster than it was recorded.
+    /// Returns the same replay, this number of times faster than recorded.
     pub fn faster(self, times: u64) -> Replay {
         Replay { faster: times.max(1), ..self }
     }
 
-    /// Steps of all repetitions.
+    /// Returns the number of steps of all repetitions.
     pub fn steps(&self) -> u64 {
         (self.trace.events().len() as u64).saturating_mul(self.repetitions)
     }
 
-    /// When the last step is due, in nanoseconds from the load's start.
+    /// Returns the due time of the last step, in nanoseconds from the load's start.
     pub fn last_due_ns(&self) -> u64 {
         self.due_ns(self.repetitions - 1, self.trace.duration_ns())
     }
 
-    /// A repetition begins as long after the last event of the one before as events were apart on average.
+    /// Returns the due time of an event. The gap between two repetitions is the average gap between
+    /// two events.
     fn due_ns(&self, repetition: u64, from_first_ns: u64) -> u64 {
         let all_ns = self.trace.duration_ns();
         let apart_ns = all_ns / (self.trace.events().len() as u64).max(1);

@@ -1,4 +1,4 @@
-//! A load under way: tasks that ask for the next request until there is none.
+//! A running load: tasks that take the next request from the source until it ends.
 
 use crate::data::{Data, Mismatch};
 use crate::generator::Generator;
@@ -13,64 +13,64 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use trace::Operation;
 
-/// So many answers while the clock stands still mean that the device takes no time at all.
+/// After this number of answers without a step of the clock, the device counts as taking no time.
 const TIMELESS: u64 = 1 << 20;
 
-/// A load under way.
+/// A running load.
 #[derive(Clone)]
 pub struct Running {
     state: Rc<RefCell<State>>,
-    /// A step may be allowed to start that was not before.
+    /// Notified when a step may be allowed to start that was not allowed before.
     allowed: Rc<Event>,
 }
 
 pub(crate) struct State {
     source: Box<dyn Source>,
-    /// What the source has given already, to a worker that has its data made before it is due.
+    /// A step taken from the source early, for a worker that makes its data before it is due.
     drawn: Option<Step>,
     terms: Terms,
     record: Record,
-    /// Requests started.
+    /// Number of requests started.
     started: u64,
-    /// The end of starting, on the lane's clock.
+    /// The end of starting requests, on the lane's clock.
     until_ns: u64,
     /// Workers that have not ended.
     workers: u32,
     stopped: bool,
     done: bool,
     intervals: Intervals,
-    /// When the clock was last seen to move, and answers since.
+    /// The time of the clock's last step, and the answers since.
     moved_ns: u64,
     unmoved: u64,
 }
 
-/// What a worker does next.
+/// The next request of a worker.
 #[derive(Clone, Copy)]
 pub(crate) struct Errand {
     pub(crate) step: Step,
-    /// How many were given before it.
+    /// The number of steps before it.
     pub(crate) number: u64,
     /// On the lane's clock.
     pub(crate) due_ns: u64,
-    /// It was due before there was a free worker for it.
+    /// It was due before a worker was free.
     pub(crate) waited: bool,
 }
 
 impl Running {
-    /// Starts a load on the stack's lane. It goes on whenever that lane is driven.
+    /// Starts a load on the stack's lane. It proceeds whenever that lane is driven.
     ///
     /// # Errors
-    /// What of the load the stack cannot take.
+    /// The part of the load that the stack does not support.
     ///
     /// # Panics
     /// If the lane has no room for the load's tasks.
     pub fn start(stack: &Stack, load: Load) -> Result<Running, LoadError> {
-        // Before the generator is made: it takes a sound load for granted.
+        // Before the generator is made, which assumes a valid load.
         load.check(stack.limits())?;
         Running::of(stack, Generator::new(&load), load.terms())
     }
 
-    /// The same with data in what is written, and a look at what is read.
+    /// Starts a load with data in its writes, and compares its reads.
     ///
     /// # Errors
     /// As [`Running::start`].
@@ -82,10 +82,11 @@ impl Running {
         Running::with(stack, Generator::new(&load), load.terms(), Some(data))
     }
 
-    /// Starts what a source asks for on the stack's lane. It goes on whenever that lane is driven.
+    /// Starts the requests of a source on the stack's lane. It proceeds whenever that lane is
+    /// driven.
     ///
     /// # Errors
-    /// What of the source or of the terms the stack cannot take.
+    /// The part of the source or of the terms that the stack does not support.
     ///
     /// # Panics
     /// If the lane has no room for the load's tasks.
@@ -97,7 +98,7 @@ impl Running {
         Running::with(stack, source, terms, None)
     }
 
-    /// The same with data in what is written, and a look at what is read.
+    /// Starts a source with data in its writes, and compares its reads.
     ///
     /// # Errors
     /// As [`Running::of`].
@@ -122,28 +123,29 @@ impl Running {
         Ok(running)
     }
 
-    /// Whether everything has been answered, the final flush included.
+    /// Whether everything has been answered, including the final flush.
     pub fn is_done(&self) -> bool {
         self.state.borrow().done
     }
 
-    /// Starts no more requests; those under way, and the final flush, are waited for.
+    /// Stops starting requests; those under way, and the final flush, are waited for.
     pub fn stop(&self) {
         self.state.borrow_mut().stop();
         self.allowed.notify();
     }
 
-    /// Ends it without the answers that are missing: they are not waited for, nor counted should they come.
+    /// Ends the load without the missing answers: it does not wait for them, and does not count
+    /// them if they come.
     pub fn give_up(&self, now_ns: u64) {
         self.state.borrow_mut().give_up(now_ns);
     }
 
-    /// How far it has come: time or requests, whichever is further, as a share of the limit.
+    /// Returns the progress: time or requests, whichever is further, as a share of the limit.
     pub fn share_done(&self, now_ns: u64) -> f64 {
         self.state.borrow().share_done(now_ns)
     }
 
-    /// What became of it.
+    /// Returns the results.
     ///
     /// # Panics
     /// If it is not done.
@@ -155,7 +157,7 @@ impl Running {
         self.state.borrow_mut().next(now_ns)
     }
 
-    /// Begins with the data of what comes next, if it is known.
+    /// Starts to make the data of the next request, if that is known.
     fn stage(&self, data: &Data, spare: &mut Buf) -> Option<Staged> {
         let step = self.state.borrow_mut().upcoming()?;
         room(spare, step.buffer_sectors());
@@ -169,7 +171,7 @@ impl Running {
         }
     }
 
-    /// Waits until the source lets the step start. False: it is not wanted any more.
+    /// Waits until the source lets the step start. False: the load was stopped.
     async fn may_start(&self, errand: &Errand) -> bool {
         loop {
             let seen = self.allowed.seen();
@@ -242,13 +244,14 @@ impl State {
         }
         let number = self.started;
         self.started += 1;
-        // What is due now and is asked for only now had to wait for a free worker.
+        // A request that is due before it is taken had to wait for a free worker.
         let waited = now > due_ns;
         self.record.late_starts += u64::from(waited);
         Some(Errand { step, number, due_ns, waited })
     }
 
-    /// The step that comes next, where that is known and has no time of its own: the load has one request at a time.
+    /// Returns the next step, if it is known and has no due time: the load has one request at a
+    /// time.
     fn upcoming(&mut self) -> Option<Step> {
         let goes_on = !self.stopped && self.started < self.terms.limit.requests;
         if self.drawn.is_none() && goes_on && self.terms.depth_max == 1 {
@@ -257,15 +260,15 @@ impl State {
         self.drawn.filter(|step| step.due_ns.is_none())
     }
 
-    /// What was read is not what was written.
-    fn mistaken(&mut self, mismatch: Mismatch) {
+    /// Ends the load: a read returned data that was not written.
+    fn record_mismatch(&mut self, mismatch: Mismatch) {
         if !matches!(self.record.end, End::Failed(_)) {
             self.record.end = End::Wrong(mismatch);
         }
         self.stopped = true;
     }
 
-    /// Notes an answer. True: waiting steps may start for it, or need not any more.
+    /// Records an answer. True: waiting steps may start now, or need not wait any more.
     pub(crate) fn answered(
         &mut self,
         now: u64,
@@ -299,11 +302,11 @@ impl State {
         let moves_data = matches!(errand.step.operation, Operation::Read | Operation::Write { .. });
         self.intervals.count(&mut self.record, moves_data.then_some(latency_ns));
         self.mark(now, errand.step.bytes());
-        self.look_at_clock(now);
+        self.check_clock(now);
         frees || self.stopped
     }
 
-    /// Notes the time of each mark.
+    /// Records the time of each mark.
     fn mark(&mut self, now: u64, bytes: u64) {
         self.record.bytes += bytes;
         let marks = self.record.bytes.checked_div(self.terms.mark_bytes).unwrap_or(0) as usize;
@@ -312,7 +315,7 @@ impl State {
         }
     }
 
-    fn look_at_clock(&mut self, now: u64) {
+    fn check_clock(&mut self, now: u64) {
         if now > self.moved_ns {
             (self.moved_ns, self.unmoved) = (now, 0);
             return;
@@ -324,7 +327,7 @@ impl State {
         }
     }
 
-    /// A worker has ended; true if it is the last.
+    /// Ends a worker. True: it was the last one.
     fn leave(&mut self) -> bool {
         self.workers -= 1;
         self.workers == 0
@@ -349,9 +352,10 @@ impl State {
     }
 }
 
-/// Sends a request and waits for its answer, whose time is returned with it. The clock is read anew where a
-/// request starts, and where it is answered without a wait; any other answer has the time of the round that found it.
-/// The data of the next request are made meanwhile.
+/// Sends a request, waits for its answer, and returns the start time, the end time and the result.
+/// The clock is read when a request starts, and when it is answered without a wait; any other
+/// answer has the time of the round that found it. The data of the next request is made during the
+/// wait.
 async fn answer(
     stack: &Stack,
     request: Request,
@@ -362,13 +366,13 @@ async fn answer(
     let result = match (stack.try_now(&request), next) {
         (Some(result), _) => result,
         (None, None) => stack.run(request).await,
-        (None, Some(next)) => next.beside(lane, stack.run(request)).await,
+        (None, Some(next)) => next.make_while_waiting(lane, stack.run(request)).await,
     };
     let now = if lane.polls() == polls { lane.stopwatch_ns() } else { lane.now() };
     (started_ns, now.max(started_ns), result)
 }
 
-/// A buffer of so many sectors at least, made anew where this one is too small.
+/// Ensures that a buffer has at least this number of sectors.
 fn room(buffer: &mut Buf, sectors: u32) {
     if buffer.sectors() < sectors {
         *buffer = Buf::new(sectors, buffer.grain());
@@ -387,7 +391,7 @@ async fn work(stack: Stack, running: Running, data: Option<Data>) {
         let sectors = errand.step.buffer_sectors();
         room(&mut buffer, sectors);
         let part = buffer.part(0, sectors);
-        // Before it is due: making the data is no part of its time.
+        // Before the request is due: the time to make the data is not part of its latency.
         let made = staged.take().map(|staged| staged.finish(&errand.step));
         let begun = data.as_ref().map(|data| data.begin(&errand.step, &part, made));
         staged = data.as_ref().and_then(|data| running.stage(data, &mut spare));
@@ -405,10 +409,10 @@ async fn work(stack: Stack, running: Running, data: Option<Data>) {
         if let (Some(data), Some(begun)) = (&data, begun)
             && let Err(mismatch) = data.end(begun, &part, result.is_ok())
         {
-            running.state.borrow_mut().mistaken(mismatch);
+            running.state.borrow_mut().record_mismatch(mismatch);
             running.allowed.notify();
         }
-        // What was answered without a wait lets others go first: timers, and whatever writes out.
+        // After an answer without a wait, lets other tasks run: timers and writeback.
         if lane.polls() == polls {
             lane.rest().await;
         }

@@ -1,23 +1,23 @@
-//! What a load asks for: a source of steps.
+//! A source of steps: the requests of a load.
 
 use crate::plan::LoadError;
 use block::{Advice, Buf, Extent, Limits, Request, SECTOR};
 use trace::Operation;
 
-/// What is asked for, and when.
+/// A request, and when it is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// When it is due, in nanoseconds from the load's start; None: as soon as fewer requests are under way than may
-    /// be.
+    /// The time when it is due, in nanoseconds from the load's start. None: as soon as the number
+    /// of requests under way allows.
     pub due_ns: Option<u64>,
-    /// What is asked for.
+    /// The operation.
     pub operation: Operation,
-    /// Where; of a flush it says nothing.
+    /// The extent; not used by a flush.
     pub at: Extent,
 }
 
 impl Step {
-    /// Sectors that its buffer must have.
+    /// Returns the sectors of its buffer.
     pub fn buffer_sectors(&self) -> u32 {
         match self.operation {
             Operation::Read | Operation::Write { .. } => self.at.count,
@@ -25,15 +25,15 @@ impl Step {
         }
     }
 
-    /// Bytes that it reads or writes.
+    /// Returns the bytes that it reads or writes.
     pub fn bytes(&self) -> u64 {
         u64::from(self.buffer_sectors()) * SECTOR
     }
 
-    /// Whether a device with these limits can take it.
+    /// Checks that a device with these limits supports it.
     ///
     /// # Errors
-    /// What does not fit.
+    /// The part that is not supported.
     pub(crate) fn check(&self, limits: &Limits) -> Result<(), LoadError> {
         if self.operation == Operation::Flush {
             return Ok(());
@@ -55,7 +55,7 @@ impl Step {
         Ok(())
     }
 
-    /// The request, with a buffer of [`Step::buffer_sectors`] sectors.
+    /// Returns the request, with a buffer of [`Step::buffer_sectors`] sectors.
     pub fn request(&self, buffer: Buf) -> Request {
         let at = self.at;
         match self.operation {
@@ -69,30 +69,32 @@ impl Step {
     }
 }
 
-/// Says what a load asks for, step by step: any operation, any size, due or not.
+/// Gives the requests of a load, step by step: any operation, any size, with or without a due time.
 pub trait Source {
-    /// Whether a device with these limits can take all of its steps. Asked once, before the first step.
+    /// Checks that a device with these limits supports all of its steps. Called once, before the
+    /// first step.
     ///
     /// # Errors
-    /// What does not fit.
+    /// The part that is not supported.
     fn check(&self, limits: &Limits) -> Result<(), LoadError>;
 
-    /// The next step; None: that was all. Steps that are due come in the order of their times.
+    /// Returns the next step; None: the source has ended. Steps with due times come in the order of
+    /// these times.
     fn next(&mut self) -> Option<Step>;
 
-    /// Whether the step with this number (0: the first) may start, now that it was given and is due. Asked again whenever
-    /// [`Source::answered`] says so.
+    /// Whether the step with this number (0: the first), which was given and is due, may start.
+    /// Called again whenever [`Source::answered`] returns true.
     fn may_start(&self, _number: u64) -> bool {
         true
     }
 
-    /// The step with this number has been answered. Returns whether another one may start for that.
+    /// Records the answer to the step with this number. Returns whether it lets another step start.
     fn answered(&mut self, _number: u64) -> bool {
         false
     }
 
-    /// Steps that come some steps later, where they are known already: for devices that get ready for them.
-    /// Each is given once, many at a time, and after most steps there are none.
+    /// Returns steps further ahead, where they are already known, for devices that prefetch for
+    /// them. Each is given once, many at a time; after most steps the slice is empty.
     fn ahead(&self) -> &[Step] {
         &[]
     }

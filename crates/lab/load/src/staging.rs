@@ -1,8 +1,8 @@
-//! What the next write writes is made while the request before it is under way.
+//! Makes the data of the next write while the request before it is under way.
 //!
-//! A load of one request at a time would otherwise wait for its data between two requests: 200 us for a mebibyte, which
-//! is a tenth of what a SATA drive takes to write it. Data of more requests at a time are made while others are under
-//! way anyway.
+//! A load of one request at a time would otherwise wait for its data between two requests: 200 us
+//! for a mebibyte, which is a tenth of the time in which a SATA drive writes it. With a larger
+//! queue depth, data is made while other requests are under way.
 
 use crate::data::{Content, Data};
 use crate::source::Step;
@@ -13,10 +13,10 @@ use std::pin::pin;
 use std::task::Poll;
 use trace::Operation;
 
-/// Sectors made at once, in some 6 us: so much later than it came an answer may be noticed.
+/// Sectors made in one piece, which takes about 6 us: an answer may be noticed this much late.
 const PIECE_SECTORS: u32 = 64;
 
-/// The data of a write that comes next, as far as they are made.
+/// The data of the next write, as far as it is made.
 pub(crate) struct Staged {
     step: Step,
     generation: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    /// Data that are worth it: of a write of several pieces.
+    /// Returns None for writes of a single piece, which are not worth it.
     pub(crate) fn new(data: &Data, step: Step, buffer: &Buf) -> Option<Staged> {
         let is_write = matches!(step.operation, Operation::Write { .. });
         let sectors = step.buffer_sectors();
@@ -50,7 +50,7 @@ impl Staged {
         self.done < self.buffer.sectors()
     }
 
-    /// Makes what is left for the step that was drawn; returns the generation of the data.
+    /// Makes the remaining data of the step. Returns its generation.
     pub(crate) fn finish(mut self, step: &Step) -> u64 {
         assert_eq!(self.step.at, step.at, "what was drawn comes next");
         while self.done < self.buffer.sectors() {
@@ -59,8 +59,8 @@ impl Staged {
         self.generation
     }
 
-    /// Waits for an answer, and makes the data meanwhile.
-    pub(crate) async fn beside(
+    /// Makes data while waiting for an answer.
+    pub(crate) async fn make_while_waiting(
         &mut self,
         lane: &Lane,
         answer: impl Future<Output = Result>,
@@ -71,7 +71,8 @@ impl Staged {
             if let Poll::Ready(result) = looked {
                 return result;
             }
-            // A round of the loop: the request is sent with the first, an answer is found with any.
+            // One round of the loop: the first sends the request, any later one may find its
+            // answer.
             lane.sleep_until(lane.now() + 1).await;
             if !self.go_on() {
                 return answer.await;

@@ -4,8 +4,8 @@ use lane::Random;
 
 /// Ranks from 1 to `count` whose shares fall as `1 / rank^exponent`.
 ///
-/// Source: W. Hörmann, G. Derflinger, "Rejection-inversion to generate variates from monotone discrete
-/// distributions", ACM TOMACS 6 (1996).
+/// Source: W. Hörmann, G. Derflinger, "Rejection-inversion to generate variates from monotone
+/// discrete distributions", ACM TOMACS 6 (1996).
 #[derive(Clone, Debug)]
 pub struct Zipf {
     count: f64,
@@ -13,12 +13,12 @@ pub struct Zipf {
     /// The integral of the density's hat at its two ends.
     low: f64,
     high: f64,
-    /// Ranks this near to the inverted point are accepted at once.
+    /// Ranks this close to the inverted point are accepted without a further test.
     near: f64,
 }
 
 impl Zipf {
-    /// A distribution over `count` ranks.
+    /// Returns a distribution over `count` ranks.
     ///
     /// # Panics
     /// If there are no ranks, or the exponent is not a number above zero.
@@ -31,7 +31,7 @@ impl Zipf {
         zipf
     }
 
-    /// A rank.
+    /// Draws a rank.
     pub fn draw(&self, random: &mut Random) -> u64 {
         loop {
             let point = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
@@ -54,20 +54,21 @@ impl Zipf {
     }
 
     fn inverse(&self, area: f64) -> f64 {
-        // Rounding may lead below the function's domain.
+        // Rounding may leave the function's domain.
         let scaled = (area * (1.0 - self.exponent)).max(-1.0);
         (over_own(scaled, f64::ln_1p) * area).exp()
     }
 }
 
-/// `function(x) / x`, which is 1 at 0 for the two that are used here.
+/// Returns `function(x) / x`, which is 1 at 0 for the two functions used here.
 fn over_own(x: f64, function: impl Fn(f64) -> f64) -> f64 {
     if x.abs() > 1e-8 { function(x) / x } else { 1.0 }
 }
 
-/// A permutation of the numbers below a bound, in constant memory: what is hot then lies anywhere.
+/// A permutation of the numbers below a bound, in constant memory: it spreads hot blocks over the
+/// device.
 ///
-/// Four Feistel rounds over the next power of four; what falls outside the bound walks on.
+/// Four Feistel rounds over the next power of four; results outside the bound are permuted again.
 #[derive(Clone, Debug)]
 pub struct Scramble {
     count: u64,
@@ -76,7 +77,7 @@ pub struct Scramble {
 }
 
 impl Scramble {
-    /// A permutation of `0..count` that follows from the generator.
+    /// Returns a permutation of `0..count`, drawn from the generator.
     ///
     /// # Panics
     /// If `count` is zero.
@@ -87,7 +88,7 @@ impl Scramble {
         Scramble { count, half_bits: bits.div_ceil(2), keys }
     }
 
-    /// Where `number` goes.
+    /// Returns the image of `number`.
     ///
     /// # Panics
     /// If it is not below the count.

@@ -1,4 +1,4 @@
-//! A recording that is replayed in its order: what waits for what, on devices whose answers are known.
+//! A recording replayed in its order: which requests wait for which, on devices with known answers.
 
 use block::{DelaySpec, Error, FaultsSpec, Kind, Null, Size, Stack};
 use lane::{Prices, World};
@@ -23,7 +23,8 @@ fn trace(events: &[Event]) -> Trace {
     Trace::parse(&bytes).expect("a recording")
 }
 
-/// Replays on a device with enough servers, 100 us a read, 1 ms a write, 500 us a flush; what passed, and what came of it.
+/// Replays on a device with enough servers, 100 us a read, 1 ms a write, 500 us a flush. Returns
+/// the requests that reached it, and the record.
 fn replay(events: &[Event]) -> (Vec<(u64, Operation, u64)>, Record) {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
@@ -51,7 +52,7 @@ fn a_request_waits_for_what_was_answered_when_it_came_and_for_nothing_else() {
         event(0, 50, Operation::Read, 0),
         event(10, 50, Operation::Read, 8),
         event(100, 50, Operation::Read, 16),
-        // A write after all of them, a read that had seen its answer, and a flush that had, too.
+        // A write after all of them, a read after its answer, and a flush after that.
         event(200, 10, WRITE, 800),
         event(300, 50, Operation::Read, 24),
         event(400, 10, Operation::Flush, 0),
@@ -67,13 +68,13 @@ fn a_request_waits_for_what_was_answered_when_it_came_and_for_nothing_else() {
     ];
     assert_eq!(passed, wanted);
     assert_eq!((record.elapsed_ns(), record.end), (1_700_000, End::Limit));
-    // Waiting for others is no part of a request's own time.
+    // Waiting for other requests is not part of a request's latency.
     assert_eq!((record.reads.max_ns(), record.writes.max_ns()), (100_000, 1_000_000));
 }
 
 #[test]
 fn writes_keep_the_depth_at_which_they_were_recorded() {
-    // Two under way at any time, on a device that is a hundred times slower.
+    // Always two under way, on a device that is a hundred times slower.
     let writes: Vec<Event> =
         (0..40).map(|number| event(number / 2 * 10, 10, WRITE, number * 8)).collect();
     let (passed, record) = replay(&writes);

@@ -1,4 +1,4 @@
-//! The load engine over devices whose answers are known: a number of servers in virtual time.
+//! The load engine over devices with known answers: a number of servers in virtual time.
 
 use block::{DelaySpec, Error, Kind, Limits, Null, Ram, Request, Size, Stack};
 use lane::{Prices, World};
@@ -7,7 +7,7 @@ use load::{Arrival, Content, Data, End, Limit, Load, LoadError, Order, Record, R
 
 const SECTORS: u64 = 1 << 20;
 
-/// A device of `servers` servers that take 100 us each.
+/// Returns a device of `servers` servers that take 100 us each.
 fn device(world: &mut World, servers: u32) -> Stack {
     let lane = world.lane();
     let below = Stack::new(&lane, Null::new(SECTORS, 0));
@@ -31,12 +31,13 @@ fn random(depth: u32) -> Load {
 
 #[test]
 fn a_closed_load_goes_as_fast_as_its_depth_and_the_servers_let_it() {
-    // Little's law: depth = rate * latency; four servers of 100 us make 40,000 a second at most.
+    // Little's law: depth = rate * latency; four servers of 100 us answer at most 40,000 per
+    // second.
     for (depth, rate, latency) in
         [(1, 10_000, 100_000), (4, 40_000, 100_000), (32, 40_000, 800_000)]
     {
         let record = run(4, random(depth));
-        // What is under way at the end is waited for, and counts.
+        // Requests under way at the end are waited for and counted.
         let more = record.requests().checked_sub(rate).expect("as fast as it can");
         assert!(more < u64::from(depth), "depth {depth}: {more} more");
         let exact = record.requests() as f64 * 1e9 / record.elapsed_ns() as f64;
@@ -87,16 +88,17 @@ fn the_final_flush_is_part_of_the_time() {
 fn an_open_load_charges_waiting_to_the_device() {
     let offered =
         |interval_ns| Load { arrival: Arrival::Open { interval_ns, depth_max: 64 }, ..random(1) };
-    // 20,000 a second are less than 40,000: no request waits.
+    // 20,000 per second are less than 40,000: no request waits.
     let light = run(4, offered(50_000));
     assert_eq!((light.requests(), light.writes.max_ns()), (20_000, 100_000));
     assert_eq!(light.late_starts, 0);
-    // 50,000 are more: the queue grows, and what is due at the end waits a quarter of the time.
+    // 50,000 are more: the queue grows, and requests that are due at the end wait a quarter of the
+    // time.
     let heavy = run(4, offered(20_000));
     assert_eq!(heavy.requests(), 50_000);
     let last = heavy.writes.max_ns() as f64;
     assert!((last / 250_000_000.0 - 1.0).abs() < 0.01, "{last}");
-    // What a generator that counts from its own late starts would have said.
+    // The result of a generator that counts from its own late starts.
     assert!(heavy.served.max_ns() <= 64 * 25_000 + 100_000, "{}", heavy.served.max_ns());
     assert!(heavy.late_starts > 45_000);
 }
@@ -112,9 +114,9 @@ fn intervals_add_up_and_marks_follow_the_bytes() {
     };
     let record = run(1, load);
     assert_eq!(record.by_interval.iter().map(|&count| u64::from(count)).sum::<u64>(), 64);
-    // One server, 100 us each: ten a millisecond, and a mark with each tenth.
+    // One server, 100 us each: ten per millisecond, and a mark with each tenth.
     assert_eq!(record.by_interval[1..6], [10; 5]);
-    // Two under way: each waits for the other but the first.
+    // Two under way: each waits for the other, except the first.
     assert_eq!(record.latencies.len(), record.by_interval.len());
     let counts = record.by_interval.iter().map(|&count| u64::from(count));
     assert!(counts.eq(record.latencies.iter().map(|interval| interval.count)));
@@ -240,7 +242,7 @@ fn what_does_not_fit_is_refused() {
 #[test]
 fn a_zipf_load_has_hot_blocks() {
     let load = Load { order: Order::Zipf { exponent: 1.1 }, ..random(4) };
-    // Seen from below: a device that notes where it is written.
+    // A device that records the addresses of its writes.
     struct Noting(Null, std::rc::Rc<std::cell::RefCell<Vec<u64>>>);
     impl block::Block for Noting {
         fn limits(&self) -> &Limits {

@@ -1,4 +1,4 @@
-//! Sources beside the load that follows from a seed: steps of any kind, and what was recorded.
+//! Sources other than the load that follows from a seed: steps of any kind, and recordings.
 
 use block::{Extent, Limits, Null, Ram, Stack};
 use lane::{Lane, Prices, World};
@@ -11,7 +11,8 @@ use trace::{Event, Operation, Trace};
 const SECTORS: u64 = 1 << 16;
 const WRITE: Operation = Operation::Write { fua: false };
 
-/// A memory of two servers that take 100 us a read, 50 a write, 700 a flush, and a recorder in front of it.
+/// Returns memory with two servers that take 100 us a read, 50 a write, 700 a flush, and a recorder
+/// in front of it.
 fn device(lane: &Lane) -> (Stack, Recording) {
     let spec = block::DelaySpec {
         read_us: 100,
@@ -26,7 +27,7 @@ fn device(lane: &Lane) -> (Stack, Recording) {
     (Stack::new(lane, Recorder::attach(&shared, below)), recording)
 }
 
-/// What became of a source on a device of its own, and what passed there.
+/// Runs a source on a new device. Returns its record and the requests that reached the device.
 fn run(source: impl Source + 'static, terms: Terms) -> (Record, Vec<Event>) {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
@@ -38,7 +39,7 @@ fn run(source: impl Source + 'static, terms: Terms) -> (Record, Vec<Event>) {
     (running.record(), events)
 }
 
-/// These steps, and no more.
+/// A fixed list of steps.
 struct List(VecDeque<Step>);
 
 impl List {
@@ -94,7 +95,7 @@ fn steps_without_a_time_keep_so_many_under_way_and_late_ones_are_counted() {
     let (record, _) = run(List::new(&closed), Terms::depth(2));
     assert_eq!((record.elapsed_ns(), record.writes.max_ns()), (50 * 50_000, 50_000));
     assert_eq!((record.late_starts, record.served.count()), (0, 0));
-    // One at a time, all due at once: each waits for those before it.
+    // One at a time, all due at the start: each waits for those before it.
     let due: Vec<Step> = (0..10).map(|n| step(Some(0), WRITE, n * 8, 8)).collect();
     let (record, _) = run(List::new(&due), Terms::depth(1));
     assert_eq!((record.late_starts, record.writes.max_ns()), (9, 500_000));
@@ -126,7 +127,8 @@ fn terms_end_a_source_that_does_not() {
 
 #[test]
 fn what_was_recorded_is_replayed_as_it_was() {
-    // A load of reads and writes at times of its own, recorded, written, read, replayed and recorded again.
+    // A load of reads and writes with due times: recorded, written to a file, read, replayed and
+    // recorded again.
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
     let (stack, mut recording) = device(&lane);

@@ -1,4 +1,4 @@
-//! Axes: where values go, and which of them are written beside it.
+//! Axes: positions of values, and the ticks.
 
 /// How values are spread over an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,19 +27,19 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// From 0 to a round number not below any of the values.
+    /// Returns an axis from 0 to a round number not below any of the values.
     pub fn linear(values: impl Iterator<Item = f64>) -> Axis {
         let most = values.fold(0.0, f64::max).max(1e-9);
         let step = step_of(most);
         Axis { low: 0.0, high: (most / step).ceil() * step, scale: Scale::Linear }
     }
 
-    /// From `low` to `high` as they are.
+    /// Returns an axis from exactly `low` to exactly `high`.
     pub fn exact(low: f64, high: f64) -> Axis {
         Axis { low, high: high.max(low + 1e-9), scale: Scale::Linear }
     }
 
-    /// Whole decades around the values; what is below one counts as one.
+    /// Returns whole decades around the values; values below one count as one.
     pub fn decades(values: impl Iterator<Item = f64>) -> Axis {
         let (mut low, mut high) = (f64::MAX, 1.0f64);
         for value in values {
@@ -50,23 +50,24 @@ impl Axis {
         Axis { low, high, scale: Scale::Decades }
     }
 
-    /// Whole decades around these times, which are in nanoseconds.
+    /// Returns whole decades around these times, in nanoseconds.
     pub fn times(values: impl Iterator<Item = f64>) -> Axis {
         Axis { scale: Scale::Times, ..Axis::decades(values) }
     }
 
-    /// Shares in percent, from 100 down to whole decades around the least, which is at least a millionth.
+    /// Returns an axis of shares in percent, from whole decades around the smallest (at least a
+    /// millionth) to 100.
     pub fn tail(least_percent: f64) -> Axis {
         let low = 10f64.powf(least_percent.clamp(1e-4, 10.0).log10().floor());
         Axis { low, high: 100.0, scale: Scale::Decades }
     }
 
-    /// Whole powers of two around these numbers.
+    /// Returns whole powers of two around these numbers.
     pub fn depths(values: impl Iterator<Item = f64>) -> Axis {
         Axis { scale: Scale::Depths, ..Axis::doublings(values) }
     }
 
-    /// Whole powers of two around these sizes, which are in bytes.
+    /// Returns whole powers of two around these sizes, in bytes.
     pub fn doublings(values: impl Iterator<Item = f64>) -> Axis {
         let (mut low, mut high) = (f64::MAX, 1.0f64);
         for value in values {
@@ -76,7 +77,8 @@ impl Axis {
         Axis { low, high: high.log2().ceil().exp2().max(low * 2.0), scale: Scale::Doublings }
     }
 
-    /// Round numbers around the values, from 0 unless the least is more than a third of the greatest.
+    /// Returns round numbers around the values, from 0 unless the minimum is more than a third of
+    /// the maximum.
     pub fn around(values: impl Iterator<Item = f64>) -> Axis {
         let (mut least, mut most) = (f64::MAX, 0.0f64);
         for value in values {
@@ -85,9 +87,10 @@ impl Axis {
         if least <= most / 3.0 || least > most {
             return Axis::linear([most].into_iter());
         }
-        // What lies nearer than a hundredth looks like one: lines that differ by noise are no mountains.
+        // A range below a hundredth of the maximum is not stretched, so that noise does not look
+        // like a change.
         let step = step_of((most - least).max(most * 1e-2));
-        // A thousandth of a step: what lies on a line by the last bit is on it.
+        // A thousandth of a step: a value that misses a line by rounding counts as on it.
         let low = (least / step + 1e-3).floor() * step;
         Axis {
             low,
@@ -96,7 +99,7 @@ impl Axis {
         }
     }
 
-    /// Where a value lies between the ends: 0 to 1, for values between them.
+    /// Returns the position of a value between the ends: 0 to 1 for values between them.
     pub fn place(&self, value: f64) -> f64 {
         if self.scale != Scale::Linear {
             let (low, high) = (self.low.log10(), self.high.log10());
@@ -105,7 +108,7 @@ impl Axis {
         (value - self.low) / (self.high - self.low)
     }
 
-    /// The values that are written beside it.
+    /// Returns the values of the ticks.
     pub fn ticks(&self) -> Vec<f64> {
         if matches!(self.scale, Scale::Doublings | Scale::Depths) {
             let doublings = (self.high / self.low).log2().round() as usize;
@@ -114,7 +117,7 @@ impl Axis {
         }
         if matches!(self.scale, Scale::Decades | Scale::Times) {
             let decades = (self.high / self.low).log10().round() as i32;
-            // A single decade or two would be bare with powers of ten alone.
+            // Powers of ten alone would be too few for one or two decades.
             let within: &[f64] = if decades > 2 { &[1.0] } else { &[1.0, 2.0, 5.0] };
             let all = (0..=decades).flat_map(|power| {
                 within.iter().map(move |part| self.low * 10f64.powi(power) * part)
@@ -122,20 +125,20 @@ impl Axis {
             return all.filter(|tick| *tick <= self.high * 1.001).collect();
         }
         let step = step_of(self.high - self.low);
-        // What lies on an end by the last bit is on it.
+        // A tick that misses an end by rounding counts as on it.
         let first = (self.low / step - 1e-9).ceil() as i64;
         let last = (self.high / step + 1e-9).floor() as i64;
         (first..=last).map(|number| number as f64 * step).collect()
     }
 
-    /// The words of one of its ticks.
+    /// Returns the text of one of its ticks.
     pub fn word(&self, tick: f64) -> String {
         match self.scale {
             Scale::Doublings => return size(tick),
             Scale::Times => return time(tick),
             Scale::Linear | Scale::Decades | Scale::Depths => {}
         }
-        // Ticks that lie nearer than a hundredth need more digits to differ.
+        // Ticks closer than a hundredth need more digits to differ.
         let step = step_of(self.high - self.low);
         match self.scale == Scale::Linear && step < 0.01 {
             true => format!("{tick:.*}", (-step.log10()).ceil() as usize),
@@ -144,17 +147,17 @@ impl Axis {
     }
 }
 
-/// The most ticks of an axis of sizes, less the first one.
+/// Maximum number of ticks of an axis of sizes, not counting the first.
 const DOUBLINGS_MAX: usize = 8;
 
-/// A power of two in bytes.
+/// Formats a power of two in bytes.
 fn size(bytes: f64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let unit = ((bytes.max(1.0).log2() / 10.0) as usize).min(UNITS.len() - 1);
     format!("{} {}", bytes / 1024f64.powi(unit as i32), UNITS[unit])
 }
 
-/// A time in nanoseconds, in the largest unit that leaves it whole.
+/// Formats a time in nanoseconds, in the largest unit that leaves it whole.
 fn time(ns: f64) -> String {
     const UNITS: [(f64, &str); 3] = [(1e9, "s"), (1e6, "ms"), (1e3, "us")];
     let unit = UNITS.into_iter().find(|(unit, _)| ns >= unit * 0.999);
@@ -162,7 +165,8 @@ fn time(ns: f64) -> String {
     format!("{} {name}", word((ns / unit).round()))
 }
 
-/// A distance of 1, 2 or 5 times a power of ten that divides the range into four to ten parts.
+/// Returns a distance of 1, 2 or 5 times a power of ten that divides the range into four to ten
+/// parts.
 fn step_of(range: f64) -> f64 {
     let power = 10f64.powf(range.log10().floor());
     let parts = range / power;
@@ -173,7 +177,7 @@ fn step_of(range: f64) -> f64 {
     }
 }
 
-/// A tick's words: `1,400`, `40 k`, `2 M`.
+/// Formats a tick: `1,400`, `40 k`, `2 M`.
 pub fn word(value: f64) -> String {
     let plain = |value: f64| {
         let digits = if value > 0.0 { (-value.log10()).ceil().clamp(2.0, 9.0) } else { 2.0 };
@@ -226,7 +230,7 @@ mod tests {
         let high = Axis::around([0.6761, 0.9032].into_iter());
         assert_eq!((word(high.low), word(high.high)), ("0.65".into(), "0.95".into()));
         assert_eq!(high.ticks().len(), 7);
-        // Three tenths are a little more than 0.3.
+        // Three tenths are a little more than 0.3 in floating point.
         let low = Axis::around([0.38, 0.91].into_iter());
         assert_eq!(low.ticks().iter().map(|tick| low.word(*tick)).collect::<Vec<_>>()[0], "0.3");
         let near = Axis::around([0.9992, 0.9996].into_iter());

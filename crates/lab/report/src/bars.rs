@@ -1,37 +1,38 @@
-//! Bars, each with its figure: a few values for each of many tests.
+//! Bars with their figures: a few values for each of many tests.
 
 use crate::plot::{COLOURS, escaped, key};
 use crate::words::figure;
 use std::fmt::Write;
 
 const WIDTH: f64 = 440.0;
-/// Where bars end at most; what follows is room for the figure.
+/// The end of the longest bar; the rest is for the figure.
 const LONGEST: f64 = 350.0;
 const NAME: f64 = 18.0;
 const ROW: f64 = 15.0;
 const GAP: f64 = 5.0;
 
-/// A value, and how sure it is.
+/// A value and its interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Bar {
     /// The value; nothing is drawn for one below 0.
     pub value: f64,
-    /// The interval that it lies in, if that is known.
+    /// Its interval, if that is known.
     pub interval: Option<(f64, f64)>,
 }
 
-/// The values of a test, one for each of what is compared.
+/// The values of a test, one for each of the compared runs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Test {
     /// Its name.
     pub name: String,
-    /// Its values; None: it was not measured there.
+    /// Its values. None: not measured in that run.
     pub bars: Vec<Option<Bar>>,
-    /// What was published, as a range.
+    /// The published range.
     pub published: Option<(f64, f64)>,
 }
 
-/// Bars of one unit on one scale, as an element of a page. `names` are those of a test's values; a single one is not told.
+/// Returns bars of one unit on one scale, as an element of a page. `names` are the names of a
+/// test's values; a single name is not shown.
 pub fn bars(title: &str, unit: &str, names: &[String], tests: &[Test]) -> String {
     let title = escaped(&format!("{title}, {unit}"));
     let most = tests.iter().flat_map(ends).fold(1e-9, f64::max);
@@ -49,7 +50,7 @@ pub fn bars(title: &str, unit: &str, names: &[String], tests: &[Test]) -> String
     )
 }
 
-/// All that must have room.
+/// Returns all values that must fit.
 fn ends(test: &Test) -> impl Iterator<Item = f64> {
     let bars = test.bars.iter().flatten();
     let bars = bars.map(|bar| bar.interval.map_or(bar.value, |interval| interval.1.max(bar.value)));
@@ -73,7 +74,7 @@ fn keys(names: &[String], tests: &[Test]) -> String {
     if keys.is_empty() { keys } else { format!("<p class=\"keys\">{keys}</p>\n") }
 }
 
-/// One test: its name, and below it its bars.
+/// Draws one test: its name, and its bars below.
 fn drawn(svg: &mut String, test: &Test, top: f64, scale: f64) {
     _ = writeln!(svg, "<text x=\"0\" y=\"{:.1}\">{}</text>", top + 13.0, escaped(&test.name));
     for (number, bar) in test.bars.iter().enumerate() {
@@ -133,7 +134,7 @@ mod tests {
         ];
         let names = ["one".to_owned(), "two".to_owned()];
         let figure = bars("Rates", "MB/s", &names, &tests);
-        // The interval's end is the longest: 100 is 350 units.
+        // The end of the interval is the longest: 100 is 350 units.
         for part in
             ["width=\"175.0\"", "width=\"280.0\"", "M210.0", "H350.0", "M140.0", "width=\"0.0\""]
         {

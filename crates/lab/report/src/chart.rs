@@ -1,21 +1,21 @@
-//! The charts of a storage lab, from plain figures: each is a plot with its axes and captions chosen.
+//! The charts of a storage lab, from plain figures: plots with the right axes and captions.
 
 use crate::axis::Axis;
 use crate::plot::{Curve, Level, Names, Plot, Style};
 
-/// From when on the reviews of 2012 to 2015 took a drive to be steady, in seconds.
+/// The time after which the reviews of 2012 to 2015 regarded a drive as steady, in seconds.
 pub const STEADY_SECONDS: f64 = 1400.0;
-/// Where the linear axis of these reviews ended, in requests a second.
+/// The end of the linear axis in these reviews, in requests per second.
 pub const REVIEWS_IOPS_MAX: f64 = 40_000.0;
 
 /// Values at equal distances.
 #[derive(Clone, Copy, Debug)]
 pub struct Sequence<'a> {
-    /// What it is called among others.
+    /// Its name among others.
     pub name: &'a str,
     /// The distance from one value to the next.
     pub step: f64,
-    /// The values; the first is of 0 to `step`.
+    /// The values; the first one covers 0 to `step`.
     pub values: &'a [f64],
 }
 
@@ -24,7 +24,7 @@ impl Sequence<'_> {
         self.values.len() as f64 * self.step
     }
 
-    /// The points, each at so many steps behind its beginning.
+    /// Returns the points; `offset` is the position of a point within its step.
     fn points(&self, offset: f64) -> Vec<(f64, f64)> {
         let values = self.values.iter().enumerate();
         values.map(|(index, value)| ((index as f64 + offset) * self.step, *value)).collect()
@@ -39,16 +39,17 @@ fn end(sequences: &[Sequence<'_>]) -> f64 {
     sequences.iter().map(Sequence::end).fold(0.0, f64::max)
 }
 
-/// The ranges of a run that are shown: all of it, and what is steady of it: from when on, and what that is called.
+/// Returns the ranges of a run that are shown: all of it, and its steady part. `steady` is the
+/// start and the name of that part.
 fn ranges(end: f64, steady: Option<(f64, String)>) -> impl Iterator<Item = (f64, String)> {
     let whole = (end > 0.0).then(|| (0.0, "whole run".to_owned()));
     let steady = steady.filter(move |(from, _)| *from > 0.0 && *from < end);
     whole.into_iter().chain(steady)
 }
 
-/// Requests answered in each second as scatter: the whole run and what is steady of it, each on a logarithmic axis, on a
-/// linear one, and on the linear one of the reviews. `steady` says from when on, and what that is called; `levels`
-/// belong to it.
+/// Returns scatter plots of the requests answered in each second: the whole run and its steady
+/// part, each on a logarithmic axis, on a linear one, and on the linear one of the reviews.
+/// `steady` is the start and the name of that part; `levels` belong to it.
 pub fn consistency(
     title: &str,
     sequences: &[Sequence<'_>],
@@ -82,14 +83,15 @@ pub fn consistency(
     figures
 }
 
-/// So many values can be joined and still be told apart.
+/// Maximum number of values that can be joined and still be distinguished.
 const FEW: usize = 120;
 
-/// Latencies in each second, in microseconds: the whole run, and from 1,400 s on if it lasts longer.
+/// Returns plots of latencies in each second, in microseconds: the whole run, and from 1,400 s on
+/// if it is longer.
 pub fn latency_over_time(title: &str, sequences: &[Sequence<'_>]) -> Vec<String> {
     let end = end(sequences);
     let longest = sequences.iter().map(|sequence| sequence.values.len()).max();
-    // Few dots would be lost.
+    // Few dots would be hard to see.
     let style = if longest <= Some(FEW) { Style::Marked } else { Style::Dots };
     let steady = Some((STEADY_SECONDS, "from 1,400 s".to_owned()));
     let figures = ranges(end, steady).map(|(from, range)| {
@@ -118,7 +120,7 @@ pub fn latency_over_time(title: &str, sequences: &[Sequence<'_>]) -> Vec<String>
     figures.collect()
 }
 
-/// Returns a plot of rates over a drive's addresses, in a unit of rates by GB.
+/// Returns a plot of rates over a drive's addresses: rates in `unit`, addresses in GB.
 pub fn by_position(
     title: &str,
     unit: &str,
@@ -140,7 +142,7 @@ pub fn by_position(
     plot.figure()
 }
 
-/// What lies along a curve's plot.
+/// The horizontal axis of a curve's plot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Along {
     /// Bytes of a transfer.
@@ -149,7 +151,7 @@ pub enum Along {
     Depth,
 }
 
-/// Values over something that doubles: transfer sizes in bytes, or requests under way.
+/// Returns a plot over something that doubles: transfer sizes in bytes, or requests under way.
 pub fn by_doublings(title: &str, along: Along, up: &str, curves: Vec<Curve<'_>>) -> String {
     let seen = || curves.iter().flat_map(|curve| curve.points.iter());
     let (x, along) = match along {
@@ -173,15 +175,15 @@ pub fn by_doublings(title: &str, along: Along, up: &str, curves: Vec<Curve<'_>>)
 /// A distribution of latencies.
 #[derive(Clone, Copy, Debug)]
 pub struct Distribution<'a> {
-    /// What it is called among others.
+    /// Its name among others.
     pub name: &'a str,
-    /// The longest latency of each bucket in nanoseconds, ascending, and how many are in it.
+    /// The longest latency of each bucket in nanoseconds, ascending, and the bucket's count.
     pub buckets: &'a [(u64, u64)],
 }
 
 impl Distribution<'_> {
-    /// The share of all that took no longer than a time, in percent: two points where a bucket ends, before and behind
-    /// its step.
+    /// Returns the share that took no longer than a time, in percent: two points at the end of each
+    /// bucket, before and after its step.
     fn shares(&self) -> Vec<(f64, f64)> {
         let all: u64 = self.buckets.iter().map(|(_, count)| count).sum();
         let mut below = 0;
@@ -196,8 +198,8 @@ impl Distribution<'_> {
     }
 }
 
-/// Distributions of service times: the share answered within a time, and on a logarithmic axis the share that took longer,
-/// where the slowest requests are seen.
+/// Returns plots of service times: the share answered within a time, and on a logarithmic axis the
+/// share that took longer, which shows the slowest requests.
 pub fn service_times(title: &str, distributions: &[Distribution<'_>]) -> Vec<String> {
     let shares: Vec<_> = distributions.iter().map(|it| (it.name, it.shares())).collect();
     let all = || shares.iter().flat_map(|(_, shares)| shares);
@@ -243,7 +245,7 @@ mod tests {
         assert!(figures.iter().all(|figure| figure.matches("class=\"dots c").count() == 2));
         let with_level = figures.iter().map(|figure| figure.contains("H428")).collect::<Vec<_>>();
         assert_eq!(with_level, [false, false, false, true, true, true]);
-        // 60,000 lies beyond the reviews' axis, and on its upper edge.
+        // 60,000 is beyond the reviews' axis, and is drawn on its upper edge.
         assert!(figures[2].contains(">40 k</text>") && figures[2].contains(" 12.0h0"));
         let short = Sequence { values: &values[..100], ..sequence("x") };
         assert_eq!(consistency("writes", &[short], steady(), &[]).len(), 3);

@@ -1,11 +1,11 @@
-//! Pages that need nothing else: HTML with plots as SVG, to be read without a network and without scripts.
+//! Self-contained pages: HTML with plots as SVG, readable without a network and without scripts.
 //!
 //! ```text
-//!   what was measured --axis, plot--> SVG --+
-//!                     --words-------> text -+--page--> one file
+//!   measurements --axis, plot--> SVG --+
+//!                --words-------> text -+--page--> one file
 //! ```
 //!
-//! What a page says comes from its callers. Light or dark is what the system prefers that it is read on.
+//! The callers supply the text. The colour scheme, light or dark, follows the reader's system.
 #![forbid(unsafe_code)]
 
 pub mod axis;

@@ -1,22 +1,23 @@
-//! What the names of tests say: `random read, 4 KiB, QD32` is a point of the curve of depth 32 over sizes.
+//! The names of tests as positions in plots: `random read, 4 KiB, QD32` is a point of the curve of
+//! depth 32 over sizes.
 
 use crate::chart::{Along, by_doublings};
 use crate::plot::Curve;
 
-/// Where a test's value belongs.
+/// The position of a test's value in a plot.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Place<'a> {
-    /// What its plot shows; empty where curves of all kinds share one.
+    /// The subject of its plot; empty where curves of all kinds share one.
     pub group: &'a str,
     /// Its curve.
     pub curve: &'a str,
-    /// What lies along.
+    /// The horizontal axis.
     pub along: Along,
-    /// Where on that.
+    /// The position on that axis.
     pub at: f64,
 }
 
-/// Where a test's value belongs; None: its name ends with no size and no depth.
+/// Returns the position of a test's value. None: its name ends with neither a size nor a depth.
 pub fn place(test: &str) -> Option<Place<'_>> {
     let (stem, last) = test.rsplit_once(", ")?;
     if let Some(at) = size(last) {
@@ -30,7 +31,7 @@ pub fn place(test: &str) -> Option<Place<'_>> {
     })
 }
 
-/// The bytes of `4 KiB`.
+/// Returns the bytes of `4 KiB`.
 fn size(word: &str) -> Option<f64> {
     let (number, unit) = word.split_once(' ')?;
     let power = ["B", "KiB", "MiB", "GiB"].iter().position(|known| *known == unit)?;
@@ -38,8 +39,8 @@ fn size(word: &str) -> Option<f64> {
     Some(f64::from(number) * 1024f64.powi(power as i32)).filter(|bytes| *bytes >= 1.0)
 }
 
-/// Plots of all values that belong on curves, and the numbers of those that do not. Each is whose it is (empty where
-/// there is nothing to tell apart), its test, and its value.
+/// Returns plots of all values that belong on curves, and the indices of the others. Each value has
+/// an owner (empty if there is only one), its test, and the figure.
 pub fn curves(values: &[(&str, &str, f64)], unit: &str) -> (Vec<String>, Vec<usize>) {
     let mut plots: Vec<(&str, Along)> = Vec::new();
     let places: Vec<_> = values.iter().map(|(_, test, _)| place(test)).collect();
@@ -65,7 +66,7 @@ pub fn curves(values: &[(&str, &str, f64)], unit: &str) -> (Vec<String>, Vec<usi
                 None => named.push((name, vec![number])),
             }
         }
-        // One or two points are no curve; as bars they show how sure they are.
+        // One or two points are no curve; they become bars, which show their intervals.
         let (curves, points): (Vec<_>, Vec<_>) =
             named.into_iter().partition(|(_, numbers)| numbers.len() > 2);
         left.extend(points.into_iter().flat_map(|(_, numbers)| numbers));

@@ -1,33 +1,33 @@
-//! The frame of a page: what comes first, the parts, the raw data.
+//! The frame of a page: its head, the parts, the raw data.
 
 use crate::plot::escaped;
 use crate::style::STYLE;
 use std::fmt::Write;
 
-/// What a page is made of. All but `style` and `parts` is plain text.
+/// The contents of a page. All but `style` and `parts` is plain text.
 pub struct Page<'a> {
-    /// Its name, which is its heading, too.
+    /// Its name, also its heading.
     pub title: &'a str,
-    /// Where the figures come from, in small letters.
+    /// The source of the figures, in small letters.
     pub sub: &'a str,
-    /// What there is to see, in a sentence or two; each line is one of its own.
+    /// The summary, in a sentence or two; each line becomes a paragraph.
     pub verdict: &'a str,
-    /// Rules of its own, after those that all pages have.
+    /// Additional CSS rules, after those of all pages.
     pub style: &'a str,
     /// Plots, tables and text, as HTML.
     pub parts: &'a str,
-    /// What the raw data is.
+    /// The name of the raw data's schema.
     pub schema: &'a str,
     /// The raw data: JSON.
     pub raw: &'a str,
 }
 
-/// What stands before the raw data. It is no script: of this type none is run.
+/// The start of the raw data. Browsers do not run a script element of this type.
 const BEFORE_DATA: &str = "<script type=\"application/json\" id=\"raw\">";
 const BEHIND_DATA: &str = "</script>";
 
 impl Page<'_> {
-    /// The page, as a file has it.
+    /// Returns the page as the contents of a file.
     pub fn html(&self) -> String {
         let title = escaped(self.title);
         let mut page = format!(
@@ -41,7 +41,8 @@ impl Page<'_> {
             escaped(self.verdict),
             self.parts
         );
-        // In JSON a < stands in strings only, where it can be written in another way: nothing ends the element early.
+        // In JSON a < occurs in strings only, where it can be escaped: no text in the data can end
+        // the element.
         let raw = self.raw.replace('<', "\\u003c");
         _ = write!(
             page,
@@ -53,13 +54,13 @@ impl Page<'_> {
     }
 }
 
-/// The raw data of a page; None: it has none, or was cut off before its end.
+/// Returns the raw data of a page. None: it has none, or is truncated.
 pub fn raw_data(page: &str) -> Option<&str> {
     let (_, rest) = page.split_once(BEFORE_DATA)?;
     rest.split_once(BEHIND_DATA).map(|(raw, _)| raw)
 }
 
-/// A heading with what stands below it; nothing if that is nothing.
+/// Returns a heading with its contents; nothing if there are none.
 pub fn section(heading: &str, parts: &str) -> String {
     match parts.is_empty() {
         true => String::new(),
@@ -67,7 +68,7 @@ pub fn section(heading: &str, parts: &str) -> String {
     }
 }
 
-/// Plots beside one another, as many as there is room for.
+/// Returns plots side by side, as many as fit.
 pub fn side_by_side(figures: &[String]) -> String {
     match figures.is_empty() {
         true => String::new(),
@@ -75,7 +76,7 @@ pub fn side_by_side(figures: &[String]) -> String {
     }
 }
 
-/// A table of names and what is known of each.
+/// Returns a table of names and values.
 pub fn facts(facts: &[(&str, String)]) -> String {
     let row = |(name, told): &(&str, String)| {
         format!("<tr><th>{}</th><td>{}</td></tr>\n", escaped(name), escaped(told))

@@ -1,15 +1,15 @@
-//! Plots as SVG, with a caption and the curves' names as text around it.
+//! Plots as SVG, with the caption and the names of the curves as text around it.
 
 use crate::axis::Axis;
 use std::fmt::Write;
 
-/// Of a plot that stands beside others; on a phone a unit is nearly a pixel.
+/// Size of a plot that is shown next to others; on a phone a unit is nearly a pixel.
 const WIDTH: f64 = 440.0;
 const HEIGHT: f64 = 270.0;
-/// Of one with names beside its curves.
+/// Size of a plot with names next to its curves.
 const WIDTH_BESIDE: f64 = 760.0;
 const HEIGHT_BESIDE: f64 = 300.0;
-/// With so many names beside that they need room.
+/// Height if the number of names next to the curves needs it.
 const TALL: f64 = 440.0;
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = 12.0;
@@ -19,20 +19,20 @@ const BOTTOM: f64 = 44.0;
 /// How points are drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
-    /// One dot each: scatter is what is to be seen.
+    /// One dot each: scatter.
     Dots,
     /// Joined.
     Line,
-    /// Joined, with a dot at each: they are few.
+    /// Joined, with a dot at each: for few points.
     Marked,
 }
 
-/// Where the names of curves stand, if there are several.
+/// The position of the curves' names, if there are several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Names {
-    /// In rows above.
+    /// In rows above the plot.
     Above,
-    /// Each at its curve's end, on the right.
+    /// Each at the right end of its curve.
     Beside,
 }
 
@@ -40,45 +40,45 @@ pub enum Names {
 pub struct Curve<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its points, from the left to the right: along, up.
+    /// Its points, from left to right: horizontal, vertical.
     pub points: Vec<(f64, f64)>,
-    /// Whether it is what no other can pass: it has the colour of text, and is dotted.
+    /// Whether it is an upper bound for the others: it has the colour of text, and is dotted.
     pub is_bound: bool,
 }
 
 impl<'a> Curve<'a> {
-    /// A curve that is no bound.
+    /// Returns a curve that is no bound.
     pub fn new(name: &'a str, points: Vec<(f64, f64)>) -> Curve<'a> {
         Curve { name, points, is_bound: false }
     }
 }
 
-/// A value, or a range, that lies across the whole plot.
+/// A value, or a range, that is drawn across the whole plot.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Level {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// Its lower end.
     pub low: f64,
-    /// Its upper end, which may be the same.
+    /// Its upper end, possibly the same.
     pub high: f64,
 }
 
 /// A plot.
 pub struct Plot<'a> {
-    /// What it shows.
+    /// Its subject.
     pub title: String,
-    /// What lies along, and its unit.
+    /// The name and unit of the horizontal axis.
     pub along: String,
-    /// What goes up, and its unit.
+    /// The name and unit of the vertical axis.
     pub up: String,
-    /// The axis along.
+    /// The horizontal axis.
     pub x: Axis,
-    /// The axis up.
+    /// The vertical axis.
     pub y: Axis,
     /// How points are drawn.
     pub style: Style,
-    /// Where the curves' names are.
+    /// The position of the curves' names.
     pub names: Names,
     /// The curves.
     pub curves: Vec<Curve<'a>>,
@@ -86,13 +86,13 @@ pub struct Plot<'a> {
     pub levels: Vec<Level>,
 }
 
-/// Colours that there are; curves beyond are dashed.
+/// Number of colours; further curves are dashed.
 pub(crate) const COLOURS: usize = 6;
-/// Room for the names beside, and the least distance between two.
+/// Width for the names next to the curves, and the minimum distance between two names.
 const BESIDE: f64 = 110.0;
 const APART: f64 = 13.0;
 
-/// Text that stands in a page as it is.
+/// Escapes text for a page.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -106,17 +106,17 @@ impl Plot<'_> {
         if self.names == Names::Beside { WIDTH_BESIDE } else { WIDTH }
     }
 
-    /// Where the frame ends.
+    /// Returns the right edge of the frame.
     fn right(&self) -> f64 {
         self.width() - if self.names == Names::Beside { BESIDE } else { RIGHT }
     }
 
-    /// What lies outside of the axis is drawn at its end.
+    /// Values outside of the axis are drawn at its end.
     fn height(&self, value: f64) -> f64 {
         self.bottom() - self.y.place(value).clamp(0.0, 1.0) * (self.bottom() - TOP)
     }
 
-    /// How high it is with all that stands below the frame.
+    /// Returns the height with everything below the frame.
     fn whole_height(&self) -> f64 {
         match self.names {
             Names::Beside if self.curves.len() > COLOURS => TALL,
@@ -125,12 +125,13 @@ impl Plot<'_> {
         }
     }
 
-    /// Where the frame ends below.
+    /// Returns the lower edge of the frame.
     fn bottom(&self) -> f64 {
         self.whole_height() - BOTTOM
     }
 
-    /// The plot as an element of a page: its caption, its curves' names, and what is drawn.
+    /// Returns the plot as an element of a page: its caption, the names of its curves, and the
+    /// drawing.
     pub fn figure(&self) -> String {
         let title = escaped(&self.title);
         let keys = self.keys();
@@ -141,7 +142,7 @@ impl Plot<'_> {
         )
     }
 
-    /// What is drawn, alone.
+    /// Returns the drawing alone.
     fn svg(&self) -> String {
         let mut svg = format!(
             "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n",
@@ -168,7 +169,7 @@ impl Plot<'_> {
         svg
     }
 
-    /// Grid, ticks and the names of the axes.
+    /// Draws the grid, the ticks and the names of the axes.
     fn frame(&self, svg: &mut String) {
         let (right, bottom) = (self.right(), self.bottom());
         for tick in self.y.ticks() {
@@ -213,7 +214,7 @@ impl Plot<'_> {
         );
     }
 
-    /// A line at a value, or a band over a range.
+    /// Draws a line at a value, or a band over a range.
     fn level(&self, svg: &mut String, level: &Level) {
         let (right, low, high) = (self.right(), self.height(level.low), self.height(level.high));
         if low > high {
@@ -229,7 +230,7 @@ impl Plot<'_> {
         }
     }
 
-    /// The points that lie in the frame.
+    /// Returns the points inside the frame.
     fn seen<'b>(&self, curve: &'b Curve<'_>) -> impl Iterator<Item = &'b (f64, f64)> {
         let x = self.x;
         curve.points.iter().filter(move |(along, _)| (x.low..=x.high).contains(along))
@@ -256,7 +257,8 @@ impl Plot<'_> {
         svg.push_str("\"/>\n");
     }
 
-    /// The curves' names, each as high as its curve ends, or as near as the others leave room.
+    /// Draws the curves' names, each at the height of its curve's end, or as close to it as the
+    /// others allow.
     fn names_beside(&self, svg: &mut String) {
         let ends = self.curves.iter().enumerate().filter_map(|(number, curve)| {
             let (x, y) = *self.seen(curve).last()?;
@@ -283,7 +285,7 @@ impl Plot<'_> {
         }
     }
 
-    /// Names with a piece of what they stand for.
+    /// Returns the names with a sample of their curves.
     fn keys(&self) -> String {
         let mut keys = String::new();
         if self.names == Names::Above && self.curves.len() > 1 {
@@ -303,7 +305,7 @@ impl Plot<'_> {
     }
 }
 
-/// A name with what it stands for before it.
+/// Writes a name with its sample before it.
 pub(crate) fn key(keys: &mut String, class: &str, path: &str, name: &str) {
     _ = write!(
         keys,
@@ -313,10 +315,10 @@ pub(crate) fn key(keys: &mut String, class: &str, path: &str, name: &str) {
     );
 }
 
-/// The width of a letter, about.
+/// The approximate width of a letter.
 const LETTER: f64 = 7.6;
 
-/// Of how many words along the axis one has room.
+/// Returns the smallest step between shown words along the axis, so that they do not touch.
 fn every(words: &[(f64, String)]) -> usize {
     let fits = |every: usize| {
         let shown: Vec<_> = words.iter().step_by(every).collect();
@@ -328,12 +330,12 @@ fn every(words: &[(f64, String)]) -> usize {
     (1..words.len()).find(|every| fits(*every)).unwrap_or(words.len().max(1))
 }
 
-/// The class of a curve's colour.
+/// Returns the CSS class of a curve's colour.
 fn colour(number: usize, curve: &Curve<'_>) -> String {
     if curve.is_bound { "bound".to_owned() } else { format!("c{}", number % COLOURS) }
 }
 
-/// The class of its dashes.
+/// Returns the CSS class of its dashes.
 fn dashed(number: usize) -> &'static str {
     match number / COLOURS {
         0 => "",
@@ -342,8 +344,8 @@ fn dashed(number: usize) -> &'static str {
     }
 }
 
-/// Places near these heights, which are in order, each as far from the next as names need, and between the ends if there
-/// is room for all.
+/// Returns positions close to these heights, which are in ascending order: each as far from the
+/// next as names need, and between the ends if all fit.
 fn apart(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
     let mut places = Vec::with_capacity(wanted.len());
     let mut free = top;
@@ -352,7 +354,7 @@ fn apart(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
         places.push(place);
         free = place + APART;
     }
-    // What went below the bottom pushes the others up again.
+    // A name below the bottom pushes the others up.
     let mut free = bottom;
     for place in places.iter_mut().rev() {
         *place = place.min(free);
@@ -419,7 +421,7 @@ mod tests {
         plot.levels = vec![level(0.2, 0.2), level(0.1, 9.0)];
         let figure = plot.figure();
         assert_eq!(figure.matches("class=\"band\"").count(), 1);
-        // Each has a key; the range has two ends, of which the upper one lies beyond the axis.
+        // Each has a key; the range has two ends, of which the upper one is beyond the axis.
         assert_eq!(figure.matches("class=\"published\"").count(), 2 + 3);
         assert!(figure.contains(&format!("M{LEFT} {TOP:.1}H")), "{figure}");
     }

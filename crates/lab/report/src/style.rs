@@ -1,6 +1,6 @@
-//! How pages look: on a phone and on a desk, light and dark, and on paper.
+//! The style of pages: on a phone and on a desk, light and dark, and on paper.
 
-/// The rules that all pages have. Colours are named once for each scheme; paper is always light.
+/// The rules of all pages. Colours are defined once for each scheme; paper is always light.
 pub(crate) const STYLE: &str = "
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #5b6570; --rule: #d8dde3; --paper: #ffffff;
   --one: #0b62c4; --two: #c2410c; --three: #15803d; --four: #7e22ce; --five: #be185d; --six: #946200; }

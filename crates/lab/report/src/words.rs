@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Numbers in readable form.
 
-/// A value with as many digits as say something.
+/// Formats a value with its significant digits.
 pub fn figure(value: f64) -> String {
     match value.abs() {
         large if large >= 100.0 => signed(value.round() as i64),
@@ -14,7 +14,7 @@ fn signed(value: i64) -> String {
     format!("{sign}{}", grouped(value.unsigned_abs()))
 }
 
-/// A number in groups of three digits.
+/// Formats a number in groups of three digits.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -27,7 +27,7 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// A time, in nanoseconds, in the unit that suits it.
+/// Formats a time in nanoseconds, in a suitable unit.
 pub fn time(ns: f64) -> String {
     match ns {
         long if long >= 1e9 => format!("{:.2} s", long / 1e9),

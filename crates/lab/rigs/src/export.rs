@@ -9,15 +9,15 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What a URI names.
+/// The parts of a URI.
 #[derive(PartialEq, Eq, Debug)]
-struct Place {
+struct ExportAddress {
     export: String,
     socket: PathBuf,
 }
 
-/// The bytes that `%XX` stand for. None: a `%` without two digits behind it, or no UTF-8.
-fn decoded(text: &str) -> Option<String> {
+/// Decodes `%XX`. None: a `%` without two digits after it, or the result is not UTF-8.
+fn percent_decode(text: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;
@@ -33,12 +33,12 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-fn place(uri: &str) -> Option<Place> {
+fn place(uri: &str) -> Option<ExportAddress> {
     let (path, query) = uri.strip_prefix("nbd+unix://")?.split_once('?')?;
     let socket = query.split('&').find_map(|pair| pair.strip_prefix("socket="))?;
-    let export = decoded(path.strip_prefix('/').unwrap_or(path))?;
-    let socket = decoded(socket).filter(|socket| !socket.is_empty())?;
-    Some(Place { export, socket: socket.into() })
+    let export = percent_decode(path.strip_prefix('/').unwrap_or(path))?;
+    let socket = percent_decode(socket).filter(|socket| !socket.is_empty())?;
+    Some(ExportAddress { export, socket: socket.into() })
 }
 
 fn failure(uri: &str, error: &io::Error) -> Failure {
@@ -46,14 +46,14 @@ fn failure(uri: &str, error: &io::Error) -> Failure {
     let exit = match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => Exit::NoDaemon,
         ErrorKind::PermissionDenied => Exit::Permission,
-        // The server has answered, and said no.
+        // The server answered with a refusal.
         _ if matches!(fault, Some(Fault::Refused { .. })) => Exit::Negative,
         _ => Exit::Io,
     };
     Failure::new(exit, format!("{uri}: cannot reach the export: {error}"))
 }
 
-/// The export as a device of the ring's lane.
+/// Opens the export as a device on the ring's lane.
 pub(crate) fn open(uri: &str, ring: &Ring) -> Result<Stack, Failure> {
     let wrong = || {
         let message = format!("{uri}: an export is named nbd+unix:///NAME?socket=PATH");
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn uris_are_understood() {
         let good = |uri: &str, export: &str, socket: &str| {
-            let wanted = Place { export: export.to_owned(), socket: socket.into() };
+            let wanted = ExportAddress { export: export.to_owned(), socket: socket.into() };
             assert_eq!(place(uri), Some(wanted), "{uri}");
         };
         good("nbd+unix:///disk?socket=/run/a.sock", "disk", "/run/a.sock");

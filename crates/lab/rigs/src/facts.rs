@@ -1,4 +1,4 @@
-//! What is to be known of the machine and the device: without it a figure in real time says little.
+//! Facts about the machine and the device, which a figure in real time depends on.
 
 use host::{Direct, FileVolume};
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,7 @@ fn read(path: impl AsRef<Path>) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// What is to be known of the machine: names and values.
+/// Returns facts about the machine: names and values.
 pub fn machine() -> Vec<(&'static str, String)> {
     let name = rustix::system::uname();
     let release = name.release().to_string_lossy().into_owned();
@@ -30,14 +30,15 @@ pub fn machine() -> Vec<(&'static str, String)> {
     facts
 }
 
-/// How long so far this thread was ready to run, and waited for a processor; 0 where the kernel does not count it.
-/// proc(5) calls the file `schedstat`: time run, time waited, turns. What a hypervisor takes is not in it.
+/// Returns the total time in which this thread was ready to run and waited for a processor; 0 if
+/// the kernel does not count it. proc(5) describes the file `schedstat`: time run, time waited,
+/// number of turns. Time taken by a hypervisor is not included.
 pub(crate) fn kept_waiting_ns() -> u64 {
     let counted = read("/proc/thread-self/schedstat").unwrap_or_default();
     counted.split_whitespace().nth(1).and_then(|waited| waited.parse().ok()).unwrap_or(0)
 }
 
-/// Of a file or device.
+/// Returns facts about a file or device.
 pub(crate) fn of(volume: &FileVolume) -> Vec<(&'static str, String)> {
     let direct = match volume.direct() {
         Direct::Yes => "yes".to_owned(),
@@ -50,7 +51,7 @@ pub(crate) fn of(volume: &FileVolume) -> Vec<(&'static str, String)> {
     facts.push(("kind", kind.to_owned()));
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     let place = format!("/sys/dev/block/{major}:{minor}");
-    // A partition's queue and model are its disk's.
+    // The queue and the model of a partition are those of its disk.
     let disks = [place.clone(), format!("{place}/..")];
     let find = |leaf: &str| disks.iter().find_map(|disk| read(format!("{disk}/{leaf}")));
     for (name, leaf) in [

@@ -1,5 +1,5 @@
-//! Files and devices: opened for this process alone unless they are only read, made where a size is given, written only
-//! where that was allowed.
+//! Files and devices: opened exclusively unless they are only read, created if a size is given, and
+//! written only if the user allowed it.
 
 use crate::wishes::Wishes;
 use block::{SECTOR, Size};
@@ -11,13 +11,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How long a process that was just killed may keep an image.
+/// Longest wait for the lock of an image; a process that was just killed may still hold it.
 const LOCK_WAIT_MS: u64 = 1_000;
 
-/// A file that was made for a rig, and goes with it.
+/// A file created for a rig; it is removed when this is dropped.
 pub(crate) struct Made {
     path: PathBuf,
-    /// Its device and inode: another program may have put something else in its place.
+    /// Its device and inode: another program may have replaced the file.
     identity: (u64, u64),
 }
 
@@ -31,7 +31,7 @@ impl Made {
 impl Drop for Made {
     fn drop(&mut self) {
         if self.is_there() {
-            // Another process may be faster.
+            // Another process may replace the file between the check and this call.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -41,7 +41,7 @@ fn usage(message: String) -> Failure {
     Failure::new(Exit::Usage, message)
 }
 
-/// The size of what is there.
+/// Returns the size of an existing target.
 pub(crate) fn size_of(path: &Path) -> Result<u64, Failure> {
     let failed = |errno: Errno| {
         let exit = match errno {
@@ -56,7 +56,7 @@ pub(crate) fn size_of(path: &Path) -> Result<u64, Failure> {
     rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).map_err(failed)
 }
 
-/// Makes a file of this size, with its space.
+/// Creates a file of this size, and allocates its space.
 fn make(path: &Path, size: Size) -> Result<Made, Failure> {
     let name = path.display();
     if size.0 == 0 || !size.0.is_multiple_of(SECTOR) {
@@ -76,7 +76,7 @@ fn make(path: &Path, size: Size) -> Result<Made, Failure> {
     let made = Made { path: path.to_owned(), identity: (found.st_dev, found.st_ino) };
     rustix::fs::ftruncate(&file, size.0).map_err(failed)?;
     match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.0) {
-        // A file system that cannot takes the space as it is written.
+        // On a file system without fallocate, space is allocated when it is written.
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(made),
         Err(errno) => Err(failed(errno)),
     }
@@ -90,7 +90,7 @@ pub(crate) struct Opened {
     pub(crate) in_use: Option<String>,
 }
 
-/// Opens a file or a device, or makes the file.
+/// Opens a file or a device, or creates the file.
 pub(crate) fn open(path: &Path, wishes: &Wishes) -> Result<Opened, Failure> {
     let name = path.display();
     let made = match (path.exists(), wishes.size) {
@@ -111,7 +111,7 @@ pub(crate) fn open(path: &Path, wishes: &Wishes) -> Result<Opened, Failure> {
     };
     let intent = match wishes.read_only {
         true => Intent::Read,
-        // A file of its own holds nothing to lose.
+        // A file created here contains no data to lose.
         false => Intent::Overwrite { is_agreed: wishes.destroy || made.is_some() },
     };
     let options = OpenOptions { read_only: wishes.read_only, ..OpenOptions::default() };

@@ -1,15 +1,15 @@
-//! Rigs in real time: what a suite runs on when it is not a modelled drive.
+//! Rigs in real time: targets of suites other than modelled drives.
 //!
 //! ```text
-//!   "disk.img", "/dev/sdb", "nbd+unix://...", "null:8G"  --Live::open-->  a device on the lane of a ring
+//!   "disk.img", "/dev/sdb", "nbd+unix://...", "null:8G"  --Live::open--> a device on a ring's lane
 //!                                                                             |
 //!   suites::run_on(rig, plan) <------------------ Rig ------------------------+
 //! ```
 //!
 //! Two suites run on the files of a mounted file system instead of a device: [`tree`].
 //!
-//! What may be lost is asked for first: an image, a device or an export that is there is written only where
-//! [`Wishes::destroy`] says so. A file that a rig has made is removed with it.
+//! Existing data is protected: an existing image, device or export is written only if
+//! [`Wishes::destroy`] is set. A file that a rig has created is removed with it.
 #![forbid(unsafe_code)]
 
 mod export;

@@ -16,22 +16,23 @@ use std::time::Duration;
 use suites::IN_USE;
 use suites::Rig;
 
-/// Rounds of the live loop between two looks at the watch.
+/// Rounds of the live loop between two calls of the watch.
 const ROUNDS: u32 = 256;
-/// The loop looks up at least so often, whatever the device does: the suite may be interrupted.
+/// Longest sleep of the loop, whatever the device does: the user may interrupt the suite.
 const TICK_NS: u64 = 50_000_000;
-/// How long before its time a start is waited for awake.
+/// Length of the busy wait before the start of a scheduled request.
 const SPIN_NS: u64 = 100_000;
-/// How long answers of many requests are waited for awake that share a socket: a sleeper there is the limit of them all.
-/// A load of few requests sleeps, as programs do: its latencies are those that they would see, and fio tells. Of a file
-/// or a device many requests are as many operations, of which one ends soon.
+/// Longest busy wait for answers if many requests share a socket: a thread that sleeps there would
+/// limit all of them. A load of few requests sleeps, as programs do: its latencies are then those
+/// that a program, or fio, would see. On a file or a device, many requests are separate operations,
+/// one of which ends soon.
 const POLL: Duration = Duration::from_micros(50);
-/// Requests that are few.
+/// Largest queue depth that counts as few requests.
 const FEW: u32 = 4;
-/// How long the load runs on a device that takes no time.
+/// Duration of a load on the null device.
 const CALIBRATION_NS: u64 = 100_000_000;
 
-/// A load that was run on a device that takes no time, as far as that matters there.
+/// A load that was run on the null device, reduced to the parts that matter there.
 #[derive(Clone, PartialEq)]
 struct Calibrated {
     load: Load,
@@ -48,7 +49,7 @@ pub struct Live {
     /// The device is at the other end of a socket.
     is_export: bool,
     facts: Vec<(&'static str, String)>,
-    /// Removed when the rig has gone.
+    /// Removed when the rig is dropped.
     _made: Option<Made>,
 }
 
@@ -58,14 +59,14 @@ fn size(text: &str, rest: &str) -> Result<u64, Failure> {
     sectors.map_err(|what| Failure::new(Exit::Usage, format!("{text}: {what}")))
 }
 
-/// Makes a device of memory of this size.
+/// Creates a device in memory of this size.
 fn ram(text: &str, sectors: u64) -> Result<Ram, Failure> {
     host::check_memory_available(sectors.saturating_mul(SECTOR))
         .map_err(|what| Failure::new(Exit::Usage, format!("{text}: {what}")))?;
     Ok(Ram::new(sectors, SECTOR as u32))
 }
 
-/// The size in bytes of a file, a device or an export that is there. Nothing of it is changed.
+/// Returns the size in bytes of an existing file, device or export, without changing it.
 ///
 /// # Errors
 /// It cannot be reached, with the exit status for that.
@@ -81,7 +82,7 @@ pub fn size_of(text: &str) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
-/// A lane on a ring of its own.
+/// Creates a lane with a ring.
 fn start() -> Result<(Lane, Ring), Failure> {
     let broken = |error| Failure::new(Exit::Io, format!("io_uring: {error}"));
     let lane = Lane::new();
@@ -92,11 +93,11 @@ fn start() -> Result<(Lane, Ring), Failure> {
 }
 
 impl Live {
-    /// What a target names: a path, `nbd+unix:///NAME?socket=PATH`, `null:SIZE` or `ram:SIZE`.
+    /// Opens a target: a path, `nbd+unix:///NAME?socket=PATH`, `null:SIZE` or `ram:SIZE`.
     ///
     /// # Errors
-    /// With the exit status for it: it is missing, busy, mounted, of an image format; what it holds would be lost; no
-    /// server answers; io_uring is not to be had.
+    /// With the exit status for it: the target is missing, busy, mounted or has an image format;
+    /// its data would be lost; no server answers; io_uring is not available.
     pub fn open(text: &str, wishes: &Wishes) -> Result<Live, Failure> {
         let (lane, ring) = start()?;
         let mut facts = facts::machine();
@@ -136,7 +137,8 @@ impl Live {
             facts.extend(facts::of(&volume));
             facts.extend(opened.in_use.map(|users| (IN_USE, users)));
             made = opened.made;
-            // Requests of one round would else wait for one another, and the wait be told as the device's.
+            // Otherwise requests of one round would wait for one another, and that wait would count
+            // as the device's.
             ring.set_prompt();
             Stack::new(&lane, FileBackend::attach(&volume, &ring))
         };
@@ -149,13 +151,14 @@ impl Live {
         Ok(live)
     }
 
-    /// A file that this run has made itself, and has open for reading and writing. Its name is not looked up.
+    /// Opens a file that this run has created, and has open for reading and writing. Does not look
+    /// up its name.
     ///
     /// # Errors
-    /// It cannot be locked or examined; io_uring is not to be had.
+    /// It cannot be locked or examined; io_uring is not available.
     pub(crate) fn over(file: OwnedFd, wishes: &Wishes) -> Result<Live, Failure> {
         let (lane, ring) = start()?;
-        // By this path it is what it is, whatever becomes of its name.
+        // This path names the open file, even if its name changes.
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let volume = FileVolume::from_file(&path, file, OpenOptions::default())?;
         let facts = facts::machine().into_iter().chain(facts::of(&volume)).collect();
@@ -193,7 +196,7 @@ impl Live {
         found.map(|(_, users)| users.as_str())
     }
 
-    /// The device's size in bytes.
+    /// Returns the device's size in bytes.
     pub fn bytes(&self) -> u64 {
         self.device.limits().bytes()
     }
@@ -260,7 +263,7 @@ impl Rig for Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        // What its tasks hold keeps the ring.
+        // The tasks hold references to the ring.
         self.ring.lane().abandon();
     }
 }

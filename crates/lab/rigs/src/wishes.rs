@@ -1,19 +1,19 @@
-//! What is asked for beside the target.
+//! Options of a rig, in addition to its target.
 
 use block::Size;
 use load::Content;
 
-/// What is asked for beside the target.
+/// Options of a rig, in addition to its target.
 #[derive(Clone, Debug)]
 pub struct Wishes {
-    /// Make a file of this size, and remove it at the end.
+    /// Create a file of this size, and remove it at the end.
     pub size: Option<Size>,
-    /// What the target holds may be lost.
+    /// The data on the target may be lost.
     pub destroy: bool,
-    /// The target is only read, and is opened so.
+    /// The target is only read, and opened read-only.
     pub read_only: bool,
-    /// Compare what is read with what was written.
+    /// Compare reads with the data that was written.
     pub verify: bool,
-    /// What is written.
+    /// The data of writes.
     pub content: Content,
 }

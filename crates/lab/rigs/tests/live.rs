@@ -1,4 +1,4 @@
-//! Rigs in real time on files: what is made and removed, what is refused, what is noticed.
+//! Rigs in real time on files: what they create, remove, refuse and detect.
 
 use block::Size;
 use load::{Content, Limit, Load, Order};
@@ -74,7 +74,7 @@ fn a_load_that_shares_its_processor_tells_how_long_it_was_kept_waiting() {
     }
     let mut processor = CpuSet::new();
     processor.set(sched_getcpu());
-    // What is started from here on has this one processor.
+    // Threads started from here on have only this processor.
     sched_setaffinity(None, &processor).expect("its own processor");
     let ended = Arc::new(AtomicBool::new(false));
     let seen = ended.clone();
@@ -169,7 +169,8 @@ fn requests_with_a_time_of_their_own_start_on_time() {
     let arrival = load::Arrival::Open { interval_ns: 1_000_000, depth_max: 8 };
     let record = bed.load("open", Load { arrival, ..load(0) }).expect("it runs");
     assert!((190..=201).contains(&record.requests()), "{}", record.requests());
-    // Half of the starts, since the machine may be busy: without spinning the median is 50 us and more.
+    // Half of the starts, since the machine may be busy: without the busy wait the median is 50 us
+    // or more.
     let median = record.lateness.quantile_ns(0.5);
     assert!(record.lateness.count() == 0 || median < 40_000, "{median} ns");
 }

@@ -1,4 +1,4 @@
-//! How fast the caches are simulated, each alone, on one thread: block accesses a second.
+//! Speed of the simulation of each cache, alone, on one thread: block accesses per second.
 //!
 //! `cargo run --release -p simulator --example speed`
 
@@ -11,14 +11,14 @@ const CHUNK: usize = 1 << 14;
 /// Slots of 1 GiB.
 const SLOTS: u32 = 1 << 18;
 
-/// Processor time of this thread, so that what else runs here counts less.
+/// Returns the processor time of this thread, so that other load counts less.
 fn spent() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("a Linux kernel");
     let nanoseconds = text.split(' ').next().and_then(|first| first.parse().ok());
     Duration::from_nanos(nanoseconds.expect("a number"))
 }
 
-fn told(what: &str, work: impl FnOnce()) {
+fn print_time(what: &str, work: impl FnOnce()) {
     let before = spent();
     work();
     let seconds = (spent() - before).as_secs_f64();
@@ -26,7 +26,7 @@ fn told(what: &str, work: impl FnOnce()) {
     println!("{what:<40} {millions:6.1} million accesses a second");
 }
 
-/// A random number between 0 and 1.
+/// Returns a random number between 0 and 1.
 fn random(state: &mut u64) -> f64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*state >> 11) as f64 / (1u64 << 53) as f64
@@ -34,7 +34,7 @@ fn random(state: &mut u64) -> f64 {
 
 fn main() {
     let mut state = 7;
-    // Ranks with a density of 1/rank over 16 GiB, scattered; and all of 2 GiB alike.
+    // Ranks with a density of 1/rank over 16 GiB, scattered; and uniform accesses over 2 GiB.
     let span = (1u64 << 22) as f64;
     let zipf: Vec<u64> = (0..ACCESSES)
         .map(|_| (span.powf(random(&mut state)) as u64).wrapping_mul(2_654_435_761) & 0x3f_ffff)
@@ -47,13 +47,13 @@ fn main() {
     let ten: Vec<u32> = (1..=10).map(|tenth| SLOTS / 10 * tenth).collect();
     for (name, blocks) in [("zipf", &zipf), ("uniform", &uniform), ("zipf, runs of 16", &runs)] {
         for (sizes, what) in [(&[SLOTS][..], "LRU, 1 GiB"), (&ten, "LRU, ten sizes to 1 GiB")] {
-            told(&format!("{name}: {what}"), || {
+            print_time(&format!("{name}: {what}"), || {
                 let mut lru = Lru::new(sizes);
                 blocks.chunks(CHUNK).for_each(|chunk| lru.access_all(chunk));
                 black_box(lru.misses(sizes[0]));
             });
         }
-        told(&format!("{name}: footprint"), || {
+        print_time(&format!("{name}: footprint"), || {
             let mut footprint = Footprint::default();
             blocks.iter().for_each(|block| footprint.add(*block));
             black_box(footprint.count());

@@ -6,18 +6,18 @@ use trace::{Access, Devices, Direction};
 /// The bytes of a block.
 pub const BLOCK_BYTES: u64 = 4096;
 const BLOCK_SHIFT: u32 = BLOCK_BYTES.trailing_zeros();
-/// A block's number takes so many bits: `trace::END_MAX` in blocks. The device stands above.
+/// Bits of a block's number: `trace::END_MAX` in blocks. The device is in the bits above.
 const NUMBER_BITS: u32 = 48;
 
 const _: () = assert!(trace::END_MAX >> BLOCK_SHIFT == 1 << NUMBER_BITS);
 const _: () = assert!(trace::DEVICES_MAX as u64 <= 1 << (64 - NUMBER_BITS));
 
-/// Which requests count, and what was counted.
+/// Selects requests, expands them into blocks, and counts them.
 pub(crate) struct Blocks<'a> {
     /// The names of the devices that count; empty: all.
     selected: &'a [String],
     reads_only: bool,
-    /// Whether each device that was met so far counts.
+    /// Whether each device seen so far counts.
     is_selected: Vec<bool>,
     pub(crate) counts: Counts,
 }
@@ -27,8 +27,9 @@ impl<'a> Blocks<'a> {
         Blocks { selected, reads_only, is_selected: Vec::new(), counts: Counts::default() }
     }
 
-    /// Appends the blocks that these requests touch, each request's in ascending order, until there are so many: one
-    /// request may have hundreds of thousands. Returns how many requests were taken.
+    /// Appends the blocks that these requests touch, each request's in ascending order, until there
+    /// are `enough`: one request may touch hundreds of thousands. Returns the number of requests
+    /// taken.
     pub(crate) fn expand(
         &mut self,
         accesses: &[Access],
@@ -69,7 +70,7 @@ impl<'a> Blocks<'a> {
         is_counted
     }
 
-    /// A device that was asked for and never came.
+    /// Returns a selected device that does not occur in the trace.
     pub(crate) fn missing(&self, devices: &Devices) -> Option<&'a String> {
         self.selected.iter().find(|name| !devices.names().contains(name))
     }

@@ -1,7 +1,8 @@
-//! A file's bytes without its compression: gzip, xz, zstd or none, told by the first bytes.
+//! Decompresses a file: gzip, xz, zstd or none, recognised by its first bytes.
 //!
-//! What comes out is bounded by the asking: nothing is unpacked ahead. What a decoder keeps is bounded, too: gzip
-//! needs 32 KiB, xz and zstd as much as the file says; what would need more than 256 MiB is refused.
+//! Output is bounded by the caller's buffer: nothing is unpacked ahead. The memory of a decoder is
+//! bounded, too: gzip needs 32 KiB, xz and zstd as much as the file requires; a file that requires
+//! more than 256 MiB is refused.
 
 use flate2::bufread::GzDecoder;
 use lzma_rust2::XzReader;
@@ -11,10 +12,10 @@ use std::cell::Cell;
 use std::io::{BufRead, Error, ErrorKind, Read, Result, copy, sink};
 use std::rc::Rc;
 
-/// The most memory that a decoder may take: 256 MiB. `xz -9` needs 65, `zstd --ultra -22` 128.
+/// Maximum memory of a decoder: 256 MiB. `xz -9` needs 65, `zstd --ultra -22` 128.
 const MEMORY_MAX: u64 = 256 << 20;
 
-/// The compressions that are known.
+/// The supported compressions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Compression {
     None,
@@ -24,13 +25,13 @@ pub(crate) enum Compression {
 }
 
 impl Compression {
-    /// The compression of a file that begins so.
+    /// Returns the compression of a file with these first bytes.
     pub(crate) fn of(start: &[u8]) -> Compression {
         match start {
             [0x1f, 0x8b, ..] => Compression::Gzip,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Compression::Xz,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Compression::Zstd,
-            // A frame to be skipped, with which some tools begin (RFC 8878, 3.1.2).
+            // A skippable frame, which some tools put at the start (RFC 8878, 3.1.2).
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Compression::Zstd,
             _ => Compression::None,
         }
@@ -45,7 +46,7 @@ impl Compression {
         }
     }
 
-    /// Returns the program that unpacks it on a command line.
+    /// Returns the program that decompresses it on a command line.
     pub(crate) fn program(self) -> Option<&'static str> {
         match self {
             Compression::None => None,
@@ -53,8 +54,7 @@ impl Compression {
         }
     }
 
-    /// Returns the bytes without it. `padding` counts zeros behind the data that belong to no part
-    /// of it.
+    /// Returns the decompressed bytes. `padding` counts zeros after the end of the compressed data.
     pub(crate) fn unpacked<'a>(
         self,
         packed: impl BufRead + 'a,
@@ -74,7 +74,7 @@ impl Compression {
     }
 }
 
-/// The members of a gzip file, one after the other. Tapes and block devices leave zeros behind the
+/// The members of a gzip file, one after the other. Tapes and block devices leave zeros after the
 /// last one.
 struct Members<R> {
     state: Member<R>,
@@ -111,7 +111,7 @@ impl<R: BufRead> Read for Members<R> {
             match std::mem::replace(&mut self.state, Member::Failed) {
                 Member::Between(mut packed) => {
                     let follows = self.enter(&mut packed);
-                    // A read that fails may be tried again.
+                    // A read that fails may be repeated.
                     self.state = match follows {
                         Ok(true) => Member::Inside(GzDecoder::new(packed)),
                         _ => Member::Between(packed),
@@ -145,7 +145,7 @@ fn damaged(error: impl std::error::Error + Send + Sync + 'static) -> Error {
 }
 
 impl<R: BufRead> Frames<R> {
-    /// Goes into the next frame. Returns whether there is one.
+    /// Enters the next frame. Returns whether there is one.
     fn enter(&mut self) -> Result<bool> {
         while !self.packed.fill_buf()?.is_empty() {
             self.decoder.set_max_window_size(MEMORY_MAX / 2);

@@ -1,15 +1,15 @@
-//! A trace's requests one by one, for other uses than simulations.
+//! The requests of a trace one by one, for uses other than simulations.
 
 use crate::error::Error;
 use crate::trace_file::TraceFile;
 use std::path::Path;
 use trace::{Access, Format};
 
-/// Reads a trace, which may be compressed by gzip, xz or zstd, and hands on each request in its order. `format`: None:
-/// by its content and name. Returns the format.
+/// Reads a trace, which may be compressed by gzip, xz or zstd, and passes on each request in order.
+/// `format`: None: detected from its content and name. Returns the format.
 ///
 /// # Errors
-/// The file cannot be read or is no trace.
+/// The file cannot be read or is not a trace.
 pub fn each_access(
     path: &Path,
     format: Option<Format>,

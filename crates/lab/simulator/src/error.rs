@@ -1,21 +1,21 @@
-//! Why a trace was not simulated.
+//! Reasons why a trace was not simulated.
 
 use std::fmt;
 
-/// Why a trace was not simulated: one sentence each, which names the file.
+/// Reason why a trace was not simulated: one sentence, which names the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// What was asked for cannot be done so.
+    /// The arguments make no sense together.
     Usage(String),
-    /// The file is not there.
+    /// The file does not exist.
     NotFound(String),
     /// The file may not be read.
     Permission(String),
     /// A file could not be read or written.
     Io(String),
-    /// The file is no trace, or is damaged.
+    /// The file is not a trace, or is damaged.
     Malformed(String),
-    /// It was interrupted before there was anything to tell.
+    /// The run was interrupted before there were results.
     Interrupted,
 }
 

@@ -1,4 +1,4 @@
-//! How large the caches of a plan are, and how large those that are simulated.
+//! The sizes of the caches of a plan, and of the simulated caches.
 
 use crate::choice::What;
 use crate::error::Error;
@@ -6,29 +6,29 @@ use crate::plan::Plan;
 use crate::sample::{AUTO_BYTES, Rate, Sample};
 use policy::Kind;
 
-/// A cache's slots, in each of its shards.
+/// The slots of a cache in each of its shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slots {
-    /// Those that were asked for.
+    /// Slots of the planned cache.
     pub(crate) whole: u32,
-    /// Those that are simulated, over the sample.
+    /// Slots of the simulated cache, which sees the sample.
     pub(crate) sampled: u32,
 }
 
 /// All sizes of a plan.
 pub(crate) struct Extent {
     pub(crate) rate: Rate,
-    /// In the order in which they were asked for.
+    /// In the order of the plan.
     pub(crate) sizes: Vec<Slots>,
 }
 
-/// The least rate that is tried is one half so many times: it leaves nothing of the largest cache.
+/// Number of halvings of the rate that are tried: the last one leaves nothing of the largest cache.
 const HALVINGS: i32 = 40;
 
-/// What is to be simulated, for a trace of so many different blocks.
+/// Returns the sizes to simulate, for a trace with this number of different blocks.
 ///
 /// # Errors
-/// A size makes no sense, or nothing of it is left in the sample.
+/// A size makes no sense, or the sample leaves no slot of it.
 pub(crate) fn extent(plan: &Plan, footprint: u64) -> Result<Extent, Error> {
     let whole = |memory: &crate::Memory| memory.slots_of_shard(footprint, plan.shards);
     let whole: Vec<u32> =
@@ -48,7 +48,7 @@ pub(crate) fn extent(plan: &Plan, footprint: u64) -> Result<Extent, Error> {
     Ok(Extent { rate, sizes })
 }
 
-/// The largest rate with which all caches have room.
+/// Returns the largest rate at which all caches fit into [`AUTO_BYTES`].
 fn automatic(plan: &Plan, whole: &[u32]) -> Rate {
     let mut rate = Rate::ALL;
     for halvings in 1..=HALVINGS {
@@ -60,7 +60,7 @@ fn automatic(plan: &Plan, whole: &[u32]) -> Rate {
     rate
 }
 
-/// The bytes of all caches, about.
+/// Returns the approximate bytes of all caches.
 fn bytes(plan: &Plan, whole: &[u32], rate: Rate) -> f64 {
     let all: f64 = whole.iter().map(|slots| f64::from(*slots)).sum();
     let largest = whole.iter().copied().max().map_or(0.0, f64::from);
@@ -68,7 +68,7 @@ fn bytes(plan: &Plan, whole: &[u32], rate: Rate) -> f64 {
     let mut bytes = 0.0;
     for choice in &plan.policies {
         match choice.what {
-            // One list has all sizes, by whichever name they are asked for.
+            // One list serves all sizes of LRU, under any of its names.
             What::Kind(Kind::Lru) => has_lru = true,
             what => bytes += all * bytes_of_slot(what),
         }
@@ -79,7 +79,8 @@ fn bytes(plan: &Plan, whole: &[u32], rate: Rate) -> f64 {
     bytes * f64::from(plan.shards) * rate.share()
 }
 
-/// The bytes of a slot: those that `policy::Simulation::new` tells, and of the optimum a number in a tree.
+/// Returns the bytes of a slot: as documented at `policy::Simulation::new`; for the optimum, a
+/// number in a tree.
 fn bytes_of_slot(what: What) -> f64 {
     match what {
         What::Kind(Kind::TwoQ) => 50.0,
@@ -120,15 +121,15 @@ mod tests {
     #[test]
     fn what_fits_is_exact_and_what_does_not_is_halved_until_it_does() {
         let gib = Memory::Bytes(1 << 30);
-        // 2^18 slots: 9 MB of sieve, 22 of LIRS.
+        // 2^18 slots: 9 MB for sieve, 22 for LIRS.
         assert_eq!(rate(&[gib], &["sieve", "lirs"]), 1.0);
         // 2^23 slots of 36 bytes are 288 MiB.
         assert_eq!(rate(&[Memory::Bytes(32 << 30)], &["sieve"]), 0.5);
-        // LRU's sizes share one list, in which 2^23 slots have 400 MiB; others add up.
+        // LRU's sizes share one list, in which 2^23 slots have 400 MiB; the sizes of others add up.
         let sizes = [Memory::Percent(50.0); 8];
         assert_eq!(rate(&sizes, &["lru", "lru"]), 0.5);
         assert_eq!(rate(&sizes, &["sieve"]), 0.0625);
-        // However much is asked for, it is never all of it.
+        // A plan of any size gets a rate that fits.
         let sizes = [Memory::Bytes(8 << 40); 200];
         let many = ["lirs"; 200];
         assert!(rate(&sizes, &many) < 1e-5);

@@ -1,4 +1,4 @@
-//! The first pass: the footprint, and for the optimum when each block comes next.
+//! The first pass: the footprint, and for the optimum the next use of each block.
 
 use crate::choice::What;
 use crate::error::Error;
@@ -11,25 +11,25 @@ use crate::sample::{Rate, Sample};
 use crate::spool::{Spool, Spooled};
 use crate::trace_file::TraceFile;
 
-/// The memory through which blocks are written.
+/// The buffer through which blocks are written.
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// What the first pass gives.
+/// The results of the first pass.
 pub(crate) struct First {
     pub(crate) read: Read,
     pub(crate) footprint: Counted,
     pub(crate) extent: Extent,
-    /// The blocks of the sample, and when each comes next, if the optimum is wanted.
+    /// The blocks of the sample, and the next use of each, if the plan has the optimum.
     pub(crate) spooled: Option<(Spooled, Spooled)>,
 }
 
-/// Counts the footprint, and notes the blocks if the optimum is wanted.
+/// Counts the footprint, and records the blocks if the plan has the optimum.
 pub(crate) fn first_pass(plan: &Plan, watch: &mut dyn Watch) -> Result<First, Error> {
     let has_optimum = plan.policies.iter().any(|choice| choice.what == What::Optimum);
     let mut file = Reading::new(plan, TraceFile::open(&plan.path, plan.format)?);
     let mut footprint = Footprint::default();
     let mut spool = if has_optimum { Some(Spool::new(BUFFER_BYTES)?) } else { None };
-    // An automatic sample is known only when the footprint is.
+    // The rate of an automatic sample follows from the footprint, which is not known yet.
     let noted = match plan.sample {
         Sample::Fixed(rate) => rate,
         Sample::Auto => Rate::ALL,
@@ -59,7 +59,7 @@ pub(crate) fn first_pass(plan: &Plan, watch: &mut dyn Watch) -> Result<First, Er
         Some(spool) => {
             let mut blocks = spool.read()?;
             if extent.rate != noted {
-                blocks = thinned(blocks, extent.rate)?;
+                blocks = sampled_blocks(blocks, extent.rate)?;
             }
             let count = blocks.count;
             let nexts = next_uses(&mut blocks, watch)?;
@@ -69,8 +69,8 @@ pub(crate) fn first_pass(plan: &Plan, watch: &mut dyn Watch) -> Result<First, Er
     Ok(First { read, footprint, extent, spooled })
 }
 
-/// The blocks that are in the sample.
-fn thinned(mut all: Spooled, rate: Rate) -> Result<Spooled, Error> {
+/// Returns the blocks that are in the sample.
+fn sampled_blocks(mut all: Spooled, rate: Rate) -> Result<Spooled, Error> {
     let (mut kept, mut blocks) = (Spool::new(BUFFER_BYTES)?, Vec::new());
     loop {
         blocks.clear();

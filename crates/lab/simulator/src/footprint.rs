@@ -1,13 +1,13 @@
-//! How many different blocks there are: exactly, or estimated where that would take too much memory.
+//! Counts different blocks: exactly, or estimated if an exact count would take too much memory.
 //!
-//! Exactly: a bit for each block, in words of 64 neighbours that are kept in a map. With more than 8 million words
-//! (as many scattered blocks, or half a billion that lie together: up to 300 MB) it is estimated by HyperLogLog
-//! (P. Flajolet et al., AofA 2007) with 65,536 registers: the standard error is 0.41 %.
+//! Exact: a bit for each block, in words of 64 neighbours in a map. Above 8 million words (the same
+//! number of scattered blocks, or half a billion adjacent ones: up to 300 MB) it is estimated by
+//! HyperLogLog (P. Flajolet et al., AofA 2007) with 65,536 registers: the standard error is 0.41 %.
 
 use crate::hash::{OfBlocks, mixed};
 use hashbrown::HashMap;
 
-/// The most words that are kept.
+/// Maximum number of words in the map.
 const WORDS_MAX: usize = 1 << 23;
 const REGISTER_BITS: u32 = 16;
 const REGISTERS: usize = 1 << REGISTER_BITS;
@@ -15,22 +15,23 @@ const REGISTERS: usize = 1 << REGISTER_BITS;
 /// A number of different blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counted {
-    /// How many.
+    /// The number.
     pub blocks: u64,
-    /// Whether that is their number; if not, it is an estimate with a standard error of 0.41 %.
+    /// Whether the number is exact; if not, it is an estimate with a standard error of 0.41 %.
     pub is_exact: bool,
 }
 
 /// Counts different blocks.
 pub struct Footprint {
-    kept: Kept,
+    storage: Storage,
     words_max: usize,
 }
 
-enum Kept {
+enum Storage {
     Words {
         words: HashMap<u64, u64, OfBlocks>,
-        /// The word that was used last, which mostly is the next one, too: its number and what it has in all.
+        /// The word that was used last, which is usually the next one, too: its number and all its
+        /// bits.
         last: (u64, u64),
     },
     Registers(Vec<u8>),
@@ -43,16 +44,16 @@ impl Default for Footprint {
 }
 
 impl Footprint {
-    /// One that keeps at most so many words.
+    /// Returns a counter with at most this number of words.
     fn with_words(words_max: usize) -> Footprint {
         let words = HashMap::with_hasher(OfBlocks);
-        Footprint { kept: Kept::Words { words, last: (u64::MAX, 0) }, words_max }
+        Footprint { storage: Storage::Words { words, last: (u64::MAX, 0) }, words_max }
     }
 
-    /// Takes a block in.
+    /// Counts a block.
     pub fn add(&mut self, block: u64) {
-        match &mut self.kept {
-            Kept::Words { words, last } => {
+        match &mut self.storage {
+            Storage::Words { words, last } => {
                 let (number, bit) = (block >> 6, 1u64 << (block & 63));
                 if last.0 == number && last.1 & bit != 0 {
                     return;
@@ -64,30 +65,32 @@ impl Footprint {
                     self.estimate();
                 }
             }
-            Kept::Registers(registers) => register(registers, block),
+            Storage::Registers(registers) => register(registers, block),
         }
     }
 
-    /// Goes over from counting to estimating.
+    /// Switches from counting to estimating.
     fn estimate(&mut self) {
         let mut registers = vec![0u8; REGISTERS];
-        if let Kept::Words { words, .. } = &self.kept {
+        if let Storage::Words { words, .. } = &self.storage {
             for (number, word) in words {
                 let blocks = (0..64).filter(|bit| word & (1 << bit) != 0);
                 blocks.for_each(|bit| register(&mut registers, number << 6 | bit));
             }
         }
-        self.kept = Kept::Registers(registers);
+        self.storage = Storage::Registers(registers);
     }
 
-    /// How many there were.
+    /// Returns the number of different blocks.
     pub fn count(&self) -> Counted {
-        match &self.kept {
-            Kept::Words { words, .. } => {
+        match &self.storage {
+            Storage::Words { words, .. } => {
                 let blocks = words.values().map(|word| u64::from(word.count_ones())).sum();
                 Counted { blocks, is_exact: true }
             }
-            Kept::Registers(registers) => Counted { blocks: estimated(registers), is_exact: false },
+            Storage::Registers(registers) => {
+                Counted { blocks: estimated(registers), is_exact: false }
+            }
         }
     }
 }

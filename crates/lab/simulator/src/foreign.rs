@@ -1,10 +1,10 @@
-//! Files that are no traces but hold one: compressions and archives that are not read, blktrace's
-//! binary output, text in UTF-16. Each is named, with the command that converts it.
+//! Files that are not traces but contain one: unsupported compressions and archives, blktrace's
+//! binary output, text in UTF-16. The error names the kind, and the command that converts it.
 
 use crate::compressed::Compression;
 use std::path::Path;
 
-/// A kind of file, and how to convert it.
+/// A kind of file that is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Foreign {
     Bzip2,
@@ -25,7 +25,7 @@ impl Foreign {
         let at = |place: usize, mark: &[u8]| {
             start.get(place..).is_some_and(|rest| rest.starts_with(mark))
         };
-        // A bzip2 file holds blocks, or, if it is empty, its end.
+        // A bzip2 file starts with a block or, if it is empty, with its end.
         let is_bzip2 = begins(b"BZh") && (at(4, b"1AY&SY") || at(4, b"\x17rE8P\x90"));
         if is_bzip2 {
             Some(Foreign::Bzip2)
@@ -65,10 +65,10 @@ impl Foreign {
         }
     }
 
-    /// Returns what to do with the file of this path.
+    /// Returns the command that converts the file of this path.
     fn advice(self, path: &str) -> String {
         let (file, unpacked, text) =
-            (quoted(path), quoted(&unpacked(path)), quoted(&free(format!("{path}.txt"))));
+            (quote(path), quote(&unpacked(path)), quote(&free(format!("{path}.txt"))));
         let convert = |command: String| format!("convert it: {command}");
         let unpack = |command: String| format!("unpack it, and name a trace in it: {command}");
         match self {
@@ -80,13 +80,14 @@ impl Foreign {
             Foreign::SevenZip => unpack(format!("7z x {file}")),
             Foreign::Tar => unpack(format!("tar -xkf {file}")),
             Foreign::Utf16 => convert(format!("iconv -f UTF-16 -t UTF-8 {file} > {text}")),
-            // A file for each processor: blkparse finds them by the name before ".blktrace".
+            // blktrace writes a file for each processor: blkparse finds them by the name before
+            // ".blktrace".
             Foreign::Blktrace => convert(match path.rsplit_once(".blktrace.") {
                 Some((base, _)) => {
                     format!(
                         "blkparse -i {} -o {}",
-                        quoted(base),
-                        quoted(&free(format!("{base}.txt")))
+                        quote(base),
+                        quote(&free(format!("{base}.txt")))
                     )
                 }
                 None => format!("blkparse -i - < {file} > {text}"),
@@ -95,7 +96,7 @@ impl Foreign {
     }
 }
 
-/// Whether the text has two bytes a letter: a byte order mark, and letters whose one half is zero.
+/// Whether the text has two bytes per letter: a byte order mark, and letters with one half zero.
 fn is_utf16(start: &[u8]) -> bool {
     let is_letter = |byte: u8| (b' '..0x7f).contains(&byte);
     match start {
@@ -105,16 +106,16 @@ fn is_utf16(start: &[u8]) -> bool {
 }
 
 /// Returns the sentence that refuses a file of another kind, if it is one. `start`: its first
-/// bytes, without the compression that is read, if it has one.
+/// bytes, decompressed if the compression is supported.
 pub(crate) fn refusal(start: &[u8], path: &Path, compression: Compression) -> Option<String> {
     let kind = Foreign::of(start)?;
     let path = path.display().to_string();
     let (name, program) = (kind.name(), compression.program());
     let advice = match program {
-        // tar unpacks these by itself.
+        // tar decompresses these itself.
         Some(program) if kind != Foreign::Tar => {
             let inner = unpacked(&path);
-            let (file, unpacked) = (quoted(&path), quoted(&inner));
+            let (file, unpacked) = (quote(&path), quote(&inner));
             format!("unpack it: {program} -dc {file} > {unpacked}, then {}", kind.advice(&inner))
         }
         _ => kind.advice(&path),
@@ -122,8 +123,8 @@ pub(crate) fn refusal(start: &[u8], path: &Path, compression: Compression) -> Op
     Some(format!("it is {name}, which is not read; {advice}"))
 }
 
-/// Returns the path without the ending that names a compression, or else with an ending more; no
-/// file is there.
+/// Returns the path without the ending of its compression, or with an added ending if it has none.
+/// No file has the returned path.
 fn unpacked(path: &str) -> String {
     let endings = [".bz2", ".lz4", ".lz", ".Z", ".gz", ".xz", ".zst"];
     let stem = endings.iter().find_map(|ending| path.strip_suffix(ending));
@@ -133,7 +134,7 @@ fn unpacked(path: &str) -> String {
     })
 }
 
-/// Returns the path, with a number where there is a file already: the commands overwrite their
+/// Returns the path, with a number if a file of this path exists: the commands overwrite their
 /// targets.
 fn free(path: String) -> String {
     let is_free = |path: &String| std::fs::symlink_metadata(path).is_err();
@@ -141,8 +142,8 @@ fn free(path: String) -> String {
     std::iter::once(path.clone()).chain(numbered).find(is_free).unwrap_or(path)
 }
 
-/// Returns the path as one word of a shell.
-fn quoted(path: &str) -> String {
+/// Quotes the path as one word of a shell command.
+fn quote(path: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+@%".contains(letter);
     if !path.is_empty() && path.chars().all(is_plain) && !path.starts_with('-') {
         return path.to_owned();
@@ -156,10 +157,10 @@ mod tests {
     use super::*;
 
     fn told_of(path: &str) -> String {
-        told(b"BZh91AY&SYxx", path, Compression::None)
+        refusal_text(b"BZh91AY&SYxx", path, Compression::None)
     }
 
-    fn told(start: &[u8], path: &str, compression: Compression) -> String {
+    fn refusal_text(start: &[u8], path: &str, compression: Compression) -> String {
         refusal(start, Path::new(path), compression).unwrap_or_default()
     }
 
@@ -188,7 +189,7 @@ mod tests {
             ),
             (b"\xff\xfeR\0,\0", "t.csv", Compression::None, "iconv -f UTF-16 -t UTF-8 t.csv"),
         ] {
-            let told = told(start, path, compression);
+            let told = refusal_text(start, path, compression);
             assert!(told.contains(says), "{path}: {told}");
         }
         // Nothing that exists is overwritten.
@@ -199,7 +200,7 @@ mod tests {
         let advised = told_of(&path);
         assert!(advised.ends_with(&format!("{}.1", there.display())), "{advised}");
         for known in [&b"R,0,4096"[..], b"", b"BZh9,R", b"eat,1,2", b"PK,0,1"] {
-            assert_eq!(told(known, "x", Compression::None), "");
+            assert_eq!(refusal_text(known, "x", Compression::None), "");
         }
     }
 }

@@ -1,14 +1,14 @@
-//! What caches would do with a trace: every policy and size that is asked for, in one pass over the file.
+//! Simulates caches on a trace: every selected policy and size, in one pass over the file.
 //!
 //! ```text
-//!   a file --decompressed--> trace::Reader --accesses--> blocks --chunks--> workers, each with some caches
+//!   a file --decompressed--> trace::Reader --accesses--> blocks --chunks--> workers with caches
 //! ```
 //!
-//! A block is 4 KiB of one device; a request covers as many as it touches, and each is one access. The file is read
-//! piece by piece, so memory is that of the caches, of the footprint's count and of a few chunks. Sizes in per cent
-//! of the footprint take a pass of their own before, which counts it; the optimum takes one that notes the blocks in
-//! a temporary file, from which it is worked out when each comes next. Caches may see a sample of all blocks; the
-//! footprint is that of all.
+//! A block is 4 KiB of one device; a request is one access for each block that it touches. The file
+//! is read piece by piece, so that memory is needed only for the caches, the count of the footprint
+//! and a few chunks. Sizes in percent of the footprint need a pass before, which counts it; the
+//! optimum needs one that writes the blocks to a temporary file, from which the next use of each is
+//! computed. The caches may see a sample of all blocks; the footprint is that of all.
 #![forbid(unsafe_code)]
 
 mod blocks;

@@ -1,9 +1,10 @@
-//! LRU caches of many sizes at once.
+//! LRU caches of many sizes in one structure.
 //!
-//! A cache of LRU holds the blocks that were used last, so a smaller one's blocks are the first of a larger one's
-//! (R. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970). One list
-//! serves all sizes. Each entry knows its *zone*, the number of the smallest size that holds it, and each size knows
-//! its last entry: when an entry comes to the front, the last one of each smaller size goes over into the next zone.
+//! An LRU cache holds the blocks that were used last, so the blocks of a smaller cache are the
+//! first of a larger one's (R. Mattson et al., "Evaluation techniques for storage hierarchies", IBM
+//! Systems Journal 9(2), 1970). One list serves all sizes. Each entry has a *zone*, the number of
+//! the smallest size that holds it, and each size has the index of its last entry: when an entry
+//! moves to the front, the last one of each smaller size moves into the next zone.
 //!
 //! ```text
 //!   sizes 2, 5        front [a b] [c d e]        d is used:   [d a] [b c e]
@@ -14,16 +15,16 @@ use crate::hash::mixed;
 
 /// No entry.
 const NIL: u32 = u32::MAX;
-/// Accesses whose places in the table are looked at together, so that the waits for memory overlap.
+/// Accesses that are looked up in the table together, so that their cache misses overlap.
 const GROUP: usize = 32;
 
 /// LRU caches of several sizes over the same accesses.
 pub struct Lru {
-    /// Ascending, each once.
+    /// Ascending, without duplicates.
     sizes: Vec<u32>,
     /// The last entry of each size, once it is full.
     ends: Vec<u32>,
-    /// How many accesses found their block in each zone.
+    /// Number of hits in each zone.
     hits: Vec<u64>,
     accesses: u64,
     entries: Vec<Entry>,
@@ -41,10 +42,10 @@ struct Entry {
 }
 
 impl Lru {
-    /// Empty caches of so many slots each, in any order; at most 255 of them.
+    /// Returns empty caches with these numbers of slots, in any order; at most 255 of them.
     ///
     /// # Panics
-    /// If there is none, if there are more, or if one has no slots.
+    /// If there are none, if there are more, or if one has no slots.
     pub fn new(sizes: &[u32]) -> Lru {
         let mut sizes = sizes.to_vec();
         sizes.sort_unstable();
@@ -63,7 +64,7 @@ impl Lru {
         }
     }
 
-    /// How many accesses missed in the cache of this size; None: it is none of those that were asked for.
+    /// Returns the misses of the cache of this size. None: it was not simulated.
     pub fn misses(&self, size: u32) -> Option<u64> {
         let place = self.sizes.binary_search(&size).ok()?;
         Some(self.accesses - self.hits[..=place].iter().sum::<u64>())
@@ -79,8 +80,9 @@ impl Lru {
         }
     }
 
-    /// Brings near what accesses to these blocks will need: their cells, the entries there, and those entries'
-    /// neighbours, each step for all blocks at once. Beyond that it does nothing, whatever it finds.
+    /// Prefetches the memory for accesses to these blocks: their cells, the entries there, and
+    /// those entries' neighbours, each step for all blocks together. The values found have no other
+    /// effect.
     fn touch(&self, blocks: &[u64]) {
         let mut found = [0; GROUP];
         for (place, block) in found.iter_mut().zip(blocks) {
@@ -137,7 +139,7 @@ impl Lru {
             self.table.insert(tag, used);
             self.push_front(used);
             self.shift(full);
-            // This one has become full, perhaps.
+            // The next size may have become full.
             if self.sizes[full] == used + 1 {
                 self.ends[full] = self.back;
             }
@@ -153,7 +155,7 @@ impl Lru {
         self.shift(last);
     }
 
-    /// An entry has come to the front: the ends of the sizes before this zone move by one.
+    /// Moves the ends of the sizes before this zone by one, after an entry has moved to the front.
     #[inline]
     fn shift(&mut self, zone: usize) {
         for (place, end) in self.ends[..zone].iter_mut().enumerate() {
@@ -189,12 +191,13 @@ impl Lru {
     }
 }
 
-/// What a cell of the table knows of its block: a hash of the group of eight neighbours that the block is in, and
-/// which of them it is. So neighbours, which mostly come together, lie together: in one line of the processor's cache.
+/// The part of a block's identity in a cell of the table: a hash of its group of eight neighbours,
+/// and its index in the group. Neighbours, which are usually accessed together, therefore share a
+/// line of the processor's cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Tag(u32);
 
-/// Which of a group: so many bits.
+/// Bits of the index in a group.
 const IN_GROUP_BITS: u32 = 3;
 const GROUP_BITS: u32 = 32 - IN_GROUP_BITS;
 
@@ -206,12 +209,12 @@ impl Tag {
     }
 }
 
-/// Where the entries are found: open addressing with linear probing (Knuth, "The Art of Computer Programming",
-/// volume 3, 6.4, algorithm L, and algorithm R for removals). A cell has the block's tag, by which cells are told
-/// apart without a look at the entry, and the entry's number plus one.
+/// The table of entries: open addressing with linear probing (Knuth, "The Art of Computer
+/// Programming", volume 3, 6.4, algorithm L, and algorithm R for removals). A cell has the block's
+/// tag, which usually makes a look at the entry unnecessary, and the entry's number plus one.
 struct Table {
     cells: Vec<u64>,
-    /// How far a group's hash is shifted for its first cell.
+    /// Right shift from a group's hash to its first cell.
     shift: u32,
 }
 
@@ -223,7 +226,7 @@ impl Table {
         Table { cells: vec![0; CELLS_MIN], shift: GROUP_BITS - group_bits }
     }
 
-    /// Whether it is too large for the nearest caches of a processor.
+    /// Whether it is too large for the first caches of a processor.
     #[inline]
     fn is_large(&self) -> bool {
         self.cells.len() > 1 << 13
@@ -250,7 +253,8 @@ impl Table {
         (place + 1) & (self.cells.len() - 1)
     }
 
-    /// The entry in the first cell of a tag; [`NIL`], or so, if there is none.
+    /// Returns the entry in the first cell of a tag; [`NIL`] or an unrelated entry if the tag is
+    /// not there.
     #[inline]
     fn first_of(&self, tag: Tag) -> u32 {
         (self.cells[self.home(tag)] as u32).wrapping_sub(1)
@@ -272,7 +276,7 @@ impl Table {
         }
     }
 
-    /// Room for one more than `used`: at most half of the cells are used.
+    /// Makes room for one more than `used`: at most half of the cells are used.
     fn make_room(&mut self, used: u32, tag_of: impl Fn(u32) -> Tag) {
         if (used as usize + 1) * 2 <= self.cells.len() {
             return;
@@ -301,7 +305,7 @@ impl Table {
         let mut place = self.next(hole);
         while self.cells[place] != 0 {
             let home = self.home(Table::tag(self.cells[place]));
-            // It may move if its way from home leads over the hole.
+            // It may move if the probe sequence from its home passes the hole.
             if place.wrapping_sub(home) & mask >= place.wrapping_sub(hole) & mask {
                 self.cells[hole] = self.cells[place];
                 hole = place;
@@ -349,7 +353,7 @@ mod tests {
             number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
             number >> 33
         };
-        // Squared, so that some come again soon.
+        // Products of two random numbers, so that some blocks repeat soon.
         let blocks: Vec<u64> = (0..200_000).map(|_| (random() % 200) * (random() % 200)).collect();
         check(&[1, 2, 63, 64, 65, 1000, 5000, 9000], &blocks);
         let blocks: Vec<u64> = (0..200_000).map(|_| random() % 40_000).collect();

@@ -1,28 +1,29 @@
-//! How much memory a cache has.
+//! The memory of a cache.
 
 use crate::blocks::BLOCK_BYTES;
 use std::fmt;
 
-/// How much memory a cache has.
+/// The memory of a cache.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Memory {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// So many per cent of the trace's footprint.
+    /// A percentage of the trace's footprint.
     Percent(f64),
 }
 
-/// The most slots: they are numbered in 32 bits, some of which mean something else.
+/// Maximum number of slots: they are numbered in 32 bits, some of which have other uses.
 const SLOTS_MAX: u64 = policy::Simulation::SLOTS_MAX as u64;
 
 impl Memory {
-    /// Reads `12.5%`; None: this is none, or nothing sensible.
+    /// Parses `12.5%`. None: it is not a percentage, or is out of range.
     pub fn percent(text: &str) -> Option<Memory> {
         let number: f64 = text.strip_suffix('%')?.parse().ok()?;
         (number > 0.0 && number <= 1000.0).then_some(Memory::Percent(number))
     }
 
-    /// Whole blocks, one at least for each shard, and as many in each; of a share, the nearest number.
+    /// Returns the slots of each shard: whole blocks, at least one; of a percentage, the nearest
+    /// number.
     pub(crate) fn slots_of_shard(self, footprint: u64, shards: u32) -> Result<u32, String> {
         let slots = match self {
             Memory::Bytes(bytes) => bytes / BLOCK_BYTES,

@@ -1,9 +1,10 @@
-//! When the block of each access comes next, worked out in temporary files.
+//! Computes the next use of the block of each access, in temporary files.
 //!
-//! Accesses are dealt into parts by their block, so that all of a block's are in one part. A part is small enough
-//! to note in memory where each of its blocks came last; when it comes again, that earlier access has its answer.
-//! The answers are dealt again, by the earlier access's number, and each range of numbers is put in order in memory.
-//! Each number is written and read three times; memory holds one part's blocks, or one range.
+//! Accesses are split into parts by their block, so that all accesses to a block are in one part. A
+//! part is small enough to hold the last access to each of its blocks in memory; the next access to
+//! a block answers that one. The answers are split again, by the number of the earlier access, and
+//! each range of numbers is sorted in memory. Each number is written and read three times; memory
+//! holds the blocks of one part, or one range.
 
 use crate::error::Error;
 use crate::hash::{OfBlocks, mixed};
@@ -11,19 +12,20 @@ use crate::plan::Watch;
 use crate::spool::{Spool, Spooled};
 use hashbrown::HashMap;
 
-/// What stands for an access whose block never comes again.
+/// Next use of a block that is not accessed again.
 pub(crate) const NEVER: u64 = u64::MAX;
-/// How many accesses a part has on average, while there are not too many parts.
+/// Average number of accesses in a part, unless that gives too many parts.
 const PART: u64 = 1 << 22;
-/// The most parts: two files each, of the 1,024 that a process may have open.
+/// Maximum number of parts: two files each, of the 1,024 that a process may have open.
 const PARTS_MAX: u64 = 256;
-/// The memory of a part that is written.
+/// The buffer of a part that is written.
 const BUFFER_BYTES: usize = 1 << 15;
-/// Numbers that are taken at a time.
+/// Numbers read at a time.
 const PORTION: usize = 1 << 13;
 const STAGE: &str = "when each block comes next";
 
-/// For each access its number that has the same block next, or [`NEVER`]. The blocks are read to their end.
+/// Returns for each access the number of the next access to the same block, or [`NEVER`]. Reads the
+/// blocks to their end.
 pub(crate) fn next_uses(blocks: &mut Spooled, watch: &mut dyn Watch) -> Result<Spooled, Error> {
     next_uses_in(blocks, PART, watch)
 }
@@ -53,7 +55,7 @@ fn spools(count: u64) -> Result<Vec<Spool>, Error> {
     (0..count).map(|_| Spool::new(BUFFER_BYTES)).collect()
 }
 
-/// Pairs of an access's number and its block, by block.
+/// Splits pairs of an access's number and its block by the block.
 fn deal_blocks(blocks: &mut Spooled, parts: u64) -> Result<Vec<Spool>, Error> {
     let mut dealt = spools(parts)?;
     let (mut taken, mut number) = (Vec::new(), 0);
@@ -72,7 +74,8 @@ fn deal_blocks(blocks: &mut Spooled, parts: u64) -> Result<Vec<Spool>, Error> {
     }
 }
 
-/// Pairs of an access's number and the next one of the same block, by the first.
+/// Splits pairs of an access's number and the number of the next one to the same block by the
+/// first.
 fn deal_answers(
     dealt: Vec<Spool>,
     parts: u64,
@@ -127,7 +130,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// By looking.
+    /// Computes the next uses by brute force.
     fn brute(blocks: &[u64]) -> Vec<u64> {
         let next = |(number, block): (usize, &u64)| {
             let behind = blocks[number + 1..].iter().position(|other| other == block);

@@ -1,30 +1,32 @@
-//! Belady's optimum: what a cache would miss that knows the future (L. Belady, "A study of replacement algorithms for
-//! a virtual-storage computer", IBM Systems Journal 5(2), 1966; R. Mattson et al., 1970, for the proof).
+//! Belady's optimum: the misses of a cache that sees the future (L. Belady, "A study of replacement
+//! algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966; R. Mattson et al.,
+//! 1970, for the proof).
 //!
-//! When room is needed, the block goes that comes again last. That may be the new one: a cache need not keep what it
-//! has just read, and the other policies here may leave it out as well. So no policy misses less.
+//! When space is needed, the block whose next use is the latest is evicted. That may be the new
+//! one: a cache need not keep a block that it has just read, and the other policies here may also
+//! skip it. So no policy has fewer misses.
 //!
-//! A block that is held is known by the number of the access at which it comes next, which is no other block's.
-//! Then an access hits if its own number is held, and nothing else of it need be known.
+//! A cached block is identified by the number of its next access, which is unique to it. An access
+//! hits if its own number is held; no other data is needed.
 
 use crate::next_use::NEVER;
 use std::collections::BTreeSet;
 
-/// A cache that knows the future.
+/// A cache that sees the future.
 pub struct Optimum {
     slots: usize,
-    /// The accesses at which the blocks that are held come next.
+    /// The next accesses of the cached blocks.
     held: BTreeSet<u64>,
 }
 
 impl Optimum {
-    /// An empty cache of so many slots.
+    /// Returns an empty cache with this number of slots.
     pub fn new(slots: u32) -> Optimum {
         Optimum { slots: slots as usize, held: BTreeSet::new() }
     }
 
-    /// The access of this number, whose block comes next at `next` (`u64::MAX`: never). Returns whether the block was
-    /// held.
+    /// Accesses the block of access `number`; its next use is `next` (`u64::MAX`: never). Returns
+    /// whether the block was cached.
     pub fn access(&mut self, number: u64, next: u64) -> bool {
         let is_hit = self.held.first() == Some(&number) && self.held.pop_first().is_some();
         if next != NEVER {
@@ -56,7 +58,7 @@ mod tests {
         blocks.iter().enumerate().filter(missed).count() as u64
     }
 
-    /// The fewest misses of all ways to keep and to give up.
+    /// Returns the minimum of misses over all ways to admit and evict.
     fn brute(
         slots: usize,
         blocks: &[u64],
@@ -71,7 +73,7 @@ mod tests {
         let found = if held.contains(block) {
             brute(slots, rest, held, known)
         } else {
-            // Nothing is kept, or it is kept in a free slot, or in place of another.
+            // The block is not admitted, or takes a free slot, or replaces another.
             let mut best = brute(slots, rest, held, known);
             let gone =
                 if held.len() < slots { vec![None] } else { held.iter().map(Some).collect() };

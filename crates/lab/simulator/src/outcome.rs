@@ -1,10 +1,10 @@
-//! What came of a simulation.
+//! The results of a simulation.
 
 use crate::footprint::Counted;
 use crate::sample::{Rate, TRUSTED_SLOTS};
 use trace::{Format, Notes};
 
-/// What was counted of a trace's requests, on the devices that were selected.
+/// Counts of a trace's requests, on the selected devices.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
     /// Requests that count: reads, and writes unless only reads count.
@@ -13,31 +13,31 @@ pub struct Counts {
     pub reads: u64,
     /// All writes.
     pub writes: u64,
-    /// All others: flushes, discards and what else a format has. They touch no block.
+    /// All others: flushes, discards and other operations of a format. They touch no block.
     pub others: u64,
-    /// Blocks that the counted requests touch, each time that they do.
+    /// Blocks touched by the counted requests, counted each time.
     pub block_accesses: u64,
 }
 
 /// One policy with one size.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Run {
-    /// The policy as it was asked for.
+    /// The policy as the user named it.
     pub policy: String,
-    /// The size as it was asked for.
+    /// The size as the user gave it.
     pub memory: String,
     /// The cache's blocks, all shards together.
     pub slots: u64,
-    /// Those that were simulated: fewer, of a sample.
+    /// The simulated blocks: fewer if a sample was simulated.
     pub sampled_slots: u64,
     /// Whether a sample was simulated.
     pub is_estimate: bool,
-    /// Accesses to a block that was not held; of a sample what its misses stand for.
+    /// Accesses to a block that was not cached; of a sample, the extrapolated number.
     pub block_misses: u64,
 }
 
 impl Run {
-    /// Whether all blocks were simulated, or so many slots that chance has no great part in it.
+    /// Whether all blocks were simulated, or enough slots for a small random error.
     pub fn is_trusted(&self) -> bool {
         !self.is_estimate || self.sampled_slots >= TRUSTED_SLOTS
     }
@@ -52,29 +52,29 @@ pub struct Sampled {
     pub block_accesses: u64,
 }
 
-/// What came of a simulation.
+/// The results of a simulation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// The format that the trace was read as.
+    /// The format as which the trace was read.
     pub format: Format,
-    /// Whether all of the trace was read; if not, all figures are of what was.
+    /// Whether the whole trace was read; if not, all figures are of the part that was read.
     pub is_complete: bool,
     /// Requests and blocks.
     pub counts: Counts,
-    /// What was simulated of the accesses; all of them, unless a sample was asked for.
+    /// The accesses that were simulated: all of them, unless the plan has a sample.
     pub sampled: Sampled,
     /// Different blocks among all accesses.
     pub footprint: Counted,
     /// The names of all devices in the trace.
     pub devices: Vec<String>,
-    /// What else is to be told of the trace.
+    /// Notes on the trace.
     pub notes: Notes,
-    /// In the order of the policies, then of the sizes, as they were asked for.
+    /// In the order of the policies, then of the sizes, as in the plan.
     pub runs: Vec<Run>,
 }
 
 impl Outcome {
-    /// A run's share of accesses that missed.
+    /// Returns the share of a run's accesses that missed.
     pub fn miss_ratio(&self, run: &Run) -> f64 {
         run.block_misses as f64 / self.counts.block_accesses.max(1) as f64
     }

@@ -1,18 +1,18 @@
-//! One pass: chunks of accesses go to all workers, each of which has some of the tasks.
+//! One pass: all workers receive the chunks of accesses, and each worker has some of the tasks.
 
 use crate::error::Error;
 use crate::policies::{Chunk, Task};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Chunks that wait for a worker at most.
+/// Maximum number of chunks that wait for a worker.
 const QUEUE: usize = 4;
 
-/// Runs these tasks over the accesses that `next` puts into chunks, until it says that there are no more. Returns the
-/// tasks, in any order.
+/// Runs these tasks over the accesses that `next` puts into chunks, until it returns that there are
+/// no more. Returns the tasks, in any order.
 ///
 /// # Errors
-/// What `next` says.
+/// The error of `next`.
 pub(crate) fn pass(
     tasks: Vec<Task>,
     threads: usize,
@@ -21,7 +21,7 @@ pub(crate) fn pass(
     std::thread::scope(|scope| {
         let mut senders: Vec<SyncSender<Arc<Chunk>>> = Vec::new();
         let mut workers = Vec::new();
-        for tasks in divided(tasks, threads) {
+        for tasks in divide(tasks, threads) {
             let (sender, receiver) = sync_channel(QUEUE);
             senders.push(sender);
             workers.push(scope.spawn(move || work(tasks, &receiver)));
@@ -37,7 +37,7 @@ pub(crate) fn pass(
             numbered += chunk.blocks.len() as u64;
             let chunk = Arc::new(chunk);
             for sender in &senders {
-                // A worker ends before its sender only by a panic, which is met below.
+                // A worker ends before its sender only by a panic, which is handled below.
                 let _ = sender.send(chunk.clone());
             }
         };
@@ -58,8 +58,9 @@ fn work(mut tasks: Vec<Task>, chunks: &Receiver<Arc<Chunk>>) -> Vec<Task> {
     tasks
 }
 
-/// The tasks in at most so many parts of about the same weight: the heaviest first, each to the lightest part.
-fn divided(mut tasks: Vec<Task>, threads: usize) -> Vec<Vec<Task>> {
+/// Divides the tasks into at most `threads` parts of similar weight: the heaviest first, each to
+/// the lightest part.
+fn divide(mut tasks: Vec<Task>, threads: usize) -> Vec<Vec<Task>> {
     let count = threads.clamp(1, tasks.len().max(1));
     let mut parts: Vec<(u32, Vec<Task>)> = (0..count).map(|_| (0, Vec::new())).collect();
     tasks.sort_by_key(|task| core::cmp::Reverse(task.weight()));

@@ -1,4 +1,4 @@
-//! What is to be simulated.
+//! The plan of a simulation.
 
 use crate::choice::Choice;
 use crate::memory::Memory;
@@ -6,12 +6,12 @@ use crate::sample::Sample;
 use std::path::PathBuf;
 use trace::Format;
 
-/// What is to be simulated.
+/// The plan of a simulation.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The trace: a file, which may be compressed by gzip, xz or zstd.
     pub path: PathBuf,
-    /// Its format; None: by its content and name.
+    /// Its format. None: detected from its content and name.
     pub format: Option<Format>,
     /// The sizes.
     pub memories: Vec<Memory>,
@@ -19,23 +19,23 @@ pub struct Plan {
     pub policies: Vec<Choice>,
     /// The devices that count, by name; empty: all.
     pub devices: Vec<String>,
-    /// Whether writes do not count.
+    /// Whether writes are ignored.
     pub reads_only: bool,
-    /// In how many shards each cache is split, as the engine does it; a power of two.
+    /// Number of shards of each cache, as in the engine; a power of two.
     pub shards: u32,
-    /// How many threads simulate.
+    /// Number of threads.
     pub threads: usize,
-    /// Which blocks are simulated.
+    /// The blocks that are simulated.
     pub sample: Sample,
 }
 
-/// Looks at what is going on.
+/// Observes a running simulation.
 pub trait Watch {
-    /// A share of this stage is done, between 0 and 1. Returns whether to go on.
+    /// Called when this share of a stage is done, between 0 and 1. Returns whether to continue.
     fn look(&mut self, stage: &'static str, share: f64) -> bool;
 }
 
-/// Nothing is shown, and it goes on.
+/// Shows nothing, and never interrupts.
 impl Watch for () {
     fn look(&mut self, _: &'static str, _: f64) -> bool {
         true

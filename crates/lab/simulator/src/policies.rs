@@ -1,19 +1,19 @@
-//! What the workers run: the caches of the runs, and the count of the footprint.
+//! The tasks of the workers: the caches of the runs, and the count of the footprint.
 
 use crate::footprint::Footprint;
 use crate::lru::Lru;
 use crate::optimum::Optimum;
 use policy::{Kind, Simulation, shard_of};
 
-/// Accesses that go to all workers.
+/// Accesses that all workers receive.
 #[derive(Default)]
 pub(crate) struct Chunk {
     /// The number of the first one.
     pub(crate) first: u64,
     pub(crate) blocks: Vec<u64>,
-    /// All blocks, if those are a sample of them and all are to be counted.
+    /// All blocks, if `blocks` is a sample and all blocks are counted.
     pub(crate) whole: Option<Vec<u64>>,
-    /// When each block comes next; empty if that was not worked out.
+    /// The next use of each block; empty if that was not computed.
     pub(crate) nexts: Vec<u64>,
 }
 
@@ -23,11 +23,11 @@ pub(crate) enum Task {
     Policy(Box<Simulated>),
     Optimum(Optima),
     Footprint(Footprint),
-    /// The same of the sample alone.
+    /// The footprint of the sample alone.
     SampledFootprint(Footprint),
 }
 
-/// LRU caches of all sizes that were asked for, for each shard one [`Lru`].
+/// LRU caches of all sizes of the plan: an [`Lru`] for each shard.
 pub(crate) struct Lrus {
     shards: Vec<Lru>,
     /// The blocks of each shard in a chunk.
@@ -66,7 +66,7 @@ impl Task {
         Task::Optimum(Optima { run, shards, misses: 0 })
     }
 
-    /// About how long an access takes, to divide the work among the workers.
+    /// Returns the approximate time of an access, to divide the work among the workers.
     pub(crate) fn weight(&self) -> u32 {
         match self {
             Task::Footprint(_) | Task::SampledFootprint(_) => 2,
@@ -91,7 +91,7 @@ impl Task {
         }
     }
 
-    /// The misses of a run of this size, if they were counted here.
+    /// Returns the misses of a run of this size, if this task counted them.
     pub(crate) fn misses(&self, run: usize, slots_of_shard: Option<u32>) -> Option<u64> {
         match self {
             Task::Lru(lrus) => {

@@ -7,10 +7,10 @@ use crate::plan::Plan;
 use crate::trace_file::TraceFile;
 use trace::{Access, Devices, Format, Notes};
 
-/// Accesses in a chunk, about.
+/// Approximate number of accesses in a chunk.
 pub(crate) const CHUNK: usize = 1 << 14;
 
-/// What is known of a trace that was read.
+/// Facts about a trace that was read.
 pub(crate) struct Read {
     pub(crate) format: Format,
     pub(crate) counts: Counts,
@@ -23,7 +23,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) file: TraceFile,
     blocks: Blocks<'a>,
     accesses: Vec<Access>,
-    /// How many of them were taken.
+    /// Number of them that were taken.
     taken: usize,
 }
 
@@ -33,8 +33,8 @@ impl<'a> Reading<'a> {
         Reading { file, blocks, accesses: Vec::new(), taken: 0 }
     }
 
-    /// Appends the blocks of the next requests, a chunk of them at least unless the trace ends. Returns whether there
-    /// were some.
+    /// Appends the blocks of the next requests, at least a chunk of them unless the trace ends.
+    /// Returns whether there were any.
     pub(crate) fn fill(&mut self, into: &mut Vec<u64>) -> Result<bool, Error> {
         while into.len() < CHUNK {
             if self.taken == self.accesses.len() {
@@ -49,7 +49,7 @@ impl<'a> Reading<'a> {
         Ok(!into.is_empty())
     }
 
-    /// What is known now that it has ended.
+    /// Returns the facts about the trace, after its end.
     pub(crate) fn end(&self, plan: &Plan) -> Result<Read, Error> {
         let place = plan.path.display();
         let names = self.file.devices().names();
@@ -81,7 +81,7 @@ fn names(devices: &Devices) -> Vec<String> {
     devices.names().to_vec()
 }
 
-/// The first names, and how many more.
+/// Lists the first names, and the number of the others.
 fn some_of(names: &[String]) -> String {
     let (shown, rest) = names.split_at(names.len().min(20));
     let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };

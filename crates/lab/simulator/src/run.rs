@@ -1,4 +1,4 @@
-//! The passes over a trace, and what came of them.
+//! The passes over a trace, and their results.
 
 use crate::choice::What;
 use crate::error::Error;
@@ -16,11 +16,12 @@ use crate::spool::Spooled;
 use crate::trace_file::TraceFile;
 use policy::Kind;
 
-/// Simulates what was planned.
+/// Runs the plan.
 ///
 /// # Errors
-/// The trace cannot be read or is none; sizes, devices or shards make no sense; or it was interrupted before there was
-/// anything to tell. If it is interrupted later, the outcome says that it is not complete.
+/// The trace cannot be read or is not a trace; sizes, devices or shards make no sense; or the run
+/// was interrupted before there were results. If it is interrupted later, the outcome is marked as
+/// not complete.
 pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, Error> {
     if !plan.shards.is_power_of_two() {
         let told = format!("--shards {}: take a power of two: 1, 2, 4, 8", plan.shards);
@@ -34,7 +35,7 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, Error> {
             plan.path.display()
         )));
     }
-    // What is wrong with sizes in bytes is told before the trace is read.
+    // Errors in sizes in bytes are reported before the trace is read.
     let known = if shares { None } else { Some(extent(plan, 0)?) };
     let first = match known {
         Some(extent) if !has_optimum => {
@@ -59,7 +60,7 @@ struct Spools {
     all: u64,
 }
 
-/// Where the accesses of the main pass come from.
+/// The source of the accesses of the main pass.
 enum Source<'a> {
     File(Box<Reading<'a>>),
     Spools(Box<Spools>, Read),
@@ -80,7 +81,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The next accesses, of which there may be none in the sample. Returns whether there were some at all.
+    /// Reads the next accesses, none of which may be in the sample. Returns whether there were any
+    /// at all.
     fn fill(&mut self, chunk: &mut Chunk, rate: Rate, counts_all: bool) -> Result<bool, Error> {
         match self {
             Source::File(reading) => {
@@ -100,7 +102,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The main pass.
+/// Runs the main pass.
 fn simulate(
     plan: &Plan,
     extent: &Extent,
@@ -124,7 +126,7 @@ fn simulate(
         Source::File(reading) if is_complete => reading.end(plan)?,
         Source::File(reading) => reading.so_far(),
         Source::Spools(_, read) if is_complete => read,
-        // The blocks that were simulated are known, their requests are not.
+        // The simulated blocks are known, but not their requests.
         Source::Spools(..) => return Err(Error::Interrupted),
     };
     debug_assert!(!rate.is_all() || passed == read.counts.block_accesses);
@@ -141,7 +143,8 @@ fn simulate(
         Task::SampledFootprint(footprint) => Some(footprint.count()),
         _ => None,
     });
-    // That of the first pass is the whole trace's, of which a part may have been simulated.
+    // The footprint of the first pass is the whole trace's, but only a part may have been
+    // simulated.
     let of_pass = if is_complete { footprint.or(counted) } else { counted };
     let blocks =
         of_pass.zip(sampled_blocks).filter(|(all, sampled)| all.is_exact && sampled.is_exact);
@@ -162,7 +165,7 @@ fn simulate(
     })
 }
 
-/// The number of a run: policy by policy, and size by size.
+/// Returns the number of a run: policy by policy, and size by size.
 fn number_of(plan: &Plan, policy: usize, memory: usize) -> usize {
     policy * plan.memories.len() + memory
 }
@@ -189,7 +192,8 @@ fn tasks(plan: &Plan, sizes: &[Slots], counts_footprint: bool) -> Vec<Task> {
     tasks
 }
 
-/// Sizes of LRU that are simulated together: their zones are numbered in a byte, and each costs a little.
+/// Number of LRU sizes that are simulated together: zones are numbered in a byte, and each costs
+/// some time.
 const LRU_SIZES: usize = 128;
 
 fn runs(plan: &Plan, extent: &Extent, known: &Known, tasks: &[Task]) -> Vec<Run> {

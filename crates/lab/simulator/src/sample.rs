@@ -1,10 +1,11 @@
-//! A sample of all blocks, over which caches are simulated that are as much smaller (C. Waldspurger et al., "Efficient
-//! MRC Construction with SHARDS", FAST 2015, for LRU; "Cache Modeling and Optimization using Miniature Simulations",
-//! ATC 2017, for every policy, the optimum among them).
+//! A sample of all blocks, on which proportionally smaller caches are simulated (C. Waldspurger et
+//! al., "Efficient MRC Construction with SHARDS", FAST 2015, for LRU; "Cache Modeling and
+//! Optimization using Miniature Simulations", ATC 2017, for every policy, the optimum among them).
 //!
-//! Whether a block is in the sample is a matter of its hash alone, so all accesses to it are, or none. The hash is no
-//! other one's: shards go by regions, policies and their samplers by MurmurHash3's finalizer, and a sample that
-//! had to do with these would have caches of its own kind. The device is part of a block's number.
+//! Only the hash of a block decides whether it is in the sample, so that all accesses to it are, or
+//! none. No other part uses this hash: shards are chosen by regions, policies and their samplers
+//! use MurmurHash3's finalizer, and a sample that correlates with these would not be
+//! representative. The device is part of a block's number.
 
 use std::fmt;
 
@@ -12,26 +13,27 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rate {
     share: f64,
-    /// Blocks whose hash is below are in the sample.
+    /// Blocks whose hash is below this are in the sample.
     threshold: u64,
 }
 
-/// Which blocks are simulated.
+/// The blocks that are simulated.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Sample {
-    /// This share of them; [`Rate::ALL`]: nothing is estimated.
+    /// This share of them; with [`Rate::ALL`] nothing is estimated.
     Fixed(Rate),
-    /// The largest of 1, 1/2, 1/4, ... with which all caches take at most [`AUTO_BYTES`].
+    /// The largest of 1, 1/2, 1/4, ... at which all caches take at most [`AUTO_BYTES`].
     Auto,
 }
 
-/// The most memory that the caches of an automatic sample take, in bytes.
+/// Maximum memory of the caches of an automatic sample, in bytes.
 pub const AUTO_BYTES: u64 = 256 << 20;
-/// A cache of fewer sampled slots is not to be trusted: what it misses is a matter of which blocks the sample has.
+/// Minimum number of sampled slots for a reliable estimate: below it, the misses depend on which
+/// blocks are in the sample.
 pub const TRUSTED_SLOTS: u64 = 1000;
 
-/// SplitMix64's finalizer (S. Vigna, public domain; the constants are D. Stafford's), from its first state on: a zero
-/// would stay one.
+/// Applies SplitMix64's finalizer (S. Vigna, public domain; the constants are D. Stafford's) after
+/// its first increment: otherwise zero would stay zero.
 #[inline]
 fn hash_of(block: u64) -> u64 {
     let mixed = block.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -44,19 +46,19 @@ impl Rate {
     /// All blocks.
     pub const ALL: Rate = Rate { share: 1.0, threshold: u64::MAX };
 
-    /// This share of the blocks; None: it is not above 0, or above 1.
+    /// Returns the rate of this share. None: it is not above 0, or above 1.
     pub fn new(share: f64) -> Option<Rate> {
-        // 2^64; a cast stops at the greatest number.
+        // 2^64; the cast saturates.
         let threshold = (share * 18_446_744_073_709_551_616.0) as u64;
         (share > 0.0 && share <= 1.0).then_some(Rate { share, threshold })
     }
 
-    /// The share.
+    /// Returns the share.
     pub fn share(self) -> f64 {
         self.share
     }
 
-    /// Whether nothing is left out.
+    /// Whether the sample contains all blocks.
     pub fn is_all(self) -> bool {
         self.share == 1.0
     }
@@ -67,31 +69,33 @@ impl Rate {
         self.is_all() || hash_of(block) < self.threshold
     }
 
-    /// As much smaller a cache.
+    /// Returns the proportionally smaller number of slots.
     pub(crate) fn scaled(self, slots: u32) -> u32 {
         (f64::from(slots) * self.share).round() as u32
     }
 }
 
-/// What is known beside the sample.
+/// Counts of the whole trace, for the extrapolation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) rate: Rate,
     /// All accesses.
     pub(crate) accesses: u64,
-    /// How many different blocks there are, in all and in the sample; None: one of them is not known exactly.
+    /// Number of different blocks, in all and in the sample. None: one of them is not exact.
     pub(crate) blocks: Option<(u64, u64)>,
 }
 
 impl Known {
-    /// What so many misses in the sample stand for.
+    /// Extrapolates misses in the sample to the whole trace.
     ///
-    /// This is SHARDS-adj: the sample should have had a share of the accesses, and a few blocks that come often, in it
-    /// or left out, make most of the difference. They are held by every cache. So the difference counts as hits, the
-    /// misses stay, and the ratio is that of the misses to the accesses that should have been.
+    /// This is SHARDS-adj: the sample should contain its share of the accesses, and most of the
+    /// difference comes from a few frequent blocks that are in it or not. Every cache holds these
+    /// blocks. So the difference counts as hits, the misses stay, and the ratio is that of the
+    /// misses to the expected number of accesses.
     ///
-    /// The first access to each block misses, whatever the policy, and how many these are is known. So only the other
-    /// misses are estimated: how many blocks the sample has by chance makes no difference then.
+    /// The first access to each block misses under any policy, and the number of first accesses is
+    /// known. So only the other misses are estimated: the number of blocks that the sample happens
+    /// to contain then makes no difference.
     pub(crate) fn misses_in_all(&self, sampled_misses: u64) -> u64 {
         let stand_for = |misses: u64| (misses as f64 / self.rate.share).round() as u64;
         let misses = match self.blocks {
@@ -120,7 +124,8 @@ mod tests {
         (0..BLOCKS).filter(|block| rate.takes(*block)).collect()
     }
 
-    /// Whether a count is what a chance of one in so many makes of so many draws: within five standard deviations.
+    /// Whether a count is consistent with draws of probability `1 / one_in`: within five standard
+    /// deviations.
     fn is_chance(count: usize, draws: usize, one_in: f64) -> bool {
         let expected = draws as f64 / one_in;
         (count as f64 - expected).abs() < 5.0 * expected.sqrt()
@@ -160,7 +165,8 @@ mod tests {
         assert!(is_chance(both, sample.len(), 16.0), "{both} of the engine's sample");
         let both = sample.iter().filter(|block| arbiter.sampler().takes(Hash::of(**block))).count();
         assert!(is_chance(both, sample.len(), 16.0), "{both} of the shadows' sample");
-        // Tables begin at the top bits of the hash, sketches take others: each byte is spread evenly.
+        // Tables use the top bits of the hash, sketches use others: each byte must be spread
+        // evenly.
         for shift in (0..64).step_by(8) {
             let low = sample.iter().filter(|block| Hash::of(**block).bits() >> shift & 15 == 0);
             let low = low.count();
@@ -173,12 +179,12 @@ mod tests {
         let tenth = Rate::new(0.1).expect("a rate");
         let of =
             |rate, blocks, misses| Known { rate, accesses: 1000, blocks }.misses_in_all(misses);
-        // Of 1,000 accesses 100 should be in the sample. Whether 60 or 160 are, for a block that comes often is left
-        // out or in, its 20 misses stand for 200.
+        // Of 1,000 accesses 100 should be in the sample. Its 20 misses stand for 200, whether 60 or
+        // 160 accesses are in it because a frequent block is left out or included.
         assert_eq!(of(tenth, None, 20), 200);
-        // More misses than accesses there are none.
+        // There are never more misses than accesses.
         assert_eq!(of(tenth, None, 104), 1000);
-        // Of 100 blocks 10 should be in the sample; with 12 of them it misses no more often.
+        // Of 100 blocks 10 should be in the sample; having 12 of them does not add misses.
         assert_eq!(of(tenth, Some((100, 12)), 22), 200);
         assert_eq!((of(tenth, Some((100, 12)), 12), of(tenth, Some((100, 8)), 99)), (100, 1000));
         assert_eq!((of(Rate::ALL, None, 123), of(Rate::ALL, Some((100, 100)), 123)), (123, 123));

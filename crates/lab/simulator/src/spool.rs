@@ -1,4 +1,4 @@
-//! Numbers in a temporary file, in the order in which they came.
+//! Numbers in a temporary file, in order.
 
 use crate::error::Error;
 use std::fs::File;
@@ -6,13 +6,13 @@ use std::io::{BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 
 const WORD: usize = size_of::<u64>();
 
-/// Numbers that are written. The file has no name; it is gone with the process.
+/// Numbers being written. The file has no name; it disappears with the process.
 pub(crate) struct Spool {
     file: BufWriter<File>,
     pub(crate) count: u64,
 }
 
-/// Numbers that are read.
+/// Numbers being read.
 pub(crate) struct Spooled {
     file: BufReader<File>,
     pub(crate) count: u64,
@@ -31,7 +31,7 @@ fn failed(error: &std::io::Error) -> Error {
 }
 
 impl Spool {
-    /// An empty one, which writes through so much memory.
+    /// Creates an empty one with a buffer of this size.
     pub(crate) fn new(buffer_bytes: usize) -> Result<Spool, Error> {
         let file = tempfile::tempfile().map_err(|error| failed(&error))?;
         Ok(Spool { file: BufWriter::with_capacity(buffer_bytes, file), count: 0 })
@@ -42,7 +42,7 @@ impl Spool {
         self.file.write_all(&number.to_le_bytes()).map_err(|error| failed(&error))
     }
 
-    /// Goes over to reading.
+    /// Switches to reading.
     pub(crate) fn read(self) -> Result<Spooled, Error> {
         let count = self.count;
         let mut file = self.file.into_inner().map_err(|error| failed(error.error()))?;
@@ -52,7 +52,7 @@ impl Spool {
 }
 
 impl Spooled {
-    /// Appends the next numbers, at most so many; none: that was all.
+    /// Appends the next numbers, at most `most`; none: the end is reached.
     pub(crate) fn take(&mut self, most: usize, into: &mut Vec<u64>) -> Result<(), Error> {
         let mut bytes = [0; WORD];
         for _ in 0..(most as u64).min(self.count) {
@@ -63,7 +63,7 @@ impl Spooled {
         Ok(())
     }
 
-    /// From the start again.
+    /// Starts again from the beginning.
     pub(crate) fn rewind(self, count: u64) -> Result<Spooled, Error> {
         let mut file = self.file;
         file.seek(SeekFrom::Start(0)).map_err(|error| failed(&error))?;

@@ -1,4 +1,4 @@
-//! A trace in a file: opened, unpacked, its format known, its requests piece by piece.
+//! A trace in a file: opened, decompressed, its format detected, its requests read piece by piece.
 
 use crate::compressed::Compression;
 use crate::error::Error;
@@ -10,12 +10,12 @@ use std::path::Path;
 use std::rc::Rc;
 use trace::{Access, Devices, Format, Notes, Reader, SAMPLE_BYTES, Undetected};
 
-/// What is unpacked at a time.
+/// Bytes that are decompressed at a time.
 const PIECE_BYTES: usize = 1 << 17;
 
 /// A trace in a file.
 pub(crate) struct TraceFile {
-    /// How messages begin: the file's name.
+    /// The prefix of messages: the file's name.
     place: String,
     compression: Compression,
     unpacked: Box<dyn Read>,
@@ -23,20 +23,20 @@ pub(crate) struct TraceFile {
     pub(crate) format: Format,
     reader: Reader,
     piece: Vec<u8>,
-    /// What was read to know the format, and waits to be taken.
+    /// Bytes that were read to detect the format, and are not parsed yet.
     sample: Vec<u8>,
-    /// Zeros behind the compressed data.
+    /// Zeros after the compressed data.
     padding: Rc<Cell<u64>>,
-    /// How it ended.
+    /// Set at the end of the file.
     pub(crate) notes: Option<Notes>,
 }
 
-/// What was seen of the file itself.
+/// State of the underlying file.
 #[derive(Default)]
 struct Seen {
     bytes: Cell<u64>,
     size: Cell<u64>,
-    /// It could not be read: what fails then is not its content.
+    /// A read has failed: a following error is not the content's.
     has_failed: Cell<bool>,
 }
 
@@ -58,7 +58,7 @@ impl Read for Watched {
 }
 
 impl TraceFile {
-    /// Opens a file of this format; None: by its content and name.
+    /// Opens a file of this format. None: detected from its content and name.
     pub(crate) fn open(path: &Path, format: Option<Format>) -> Result<TraceFile, Error> {
         let place = path.display().to_string();
         let failed = |error| unreadable(&place, &error);
@@ -73,7 +73,7 @@ impl TraceFile {
         let mut packed = BufReader::with_capacity(PIECE_BYTES, watched);
         let start = packed.fill_buf().map_err(failed)?;
         let compression = Compression::of(start);
-        // Records may begin with any bytes.
+        // Binary records may begin with any bytes.
         let is_records = format.is_some_and(Format::is_binary);
         let refusal = foreign::refusal(start, path, Compression::None);
         if let Some(refusal) = refusal.filter(|_| !is_records) {
@@ -149,12 +149,12 @@ impl TraceFile {
         self.reader.devices()
     }
 
-    /// The share of the file that was read.
+    /// Returns the share of the file that was read.
     pub(crate) fn share(&self) -> f64 {
         (self.seen.bytes.get() as f64 / self.seen.size.get().max(1) as f64).min(1.0)
     }
 
-    /// Takes the next requests in; there may be none yet. Returns whether there may be more.
+    /// Reads the next requests, possibly none yet. Returns whether there may be more.
     pub(crate) fn next(&mut self, into: &mut Vec<Access>) -> Result<bool, Error> {
         into.clear();
         if self.notes.is_some() {

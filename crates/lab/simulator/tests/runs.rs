@@ -1,4 +1,4 @@
-//! Whole simulations of small generated traces, against the same caches driven by hand.
+//! Whole simulations of small generated traces, compared with the same caches driven by hand.
 
 mod common;
 
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// A request: device, whether it reads, first byte, bytes.
 type Request = (u64, bool, u64, u64);
 
-/// As Alibaba writes them.
+/// Formats them as Alibaba does.
 fn text(requests: &[Request]) -> String {
     let mut text = String::new();
     for (time, (device, reads, offset, bytes)) in requests.iter().enumerate() {
@@ -25,7 +25,7 @@ fn text(requests: &[Request]) -> String {
     text
 }
 
-/// The blocks that these requests touch, a device in the order in which it came.
+/// Returns the blocks that these requests touch; devices are numbered in order of appearance.
 fn blocks(requests: &[Request], counts: impl Fn(&Request) -> bool) -> Vec<u64> {
     let mut devices: Vec<u64> = Vec::new();
     let mut blocks = Vec::new();
@@ -68,12 +68,13 @@ fn slots(count: u64) -> Memory {
     Memory::Bytes(count * BLOCK_BYTES)
 }
 
-/// The misses of each run, policy by policy.
+/// Returns the misses of each run, policy by policy.
 fn misses(outcome: &Outcome) -> Vec<u64> {
     outcome.runs.iter().map(|run| run.block_misses).collect()
 }
 
-/// The same by hand: a cache of each shard over the shard's blocks, unless its shards have something in common.
+/// Simulates the same by hand: a cache for each shard over the shard's blocks, unless its shards
+/// share state.
 fn by_hand(kind: Kind, slots: u32, shards: u32, blocks: &[u64]) -> u64 {
     if kind == Kind::Adaptive {
         let mut cache = Simulation::with_shards(kind, slots / shards, shards);
@@ -83,7 +84,8 @@ fn by_hand(kind: Kind, slots: u32, shards: u32, blocks: &[u64]) -> u64 {
     (0..shards).map(|shard| policy::misses(kind, slots / shards, of(shard))).sum()
 }
 
-/// The optimum by hand: when room is needed, look for the block that comes again last.
+/// Simulates the optimum by hand: when space is needed, evicts the block whose next use is the
+/// latest.
 fn optimum_by_hand(slots: usize, blocks: &[u64]) -> u64 {
     let (mut held, mut misses) = (Vec::new(), 0);
     for (number, block) in blocks.iter().enumerate() {
@@ -107,7 +109,7 @@ prop_compose! {
     fn any_request()(
         device in 5..8u64, reads: bool, offset in 0..200_000u64, bytes in 0..20_000u64,
     ) -> Request {
-        // Of the third device blocks far away, in regions of their own.
+        // The third device has blocks far away, in regions of their own.
         let offset = if device == 7 { offset * 1000 } else { offset };
         (device, reads, offset, bytes)
     }
@@ -154,7 +156,8 @@ proptest! {
     }
 }
 
-/// More than one chunk and one piece of the file: 25,000 lines, some of which cover many blocks.
+/// Returns more than one chunk and one piece of the file: 25,000 lines, some of which cover many
+/// blocks.
 fn long() -> Vec<Request> {
     let mut number = 3u64;
     let mut random = move |below: u64| {
@@ -192,7 +195,7 @@ fn compression_makes_no_difference_and_damage_is_told() {
     let share = (plain.footprint.blocks as f64 / 10.0).round() as u64;
     assert_eq!(plain.runs[1].slots, share);
     for packed in [gzip, zstd, xz] {
-        // The name says nothing: the bytes do.
+        // The name has no extension: the bytes decide.
         assert_eq!(simulated(&place.file("packed", &packed)).as_ref(), Ok(&plain));
         let cut = simulated(&place.file("packed", &packed[..packed.len() * 2 / 3]));
         let Err(Error::Malformed(told)) = cut else { panic!("{cut:?}") };
@@ -235,7 +238,7 @@ fn devices_are_selected_by_name() {
     assert!(told.contains("--device 7") && told.ends_with("it has 5, 9"), "{told}");
 }
 
-/// Says stop after so many looks.
+/// Interrupts after this number of looks.
 struct Impatient(u32);
 
 impl Watch for Impatient {

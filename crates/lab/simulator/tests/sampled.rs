@@ -1,4 +1,4 @@
-//! Samples against the whole, on generated traces.
+//! Samples compared with the whole, on generated traces.
 
 mod common;
 
@@ -8,7 +8,7 @@ use simulator::{
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The next of a sequence that looks like chance, from 0 to 1.
+/// A pseudo-random sequence of numbers from 0 to 1.
 struct Chance(u64);
 
 impl Chance {
@@ -18,10 +18,10 @@ impl Chance {
     }
 }
 
-/// Blocks that come as often as 1 / rank, of so many ranks; neighbours have neighbouring ranks.
+/// Returns blocks with frequencies 1 / rank; neighbours have neighbouring ranks.
 fn zipf(ranks: u64, count: usize) -> Vec<u64> {
     let mut chance = Chance(7);
-    // The inverse of the distribution, with an integral in place of the sum.
+    // The inverse of the distribution, with an integral instead of the sum.
     let rank = |chance: f64| ((ranks as f64 + 1.0).powf(chance) - 1.0) as u64;
     (0..count).map(|_| rank(chance.next()).min(ranks - 1)).collect()
 }
@@ -79,7 +79,7 @@ fn every_policy_misses_about_as_much_in_the_sample() {
 #[test]
 fn a_block_that_comes_often_makes_no_difference_in_or_out() {
     let home = tempfile::tempdir().expect("a directory");
-    // Every other access is to one block, the others miss a third of the time or so.
+    // Every other access is to one block; about a third of the others miss.
     let of_hot = |hot: u64| {
         let others = zipf(40_000, 60_000);
         let blocks: Vec<u64> = others.iter().flat_map(|other| [hot, 100_000 + other]).collect();
@@ -117,7 +117,8 @@ fn an_automatic_sample_is_exact_where_that_fits_and_else_as_if_its_rate_were_giv
     };
     let policies = ["lru", "lirs", "opt"];
     assert_eq!(of(&sizes, &policies, Sample::Auto), of(&sizes, &policies, rate(1.0)));
-    // LRU of 64 GiB would take 800 MB. It is known before the trace is read, or only when the footprint is.
+    // LRU of 64 GiB would take 800 MB. The rate is set before the trace is read, or after the
+    // footprint is counted.
     let large = Memory::Bytes(64 << 30);
     for (sizes, policies) in [
         (vec![large], vec!["lru"]),
@@ -154,7 +155,7 @@ fn what_is_interrupted_has_the_ratios_of_its_beginning() {
     let exact = policy::misses(policy::Kind::Lru, 8000, blocks[..seen].iter().copied());
     let exact = exact as f64 / seen as f64;
     assert!((part.miss_ratio(&part.runs[0]) - exact).abs() < 0.03, "{part:?} for {exact}");
-    // With shares the footprint is that of the whole trace, and says nothing of its beginning.
+    // With percentages, the footprint is that of the whole trace, not of the part that was read.
     let shares = Plan { memories: vec![Memory::Percent(30.0)], ..sampled };
     let looks = 1 + 100_000 / (1 << 14) + 4;
     let part = run(&shares, &mut Impatient(looks)).expect("a part");
@@ -176,7 +177,7 @@ fn what_leaves_nothing_is_refused() {
             other => panic!("{other:?}"),
         }
     };
-    // One slot of one is as good as all of it, and of a sample no more to be trusted.
+    // One slot of one is the whole cache, but as a sample it is not reliable.
     let one = outcome(&plan(&path, &[Memory::Bytes(BLOCK_BYTES)], &["lru"], rate(0.6)));
     assert_eq!((one.runs[0].slots, one.runs[0].sampled_slots), (1, 1));
     assert!(one.runs[0].is_estimate && !one.runs[0].is_trusted());

@@ -1,10 +1,11 @@
-//! What 2,000 s of consistency cost here: processor time and peak memory. `consistency [WORD...]` runs the drives
-//! that have one of the words in their name; memory is the most of all that was run so far.
+//! Cost of 2,000 s of consistency on this machine: processor time and peak memory.
+//! `consistency [WORD...]` runs the drives with one of the words in their name; memory is the
+//! maximum over all runs so far.
 
 use drives::Model;
 use suites::{Plan, Target, find, run};
 
-/// Seconds that this thread has run.
+/// Returns the seconds for which this thread has run.
 fn now() -> f64 {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let ns = told.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok());

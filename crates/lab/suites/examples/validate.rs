@@ -1,7 +1,8 @@
-//! The models against theory and against what was published of the real drives: published, modelled, error
-//! and what the row is worth, and the median error of new, worn and trimmed drives apart.
-//! `validate [WORD...]` runs only what has one of the words in its name, `theory` the closed forms;
-//! `--write` keeps what came out for `overdrive drive models NAME`; `--strict` makes a miss the status 1.
+//! Compares the models with theory and with published figures of the real drives: published,
+//! modelled, error and evidence of each row, and the median error of new, worn and trimmed drives
+//! separately. `validate [WORD...]` runs only rows with one of the words in their name, `theory`
+//! the closed forms; `--write` saves the results for `overdrive drive models NAME`; with `--strict`
+//! a miss gives status 1.
 
 #[path = "validate/table.rs"]
 mod table;
@@ -38,10 +39,11 @@ fn main() {
     }
 }
 
-/// Where `overdrive drive models NAME` looks.
+/// The file that `overdrive drive models NAME` reads.
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/published/modelled.tsv");
 
-/// Puts what came out in the place of what was kept of the same figures; figures that are no more go.
+/// Replaces the saved figures by those measured now; keeps those not measured, and drops those that
+/// no longer exist.
 fn keep(table: &Table) {
     let before = std::fs::read_to_string(KEPT).unwrap_or_default();
     let mut kept = String::new();

@@ -23,7 +23,7 @@ impl Access {
         }
     }
 
-    /// Returns its words in a sentence.
+    /// Returns its name in a sentence.
     pub fn name(self) -> &'static str {
         match self {
             Access::Reads => "reads",

@@ -1,8 +1,9 @@
-//! The file sets of FileBench: how many files, how large together, how far they can be compressed.
+//! The file sets of FileBench: number of files, total size, compressibility.
 //!
-//! Source: The Tech Report's reviews of SSDs, 2011 to 2014. They give the number of files, their mean size, the sum, and how
-//! far each set can be compressed. Number times mean is up to 4 % off the sum, which is what counts here. How sizes spread
-//! about the mean is not said: the spread is this project's own.
+//! Source: The Tech Report's reviews of SSDs, 2011 to 2014. They give the number of files, their
+//! mean size, the sum, and the compressibility of each set. Number times mean differs from the sum
+//! by up to 4 %; the sum is used here. The reviews do not give the distribution of sizes about the
+//! mean: it is this project's own.
 
 use lane::Random;
 
@@ -11,11 +12,11 @@ use lane::Random;
 pub struct FileSet {
     /// Its name in the reviews.
     pub name: &'static str,
-    /// How many files.
+    /// Number of files.
     pub files: u64,
-    /// Their bytes together.
+    /// Total of their bytes.
     pub bytes: u64,
-    /// How much smaller a compressor makes them, in percent.
+    /// Reduction of size by a compressor, in percent.
     pub compressible_percent: f64,
     /// The standard deviation of the sizes' natural logarithm.
     pub spread: f64,
@@ -40,14 +41,15 @@ const fn set(
     FileSet { name, files, bytes, compressible_percent, spread }
 }
 
-/// Uniform draws whose sum has a variance of 1 and is near enough to a normal distribution here.
+/// Number of uniform draws: their sum has a variance of 1 and is close enough to a normal
+/// distribution here.
 const DRAWS: u32 = 12;
-/// A uniform draw is one of so many steps.
+/// Number of steps of a uniform draw.
 const STEPS: u64 = 1 << 32;
 
 impl FileSet {
-    /// So many percent of the set (above 0, at most 100): fewer files of the same size, and where that leaves less than
-    /// one, a smaller one.
+    /// Scales the set to a percentage (above 0, at most 100): fewer files of the same size, or a
+    /// smaller one if less than one file is left.
     pub fn scaled(&self, percent: f64) -> FileSet {
         let share = percent / 100.0;
         let bytes = (self.bytes as f64 * share).round().max(1.0) as u64;
@@ -55,8 +57,8 @@ impl FileSet {
         FileSet { files, bytes, ..*self }
     }
 
-    /// The size of each file in bytes, at least 1. They follow from the seed, and add up to the set's bytes where those
-    /// are at least as many as files.
+    /// Returns the size of each file in bytes, at least 1. The sizes follow from the seed, and add
+    /// up to the set's bytes if there are at least as many bytes as files.
     pub fn sizes(&self, seed: u64) -> Vec<u64> {
         let mut random = Random::new(seed ^ self.files.rotate_left(17) ^ self.bytes);
         let mut weight = || {
@@ -67,7 +69,7 @@ impl FileSet {
         let weights: Vec<f64> = (0..self.files).map(|_| weight()).collect();
         let all: f64 = weights.iter().sum();
         let left = self.bytes.saturating_sub(self.files);
-        // Where each file ends, rounded: no rounding error adds up.
+        // The ends of files are rounded, not their sizes, so that rounding errors do not add up.
         let (mut sum, mut end) = (0.0, 0);
         let sizes = weights.iter().map(|weight| {
             sum += weight;
@@ -79,7 +81,7 @@ impl FileSet {
         sizes.collect()
     }
 
-    /// How many percent of its bytes cannot be compressed.
+    /// Returns the part of its bytes that cannot be compressed, in percent.
     pub fn data_percent(&self) -> f64 {
         100.0 - self.compressible_percent
     }

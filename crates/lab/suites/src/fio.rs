@@ -1,10 +1,10 @@
-//! The loads of a suite as a job file of fio: the same jobs by another program.
+//! The loads of a suite as a job file for fio, to run the same jobs with another program.
 
 use load::{Arrival, Content, Load, Mix, Order};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Where fio finds the target.
+/// The target of fio.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {
     /// A file or a device.
@@ -19,9 +19,9 @@ impl Place {
         text
     }
 
-    /// Returns why fio would read another name than this in a job file, if it would: fio has no way
-    /// to write such characters there. (Tried with fio 3.33, each ASCII character at the start,
-    /// inside and at the end of a name.)
+    /// Returns why fio would read a different name from a job file, if it would: fio has no escape
+    /// for these characters there. (Tried with fio 3.33, each ASCII character at the start, inside
+    /// and at the end of a name.)
     pub fn misread(&self) -> Option<String> {
         let text = self.text();
         let has = |part: &str| text.contains(part);
@@ -50,21 +50,20 @@ impl Place {
 /// Words that fio replaces by numbers of the machine.
 const KEYWORDS: [&str; 3] = ["$pagesize", "$mb_memory", "$ncpus"];
 
-/// Returns a file name as a job file has it: a colon there would part two files.
+/// Returns a file name in the form of a job file: an unescaped colon would separate two files.
 fn path(text: &str) -> String {
     text.replace(':', "\\:")
 }
 
-/// Returns a load's name as a section's: fio ends it at a bracket or comment, and 'global' is no
-/// job.
+/// Returns the name of a section for a load: fio ends it at a bracket or comment, and 'global' is
+/// not a job.
 fn section(name: &str) -> String {
     let is_plain = |letter: &char| !"[]#;".contains(*letter) && !letter.is_control();
     let name: String = name.chars().filter(is_plain).collect();
     if name.trim().is_empty() || name == "global" { format!("load {name}") } else { name }
 }
 
-/// Returns the job file: loads by their names, and what each of them writes. Jobs that are the same
-/// are there once.
+/// Returns the job file: loads with their names and their data. Identical jobs occur once.
 ///
 /// # Panics
 /// fio would misread the place.
@@ -90,7 +89,7 @@ pub fn job_file(suite: &str, place: &Place, loads: &[(String, Load, Content)]) -
     text
 }
 
-/// What is written.
+/// Returns the options of the data.
 fn data(content: &Content) -> String {
     let mut data = String::new();
     if content.data_percent < 100 {
@@ -118,7 +117,7 @@ fn direction(load: &Load) -> &'static str {
     }
 }
 
-/// Sizes and their shares.
+/// Returns sizes and their shares.
 fn split(mix: &Mix) -> String {
     let shares: Vec<String> =
         mix.sizes.iter().map(|(bytes, share)| format!("{bytes}/{share}")).collect();
@@ -150,7 +149,7 @@ fn job(load: &Load) -> String {
     if let Arrival::Open { interval_ns, .. } = load.arrival {
         let rate = 1_000_000_000 / interval_ns.max(1);
         let reads = rate * u64::from(load.reads_percent.min(100)) / 100;
-        // One number would be the rate of each direction.
+        // A single number would be the rate of each direction.
         match load.reads_percent {
             1..100 => set("rate_iops", &format!("{reads},{}", rate - reads)),
             _ => set("rate_iops", &rate),
@@ -168,7 +167,7 @@ fn job(load: &Load) -> String {
     if load.flush {
         set("end_fsync", &1);
     }
-    // fio takes a signed number.
+    // fio reads a signed number.
     set("randseed", &(load.seed >> 1));
     job
 }

@@ -1,37 +1,38 @@
-//! What looks on while a suite runs, and why one ends before its end.
+//! The watch of a running suite, and the reasons why one ends early.
 
 use block::Error;
 use load::{LoadError, Mismatch};
 use std::fmt;
 
-/// Hears how far a suite has come, and may end it.
+/// Receives the progress of a suite, and may end it.
 pub trait Watch {
-    /// Called every few milliseconds: what is being done, and the share of it that is done. False
-    /// ends the suite with what it has.
+    /// Called every few milliseconds with the current action and the share of it that is done.
+    /// False ends the suite with its results so far.
     fn look(&mut self, stage: &str, share: f64) -> bool;
 }
 
-/// Does not look.
+/// Shows nothing, and never interrupts.
 impl Watch for () {
     fn look(&mut self, _: &str, _: f64) -> bool {
         true
     }
 }
 
-/// Why a suite ends before its end.
+/// Reason why a suite ended early.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Halt {
-    /// The watch wanted it.
+    /// The watch interrupted it.
     Interrupted,
-    /// The watch wanted it, and a real device did not answer what was under way within ten seconds.
+    /// The watch interrupted it, and a real device did not answer the requests under way within ten
+    /// seconds.
     Unanswered,
     /// The device answered with an error.
     Failed(Error),
-    /// What was read is not what was written.
+    /// A read returned data that was not written.
     Wrong(Mismatch),
-    /// The device cannot take a load of the suite.
+    /// The device does not support a load of the suite.
     Load(LoadError),
-    /// What was asked for does not fit together.
+    /// Parts of the plan do not fit together.
     Plan(String),
 }
 

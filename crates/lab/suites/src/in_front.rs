@@ -6,10 +6,11 @@ use cache::{Arena, Cache, Geometry, Settings};
 use lane::Lane;
 use std::sync::Arc;
 
-/// The cache that ships, with as many bytes a sector as the device has: in virtual time none.
+/// Creates the product's cache. Its memory has as many bytes per sector as the device stores: in
+/// virtual time none.
 pub(crate) fn cache(spec: &CacheSpec, lane: &Lane, below: Stack) -> Result<Cache, Halt> {
     let bytes = below.limits().bytes();
-    // A block may have two versions while an epoch closes; more than that would stay empty.
+    // A block may have two versions while an epoch closes; memory beyond that would stay empty.
     let geometry = Geometry::for_memory(spec.memory.0.min(bytes + bytes / 4));
     let settings = Settings::from_spec(spec, &geometry);
     let memory = Arc::new(block::Memory::heap(Arena::bytes(&geometry, below.limits().grain)));

@@ -1,39 +1,40 @@
-//! Loads of one's own, for the suite `custom`.
+//! User-defined loads, for the suite `custom`.
 
 use block::{SECTOR, Size};
 use load::{Arrival, Content, Limit, Load, Order};
 use std::str::FromStr;
 
-/// A load of one's own.
+/// A user-defined load.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
-    /// What its row is called; None: as it is in words.
+    /// The name of its row. None: its description.
     pub name: Option<String>,
-    /// Which block comes next.
+    /// The order of blocks.
     pub pattern: Pattern,
     /// Bytes of a request.
     pub block_bytes: u32,
-    /// Requests under way; with a rate, at most.
+    /// Requests under way; with a rate, their maximum.
     pub depth: u32,
-    /// Reads of a hundred requests.
+    /// The part of the requests that are reads, in percent.
     pub reads_percent: u32,
-    /// Requests a second, each at its own time; None: each as soon as one before it is answered.
+    /// Requests per second, each with a due time. None: each starts as soon as an earlier one is
+    /// answered.
     pub rate: Option<u32>,
-    /// How long it runs, in nanoseconds; None: as long as the plan says.
+    /// Its duration in nanoseconds. None: that of the plan.
     pub time_ns: Option<u64>,
-    /// The first bytes of the device, which it works on; None: those of the plan.
+    /// The number of bytes at the start of the device that it uses. None: that of the plan.
     pub span_bytes: Option<u64>,
-    /// Of what it writes so many percent cannot be compressed; None: as the target's data are.
+    /// The part of its data that cannot be compressed, in percent. None: as the target's data.
     pub data_percent: Option<u32>,
-    /// Of what it writes so many percent are duplicates; None: as the target's data are.
+    /// The part of its data that are duplicates, in percent. None: as the target's data.
     pub dedupe_percent: Option<u32>,
-    /// Whether a flush ends it, whose time is part of its own; None: if it writes.
+    /// Whether a flush ends it, whose time is part of the load's. None: if it writes.
     pub flush: Option<bool>,
-    /// The device is left alone for so long before it, in nanoseconds.
+    /// Idle time of the device before it, in nanoseconds.
     pub idle_before_ns: u64,
 }
 
-/// Which block comes next, as people write it: `random`, `sequential`, `zipf:1.1`.
+/// The order of blocks as text: `random`, `sequential`, `zipf:1.1`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pattern(pub Order);
 
@@ -75,12 +76,12 @@ impl Default for Job {
 }
 
 impl Job {
-    /// What a row is called.
+    /// Returns the name of its row.
     pub fn name(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.shape())
     }
 
-    /// What it is, in words.
+    /// Describes it in words.
     pub fn shape(&self) -> String {
         let order = match self.pattern.0 {
             Order::Sequential => "sequential".to_owned(),
@@ -97,7 +98,7 @@ impl Job {
         format!("{order} {bytes} {reads}, QD{depth}{rate}")
     }
 
-    /// The load, like another one in all that the job does not say.
+    /// Returns the load; `like` supplies everything that the job leaves open.
     pub(crate) fn load(&self, like: Load) -> Load {
         let arrival = match self.rate {
             None => Arrival::Closed { depth: self.depth },
@@ -112,7 +113,7 @@ impl Job {
         Load { reads_percent: self.reads_percent, arrival, flush, limit, sectors, ..like }
     }
 
-    /// What it writes on a target with such data.
+    /// Returns the properties of its data on a target with this data.
     pub fn content(&self, usual: Content) -> Content {
         Content {
             data_percent: self.data_percent.unwrap_or(usual.data_percent),
@@ -121,13 +122,13 @@ impl Job {
         }
     }
 
-    /// Whether it says what its data are like.
+    /// Whether it defines properties of its data.
     pub fn has_own_data(&self) -> bool {
         self.data_percent.is_some() || self.dedupe_percent.is_some()
     }
 
-    /// All of it in one sentence, with what this load has of the plan.
-    pub(crate) fn told(&self, load: &Load) -> String {
+    /// Describes it in one sentence, with the values that `load` has from the plan.
+    pub(crate) fn text(&self, load: &Load) -> String {
         let (name, shape) = (self.name(), self.shape());
         let head = if name == shape { shape } else { format!("{name}: {shape}") };
         let mut told = format!(

@@ -1,9 +1,9 @@
-//! Where a curve falls from one level to another: the end of an SLC area.
+//! Finds where a curve falls from one level to another: the end of an SLC area.
 
-/// The two levels of a curve, and where one ends.
+/// The two levels of a curve, and the position between them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Knee {
-    /// How many values lie before it.
+    /// Number of values before it.
     pub at: usize,
     /// Their mean.
     pub before: f64,
@@ -11,23 +11,23 @@ pub struct Knee {
     pub after: f64,
 }
 
-/// The first level is at least so much above the second.
+/// Minimum ratio of the first level to the second.
 const STEP_MIN: f64 = 1.05;
-/// A step leaves at most this share of the squares of differences that a straight line leaves, and of
-/// those that one level leaves.
+/// Maximum of the squared differences that a step leaves, as a share of those that a straight line
+/// or one level leaves.
 const LEFT_MAX: f64 = 0.5;
 
-/// The cut into two parts of one level each that leaves the least squares of differences. None if the
-/// first level is not a twentieth above the second, or if a straight line or one level describe the
-/// values about as well: what falls all along, as from the outer to the inner tracks of a disk, and
-/// what only scatters, has no knee.
+/// Returns the cut into two constant parts with the least squared differences. None if the first
+/// level is not a twentieth above the second, or if a straight line or one level fits the values
+/// almost as well: a steady fall, as from the outer to the inner tracks of a disk, and mere scatter
+/// have no knee.
 pub fn knee(values: &[f64]) -> Option<Knee> {
     let count = values.len() as f64;
     let total: f64 = values.iter().sum();
     let mean = total / count.max(1.0);
     let mut sum = 0.0;
     let mut best: Option<(f64, Knee)> = None;
-    // The squares that a cut explains: the more, the fewer are left.
+    // Maximising the squares that a cut explains minimises the rest.
     for (index, value) in values.iter().enumerate().take(values.len().saturating_sub(1)) {
         sum += value;
         let (at, rest) = (index + 1, values.len() - index - 1);
@@ -45,7 +45,7 @@ pub fn knee(values: &[f64]) -> Option<Knee> {
     (stands_out && knee.before > STEP_MIN * knee.after).then_some(knee)
 }
 
-/// The squares that the best straight line explains.
+/// Returns the squares that the best straight line explains.
 fn explained_by_line(values: &[f64], mean: f64) -> f64 {
     let middle = (values.len() as f64 - 1.0) / 2.0;
     let (mut both, mut along) = (0.0, 0.0);

@@ -1,16 +1,17 @@
-//! The test suites of the lab: what is done to a drive, bare or with the cache in front, and what came
-//! of it.
+//! The test suites of the lab: run tests on a drive, bare or with the cache in front, and return
+//! the results.
 //!
 //! ```text
 //!   Plan (plain data) --run--> suite/: one file a suite: loads, waits, states
-//!                                |         over a Bed: the cache that ships, on a Rig: a device and a loop
+//!                                |         over a Bed: our cache, on a Rig: a device and a loop
 //!                                v
 //!                             Outcome: rows, series --> report/: text, JSON, one HTML page
 //! ```
 //!
-//! On a modelled drive a suite runs in virtual time: the cache is charged a measured price for each piece
-//! of its work ([`prices`]), and the same plan with the same prices gives the same bytes of output. There is
-//! no clock here: a program that measures prices brings one, and so does a rig in real time.
+//! On a modelled drive a suite runs in virtual time: the cache is charged a measured price for each
+//! piece of its work ([`prices`]), and the same plan with the same prices gives the same bytes of
+//! output. The crate has no clock: a program that measures prices supplies one, and so does a rig
+//! in real time.
 #![forbid(unsafe_code)]
 
 mod access;

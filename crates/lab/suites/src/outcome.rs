@@ -1,46 +1,47 @@
-//! What came of a suite: rows and series, as plain data.
+//! A suite's results: rows and time series, as plain data.
 
 use crate::access::Access;
 use crate::bed::Bed;
 use crate::plan::Plan;
 use load::{End, Interval, Latency, Record};
 
-/// A figure.
+/// A figure and its circumstances.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What was done.
+    /// The name of the test.
     pub test: String,
     /// The unit of the value; MB are 10^6 bytes, MiB 2^20.
     pub unit: &'static str,
     /// The figure.
     pub value: f64,
-    /// How long requests took, from when they were due.
+    /// Latencies of the requests, from when they were due.
     pub latency: Option<Latency>,
-    /// With a cache, for reads: whether it held nothing of what was read.
+    /// With a cache, for reads: whether no block of them was cached.
     pub cold: Option<bool>,
-    /// With a cache: what its own work would have allowed at most, had the drive taken no time, in the
+    /// With a cache: the figure that its own work would allow with an infinitely fast drive, in the
     /// unit of the value.
     pub ceiling: Option<f64>,
-    /// In real time: the share of the last load's time in which it was ready to run, and the machine ran something else.
+    /// In real time: the share of the last load's time in which it was ready to run while the
+    /// machine ran something else.
     pub kept_waiting: f64,
-    /// What of the measured time the final flush took, in nanoseconds.
+    /// The part of the measured time that the final flush took, in nanoseconds.
     pub flush_ns: Option<u64>,
-    /// The runs or rounds that the value is made of, in its unit. Nothing where it is of one run.
+    /// The runs or rounds behind the value, in its unit. Empty if the value comes from one run.
     pub samples: Vec<f64>,
     /// The whole seconds of that one run, or of the last one.
     pub seconds: Vec<Second>,
-    /// Of a load whose requests have times of their own: how late they started.
+    /// For a load whose requests have due times: the lateness of their starts.
     pub punctual: Option<Punctual>,
-    /// How it is shorter than the suite's own test; None: it is not.
+    /// How it is shorter than the suite's own test. None: it is not.
     pub shortened: Option<String>,
-    /// What was done to the drive to prepare it, as a [`Preparation`](crate::Preparation) is printed.
-    /// What rows before this one measured was done as well.
+    /// The preparation of the drive, as a [`Preparation`](crate::Preparation) is printed. The loads
+    /// of earlier rows are part of its history, too.
     pub prepared: String,
-    /// It was interrupted, or the device failed: the value is of what was done until then.
+    /// It was interrupted, or the device failed: the value covers the part that ran.
     pub partial: bool,
-    /// Kind of the requests that were measured; None: the value follows from other rows.
+    /// Kind of the requests that were measured. None: the value follows from other rows.
     pub access: Option<Access>,
-    /// Why the modelled drive may be wrong here; None: published figures support it, or the drive
+    /// Why the modelled drive may be wrong here. None: published figures support it, or the drive
     /// is real.
     pub doubt: Option<String>,
 }
@@ -50,22 +51,23 @@ pub struct Row {
 pub struct Second {
     /// The row's figure for this second alone, in the row's unit.
     pub value: f64,
-    /// How long its requests took, from when they were due.
+    /// Latencies of its requests, from when they were due.
     pub latency: Interval,
 }
 
-/// How late requests with a time of their own started.
+/// Lateness of requests with due times.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Punctual {
-    /// What 99 of a hundred starts that a worker was free for were late at most, in nanoseconds.
+    /// The 99th percentile of the lateness of starts for which a worker was free, in nanoseconds.
     pub p99_ns: u64,
     /// The share of starts that had to wait because too many requests were under way.
     pub waited: f64,
-    /// What `p99_ns` may be, so that it does not matter: 1 % of the mean service time, or 50 us if that is more.
+    /// Limit of `p99_ns` for a valid result: 1 % of the mean service time, or 50 us if that is
+    /// more.
     pub p99_ns_max: u64,
 }
 
-/// Lateness that is never held against a run.
+/// Lateness that is always accepted.
 const LATENESS_NS: u64 = 50_000;
 
 impl Punctual {
@@ -78,13 +80,14 @@ impl Punctual {
         })
     }
 
-    /// Whether it says something of the device.
+    /// Whether the result is valid for the device.
     pub fn is_valid(&self) -> bool {
         self.p99_ns <= self.p99_ns_max
     }
 }
 
-/// The whole seconds of a load, with the answers in each. What is answered after the last is the rest of the queue.
+/// Returns the whole seconds of a load, with the answers in each. Later answers are the rest of the
+/// queue.
 fn seconds(record: &Record) -> Vec<Second> {
     let whole = (record.elapsed_ns() - record.flush_ns) / SECOND_NS;
     let second = |index: usize| Second {
@@ -95,11 +98,11 @@ fn seconds(record: &Record) -> Vec<Second> {
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Bytes of a MB of AS SSD and HD Tune.
+/// Bytes of a MB in AS SSD and HD Tune.
 pub(crate) const BINARY_MB: f64 = 1_048_576.0;
 
 impl Row {
-    /// A figure without latencies.
+    /// Returns a figure without latencies.
     pub fn plain(test: impl Into<String>, unit: &'static str, value: f64) -> Row {
         Row {
             test: test.into(),
@@ -121,7 +124,7 @@ impl Row {
         }
     }
 
-    /// Requests a second of a load, over its whole time, the final flush included.
+    /// Returns the requests per second of a load, over its whole time, including the final flush.
     pub fn rate(test: impl Into<String>, record: &Record) -> Row {
         let row = Row::plain(test, "IOPS", record.per_second());
         Row {
@@ -134,12 +137,12 @@ impl Row {
         }
     }
 
-    /// Returns the same load in MB a second.
+    /// Returns the same load in MB per second.
     pub fn throughput(test: impl Into<String>, record: &Record) -> Row {
         Row::rate(test, record).in_bytes(record, "MB/s", 1e6)
     }
 
-    /// Returns the same load in units of 2^20 bytes a second, which some programs show.
+    /// Returns the same load in units of 2^20 bytes per second, which some programs show.
     pub fn binary_throughput(test: impl Into<String>, record: &Record) -> Row {
         Row::rate(test, record).in_bytes(record, "MiB/s", BINARY_MB)
     }
@@ -153,7 +156,7 @@ impl Row {
         Row { unit, value: record.bytes_per_second() / unit_bytes, seconds, ..self }
     }
 
-    /// The mean time of a request of a load that has one under way.
+    /// Returns the mean time of a request of a load with a queue depth of one.
     pub fn access(test: impl Into<String>, record: &Record) -> Row {
         let row = Row::rate(test, record);
         let value = record.all().mean_ns() / 1e6;
@@ -163,7 +166,7 @@ impl Row {
         Row { unit: "ms", value, seconds: seconds.collect(), flush_ns: None, ..row }
     }
 
-    /// The median of several runs of one load, in MB a second.
+    /// Returns the median of several runs of one load, in MB per second.
     pub fn median_throughput(test: impl Into<String>, records: &[Record]) -> Row {
         let rows: Vec<Row> = records.iter().map(|record| Row::throughput("", record)).collect();
         let samples: Vec<f64> = rows.iter().map(|row| row.value).collect();
@@ -181,7 +184,7 @@ impl Row {
         Row { latency: Some(latency), samples, partial, ..Row::plain(test, "MB/s", value) }
     }
 
-    /// The row's name, and whether the cache was cold or warm.
+    /// Returns the row's name, and whether the cache was cold or warm.
     pub fn full_name(&self) -> String {
         match self.cold {
             Some(true) => format!("{}, cold", self.test),
@@ -190,8 +193,8 @@ impl Row {
         }
     }
 
-    /// Latencies by seconds, in microseconds: mean, 99th percentile, longest. Nothing for a load that ran for less than
-    /// [`SERIES_SECONDS_MIN`], or whose figure is made of several runs.
+    /// Returns latencies by seconds, in microseconds: mean, 99th percentile, maximum. Empty for a
+    /// load shorter than [`SERIES_SECONDS_MIN`], or if the figure comes from several runs.
     pub fn latency_series(&self) -> Vec<Series> {
         let is_one_run = self.samples.is_empty() && self.latency.is_some();
         if !is_one_run || self.seconds.len() < SERIES_SECONDS_MIN {
@@ -207,97 +210,98 @@ impl Row {
         series.into()
     }
 
-    /// Whether the figure says more of the cache's own work than of the drive: it is above seven
+    /// Whether the figure depends more on the cache's own work than on the drive: it is above seven
     /// tenths of the ceiling.
     pub fn is_near_ceiling(&self) -> bool {
         self.ceiling.is_some_and(|ceiling| self.value > 0.7 * ceiling)
     }
 
-    /// Whether latencies say something of the machine, too: it kept the load waiting for a hundredth of its time.
+    /// Whether latencies also depend on the machine: it kept the load waiting for a hundredth of
+    /// its time.
     pub fn is_disturbed(&self) -> bool {
         self.kept_waiting >= 0.01
     }
 }
 
-/// A figure of an interval, and what it is called.
+/// A figure of an interval, and its name.
 type Kind = (&'static str, fn(&Interval) -> f64);
 
-/// What is told of each second's latencies, in nanoseconds.
+/// The figures of each second's latencies, in nanoseconds.
 const LATENCIES: [Kind; 3] = [
     ("mean", |interval| interval.mean_ns),
     ("p99", |interval| interval.p99_ns as f64),
     ("max", |interval| interval.max_ns as f64),
 ];
 
-/// Whole seconds of which latencies are told by seconds.
+/// Minimum number of whole seconds for latencies by seconds.
 pub const SERIES_SECONDS_MIN: usize = 10;
 
 /// Values at equal distances.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
-    /// What they are.
+    /// Their name.
     pub name: String,
     /// Their unit.
     pub unit: &'static str,
-    /// What lies along: `s`, `GB`.
+    /// The horizontal axis: `s`, `GB`.
     pub along: &'static str,
-    /// The distance from one to the next.
+    /// The distance between two values.
     pub step: f64,
-    /// The values; the first is of 0 to `step`.
+    /// The values; the first covers 0 to `step`.
     pub values: Vec<f64>,
 }
 
-/// What was published of what a row measures.
+/// A published figure for a row.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Published {
-    /// The row; None: it is none of its value, but of its latencies.
+    /// The row. None: the figure is for its latencies, not its value.
     pub test: Option<String>,
-    /// What it is called.
+    /// The name of the figure.
     pub what: String,
     /// The unit.
     pub unit: &'static str,
-    /// From here on, in that unit.
+    /// The lower end, in that unit.
     pub low: f64,
-    /// To here; the same for a single value, and infinite for a bound.
+    /// The upper end; the same for a single value, and infinite for a bound.
     pub high: f64,
 }
 
 /// The name of the fact that a target has other users, in words.
 pub const IN_USE: &str = "in_use";
 
-/// What came of a suite.
+/// The results of a suite.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What was to be done.
+    /// The plan.
     pub plan: Plan,
-    /// What was done to the drive, sentence by sentence.
+    /// The treatment of the drive, sentence by sentence.
     pub method: Vec<String>,
     /// The figures.
     pub rows: Vec<Row>,
     /// Curves.
     pub series: Vec<Series>,
-    /// What was published of the same, where it was looked up.
+    /// Published figures for the same tests, if they were looked up.
     pub published: Vec<Published>,
-    /// What is to be known of the machine and the device: names and values.
+    /// Facts about the machine and the device: names and values.
     pub facts: Vec<(&'static str, String)>,
-    /// The words of the command, where there was one.
+    /// The words of the command, if there was one.
     pub command: Vec<String>,
-    /// What is to be known of the machine, where the time is real: names and values.
+    /// Facts about the machine, in real time: names and values.
     pub machine: Vec<(&'static str, String)>,
-    /// What the drive says of itself at the end: names and values.
+    /// The drive's own statistics at the end: names and values.
     pub drive: Vec<(&'static str, f64)>,
-    /// What the cache has counted.
+    /// The counters of the cache.
     pub counters: Vec<(&'static str, u64)>,
     /// The suite ran to its end.
     pub complete: bool,
-    /// Whose time it was: `virtual` or `real`.
+    /// The kind of clock: `virtual` or `real`.
     pub time: &'static str,
-    /// What it took of that, in nanoseconds.
+    /// Its duration on that clock, in nanoseconds.
     pub elapsed_ns: u64,
 }
 
 impl Outcome {
-    /// Nothing yet.
+    /// Returns an outcome without results.
     pub fn new(plan: &Plan) -> Outcome {
         Outcome {
             plan: plan.clone(),
@@ -316,30 +320,30 @@ impl Outcome {
         }
     }
 
-    /// The first row of this name.
+    /// Returns the first row of this name.
     pub fn row(&self, test: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.test == test)
     }
 
-    /// The curves, and after them the latencies by seconds of each row that ran for long enough.
+    /// Returns the curves, and then the latencies by seconds of each row that ran for long enough.
     pub fn all_series(&self) -> Vec<Series> {
         let latencies = self.rows.iter().flat_map(Row::latency_series);
         self.series.iter().cloned().chain(latencies).collect()
     }
 
-    /// Adds a row of what was done on this bed, with what was done to the device before.
+    /// Adds a row, with the preparation of the device before.
     pub(crate) fn add(&mut self, bed: &Bed, row: Row) {
         let shortened = self.plan.shortened();
         self.push(bed, Row { shortened, ..row });
     }
 
-    /// Adds a row whose value follows from other rows, whatever the last load was.
+    /// Adds a row whose value follows from other rows, independent of the last load.
     pub(crate) fn add_derived(&mut self, bed: &Bed, row: Row) {
         let (prepared, shortened) = (bed.prepared().to_string(), self.plan.shortened());
         self.rows.push(Row { prepared, shortened, ..row });
     }
 
-    /// Adds a row that says itself how it is shortened.
+    /// Adds a row that has its own `shortened`.
     pub(crate) fn push(&mut self, bed: &Bed, row: Row) {
         if bed.skipped() {
             return;

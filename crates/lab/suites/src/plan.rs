@@ -1,4 +1,4 @@
-//! What is to be done, as plain data.
+//! The plan of a suite, as plain data.
 
 use crate::job::Job;
 use crate::preparation::{Preparation, SECONDS_MAX, Step};
@@ -6,61 +6,61 @@ use crate::target::Target;
 use block::{CacheSpec, Size};
 use lane::Prices;
 
-/// What a suite is called, and what it does if nothing else is asked for.
+/// The name of a suite, and its defaults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Profile {
-    /// Its word on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What it does, in one line without a full stop.
+    /// Its description, in one line without a full stop.
     pub about: &'static str,
-    /// Whether the state of the drive before it may be chosen: the others bring it about themselves.
+    /// Whether the user may choose the state of the drive; other suites create it themselves.
     pub takes_state: bool,
-    /// What it does to the part that it works on before it measures, as a [`Preparation`] is read.
+    /// Its preparation of the span before it measures, in the syntax of [`Preparation`].
     pub preparation: &'static str,
-    /// How long its timed parts take, in nanoseconds of its time; 0: it ends by itself.
+    /// Duration of its timed parts, in nanoseconds of its clock; 0: it ends by itself.
     pub time_ns: u64,
-    /// The part of the drive that it works on; None: all of it.
+    /// The part of the drive that it uses. None: all of it.
     pub span_bytes: Option<u64>,
 }
 
 /// A `dirty_age` that no run reaches: a year.
 pub const AGE_OFF_MS: u64 = 365 * 86_400_000;
 
-/// What is to be done.
+/// The plan of a suite.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// Which suite.
+    /// The suite.
     pub suite: &'static Profile,
-    /// The year whose test it is, of the suites that reviewers changed; None: as it is usually run.
+    /// The year of the test, for suites that reviewers changed. None: the usual one.
     pub era: Option<u16>,
-    /// On what.
+    /// The target.
     pub target: Target,
-    /// With which cache in front; None: bare.
+    /// The cache in front. None: bare.
     pub cache: Option<CacheSpec>,
-    /// What the cache's work costs. Without a cache nothing is charged.
+    /// The prices of the cache's work. Without a cache nothing is charged.
     pub prices: Prices,
-    /// What was done to all of the drive before.
+    /// The preparation of the whole drive.
     pub state: Preparation,
-    /// What the suite then does to the part that it works on.
+    /// The suite's preparation of its span, after that.
     pub preparation: Preparation,
-    /// The loads of the suite `custom`, one after the other; the others have their own.
+    /// The loads of the suite `custom`, one after the other; the other suites define their own.
     pub jobs: Vec<Job>,
-    /// Only the test of this name, of the suites that have tests apart from one another; None: all.
+    /// Only the test of this name, for suites with separate tests. None: all.
     pub only: Option<String>,
-    /// The part of the drive that is left unused, in percent of what the host sees.
+    /// The part of the drive that is left unused, in percent of the visible size.
     pub spare_percent: u32,
-    /// The first bytes of the drive, which the suite works on; None: all.
+    /// The number of bytes at the start of the drive that the suite uses. None: all.
     pub span_bytes: Option<u64>,
-    /// How long the timed parts take, in nanoseconds of virtual time.
+    /// Duration of the timed parts, in nanoseconds of virtual time.
     pub time_ns: u64,
-    /// Tests that write are left out, and the target keeps its contents.
+    /// Tests that write are left out, and the contents of the target do not change.
     pub reads_only: bool,
-    /// Share of the suite's own pauses that is kept: 1 for all, 0 for none.
+    /// The share of the suite's own pauses that is kept: 1 for all, 0 for none.
     pub rest_share: f64,
 }
 
 impl Plan {
-    /// The suite as it is usually run.
+    /// Returns the suite with its defaults.
     pub fn new(suite: &'static Profile, target: Target) -> Plan {
         Plan {
             suite,
@@ -81,7 +81,7 @@ impl Plan {
         }
     }
 
-    /// Returns the same plan for a target that must keep what it holds: what writes is left out.
+    /// Returns the same plan for a target whose contents must not change: writes are left out.
     pub fn reading(self) -> Plan {
         let idle = |steps: Preparation| {
             let idle = steps.0.into_iter().filter(|step| matches!(step, Step::Idle { .. }));
@@ -91,10 +91,10 @@ impl Plan {
         Plan { reads_only: true, state, preparation, ..self }
     }
 
-    /// Returns the same plan for a target in real time: pauses are as much shorter as the timed
-    /// parts are, and there are none for a target that has nothing to do in them.
+    /// Returns the same plan for a target in real time: pauses are shortened in proportion to the
+    /// timed parts, and left out for a target that does nothing in them.
     ///
-    /// A pause of a modelled drive takes no time, and its behaviour after it is measured.
+    /// A pause of a modelled drive takes no time, and its effect on the drive is measured.
     pub fn in_real_time(self, needs_rest: bool) -> Plan {
         let rest_share = if needs_rest { self.time_share() } else { 0.0 };
         let shorter = |step: &Step| match *step {
@@ -108,10 +108,10 @@ impl Plan {
         Plan { rest_share, preparation, ..self }
     }
 
-    /// Whether the parts go together.
+    /// Checks that the parts fit together.
     ///
     /// # Errors
-    /// What does not, and what to write instead.
+    /// The parts that do not, and the input to use instead.
     pub fn check(&self) -> Result<(), String> {
         let name = self.suite.name;
         if !self.state.0.is_empty() && !self.suite.takes_state {
@@ -145,7 +145,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Says which of the target, the span and the spare part leaves the suite too little.
+    /// Names the one of target, span and spare part that leaves the suite too little.
     fn too_small(&self) -> String {
         let (text, name, holds) = (&self.target.text, self.suite.name, self.target.exact_bytes());
         let needed = format!("{name} needs at least {}", Size(SPAN_MIN));
@@ -161,29 +161,29 @@ impl Plan {
         }
     }
 
-    /// Bytes that the suite works on: what was asked for, as far as the drive and the spare part that
-    /// is left unused go, in whole MiB.
+    /// Returns the bytes that the suite uses: the planned span, limited by the drive without its
+    /// spare part, in whole MiB.
     pub fn span(&self) -> u64 {
         let all = self.target.bytes();
         let usable = (u128::from(all) * u128::from(100 - self.spare_percent.min(100)) / 100) as u64;
         self.span_bytes.unwrap_or(all).min(usable) >> 20 << 20
     }
 
-    /// Returns the share of the suite's usual time that its timed parts take, 1 at most.
+    /// Returns the ratio of its timed parts to the suite's usual time, at most 1.
     fn time_share(&self) -> f64 {
         (self.time_ns as f64 / self.suite.time_ns.max(1) as f64).min(1.0)
     }
 
-    /// Returns a time of the suite's own, as much shorter as its timed parts are.
+    /// Shortens a time of the suite in proportion to its timed parts.
     pub(crate) fn shortened_ns(&self, usual_ns: u64) -> u64 {
         ((usual_ns as f64 * self.time_share()) as u64).max(1)
     }
 
-    /// How it is shorter than the suite as it is usually run; None: it is not.
+    /// Describes how it is shorter than the suite's defaults. None: it is not.
     pub fn shortened(&self) -> Option<String> {
         let seconds = |ns: u64| format!("{} s", ns as f64 / 1e9);
         let mut how = Vec::new();
-        // A job that says how long it runs is not the shorter for that.
+        // A job with its own duration is not a shortened one.
         let is_usual = |own: fn(&Job) -> bool| !self.jobs.iter().all(own);
         if self.time_ns < self.suite.time_ns && is_usual(|job| job.time_ns.is_some()) {
             how.push(format!("{} of {}", seconds(self.time_ns), seconds(self.suite.time_ns)));
@@ -197,26 +197,26 @@ impl Plan {
         (!how.is_empty()).then(|| how.join(", "))
     }
 
-    /// The same with these jobs, over as much as the largest of them needs.
+    /// Returns the same plan with these jobs, with the span that the largest of them needs.
     pub fn with_jobs(self, jobs: Vec<Job>) -> Plan {
         let span = |job: &Job| job.span_bytes.or(self.span_bytes);
-        // None is all of the drive, which is more than any number.
+        // None means the whole drive, which is more than any number.
         let spans: Option<Vec<u64>> = jobs.iter().map(span).collect();
         let span_bytes = spans.and_then(|spans| spans.into_iter().max());
         let span_bytes = span_bytes.map(|bytes| bytes.max(SPAN_MIN));
         Plan { span_bytes, jobs, ..self }
     }
 
-    /// Whether a test of this name is asked for, whatever the case of its letters.
+    /// Whether a test of this name is selected, ignoring case.
     pub fn wants(&self, test: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only.eq_ignore_ascii_case(test))
     }
 
-    /// The same plan for the bare drive.
+    /// Returns the same plan for the bare drive.
     pub fn bare(&self) -> Plan {
         Plan { cache: None, ..self.clone() }
     }
 }
 
-/// The least span: below that, a superblock of most drives is not full.
+/// Minimum span: a smaller one does not fill a superblock of most drives.
 pub const SPAN_MIN: u64 = 64 << 20;

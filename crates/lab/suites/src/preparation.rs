@@ -1,39 +1,39 @@
-//! What is done to a drive before it is measured, as plain data: what a figure is worth depends on it, so
-//! it is printed with every row.
+//! The preparation of a drive before it is measured, as plain data: figures depend on it, so it is
+//! printed with every row.
 
 use block::{DriveState, Size};
 use std::fmt;
 use std::str::FromStr;
 
-/// One thing that is done to the part of the drive that is prepared.
+/// A step of a preparation, on the prepared part of the drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// It is written once in order, in no time. A drive that compresses stores the data in this many
-    /// percent of their size, if it can; any other drive in all of it.
+    /// One sequential write of it, in no time. A drive that compresses stores the data in this
+    /// percentage of its size, if it can; any other drive stores all of it.
     Fill {
         /// 0 to 100; 100 for data that cannot be compressed.
         data_percent: u32,
     },
-    /// Random 4 KiB writes of so many percent of it, in no time.
+    /// Random 4 KiB writes of this percentage of it, in no time.
     Random {
-        /// 100: as much as there is.
+        /// 100: as much as its size.
         percent: u32,
     },
-    /// Random writes for so long: what reviewers call torture.
+    /// Random writes for some time: reviewers call this torture.
     Torture {
         /// Bytes of a write.
         block_bytes: u32,
-        /// Writes under way.
+        /// Queue depth.
         depth: u32,
         /// Seconds of the drive's time.
         seconds: u32,
     },
-    /// All of it is trimmed, by commands of at most so many bytes.
+    /// Trims all of it, by commands of at most this size.
     Trim {
         /// A multiple of 4 KiB.
         command_bytes: u64,
     },
-    /// The drive is left alone.
+    /// Leaves the drive idle.
     Idle {
         /// Seconds of the drive's time.
         seconds: u32,
@@ -41,25 +41,25 @@ pub enum Step {
 }
 
 impl Step {
-    /// The usual random writes, for so long, in whole seconds.
+    /// Returns the usual random writes for this time, in whole seconds.
     pub fn torture(time_ns: u64) -> Step {
         let seconds = u32::try_from(time_ns.div_ceil(1_000_000_000)).unwrap_or(u32::MAX);
         Step::Torture { block_bytes: BLOCK_BYTES, depth: DEPTH, seconds }
     }
 }
 
-/// Bytes of a TRIM command where none are given: 65,535 sectors in each of 64 ranges do not make more, and
-/// hosts send about a gigabyte.
+/// Default size of a TRIM command: its limit is 65,535 sectors in each of 64 ranges, and hosts send
+/// about a gigabyte.
 pub const TRIM_BYTES: u64 = 1 << 30;
 
-/// The words that steps begin with.
+/// The first words of the steps.
 const STEPS: [&str; 5] = ["fill", "random", "torture", "trim", "idle"];
 
-/// Steps, one after the other. Nothing: the drive is new, or was erased.
+/// Steps, one after the other. None: the drive is new, or was erased.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Preparation(pub Vec<Step>);
 
-/// Preparations with a name: its steps, and what it is.
+/// Named preparations: name, steps, and description.
 pub const PRESETS: [(&str, &str, &str); 11] = [
     ("fresh", "", "nothing: new, or erased"),
     ("filled", "fill", "written once in order"),
@@ -68,7 +68,8 @@ pub const PRESETS: [(&str, &str, &str); 11] = [
     ("trimmed", "fill,random:100%,trim", "used, then all of it trimmed"),
     ("rested", "idle:60s", "left alone for a minute"),
     ("laid-out", "fill,idle:60s", "written once in order, and left alone for a minute"),
-    // AnandTech's consistency test. Iometer's own data repeat, which only a compressing drive notices.
+    // AnandTech's consistency test. Iometer's own data is repetitive, which matters only to a
+    // compressing drive.
     ("consistency", "fill:14%", "written once in order, with data that can be compressed"),
     ("torture-20m", "fill,torture:1200s,trim", "AnandTech's TRIM test of 2011"),
     ("torture-40m", "fill,torture:2400s,trim", "the same of 2014, for 40 minutes"),
@@ -76,10 +77,10 @@ pub const PRESETS: [(&str, &str, &str); 11] = [
 ];
 
 impl Preparation {
-    /// A preset by its name, or steps as they are printed.
+    /// Parses a preset's name, or steps as they are printed.
     ///
     /// # Errors
-    /// What is not understood, and what would be.
+    /// The part that is not understood, and the accepted input.
     pub fn parse(text: &str) -> Result<Preparation, String> {
         let preset = PRESETS.iter().find(|(name, ..)| name.eq_ignore_ascii_case(text));
         let steps = preset.map_or(text, |(_, steps, _)| steps);
@@ -87,7 +88,7 @@ impl Preparation {
         steps.map(str::parse).collect::<Result<_, _>>().map(Preparation)
     }
 
-    /// The preset of this name.
+    /// Returns the preset of this name.
     ///
     /// # Panics
     /// If there is none.
@@ -97,19 +98,19 @@ impl Preparation {
         Preparation::parse(name).expect("the presets are sound")
     }
 
-    /// The same with more steps behind.
+    /// Returns the same with more steps appended.
     pub fn then(&self, more: &Preparation) -> Preparation {
         Preparation(self.0.iter().chain(&more.0).copied().collect())
     }
 
-    /// What comes before the first TRIM, and the rest.
+    /// Returns the steps before the first TRIM, and the rest.
     pub fn at_trim(&self) -> (Preparation, Preparation) {
         let at = self.0.iter().position(|step| matches!(step, Step::Trim { .. }));
         let (before, after) = self.0.split_at(at.unwrap_or(self.0.len()));
         (Preparation(before.to_vec()), Preparation(after.to_vec()))
     }
 
-    /// Whether after these steps all of what is prepared holds data.
+    /// Whether the whole prepared part contains data after these steps.
     pub fn leaves_all_written(&self) -> bool {
         let written = |was: bool, step: &Step| match step {
             Step::Fill { .. } => true,
@@ -119,7 +120,7 @@ impl Preparation {
         self.0.iter().fold(false, written)
     }
 
-    /// The preset that this is, if it is one.
+    /// Returns the name of the preset with these steps, if there is one.
     pub fn name(&self) -> Option<&'static str> {
         let is_it = |steps: &str| Preparation::parse(steps).as_ref() == Ok(self);
         PRESETS.iter().find(|(_, steps, _)| is_it(steps)).map(|(name, ..)| *name)
@@ -150,9 +151,9 @@ impl fmt::Display for Preparation {
     }
 }
 
-/// The longest that a step or a load takes: it is added to clocks.
+/// Longest duration of a step or a load: it is added to clocks.
 pub const SECONDS_MAX: u32 = 10_000_000;
-/// Of a write where none is given.
+/// Defaults of a write.
 const BLOCK_BYTES: u32 = 4096;
 const DEPTH: u32 = 32;
 
@@ -226,7 +227,7 @@ fn number(text: &str, part: &str, unit: &str, low: u32, high: u32) -> Result<u32
     number.ok_or_else(|| format!("'{text}': '{part}' must be {low}{unit} to {high}{unit}"))
 }
 
-/// Whole slots, of at most a terabyte.
+/// Parses whole slots, of at most a terabyte.
 fn size(text: &str, part: &str) -> Result<u64, String> {
     let size = part.parse::<Size>().map(|size| size.0).ok();
     let size = size.filter(|bytes| bytes % 4096 == 0 && (4096..=1 << 40).contains(bytes));

@@ -1,5 +1,5 @@
-//! The price list of a machine: what each piece of the engine's work costs there, with real bytes, on
-//! one thread. Timed worlds charge it.
+//! The price list of a machine: the time of each piece of the engine's work there, with real bytes,
+//! on one thread. Timed worlds charge it.
 
 use block::{
     Block, Buf, Durability, Extent, Limits, Memory, Null, Request, SECTOR, Stack, WriteMode,
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Sectors of a block.
 const SECTORS: u64 = cache::BLOCK_SECTORS as u64;
 
-/// The name of each kind of work in a price list.
+/// Returns the name of a kind of work in a price list.
 fn name(cost: Cost) -> &'static str {
     match cost {
         Cost::Hit => "hit_ns",
@@ -27,16 +27,16 @@ fn name(cost: Cost) -> &'static str {
     }
 }
 
-/// A price list as JSON: nanoseconds by name.
+/// Returns a price list as JSON: nanoseconds by name.
 pub fn to_json(prices: &Prices) -> Value {
     let named = Cost::ALL.map(|cost| (name(cost).to_owned(), prices.of(cost, 1).into()));
     Value::Object(named.into_iter().collect::<Map<_, _>>())
 }
 
-/// A price list that [`to_json`] has written, alone or as `prices` of an object.
+/// Reads a price list of [`to_json`], alone or as `prices` of an object.
 ///
 /// # Errors
-/// Which price is missing, or is none.
+/// The price that is missing or invalid.
 pub fn from_json(value: &Value) -> Result<Prices, String> {
     let list = value.get("prices").unwrap_or(value);
     let mut prices = Prices::default();
@@ -49,19 +49,20 @@ pub fn from_json(value: &Value) -> Result<Prices, String> {
     Ok(prices)
 }
 
-/// The price list with the name of its form.
+/// Returns the price list with the name of its schema.
 pub fn document(prices: &Prices) -> Value {
     json!({ "schema": "overdrive.prices/1", "prices": to_json(prices) })
 }
 
-/// How prices are measured.
+/// Parameters of the measurement of prices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Measure {
-    /// Memory of the cache in bytes: more than the processor's own caches hold.
+    /// Memory of the cache in bytes: larger than the processor's own caches.
     pub memory_bytes: u64,
     /// Requests in each run.
     pub requests: u64,
-    /// Runs; the least counts: what else the machine does meanwhile can only add to the others.
+    /// Number of runs; the minimum counts, since other load on the machine can only make a run
+    /// longer.
     pub runs: u64,
 }
 
@@ -72,8 +73,8 @@ impl Default for Measure {
     }
 }
 
-/// Measures what this machine takes. `clock` tells the nanoseconds of processor time that this thread
-/// has had.
+/// Measures the prices of this machine. `clock` returns the processor time of this thread in
+/// nanoseconds.
 ///
 /// # Panics
 /// If the memory is less than a cache needs.
@@ -91,7 +92,7 @@ pub fn measure(how: &Measure, clock: &mut dyn FnMut() -> u64) -> Prices {
     let hot = u64::from(through.shared.geometry().slots) / 2;
     through.time(clock, hot, in_order(Kind::Write));
     set(Cost::Hit, through.least(how, clock, hot, Kind::Read));
-    // A write that is kept as well costs what one that is not costs, and the keeping.
+    // The cost of a write that is also cached is the cost of one that is not, plus the fill.
     let kept = through.least(how, clock, through.blocks, Kind::Write);
     set(Cost::Fill, kept - pass);
     drop(through);
@@ -120,7 +121,8 @@ enum Kind {
     Write,
 }
 
-/// A request for a block: a closure that owns its buffer, so that nothing but the engine is timed.
+/// Returns a closure that makes requests for a block; it owns their buffer, so that only the engine
+/// is timed.
 fn request(kind: Kind) -> impl Fn(u64) -> Request {
     let buffer = Buf::new(SECTORS as u32, SECTOR as u32);
     move |block| {
@@ -136,8 +138,8 @@ fn in_order(kind: Kind) -> impl Fn(u64) -> Request + 'static {
     request(kind)
 }
 
-/// A device that answers as soon as all other tasks have had a turn: a task that asks it has handed the
-/// request over, waits, and is woken, as with a device that takes its time.
+/// A device that answers as soon as all other tasks have had a turn: a task hands a request over,
+/// waits, and is woken, as with a real device.
 struct Queued {
     null: Null,
     lane: Lane,
@@ -154,7 +156,7 @@ impl Block for Queued {
     }
 }
 
-/// A cache with real bytes over a device that only makes one wait.
+/// A cache with real bytes over a device that only makes requests wait.
 struct Yard {
     lane: Lane,
     stack: Stack,
@@ -167,7 +169,7 @@ impl Yard {
         let geometry = Geometry::for_memory(how.memory_bytes);
         let bytes = Arena::bytes(&geometry, SECTOR as u32);
         let memory = Arc::new(Memory::heap(bytes));
-        // As served: no page is touched for the first time on the way of a request.
+        // As when serving: no page is touched for the first time during a request.
         memory.zero(0, bytes);
         let blocks = u64::from(geometry.slots) * 4;
         let settings = Settings {
@@ -179,7 +181,7 @@ impl Yard {
             retry_time_ns: 0,
             workers: 4,
             absorb_blocks_max: 32,
-            // Whatever may be kept is.
+            // Every block is admitted.
             ..Settings::default()
         };
         let limits =
@@ -193,7 +195,7 @@ impl Yard {
         Yard { stack: Stack::new(&lane, cache), lane, shared, blocks }
     }
 
-    /// Runs requests one after another; nanoseconds each.
+    /// Runs requests one after another; returns nanoseconds per request.
     fn time(
         &self,
         clock: &mut dyn FnMut() -> u64,
@@ -217,7 +219,7 @@ impl Yard {
         (clock() - start) as f64 / count.max(1) as f64
     }
 
-    /// Requests for random ones of the first blocks.
+    /// Returns requests for random blocks among the first `blocks`.
     fn scattered(&self, blocks: u64, seed: u64, kind: Kind) -> impl Fn(u64) -> Request + 'static {
         let request = request(kind);
         let random = std::cell::RefCell::new(Random::new(seed));
@@ -247,7 +249,7 @@ mod tests {
 
     #[test]
     fn what_is_measured_follows_the_clock() {
-        // A clock that ticks once a call: every run takes one tick, whatever was done in it.
+        // A clock that ticks once per call: every run takes one tick, whatever it does.
         let mut ticks = 0;
         let how = Measure { memory_bytes: 4 << 20, requests: 64, runs: 3 };
         let prices = measure(&how, &mut || {

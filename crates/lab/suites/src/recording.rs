@@ -1,12 +1,16 @@
-//! Recordings that suites replay where there is no file system: what the requests were, and of what they were.
+//! Recordings that suites replay without a file system: the requests, and a description of their
+//! origin.
 //!
 //! ```text
 //!   a file, compressed by zstd:
-//!     magic "ODREPLAY"   bytes of the description u32   the description, a JSON object   a recording of crate `trace`
+//!     magic "ODREPLAY"
+//!     bytes of the description u32
+//!     the description, a JSON object
+//!     a recording of crate `trace`
 //! ```
 //!
-//! Numbers are little-endian. `cargo xtask bench record` makes these files. Whatever the bytes are, reading them never
-//! panics.
+//! Numbers are little-endian. `cargo xtask bench record` makes these files. Reading never panics,
+//! whatever the bytes are.
 
 use ruzstd::decoding::StreamingDecoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
@@ -16,23 +20,23 @@ use trace::Trace;
 
 const MAGIC: [u8; 8] = *b"ODREPLAY";
 const LENGTH_BYTES: usize = 4;
-/// What is larger than this, unpacked, is none of ours.
+/// Maximum size of a file, decompressed.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// What was recorded.
+/// The description of a recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct About {
-    /// What was done, in words: "copy of the file set MP3".
+    /// The action, in words: "copy of the file set MP3".
     pub what: String,
-    /// On what: the file system, the kernel, the device under it.
+    /// The environment: the file system, the kernel, the device under it.
     pub on: String,
     /// Files that were copied or read.
     pub files: u64,
-    /// How many the whole set has.
+    /// Number of files in the whole set.
     pub files_whole: u64,
     /// Bytes of the files.
     pub bytes: u64,
-    /// Of the whole set.
+    /// Bytes of the whole set.
     pub bytes_whole: u64,
     /// Bytes of the device that the file system was on.
     pub device_bytes: u64,
@@ -65,7 +69,7 @@ impl About {
         })
     }
 
-    /// How it is smaller than the whole set; None: it is not.
+    /// Describes how it is smaller than the whole set. None: it is not.
     pub fn scale(&self) -> Option<String> {
         let mb = |bytes: u64| bytes as f64 / 1e6;
         let is_whole = (self.files, self.bytes) == (self.files_whole, self.bytes_whole);
@@ -83,14 +87,14 @@ impl About {
 /// A recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recording {
-    /// Of what.
+    /// Its description.
     pub about: About,
     /// The requests.
     pub trace: Trace,
 }
 
 impl Recording {
-    /// A file of this description and of a recording as the crate `trace` writes it.
+    /// Returns a file with this description and a recording of the crate `trace`.
     pub fn pack(about: &About, trace: &[u8]) -> Vec<u8> {
         let about = about.to_json().to_string();
         let mut bytes = MAGIC.to_vec();
@@ -100,10 +104,10 @@ impl Recording {
         compress_to_vec(bytes.as_slice(), CompressionLevel::Fastest)
     }
 
-    /// Reads a file that [`Recording::pack`] has made.
+    /// Reads a file of [`Recording::pack`].
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The defect of the file.
     pub fn unpack(packed: &[u8]) -> Result<Recording, String> {
         let damaged = |error: &dyn std::fmt::Display| format!("the recording is damaged: {error}");
         let mut bytes = Vec::new();
@@ -174,7 +178,7 @@ mod tests {
     fn damage_is_told_and_never_panics() {
         let good = packed();
         for length in (0..good.len()).step_by(37) {
-            // A recording of which the end is missing has its whole blocks; its description must be there.
+            // A truncated recording has its complete blocks; its description must be there.
             if let Ok(read) = Recording::unpack(&good[..length]) {
                 assert_eq!(read.about, about());
             }

@@ -1,22 +1,23 @@
-//! TARGET as people write it: `model:NAME[?size=SIZE&seed=NUMBER&data=PERCENT&dedupe=PERCENT]`, read by the crate `models`.
+//! TARGET as users write it: `model:NAME[?size=SIZE&seed=NUMBER&data=PERCENT&dedupe=PERCENT]`,
+//! parsed by the crate `stack`.
 
 use block::DriveState;
 use drives::{Model, Options};
 use std::fmt;
 use std::path::Path;
 
-/// What is tested, as it was asked for: a modelled drive, or what a rig brings along.
+/// The target: a modelled drive, or the device of a rig.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Target {
     /// As it was written.
     pub text: String,
-    /// Which model; None: the rig's own device.
+    /// The model. None: the rig's own device.
     pub model: Option<Model>,
-    /// How it differs from others of that model. All choices of a suite follow from its seed.
+    /// The options of the model. All choices of a suite follow from its seed.
     pub options: Options,
 }
 
-/// Why a target cannot be used: one sentence.
+/// Reason why a target cannot be used: one sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TargetError(String);
 
@@ -29,61 +30,61 @@ impl fmt::Display for TargetError {
 impl std::error::Error for TargetError {}
 
 impl Target {
-    /// Reads a target. NAME is a preset, or the path of a drive's file: something with a `/` in it, or
-    /// that ends in `.toml`.
+    /// Parses a target. NAME is a preset, or the path of a drive's file: it contains a `/` or ends
+    /// in `.toml`.
     ///
     /// # Errors
-    /// What is wrong, and what would do.
+    /// The error, and the accepted input.
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         let wrong = |what: String| TargetError(format!("{text}: {what}"));
         if !text.starts_with("model:") {
             return Err(wrong("suites run on modelled drives so far; write model:NAME".into()));
         }
-        let refused = |refusal: stack::model_name::Refusal| told(text, refusal.to_string());
+        let refused = |refusal: stack::model_name::Refusal| target_error(text, refusal.to_string());
         let spec = stack::model_name::parse(text).map_err(refused)?;
         if spec.state != DriveState::Purged {
             let state = spec.state;
             return Err(wrong(format!("state={state}: a suite makes its drive's state itself")));
         }
-        let model = called(stack::model_name::model(&spec).map_err(refused)?);
+        let model = named_after_file(stack::model_name::model(&spec).map_err(refused)?);
         let options = stack::model_name::options(&spec);
         model.fits(&options).map_err(|error| wrong(error.to_string()))?;
         Ok(Target { text: text.to_owned(), model: Some(model), options })
     }
 
-    /// The device of a rig: as people write it, and its size.
+    /// Returns the target for the device of a rig: its text as users write it, and its size.
     pub fn of_rig(text: &str, bytes: u64, seed: u64) -> Target {
         let options = Options { seed, user_bytes: Some(bytes), ..Options::default() };
         Target { text: text.to_owned(), model: None, options }
     }
 
-    /// Its name in a report.
+    /// Returns its name in a report.
     pub fn title(&self) -> &str {
         self.model.as_ref().map_or(&self.text, |model| &model.title)
     }
 
-    /// Bytes that the host sees, in whole blocks of 4 KiB.
+    /// Returns the visible size in bytes, in whole blocks of 4 KiB.
     pub fn bytes(&self) -> u64 {
         self.exact_bytes() / 4096 * 4096
     }
 
-    /// Bytes that the host sees.
+    /// Returns the visible size in bytes.
     pub fn exact_bytes(&self) -> u64 {
         let models = || self.model.as_ref().map_or(0, Model::user_bytes);
         self.options.user_bytes.unwrap_or_else(models)
     }
 }
 
-/// The sentence, which begins with the target as it was written.
-fn told(text: &str, sentence: String) -> TargetError {
+/// Returns the error sentence, starting with the target as it was written.
+fn target_error(text: &str, sentence: String) -> TargetError {
     match sentence.starts_with(text) {
         true => TargetError(sentence),
         false => TargetError(format!("{text}: {sentence}")),
     }
 }
 
-/// A drive of a file is called as the file, without its place.
-fn called(model: Model) -> Model {
+/// Names a model from a file after the file, without directory and extension.
+fn named_after_file(model: Model) -> Model {
     let stem = Path::new(&model.name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
     match model.name.contains('/') || model.name.ends_with(".toml") {
         true => Model { name: stem.unwrap_or_default(), ..model },

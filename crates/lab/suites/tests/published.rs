@@ -1,4 +1,4 @@
-//! Published figures: each can be looked up in the suite that it names, and what is quick is met.
+//! Published figures: each exists in its suite, and those that run quickly are met.
 
 use suites::published::{Class, Figure, Wanted, Worth, figures, mark_doubts, measure};
 use suites::{Access, Outcome, Plan, Row, Target, find};
@@ -35,14 +35,14 @@ fn one_at_a_time_an_840_evo_is_what_was_measured() {
     assert!(!figures.is_empty());
     measure(&figures, |figure, found| {
         let error = figure.wanted.error(found.expect("the row is there"));
-        // The issue of these figures asks for a tenth, and a factor of three for the longest.
+        // The requirement of these figures: a tenth, and a factor of three for the maximum.
         let low_high =
             if figure.what.ends_with("longest") { (-2.0 / 3.0, 2.0) } else { (-0.1, 0.1) };
         assert!((low_high.0..=low_high.1).contains(&error), "{}: {error:+.3}", figure.what);
     });
 }
 
-/// Says why rows of a suite on a modelled drive are in doubt, each of a preparation and a kind of
+/// Returns the doubts in rows of a suite on a modelled drive, each with a preparation and a kind of
 /// requests.
 fn doubts(suite: &str, drive: &str, rows: &[(&str, Access)]) -> Vec<Option<String>> {
     let target = Target::parse(&format!("model:{drive}")).expect("a preset");
@@ -75,7 +75,7 @@ fn a_row_says_where_published_figures_do_not_support_the_model() {
     let known = doubts("corners", "samsung-840-250", &[(used, SequentialWrites)]);
     let known = known[0].as_deref().expect("it is off by more than a factor of two");
     assert!(known.contains("30 MB/s modelled where 62.9") && known.contains("2013-04"), "{known}");
-    // Consistency wears its drive itself; only one of these two has figures of that.
+    // Consistency wears its drive itself; only one of these two has figures for that.
     assert_eq!(doubts("consistency", "samsung-850-pro-256", &[("fill", RandomWrites)]), [None]);
     assert!(doubts("consistency", "ocz-vector-256", &[("fill", RandomWrites)])[0].is_some());
 }

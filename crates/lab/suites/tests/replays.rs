@@ -38,13 +38,13 @@ fn every_set_is_copied_in_both_states_and_every_row_says_that_it_is_a_replay() {
             format!("a replay of a recording, copy of the file set {}, ", set.expect("a set"));
         assert!(said.starts_with(&what) && said.contains(" files, "), "{said}");
         assert_eq!(said.contains("random writes for 1 s of 1800 s"), row.test.ends_with("used"));
-        // A SATA drive reads and writes each byte: half its rate at most.
+        // A SATA drive reads and writes each byte: at most half its rate.
         assert!((20.0..280.0).contains(&row.value), "{}: {}", row.test, row.value);
         assert!(!row.partial && row.latency.as_ref().is_some_and(|it| it.count() > 1000));
     }
     assert!(copies[0].prepared == "fill,idle:60s", "{}", copies[0].prepared);
     assert!(copies[9].prepared.contains("torture:1s"), "{}", copies[9].prepared);
-    // Small files are no faster than large ones.
+    // Small files are not faster than large ones.
     assert!(value(&outcome, "Mozilla, fresh") < value(&outcome, "Movie, fresh"));
     let told = report::json(&outcome);
     assert!(told["method"].to_string().contains("There is no file system here"));
@@ -86,7 +86,7 @@ fn too_small_a_target_is_refused_with_what_is_needed() {
     assert!(outcome.rows.is_empty());
 }
 
-/// A modelled drive whose reads fail from some number on.
+/// A modelled drive whose reads fail from a given number on.
 struct Failing {
     drive: Modelled,
     device: Stack,
@@ -124,11 +124,11 @@ fn what_was_replayed_until_the_device_failed_is_kept_and_marked() {
     assert!(!outcome.complete);
     let partial: Vec<_> = outcome.rows.iter().map(|row| (row.test.as_str(), row.partial)).collect();
     assert_eq!(partial, [("Movie, fresh", false), ("RAW, fresh", true)]);
-    // The share that was copied, over its time: not the whole of it.
+    // The share that was copied, over its time, not the whole.
     assert!((20.0..280.0).contains(&outcome.rows[1].value), "{}", outcome.rows[1].value);
 }
 
-/// Ends the suite after so many looks.
+/// Interrupts the suite after this number of looks.
 struct Impatient(u32);
 
 impl suites::Watch for Impatient {

@@ -1,4 +1,5 @@
-//! Suites on another rig than a modelled drive in virtual time: memory on a ring's lane, in real time.
+//! Suites on a rig other than a modelled drive in virtual time: memory on a ring's lane, in real
+//! time.
 
 use block::{FaultsSpec, Ram, SECTOR, Size, Stack};
 use lane::Lane;
@@ -9,7 +10,7 @@ use suites::{Halt, Outcome, Plan, Preparation, Rig, Target, Watch, find, report}
 use trace::{Event, Operation};
 
 const BYTES: u64 = 64 << 20;
-/// Rounds of the live loop between two looks at the watch.
+/// Rounds of the live loop between two calls of the watch.
 const ROUNDS: u32 = 256;
 
 /// A stack on a live lane.
@@ -19,7 +20,7 @@ struct Live {
 }
 
 impl Live {
-    /// Memory of which writes fail from the n-th on.
+    /// Returns memory whose writes fail from the n-th on.
     fn failing(write_from: u64) -> Live {
         let ring = Ring::new(&Lane::new()).expect("io_uring works here");
         let ram = Stack::new(ring.lane(), Ram::new(BYTES / SECTOR, SECTOR as u32));
@@ -28,7 +29,7 @@ impl Live {
         Live { ring, device }
     }
 
-    /// Memory, and a recorder that holds the first 4,096 requests to it.
+    /// Returns memory with a recorder that holds its first 4,096 requests.
     fn memory() -> (Live, Recording) {
         let ring = Ring::new(&Lane::new()).expect("io_uring works here");
         let ram = Stack::new(ring.lane(), Ram::new(BYTES / SECTOR, SECTOR as u32));
@@ -82,7 +83,7 @@ fn a_suite_runs_in_real_time_on_a_stack_of_its_own() {
     assert!(outcome.complete && outcome.elapsed_ns > 50_000_000, "{} ns", outcome.elapsed_ns);
     assert!(outcome.rows.iter().all(|row| row.value > 0.0), "{:?}", outcome.rows);
     assert_eq!(outcome.series.len(), 3);
-    // The first pass, as the device saw it.
+    // The first pass, as received by the device.
     let block = (128u32 << 10) / SECTOR as u32;
     for (event, number) in events.iter().zip(0..BYTES / (128 << 10)) {
         assert_eq!(event.operation, Operation::Write { fua: false });
@@ -135,7 +136,7 @@ fn a_target_without_a_model_needs_its_rig() {
     assert_eq!(what, "ram:64 MiB: no modelled drive; run it on a rig of its own");
 }
 
-/// A rig that tells nothing before it happens, around one that does.
+/// A rig that hides the foreseen answers of a modelled drive.
 struct Lanes(suites::Modelled);
 
 impl Rig for Lanes {
@@ -175,7 +176,7 @@ fn without_a_lane_a_load_is_the_same() {
         let rig = suites::Modelled::new(&target, plan.prices).expect("it fits");
         let (lanes, ended) = suites::run_on(Box::new(Lanes(rig)), &plan, &mut ());
         assert_eq!(ended, Ok(()));
-        // Which of two requests that are answered in the same nanosecond goes on first is another choice.
+        // The order of two requests answered in the same nanosecond may differ.
         for (one, other) in direct.rows.iter().zip(&lanes.rows) {
             let off = (one.value / other.value - 1.0).abs();
             assert!(off < 0.02, "{}: {} and {}", one.test, one.value, other.value);
@@ -185,7 +186,7 @@ fn without_a_lane_a_load_is_the_same() {
     }
 }
 
-/// Ends the suite at the first look at this stage.
+/// Interrupts the suite at the first look at this stage.
 struct UntilStage(&'static str);
 
 impl Watch for UntilStage {
@@ -194,7 +195,7 @@ impl Watch for UntilStage {
     }
 }
 
-/// `pts` on the small drive, ended at a stage.
+/// Runs `pts` on the small drive until a stage.
 fn stopped(stage: &'static str) -> (Outcome, Result<(), Halt>) {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.toml");
     let target = Target::parse(&format!("model:{file}?seed=3")).expect("the tests' drive");

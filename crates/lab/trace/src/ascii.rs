@@ -1,4 +1,4 @@
-//! MQSim's ASCII format, which SSDsim has as well: one request a line.
+//! MQSim's ASCII format, also used by SSDsim: one request per line.
 //!
 //! ```text
 //!   time in ns, device, first sector of 512 bytes, sectors, 1 = read or 0 = write
@@ -11,13 +11,13 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The longest request that is taken for one: 32 MiB.
+/// Maximum length of a request: 32 MiB.
 const SECTORS_MAX: u64 = 65_536;
 
-/// Reads lines; empty ones are skipped.
+/// Reads lines; skips empty ones.
 ///
 /// # Errors
-/// Which line is none.
+/// The first line that is not a request.
 pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Event>, Malformed> {
     let text = core::str::from_utf8(bytes);
     let text = text.map_err(|_| Malformed::new("it is neither a recording nor text".into()))?;

@@ -1,4 +1,4 @@
-//! Which format a file is in, by its first bytes and its name.
+//! Detects the format of a file, from its first bytes and its name.
 
 use crate::access::{Access, Direction};
 use crate::fields::between_blanks;
@@ -12,15 +12,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// How many of a file's first bytes, without its compression, are enough to tell the format.
+/// Number of first bytes of a file, decompressed, that are enough to detect the format.
 pub const SAMPLE_BYTES: usize = 1 << 20;
 
-/// Why the format of a file is not known.
+/// Reason why the format of a file is not known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Undetected {
-    /// It may be one of several, between which only the user can choose.
+    /// It may be one of several, and only the user can choose.
     Ambiguous(Malformed),
-    /// It is none that is known.
+    /// It is no known format.
     Unknown(Malformed),
 }
 
@@ -39,17 +39,17 @@ impl fmt::Display for Undetected {
 
 impl core::error::Error for Undetected {}
 
-/// The formats of lines that are tried; no line is good in two of them.
+/// The line formats that are tried; no line is valid in two of them.
 const OF_LINES: [Format; 6] =
     [Format::Msr, Format::Alibaba, Format::Spc, Format::Tencent, Format::Blkparse, Format::Csv];
 
 impl Format {
-    /// The format of a file with this name (of which the last part counts) that begins with these bytes, without its
-    /// compression; [`SAMPLE_BYTES`] are enough. `is_whole`: there are no more.
+    /// Detects the format of a file by its name (of which the last component counts) and its first
+    /// bytes, decompressed; [`SAMPLE_BYTES`] are enough. `is_whole`: the sample is the whole file.
     ///
     /// # Errors
-    /// It is none that is known, or one of several between which only the user can choose: five columns of numbers,
-    /// the last of which is 1 for a read in some dialects and 0 in others.
+    /// It is no known format, or one of several between which only the user can choose: five
+    /// columns of numbers, the last of which is 1 for a read in some dialects and 0 in others.
     pub fn detect(name: &str, sample: &[u8], is_whole: bool) -> Result<Format, Undetected> {
         let name = name.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
         if sample.starts_with(&recording::MAGIC) {
@@ -66,7 +66,7 @@ impl Format {
     }
 }
 
-/// Whether the first line is one, and no zeros stand near it, of which numbers in binary are full.
+/// Whether the first line is text, without a zero byte nearby: binary numbers contain many.
 fn is_text(sample: &[u8]) -> bool {
     let sample = sample.strip_prefix(BYTE_ORDER_MARK).unwrap_or(sample);
     let plain = |byte: &u8| (b' '..0x7f).contains(byte) || b"\t\r".contains(byte);
@@ -74,7 +74,7 @@ fn is_text(sample: &[u8]) -> bool {
     first.iter().take(4096).all(plain) && !sample.iter().take(64).any(|byte| *byte == 0)
 }
 
-/// The lines that are not cut off.
+/// Returns the complete lines.
 fn whole_lines(sample: &[u8], is_whole: bool) -> &[u8] {
     let last = sample.iter().rposition(|byte| *byte == b'\n');
     match last {
@@ -93,17 +93,17 @@ fn of_lines(sample: &[u8]) -> Result<Format, Undetected> {
     match best {
         Some((1.., Format::Blkparse)) => Ok(Format::Blkparse),
         Some((1.., format)) => Ok(format),
-        // No request was queued: those that were sent may be there.
+        // No request was queued: the file may still contain requests that were sent.
         _ if readable(Format::BlkparseSent, sample) > 0 => Ok(Format::BlkparseSent),
         _ => Err(unknown(sample)),
     }
 }
 
-/// How many accesses can be read before the first wrong line.
+/// Returns the number of accesses that can be read before the first wrong line.
 fn readable(format: Format, sample: &[u8]) -> usize {
     let (mut reader, mut into) = (Reader::new(format), Vec::new());
     let fed = reader.feed(sample, &mut into);
-    // What was read before the wrong line may still wait for its order.
+    // Accesses before the wrong line may still be in the window.
     let mut waiting = Vec::new();
     if fed.is_ok() || format == Format::Blkparse || format == Format::BlkparseSent {
         let _ = reader.finish(&mut waiting);
@@ -120,7 +120,7 @@ fn unknown(sample: &[u8]) -> Undetected {
     ))
 }
 
-/// The refusal of five columns of numbers, with both readings.
+/// Returns the refusal of five columns of numbers, with both readings.
 fn five_columns(sample: &[u8]) -> Option<Malformed> {
     let lines = sample.split(|byte| *byte == b'\n').take(1000);
     let mut times = lines.filter_map(|line| between_blanks(line).next());
@@ -130,7 +130,7 @@ fn five_columns(sample: &[u8]) -> Option<Malformed> {
         false => (Format::Ssdsim, Format::SsdsimZeroReads),
     };
     let (mut reader, mut accesses) = (Reader::new(one), Vec::new());
-    // A line that is wrong is told when it is read.
+    // A wrong line is reported when the file is read.
     let _ = reader.feed(sample, &mut accesses).and_then(|()| reader.finish(&mut accesses));
     let count = accesses.len();
     if count == 0 {
@@ -170,7 +170,7 @@ fn of_records(name: &str, sample: &[u8]) -> Result<Format, Undetected> {
     )))
 }
 
-/// Whether the times ascend, the objects have bytes, and what comes next does.
+/// Whether the times ascend, the objects have bytes, and the next uses are in the future.
 fn is_oracle_general(sample: &[u8]) -> bool {
     let (records, rest) = sample.as_chunks::<{ oracle_general::BYTES }>();
     let is_cut_right = rest.is_empty() || sample.len() >= SAMPLE_BYTES;

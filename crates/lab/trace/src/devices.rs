@@ -1,35 +1,35 @@
-//! The devices of a trace, numbered as they come.
+//! The devices of a trace, numbered in order of appearance.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The most devices that a trace may have.
+/// Maximum number of devices in a trace.
 pub const DEVICES_MAX: usize = 1 << 16;
-/// The longest name of one, in bytes.
+/// Maximum length of a device's name, in bytes.
 const NAME_MAX: usize = 128;
 
-/// The devices that a reader has met.
+/// The devices seen by a reader.
 #[derive(Default, Debug)]
 pub struct Devices {
     names: Vec<String>,
-    /// The place of each by what the file calls it.
+    /// The index of each by its name in the file.
     places: BTreeMap<Vec<u8>, u32>,
-    /// The one that was asked for last: mostly it comes again.
+    /// The device looked up last: usually the next one, too.
     last: Vec<u8>,
     last_place: u32,
-    /// The same for devices that are told by a number.
+    /// The same for devices with a number.
     last_number: Option<(u64, u32)>,
 }
 
 impl Devices {
-    /// Their names, in the order of their places: what the file calls them, with `:` for a comma.
+    /// Returns their names, in the order of their indexes: as in the file, with `:` for a comma.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The place of a device by what the file calls it.
+    /// Returns the index of a device by its name in the file.
     pub(crate) fn named(&mut self, raw: &[u8]) -> Result<u32, &'static str> {
         if self.last == raw && !self.names.is_empty() {
             return Ok(self.last_place);
@@ -44,7 +44,7 @@ impl Devices {
         Ok(place)
     }
 
-    /// The place of a device that has a number.
+    /// Returns the index of a device with a number.
     pub(crate) fn numbered(&mut self, number: u64) -> Result<u32, &'static str> {
         if let Some((last, place)) = self.last_number
             && last == number

@@ -1,50 +1,50 @@
-//! An event: one request, when it came, how long it took and how it ended.
+//! An event: one request, with its time, duration and result.
 
-/// What was asked for.
+/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
-    /// Reading.
+    /// A read.
     Read,
-    /// Writing.
+    /// A write.
     Write {
         /// Durable when answered.
         fua: bool,
     },
-    /// Making durable what was answered before.
+    /// Makes earlier answered writes durable.
     Flush,
-    /// Giving contents up.
+    /// Discards contents.
     Discard,
-    /// Storing zeros.
+    /// Writes zeros.
     Zero {
         /// Durable when answered.
         fua: bool,
-        /// Space behind it may be given up.
+        /// The device may release the space.
         may_unmap: bool,
     },
-    /// Saying what will be read soon.
+    /// Announces future reads.
     Advise,
 }
 
 /// A request as it was recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// When it came, in nanoseconds since some start.
+    /// Time of its arrival, in nanoseconds since some start.
     pub time_ns: u64,
-    /// From then until it was answered, in nanoseconds; None: it was not recorded.
+    /// Time from then until it was answered, in nanoseconds. None: not recorded.
     pub took_ns: Option<u64>,
-    /// What was asked for.
+    /// The operation.
     pub operation: Operation,
-    /// Which device of the recording, by a number of its own.
+    /// The device of the recording, by its number there.
     pub device: u32,
     /// The first sector of 512 bytes; 0 for a flush.
     pub first: u64,
-    /// How many sectors; 0 for a flush, and for nothing else.
+    /// Number of sectors; 0 only for a flush.
     pub sectors: u32,
-    /// None: it was served. Otherwise the errno of its failure, 0 where the system has named none.
+    /// None: it succeeded. Otherwise the errno of its failure, or 0 if there was none.
     pub failed: Option<i32>,
 }
 
-/// The 64-bit words that an event takes.
+/// Number of 64-bit words of an event.
 pub const WORDS: usize = 5;
 
 const FUA: u64 = 1 << 8;
@@ -60,7 +60,8 @@ impl Event {
         self.operation == Operation::Read
     }
 
-    /// Whether its extent is one: a flush has none, and nothing reaches beyond the last sector that there can be.
+    /// Whether its extent is valid: a flush has none, and no extent ends beyond the last possible
+    /// sector.
     pub fn is_sound(&self) -> bool {
         match self.operation {
             Operation::Flush => (self.first, self.sectors) == (0, 0),
@@ -68,7 +69,8 @@ impl Event {
         }
     }
 
-    /// The event as words: a recording's lines, and what a recorder may keep in atomic words.
+    /// Returns the event as words: for a recording, and for a recorder that stores them in atomic
+    /// words.
     ///
     /// ```text
     ///   0  time_ns
@@ -96,7 +98,7 @@ impl Event {
         [self.time_ns, took, self.first, sectors, operation | failed]
     }
 
-    /// What [`Event::to_words`] has written; None: these words are no event.
+    /// Reads the words of [`Event::to_words`]. None: these words are not an event.
     pub fn from_words(words: [u64; WORDS]) -> Option<Event> {
         let [time_ns, took, first, sectors, what] = words;
         let (fua, may_unmap) = (what & FUA != 0, what & MAY_UNMAP != 0);
@@ -119,7 +121,7 @@ impl Event {
             sectors: sectors as u32,
             failed: (what & FAILED != 0).then_some(errno),
         };
-        // One event has one spelling: a bit that says nothing is not accepted.
+        // Each event has one encoding: unused bits must be zero.
         (event.is_sound() && event.to_words() == words).then_some(event)
     }
 }

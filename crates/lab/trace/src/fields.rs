@@ -1,16 +1,16 @@
-//! The fields of a line, and numbers in them.
+//! Fields of a line, and numbers in them.
 
-/// The fields between blanks.
+/// Returns the fields between blanks.
 pub(crate) fn between_blanks(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
 }
 
-/// The fields between commas, without the blanks around them.
+/// Returns the fields between commas, without the blanks around them.
 pub(crate) fn between_commas(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
 }
 
-/// The first fields; None: there are more or fewer.
+/// Returns exactly this number of fields. None: there are more or fewer.
 pub(crate) fn exactly<'a, const COUNT: usize>(
     mut fields: impl Iterator<Item = &'a [u8]>,
 ) -> Option<[&'a [u8]; COUNT]> {
@@ -21,12 +21,12 @@ pub(crate) fn exactly<'a, const COUNT: usize>(
     fields.next().is_none().then_some(found)
 }
 
-/// A whole number in digits.
+/// Parses a whole number in digits.
 pub(crate) fn number(field: &[u8]) -> Option<u64> {
     in_base(field, 10)
 }
 
-/// A whole number in hexadecimal digits.
+/// Parses a whole number in hexadecimal digits.
 pub(crate) fn hexadecimal(field: &[u8]) -> Option<u64> {
     in_base(field.strip_prefix(b"0x").unwrap_or(field), 16)
 }
@@ -41,7 +41,7 @@ fn in_base(field: &[u8], base: u32) -> Option<u64> {
     })
 }
 
-/// A number like `12.345`, in units of which 10 to the power of `digits` make one; what is smaller is cut off.
+/// Parses a number like `12.345`, in units of 10^-`digits`; smaller digits are cut off.
 pub(crate) fn decimal(field: &[u8], digits: u32) -> Option<u64> {
     let mut parts = field.splitn(2, |byte| *byte == b'.');
     let whole = number(parts.next()?)?;

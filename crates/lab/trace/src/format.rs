@@ -9,13 +9,13 @@ pub enum Format {
     Vscsi,
     /// SSDsim's columns, 1 = read.
     Ssdsim,
-    /// The same columns in nanoseconds, 0 = read.
+    /// SSDsim's columns in nanoseconds, 0 = read.
     SsdsimZeroReads,
     /// MQSim's columns, 1 = read.
     Mqsim,
     /// DiskSim's columns, bit 0 of the flags = read.
     Disksim,
-    /// The same columns in milliseconds, 0 = read.
+    /// DiskSim's columns in milliseconds, 0 = read.
     DisksimZeroReads,
     /// MSR Cambridge CSV.
     Msr,
@@ -29,9 +29,9 @@ pub enum Format {
     Blkparse,
     /// blkparse's text, events D.
     BlkparseSent,
-    /// libCacheSim's oracleGeneral, an object being the first sector of a request.
+    /// libCacheSim's oracleGeneral; an object is the first sector of a request.
     OracleGeneral,
-    /// libCacheSim's oracleGeneral, an object being a block of its own.
+    /// libCacheSim's oracleGeneral; each object is a separate block.
     OracleGeneralObjects,
     /// Lines `op offset length`.
     Csv,
@@ -58,7 +58,7 @@ impl Format {
         Format::Csv,
     ];
 
-    /// What it is called on the command line.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Format::Recording => "recording",
@@ -80,12 +80,12 @@ impl Format {
         }
     }
 
-    /// The format of this name, in letters of either case.
+    /// Returns the format of this name, ignoring case.
     pub fn by_name(name: &str) -> Option<Format> {
         Format::ALL.into_iter().find(|format| format.name().eq_ignore_ascii_case(name))
     }
 
-    /// Whether it has records instead of lines.
+    /// Whether it consists of records instead of lines.
     pub fn is_binary(self) -> bool {
         match self {
             Format::Recording
@@ -107,7 +107,7 @@ impl Format {
         }
     }
 
-    /// Whether it tells reads from writes.
+    /// Whether it distinguishes reads from writes.
     pub fn has_directions(self) -> bool {
         !matches!(self, Format::OracleGeneral | Format::OracleGeneralObjects)
     }

@@ -1,7 +1,8 @@
-//! Recorded block requests as data: what an event is, the project's own file format, and readers of others.
+//! Recorded block requests as data: events, the project's own file format, and readers of other
+//! formats.
 //!
-//! Bytes come in and go out; files, devices and clocks are the callers'. Whatever the bytes are, reading them
-//! never panics.
+//! The crate works on bytes in memory; files, devices and clocks belong to the callers. Reading
+//! never panics, whatever the bytes are.
 //!
 //! ```text
 //!   layers::Recorder --events--> recording::{header, block} --bytes--> a file
@@ -9,8 +10,9 @@
 //!   a file of any format --pieces--> Reader::feed --accesses--> simulator
 //! ```
 //!
-//! A [`Trace`] is in memory as a whole, and can be replayed. A [`Reader`] keeps next to nothing, and tells what a
-//! simulation of a cache needs. A new format is a file of `formats/` and a variant of [`Format`].
+//! A [`Trace`] is in memory as a whole, and can be replayed. A [`Reader`] needs little memory, and
+//! returns the accesses that a simulation of a cache needs. A new format is a file of `formats/`
+//! and a variant of [`Format`].
 #![no_std]
 #![forbid(unsafe_code)]
 

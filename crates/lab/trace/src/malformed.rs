@@ -1,9 +1,9 @@
-//! Why bytes are no trace.
+//! Reason why bytes are not a trace.
 
 use alloc::string::String;
 use core::fmt;
 
-/// Why bytes are no trace: where, what, and what would do.
+/// Reason why bytes are not a trace: position, problem, and remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Malformed(String);
 

@@ -1,15 +1,16 @@
-//! Which format some bytes are in, and what they hold.
+//! Reads bytes of either format as a trace.
 
 use crate::malformed::Malformed;
 use crate::trace::Trace;
 use crate::{ascii, recording};
 
 impl Trace {
-    /// Reads a trace: a recording of this project, told by its first bytes, or else lines of MQSim's and SSDsim's
-    /// ASCII format (`ns device sector sectors 1|0`, where 1 is a read).
+    /// Reads a trace: a recording of this project, recognised by its first bytes, or otherwise
+    /// lines of MQSim's and SSDsim's ASCII format (`ns device sector sectors 1|0`, where 1 is a
+    /// read).
     ///
     /// # Errors
-    /// It is none, is damaged, or holds no event.
+    /// It is not a trace, is damaged, or contains no event.
     pub fn parse(bytes: &[u8]) -> Result<Trace, Malformed> {
         let trace = match bytes.starts_with(&recording::MAGIC) {
             true => recording::read(bytes)?,

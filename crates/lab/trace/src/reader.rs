@@ -1,4 +1,4 @@
-//! A trace that comes in pieces: bytes in, accesses out.
+//! A trace that arrives in pieces: bytes in, accesses out.
 
 use crate::access::Access;
 use crate::devices::Devices;
@@ -16,40 +16,40 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The mark with which some programs begin text in UTF-8.
+/// The mark that some programs put before text in UTF-8.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The longest line, in bytes.
+/// Maximum length of a line, in bytes.
 pub const LINE_MAX: usize = 4096;
 
-/// Reads a trace of a known format, piece by piece. It keeps a line or a record at most, the names of the devices,
-/// and for blkparse's text a window of requests.
+/// Reads a trace of a known format, piece by piece. It holds at most a line or a record, the names
+/// of the devices, and for blkparse's text a window of requests.
 #[derive(Debug)]
 pub struct Reader {
     form: Form,
     devices: Devices,
-    /// Where the order of the file is not that of the times.
+    /// For formats whose lines are not in the order of their times.
     window: Option<Window>,
 }
 
-/// What is told beside the accesses, at the end.
+/// Notes on a trace, returned at its end.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Notes {
     /// Requests that the kernel merged into others (blkparse's events M and F).
     pub merged: u64,
-    /// Requests that came too late to be put in the order of their times.
+    /// Requests that were too late to be sorted by their times.
     pub late: u64,
-    /// Events that were lost while it was recorded.
+    /// Events that were lost during the recording.
     pub dropped: u64,
-    /// The recording was cut off: what was whole has been read.
+    /// The recording was cut off: its complete blocks were read.
     pub is_cut: bool,
     /// Events of blkparse that are neither requests that count nor merges.
     pub other_events: u64,
     /// Lines that hold no request: headings, comments, statistics.
     pub skipped_lines: u64,
-    /// Texts of blkparse that follow another in the file; each is taken after the one before.
+    /// Texts of blkparse that follow another in the file; each is read after the one before.
     pub joined: u64,
-    /// Bytes of zeros behind the end of compressed data.
+    /// Bytes of zeros after the end of compressed data.
     pub padding_bytes: u64,
 }
 
@@ -63,13 +63,13 @@ enum Form {
 #[derive(Debug)]
 struct Lines {
     kind: Line,
-    /// What has come of a line that is not whole yet.
+    /// The received part of an incomplete line.
     partial: Vec<u8>,
     /// Lines before this one.
     number: u64,
-    /// Lines that hold nothing.
+    /// Lines without a request.
     skipped: u64,
-    /// Whether a heading may still come: before the first access, once.
+    /// Whether a heading is still allowed: once, before the first access.
     may_head: bool,
 }
 
@@ -89,21 +89,21 @@ enum Line {
 #[derive(Debug)]
 struct Records {
     kind: Record,
-    /// What has come of a record that is not whole yet.
+    /// The received part of an incomplete record.
     partial: Vec<u8>,
-    /// The bytes before it.
+    /// The offset of that record.
     offset: u64,
 }
 
 #[derive(Debug)]
 enum Record {
-    /// The version is known from the first record on.
+    /// The first record determines the version.
     Vscsi(Option<vscsi::Version>),
     OracleGeneral(Object),
 }
 
 impl Reader {
-    /// A reader of this format.
+    /// Returns a reader of this format.
     pub fn new(format: Format) -> Reader {
         let lines = |kind| {
             let partial = Vec::new();
@@ -132,16 +132,16 @@ impl Reader {
         Reader { form, devices: Devices::default(), window: is_unordered.then(Window::default) }
     }
 
-    /// The devices so far.
+    /// Returns the devices so far.
     pub fn devices(&self) -> &Devices {
         &self.devices
     }
 
-    /// Takes the next bytes of the file, and appends the accesses that are whole with them.
+    /// Parses the next bytes of the file, and appends the accesses that are complete.
     ///
     /// # Errors
-    /// Which line, or which byte, is wrong, and what was expected. What was appended before stays; more must not be
-    /// fed.
+    /// The line or byte that is wrong, and the expected content. Accesses appended before stay; the
+    /// reader must not be used after that.
     pub fn feed(&mut self, bytes: &[u8], into: &mut Vec<Access>) -> Result<(), Malformed> {
         let Reader { form, devices, window } = self;
         match form {
@@ -151,7 +151,7 @@ impl Reader {
         }
     }
 
-    /// Ends it, and appends what was left.
+    /// Ends the trace, and appends the remaining accesses.
     ///
     /// # Errors
     /// It ends inside a line or a record that cannot be read.
@@ -205,7 +205,7 @@ impl Lines {
         self.keep(bytes)
     }
 
-    /// Keeps a part of a line.
+    /// Stores a part of a line.
     fn keep(&mut self, part: &[u8]) -> Result<(), Malformed> {
         if self.partial.len() + part.len() > LINE_MAX {
             return Err(self.too_long());
@@ -263,7 +263,7 @@ impl Lines {
     }
 }
 
-/// A line is shown as far as it is plain text, and not much of it.
+/// Returns the error for a line, with its first characters, escaped.
 fn wrong_line(number: u64, what: &str, line: &[u8]) -> Malformed {
     let shown: String = line.escape_ascii().take(80).map(char::from).collect();
     Malformed::new(format!("line {number}: {what}: {shown}"))
@@ -297,8 +297,8 @@ impl Line {
         }
     }
 
-    /// Whether a line that holds no access names the columns: each field has letters and is no
-    /// number.
+    /// Whether a line without an access names the columns: each field has letters and does not
+    /// start with a digit.
     fn is_heading(&self, line: &[u8]) -> bool {
         let has_heading =
             matches!(self, Line::Msr | Line::Alibaba | Line::Tencent | Line::Spc | Line::Csv);
@@ -346,8 +346,8 @@ impl Records {
         !matches!(self.kind, Record::Vscsi(None))
     }
 
-    /// How many bytes are wanted before it goes on. Of a file of which nothing is known yet, so many that the
-    /// version is known.
+    /// Returns the bytes that are needed to continue. Before the version is known, the number that
+    /// contains it.
     fn size(&mut self) -> Result<usize, Malformed> {
         if let (Record::Vscsi(None), Some(head)) = (&self.kind, self.partial.first_chunk()) {
             let version = vscsi::Version::of(head).ok_or_else(|| {
@@ -380,7 +380,7 @@ impl Records {
     }
 
     fn finish(&mut self) -> Result<(), Malformed> {
-        // The mark of the version may have come with the last byte.
+        // The last byte may have completed the version.
         self.size()?;
         match self.partial.len() {
             0 => Ok(()),

@@ -5,9 +5,10 @@
 //!   block   events u32   CRC-32 u32   dropped u64   events, 40 bytes each
 //! ```
 //!
-//! An event's bytes are its words ([`Event::to_words`]). The CRC is over all of the block but itself. `dropped`
-//! counts events that were lost before this block's. Blocks are appended as they fill, so a recording that was cut
-//! off, by a crash say, can be read to its last whole block.
+//! An event's bytes are its words ([`Event::to_words`]). The CRC covers the whole block except
+//! itself. `dropped` is the number of events that were lost before those of this block. Blocks are
+//! appended when they are full, so that a recording that was cut off, for example by a crash, can
+//! be read to its last complete block.
 
 use crate::event::{Event, WORDS};
 use crate::malformed::Malformed;
@@ -16,26 +17,26 @@ use alloc::format;
 use alloc::vec::Vec;
 use crc32fast::Hasher;
 
-/// What a recording begins with.
+/// The first bytes of a recording.
 pub const MAGIC: [u8; 8] = *b"ODTRACE\n";
 /// The version that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
-/// The most events in a block.
+/// Maximum number of events in a block.
 pub const EVENTS_MAX: usize = 4096;
 
-/// The bytes of a recording's beginning.
+/// Size of a recording's header.
 pub(crate) const HEADER_BYTES: usize = 16;
 const BLOCK_BYTES: usize = 16;
 const EVENT_BYTES: usize = WORDS * 8;
 
-/// Appends a recording's beginning.
+/// Appends the header of a recording.
 pub fn header(into: &mut Vec<u8>) {
     into.extend_from_slice(&MAGIC);
     into.extend_from_slice(&VERSION.to_le_bytes());
     into.extend_from_slice(&(EVENT_BYTES as u32).to_le_bytes());
 }
 
-/// Appends events, in as many blocks as they need. `dropped` were lost before the first of them.
+/// Appends events, in the required number of blocks. `dropped` were lost before the first of them.
 pub fn blocks(into: &mut Vec<u8>, events: &[Event], mut dropped: u64) {
     let mut left = events;
     while !left.is_empty() || dropped > 0 {
@@ -56,7 +57,7 @@ fn put_block(into: &mut Vec<u8>, events: &[Event], dropped: u64) {
     into[start + 4..start + 8].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Over a block without the checksum itself.
+/// Returns the checksum of a block, which does not cover the checksum itself.
 fn checksum(block: &[u8]) -> u32 {
     let mut hasher = Hasher::new();
     hasher.update(&block[..4]);
@@ -74,12 +75,12 @@ fn word_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(*eight)
 }
 
-/// Why a recording without a whole header is none.
+/// Returns the error for a recording without a complete header.
 pub(crate) fn short() -> Malformed {
     Malformed::new("it ends inside its header; record it again".into())
 }
 
-/// Whether it is of the version that is read here.
+/// Checks that the recording has the supported version.
 pub(crate) fn check_header(header: &[u8; HEADER_BYTES]) -> Result<(), Malformed> {
     if !header.starts_with(&MAGIC) {
         return Err(Malformed::new("it does not begin as a recording does".into()));
@@ -94,12 +95,12 @@ pub(crate) fn check_header(header: &[u8; HEADER_BYTES]) -> Result<(), Malformed>
     )))
 }
 
-/// How many events were lost before this block's.
+/// Returns the number of events that were lost before those of this block.
 pub(crate) fn dropped_before(block: &[u8]) -> u64 {
     word_at(block, 8)
 }
 
-/// The events of a block.
+/// Returns the events of a block.
 pub(crate) fn events_of(
     block: &[u8],
     number: u64,
@@ -111,10 +112,10 @@ pub(crate) fn events_of(
     })
 }
 
-/// Reads a recording: the events of all its whole blocks.
+/// Reads a recording: the events of all its complete blocks.
 ///
 /// # Errors
-/// It is of another version, or a block of it is damaged.
+/// It is of another version, or one of its blocks is damaged.
 pub(crate) fn read(bytes: &[u8]) -> Result<Trace, Malformed> {
     let (header, mut left) = bytes.split_first_chunk().ok_or_else(short)?;
     check_header(header)?;
@@ -130,10 +131,10 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Trace, Malformed> {
     Ok(Trace::new(events, dropped, !left.is_empty()))
 }
 
-/// A block and what follows it; None: the bytes end inside it.
+/// A block and the bytes after it. None: the block is incomplete.
 pub(crate) type Split<'a> = Option<(&'a [u8], &'a [u8])>;
 
-/// Takes the first block, and looks whether it is whole and sound.
+/// Splits off the first block, and checks that it is complete and valid.
 pub(crate) fn split(bytes: &[u8], number: u64) -> Result<Split<'_>, Malformed> {
     if bytes.len() < BLOCK_BYTES {
         return Ok(None);

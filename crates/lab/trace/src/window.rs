@@ -1,30 +1,30 @@
-//! Accesses put in the order of their times, as far as a bounded window allows.
+//! Sorts accesses by their times, as far as a bounded window allows.
 
 use crate::access::Access;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::{Ordering, Reverse};
 
-/// How many accesses wait: so far may lines be from their place. Blktrace's buffers of 512 KiB a processor hold
-/// fewer events.
+/// Number of accesses in the window: the maximum displacement of a line. Blktrace's buffers of 512
+/// KiB per processor hold fewer events.
 pub const WINDOW: usize = 1 << 16;
 
-/// What waits, the oldest on top.
+/// The accesses in the window, oldest on top.
 #[derive(Default, Debug)]
 pub(crate) struct Window {
     heap: BinaryHeap<Reverse<Waiting>>,
-    /// How many have come.
+    /// Number of accesses received.
     count: u64,
-    /// The time of the newest that was let go.
+    /// The latest time of the accesses passed on.
     passed_ns: u64,
-    /// How many came after a newer one was let go.
+    /// Number of accesses older than one passed on before.
     pub(crate) late: u64,
 }
 
 #[derive(Debug)]
 struct Waiting {
     access: Access,
-    /// Of equal times the first to come is the first to go.
+    /// Accesses of equal times stay in the order of the file.
     number: u64,
 }
 
@@ -55,7 +55,7 @@ impl Ord for Waiting {
 }
 
 impl Window {
-    /// Takes one in, and lets the oldest go if the window is full.
+    /// Adds an access, and passes on the oldest if the window is full.
     pub(crate) fn put(&mut self, access: Access, into: &mut Vec<Access>) {
         if access.time_ns < self.passed_ns {
             self.late += 1;
@@ -67,14 +67,14 @@ impl Window {
         }
     }
 
-    /// Lets all go.
+    /// Passes on all.
     pub(crate) fn finish(&mut self, into: &mut Vec<Access>) {
         while !self.heap.is_empty() {
             self.let_go(into);
         }
     }
 
-    /// Lets all go; the times of the accesses that follow begin again.
+    /// Passes on all; the times of the following accesses start again.
     pub(crate) fn begin_again(&mut self, into: &mut Vec<Access>) {
         self.finish(into);
         self.passed_ns = 0;

@@ -1,5 +1,5 @@
-//! Adaptive polling, which is the default, against `--poll off` and nbdkit: one read at a time it is to answer
-//! sooner, for other loads it is to cost nothing.
+//! Adaptive polling, the default, compared with `--poll off` and nbdkit: it must answer single
+//! reads faster, and cost nothing under other loads.
 
 use crate::client::{Waiting, Window};
 use crate::contestant::Contestant;
@@ -10,21 +10,21 @@ use crate::sides::{Pairs, Side, in_turns, verdict};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// What is measured.
+/// The parameters of the measurement.
 pub(crate) struct Plan {
     pub(crate) mib: u64,
     pub(crate) pairs: usize,
     pub(crate) run_ms: u64,
 }
 
-/// One at a time against nbdkit: without polling, and with it.
+/// Minimum rates for one read at a time, relative to nbdkit: without polling, and with it.
 const OFF_MIN: f64 = 1.0;
 const ADAPTIVE_MIN: f64 = 1.3;
-/// The most processor time against none, where polling brings nothing.
+/// Maximum processor time relative to no polling, for loads that gain nothing from it.
 const COST_MAX: f64 = 1.1;
-/// The most that may be polled in vain, in percent of the server's time.
+/// Maximum polling time without an answer, in percent of the server's time.
 const VAIN_MAX_PERCENT: f64 = 2.0;
-/// The load of a client that keeps its own time, in reads a second.
+/// The load of a client with a fixed rate, in reads per second.
 const OWN_TIME_RATE: u64 = 20_000;
 /// Reads under way.
 const DEPTHS: [usize; 2] = [4, 32];
@@ -39,7 +39,8 @@ impl Bed {
     fn new(overdrive: &Overdrive, processors: &Processors, backing: &str, mib: u64) -> Result<Bed> {
         let (on, memory) = (processors.of_servers(), format!("{}M", mib * 2));
         let hot = |name, more: &[&str]| -> Result<Contestant> {
-            // Hits are measured. A first pass over a fast file is not what the guard keeps.
+            // Hits are measured: without `--guard off`, a first pass over a fast file would not be
+            // cached.
             let fixed =
                 ["--read-only", "--no-holder", "--guard", "off", "--memory", memory.as_str()];
             let program = overdrive.serve(&on, name, backing, &[&fixed, more].concat())?;
@@ -87,7 +88,7 @@ pub(crate) fn run(
     vain(bed)
 }
 
-/// How fast, and at which price.
+/// Compares speed and its cost.
 fn speed(
     what: &str,
     ours: &mut Contestant,
@@ -117,7 +118,7 @@ fn speed(
     Ok(())
 }
 
-/// The server's processor time a request, where polling is to cost nothing.
+/// Prints the server's processor time per request, for loads where polling must cost nothing.
 fn cost(load: &str, used: &Pairs) {
     let (_, middle, _) = used.speed();
     println!(
@@ -130,7 +131,7 @@ fn cost(load: &str, used: &Pairs) {
     );
 }
 
-/// What the adaptive server says of itself.
+/// Prints the adaptive server's own counters.
 fn vain(bed: Bed) -> Result<()> {
     let Contestant { program, client, .. } = bed.adaptive;
     drop(client);

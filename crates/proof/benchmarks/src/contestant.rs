@@ -8,13 +8,15 @@ use lane::Random;
 /// A server with a client that stays connected.
 pub(crate) struct Contestant {
     pub(crate) name: &'static str,
-    /// None: a thread of this process, whose time is not taken.
+    /// None: a thread of this process, whose time is not measured.
     pub(crate) program: Option<Program>,
     pub(crate) client: Client,
     pub(crate) random: Random,
 }
 
 impl Contestant {
+    /// Connects to a server.
+    ///
     /// # Errors
     /// If it does not serve.
     pub(crate) fn new(name: &'static str, program: Program) -> Result<Contestant> {
@@ -22,7 +24,7 @@ impl Contestant {
         Ok(Contestant { name, program: Some(program), client, random: Random::new(1) })
     }
 
-    /// Time of processors that it has used, in nanoseconds.
+    /// Returns the processor time that it has used, in nanoseconds.
     ///
     /// # Errors
     /// If it has ended.
@@ -30,7 +32,7 @@ impl Contestant {
         self.program.as_ref().map_or(Ok(0), Program::used_ns)
     }
 
-    /// A fixed load; with it the server's nanoseconds a request.
+    /// Runs a fixed load. Returns the result, and the server's nanoseconds per request.
     ///
     /// # Errors
     /// If it refuses, or has ended.
@@ -42,7 +44,8 @@ impl Contestant {
         Ok((paced, used as f64 / paced.requests.max(1) as f64))
     }
 
-    /// A full window: nanoseconds between answers, and the server's nanoseconds a request.
+    /// Runs a full window. Returns the nanoseconds between answers, and the server's nanoseconds
+    /// per request.
     ///
     /// # Errors
     /// If it refuses, or has ended.

@@ -1,21 +1,22 @@
-//! Copying files on ext4 in a volume: 20,000 small ones and 6 large ones, from one directory of the
-//! volume to another, and then everything flushed (`cp -a`, `syncfs`).
+//! Copies files on ext4 in a volume: 20,000 small ones and 6 large ones, from one directory of the
+//! volume to another, and then flushes everything (`cp -a`, `syncfs`).
 //!
-//! Sides, in turns, on the same image on the machine's disk:
+//! The sides, in turns, on the same image on the machine's disk:
 //! - the volume served with a cache;
 //! - served without one (`--memory 0`);
-//! - the page cache's way: the image mounted itself, by a loop device;
+//! - the page cache: the image itself mounted, by a loop device;
 //! - served without a cache, but over the host's page cache (`--memory 0 --buffered`): the page
-//!   cache at the same distance as ours;
-//! - attached with a cache (`overdrive attach`), the others of these by nbdfuse;
+//!   cache behind the same layers as our cache;
+//! - attached with a cache (`overdrive attach`); the served ones are mounted by nbdfuse;
 //! - attached without one, over the host's page cache.
 //!
-//! Before each run the file system is mounted anew, and the host forgets what it has of the image.
+//! Before each run the file system is mounted again, and the image is dropped from the host's page
+//! cache.
 
 use crate::device::Attached;
 use crate::mounted::{Mounted, can_mount, well};
 use crate::overdrive::Overdrive;
-use crate::program::{Passing, Program, Site};
+use crate::program::{Program, Site, TemporaryPath};
 use crate::sides::{Pairs, median, verdict, wall_ns};
 use anyhow::{Context, Result};
 use lane::Random;
@@ -39,21 +40,21 @@ pub(crate) struct Arguments {
     /// Memory of the cache.
     #[arg(long, default_value = "1G")]
     memory: String,
-    /// Rounds; each side is run once in a round.
+    /// Rounds; each side runs once in a round.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
 }
 
-/// At least as fast as without a cache ...
+/// Minimum speed relative to no cache ...
 const SPEED_MIN: f64 = 1.0;
-/// ... and in at most this of the page cache's time.
+/// ... and maximum time relative to the page cache.
 const OF_PAGE_CACHE_MAX: f64 = 1.1;
-/// An attached device against the same volume by nbdfuse.
+/// Minimum speed of an attached device relative to the same volume by nbdfuse.
 const OF_NBDFUSE_MIN: f64 = 1.4;
-/// Small files in a directory.
+/// Small files per directory.
 const SMALL_IN_ONE: u32 = 200;
 
-/// What stands between the file system and the image.
+/// The layers between the file system and the image.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Cached,
@@ -68,7 +69,7 @@ const WAYS: [Way; 6] =
     [Way::Cached, Way::Uncached, Way::Image, Way::Buffered, Way::Attached, Way::AttachedBuffered];
 
 impl Way {
-    /// What the server is told.
+    /// Returns the options of the server.
     fn options(self, memory: &str) -> Vec<&str> {
         match self {
             Way::Cached | Way::Attached => vec!["--memory", memory],
@@ -110,16 +111,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             order.reverse();
         }
         for way in order {
-            found[way].push(once(&overdrive, &image, WAYS[way], arguments)?);
+            found[way].push(run_once(&overdrive, &image, WAYS[way], arguments)?);
         }
         let words = found.each_ref().map(|times| format!("{:.2}", times[round] / 1e9));
         println!("  round {}: {} s", round + 1, words.join(", "));
     }
-    tell(&found);
+    print_result(&found);
     Ok(())
 }
 
-fn tell(found: &Times) {
+fn print_result(found: &Times) {
     let seconds = |way: usize| median(found[way].clone()) / 1e9;
     println!(
         "with a cache {:.2} s, without {:.2} s, by the page cache {:.2} s, by the page cache behind \
@@ -161,9 +162,14 @@ fn tell(found: &Times) {
     }
 }
 
-/// One copy; nanoseconds.
-fn once(overdrive: &Overdrive, image: &Passing, way: Way, arguments: &Arguments) -> Result<f64> {
-    forget(image.path())?;
+/// Runs one copy; returns nanoseconds.
+fn run_once(
+    overdrive: &Overdrive,
+    image: &TemporaryPath,
+    way: Way,
+    arguments: &Arguments,
+) -> Result<f64> {
+    drop_from_page_cache(image.path())?;
     if way.is_attached() {
         return attached(overdrive, image, way, arguments);
     }
@@ -183,10 +189,10 @@ fn once(overdrive: &Overdrive, image: &Passing, way: Way, arguments: &Arguments)
     Ok(took)
 }
 
-/// One copy on an attached device.
+/// Runs one copy on an attached device.
 fn attached(
     overdrive: &Overdrive,
-    image: &Passing,
+    image: &TemporaryPath,
     way: Way,
     arguments: &Arguments,
 ) -> Result<f64> {
@@ -198,7 +204,8 @@ fn attached(
     Ok(took)
 }
 
-/// Copies the files of a mounted file system within it, and removes the copy; nanoseconds of the first.
+/// Copies the files of a mounted file system within it, and removes the copy; returns the
+/// nanoseconds of the copy.
 fn copy(point: &Path) -> Result<f64> {
     let (from, to) = (point.join("from"), point.join("to"));
     let start = wall_ns();
@@ -210,19 +217,20 @@ fn copy(point: &Path) -> Result<f64> {
     Ok(took as f64)
 }
 
-/// The host forgets what it holds of a file.
-fn forget(path: &Path) -> Result<()> {
+/// Drops a file from the host's page cache.
+fn drop_from_page_cache(path: &Path) -> Result<()> {
     let file = File::open(path)?;
     file.sync_all()?;
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
     Ok(())
 }
 
-/// An image whose every block the disk holds, with ext4 and the files to copy; returns their bytes.
-fn make_image(image: &Passing, arguments: &Arguments) -> Result<u64> {
+/// Makes an image with all blocks allocated on the disk, with ext4 and the files to copy; returns
+/// their bytes.
+fn make_image(image: &TemporaryPath, arguments: &Arguments) -> Result<u64> {
     let files = u64::from(arguments.small) * (16 << 10)
         + u64::from(arguments.large) * (arguments.large_mib << 20);
-    // The files twice, and room for the file system's own.
+    // The files twice, and space for the file system's metadata.
     crate::program::fill(image.path(), (files * 5 / 2 + (512 << 20)) >> 20 << 20)?;
     let path = image.path().display().to_string();
     well("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", &path])

@@ -1,4 +1,4 @@
-//! Hits on the engine itself, against bare copies from the same pages.
+//! Hits on the engine itself, compared with bare copies from the same pages.
 
 use crate::sides::{alternate, cpu_ns, wall_ns};
 use anyhow::{Context, Result};
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     /// Hits in each run.
     #[arg(long, default_value_t = 400_000)]
     hits: u64,
-    /// Use ordinary pages where huge ones cannot be had.
+    /// Use ordinary pages where huge ones are not available.
     #[arg(long)]
     any_pages: bool,
 }
@@ -33,10 +33,10 @@ struct Bed {
     slots_at: usize,
 }
 
-/// One thread's way into the bed.
+/// The access of one thread to the cache.
 struct Rider {
     cache: Stack,
-    /// 32 buffers, as a server's send buffer has them.
+    /// 32 buffers, like the send buffer of a server.
     buffers: Vec<Buf>,
     target: Arc<Memory>,
     random: Random,
@@ -76,8 +76,8 @@ impl Bed {
         Ok(bed)
     }
 
-    /// Writes every block through once: a clean copy of each stays. In an order that scatters
-    /// neighbours over the slots, as a cache in use has them.
+    /// Writes every block once in write-through mode: a clean copy of each stays cached. The order
+    /// scatters neighbours over the slots, as in a cache in use.
     fn fill(&self) {
         let lane = Lane::new();
         let rider = self.rider(&lane, 1);
@@ -87,7 +87,7 @@ impl Bed {
         let done = std::rc::Rc::new(std::cell::Cell::new(false));
         let finished = done.clone();
         lane.spawn(async move {
-            // A stride that has no factor in common with the number of blocks visits each once.
+            // A stride that is coprime to the number of blocks visits each once.
             let mut stride = blocks / 2 + 1;
             while gcd(stride, blocks) != 1 {
                 stride += 1;
@@ -119,7 +119,7 @@ impl Bed {
         }
     }
 
-    /// Bare copies from random slots.
+    /// Measures bare copies from random slots.
     fn copies(&self, rider: &mut Rider, count: u64) -> f64 {
         let start = cpu_ns();
         for step in 0..count as usize {
@@ -130,7 +130,7 @@ impl Bed {
         (cpu_ns() - start) as f64 / count as f64
     }
 
-    /// Hits on blocks that `pick` chooses.
+    /// Measures hits on blocks that `pick` chooses.
     fn hits(&self, rider: &mut Rider, count: u64, pick: impl Fn(&mut Random) -> u64) -> f64 {
         let start = cpu_ns();
         for step in 0..count as usize {
@@ -142,7 +142,7 @@ impl Bed {
         (cpu_ns() - start) as f64 / count as f64
     }
 
-    /// Hits in batches of 16, as a server finds them in its receive buffer.
+    /// Measures hits in batches of 16, as a server finds them in its receive buffer.
     fn batches(&self, rider: &mut Rider, count: u64) -> f64 {
         let mut requests = Vec::with_capacity(16);
         let start = cpu_ns();
@@ -166,7 +166,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Huge pages that the kernel was asked to set aside; given back when dropped.
+/// Huge pages reserved from the kernel; released when dropped.
 struct Reserved {
     before: String,
 }
@@ -175,7 +175,7 @@ const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        // Pages in use stay until they are unmapped; the pool shrinks as they come back.
+        // Pages in use stay until they are unmapped; the pool shrinks as they are released.
         let _ = std::fs::write(HUGE_PAGES, &self.before);
     }
 }
@@ -208,8 +208,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// One thread against two, which meet in a shard now and then: hits a second, all together. A bare copy on two
-/// threads stands beside it, because two processors share one memory.
+/// Compares two threads with one, which sometimes use the same shard: hits per second in total. The
+/// same figure for bare copies is shown as well, because two processors share one memory.
 fn two_threads(bed: &Bed, arguments: &Arguments) {
     let lanes = Lane::new();
     let mut one = bed.rider(&lanes, 5);
@@ -218,12 +218,12 @@ fn two_threads(bed: &Bed, arguments: &Arguments) {
     let mut copies = Vec::new();
     for _ in 0..arguments.pairs {
         let single = bed.hits(&mut one, arguments.hits, |random| random.below(bed.blocks));
-        let double = together(bed, arguments.hits, |bed, rider, count| {
+        let double = run_in_parallel(bed, arguments.hits, |bed, rider, count| {
             bed.hits(rider, count, |random| random.below(bed.blocks))
         });
         hits.push(single / double);
         let single = bed.copies(&mut bare, arguments.hits);
-        let double = together(bed, arguments.hits, Bed::copies);
+        let double = run_in_parallel(bed, arguments.hits, Bed::copies);
         copies.push(single / double);
     }
     let gain = crate::sides::median(hits);
@@ -235,8 +235,8 @@ fn two_threads(bed: &Bed, arguments: &Arguments) {
     );
 }
 
-/// Two threads at once; nanoseconds a piece as seen from outside.
-fn together(bed: &Bed, count: u64, work: fn(&Bed, &mut Rider, u64) -> f64) -> f64 {
+/// Runs two threads in parallel; returns wall-clock nanoseconds per item.
+fn run_in_parallel(bed: &Bed, count: u64, work: fn(&Bed, &mut Rider, u64) -> f64) -> f64 {
     let ready = AtomicU64::new(0);
     let go = AtomicBool::new(false);
     let mut took = 0;

@@ -3,39 +3,38 @@
 use crate::program::{Program, pinned};
 use anyhow::{Context, Result, ensure};
 
-/// What one run of fio found.
+/// The result of one run of fio.
 #[derive(Clone, Copy)]
 pub(crate) struct FioRun {
     /// Requests answered.
     pub(crate) requests: f64,
     /// Nanoseconds between two answers.
     pub(crate) period_ns: f64,
-    /// The server's time of processors for each request, in nanoseconds.
+    /// The server's processor time for each request, in nanoseconds.
     pub(crate) used_ns: f64,
 }
 
-/// What fio asks for: 4 KiB blocks at random.
+/// The load of fio: random 4 KiB blocks.
 #[derive(Clone)]
 pub(crate) struct Load {
     /// `randread`, `randwrite` or `randrw`.
     pub(crate) kind: String,
-    /// So many at once.
+    /// Queue depth.
     pub(crate) depth: u32,
-    /// How much of the volume is asked for; None: all of it.
+    /// The part of the volume that is used. None: all of it.
     pub(crate) bytes: Option<u64>,
-    /// Each block once at most: where all were asked for, the run ends early.
+    /// Each block at most once: the run ends early when all blocks are done.
     pub(crate) once: bool,
 }
 
 impl Load {
-    /// Anywhere on the volume, again and again.
+    /// Returns a load over the whole volume, repeated.
     pub(crate) fn new(kind: &str, depth: u32) -> Load {
         Load { kind: kind.to_owned(), depth, bytes: None, once: false }
     }
 }
 
-/// Reads 4 KiB blocks at random for some time, `depth` of them at once. fio runs on these
-/// processors.
+/// Reads random 4 KiB blocks for some time at queue depth `depth`. fio runs on these processors.
 ///
 /// # Errors
 /// If fio is not installed, or reads nothing.
@@ -43,7 +42,7 @@ pub(crate) fn fio(server: &Program, processors: &str, depth: u32, run_ms: u32) -
     fio_load(server, processors, &Load::new("randread", depth), run_ms)
 }
 
-/// A load for some time. fio runs on these processors.
+/// Runs a load for some time. fio runs on these processors.
 ///
 /// # Errors
 /// If fio is not installed, or nothing is answered.
@@ -68,7 +67,7 @@ pub(crate) fn fio_load(
     let used = server.used_ns()? - before;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "fio (apt-get install fio): {said}");
-    // It may say something before its report.
+    // fio may print text before its report.
     let start = output.stdout.iter().position(|&byte| byte == b'{').unwrap_or(0);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout[start..])
         .with_context(|| String::from_utf8_lossy(&output.stdout).into_owned())?;

@@ -1,4 +1,4 @@
-//! What a daemon costs that has nothing to do: without clients, and with one that asks for nothing.
+//! The cost of an idle daemon: without clients, and with an idle one.
 
 use crate::overdrive::Overdrive;
 use crate::program::{Processors, Program, Site, pause_ms};
@@ -12,15 +12,15 @@ pub(crate) struct Arguments {
     /// Threads of the server.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Seconds of each look.
+    /// Seconds of each measurement.
     #[arg(long, default_value_t = 10)]
     seconds: u32,
 }
 
-/// The most of a processor that an idle daemon with an idle client may take, in percent.
+/// Maximum processor time of an idle daemon with an idle client, in percent.
 const SHARE_MAX: f64 = 0.1;
 
-/// What a program did in a second.
+/// Activity of a program per second.
 struct Look {
     wake_ups: f64,
     percent: f64,
@@ -29,7 +29,7 @@ struct Look {
 impl Look {
     fn at(program: &Program, seconds: u32) -> Result<Look> {
         let count = || -> Result<(u64, u64)> { Ok((program.wake_ups()?, program.used_ns()?)) };
-        // What has just happened settles first.
+        // Earlier activity settles first.
         pause_ms(1000);
         let before = count()?;
         pause_ms(u64::from(seconds) * 1000);

@@ -1,8 +1,10 @@
-//! The lab's load against fio's: the same jobs, over NBD to a server that keeps nothing, and to a file.
+//! The lab's load compared with fio's: the same jobs, over NBD to a server that stores nothing, and
+//! to a file.
 //!
-//! The job file is what `bench --export-fio` writes. What two runs of fio differ in is measured in the same way: no
-//! more than that, or than 5 % of the rate and 10 % of a latency, is a difference between the lab and fio. Where the
-//! server is not what limits, the rate is the program's own, and the lab's is to be the higher one.
+//! The job file is the output of `bench --export-fio`. The differences between two runs of fio are
+//! measured in the same way: only a larger difference, and more than 5 % of the rate or 10 % of a
+//! latency, is a difference between the lab and fio. If the server is not the limit, the rate is
+//! the program's own, and the lab's must be higher.
 
 use crate::overdrive::Overdrive;
 use crate::program::{Processors, Site, fill, pinned};
@@ -15,10 +17,10 @@ use std::path::Path;
 pub(crate) struct Arguments {
     #[command(flatten)]
     site: Site,
-    /// Targets: null (an export of a server that keeps nothing), file.
+    /// Targets: null (an export of a server that stores nothing), file.
     #[arg(long, value_delimiter = ',', default_value = "null,file")]
     targets: Vec<String>,
-    /// Bytes that are worked on, in MiB.
+    /// Bytes in use, in MiB.
     #[arg(long, default_value_t = 256)]
     mib: u64,
     /// Pairs of runs for each comparison.
@@ -29,20 +31,20 @@ pub(crate) struct Arguments {
     run_ms: u64,
 }
 
-/// A job of both programs: reads in percent, requests under way, and how many are to start in a second.
+/// A job of both programs: reads in percent, queue depth, and starts per second.
 struct Job {
     name: &'static str,
     reads: &'static str,
     depth: &'static str,
     rate: Option<&'static str>,
-    /// The rate says what the programs take, and not what the target does.
+    /// The programs limit the rate, and not the target.
     is_ceiling: bool,
 }
 
-/// What the lab's ceiling is to be, in rates of fio.
+/// Minimum of the lab's ceiling, relative to fio's rate.
 const CEILING_MIN: f64 = 1.5;
 
-/// Runs of which the machine spoils each are made again so often.
+/// Number of attempts for runs that the machine disturbs.
 const TRIES: usize = 8;
 
 const fn job(
@@ -69,7 +71,7 @@ const OF_FILE: [Job; 4] = [
     job("writes, depth 32", "0", "32", None, false),
 ];
 
-/// What a run found.
+/// The result of a run.
 #[derive(Clone, Copy)]
 struct Found {
     per_second: f64,
@@ -77,7 +79,7 @@ struct Found {
     p99_ns: f64,
 }
 
-/// What is compared: its name, where it stands, whether more is better, and what a difference is at least.
+/// A compared figure: its name, its value, and the minimum of a difference.
 type Figure = (&'static str, fn(&Found) -> f64, f64);
 
 const FIGURES: [Figure; 3] = [
@@ -86,7 +88,7 @@ const FIGURES: [Figure; 3] = [
     ("p99", |found| found.p99_ns, 0.10),
 ];
 
-/// Both programs, on the processor of clients.
+/// Both programs, on the client's processor.
 struct Programs<'a> {
     overdrive: &'a Overdrive,
     processors: Processors,
@@ -123,7 +125,7 @@ impl Programs<'_> {
         (format!("{}M", self.arguments.mib), format!("{}ms", self.arguments.run_ms))
     }
 
-    /// The job as fio's file.
+    /// Writes the job as fio's file.
     fn export(&self, job: &Job, file: &Path) -> Result<()> {
         let (span, time) = self.sizes();
         let name = file.display().to_string();
@@ -140,7 +142,7 @@ impl Programs<'_> {
             .context("cannot start taskset (util-linux)")?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "fio (apt-get install fio): {said}");
-        // It may say something before its report.
+        // fio may print text before its report.
         let start = output.stdout.iter().position(|&byte| byte == b'{').unwrap_or(0);
         let report: Value = serde_json::from_slice(&output.stdout[start..])
             .with_context(|| String::from_utf8_lossy(&output.stdout).into_owned())?;
@@ -160,7 +162,8 @@ fn found(rate: &Value, p50: &Value, p99: &Value) -> Result<Found> {
     Ok(Found { per_second, p50_ns, p99_ns })
 }
 
-/// How far two runs are apart, typically, whichever is the larger: the median over the pairs of |ln(a / b)|.
+/// Returns the typical difference of two runs, in either direction: the median over the pairs of
+/// |ln(a / b)|.
 fn apart(pairs: &Pairs) -> f64 {
     median(pairs.ratios().iter().map(|ratio| ratio.ln().abs()).collect())
 }

@@ -53,63 +53,69 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Figure {
-    /// A 4 KiB hit against a bare copy from a random slot of the same pages.
+    /// A 4 KiB hit compared with a bare copy from a random slot of the same pages.
     Engine(engine::Arguments),
-    /// The engine over a null device in virtual time, without data: nanoseconds a hit and a miss.
+    /// The engine over a null device in virtual time, without data: nanoseconds per hit and miss.
     Virtual(virtual_time::Arguments),
-    /// What the engine's work costs on this machine: the price list of timed worlds.
+    /// The cost of the engine's work on this machine: the price list of timed worlds.
     Prices(prices::Arguments),
-    /// The write side in virtual time, over a modelled 840 EVO, against the bare drive.
+    /// The write side in virtual time, over a modelled 840 EVO, compared with the bare drive.
     Write(write::Arguments),
-    /// Bytes of metadata a slot.
+    /// Bytes of metadata per slot.
     Metadata,
-    /// Modelled drives: how many requests a second of the processor simulates, and how late a served
-    /// one answers.
+    /// Modelled drives: simulated requests per second of processor time, and the lateness of a
+    /// served drive's answers.
     Model(model::Arguments),
-    /// Misses through the server, against the same server without a cache layer.
+    /// Misses through the server, compared with the same server without a cache layer.
     Misses(misses::Arguments),
-    /// Never slower with every processor busy: with a cache that cannot help, against none; over a slow
-    /// backing from cold, against `--guard off` and none.
+    /// Never slower with every processor busy: a cache that cannot help, compared with none; over a
+    /// slow backing from cold, compared with `--guard off` and none.
     Guard(guard::Arguments),
-    /// Hits through the server against nbdkit: processor time at fixed loads, one at a time, peak.
+    /// Hits through the server compared with nbdkit: processor time at fixed loads, one at a time,
+    /// peak.
     Server(server::Arguments),
-    /// What a daemon costs that has nothing to do, without clients and with an idle one.
+    /// The cost of an idle daemon, without clients and with an idle one.
     Idle(idle::Arguments),
-    /// Hits with several threads against one, a pipelining client for each.
+    /// Hits with several threads compared with one, with a pipelining client for each.
     Threads(threads::Arguments),
-    /// Polling against none: adaptive, as it is by default, with nbdkit beside it; `serve --poll`, by fio and
-    /// by a client that never sleeps; and what the ring's wait costs.
+    /// Polling compared with none: adaptive, the default, also compared with nbdkit;
+    /// `serve --poll`, with fio and with a client that never sleeps; and the cost of the ring's
+    /// wait.
     Poll(poll::Arguments),
-    /// A slow backing under a zipf load, against the same server without a cache and against what
-    /// the best fixed choice of blocks would give.
+    /// A slow backing under a zipf load, compared with the same server without a cache and with the
+    /// best fixed choice of blocks.
     Slow(slow::Arguments),
-    /// More than a file takes: a trace at its own pace and fio at depth 128, against the same server
-    /// without a cache.
+    /// More load than a file can serve: a trace at its own pace and fio at depth 128, compared with
+    /// the same server without a cache.
     Saturate(saturate::Arguments),
-    /// Copying files on ext4 in a volume over a file, against the same server without a cache and
-    /// against the page cache.
+    /// Copying files on ext4 in a volume over a file, compared with the same server without a cache
+    /// and with the page cache.
     Copy(copy::Arguments),
-    /// A volume as a block device: hits against other servers of files under loop devices, verified writes, and what attach,
-    /// kill and detach take.
+    /// A volume as a block device: hits compared with other servers of files under loop devices,
+    /// verified writes, and the times of attach, kill and detach.
     Device(device::Arguments),
-    /// The suites on modelled drives: QD1 writes against the ideal, what a consistency run
-    /// takes, modelled requests a second.
+    /// The suites on modelled drives: QD1 writes compared with the ideal, the time of a consistency
+    /// run, modelled requests per second.
     Suites(suites::Arguments),
-    /// The lab's load against fio's: the same jobs over NBD to a server that keeps nothing, and to a file.
+    /// The lab's load compared with fio's: the same jobs over NBD to a server that stores nothing,
+    /// and to a file.
     Lab(lab::Arguments),
-    /// Block accesses a second that one core simulates, for every policy; or how far samples are from the whole.
+    /// Block accesses per second that one core simulates, for every policy; or the error of
+    /// samples.
     Sim(sim::Arguments),
-    /// The policy that is served: against the others and the optimum, under scans, its live curve, and whether the
-    /// cache misses where its simulation does.
+    /// The default policy: compared with the others and the optimum, under scans, its live curve,
+    /// and whether the cache misses as its simulation does.
     Policy(policy::Arguments),
-    /// Streams of reads with readahead against without, in virtual time: of every order, beside random reads, and while a
-    /// file is copied.
+    /// Streams of reads with readahead compared with none, in virtual time: of every order, next to
+    /// random reads, and while a file is copied.
     Readahead(readahead::Arguments),
-    /// From kill -9 to the first answer of the next server, with much dirty.
+    /// Time from kill -9 to the first answer of the next server, with much dirty data.
     Restart(restart::Arguments),
-    /// Hits through block devices: by ublk against a ublk device that keeps nothing, and against the kernel's NBD client.
+    /// Hits through block devices: by ublk compared with a ublk device that stores nothing, and
+    /// with the kernel's NBD client.
     Routes(routes::Arguments),
-    /// Makes the recordings that filebench and loadtime replay where there is no file system. As root.
+    /// Makes the recordings that filebench and loadtime replay where there is no file system. As
+    /// root.
     Record(record::Arguments),
 }
 

@@ -1,4 +1,5 @@
-//! Bytes of metadata a slot, counted by allocation: what a cache with more slots takes more.
+//! Bytes of metadata per slot, counted by allocation: the additional memory of a cache with more
+//! slots.
 
 use crate::sides::verdict;
 use ::policy::Kind;
@@ -11,13 +12,13 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts what is held.
+/// Counts allocated bytes.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: hands everything to the allocator of the suites, and only counts. That one is the system's, but where a
-// benchmark of modelled drives wants huge pages.
+// SAFETY: passes everything to the allocator of the suites, and only counts. That one is the
+// system's, except when a benchmark of modelled drives uses huge pages.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.fetch_add(layout.size(), Ordering::Relaxed);
@@ -43,7 +44,7 @@ static COUNTING: Counting = Counting;
 
 fn taken(policy: Kind, memory_bytes: u64) -> Result<(usize, u32)> {
     let geometry = Geometry::for_memory(memory_bytes);
-    // Without the blocks' own bytes: what is left of the arena is headers.
+    // Without the blocks' own bytes: the rest of the arena is headers.
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
     let arena = memory.bytes();
     let settings = Settings {
@@ -66,7 +67,7 @@ fn taken(policy: Kind, memory_bytes: u64) -> Result<(usize, u32)> {
     Ok((taken, geometry.slots))
 }
 
-/// Bytes a slot that grow with the slots.
+/// Returns the bytes per slot that grow with the slots.
 fn growth(policy: Kind) -> Result<f64> {
     let (small, few) = taken(policy, 1 << 30)?;
     let (large, many) = taken(policy, 4 << 30)?;
@@ -86,7 +87,7 @@ pub(crate) fn run() -> Result<()> {
     for (slot, name) in growths {
         println!("{name:<13} {slot:.2}");
     }
-    // Places for fetches under way, shadows and the live curve have a size of their own.
+    // Fetches under way, shadows and the live curve have sizes of their own.
     for mib in [64, 256, 1024, 4096] {
         let (bytes, slots) = taken(DEFAULT, mib << 20)?;
         let beside = bytes.saturating_sub((growth(DEFAULT)? * f64::from(slots)) as usize) >> 10;

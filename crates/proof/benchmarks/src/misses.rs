@@ -1,13 +1,12 @@
-//! Misses through the whole server: with a cache layer that cannot help, against the same server
-//! without one.
+//! Misses through the whole server: with a cache layer that cannot help, compared with the same
+//! server without one.
 //!
-//! Two servers of the same program stand side by side; fio's nbd engine reads 4 KiB blocks at
-//! random, from one and from the other in turns. Over `null:` the backing costs nothing, so whatever
-//! the cache adds is seen in full; the file lies on the machine's disk and is read around its page
-//! cache.
+//! Two servers of the same program run at the same time; fio's nbd engine reads random 4 KiB blocks
+//! from them in turns. Over `null:` the backing costs nothing, so the whole cost of the cache is
+//! visible; the file is on the machine's disk and is read bypassing its page cache.
 
 use crate::fio::fio;
-use crate::program::{Passing, Program, Site, VOLUME, fill, pinned};
+use crate::program::{Program, Site, TemporaryPath, VOLUME, fill, pinned};
 use crate::sides::{Pairs, Side, in_turns, median, verdict};
 use anyhow::{Result, bail};
 use std::path::Path;
@@ -34,19 +33,20 @@ pub(crate) struct Arguments {
     /// Backings: null, file.
     #[arg(long, value_delimiter = ',', default_value = "null,file")]
     backings: Vec<String>,
-    /// Compare the server without a cache layer with itself: what this machine cannot tell apart.
+    /// Compare the server without a cache layer with itself, which shows the resolution of this
+    /// machine.
     #[arg(long)]
     control: bool,
 }
 
-/// The lower bound that the issue asks for.
+/// The required lower bound of the speed.
 const SPEED_MIN: f64 = 0.95;
-/// The most extra time of the processor that a miss may cost, in nanoseconds.
+/// Maximum additional processor time of a miss, in nanoseconds.
 const EXTRA_NS_MAX: f64 = 400.0;
 
-/// The processor for the server and for fio, both. Left to the scheduler, the two now share one and
-/// now do not, and a wake-up across processors costs ten times what is measured here. On one of
-/// their own, the rate says what both spend on a request.
+/// The processor for both the server and fio. If the scheduler chose, they would sometimes share
+/// one and sometimes not, and a wake-up across processors costs ten times the effect measured here.
+/// On a shared processor the rate shows the time that both spend on a request.
 const PROCESSOR: &str = "0";
 
 fn start(program: &Path, backing: &str, memory: &str, socket: &Path) -> Result<Program> {
@@ -57,7 +57,7 @@ fn start(program: &Path, backing: &str, memory: &str, socket: &Path) -> Result<P
     Program::start(command, socket)
 }
 
-/// Both servers in turns: A B B A ...
+/// Runs both servers in turns: A B B A ...
 fn compare(a: &Program, b: &Program, depth: u32, arguments: &Arguments) -> Result<(Pairs, Pairs)> {
     for server in [a, b] {
         fio(server, PROCESSOR, depth, 1000)?;
@@ -96,7 +96,7 @@ fn print(what: &str, periods: &Pairs, used: &Pairs) {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let program = arguments.site.overdrive()?;
-    let sockets = Passing::runtime()?;
+    let sockets = TemporaryPath::runtime()?;
     let file = arguments.site.file("misses");
     let memory = match arguments.control {
         true => "0".to_owned(),

@@ -1,5 +1,5 @@
-//! Modelled drives: what simulating a request costs in virtual time, and how late one that is served in
-//! real time answers.
+//! Modelled drives: the cost of simulating a request in virtual time, and the lateness of a drive
+//! that is served in real time.
 
 use crate::fio::{self, fio_load};
 use crate::overdrive::Overdrive;
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// The drive.
     #[arg(long, default_value = "samsung-840-evo-250")]
     drive: String,
-    /// What the host sees of it, in GiB.
+    /// The visible size of the drive, in GiB.
     #[arg(long, default_value_t = 16)]
     gib: u64,
     /// Requests in each run in virtual time.
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     run_ms: u32,
 }
 
-/// Requests under way at a time, in virtual time.
+/// Queue depth in virtual time.
 const DEPTH: u64 = 32;
 /// The cache in front, in virtual time.
 const CACHE_BYTES: u64 = 64 << 20;
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     in_real_time(&model, &options, arguments)
 }
 
-/// Random requests of 4 KiB, reads and writes alike, as slots.
+/// Random requests of 4 KiB, half of them reads, as slots.
 struct Load {
     random: Random,
     slots: u64,
@@ -65,7 +65,7 @@ impl Load {
         Load::over(options.user_bytes.unwrap_or(0), seed)
     }
 
-    /// In the first so many bytes only.
+    /// Returns a load within the first `bytes` bytes.
     fn over(bytes: u64, seed: u64) -> Load {
         Load { random: Random::new(seed), slots: bytes / 4096 }
     }
@@ -78,19 +78,19 @@ impl Load {
 
 fn in_virtual_time(model: &Model, options: &Options, arguments: &Arguments) -> Result<()> {
     println!("in virtual time, without data: 4 KiB at random, half reads, {DEPTH} at a time");
-    tell("the model alone", 1.5, arguments, |seed| {
+    print_result("the model alone", 1.5, arguments, |seed| {
         let mut drive = filled(model, options)?;
         Ok(alone(&mut drive, Load::new(options, seed), arguments.requests))
     })?;
-    tell("as a block device on a lane", 1.5, arguments, |seed| {
+    print_result("as a block device on a lane", 1.5, arguments, |seed| {
         Ok(on_a_lane(&shared(model, options)?, None, Load::new(options, seed), arguments.requests))
     })?;
-    tell("with the cache in front, all in memory", 1.0, arguments, |seed| {
+    print_result("with the cache in front, all in memory", 1.0, arguments, |seed| {
         let shared = shared(model, options)?;
         let load = Load::over(CACHE_BYTES / 4, seed);
         Ok(on_a_lane(&shared, Some(CACHE_BYTES), load, arguments.requests))
     })?;
-    tell("with the cache in front, mostly misses", 1.0, arguments, |seed| {
+    print_result("with the cache in front, mostly misses", 1.0, arguments, |seed| {
         let shared = shared(model, options)?;
         let load = Load::new(options, seed);
         Ok(on_a_lane(&shared, Some(CACHE_BYTES), load, arguments.requests))
@@ -103,7 +103,7 @@ fn shared(model: &Model, options: &Options) -> Result<Arc<Shared>> {
     Ok(shared)
 }
 
-/// The same drive without a lane.
+/// Returns the same drive without a lane.
 fn filled(model: &Model, options: &Options) -> Result<Drive> {
     Ok(match model.drive(options).context("the drive")? {
         Drive::Flash(drive) => {
@@ -114,8 +114,8 @@ fn filled(model: &Model, options: &Options) -> Result<Drive> {
     })
 }
 
-/// Prints millions of requests a second of the processor.
-fn tell(
+/// Prints millions of requests per second of processor time.
+fn print_result(
     what: &str,
     target: f64,
     arguments: &Arguments,
@@ -128,7 +128,7 @@ fn tell(
     Ok(())
 }
 
-/// Nanoseconds of the processor a request, for the plain model.
+/// Returns nanoseconds of processor time per request, for the plain model.
 fn alone(drive: &mut Drive, mut load: Load, requests: u64) -> f64 {
     let mut ends: BinaryHeap<Reverse<u64>> = (0..DEPTH).map(Reverse).collect();
     let start = cpu_ns();
@@ -142,7 +142,7 @@ fn alone(drive: &mut Drive, mut load: Load, requests: u64) -> f64 {
     (cpu_ns() - start) as f64 / requests as f64
 }
 
-/// The same through a lane, with so much cache in front.
+/// Returns the same through a lane, with this much cache in front.
 fn on_a_lane(shared: &Arc<Shared>, cache: Option<u64>, load: Load, requests: u64) -> f64 {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
@@ -196,7 +196,7 @@ fn in_front(lane: &Lane, limits: &Limits, below: Stack, bytes: u64) -> Stack {
     Stack::new(lane, Cache::attach(&shared, lane, below))
 }
 
-/// What a request takes, on the mean, when the model alone is asked, one at a time, as fio does.
+/// Returns the mean time of a request to the model alone, one at a time, as fio does.
 fn modelled_us(model: &Model, options: &Options, reads: bool) -> Result<f64> {
     const REQUESTS: u64 = 100_000;
     let mut drive = filled(model, options)?;

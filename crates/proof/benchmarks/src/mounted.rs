@@ -1,11 +1,11 @@
-//! ext4 in a volume, mounted: over what a server exports, or over an image itself.
+//! A mounted ext4 in a volume: over a server's export, or over an image itself.
 //!
 //! ```text
 //!   ext4 -- loop device, direct I/O -- nbdfuse -- a server -- image
 //!   ext4 -- loop device, the image's page cache below it -- image
 //! ```
 
-use crate::program::{Passing, pause_ms};
+use crate::program::{TemporaryPath, pause_ms};
 use crate::sides::wall_ns;
 use anyhow::{Context, Result, ensure};
 use std::ffi::OsStr;
@@ -13,15 +13,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-/// How long nbdfuse may take until its file is there.
+/// Maximum time until nbdfuse's file exists.
 const PATIENCE_NS: u64 = 10_000_000_000;
-/// How often to try to unmount, 20 ms apart.
+/// Number of attempts to unmount, 20 ms apart.
 const UNMOUNT_TRIES: u32 = 100;
 
-/// Runs a program that must succeed; returns what it printed.
+/// Runs a program that must succeed; returns its output.
 ///
 /// # Errors
-/// With what it said.
+/// With the program's error output.
 pub(crate) fn well<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> Result<String> {
     let output = Command::new(program).args(arguments).output();
     let output = output.with_context(|| format!("cannot start {program}"))?;
@@ -30,10 +30,10 @@ pub(crate) fn well<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> Result<St
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Whether this can be done here at all.
+/// Checks that mounting is possible here.
 ///
 /// # Errors
-/// Why not.
+/// The reason why it is not.
 pub(crate) fn can_mount() -> Result<()> {
     ensure!(rustix::process::geteuid().is_root(), "mounting needs root");
     for node in ["/dev/fuse", "/dev/loop-control"] {
@@ -46,24 +46,24 @@ pub(crate) fn can_mount() -> Result<()> {
 pub(crate) struct Loop(String);
 
 impl Loop {
-    /// Over a file, with direct I/O or without.
+    /// Attaches a file, with direct I/O or without.
     ///
     /// # Errors
-    /// It cannot be had, or only otherwise.
+    /// That is not possible, or only the other way.
     pub(crate) fn over(file: &Path, direct: bool) -> Result<Loop> {
         let direct = if direct { "on" } else { "off" };
         let file = file.display().to_string();
         let option = format!("--direct-io={direct}");
         let device = Loop(well("losetup", &["--find", "--show", &option, &file])?);
         let number = device.0.trim_start_matches("/dev/");
-        // Where direct I/O cannot be had, the kernel quietly goes without.
+        // If direct I/O is not possible, the kernel does without it and reports no error.
         let flag = fs::read_to_string(format!("/sys/block/{number}/loop/dio")).unwrap_or_default();
         let is_direct = if flag.trim() == "1" { "on" } else { "off" };
         ensure!(is_direct == direct, "{file}: a loop device here has direct I/O {is_direct}");
         Ok(device)
     }
 
-    /// Its node.
+    /// Returns its node.
     pub(crate) fn path(&self) -> PathBuf {
         PathBuf::from(&self.0)
     }
@@ -71,7 +71,7 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        // It may be in use after a failure: then it goes with the mount.
+        // It may be in use after a failure: then it is detached with the unmount.
         let _ = well("losetup", &["--detach", &self.0]);
     }
 }
@@ -83,10 +83,10 @@ pub(crate) struct Fuse {
 }
 
 impl Fuse {
-    /// Over an export, in a directory that is made.
+    /// Mounts an export in a new directory.
     ///
     /// # Errors
-    /// nbdfuse does not start, or shows no file.
+    /// nbdfuse does not start, or its file does not appear.
     pub(crate) fn over(uri: &str, directory: PathBuf) -> Result<Fuse> {
         fs::create_dir_all(&directory)?;
         let child = Command::new("nbdfuse").arg(directory.join("disk")).arg(uri).spawn();
@@ -100,7 +100,7 @@ impl Fuse {
         Ok(fuse)
     }
 
-    /// Where the file is.
+    /// Returns the path of the file.
     pub(crate) fn file(&self) -> PathBuf {
         self.directory.join("disk")
     }
@@ -108,8 +108,8 @@ impl Fuse {
 
 impl Drop for Fuse {
     fn drop(&mut self) {
-        // Unmounted, it ends by itself, once everything has gone down. The loop device lets go of
-        // its file only a moment after it was told to.
+        // nbdfuse ends after the unmount, once all data is written. The loop device closes its file
+        // a moment after it is detached.
         let unmounted = (0..UNMOUNT_TRIES).any(|_| {
             let done = well("umount", &[&self.directory]).is_ok();
             if !done {
@@ -125,52 +125,52 @@ impl Drop for Fuse {
     }
 }
 
-/// A mounted file system. Dropped, it is taken apart from top to bottom.
+/// A mounted file system. The fields are dropped from top to bottom.
 pub(crate) struct Mounted {
     point: PathBuf,
     is_mounted: bool,
     _device: Option<Loop>,
     _fuse: Option<Fuse>,
-    _directory: Passing,
+    _directory: TemporaryPath,
 }
 
 impl Mounted {
-    /// Over what a server exports.
+    /// Mounts a server's export.
     ///
     /// # Errors
-    /// What a program says.
+    /// Those of a program.
     pub(crate) fn over_export(uri: &str) -> Result<Mounted> {
-        let directory = Passing::directory("mounted")?;
+        let directory = TemporaryPath::directory("mounted")?;
         let fuse = Fuse::over(uri, directory.path().join("fuse"))?;
         let device = Loop::over(&fuse.file(), true)?;
         Mounted::mount(directory, device, Some(fuse))
     }
 
-    /// Over an image itself, with the page cache below the loop device.
+    /// Mounts an image itself, with the page cache below the loop device.
     ///
     /// # Errors
-    /// What a program says.
+    /// Those of a program.
     pub(crate) fn over_image(image: &Path) -> Result<Mounted> {
-        let directory = Passing::directory("mounted")?;
+        let directory = TemporaryPath::directory("mounted")?;
         let device = Loop::over(image, false)?;
         Mounted::mount(directory, device, None)
     }
 
-    /// On a device that is there.
+    /// Mounts an existing device.
     ///
     /// # Errors
-    /// What mount says.
+    /// Those of mount.
     pub(crate) fn on(device: &Path) -> Result<Mounted> {
-        Mounted::of(Passing::directory("mounted")?, device, None, None)
+        Mounted::of(TemporaryPath::directory("mounted")?, device, None, None)
     }
 
-    fn mount(directory: Passing, device: Loop, fuse: Option<Fuse>) -> Result<Mounted> {
+    fn mount(directory: TemporaryPath, device: Loop, fuse: Option<Fuse>) -> Result<Mounted> {
         let node = device.path();
         Mounted::of(directory, &node, Some(device), fuse)
     }
 
     fn of(
-        directory: Passing,
+        directory: TemporaryPath,
         node: &Path,
         device: Option<Loop>,
         fuse: Option<Fuse>,
@@ -185,7 +185,7 @@ impl Mounted {
         Ok(mounted)
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub(crate) fn point(&self) -> &Path {
         &self.point
     }
@@ -194,7 +194,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         if self.is_mounted && well("umount", &[&self.point]).is_err() {
-            // Something is still open in it, after a failure.
+            // A file in it is still open, after a failure.
             let _ = well("umount", &["--lazy", &self.point.display().to_string()]);
         }
     }

@@ -1,30 +1,33 @@
-//! Overdrive as the server that is measured.
+//! Overdrive as the measured server.
 
-use crate::program::{Passing, Program, Site, VOLUME, pinned};
+use crate::program::{Program, Site, TemporaryPath, VOLUME, pinned};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The program, and a runtime directory of its own: servers of others are not seen from here.
+/// The program, and a runtime directory of its own, which hides other servers.
 pub(crate) struct Overdrive {
     program: PathBuf,
-    runtime: Passing,
+    runtime: TemporaryPath,
 }
 
 impl Overdrive {
+    /// Finds the program.
+    ///
     /// # Errors
     /// If it was not built, or no directory can be made.
     pub(crate) fn find(site: &Site) -> Result<Overdrive> {
-        Ok(Overdrive { program: site.overdrive()?, runtime: Passing::runtime()? })
+        Ok(Overdrive { program: site.overdrive()?, runtime: TemporaryPath::runtime()? })
     }
 
-    /// Where sockets may be made.
+    /// Returns the directory for sockets.
     pub(crate) fn directory(&self) -> &Path {
         self.runtime.path()
     }
 
-    /// Serves a backing on these processors. `socket` is the name of its socket, `more` the options.
+    /// Serves a backing on these processors. `socket` is the name of its socket, `more` the
+    /// options.
     ///
     /// # Errors
     /// If it does not start.
@@ -38,7 +41,7 @@ impl Overdrive {
         self.start(pinned(&self.program, processors), socket, backing, more)
     }
 
-    /// The same on any processor.
+    /// Serves a backing on any processor.
     ///
     /// # Errors
     /// If it does not start.
@@ -68,18 +71,18 @@ impl Overdrive {
         Program::start(command, &socket)
     }
 
-    /// A command that must succeed; returns what it printed.
+    /// Runs a command that must succeed; returns its output.
     ///
     /// # Errors
-    /// With what it said.
+    /// With the command's error output.
     pub(crate) fn well(&self, arguments: &[&str]) -> Result<String> {
         self.output(Command::new(&self.program), arguments)
     }
 
-    /// The same on these processors.
+    /// Runs a command on these processors.
     ///
     /// # Errors
-    /// With what it said.
+    /// With the command's error output.
     pub(crate) fn pinned(&self, processors: &str, arguments: &[&str]) -> Result<String> {
         self.output(pinned(&self.program, processors), arguments)
     }
@@ -95,8 +98,8 @@ impl Overdrive {
         self.well(&[&["volume"], arguments].concat())
     }
 
-    /// What the only volume that is served has counted. The question costs the server little, but
-    /// something: not while its time is taken.
+    /// Returns the counters of the only served volume. The query costs the server some time: do not
+    /// call it while that is measured.
     ///
     /// # Errors
     /// If none or several are served here.
@@ -104,7 +107,7 @@ impl Overdrive {
         Ok(Counted(self.stats()?["counters"].clone()))
     }
 
-    /// All that `volume stats --json` tells of it.
+    /// Returns the whole output of `volume stats --json`.
     ///
     /// # Errors
     /// If none or several are served here.
@@ -113,7 +116,7 @@ impl Overdrive {
         serde_json::from_str(&said).context(said)
     }
 
-    /// How the guard of this server stands, of several that run here.
+    /// Returns the state of the guard of this server, one of several that run here.
     ///
     /// # Errors
     /// If it does not answer.
@@ -125,10 +128,10 @@ impl Overdrive {
         Ok(stats["guard"].clone())
     }
 
-    /// Ends what is kept of a volume whose server was killed.
+    /// Discards the retained data of a volume whose server was killed.
     ///
     /// # Errors
-    /// If nothing is kept.
+    /// If nothing is retained.
     pub(crate) fn discard(&self) -> Result<()> {
         self.volume(&["clear-error", VOLUME, "--discard-dirty", "--json"]).map(|_| ())
     }
@@ -136,8 +139,8 @@ impl Overdrive {
 
 impl Drop for Overdrive {
     fn drop(&mut self) {
-        // Of a run that failed halfway a holder may be left, which would keep its memory for good;
-        // of any other there is nothing to discard.
+        // A run that failed may have left a holder, which would occupy its memory indefinitely;
+        // after any other run there is nothing to discard.
         let _ = self.discard();
     }
 }
@@ -150,7 +153,7 @@ impl Counted {
         self.0[name].as_u64().unwrap_or(0)
     }
 
-    /// What was counted since an earlier look.
+    /// Returns the increase since an earlier query.
     pub(crate) fn since(&self, earlier: &Counted, name: &str) -> u64 {
         self.get(name) - earlier.get(name)
     }

@@ -1,4 +1,4 @@
-//! `serve --poll` against the same server with `--poll off`: one read at a time, all hits.
+//! `serve --poll` compared with the same server with `--poll off`: one read at a time, all hits.
 
 use crate::adaptive;
 use crate::client::{Client, NullServer, Waiting, Window};
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 
 const FIO_MIN: f64 = 1.5;
 const SPIN_MIN: f64 = 8.0;
-/// Within so many milliseconds of the last request the server sleeps.
+/// Maximum time from the last request until the server sleeps, in milliseconds.
 const IDLE_MAX_MS: f64 = 50.0;
 
 /// The two servers, with a client each.
@@ -47,7 +47,8 @@ impl Bed {
     fn new(overdrive: &Overdrive, processors: &Processors, file: &str, mib: u64) -> Result<Bed> {
         let memory = format!("{}M", mib * 2);
         let hot = |socket: &str, more: &[&str]| -> Result<Program> {
-            // Hits are measured. A first pass over a fast file is not what the guard keeps.
+            // Hits are measured: without `--guard off`, a first pass over a fast file would not be
+            // cached.
             let fixed =
                 ["--read-only", "--no-holder", "--guard", "off", "--memory", memory.as_str()];
             let options = [&fixed, more].concat();
@@ -61,7 +62,7 @@ impl Bed {
         Ok(Bed { polling, sleeping, to_polling, to_sleeping, random: Random::new(1) })
     }
 
-    /// Nanoseconds between two answers.
+    /// Returns the nanoseconds between two answers.
     fn period(&mut self, polls: bool, waiting: Waiting, run_ms: u32) -> Result<f64> {
         let client = if polls { &mut self.to_polling } else { &mut self.to_sleeping };
         let (blocks, random) = (client.blocks(), &mut self.random);
@@ -101,8 +102,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What the ring's wait costs against a receive that blocks on the bare socket, and which waits for nothing
-/// else: servers that look nothing up.
+/// Measures the cost of the ring's wait, relative to a receive that blocks on the bare socket and
+/// waits for nothing else, with servers that do no lookup.
 fn wait(overdrive: &Overdrive, processors: &Processors, arguments: &Arguments) -> Result<()> {
     let start = |name: &str, waiting| -> Result<Contestant> {
         let socket = overdrive.directory().join(name);
@@ -149,7 +150,7 @@ fn by_fio(bed: &Bed, processors: &Processors, arguments: &Arguments) -> Result<(
     Ok(())
 }
 
-/// All against the plainest: a client that blocks and a server that sleeps.
+/// Compares all cases with the simplest: a client that blocks and a server that sleeps.
 fn by_own(bed: &mut Bed, processors: &Processors, arguments: &Arguments) -> Result<()> {
     let cases = [
         ("a client that spins, --poll", Waiting::Spinning, true, Some(SPIN_MIN)),
@@ -164,7 +165,7 @@ fn by_own(bed: &mut Bed, processors: &Processors, arguments: &Arguments) -> Resu
         let what = format!("{what}, against both asleep");
         line(&what, &Pairs::of(&found, |period| *period), target);
     }
-    // Where both share a processor, no wake crosses a distance: what sleeping costs then.
+    // On a shared processor no wake-up crosses processors: the cost of sleeping in that case.
     processors.take_servers()?;
     let together = bed.period(false, Waiting::Blocked, arguments.run_ms)?;
     processors.take_clients()?;
@@ -172,7 +173,7 @@ fn by_own(bed: &mut Bed, processors: &Processors, arguments: &Arguments) -> Resu
     Ok(())
 }
 
-/// What a server that spins and looks nothing up gives to a client that spins.
+/// Measures a server that spins and does no lookup, with a client that spins.
 fn ceiling(overdrive: &Overdrive, processors: &Processors, arguments: &Arguments) -> Result<()> {
     let socket = overdrive.directory().join("null");
     let null = NullServer::start(&socket, arguments.mib << 20, Waiting::Spinning, processors)?;
@@ -187,7 +188,8 @@ fn ceiling(overdrive: &Overdrive, processors: &Processors, arguments: &Arguments
     Ok(())
 }
 
-/// What the polling server takes once no request comes, and what it says of itself.
+/// Measures the processor time of the polling server when no request arrives, and prints its own
+/// counters.
 fn idle(mut bed: Bed, arguments: &Arguments) -> Result<()> {
     let (start_ns, before) = (wall_ns(), bed.polling.used_ns()?);
     bed.period(true, Waiting::Spinning, arguments.run_ms)?;

@@ -1,4 +1,4 @@
-//! The price list of this machine: what the engine's work costs with real bytes, on one thread.
+//! The price list of this machine: the cost of the engine's work with real bytes, on one thread.
 
 use crate::sides::cpu_ns;
 use anyhow::{Result, ensure};
@@ -20,11 +20,11 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// A price list that can be read and written: `hit=100,miss=50,...`, each in nanoseconds.
+/// A price list as text: `hit=100,miss=50,...`, each in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct PriceList(pub(crate) Prices);
 
-/// The names of the prices, in their order.
+/// The names of the prices, in order.
 const NAMES: [&str; Cost::ALL.len()] =
     ["hit", "miss", "fill", "absorb", "pass", "write_out", "flush"];
 
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Measures what the engine's work costs, with a cache of so many MiB.
+/// Measures the cost of the engine's work, with a cache of `mib` MiB.
 pub(crate) fn measure(mib: u64) -> PriceList {
     let how = Measure { memory_bytes: mib << 20, ..Measure::default() };
     PriceList(prices::measure(&how, &mut cpu_ns))

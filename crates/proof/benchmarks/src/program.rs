@@ -1,4 +1,4 @@
-//! Servers as programs of their own: where they run, what they have used, how they end.
+//! Servers as separate programs: their processors, their processor time, their end.
 
 use crate::client::Client;
 use crate::sides::wall_ns;
@@ -7,19 +7,19 @@ use rustix::thread::CpuSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Which program is measured, and where its files may lie.
+/// The measured program, and the directory for its files.
 #[derive(clap::Args)]
 pub(crate) struct Site {
-    /// The overdrive program; by default the one beside this.
+    /// The overdrive program; by default the one next to this.
     #[arg(long)]
     overdrive: Option<PathBuf>,
-    /// Where to make the files that are served; on a disk, not in memory.
+    /// Directory for the files that are served; on a disk, not in memory.
     #[arg(long, default_value = "target")]
     place: PathBuf,
 }
 
 impl Site {
-    /// The overdrive program.
+    /// Returns the overdrive program.
     ///
     /// # Errors
     /// If it was not built.
@@ -34,35 +34,36 @@ impl Site {
         Ok(program)
     }
 
-    /// A file on the disk that goes when it is dropped.
-    pub(crate) fn file(&self, name: &str) -> Passing {
-        Passing(self.place.join(format!("figures-{}-{name}.img", std::process::id())))
+    /// Returns a file on the disk that is removed when it is dropped.
+    pub(crate) fn file(&self, name: &str) -> TemporaryPath {
+        TemporaryPath(self.place.join(format!("figures-{}-{name}.img", std::process::id())))
     }
 }
 
-/// A path that is taken away in the end.
-pub(crate) struct Passing(PathBuf);
+/// A path that is removed at the end.
+pub(crate) struct TemporaryPath(PathBuf);
 
-impl Passing {
-    /// A directory for sockets, which is also the runtime directory of the servers started here:
-    /// what they keep is found by no other. Its path is short, as those of sockets must be.
+impl TemporaryPath {
+    /// Creates a directory for sockets, which is also the runtime directory of the servers started
+    /// here: no other program finds their retained data. Its path is short, as required for
+    /// sockets.
     ///
     /// # Errors
-    /// If it cannot be made.
-    pub(crate) fn runtime() -> Result<Passing> {
+    /// If it cannot be created.
+    pub(crate) fn runtime() -> Result<TemporaryPath> {
         let path = std::env::temp_dir().join(format!("od-figures-{}", std::process::id()));
         std::fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
-        Ok(Passing(path))
+        Ok(TemporaryPath(path))
     }
 
-    /// Another directory, for mounts.
+    /// Creates another directory, for mounts.
     ///
     /// # Errors
-    /// If it cannot be made.
-    pub(crate) fn directory(name: &str) -> Result<Passing> {
+    /// If it cannot be created.
+    pub(crate) fn directory(name: &str) -> Result<TemporaryPath> {
         let path = std::env::temp_dir().join(format!("od-figures-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
-        Ok(Passing(path))
+        Ok(TemporaryPath(path))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -70,17 +71,17 @@ impl Passing {
     }
 }
 
-impl Drop for Passing {
+impl Drop for TemporaryPath {
     fn drop(&mut self) {
-        // One of the two is wrong, and it may never have been made.
+        // It is either a directory or a file, and may never have been created.
         let _ = std::fs::remove_dir_all(&self.0);
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// The processors of this machine as the two sides share them: the client has the last one for
-/// itself, servers have the others. Left to the scheduler, the two now share one and now do not,
-/// which changes every figure by more than what is to be measured.
+/// The processors of this machine, divided between the two sides: the client has the last one for
+/// itself, servers have the others. If the scheduler chose, they would sometimes share one and
+/// sometimes not, which changes every figure by more than the measured effect.
 #[derive(Clone)]
 pub(crate) struct Processors {
     servers: String,
@@ -88,15 +89,17 @@ pub(crate) struct Processors {
 }
 
 impl Processors {
-    /// All that this program may use.
+    /// Returns all processors that this program may use.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub(crate) fn all() -> Result<Vec<usize>> {
         let set = rustix::thread::sched_getaffinity(None)?;
         Ok((0..CpuSet::MAX_CPU).filter(|&one| set.is_set(one)).collect())
     }
 
+    /// Divides the processors.
+    ///
     /// # Errors
     /// If there is only one.
     pub(crate) fn split() -> Result<Processors> {
@@ -108,28 +111,28 @@ impl Processors {
         Ok(Processors { servers: servers.join(","), client })
     }
 
-    /// As a list for `taskset`: the servers'.
+    /// Returns the servers' as a list for `taskset`.
     pub(crate) fn of_servers(&self) -> String {
         self.servers.clone()
     }
 
-    /// As a list for `taskset`: the client's.
+    /// Returns the client's as a list for `taskset`.
     pub(crate) fn of_client(&self) -> String {
         self.client.to_string()
     }
 
-    /// From now on the calling thread runs on the client's processor.
+    /// Moves the calling thread to the client's processor.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub(crate) fn take_clients(&self) -> Result<()> {
         pin_thread(&[self.client])
     }
 
-    /// From now on the calling thread runs on those of the servers.
+    /// Moves the calling thread to those of the servers.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub(crate) fn take_servers(&self) -> Result<()> {
         let servers: Vec<usize> =
             self.servers.split(',').filter_map(|one| one.parse().ok()).collect();
@@ -143,25 +146,25 @@ fn pin_thread(processors: &[usize]) -> Result<()> {
     rustix::thread::sched_setaffinity(None, &set).context("this thread cannot be pinned")
 }
 
-/// A command that runs on these processors only.
+/// Returns a command that runs on these processors only.
 pub(crate) fn pinned(program: impl AsRef<Path>, processors: &str) -> Command {
     let mut command = Command::new("taskset");
     command.args(["-c", processors]).arg(program.as_ref());
     command
 }
 
-/// The name that every volume has here.
+/// The name of every volume here.
 pub(crate) const VOLUME: &str = "figures";
 
-/// A server that runs; killed when dropped.
+/// A running server; killed when dropped.
 pub(crate) struct Program {
     child: Child,
     socket: PathBuf,
 }
 
 impl Program {
-    /// Starts a server, and waits until a client of the unix socket it is told to listen at is
-    /// served. A minute: memory is made, and what is kept is recovered, before that.
+    /// Starts a server, and waits until it serves a client of its unix socket. At most a minute:
+    /// before that it allocates memory and recovers retained data.
     ///
     /// # Errors
     /// If it ends, or serves no client within a minute.
@@ -182,7 +185,7 @@ impl Program {
         }
     }
 
-    /// Its process.
+    /// Returns its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -190,17 +193,17 @@ impl Program {
     /// Connects a client.
     ///
     /// # Errors
-    /// What the client says.
+    /// Those of the client.
     pub(crate) fn connect(&self) -> Result<Client> {
         Client::connect(&self.socket, VOLUME)
     }
 
-    /// The URI for clients that want one.
+    /// Returns the URI for clients that need one.
     pub(crate) fn uri(&self) -> String {
         format!("nbd+unix:///{VOLUME}?socket={}", self.socket.display())
     }
 
-    /// Time of processors that all its threads have used, in nanoseconds.
+    /// Returns the processor time that all its threads have used, in nanoseconds.
     ///
     /// # Errors
     /// If it has ended.
@@ -216,7 +219,7 @@ impl Program {
         Ok(sum)
     }
 
-    /// How often its threads have slept so far.
+    /// Returns how often its threads have slept so far.
     ///
     /// # Errors
     /// If it has ended.
@@ -231,10 +234,10 @@ impl Program {
         Ok(sum)
     }
 
-    /// Ends it by the signal that asks, and returns the last line it has said.
+    /// Ends it by SIGTERM, and returns the last line of its output.
     ///
     /// # Errors
-    /// If it did not end well.
+    /// If its exit status is a failure.
     pub(crate) fn stop(mut self) -> Result<String> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
@@ -250,7 +253,7 @@ impl Program {
     /// Ends it as `kill -9` does, and waits until it is gone.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub(crate) fn kill(mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -266,17 +269,17 @@ impl Drop for Program {
     }
 }
 
-/// Lets time pass.
+/// Sleeps.
 pub(crate) fn pause_ms(ms: u64) {
     #[allow(clippy::disallowed_methods, reason = "a benchmark's own thread, not a lane")]
     std::thread::sleep(std::time::Duration::from_millis(ms));
 }
 
-/// A file of blocks that the disk really holds (a sparse one would be read from nowhere), each of
-/// another content.
+/// Creates a file with all blocks allocated on the disk (a sparse one would be read without it),
+/// each with different contents.
 ///
 /// # Errors
-/// If there is no room.
+/// If there is no space.
 pub(crate) fn fill(path: &Path, bytes: u64) -> Result<()> {
     let mut file = std::fs::File::create(path).with_context(|| path.display().to_string())?;
     let mut chunk = vec![0; 1 << 20];
@@ -289,7 +292,8 @@ pub(crate) fn fill(path: &Path, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// What stands at this place of a filled volume: every block differs from every other.
+/// Fills `bytes` with the contents of a filled volume at this offset: every block differs from
+/// every other.
 pub(crate) fn paint(bytes: &mut [u8], offset: u64) {
     for (index, block) in bytes.chunks_mut(4096).enumerate() {
         block.fill(index as u8 | 1);

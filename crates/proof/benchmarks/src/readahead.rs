@@ -1,6 +1,8 @@
-//! Streams of reads: with readahead against without, in virtual time and without data, over a delayed device.
+//! Streams of reads: with readahead compared with none, in virtual time and without data, over a
+//! delayed device.
 //!
-//! A client sends its next request a moment after its last answer, as one does that has to be told of it by a kernel.
+//! A client sends its next request some time after its last answer, like one that is woken by a
+//! kernel.
 
 use crate::sides::verdict;
 use anyhow::Result;
@@ -24,11 +26,11 @@ pub(crate) struct Arguments {
 
 const READ_US: u64 = 1000;
 const SERVERS: u32 = 16;
-/// From an answer to the client's next request.
+/// Time from an answer to the client's next request.
 const CLIENT_NS: u64 = 20_000;
 const KIB: u64 = 2;
 
-/// Reads as a client sends them: first sector and count.
+/// Reads of a client: first sector and count.
 type Reads = Box<dyn Iterator<Item = (u64, u32)>>;
 
 struct Bed {
@@ -39,7 +41,8 @@ struct Bed {
     sectors: u64,
 }
 
-/// A cache over a delayed device, with a link of so many bytes a second; 0: none that limits.
+/// Returns a cache over a delayed device, with a link of `bandwidth` bytes per second; 0:
+/// unlimited.
 fn bed(mib: u64, readahead: bool, bandwidth: u64) -> Result<Bed> {
     let geometry = Geometry::for_memory(mib << 20);
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
@@ -71,7 +74,7 @@ fn bed(mib: u64, readahead: bool, bandwidth: u64) -> Result<Bed> {
 }
 
 impl Bed {
-    /// A client begins: sends these requests one after the other. What each took is noted.
+    /// Starts a client that sends these requests one after the other. Returns the time of each.
     fn client(&self, requests: Vec<Request>, done: &Rc<Cell<usize>>) -> Rc<RefCell<Vec<u64>>> {
         let took = Rc::new(RefCell::new(Vec::with_capacity(requests.len())));
         let (stack, noted, done) = (self.stack.clone(), took.clone(), done.clone());
@@ -91,7 +94,7 @@ impl Bed {
         took
     }
 
-    /// How long a client takes for these reads, in nanoseconds.
+    /// Returns the time of a client for these reads, in nanoseconds.
     fn time(&mut self, reads: Reads) -> f64 {
         let (begun, done) = (self.lane.now(), Rc::new(Cell::new(0)));
         self.client(reads.map(read).collect(), &done);
@@ -112,6 +115,8 @@ fn forward(requests: u64, sectors: u64) -> Reads {
     Box::new((0..requests).map(move |number| (number * sectors, sectors as u32)))
 }
 
+/// Runs all comparisons.
+///
 /// # Errors
 /// A cache cannot be made.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -129,7 +134,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     gathered(arguments)
 }
 
-/// How many times as fast streams are.
+/// Prints the speed-up of streams.
 fn streams(arguments: &Arguments) -> Result<()> {
     let requests = arguments.requests;
     let length = 64 * KIB;
@@ -175,7 +180,7 @@ fn streams(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Large requests against what the servers, or a link of 1 GB/s, allow.
+/// Compares large requests with the limit of the servers, or of a link of 1 GB/s.
 fn link(arguments: &Arguments) -> Result<()> {
     for kib in [256, 512, 1024] {
         for bandwidth in [0, 1_000_000_000] {
@@ -183,7 +188,7 @@ fn link(arguments: &Arguments) -> Result<()> {
             let took = bed(arguments.mib, true, bandwidth)?.time(forward(reads, kib * KIB));
             let bytes = (reads * kib) as f64 * 1024.0;
             let servers = f64::from(SERVERS) * kib as f64 * 1024.0 / (READ_US as f64 * 1e-6);
-            // A client that waits for each answer asks for no more.
+            // The maximum rate of a client that waits for each answer.
             let asks = kib as f64 * 1024.0 / (CLIENT_NS as f64 * 1e-9);
             let limit = if bandwidth > 0 { servers.min(bandwidth as f64) } else { servers };
             let share = bytes / (took * 1e-9) / limit.min(asks);
@@ -198,7 +203,7 @@ fn link(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Random reads, which nothing is to be fetched ahead of.
+/// Compares random reads, for which there must be no readahead.
 fn random(arguments: &Arguments) -> Result<()> {
     for (what, mib) in
         [("all of the volume", 16 * arguments.mib), ("a quarter of the memory", arguments.mib / 4)]
@@ -224,14 +229,14 @@ fn random(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The time within which so many of a hundred were answered.
+/// Returns the time within which this percentage was answered.
 fn percentile(took: &[u64], percent: usize) -> u64 {
     let mut took = took.to_vec();
     took.sort_unstable();
     took[(took.len() * percent / 100).min(took.len() - 1)]
 }
 
-/// What a client of random reads waits beside one that reads a stream.
+/// Compares the latency of random reads next to a client that reads a stream.
 fn beside(arguments: &Arguments) -> Result<()> {
     for kib in [64, 256] {
         let p99 = |readahead| -> Result<u64> {
@@ -264,9 +269,10 @@ fn beside(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What the backing is sent for a stream of writes, with a flush after each so many.
+/// Counts the requests to the backing for a stream of writes, with a flush at intervals.
 fn gathered(arguments: &Arguments) -> Result<()> {
-    // As large as the largest writes that are absorbed: those are as efficient alone as what they would be joined to.
+    // The size of the largest writes that are buffered: alone those are as efficient as joined with
+    // others.
     const KIB_MIN: f64 = 128.0;
     for (kib, flush_kib) in [(4, 0), (4, 1024), (4, 16384), (16, 1024), (64, 1024), (1024, 16384)] {
         let mut bed = bed(arguments.mib, true, 0)?;
@@ -296,12 +302,12 @@ fn gathered(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The hot set's hits before and after a file of four times the cache is copied.
+/// Compares the hits of the hot set before and after a file of four times the cache is copied.
 fn copy(arguments: &Arguments) -> Result<()> {
     for (readahead, kib) in [(true, 64), (true, 256), (false, 64)] {
         let mut bed = bed(arguments.mib, readahead, 0)?;
         let slots = arguments.mib << 8;
-        // Reads of a hot set of a third of the cache, the rest of it filled with what is read once.
+        // Reads of a hot set of a third of the cache; blocks that are read once fill the rest.
         let hot = |bed: &mut Bed, seed: u64| {
             let mut random = Random::new(seed);
             let before = bed.counters();

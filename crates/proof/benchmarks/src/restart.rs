@@ -1,7 +1,7 @@
-//! From kill -9 to the first answer of the next server.
+//! The time from kill -9 to the first answer of the next server.
 
 use crate::overdrive::Overdrive;
-use crate::program::{Passing, Processors, Site, paint};
+use crate::program::{Processors, Site, TemporaryPath, paint};
 use crate::sides::{median, verdict, wall_ns};
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
@@ -10,19 +10,19 @@ use std::fs::File;
 pub(crate) struct Arguments {
     #[command(flatten)]
     site: Site,
-    /// How much is dirty, in MiB.
+    /// Dirty data, in MiB.
     #[arg(long, value_delimiter = ',', default_value = "64,1024")]
     dirty_mib: Vec<u64>,
     /// Memory of the cache, in MiB.
     #[arg(long, default_value_t = 4096)]
     memory_mib: u64,
-    /// Kills.
+    /// Number of kills.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
 }
 
 const SERVING_MAX_MS: f64 = 1000.0;
-/// Writes this long are absorbed.
+/// Writes of this length are buffered.
 const WRITE_BYTES: usize = 64 << 10;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -34,9 +34,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         for round in 0..arguments.rounds {
             let file = arguments.site.file(&format!("restart-{round}"));
             let made = File::create(file.path())?;
-            // Sparse, and larger than the memory, which would be cut to its size otherwise.
+            // Sparse, and larger than the memory, which would otherwise be limited to its size.
             made.set_len(arguments.memory_mib << 20)?;
-            found.push(once(&overdrive, &all, &file, dirty_mib, arguments)?);
+            found.push(run_once(&overdrive, &all, &file, dirty_mib, arguments)?);
         }
         let times = |time: fn(&Round) -> f64| -> (f64, f64) {
             let all: Vec<f64> = found.iter().map(time).collect();
@@ -58,24 +58,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What one kill came to.
+/// The result of one kill.
 struct Round {
-    /// From the kill to the first answer.
+    /// Time from the kill to the first answer.
     served_ms: f64,
-    /// From the kill until the process was gone.
+    /// Time from the kill until the process was gone.
     exit_ms: f64,
 }
 
-fn once(
+fn run_once(
     overdrive: &Overdrive,
     processors: &str,
-    file: &Passing,
+    file: &TemporaryPath,
     dirty_mib: u64,
     arguments: &Arguments,
 ) -> Result<Round> {
     let backing = file.path().display().to_string();
     let memory = format!("{}M", arguments.memory_mib);
-    // Beyond three quarters of what may be dirty the writes would go past.
+    // Above three quarters of the dirty limit the writes would be write-through.
     let dirty = format!("{}M", (dirty_mib * 2).min(arguments.memory_mib * 3 / 4));
     let options = [
         "--memory",
@@ -89,8 +89,8 @@ fn once(
         "--write",
         "back-now",
     ];
-    // Write-out begins by itself at a quarter of what may be dirty. The first server's is so slow
-    // that nothing of it has been answered when it is killed; the next one's is not slowed down.
+    // Writeback starts at a quarter of the dirty limit. On the first server it is so slow that none
+    // of it has been answered when the server is killed; on the next one it is not delayed.
     let slow = ["--delay", "write=60s,flush=60s,servers=1", "--retry-time", "1000s"];
     let first = [&options[..], &slow].concat();
     let server = overdrive.serve(processors, "restart", &backing, &first)?;
@@ -111,7 +111,7 @@ fn once(
     let gone = wall_ns();
     let next = overdrive.serve(processors, "restart", &backing, &options)?;
     let mut client = next.connect()?;
-    // The last that was written: surely not on the backing.
+    // The last block written: certainly not on the backing.
     let offset = (dirty_mib << 20) - WRITE_BYTES as u64;
     let mut read = vec![0; WRITE_BYTES];
     client.read(offset, &mut read).context("the first read after the kill")?;

@@ -5,8 +5,8 @@ use crate::program::{Program, VOLUME, paint, pinned};
 use anyhow::{Context, Result};
 use std::path::Path;
 
-/// nbdkit with a disk in its own memory, of which every block was written: blocks that it does not
-/// hold it would answer without looking.
+/// Starts nbdkit with a disk in its own memory, and writes every block: nbdkit answers reads of
+/// unwritten blocks without a lookup.
 ///
 /// # Errors
 /// If it is not installed.
@@ -24,8 +24,8 @@ pub(crate) fn nbdkit_memory(processors: &str, socket: &Path, bytes: u64) -> Resu
     Ok(program)
 }
 
-/// nbdkit with its filter `cache` over a file; what is read stays in the filter's cache, which is a
-/// file in TMPDIR.
+/// Starts nbdkit with its filter `cache` over a file; blocks that are read stay in the filter's
+/// cache, which is a file in TMPDIR.
 ///
 /// # Errors
 /// If it is not installed.
@@ -36,7 +36,7 @@ pub(crate) fn nbdkit_cache(processors: &str, socket: &Path, file: &Path) -> Resu
     warmed(Program::start(command, socket).context("nbdkit (apt-get install nbdkit)")?)
 }
 
-/// qemu-nbd over a file, which the host's page cache holds.
+/// Starts qemu-nbd over a file in the host's page cache.
 ///
 /// # Errors
 /// If it is not installed.
@@ -47,7 +47,7 @@ pub(crate) fn qemu_nbd(processors: &str, socket: &Path, file: &Path) -> Result<P
     warmed(Program::start(command, socket).context("qemu-nbd (apt-get install qemu-utils)")?)
 }
 
-/// qemu-storage-daemon over a file, which the host's page cache holds.
+/// Starts qemu-storage-daemon over a file in the host's page cache.
 ///
 /// # Errors
 /// If it is not installed.

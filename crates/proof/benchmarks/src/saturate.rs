@@ -1,14 +1,15 @@
-//! More than a file takes: the served volume against the same server without a cache.
+//! More load than a file can serve: the served volume compared with the same server without a
+//! cache.
 //!
-//! Two loads. A trace is replayed at its own pace, whatever the answers do, and comes faster than
-//! most disks serve it; its time runs until the last answer and the flush behind it. fio writes 4 KiB
-//! blocks at random, 128 at once; the flush behind that is in its time, too. Both sides use the same
-//! file, each run a fresh server, in turns: A B B A.
+//! Two loads. A trace is replayed at its own pace, independent of the answers, which is faster than
+//! most disks can serve; its time ends with the last answer and the flush after it. fio writes
+//! random 4 KiB blocks at queue depth 128; the flush after that is part of its time, too. Both
+//! sides use the same file, each run a fresh server, in turns: A B B A.
 
 use crate::client::Replayed;
 use crate::fio::{Load, fio_load};
 use crate::overdrive::Overdrive;
-use crate::program::{Passing, Processors, Program, Site, fill};
+use crate::program::{Processors, Program, Site, TemporaryPath, fill};
 use crate::sides::{Pairs, Side, in_turns, median, wall_ns};
 use anyhow::{Context, Result};
 use load::Replay;
@@ -19,11 +20,11 @@ use trace::Trace;
 pub(crate) struct Arguments {
     #[command(flatten)]
     site: Site,
-    /// The trace: a recording, or MQSim's ASCII format, also packed by xz. Without this the default
-    /// one, if it is there.
+    /// The trace: a recording, or MQSim's ASCII format, also compressed by xz. Without this the
+    /// default one, if it exists.
     #[arg(long)]
     trace: Option<PathBuf>,
-    /// How often the trace is replayed in each run, on other addresses each time.
+    /// Repetitions of the trace in each run, at other addresses each time.
     #[arg(long, default_value_t = 8)]
     repetitions: u64,
     /// The file's size, in GiB.
@@ -32,7 +33,8 @@ pub(crate) struct Arguments {
     /// Memory of the cache.
     #[arg(long, default_value = "1G")]
     memory: String,
-    /// The write mode. `back` would pass everything: neither load flushes before its end.
+    /// The write mode. With `back` all writes would be write-through: neither load flushes before
+    /// its end.
     #[arg(long, default_value = "back-now")]
     write: String,
     /// Pairs of runs for each comparison.
@@ -44,19 +46,19 @@ pub(crate) struct Arguments {
 }
 
 const DEPTH: u32 = 128;
-/// "At least level within the run's spread".
+/// "At least equal within the run's spread".
 const SPEED_MIN: f64 = 1.0;
 
-/// Everything that a run needs.
+/// The parts of a run.
 struct Bed<'a> {
     overdrive: Overdrive,
     processors: Processors,
-    file: Passing,
+    file: TemporaryPath,
     arguments: &'a Arguments,
 }
 
 impl Bed<'_> {
-    /// A fresh server of the file.
+    /// Starts a fresh server of the file.
     fn serve(&self, side: Side) -> Result<Program> {
         let memory = if side == Side::A { self.arguments.memory.as_str() } else { "0" };
         let path = self.file.path().display().to_string();
@@ -64,7 +66,7 @@ impl Bed<'_> {
         self.overdrive.serve(&self.processors.of_servers(), "saturate", &path, &options)
     }
 
-    /// Ends a server; says what became of its changes, if it has a cache.
+    /// Ends a server; describes the handling of its changes, if it has a cache.
     fn end(&self, server: Program, side: Side, words: &mut String) -> Result<()> {
         if side == Side::A {
             let counted = self.overdrive.counted()?;
@@ -106,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     writes(&bed)
 }
 
-/// The trace, open-loop.
+/// Replays the trace, open-loop.
 fn replays(bed: &Bed, trace: Trace) -> Result<()> {
     let bytes = bed.arguments.gib << 30;
     let (recorded, duration_ns) = (trace.events().len(), trace.duration_ns());
@@ -128,7 +130,7 @@ fn replays(bed: &Bed, trace: Trace) -> Result<()> {
         bed.end(server, side, &mut words)?;
         Ok(replayed)
     })?;
-    tell("  done and flushed", &Pairs::of(&found, |replayed| replayed.took_ns as f64));
+    print_result("  done and flushed", &Pairs::of(&found, |replayed| replayed.took_ns as f64));
     let answered = Pairs::of(&found, |replayed| replayed.answered_ns as f64);
     println!("  answered: ratio {}", answered.speed_words());
     for (what, at) in [("p50", 0), ("p99", 1), ("p99.9", 2), ("max", 3)] {
@@ -146,7 +148,7 @@ fn replays(bed: &Bed, trace: Trace) -> Result<()> {
     Ok(())
 }
 
-/// fio's random writes.
+/// Runs fio's random writes.
 fn writes(bed: &Bed) -> Result<()> {
     println!("fio: random writes of 4 KiB at depth {DEPTH}");
     let mut words = String::new();
@@ -162,13 +164,13 @@ fn writes(bed: &Bed) -> Result<()> {
         bed.end(server, side, &mut words)?;
         Ok((run.period_ns, run.period_ns + flush_ns / run.requests))
     })?;
-    tell("  done and flushed, a write", &Pairs::of(&found, |(_, all)| *all));
+    print_result("  done and flushed, a write", &Pairs::of(&found, |(_, all)| *all));
     println!("  answered: ratio {}", Pairs::of(&found, |(answered, _)| *answered).speed_words());
     println!("  {words}");
     Ok(())
 }
 
-fn tell(what: &str, times: &Pairs) {
+fn print_result(what: &str, times: &Pairs) {
     println!(
         "{what}: {:.3} ms, without a cache {:.3} ms; ratio {}, upper {:.2}  target at least \
          {SPEED_MIN:.1} within the spread: {}",

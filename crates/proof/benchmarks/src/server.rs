@@ -1,7 +1,8 @@
-//! Hits through the whole server, against other servers: nbdkit's disk in memory above all.
+//! Hits through the whole server, compared with other servers, most of all with nbdkit's disk in
+//! memory.
 //!
-//! All servers run at once and are asked in turns; a server that is not asked sleeps. The client has a
-//! processor for itself, the servers share the others.
+//! All servers run at the same time and are used in turns; an unused server sleeps. The client has
+//! a processor for itself, the servers share the others.
 
 use crate::client::{NullServer, Waiting, Window};
 use crate::contestant::Contestant;
@@ -19,7 +20,7 @@ pub(crate) struct Arguments {
     /// The volume's size, in MiB; all of it is cached.
     #[arg(long, default_value_t = 1024)]
     mib: u64,
-    /// Offered loads, in reads a second.
+    /// Offered loads, in reads per second.
     #[arg(long, value_delimiter = ',', default_value = "20000,100000")]
     rates: Vec<u64>,
     /// Reads that the pipelining client has under way.
@@ -36,11 +37,11 @@ pub(crate) struct Arguments {
     parts: Vec<String>,
 }
 
-/// The most of nbdkit's processor time that a request may take.
+/// Maximum processor time of a request, relative to nbdkit.
 const COST_MAX: f64 = 0.6;
-/// One read at a time: how many times nbdkit's rate at least.
+/// Minimum rate of one read at a time, relative to nbdkit.
 const ONE_MIN: f64 = 1.0;
-/// A rate that falls short of the offered one by more than this was not reached.
+/// A measured rate below this share of the offered one has not reached it.
 const REACHED: f64 = 0.99;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -51,7 +52,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let backing = file.path().display().to_string();
     let memory = format!("{}M", arguments.mib * 2);
     let hot = |socket: &str, more: &[&str]| -> Result<Program> {
-        // Hits are measured. A first pass over a fast file is not what the guard keeps.
+        // Hits are measured: without `--guard off`, a first pass over a fast file would not be
+        // cached.
         let all = ["--read-only", "--no-holder", "--guard", "off", "--memory", memory.as_str()];
         let options = [&all, more].concat();
         let program = overdrive.serve(&processors.of_servers(), socket, &backing, &options)?;
@@ -111,7 +113,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The servers' processor time a request at fixed loads.
+/// Compares the servers' processor time per request at fixed loads.
 fn loads(ours: &mut Contestant, theirs: &mut Contestant, arguments: &Arguments) -> Result<()> {
     for &rate in &arguments.rates {
         let found = in_turns(arguments.pairs, |side| {
@@ -140,7 +142,8 @@ fn loads(ours: &mut Contestant, theirs: &mut Contestant, arguments: &Arguments) 
     Ok(())
 }
 
-/// One read after the other, client and server apart, and together.
+/// Compares one read after the other, with client and server on different processors, and on the
+/// same ones.
 fn one(
     ours: &mut Contestant,
     theirs: &mut Contestant,
@@ -178,7 +181,7 @@ fn one(
     processors.take_clients()
 }
 
-/// The most reads a second, of every server; the order turns round with each round.
+/// Measures the maximum reads per second of every server; the order is reversed with each round.
 fn peak(all: &mut [Contestant], window: usize, arguments: &Arguments) -> Result<()> {
     println!("peak, {window} reads under way, a client that spins on a processor of its own:");
     let window = Window { reads: window, waiting: Waiting::Spinning, run_ms: arguments.run_ms };

@@ -1,23 +1,23 @@
-//! Two sides that alternate, and what their ratio says.
+//! Two sides that alternate, and their ratio.
 
 fn clock(id: rustix::time::ClockId) -> u64 {
     let time = rustix::time::clock_gettime(id);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Nanoseconds that this thread has had a processor for: what others do on the machine counts only
-/// as far as it slows the memory.
+/// Returns the processor time of this thread in nanoseconds: other load on the machine counts only
+/// as far as it slows down the memory.
 pub(crate) fn cpu_ns() -> u64 {
     clock(rustix::time::ClockId::ThreadCPUTime)
 }
 
-/// Nanoseconds of the wall's clock.
+/// Returns the wall-clock time in nanoseconds.
 pub(crate) fn wall_ns() -> u64 {
     clock(rustix::time::ClockId::Monotonic)
 }
 
 /// Runs the two sides in the order A B B A A B B A ..., `pairs` times each. Each call returns
-/// nanoseconds a piece.
+/// nanoseconds per item.
 pub(crate) fn alternate(
     pairs: usize,
     mut a: impl FnMut() -> f64,
@@ -37,15 +37,15 @@ pub(crate) fn alternate(
     Pairs(times)
 }
 
-/// Whether a figure was reached, as a word.
+/// Returns a word for whether a figure was reached.
 pub(crate) fn verdict(reached: bool) -> &'static str {
     if reached { "reached" } else { "MISSED" }
 }
 
-/// Runs the two sides in the order A B B A ..., where a run may fail and finds more than a time.
+/// Runs the two sides in the order A B B A ..., where a run may fail and returns more than a time.
 ///
 /// # Errors
-/// The first that a side returns.
+/// The first error of a side.
 pub(crate) fn in_turns<T>(
     pairs: usize,
     mut run: impl FnMut(Side) -> anyhow::Result<T>,
@@ -63,12 +63,12 @@ pub(crate) fn in_turns<T>(
     Ok(found)
 }
 
-/// Whose turn it is.
+/// The side whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
-    /// What is measured.
+    /// The measured side.
     A,
-    /// What it is measured against.
+    /// The baseline.
     B,
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 }
 
 impl Pairs {
-    /// A less B, pair by pair.
+    /// Returns A minus B, pair by pair.
     pub(crate) fn differences(&self) -> Vec<f64> {
         self.0.iter().map(|(a, b)| a - b).collect()
     }
@@ -94,19 +94,19 @@ impl Pairs {
         median(self.0.iter().map(|pair| pair.1).collect())
     }
 
-    /// Times taken out of what [`in_turns`] found.
+    /// Returns the times from the results of [`in_turns`].
     pub(crate) fn of<T>(found: &[(T, T)], time: impl Fn(&T) -> f64) -> Pairs {
         Pairs(found.iter().map(|(a, b)| (time(a), time(b))).collect())
     }
 
-    /// "1.23 (1.10 to 1.31), lower 95 % bound 1.20": how many times as fast A is as B.
+    /// Formats the speed of A relative to B: "1.23 (1.10 to 1.31), lower 95 % bound 1.20".
     pub(crate) fn speed_words(&self) -> String {
         let (low, middle, high) = self.speed();
         let bound = self.speed_lower_95();
         format!("{middle:.2} ({low:.2} to {high:.2}), lower 95 % bound {bound:.2}")
     }
 
-    /// "0.45 (0.40 to 0.51), upper 95 % bound 0.47": what A takes of what B takes.
+    /// Formats the cost of A relative to B: "0.45 (0.40 to 0.51), upper 95 % bound 0.47".
     pub(crate) fn cost_words(&self) -> String {
         let (low, middle, high) = self.speed();
         let bound = 1.0 / self.speed_lower_95();
@@ -118,12 +118,12 @@ impl Pairs {
         )
     }
 
-    /// How many times as fast A is as B, pair by pair.
+    /// Returns the speed of A relative to B, pair by pair.
     pub(crate) fn ratios(&self) -> Vec<f64> {
         self.0.iter().map(|(a, b)| b / a).collect()
     }
 
-    /// How many times as fast A is as B: lowest, median, highest of the pairs.
+    /// Returns the speed of A relative to B: minimum, median and maximum of the pairs.
     pub(crate) fn speed(&self) -> (f64, f64, f64) {
         let ratios = self.ratios();
         let low = ratios.iter().copied().fold(f64::MAX, f64::min);
@@ -131,21 +131,21 @@ impl Pairs {
         (low, median(ratios), high)
     }
 
-    /// The lower end of the 95 % confidence interval of the mean ratio B / A (normal theory on the
-    /// pairs' logarithms, with Student's factor for their number).
+    /// Returns the lower end of the 95 % confidence interval of the mean ratio B / A (normal theory
+    /// on the pairs' logarithms, with Student's factor for their number).
     pub(crate) fn speed_lower_95(&self) -> f64 {
         let (mean, half) = self.interval();
         (mean - half).exp()
     }
 
-    /// The upper end of the same interval.
+    /// Returns the upper end of the same interval.
     pub(crate) fn speed_upper_95(&self) -> f64 {
         let (mean, half) = self.interval();
         (mean + half).exp()
     }
 
-    /// Whether A is at least `least` times as fast as B, as a word: where the median is not, it may
-    /// still be that the runs cannot tell.
+    /// Returns a word for whether A is at least `least` times as fast as B: if the median is not,
+    /// the spread of the runs may be too large to decide.
     pub(crate) fn level(&self, least: f64) -> &'static str {
         match self.speed().1 {
             middle if middle >= least => verdict(true),
@@ -154,7 +154,7 @@ impl Pairs {
         }
     }
 
-    /// The mean of the logarithms of B / A, and half of its confidence interval.
+    /// Returns the mean of the logarithms of B / A, and half of its confidence interval.
     fn interval(&self) -> (f64, f64) {
         let logs: Vec<f64> = self.0.iter().map(|(a, b)| (b / a).ln()).collect();
         let count = logs.len() as f64;
@@ -170,7 +170,7 @@ impl Pairs {
         (mean, factor * (variance / count).sqrt())
     }
 
-    /// A line: the two times, the ratio with its spread, and the figure to reach.
+    /// Prints a line: the two times, the ratio with its spread, and the target.
     pub(crate) fn print(&self, what: &str, target: f64) {
         let (low, middle, high) = self.speed();
         let verdict = if middle >= target { "reached" } else { "MISSED" };

@@ -1,10 +1,9 @@
-//! A slow backing: 0.5 ms a request and four requests at a time, a zipf load, and memory for a
+//! A slow backing: 0.5 ms per request and four requests at a time, a zipf load, and memory for a
 //! quarter of the data.
 //!
-//! Three comparisons: with the same server without a cache; with the arithmetic of the best choice
-//! of blocks that never changes (the hottest quarter), at the costs of hits and misses as they were
-//! measured in the same run; and of the hit ratio with what a plain LRU list of the same room would
-//! have had.
+//! Three comparisons: with the same server without a cache; with the computed rate of the best
+//! fixed choice of blocks (the hottest quarter), at the costs of hits and misses measured in the
+//! same run; and of the hit ratio with that of a plain LRU list of the same size.
 
 use crate::client::{BLOCK, Client, Run, Waiting, Window};
 use crate::overdrive::Overdrive;
@@ -31,21 +30,21 @@ pub(crate) struct Arguments {
     /// Milliseconds of each run.
     #[arg(long, default_value_t = 2000)]
     run_ms: u64,
-    /// Seconds after which warming up ends though the hit ratio still moves.
+    /// Maximum seconds of warming up, even if the hit ratio still changes.
     #[arg(long, default_value_t = 90)]
     warm_s: u64,
 }
 
-/// Queue depths, and how many times as fast as uncached the server is to be there.
+/// Queue depths, and the required speed relative to the uncached server.
 const DEPTHS: [(usize, f64); 2] = [(1, 8.0), (32, 5.0)];
-/// The share of the best static choice's rate to reach.
+/// Minimum share of the best fixed choice's rate.
 const STATIC_MIN: f64 = 0.9;
 const DELAY: &str = "read=500us,write=500us,flush=500us,servers=4";
-/// What takes less was answered from memory: the backing takes 500 us at least.
+/// A faster answer came from memory: the backing takes at least 500 us.
 const MISS_NS_MIN: u64 = 400_000;
-/// What the backing can answer in a second at most.
+/// Maximum rate of the backing.
 const BACKING_RATE: f64 = 4.0 / 500e-6;
-/// Reads drawn in advance; a run begins where the last one ended.
+/// Reads drawn in advance; a run continues where the last one ended.
 const DRAWS: usize = 1 << 22;
 
 /// A client and its load.
@@ -55,7 +54,7 @@ struct Rider {
     at: usize,
 }
 
-/// What a run found, answers from memory and from below apart.
+/// The result of a run, with hits and misses separate.
 #[derive(Clone, Copy)]
 struct Split {
     run: Run,
@@ -70,7 +69,7 @@ impl Split {
         self.hits as f64 / (self.hits + self.misses).max(1) as f64
     }
 
-    /// Mean nanoseconds of a read if this share were hits, at the costs of this run.
+    /// Returns the mean nanoseconds of a read at this hit ratio, at the costs of this run.
     fn mean_ns(&self, hit_ratio: f64) -> f64 {
         hit_ratio * self.hit_ns + (1.0 - hit_ratio) * self.miss_ns
     }
@@ -125,7 +124,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The hit ratio of a plain LRU list under this load, once it is warm.
+/// Returns the hit ratio of a warm plain LRU list under this load.
 fn lru_ratio(zipf: &Zipf, room: usize) -> f64 {
     let mut random = Random::new(99);
     let mut lru = Simulation::new(Kind::Lru, room.max(1) as u32);
@@ -162,7 +161,7 @@ fn both(
             Side::A => to_cached.reads(depth, arguments.run_ms),
             Side::B => to_uncached.reads(depth, arguments.run_ms),
         })?;
-        tell(&found, depth, target, zipf);
+        print_result(&found, depth, target, zipf);
     }
     drop(to_uncached);
     uncached.stop()?;
@@ -178,7 +177,7 @@ fn both(
     Ok(())
 }
 
-/// Reads until the hit ratio has stopped to rise, at a depth that makes this quick.
+/// Reads until the hit ratio has stopped rising, at a depth that makes this quick.
 fn warm(rider: &mut Rider, arguments: &Arguments) -> Result<()> {
     let (mut last, mut steady) = (0.0, 0);
     for second in 1..=arguments.warm_s {
@@ -194,7 +193,7 @@ fn warm(rider: &mut Rider, arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn tell(found: &[(Split, Split)], depth: usize, target: f64, zipf: &Zipf) {
+fn print_result(found: &[(Split, Split)], depth: usize, target: f64, zipf: &Zipf) {
     let periods = Pairs::of(found, |split| split.run.period_ns());
     let (_, middle, _) = periods.speed();
     println!(

@@ -1,5 +1,5 @@
-//! The figures of the suites on modelled drives: exact in virtual time, but for what this machine takes
-//! to work them out.
+//! The figures of the suites on modelled drives: exact in virtual time, except for this machine's
+//! own time to compute them.
 
 use crate::sides::{cpu_ns, median, verdict, wall_ns};
 use anyhow::{Context, Result, anyhow};
@@ -17,26 +17,26 @@ pub(crate) struct Arguments {
     /// Memory of the cache, in MiB.
     #[arg(long, default_value_t = 1024)]
     mib: u64,
-    /// A price list, as 'cargo xtask bench prices --json' prints it, instead of measuring one.
+    /// A price list from 'cargo xtask bench prices --json', instead of measuring one.
     #[arg(long)]
     prices: Option<std::path::PathBuf>,
     /// Only this part.
     #[arg(long, value_enum)]
     only: Option<Part>,
-    /// Requests of each run that counts modelled requests a second.
+    /// Requests of each run that measures modelled requests per second.
     #[arg(long, default_value_t = 1_000_000)]
     requests: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
-    /// QD1 writes against the ideal.
+    /// QD1 writes compared with the ideal.
     Qd1,
-    /// What a consistency run takes.
+    /// The time of a consistency run.
     Consistency,
-    /// Modelled requests a second.
+    /// Modelled requests per second.
     Rate,
-    /// What every suite takes, as it comes, bare.
+    /// The time of every suite with its defaults, bare.
     All,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What all suites may take together, in seconds of a processor.
+/// Maximum time of all suites together, in seconds of a processor.
 const ALL_S_MAX: f64 = 300.0;
 
 fn all(target: &Target, prices: Prices) -> Result<()> {
@@ -98,7 +98,7 @@ fn suite(name: &str) -> Result<&'static dyn Suite> {
     suites::find(name).with_context(|| format!("there is no suite '{name}'"))
 }
 
-/// A suite's outcome, bare or behind the cache that the suite usually has.
+/// Returns a suite's outcome, bare or with the suite's usual cache.
 fn outcome(name: &str, target: &Target, cache: Option<Size>, prices: Prices) -> Result<Outcome> {
     let suite = suite(name)?;
     let cache = cache.map(|memory| suite.cache(memory));
@@ -112,8 +112,9 @@ fn row<'a>(outcome: &'a Outcome, test: &str) -> Result<&'a Row> {
     outcome.row(test).with_context(|| format!("the suite has no row '{test}'"))
 }
 
-/// The figure: with memory for a share of the span, that share of the writes meets a block
-/// that is dirty and costs the drive nothing; what remains goes at the drive's best depth.
+/// Compares QD1 writes with the ideal: with memory for a share of the span, that share of the
+/// writes meets a dirty block and costs the drive nothing; the others run at the drive's best
+/// depth.
 fn qd1(target: &Target, memory: Size, prices: Prices) -> Result<()> {
     let bare = outcome("qd1", target, None, prices)?;
     let cached = outcome("qd1", target, Some(memory), prices)?;
@@ -149,7 +150,7 @@ fn figure(what: &str, value: f64, target: f64, reached: bool) {
     println!("{what:<44} {value:>8.3}  target {target}: {}", verdict(reached));
 }
 
-/// What this machine takes for 2,000 s of consistency.
+/// Measures this machine's time for 2,000 s of consistency.
 fn consistency(target: &Target, memory: Size, prices: Prices) -> Result<()> {
     for (name, cache) in [("bare", None), ("cached", Some(memory))] {
         let (start, processor) = (wall_ns(), cpu_ns());
@@ -172,8 +173,8 @@ fn value_or_nan(outcome: &Outcome, test: &str) -> f64 {
     outcome.row(test).map_or(f64::NAN, |row| row.value)
 }
 
-/// Modelled requests a second of processor time: 4 KiB, 32 under way, without data, over all of a
-/// drive that was written over once at random, so that its garbage collection runs.
+/// Measures modelled requests per second of processor time: 4 KiB, 32 under way, without data, over
+/// the whole drive, which was written once at random, so that its garbage collection runs.
 fn rate(target: &Target, memory: Size, prices: Prices, requests: u64) -> Result<()> {
     let loads = [("random writes", Order::Random, 0), ("random reads", Order::Random, 100)];
     let hot = ("zipf 1.1, 70 % reads", Order::Zipf { exponent: 1.1 }, 70);

@@ -1,4 +1,5 @@
-//! `serve --threads`: several threads against one, over hits, with a pipelining client for each thread.
+//! `serve --threads`: several threads compared with one, over hits, with a pipelining client for
+//! each thread.
 
 use crate::client::{Client, Waiting, Window};
 use crate::overdrive::Overdrive;
@@ -15,7 +16,7 @@ pub(crate) struct Arguments {
     /// The volume's size, in MiB; all of it is cached.
     #[arg(long, default_value_t = 256)]
     mib: u64,
-    /// Threads of the one server, and clients of both.
+    /// Threads of the first server, and clients of both.
     #[arg(long, default_value_t = 2)]
     threads: usize,
     /// Reads that each client has under way.
@@ -29,9 +30,9 @@ pub(crate) struct Arguments {
     run_ms: u64,
 }
 
-/// The most processor time of one thread's that a request may take.
+/// Maximum processor time of a request, relative to one thread.
 const COST_MAX: f64 = 1.1;
-/// How many times one thread's rate at least, where clients and threads have a processor each.
+/// Minimum rate relative to one thread, if clients and threads have a processor each.
 const RATE_MIN: f64 = 1.7;
 
 /// A server with its clients.
@@ -40,7 +41,7 @@ struct Contestant {
     clients: Vec<Client>,
 }
 
-/// A run: nanoseconds between answers of any client, and the server's nanoseconds a request.
+/// A run: nanoseconds between answers of any client, and the server's nanoseconds per request.
 struct Found {
     period_ns: f64,
     used_ns: f64,
@@ -73,7 +74,7 @@ impl Contestant {
         Ok(Contestant { program, clients })
     }
 
-    /// All clients at once, each with its window full.
+    /// Runs all clients in parallel, each with its window full.
     fn run(&mut self, arguments: &Arguments) -> Result<Found> {
         let before = self.program.used_ns()?;
         let window = || Window {

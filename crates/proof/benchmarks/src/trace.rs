@@ -1,17 +1,18 @@
-//! Where traces are read from: a file, also packed by xz.
+//! Reads traces from a file, also compressed by xz.
 
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
 use trace::Trace;
 
-/// The trace that is replayed where none is named.
+/// The default trace.
 const DEFAULT: &str = "../shared/traces/tpcc.trace.xz";
 
-/// Reads a file: a recording, or MQSim's ASCII format. One whose name ends in `.xz` is unpacked by `xz`.
+/// Reads a file: a recording, or MQSim's ASCII format. If its name ends in `.xz`, `xz` decompresses
+/// it.
 ///
 /// # Errors
-/// If it cannot be read, or is no trace.
+/// If it cannot be read, or is not a trace.
 fn read(path: &Path) -> Result<Trace> {
     let name = path.display();
     let bytes = if path.extension().is_some_and(|extension| extension == "xz") {
@@ -26,10 +27,10 @@ fn read(path: &Path) -> Result<Trace> {
     Trace::parse(&bytes).with_context(|| name.to_string())
 }
 
-/// Reads the file that is named, or else the default one, if it is there.
+/// Reads the named file, or otherwise the default one, if it exists.
 ///
 /// # Errors
-/// If it cannot be read, or is no trace.
+/// If it cannot be read, or is not a trace.
 pub(crate) fn find(named: Option<&Path>) -> Result<Option<Trace>> {
     let default = Path::new(DEFAULT);
     match named {

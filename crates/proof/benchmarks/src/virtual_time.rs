@@ -1,4 +1,4 @@
-//! The engine over a null device in virtual time, without data: what its own work costs.
+//! The engine over a null device in virtual time, without data: the cost of its own work.
 
 use crate::sides::{cpu_ns, median};
 use anyhow::Result;
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     mib: Vec<u64>,
 }
 
-/// A volume with a quarter of it cached, whose bytes are not there (grain 0).
+/// Returns a volume with a quarter of it cached, without bytes (grain 0).
 fn bed(world: &mut World, mib: u64, waits: bool) -> Result<(Lane, Stack, u64)> {
     let geometry = Geometry::for_memory(mib << 20);
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
@@ -37,7 +37,7 @@ fn bed(world: &mut World, mib: u64, waits: bool) -> Result<(Lane, Stack, u64)> {
         retry_time_ns: 0,
         workers: 4,
         absorb_blocks_max: 32,
-        // Every miss is kept: the figure is for a miss with its eviction and its fill.
+        // Every miss is admitted: the figure is for a miss with its eviction and its fill.
         ..Settings::default()
     };
     let shared = Shared::new(&Limits::plain(sectors, 0), geometry, settings, 0, memory)?;
@@ -51,7 +51,8 @@ fn bed(world: &mut World, mib: u64, waits: bool) -> Result<(Lane, Stack, u64)> {
     Ok((lane.clone(), Stack::new(&lane, cache), sectors / 8))
 }
 
-/// A null device that takes one virtual nanosecond: a miss then waits and is woken, as it would be.
+/// A null device that takes one virtual nanosecond: a miss then waits and is woken, as on a real
+/// device.
 pub(crate) struct Slow {
     pub(crate) null: Null,
     pub(crate) lane: Lane,
@@ -76,7 +77,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The number of a block in an order that visits all of them once and is no stream: every step can be undone.
+/// Returns a block's number in an order that visits each once and is no stream: every step can be
+/// undone.
 fn shuffled(number: u64, blocks: u64) -> u64 {
     let bits = blocks.next_power_of_two().trailing_zeros().max(2);
     let mask = (1u64 << bits) - 1;
@@ -102,7 +104,7 @@ fn run_with(arguments: &Arguments, mib: u64, waits: bool) -> Result<()> {
     let next = Rc::new(Cell::new(0));
     for run in 0..arguments.runs as u64 {
         misses.push(reads(&mut world, &lane, &stack, arguments.requests, || {
-            // Ever onwards: a block comes again only after all others.
+            // The order continues: a block is repeated only after all others.
             let next = next.clone();
             move || {
                 next.set(next.get() + 1);
@@ -129,7 +131,7 @@ fn run_with(arguments: &Arguments, mib: u64, waits: bool) -> Result<()> {
     Ok(())
 }
 
-/// 32 readers at a time; nanoseconds of the processor a request.
+/// Runs 32 readers at a time; returns nanoseconds of processor time per request.
 fn reads<P, N>(world: &mut World, lane: &Lane, stack: &Stack, requests: u64, picker: P) -> f64
 where
     P: Fn() -> N,

@@ -2,17 +2,17 @@
 
 use lane::Random;
 
-/// Blocks whose shares of the load fall as `1 / rank^exponent`; which block has which rank is drawn
-/// by lot, so that what is hot lies anywhere.
+/// Blocks whose shares of the load fall as `1 / rank^exponent`; ranks are assigned to blocks at
+/// random, which spreads hot blocks over the volume.
 pub(crate) struct Zipf {
-    /// The share of all reads that the first ranks take together, up to each.
+    /// The total share of all reads of the first ranks, up to each.
     sums: Vec<f64>,
     /// The block of each rank.
     blocks: Vec<u32>,
 }
 
 impl Zipf {
-    /// A distribution over so many blocks (below 2^32, not zero).
+    /// Returns a distribution over `blocks` blocks (below 2^32, not zero).
     pub(crate) fn new(blocks: u64, exponent: f64, random: &mut Random) -> Zipf {
         let mut sum = 0.0;
         let mut sums: Vec<f64> = (1..=blocks)
@@ -30,13 +30,13 @@ impl Zipf {
         Zipf { sums, blocks }
     }
 
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub(crate) fn blocks(&self) -> usize {
         self.blocks.len()
     }
 
-    /// The share of the load that the so many hottest blocks take: the hits of the best choice that
-    /// never changes.
+    /// Returns the total share of the `hottest` hottest blocks: the hit ratio of the best fixed
+    /// choice.
     pub(crate) fn share(&self, hottest: usize) -> f64 {
         match hottest.min(self.sums.len()) {
             0 => 0.0,
@@ -44,7 +44,7 @@ impl Zipf {
         }
     }
 
-    /// So many reads, drawn in advance, so that drawing takes none of the client's time.
+    /// Draws reads in advance, so that drawing takes none of the client's time.
     pub(crate) fn draw(&self, count: usize, random: &mut Random) -> Vec<u32> {
         (0..count)
             .map(|_| {

@@ -1,15 +1,15 @@
-//! The books, checked.
+//! Checks the bookkeeping.
 
 use super::Ftl;
 use super::state::{BUFFERED, NOWHERE};
 use alloc::vec;
 
 impl Ftl {
-    /// Compares the map, the owners, the buffer and the counts of valid slots; for tests, because it
-    /// looks at every slot.
+    /// Compares the map, the owners, the buffer and the counts of valid slots. For tests, because
+    /// it visits every slot.
     ///
     /// # Panics
-    /// With what is wrong, if anything is.
+    /// If they disagree; the message says where.
     pub fn audit(&self) {
         let mut valid = vec![0u32; self.valid.len()];
         for (logical, place) in self.map.places().enumerate() {

@@ -1,4 +1,4 @@
-//! What a hybrid mapping knows of its blocks.
+//! The state of the blocks of a hybrid mapping.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 
 /// The state of a hybrid mapping.
 pub(super) struct Blocks {
-    /// Log blocks that may hold something at a time, the open one included, once no block is left that
-    /// was never used.
+    /// Maximum number of log blocks with data, including the open one, once there is no block left
+    /// that was never used.
     pub(super) most: u32,
     /// The data block of each logical block; all ones if it has none.
     pub(super) data: Vec<u32>,
-    /// Closed log blocks, oldest first, the one that is being merged included.
+    /// Closed log blocks, oldest first, including the one that is being merged.
     pub(super) logs: VecDeque<u32>,
-    /// The logical block that the stream's log block holds.
+    /// The logical block of the stream's log block.
     pub(super) stream: u32,
     /// Logical blocks without a data block: each may need a free superblock before one is freed.
     pub(super) bare: u32,

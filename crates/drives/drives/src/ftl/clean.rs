@@ -1,13 +1,13 @@
-//! Cleaning: choosing victims, relocating what is valid, and how much of that when.
+//! Cleaning: chooses victims, relocates valid slots, and paces that.
 
 use super::state::{BUFFERED, NOWHERE, Victim};
 use super::{Ftl, Nand, Pacing, Place, Purpose, Victims};
 
-/// Slots whose owners and places are looked up together, so that the waits for memory overlap.
+/// Slots whose owners and places are looked up together, so that their cache misses overlap.
 const CHUNK: usize = 64;
 
 impl Ftl {
-    /// Cleans as the pacing says, after the host programmed so many slots at full density.
+    /// Cleans according to the pacing, after the host programmed `written` slots at full density.
     pub(super) fn pace<N: Nand>(&mut self, written: u32, nand: &mut N) {
         match self.settings.pacing {
             Pacing::Paced { free_superblocks } => {
@@ -38,8 +38,8 @@ impl Ftl {
         }
     }
 
-    /// Relocates for each host slot what the victim costs for each slot it gives, times the haste: what is
-    /// above 256 gains space.
+    /// Relocates for each host slot the number of slots that the victim costs per slot gained,
+    /// times `haste_256` / 256: a factor above 1 gains space.
     fn pay<N: Nand>(&mut self, written: u32, haste_256: u64, nand: &mut N) {
         let Some(victim) = self.victim.or_else(|| self.choose()) else {
             return;
@@ -54,7 +54,7 @@ impl Ftl {
         }
     }
 
-    /// Cleans whole superblocks until so many are free, or none can be gained.
+    /// Cleans whole superblocks until `free` are free.
     pub(super) fn clean_until<N: Nand>(&mut self, free: u32, nand: &mut N) {
         while (self.free.len() as u32) < free {
             if self.victim.is_none() {
@@ -65,7 +65,7 @@ impl Ftl {
         }
     }
 
-    /// Relocates up to so many slots of the victim, if there is one; frees it when it is empty.
+    /// Relocates up to `most` slots of the victim, if there is one; frees it when it is empty.
     pub(super) fn collect<N: Nand>(&mut self, most: u32, nand: &mut N) -> u32 {
         let Some(mut victim) = self.victim.take() else {
             return 0;
@@ -84,7 +84,7 @@ impl Ftl {
         moved
     }
 
-    /// Relocates up to so many valid slots of a superblock, in their order.
+    /// Relocates up to `most` valid slots of a superblock, in order.
     pub(super) fn relocate<N: Nand>(
         &mut self,
         victim: &mut Victim,
@@ -132,7 +132,7 @@ impl Ftl {
         moved
     }
 
-    /// Whether the map's entry is a buffered slot whose older version lies here.
+    /// Whether the map's entry is a buffered slot whose older version is here.
     #[inline]
     fn is_older(&self, place: u32, physical: u32) -> bool {
         (BUFFERED..NOWHERE).contains(&place)
@@ -159,7 +159,7 @@ impl Ftl {
         self.valid[frontier.superblock as usize] += 1;
         frontier.next += 1;
         if frontier.next.is_multiple_of(self.shape.unit_slots) {
-            self.tell_program(nand, &frontier, false, Purpose::Relocation);
+            self.report_program(nand, &frontier, false, Purpose::Relocation);
         }
         if self.settings.one_frontier {
             self.host = frontier;
@@ -168,7 +168,7 @@ impl Ftl {
         }
     }
 
-    /// The next victim: a closed superblock from which space is won.
+    /// Chooses the next victim: a closed superblock whose cleaning gains space.
     pub(super) fn choose(&mut self) -> Option<Victim> {
         let chosen = match self.settings.victims {
             Victims::Greedy => self.least(),
@@ -176,11 +176,11 @@ impl Ftl {
             Victims::Choices(count) => self.least_of(count),
             Victims::CostBenefit => self.best(),
         };
-        // Random picks may all fall on superblocks that may not be cleaned.
+        // Random picks may all be superblocks that must not be cleaned.
         let superblock = chosen.or_else(|| self.least())?;
         let valid = self.valid[superblock as usize];
-        // The best choice gives nothing only where nothing can be gained. The blind policies clean
-        // full superblocks too.
+        // The best choice gains nothing only if nothing can be gained. The blind policies also
+        // clean full superblocks.
         let blind = matches!(self.settings.victims, Victims::Fifo | Victims::Choices(_));
         if valid == self.superblock_slots && !blind {
             return None;
@@ -191,7 +191,7 @@ impl Ftl {
 
     fn least(&self) -> Option<u32> {
         let ranks = self.valid.iter().zip(&self.barred).map(|(valid, barred)| valid | barred);
-        // Two passes: the first is nothing but a minimum, which the compiler does many at a time.
+        // Two passes: the first is only a minimum, which the compiler vectorises.
         let least = ranks.clone().min().filter(|least| *least != u32::MAX)?;
         ranks.clone().position(|rank| rank == least).map(|at| at as u32)
     }
@@ -205,8 +205,8 @@ impl Ftl {
         let mut chosen: Option<usize> = None;
         let superblocks = self.barred.len() as u32;
         let mut seen = 0;
-        // Nearly all superblocks may be cleaned, so few draws are in vain; the bound is for a drive
-        // that is nearly empty.
+        // Nearly all superblocks may be cleaned, so few draws fail; the bound is for a drive that
+        // is nearly empty.
         for _ in 0..count.saturating_mul(64) {
             let at = self.random.below(superblocks) as usize;
             if self.barred[at] != 0 {
@@ -243,7 +243,7 @@ struct Reads {
     place: Place,
     slots: u32,
     runs: u32,
-    /// Where a run would go on: physical and logical.
+    /// The next slot of a run: physical and logical.
     next: (u32, u32),
 }
 
@@ -266,7 +266,8 @@ impl Reads {
 
     fn end<N: Nand>(&mut self, nand: &mut N) {
         if self.slots > 0 {
-            // Cleaning asks of each slot whether it is valid; an SLC superblock is folded as it was written.
+            // Cleaning checks the validity of each slot; an SLC superblock is folded in the order
+            // of its writes.
             let runs = if self.place.slc { self.runs } else { self.slots };
             nand.read(self.place, self.slots, runs);
             (self.slots, self.runs) = (0, 0);

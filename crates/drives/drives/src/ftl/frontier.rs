@@ -1,4 +1,4 @@
-//! Superblocks that are being filled, and such as are being emptied.
+//! Superblocks that are being filled, and those that are being emptied.
 
 /// No superblock.
 pub(super) const NONE: u32 = u32::MAX;
@@ -24,8 +24,8 @@ impl Frontier {
 #[derive(Clone, Copy)]
 pub(super) struct Victim {
     pub(super) superblock: u32,
-    /// The first position that was not looked at.
+    /// The first position that was not examined yet.
     pub(super) next: u32,
-    /// Valid slots when it was chosen.
+    /// Number of valid slots when it was chosen.
     pub(super) valid: u32,
 }

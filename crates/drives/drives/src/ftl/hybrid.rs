@@ -1,27 +1,27 @@
-//! Hybrid mapping with log blocks, as in controllers without memory for a map of all pages: FAST (Lee and
-//! others, ACM TECS 2007).
+//! Hybrid mapping with log blocks, as in controllers without memory for a map of all pages: FAST
+//! (Lee and others, ACM TECS 2007).
 //!
-//! A *data block* holds one logical block, each slot in its own place. What the host writes goes into log
-//! blocks: a stream that begins with a logical block's first slot into one of its own, everything else,
-//! in the order in which it comes, into shared ones. Before a shared log block can be used again, each
-//! logical block of which it holds something is *merged*: what is valid of it, wherever that is, is
-//! copied into a new data block. A stream that has filled its block turns it into the data block
-//! (*switch*); one that ends before takes the rest over from the old one (*partial merge*).
+//! A *data block* holds one logical block, each slot at its own offset. The host's writes go into
+//! log blocks: a stream that begins with a logical block's first slot into one of its own, all
+//! other writes, in order of arrival, into shared ones. Before a shared log block can be reused,
+//! each logical block with data in it is *merged*: its valid slots, wherever they are, are copied
+//! into a new data block. A stream that has filled its block turns it into the data block
+//! (*switch*); one that ends before copies the rest from the old one (*partial merge*).
 //!
-//! All of that is done for the request in front. The oldest log block is merged in steps, so that it is
-//! empty when the newest is full.
+//! The request that needs the space waits for all of that. The oldest log block is merged in steps,
+//! so that it is empty when the newest is full.
 
 use super::blocks::Blocks;
 use super::state::{BUFFERED, Frontier, NONE, NOWHERE, Victim};
 use super::{Ftl, Idle, Nand, Place, Purpose};
 
-/// Where the next unit goes.
+/// The destination of the next unit.
 enum Goal {
-    /// On with the stream's log block.
+    /// The stream's log block.
     Stream,
-    /// A stream of this logical block begins.
+    /// A new stream of this logical block.
     Begin(u32),
-    /// Into the shared log.
+    /// The shared log.
     Log,
 }
 
@@ -30,7 +30,7 @@ impl Ftl {
         self.hybrid.as_mut().expect("the mapping is hybrid")
     }
 
-    /// Programs the oldest staged slots as a unit; returns how many.
+    /// Programs the oldest staged slots as a unit; returns their number.
     pub(super) fn program_hybrid<N: Nand>(&mut self, nand: &mut N) -> u32 {
         let unit = self.shape.unit_slots;
         let taken = self.staged().min(unit);
@@ -54,7 +54,7 @@ impl Ftl {
         self.counters.host_programs += u64::from(taken);
         self.counters.padding += u64::from(unit - taken);
         frontier.next += unit;
-        self.tell_program(nand, &frontier, false, Purpose::Host);
+        self.report_program(nand, &frontier, false, Purpose::Host);
         if into_stream {
             self.relocated = frontier;
             if frontier.left() == 0 {
@@ -67,7 +67,7 @@ impl Ftl {
         taken
     }
 
-    /// Looks at the slots of the next unit.
+    /// Returns the destination of the next unit, from its slots.
     fn goal(&mut self, taken: u32) -> Goal {
         let mask = self.buffer.len() as u32 - 1;
         let slot = |number: u32| {
@@ -79,7 +79,8 @@ impl Ftl {
         }
         let (block, at) = (first / self.superblock_slots, first % self.superblock_slots);
         let hybrid = self.hybrid.as_ref().expect("the mapping is hybrid");
-        // What is shorter than a unit would leave a hole in a stream, and says nothing of what follows.
+        // Slots shorter than a unit would leave a hole in a stream, and do not predict the next
+        // ones.
         if taken < self.shape.unit_slots {
             return Goal::Log;
         }
@@ -95,8 +96,8 @@ impl Ftl {
         self.hybrid().stream = block;
     }
 
-    /// The stream's log block becomes the data block: as it is if it is full, else with what the old one
-    /// and the log hold behind it.
+    /// Turns the stream's log block into the data block: unchanged if it is full, otherwise after
+    /// copying the rest from the old one and the log.
     fn end_stream<N: Nand>(&mut self, nand: &mut N) {
         if self.relocated.end == 0 {
             return;
@@ -106,25 +107,25 @@ impl Ftl {
         self.fill_block(block, stream, nand);
     }
 
-    /// Takes a free superblock; as many stay as merges may need before they free one.
+    /// Takes a free superblock; leaves those that merges may need before they free one.
     fn take_free<N: Nand>(&mut self, nand: &mut N) -> u32 {
         while !self.has_spare() && self.merge_next(nand) {}
         self.free.pop_front().expect("merging leaves superblocks free")
     }
 
-    /// Whether a superblock is free beyond what merges may need.
+    /// Whether more superblocks are free than merges may need.
     fn has_spare(&self) -> bool {
         let bare = self.hybrid.as_ref().map_or(0, |hybrid| hybrid.bare);
         self.free.len() as u32 > bare + 2
     }
 
-    /// Whether the next superblock that is taken was never used, and there is one to spare.
+    /// Whether the next superblock to be taken was never used, and can be spared.
     fn is_fresh(&self) -> bool {
         let next = self.free.front().copied();
         self.has_spare() && next.is_some_and(|next| self.erases[next as usize] == 0)
     }
 
-    /// Makes sure that the shared log has room for a unit.
+    /// Ensures that the shared log has room for a unit.
     fn make_log_room<N: Nand>(&mut self, nand: &mut N) {
         if self.host.left() > 0 {
             return;
@@ -139,14 +140,13 @@ impl Ftl {
         self.host = self.open(superblock, false, nand);
     }
 
-    /// Whether the log holds as much as it may. Blocks that were never used are taken before anything
-    /// is merged.
+    /// Whether the log is full. Blocks that were never used are taken before anything is merged.
     fn is_log_full(&self) -> bool {
         let hybrid = self.hybrid.as_ref().expect("the mapping is hybrid");
         hybrid.logs.len() as u32 >= hybrid.most && !self.is_fresh()
     }
 
-    /// Merges as much of the oldest log block that it is empty when the open one is full.
+    /// Merges the oldest log block far enough to be empty when the open one is full.
     fn merge_ahead<N: Nand>(&mut self, nand: &mut N) {
         let hybrid = self.hybrid.as_ref().expect("the mapping is hybrid");
         let is_last = hybrid.logs.len() as u32 + 1 >= hybrid.most.max(2);
@@ -160,8 +160,8 @@ impl Ftl {
         }
     }
 
-    /// Merges the next logical block of which the oldest log block holds something; frees that log block
-    /// if there is none. False: there is no closed log block.
+    /// Merges the next logical block with data in the oldest log block; frees that log block if
+    /// there is none. False: there is no closed log block.
     fn merge_next<N: Nand>(&mut self, nand: &mut N) -> bool {
         let Some(oldest) = self.hybrid().logs.front().copied() else {
             return false;
@@ -177,7 +177,7 @@ impl Ftl {
         while self.valid[oldest as usize] > 0 {
             let physical = base + victim.next;
             let logical = self.owner[physical as usize];
-            if logical != NOWHERE && self.lies(logical) == physical {
+            if logical != NOWHERE && self.flash_location(logical) == physical {
                 self.victim = Some(victim);
                 self.merge(logical / self.superblock_slots, nand);
                 return true;
@@ -189,8 +189,9 @@ impl Ftl {
         true
     }
 
-    /// Where on the flash the newest version of a slot lies that is there; `NOWHERE` if none is.
-    fn lies(&self, logical: u32) -> u32 {
+    /// Returns the position on the flash of a slot's newest version there; `NOWHERE` if there is
+    /// none.
+    fn flash_location(&self, logical: u32) -> u32 {
         match self.map.at(logical) {
             place if (BUFFERED..NOWHERE).contains(&place) => {
                 self.buffer[(place - BUFFERED) as usize].older
@@ -199,7 +200,7 @@ impl Ftl {
         }
     }
 
-    /// A full merge: all that is valid of a logical block goes into a new data block.
+    /// Merges a logical block fully: copies its valid slots into a new data block.
     fn merge<N: Nand>(&mut self, block: u32, nand: &mut N) {
         if self.hybrid().stream == block {
             return self.end_stream(nand);
@@ -209,19 +210,22 @@ impl Ftl {
         self.fill_block(block, frontier, nand);
     }
 
-    /// Copies what is valid of a logical block behind what the frontier holds of it, makes that its data
-    /// block, and frees the one before.
+    /// Copies the valid slots of a logical block after those that the frontier already holds, makes
+    /// that its data block, and frees the previous one.
     fn fill_block<N: Nand>(&mut self, block: u32, mut frontier: Frontier, nand: &mut N) {
         let (slots, unit) = (self.superblock_slots, self.shape.unit_slots);
         let (base, target) = (block * slots, frontier.superblock * slots);
-        // What of a stream was rewritten meanwhile lies in the log, and is merged with that.
+        // Slots of a stream that were rewritten since are in the log, and are merged with it.
         let mut reads = Sources::new();
         while frontier.left() > 0 {
             let mut copied = 0u32;
             for at in frontier.next..frontier.next + unit {
                 let logical = base + at;
-                let physical =
-                    if logical < self.shape.logical_slots { self.lies(logical) } else { NOWHERE };
+                let physical = if logical < self.shape.logical_slots {
+                    self.flash_location(logical)
+                } else {
+                    NOWHERE
+                };
                 self.owner[(target + at) as usize] = NOWHERE;
                 if physical == NOWHERE {
                     continue;
@@ -235,7 +239,7 @@ impl Ftl {
             frontier.next += unit;
             self.counters.relocations += u64::from(copied);
             if copied > 0 {
-                self.tell_program(nand, &frontier, false, Purpose::Relocation);
+                self.report_program(nand, &frontier, false, Purpose::Relocation);
             }
         }
         reads.end(nand);
@@ -260,7 +264,8 @@ impl Ftl {
         self.valid[superblock] += 1;
     }
 
-    /// Merges log blocks in idle time, until so many superblocks are free.
+    /// Merges one logical block in idle time. Done: `idle_free_superblocks` are free, or there is
+    /// no closed log block.
     pub(super) fn idle_hybrid<N: Nand>(&mut self, nand: &mut N) -> Idle {
         if self.free.len() as u32 >= self.settings.idle_free_superblocks || !self.merge_next(nand) {
             return Idle::Done;
@@ -269,7 +274,7 @@ impl Ftl {
     }
 }
 
-/// Gathers slots that are read for a merge: those of one unit in one read.
+/// Collects slots that are read for a merge: those of one unit in one read.
 struct Sources {
     place: Option<Place>,
     slots: u32,

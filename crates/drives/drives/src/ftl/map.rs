@@ -1,11 +1,11 @@
-//! Where each logical slot is.
+//! The location of each logical slot.
 
 use crate::shape::NOWHERE;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A place for each logical slot. Places are kept inverted, so that `NOWHERE` is 0: zeroes cost no memory until
-/// they are written, and a drive takes memory as it is written to.
+/// The location of each logical slot. Values are stored inverted, so that `NOWHERE` is 0: zeros use
+/// no memory until they are written, and the memory of a drive grows as it is written.
 pub(super) struct Map(Vec<u32>);
 
 impl Map {
@@ -13,13 +13,13 @@ impl Map {
         Map(vec![!NOWHERE; slots as usize])
     }
 
-    /// The place of a slot that the drive has.
+    /// Returns the location of a slot of the drive.
     #[inline]
     pub(super) fn at(&self, logical: u32) -> u32 {
         !self.0[logical as usize]
     }
 
-    /// The place of an owner, which may be none.
+    /// Returns the location of an owner, which may be none.
     #[inline]
     pub(super) fn of_owner(&self, owner: u32) -> u32 {
         self.0.get(owner as usize).map_or(NOWHERE, |place| !place)
@@ -30,12 +30,12 @@ impl Map {
         self.0[logical as usize] = !place;
     }
 
-    /// Every place, in the order of the slots.
+    /// Returns every location, in the order of the slots.
     pub(super) fn places(&self) -> impl Iterator<Item = u32> {
         self.0.iter().map(|place| !place)
     }
 
-    /// The memory behind a slot's place, to be fetched before it is needed.
+    /// Returns the memory of a slot's entry, for prefetching.
     #[inline]
     pub(super) fn entry(&self, logical: u32) -> Option<&u32> {
         self.0.get(logical as usize)

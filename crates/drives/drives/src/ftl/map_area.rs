@@ -1,7 +1,7 @@
-//! Where the pages of a map lie on the flash: a log in superblocks of its own, cleaned on its own.
+//! The location of map pages on the flash: a log in superblocks of its own, cleaned separately.
 //!
-//! The area has room for twice the map. So its emptiest superblock is at most half full, and moving what
-//! is left of that always fits into the one that was opened last.
+//! The area has room for twice the map. So its emptiest superblock is at most half full, and its
+//! remaining pages always fit into the superblock that was opened last.
 
 use super::frontier::{Frontier, NONE, Victim};
 use super::{Counters, Nand, Place, Purpose};
@@ -10,37 +10,37 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Pages of the map on the flash, and those on the way there.
+/// Map pages on the flash, and those on the way there.
 pub(super) struct MapArea {
     /// The area's first superblock.
     first: u32,
     slc: bool,
     superblock_slots: u32,
     unit_slots: u32,
-    /// Where each page is, as a position in the area; `NOWHERE` if it was never written.
+    /// The location of each page in the area; `NOWHERE` if it was never written.
     places: Vec<u32>,
-    /// Which page is in each slot, or was: it is valid if `places` agrees.
+    /// The page in each slot: it is valid if `places` agrees.
     owners: Vec<u32>,
     /// Valid pages of each superblock.
     valid: Vec<u32>,
     free: VecDeque<u32>,
     open: Frontier,
     victim: Option<Victim>,
-    /// Pages that wait until there are enough for a unit, oldest first, and some that no longer do.
+    /// Pages that wait for a full unit, oldest first, including some that do not wait any more.
     staged: VecDeque<u32>,
     /// Whether a page waits.
     waits: Vec<bool>,
     waiting: u32,
 }
 
-/// What an area needs of the drive around it.
+/// The parts of the drive that an area updates.
 pub(super) struct Books<'a> {
     pub(super) erases: &'a mut [u32],
     pub(super) counters: &'a mut Counters,
 }
 
 impl MapArea {
-    /// Superblocks that so many pages take, of so many slots each.
+    /// Returns the number of superblocks for this number of pages.
     pub(super) fn superblocks(pages: u32, superblock_slots: u32) -> u32 {
         2 * pages.div_ceil(superblock_slots.max(1)) + 2
     }
@@ -64,14 +64,14 @@ impl MapArea {
         }
     }
 
-    /// A changed page has left the memory.
+    /// Queues a changed page that was evicted from memory.
     pub(super) fn stage(&mut self, page: u32) {
         self.staged.push_back(page);
         self.waits[page as usize] = true;
         self.waiting += 1;
     }
 
-    /// Takes a page back that has not been programmed yet; false: it does not wait here.
+    /// Takes back a page that has not been programmed yet. False: it does not wait here.
     pub(super) fn unstage(&mut self, page: u32) -> bool {
         let waited = core::mem::take(&mut self.waits[page as usize]);
         self.waiting -= u32::from(waited);
@@ -83,13 +83,13 @@ impl MapArea {
         self.places[page as usize] != NOWHERE
     }
 
-    /// Whether there are enough pages for a unit.
+    /// Whether enough pages wait for a unit.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.waiting >= self.unit_slots
     }
 
-    /// Programs the oldest pages that wait as a unit, and cleans in proportion.
+    /// Programs the oldest waiting pages as a unit, and cleans in proportion.
     pub(super) fn program<N: Nand>(&mut self, books: &mut Books<'_>, nand: &mut N) {
         let mut left = self.unit_slots.min(self.waiting);
         while left > 0 {
@@ -102,7 +102,7 @@ impl MapArea {
         self.clean(books, nand);
     }
 
-    /// The next slot of the open superblock is a page's.
+    /// Writes a page into the next slot of the open superblock.
     fn append<N: Nand>(&mut self, page: u32, books: &mut Books<'_>, nand: &mut N) {
         if self.open.left() == 0 {
             let next = self.free.pop_front().expect("cleaning keeps ahead of what is written");
@@ -134,8 +134,8 @@ impl MapArea {
         Place { superblock: self.first + superblock, unit, slc: self.slc }
     }
 
-    /// Once the last superblock is open, moves of the emptiest one what is in proportion to what was
-    /// written, so that it is free when the open one is full.
+    /// Moves pages of the emptiest superblock once the last free one is open, in proportion to the
+    /// pages written, so that it is free when the open one is full.
     fn clean<N: Nand>(&mut self, books: &mut Books<'_>, nand: &mut N) {
         if !self.free.is_empty() {
             return;
@@ -158,14 +158,14 @@ impl MapArea {
         }
     }
 
-    /// The closed superblock with the fewest valid pages.
+    /// Returns the closed superblock with the fewest valid pages.
     fn choose(&self) -> Victim {
         let closed = (0..self.valid.len() as u32).filter(|at| *at != self.open.superblock);
         let least = closed.min_by_key(|at| self.valid[*at as usize]).unwrap_or(NONE);
         Victim { superblock: least, next: 0, valid: self.valid[least as usize] }
     }
 
-    /// Moves what is valid of the victim's next unit; returns how many pages that were.
+    /// Moves the valid pages of the victim's next unit; returns their number.
     fn move_unit<N: Nand>(
         &mut self,
         victim: &mut Victim,
@@ -190,10 +190,10 @@ impl MapArea {
         count
     }
 
-    /// The books, checked; for tests.
+    /// Checks the bookkeeping; for tests.
     ///
     /// # Panics
-    /// With what is wrong, if anything is.
+    /// If it is inconsistent; the message says where.
     pub(super) fn audit(&self) {
         let mut valid = vec![0; self.valid.len()];
         for (page, slot) in self.places.iter().enumerate().filter(|(_, slot)| **slot != NOWHERE) {
@@ -212,13 +212,13 @@ mod tests {
     use super::*;
     use crate::Random;
 
-    /// Counts what is asked of the flash.
+    /// Counts the operations on the flash.
     #[derive(Default)]
     struct Counted {
         reads: u32,
         programs: u32,
         erases: u32,
-        /// Pages read between two programs for what is new, at most.
+        /// Maximum number of pages read between two programs of new pages.
         burst: u32,
         now: u32,
     }
@@ -270,7 +270,7 @@ mod tests {
         area.audit();
         assert!((0..pages).all(|page| area.has(page)), "every page was written");
         assert!(staged > 99_000, "few pages come back while they wait: {staged}");
-        // Twice the room: about 1.25 programs for each.
+        // With twice the room: about 1.25 programs for each.
         let amplification = counters.map_programs as f64 / f64::from(staged);
         assert!((1.1..1.4).contains(&amplification), "{amplification}");
         assert_eq!(u64::from(nand.programs), counters.map_programs / u64::from(unit));

@@ -1,22 +1,23 @@
-//! A map that lies on the flash, of which a part is in memory, as in controllers without DRAM or with little
-//! (DFTL: Gupta, Kim and Urgaonkar, ASPLOS 2009).
+//! A map on the flash with a part in memory, as in controllers with little or no DRAM (DFTL: Gupta,
+//! Kim and Urgaonkar, ASPLOS 2009).
 //!
-//! Every change of an entry needs its page in memory: the host's writes and TRIMs, and each slot that
-//! cleaning moves. A page that is not there is read; a changed one that has to go for it is programmed,
-//! together with others that fill a unit, into an [area](super::map_area) of its own. Where pages lie is
-//! always in memory, at 4 bytes for 4 MiB. The host's own addresses stand beside the data, so a power cut
-//! loses no entry: what was only in memory is found again and programmed when power is back.
+//! Every change of an entry needs its page in memory: the host's writes and TRIMs, and each slot
+//! that cleaning moves. A page that is not in memory is read; if that evicts a changed page, that
+//! one is programmed, together with others that fill a unit, into a separate
+//! [area](super::map_area). The locations of pages are always in memory, at 4 bytes for 4 MiB. The
+//! host's own addresses are stored with the data, so a power cut loses no entry: changes that were
+//! only in memory are recovered and programmed when power returns.
 
 use super::map_area::{Books, MapArea};
 use super::page_cache::PageCache;
 use super::{MapKind, Nand, Settings};
 use crate::shape::{SLOT_BYTES, Shape};
 
-/// Slots whose entries, of 4 bytes, are in one page of the map.
+/// Number of slots with entries, of 4 bytes, in one page of the map.
 const ENTRIES: u32 = 1024;
 
-/// Units of changed pages that are programmed at most where one was asked for: more than can come
-/// meanwhile, so that what a TRIM of much has changed is worked off in steps.
+/// Maximum number of units of changed pages programmed where one is due: more than can become due
+/// between two calls, so that the changes of a large TRIM are worked off in steps.
 const UNITS_AT_ONCE: u32 = 2;
 
 /// The pages of a map.
@@ -26,7 +27,7 @@ pub(super) struct MapPages {
 }
 
 impl MapPages {
-    /// None: the map does not lie on the flash.
+    /// Returns the pages of a map. None: the map is not on the flash.
     pub(super) fn new(shape: &Shape, settings: &Settings) -> Option<MapPages> {
         let MapKind::Cached { bytes } = settings.map else { return None };
         let pages = shape.logical_slots.div_ceil(ENTRIES);
@@ -38,7 +39,7 @@ impl MapPages {
         })
     }
 
-    /// Brings the page of a slot's entry into memory; says whether it had to be read.
+    /// Brings the page of a slot's entry into memory. Returns whether it had to be read.
     #[inline]
     pub(super) fn touch(&mut self, slot: u32, changes: bool) -> bool {
         let page = slot / ENTRIES;
@@ -53,7 +54,7 @@ impl MapPages {
         !waits && self.area.has(page)
     }
 
-    /// Programs what has left the memory, a few units of it.
+    /// Programs pages that were evicted from memory, a few units of them.
     pub(super) fn program<N: Nand>(&mut self, books: &mut Books<'_>, nand: &mut N) {
         for _ in 0..UNITS_AT_ONCE {
             if !self.area.is_due() {
@@ -63,7 +64,7 @@ impl MapPages {
         }
     }
 
-    /// Nothing of the map is in memory any more; what had changed is programmed when the drive goes on.
+    /// Drops all pages from memory; changed ones are programmed when the drive continues.
     pub(super) fn drop_cache(&mut self) {
         let area = &mut self.area;
         self.cache.clear(|page| area.stage(page));
@@ -74,15 +75,15 @@ impl MapPages {
     }
 }
 
-/// Whether the area is used with one bit a cell, as it is where the drive does that at all, and the slots
-/// of its superblocks then.
+/// Returns whether the area is used with one bit a cell, which is the case if the drive does that
+/// at all, and the slots of its superblocks.
 fn superblock(shape: &Shape, settings: &Settings) -> (bool, u32) {
     let slc = settings.slc.static_superblocks + settings.slc.dynamic_superblocks > 0;
     (slc, if slc { shape.slc_superblock_slots() } else { shape.superblock_slots() })
 }
 
 impl Settings {
-    /// Superblocks that the map takes for itself; none unless it lies on the flash.
+    /// Returns the superblocks reserved for the map; 0 unless it is on the flash.
     pub fn map_superblocks(&self, shape: &Shape) -> u32 {
         match self.map {
             MapKind::Cached { .. } => {
@@ -93,7 +94,7 @@ impl Settings {
         }
     }
 
-    /// Units of one of these superblocks.
+    /// Returns the units of one of these superblocks.
     pub(super) fn map_superblock_units(&self, shape: &Shape) -> u32 {
         superblock(shape, self).1 / shape.unit_slots.max(1)
     }

@@ -1,4 +1,4 @@
-//! Which pages of a map are in memory: CLOCK over as many frames as fit.
+//! The pages of a map in memory: CLOCK over a fixed number of frames.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -9,22 +9,22 @@ const USED: u8 = 4;
 
 /// Pages of a map in a fixed number of frames.
 pub(super) struct PageCache {
-    /// What is known of each page.
+    /// The state of each page.
     pages: Vec<u8>,
-    /// The page in each frame that is taken.
+    /// The page in each used frame.
     frames: Vec<u32>,
     most: usize,
     hand: usize,
 }
 
 impl PageCache {
-    /// Room for so many of so many pages, one at least.
+    /// Returns a cache with this number of frames, at least one.
     pub(super) fn new(pages: u32, frames: u64) -> PageCache {
         let most = frames.clamp(1, u64::from(pages.max(1))) as usize;
         PageCache { pages: vec![0; pages as usize], frames: Vec::new(), most, hand: 0 }
     }
 
-    /// Marks a page that is here as used, and as changed if it is; false: it is not here.
+    /// Marks a page as used, and as changed if it is. False: it is not in memory.
     #[inline]
     pub(super) fn hit(&mut self, page: u32, changes: bool) -> bool {
         let state = &mut self.pages[page as usize];
@@ -35,7 +35,7 @@ impl PageCache {
         true
     }
 
-    /// Takes a page in that is not here; returns the page that had to go for it, if that was changed.
+    /// Inserts a page that is not in memory; returns the evicted page if that was changed.
     pub(super) fn insert(&mut self, page: u32, changes: bool) -> Option<u32> {
         self.pages[page as usize] = RESIDENT | USED | if changes { DIRTY } else { 0 };
         if self.frames.len() < self.most {
@@ -58,7 +58,7 @@ impl PageCache {
         }
     }
 
-    /// Nothing is here any more; calls `changed` for each page that was not as it is on the flash.
+    /// Drops all pages; calls `changed` for each page that differs from the flash.
     pub(super) fn clear(&mut self, mut changed: impl FnMut(u32)) {
         for page in self.frames.drain(..) {
             let state = core::mem::take(&mut self.pages[page as usize]);

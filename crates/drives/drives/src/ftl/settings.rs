@@ -1,17 +1,18 @@
-//! What an FTL is told: policies and reserves, apart from the geometry.
+//! The settings of an FTL: policies and reserves, apart from the geometry.
 
 use super::table::MapKind;
 
-/// Which superblock is cleaned next.
+/// The choice of the superblock that is cleaned next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Victims {
     /// The one with the fewest valid slots.
     Greedy,
     /// The one that was filled first.
     Fifo,
-    /// The emptiest of so many random ones.
+    /// The emptiest of this number of random ones.
     Choices(u32),
-    /// The best by space won, age and cost: `age * (1 - u) / 2u` (Rosenblum and Ousterhout, 1991).
+    /// The best by space gained, age and cost: `age * (1 - u) / 2u` (Rosenblum and Ousterhout,
+    /// 1991).
     CostBenefit,
 }
 
@@ -23,20 +24,20 @@ pub enum Pacing {
         /// Superblocks that stay free, 2 at least.
         free_superblocks: u32,
     },
-    /// Nothing until `low` superblocks are free, then until `high` are: all at once, or so much with each
-    /// host write that some space is gained.
+    /// Nothing until `low` superblocks are free, then until `high` are: all in one burst, or with
+    /// each host write enough to gain some space.
     Burst {
-        /// Cleaning begins when no more than this many superblocks are free.
+        /// Cleaning begins at this number of free superblocks.
         low: u32,
-        /// Cleaning ends when this many are.
+        /// Cleaning ends at this number.
         high: u32,
-        /// Slots that are gained meanwhile for each that the host writes; 0: the host waits until
+        /// Slots gained during cleaning for each slot that the host writes; 0: the host waits until
         /// cleaning has ended.
         gain: u32,
     },
 }
 
-/// What happens to host writes when the SLC area is full.
+/// How host writes are handled when the SLC area is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlcFull {
     /// They go to full-density flash directly.
@@ -48,58 +49,59 @@ pub enum SlcFull {
 /// Flash used with one bit a cell, in front of the rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlcSettings {
-    /// Superblocks that are always used so; they are taken from the spare area.
+    /// Superblocks that are always used this way; they come from the spare area.
     pub static_superblocks: u32,
-    /// Free superblocks that may be used so besides, until they are needed at full density.
+    /// Additional free superblocks that may be used this way until they are needed at full density.
     pub dynamic_superblocks: u32,
-    /// What happens when there is no room.
+    /// How a full area is handled.
     pub full: SlcFull,
-    /// Whether idle time is used to fold; otherwise data stay until the space is needed.
+    /// Whether the area is folded in idle time; otherwise data stays until the space is needed.
     pub fold_when_idle: bool,
-    /// Whether a superblock in which something was trimmed is used again in idle time only. One that
-    /// was overwritten whole is used again at once in any case.
+    /// Whether a superblock with trimmed slots is reused in idle time only. One that was
+    /// overwritten completely is reused immediately in any case.
     pub trimmed_when_idle: bool,
 }
 
 /// An FTL's policies.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Settings {
-    /// Which superblock is cleaned.
+    /// The choice of victims.
     pub victims: Victims,
-    /// When it is.
+    /// When they are cleaned.
     pub pacing: Pacing,
-    /// Whether relocated slots go where the host writes, as in the simplest drives, rather than to a
-    /// frontier of their own, which keeps what is seldom written apart.
+    /// Whether relocated slots go to the host's frontier, as in the simplest drives, rather than to
+    /// a frontier of their own, which separates rarely written data.
     pub one_frontier: bool,
     /// The area with one bit a cell.
     pub slc: SlcSettings,
-    /// Superblocks that idle time keeps free; 0: no cleaning in idle time.
+    /// Number of superblocks that idle time keeps free; 0: no cleaning in idle time.
     pub idle_free_superblocks: u32,
     /// The mapping table.
     pub map: MapKind,
-    /// Log blocks of a hybrid mapping, once all flash was used; 0: every slot may lie anywhere. Victims,
-    /// pacing and an SLC area are of no account then.
+    /// Number of log blocks of a hybrid mapping, once all flash was used; 0: every slot may be
+    /// anywhere. Victims, pacing and an SLC area have no effect on a hybrid mapping.
     pub log_blocks: u32,
-    /// The share of the trimmed slots whose flash is known to be free at once, in 1/256. The others
-    /// are relocated like valid ones until they are written again.
+    /// The share of the trimmed slots whose flash is immediately free, in 1/256. The others are
+    /// relocated like valid ones until they are written again.
     pub trim_256: u32,
-    /// The least part that data can be compressed to, in 1/256; 256 where nothing is compressed.
+    /// The smallest part to which data can be compressed, in 1/256; 256 if nothing is compressed.
     pub compression_256: u32,
     /// Slots of the volatile write buffer.
     pub buffer_slots: u32,
-    /// Where random choices begin.
+    /// Seed of the random choices.
     pub seed: u64,
 }
 
 impl Settings {
-    /// The least part that data can be compressed to; 1 where nothing is compressed.
+    /// Returns the smallest part to which data can be compressed; 1 if nothing is compressed.
     pub fn compression_floor(&self) -> f64 {
         f64::from(self.compression_256) / 256.0
     }
 }
 
 impl Default for Settings {
-    /// Greedy, paced, no SLC area, a flat map, honest TRIM, a buffer of one mebibyte.
+    /// Returns the defaults: greedy, paced, no SLC area, a flat map, honest TRIM, a buffer of one
+    /// mebibyte.
     fn default() -> Settings {
         Settings {
             victims: Victims::Greedy,

@@ -1,9 +1,9 @@
-//! The area with one bit a cell: writes into it, folding out of it, and what idle time is used for.
+//! The area with one bit a cell: writes into it, folding out of it, and idle work.
 
 use super::state::{Frontier, NONE, Victim};
 use super::{Ftl, Nand, Pacing, SlcFull};
 
-/// What a step of idle work did.
+/// The result of a step of idle work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Idle {
     /// Slots were folded out of the SLC area.
@@ -20,7 +20,7 @@ impl Ftl {
         self.settings.slc.static_superblocks + self.settings.slc.dynamic_superblocks > 0
     }
 
-    /// Makes sure that the SLC frontier has room for a unit, if it can have.
+    /// Ensures that the SLC frontier has room for a unit, if that is possible.
     pub(super) fn slc_room<N: Nand>(&mut self, nand: &mut N) -> bool {
         if self.host_slc.left() > 0 {
             return true;
@@ -42,7 +42,7 @@ impl Ftl {
         true
     }
 
-    /// A free superblock to be used with one bit a cell until it is needed.
+    /// Takes a free superblock for use with one bit a cell until it is needed.
     fn borrow(&mut self) -> Option<u32> {
         let kept = match self.settings.pacing {
             Pacing::Paced { free_superblocks } => free_superblocks,
@@ -61,8 +61,8 @@ impl Ftl {
         self.free.pop_front()
     }
 
-    /// Frees the closed superblocks in which everything was overwritten or trimmed: nothing need be
-    /// moved for them.
+    /// Frees the closed superblocks in which every slot was overwritten or trimmed: no slot needs
+    /// to be moved for them.
     fn reclaim(&mut self) {
         for superblock in 0..self.shape.superblocks {
             let at = superblock as usize;
@@ -72,7 +72,7 @@ impl Ftl {
         }
     }
 
-    /// Gives back closed SLC superblocks in which everything was overwritten or trimmed.
+    /// Frees closed SLC superblocks in which every slot was overwritten or trimmed.
     fn release_empty(&mut self) {
         for at in (0..self.slc_closed.len()).rev() {
             let superblock = self.slc_closed[at];
@@ -87,7 +87,7 @@ impl Ftl {
         }
     }
 
-    /// Folds the oldest SLC superblock to its end, and takes what that frees.
+    /// Folds the oldest SLC superblock to its end, and takes the superblock that this frees.
     fn fold_one<N: Nand>(&mut self, nand: &mut N) -> Option<u32> {
         self.clean_until(3, nand);
         self.take_fold()?;
@@ -97,7 +97,7 @@ impl Ftl {
         self.slc_free.pop_front().or_else(|| self.borrow())
     }
 
-    /// Makes sure that there is something to fold.
+    /// Selects a superblock to fold, unless one is selected. None: there is none to fold.
     fn take_fold(&mut self) -> Option<()> {
         if self.folded.is_none() {
             let mut waiting = self.slc_closed.iter().copied();
@@ -110,7 +110,7 @@ impl Ftl {
         Some(())
     }
 
-    /// Folds up to so many slots. The caller has seen that two superblocks are free.
+    /// Folds up to `most` slots. The caller has checked that two superblocks are free.
     fn fold<N: Nand>(&mut self, most: u32, nand: &mut N) -> u32 {
         let Some(mut victim) = self.folded.take() else {
             return 0;
@@ -125,8 +125,8 @@ impl Ftl {
         moved
     }
 
-    /// One step of what the drive does when the host leaves it alone, of about so many slots: folds
-    /// the SLC area, oldest first, then cleans, each as far as the settings say.
+    /// Runs one step of the drive's idle work, of about `slots` slots: folds the SLC area, oldest
+    /// first, then cleans, each as far as the settings allow.
     pub fn idle_step<N: Nand>(&mut self, slots: u32, nand: &mut N) -> Idle {
         if self.hybrid.is_some() {
             return self.idle_hybrid(nand);
@@ -162,7 +162,7 @@ impl Ftl {
         if self.victim.is_none() {
             self.victim = self.choose();
         }
-        // To win a sixteenth of a superblock is not worth the wear.
+        // Gaining a sixteenth of a superblock is not worth the wear.
         let worth = self.superblock_slots - self.superblock_slots / 16;
         if self.victim.is_none_or(|victim| victim.valid > worth) {
             return Idle::Done;

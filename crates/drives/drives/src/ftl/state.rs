@@ -1,4 +1,4 @@
-//! The arrays, and the moves that everything else is made of.
+//! The arrays of the FTL, and their basic operations.
 
 use super::blocks::Blocks;
 use super::map::Map;
@@ -14,10 +14,11 @@ use alloc::vec::Vec;
 pub(super) use super::frontier::{Frontier, NONE, Victim};
 pub(crate) use crate::shape::NOWHERE;
 
-/// In the map, from here to `NOWHERE`: in the buffer.
+/// In the map, values from here to `NOWHERE` are positions in the buffer.
 pub(super) const BUFFERED: u32 = ADDRESSES;
 
-/// Superblocks without which cleaning could come to a stop: two frontiers and what must stay free.
+/// Superblocks without which cleaning could stall: two frontiers and the free superblocks that
+/// cleaning needs.
 const RESERVE: u64 = 5;
 
 /// A slot that waits in the buffer.
@@ -25,35 +26,36 @@ const RESERVE: u64 = 5;
 pub(super) struct Staged {
     /// Its logical slot; `NOWHERE` if it was trimmed since.
     pub(super) logical: u32,
-    /// Where the version before it is; `NOWHERE` if there is none.
+    /// Location of the previous version; `NOWHERE` if there is none.
     pub(super) older: u32,
 }
 
-/// The flash translation layer of one drive. See the crate's first page.
+/// The flash translation layer of one drive. See the crate's documentation.
 pub struct Ftl {
     pub(super) shape: Shape,
     pub(super) settings: Settings,
     pub(super) by_superblock: Divider,
     pub(super) superblock_slots: u32,
-    /// Where each logical slot is.
+    /// The location of each logical slot.
     pub(super) map: Map,
-    /// Whose each physical slot is, or was: it is valid if the map agrees.
+    /// The owner of each physical slot: it is valid if the map agrees.
     pub(super) owner: Vec<u32>,
     /// Valid slots of each superblock.
     pub(super) valid: Vec<u32>,
-    /// 0 where a superblock may be cleaned, else all ones: added to `valid` by OR, it gives the rank.
+    /// 0 if a superblock may be cleaned, otherwise all ones: combined with `valid` by OR, it gives
+    /// the rank.
     pub(super) barred: Vec<u32>,
     /// Slots that were programmed in it.
     pub(super) filled: Vec<u32>,
-    /// When it was closed, in superblocks closed before it.
+    /// The number of superblocks closed before it.
     pub(super) closed_at: Vec<u64>,
     pub(super) closed: u64,
     /// Whether it is used with one bit a cell.
     pub(super) slc: Vec<bool>,
-    /// Whether it waits for idle time because something in it was trimmed.
+    /// Whether it waits for idle time because a slot in it was trimmed.
     pub(super) trimmed: Vec<bool>,
     pub(super) erases: Vec<u32>,
-    /// Dynamic SLC superblocks that hold something.
+    /// Dynamic SLC superblocks with data.
     pub(super) dynamic: u32,
     pub(super) free: VecDeque<u32>,
     pub(super) slc_free: VecDeque<u32>,
@@ -68,23 +70,23 @@ pub struct Ftl {
     pub(super) buffer: Vec<Staged>,
     pub(super) buffer_head: u32,
     pub(super) buffer_tail: u32,
-    /// Relocations that are due, in 1/256.
+    /// Relocations due, in 1/256.
     pub(super) credit_256: u64,
-    /// Whether a burst of cleaning is under way that goes on beside the host's writes.
+    /// Whether a burst of cleaning is under way in parallel with the host's writes.
     pub(super) in_burst: bool,
-    /// Of a hybrid mapping; `relocated` is the log block of its stream then.
+    /// For a hybrid mapping, where `relocated` is the log block of its stream.
     pub(super) hybrid: Option<Blocks>,
     pub(super) table: Table,
-    /// Of a map that lies on the flash.
+    /// For a map on the flash.
     pub(super) pages: Option<MapPages>,
     pub(super) random: Random,
     pub(super) counters: Counters,
 }
 
 impl Ftl {
-    /// A drive with nothing on it.
+    /// Returns an empty drive.
     ///
-    /// Errors: a sentence on what in the shape or the settings cannot work.
+    /// Errors: a sentence that names the unusable value in the shape or the settings.
     pub fn new(shape: Shape, settings: Settings) -> Result<Ftl, &'static str> {
         Ftl::check(&shape, &settings)?;
         let superblocks = shape.superblocks as usize;
@@ -99,7 +101,7 @@ impl Ftl {
             by_superblock: Divider::new(shape.superblock_slots()),
             superblock_slots: shape.superblock_slots(),
             map: Map::new(shape.logical_slots),
-            // Zeroes cost no memory until they are written, and nothing reads an owner before that.
+            // Zeros use no memory until they are written, and no owner is read before that.
             owner: vec![0; shape.physical_slots() as usize],
             valid: vec![0; superblocks],
             barred: vec![u32::MAX; superblocks],
@@ -134,9 +136,9 @@ impl Ftl {
         })
     }
 
-    /// Whether a drive can be made of this.
+    /// Checks that a drive can be made of this.
     ///
-    /// Errors: a sentence on what in the shape or the settings cannot work.
+    /// Errors: a sentence that names the unusable value in the shape or the settings.
     pub fn check(shape: &Shape, settings: &Settings) -> Result<(), &'static str> {
         if let Some(fault) = shape.fault() {
             return Err(fault);
@@ -185,44 +187,44 @@ impl Ftl {
         Ok(())
     }
 
-    /// The geometry.
+    /// Returns the geometry.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// The policies.
+    /// Returns the policies.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// What has happened so far.
+    /// Returns the counters so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Superblocks that are free at full density.
+    /// Returns the superblocks that are free at full density.
     pub fn free_superblocks(&self) -> u32 {
         self.free.len() as u32
     }
 
-    /// Slots that hold data in SLC superblocks.
+    /// Returns the slots with data in SLC superblocks.
     pub fn slc_valid_slots(&self) -> u64 {
         let each = self.slc.iter().zip(&self.valid);
         each.filter(|(slc, _)| **slc).map(|(_, valid)| u64::from(*valid)).sum()
     }
 
-    /// How often each superblock was erased.
+    /// Returns the number of erases of each superblock.
     pub fn erases(&self) -> &[u32] {
         &self.erases
     }
 
-    /// Extents of the mapping table; 0 unless it is a tree.
+    /// Returns the extents of the mapping table; 0 unless it is a tree.
     pub fn extents(&self) -> u64 {
         self.table.extents()
     }
 
-    /// Physical slots that are neither free nor held back in open superblocks, over logical slots:
-    /// what theory calls alpha.
+    /// Returns the physical slots that are neither free nor unused in open superblocks, divided by
+    /// logical slots: alpha in theory.
     pub fn alpha(&self) -> f64 {
         let free = self.free.len() as u64 * u64::from(self.superblock_slots);
         let open = u64::from(self.host.left() + self.relocated.left());
@@ -232,7 +234,7 @@ impl Ftl {
         (all - free - open) as f64 / f64::from(self.shape.logical_slots)
     }
 
-    /// Where a slot's data are, for a read.
+    /// Returns the location of a slot's data, for a read.
     #[inline]
     pub fn find(&self, logical: u32) -> Found {
         match self.map.at(logical) {
@@ -242,8 +244,8 @@ impl Ftl {
         }
     }
 
-    /// The memory that says where a slot's data are, for a caller that knows what comes and has it fetched
-    /// before; None: the slot lies beyond the drive's end.
+    /// Returns the memory of a slot's map entry, for prefetching by callers that know the next
+    /// requests. None: the slot is beyond the drive's end.
     #[inline]
     pub fn entry(&self, logical: u32) -> Option<&u32> {
         self.map.entry(logical)
@@ -256,7 +258,7 @@ impl Ftl {
         Place { superblock, unit, slc: self.slc[superblock as usize] }
     }
 
-    /// What reading a slot costs in the map.
+    /// Looks up a slot for a read; returns the cost in map pages.
     #[inline]
     pub fn look_up(&mut self, logical: u32) -> MapCost {
         if self.pages.is_some() {
@@ -268,7 +270,7 @@ impl Ftl {
         cost
     }
 
-    /// Forgets that a physical slot is valid.
+    /// Marks a physical slot as not valid.
     #[inline]
     pub(super) fn invalidate(&mut self, physical: u32) {
         let superblock = self.by_superblock.divide(physical) as usize;
@@ -293,7 +295,7 @@ impl Ftl {
         Frontier { superblock, next: 0, end }
     }
 
-    /// Closes what was open; nothing more is programmed there.
+    /// Closes a frontier; nothing more is programmed there.
     pub(super) fn close(&mut self, frontier: Frontier) {
         if frontier.superblock == NONE {
             return;
@@ -315,7 +317,7 @@ impl Ftl {
         superblock < self.settings.slc.static_superblocks
     }
 
-    /// Gives an empty superblock back.
+    /// Frees an empty superblock.
     pub(super) fn release(&mut self, superblock: u32) {
         let at = superblock as usize;
         assert_eq!(self.valid[at], 0, "only an empty superblock is free");
@@ -333,9 +335,9 @@ impl Ftl {
         self.free.push_back(superblock);
     }
 
-    /// Tells of the unit that ends at `position`, if one does.
+    /// Reports the unit that ends at the frontier's position to `nand`, if one does.
     #[inline]
-    pub(super) fn tell_program<N: Nand>(
+    pub(super) fn report_program<N: Nand>(
         &self,
         nand: &mut N,
         frontier: &Frontier,
@@ -347,7 +349,7 @@ impl Ftl {
     }
 }
 
-/// Where a slot's data are.
+/// The location of a slot's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
     /// It was never written, or trimmed.

@@ -1,9 +1,10 @@
-//! The cost of a mapping table that is not paged from the flash, in reads and programs of map pages.
+//! The cost of a mapping table that is not paged from the flash, in reads and programs of map
+//! pages.
 //!
-//! A flat table is resident; only its journal costs. A tree of extents is cut into regions of 1024
-//! slots, which are cached in a DRAM budget (CLOCK, one hand). They are as large as their extents are
-//! many, so sequential writes make the tree small and random writes make it outgrow its budget, as on
-//! Intel's first drives.
+//! A flat table is resident; only its journal has a cost. A tree of extents is divided into regions
+//! of 1024 slots, which are cached in a DRAM budget (CLOCK, one hand). The size of a region is
+//! proportional to its number of extents, so sequential writes make the tree small and random
+//! writes make it exceed its budget, as on Intel's first drives.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,21 +12,21 @@ use alloc::vec::Vec;
 /// Slots of a region of the map: one page of 4-byte entries.
 const REGION: u32 = 1024;
 
-/// How the table is kept.
+/// The storage of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MapKind {
-    /// All in DRAM; one map page is programmed for so many host updates.
+    /// All in DRAM; one map page is programmed for a number of host updates.
     Flat {
         /// Host updates for which one page of the journal is programmed.
         journal_updates: u32,
     },
-    /// On the flash, and in so many bytes of the controller's memory or of the host's. A page that is not
-    /// there is read, one that was changed and has to go is programmed.
+    /// On the flash, with a cache in the memory of the controller or of the host. A page that is
+    /// not in the cache is read; a changed one is programmed when it is evicted.
     Cached {
         /// The budget.
         bytes: u64,
     },
-    /// A tree of extents in so many bytes of DRAM.
+    /// A tree of extents in DRAM.
     Extents {
         /// The budget.
         bytes: u64,
@@ -34,7 +35,7 @@ pub enum MapKind {
     },
 }
 
-/// What a request cost in the map, in pages.
+/// The cost of a request in map pages.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MapCost {
     /// Map pages read.
@@ -52,7 +53,7 @@ pub(crate) struct Table {
     kind: MapKind,
     /// Updates since the journal's last page.
     journalled: u32,
-    /// What is known of each region; empty unless it is a tree.
+    /// The state of each region; empty unless it is a tree.
     regions: Vec<u8>,
     /// Extents that begin in each region.
     extents: Vec<u16>,
@@ -60,7 +61,7 @@ pub(crate) struct Table {
     begins: Vec<u64>,
     held_bytes: u64,
     hand: usize,
-    /// Where a write would go on with the last one.
+    /// The slot at which a write would continue the last one.
     next: u32,
 }
 
@@ -80,7 +81,7 @@ impl Table {
         }
     }
 
-    /// A host write of a slot.
+    /// Records a host write of a slot; returns its cost.
     #[inline]
     pub(crate) fn write(&mut self, slot: u32) -> MapCost {
         match self.kind {
@@ -100,13 +101,13 @@ impl Table {
         }
     }
 
-    /// A host read of a slot.
+    /// Records a host read of a slot; returns its cost.
     #[inline]
     pub(crate) fn read(&mut self, slot: u32) -> MapCost {
         if self.regions.is_empty() { MapCost::default() } else { self.touch(slot, false) }
     }
 
-    /// Extents of the whole table; 0 unless it is a tree.
+    /// Returns the extents of the whole table; 0 unless it is a tree.
     pub(crate) fn extents(&self) -> u64 {
         self.extents.iter().map(|count| u64::from(*count)).sum()
     }
@@ -156,14 +157,15 @@ impl Table {
         while self.held_bytes > budget {
             match self.evict(region) {
                 Some(dirty) => cost.programs += u32::from(dirty),
-                // The budget does not even hold this region.
+                // The budget is smaller than this region.
                 None => break,
             }
         }
         cost
     }
 
-    /// Takes a region out that was not used since the hand last came by, never `kept`.
+    /// Evicts a region that was not used since the hand last passed it, never `kept`. Returns
+    /// whether it was changed.
     fn evict(&mut self, kept: usize) -> Option<bool> {
         for _ in 0..2 * self.regions.len() {
             let at = self.hand;

@@ -5,7 +5,7 @@ use super::{Ftl, Nand, Purpose};
 use crate::ftl::MapCost;
 
 impl Ftl {
-    /// Slots in the buffer that no unit was programmed for.
+    /// Returns the slots in the buffer that are not programmed yet.
     #[inline]
     pub fn staged(&self) -> u32 {
         self.buffer_tail.wrapping_sub(self.buffer_head)
@@ -37,9 +37,9 @@ impl Ftl {
         cost
     }
 
-    /// Programs the oldest staged slots, a unit of them or, padded, fewer; nothing if there are none.
-    /// Before that it makes room and after that it cleans as the pacing says.
-    /// Returns the slots of the buffer that are now programmed.
+    /// Programs the oldest staged slots, a unit of them or, padded, fewer; nothing if there are
+    /// none. Makes room before that, and cleans after it according to the pacing. Returns the
+    /// number of slots of the buffer that are now programmed.
     pub fn program<N: Nand>(&mut self, nand: &mut N) -> u32 {
         if self.staged() == 0 {
             return 0;
@@ -50,7 +50,7 @@ impl Ftl {
         }
         let slc = self.make_room(nand);
         let mut frontier = if slc { self.host_slc } else { self.host };
-        // Only relocations into the same frontier leave a unit begun.
+        // Only relocations into the same frontier leave a partly filled unit.
         let begun =
             if self.settings.one_frontier { frontier.next % self.shape.unit_slots } else { 0 };
         let room = self.shape.unit_slots - begun;
@@ -64,7 +64,7 @@ impl Ftl {
         self.counters.host_programs += u64::from(taken);
         self.counters.padding += u64::from(padded);
         frontier.next += room;
-        self.tell_program(nand, &frontier, slc, Purpose::Host);
+        self.report_program(nand, &frontier, slc, Purpose::Host);
         if slc {
             self.counters.slc_programs += u64::from(taken);
             self.host_slc = frontier;
@@ -75,7 +75,8 @@ impl Ftl {
         taken
     }
 
-    /// Moves slots from the buffer's head to their place on the flash; returns how many are valid.
+    /// Moves slots from the buffer's head to their location on the flash; returns the number of
+    /// valid ones.
     #[inline]
     pub(super) fn place(&mut self, first: u32, count: u32) -> u32 {
         let mask = self.buffer.len() as u32 - 1;
@@ -96,9 +97,10 @@ impl Ftl {
         live
     }
 
-    /// Makes sure that a host frontier has room for a unit; says whether it is the SLC one.
+    /// Ensures that a host frontier has room for a unit. Returns whether it is the SLC one.
     fn make_room<N: Nand>(&mut self, nand: &mut N) -> bool {
-        // A full SLC area is looked at again when a native superblock is full, or idle time folded.
+        // A full SLC area is checked again when a native superblock is full, or after folding in
+        // idle time.
         let look = self.host.left() == 0 || self.host_slc.left() > 0 || !self.slc_free.is_empty();
         if look && self.has_slc() && self.slc_room(nand) {
             return true;
@@ -116,7 +118,7 @@ impl Ftl {
         false
     }
 
-    /// The host no longer needs a slot. Returns whether it was mapped.
+    /// Trims a slot that the host no longer needs. Returns whether it was mapped.
     ///
     /// # Panics
     /// If the slot lies beyond the drive's end.
@@ -129,7 +131,7 @@ impl Ftl {
             && self.random.below(256) >= self.settings.trim_256
             && place < BUFFERED;
         if forgets {
-            // The host reads zeroes, but the flash keeps what it takes for valid.
+            // The host reads zeros, but the FTL still treats the slot as valid.
             return true;
         }
         self.counters.trimmed += 1;
@@ -148,15 +150,15 @@ impl Ftl {
         true
     }
 
-    /// Forgets that a physical slot is valid because it was trimmed.
+    /// Marks a physical slot as not valid because it was trimmed.
     fn drop_trimmed(&mut self, physical: u32) {
         self.invalidate(physical);
         let superblock = self.by_superblock.divide(physical) as usize;
         self.trimmed[superblock] = self.slc[superblock] && self.settings.slc.trimmed_when_idle;
     }
 
-    /// What is in the buffer is lost, as in a power cut: older versions are what the map finds again.
-    /// Calls `lost` for each such slot.
+    /// Drops the buffer, as in a power cut: the map returns to the older versions. Calls `lost` for
+    /// each such slot.
     pub fn drop_buffer(&mut self, mut lost: impl FnMut(u32)) {
         self.drop_map_pages();
         let mask = self.buffer.len() as u32 - 1;
@@ -170,9 +172,9 @@ impl Ftl {
         }
     }
 
-    /// A unit that was being programmed when the power failed holds nothing. Calls `lost` for each slot
-    /// whose newest version it was; such a slot is not mapped any more, because the place of the version
-    /// before may have been erased already.
+    /// Invalidates a unit that was being programmed when the power failed. Calls `lost` for each
+    /// slot with its newest version there; such a slot is not mapped any more, because the location
+    /// of the previous version may have been erased already.
     pub fn lose_unit(&mut self, superblock: u32, unit: u32, mut lost: impl FnMut(u32)) {
         let slots = self.shape.unit_slots;
         let first = superblock * self.superblock_slots + unit * slots;

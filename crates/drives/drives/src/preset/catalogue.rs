@@ -1,4 +1,4 @@
-//! The presets, by name. Their files stand in `presets/`.
+//! The presets, by name. Their files are in `presets/`.
 
 macro_rules! preset {
     ($name:literal) => {
@@ -63,7 +63,7 @@ pub(super) const ALL: [(&str, &str); 53] = [
     preset!("wd-velociraptor-1000"),
 ];
 
-/// The text of a preset's file. Letters' case does not count.
+/// Returns the text of a preset's file. The case of letters does not count.
 pub(super) fn text(name: &str) -> Option<&'static str> {
     ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, text)| *text)
 }

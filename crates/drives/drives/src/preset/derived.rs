@@ -1,51 +1,51 @@
-//! What follows from a flash drive's numbers before anything is written to it.
+//! Values derived from a flash drive's numbers before anything is written to it.
 
 use super::FlashModel;
 use crate::ftl::{Pacing, Victims};
 use crate::options::Options;
 use crate::theory::{self, DieTimes};
 
-/// A closed form, and what it says.
+/// The prediction of a closed form.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Predicted {
     /// Programs over host writes under uniform random writes.
     pub amplification: f64,
     /// The form's name.
     pub form: &'static str,
-    /// Where it is from.
+    /// Its source.
     pub source: &'static str,
 }
 
-/// What the numbers of a flash drive come to.
+/// Derived values of a flash drive.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Derived {
     /// Bytes of flash, all bits used.
     pub raw_bytes: u64,
-    /// What is erased as one, in bytes.
+    /// Size of an erase unit, in bytes.
     pub superblock_bytes: u64,
-    /// Superblocks, without those that are lost.
+    /// Number of superblocks, without those that are lost.
     pub superblocks: u32,
-    /// All flash over what the host sees, less one.
+    /// All flash divided by the visible size, minus one.
     pub over_provisioning: f64,
     /// The same without the static SLC area and the hidden loss.
     pub spare: f64,
-    /// The same without what cleaning keeps free: alpha of the closed forms, less one.
+    /// The same without the space that cleaning keeps free: alpha of the closed forms, minus one.
     pub spare_in_use: f64,
-    /// What a flat map of 4 bytes a slot needs, in bytes.
+    /// Size of a flat map with 4 bytes per slot, in bytes.
     pub flat_map_bytes: u64,
-    /// What the dies program in bytes a second, all bits used.
+    /// Program rate of the dies in bytes per second, all bits used.
     pub native_bytes_per_second: f64,
-    /// The same with one bit a cell; none where that is never done.
+    /// The same with one bit a cell; None if the drive never does that.
     pub slc_bytes_per_second: Option<f64>,
-    /// Amplification in random steady state by theory; none for victims without a closed form.
+    /// Amplification in random steady state by theory; None for victims without a closed form.
     pub predicted: Option<Predicted>,
-    /// 4 KiB random writes a second that the dies then sustain, by theory.
+    /// Resulting limit of the dies on 4 KiB random writes per second, by theory.
     pub die_bound_iops: Option<f64>,
-    /// The same of the firmware: one write's time and that of what is relocated for it.
+    /// The same limit of the firmware: the time of one write and of its relocations.
     pub firmware_bound_iops: Option<f64>,
 }
 
-/// What theory says of this policy, if it has a closed form.
+/// Returns the prediction of theory for this policy, if it has a closed form.
 pub fn predicted(victims: Victims, alpha: f64, block_slots: u32) -> Option<Predicted> {
     let of = |amplification, form, source| Predicted { amplification, form, source };
     Some(match victims {
@@ -59,7 +59,8 @@ pub fn predicted(victims: Victims, alpha: f64, block_slots: u32) -> Option<Predi
             of(theory::fifo(alpha), "FIFO", source)
         }
         Victims::Choices(count) => {
-            // Beyond this the amplification hardly grows, and the form takes time by the slot.
+            // Above this the amplification hardly grows, and the time of the computation is
+            // proportional to the slots.
             let found = theory::choices(alpha, block_slots.min(1024), count);
             of(found, "d choices", "Van Houdt, SIGMETRICS 2013")
         }
@@ -68,7 +69,7 @@ pub fn predicted(victims: Victims, alpha: f64, block_slots: u32) -> Option<Predi
 }
 
 impl FlashModel {
-    /// What the numbers come to, with incompressible data.
+    /// Returns the derived values, with incompressible data.
     pub fn derived(&self) -> Derived {
         let options = Options::default();
         let shape = self.shape(&options);
@@ -83,7 +84,7 @@ impl FlashModel {
         let apart = settings.slc.static_superblocks + settings.map_superblocks(&shape);
         let kept = f64::from(apart) + free + 1.0;
         let alpha = (f64::from(shape.superblocks) - kept) * block / user;
-        // No closed form says what merging costs.
+        // No closed form gives the cost of merging.
         let predicted = (settings.log_blocks == 0)
             .then(|| predicted(settings.victims, alpha, shape.superblock_slots()))
             .flatten();

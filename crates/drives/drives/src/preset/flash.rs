@@ -1,4 +1,4 @@
-//! A flash drive's description, and the drive made of it.
+//! A flash drive's description, and the drive made from it.
 
 use crate::ftl::{Ftl, MapKind, Pacing, Settings, SlcFull, SlcSettings, Victims};
 use crate::options::Options;
@@ -7,36 +7,37 @@ use crate::shape::{SLOT_BYTES, Shape};
 use crate::timed::{Spread, Timed, Timing, slot_ns};
 use crate::vendor::{VENDORS, Vendor};
 
-/// What a flash drive's file says.
+/// The contents of a flash drive's file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlashModel {
-    /// Bytes that the host sees.
+    /// Visible size in bytes.
     pub user_bytes: u64,
-    /// Dies.
+    /// Number of dies.
     pub dies: u32,
-    /// Blocks of a plane.
+    /// Blocks per plane.
     pub blocks: u32,
-    /// Pages of a block, all bits used.
+    /// Pages per block, all bits used.
     pub pages: u32,
-    /// Bytes of a unit: a page in each plane.
+    /// Bytes of a unit: one page in each plane.
     pub unit_bytes: u64,
-    /// Bits of a cell.
+    /// Bits per cell.
     pub bits: u32,
-    /// Erase cycles that a block is made for.
+    /// Rated number of erase cycles of a block.
     pub endurance: u32,
-    /// The share of the blocks that are bad, or kept to take the place of such.
+    /// The share of the blocks that are bad, or reserved to replace bad ones.
     pub bad_blocks: f64,
-    /// The share of the blocks that static wear levelling keeps free, to move there what is never written.
+    /// The share of the blocks that static wear levelling keeps free, to move rarely written data
+    /// there.
     pub wear_levelling: f64,
-    /// The share of the blocks that is lost besides, to parity and the firmware's own data.
+    /// The share of the blocks that is lost in addition, to parity and the firmware's own data.
     pub hidden_loss: f64,
-    /// The least part that data can be compressed to; 1 where the drive does not compress.
+    /// The smallest part to which data can be compressed; 1 if the drive does not compress.
     pub compression_floor: f64,
-    /// Bytes of the static SLC area, as the host sees them.
+    /// Visible bytes of the static SLC area.
     pub slc_static_bytes: u64,
-    /// Bytes that a dynamic SLC area grows to.
+    /// Maximum size of a dynamic SLC area in bytes.
     pub slc_dynamic_bytes: u64,
-    /// Whose SMART attributes it has.
+    /// The vendor of its SMART attributes.
     pub vendor: Vendor,
     settings: Settings,
     timing: Timing,
@@ -98,13 +99,13 @@ impl FlashModel {
         self.timing.half_duplex
     }
 
-    /// The share of the blocks that the FTL does not have: bad ones, what wear levelling keeps free, and
-    /// what is lost besides.
+    /// Returns the share of the blocks that the FTL does not have: bad ones, those that wear
+    /// levelling keeps free, and the hidden loss.
     pub fn lost(&self) -> f64 {
         self.bad_blocks + self.wear_levelling + self.hidden_loss
     }
 
-    /// The geometry of a drive that holds data of this kind.
+    /// Returns the geometry of a drive with data of this kind.
     pub fn shape(&self, options: &Options) -> Shape {
         let ratio = options.data_share.clamp(self.compression_floor, 1.0);
         let unit_slots = (self.unit_bytes / SLOT_BYTES) as f64 / ratio;
@@ -119,7 +120,7 @@ impl FlashModel {
         }
     }
 
-    /// The policies for this geometry.
+    /// Returns the policies for this geometry.
     pub fn settings(&self, shape: &Shape, options: &Options) -> Settings {
         let each = u64::from(shape.slc_superblock_slots().max(1)) * SLOT_BYTES;
         let mut settings = self.settings;
@@ -130,20 +131,21 @@ impl FlashModel {
         settings
     }
 
-    /// The times for this geometry.
+    /// Returns the times for this geometry.
     pub fn timing(&self, shape: &Shape) -> Timing {
-        // A slot that is compressed crosses the channel compressed.
+        // A compressed slot crosses the channel compressed.
         let slot_bytes = self.unit_bytes as f64 / f64::from(shape.unit_slots);
         let channel_slot_ns = slot_bytes / self.channel_bytes_per_second * 1e9;
         let read_slots = (shape.unit_slots * self.read_planes / self.planes).max(1);
-        // The limit is on what is programmed, however much of the host's data that is.
+        // The limit applies to the programmed bytes, however much of the host's data they are.
         let share = slot_bytes / SLOT_BYTES as f64;
         let native_slot_ns = (self.timing.native_slot_ns as f64 * share) as u64;
         let channel_slot_ns = channel_slot_ns as u64;
         Timing { channel_slot_ns, read_slots, native_slot_ns, ..self.timing }
     }
 
-    /// The share of flash over what the host sees, SLC area, map and all losses taken off.
+    /// Returns the flash without SLC area, map and all losses, divided by the visible size, minus
+    /// one.
     pub fn spare(&self) -> f64 {
         let shape = self.shape(&Options::default());
         let settings = self.settings(&shape, &Options::default());

@@ -1,9 +1,9 @@
 //! Drives as data files: the presets that are compiled in, and users' own of the same form.
 //!
-//! A file is TOML. Each number is a pair, `dies = [16, "AnandTech 7173 p2"]`: a value and where it is
-//! from, or the word assumed and why. `like = "NAME"` takes over what another model says; what the file
-//! says itself comes before that. The section `[published]` holds what was measured or promised of the
-//! real drive; nothing of it reaches the model, it is what the model is compared with.
+//! A file is TOML. Each number is a pair, `dies = [16, "AnandTech 7173 p2"]`: a value and its
+//! source, or the word assumed and the reason. `like = "NAME"` inherits the values of another
+//! model; the file's own values override them. The section `[published]` contains measured or
+//! promised figures of the real drive; the model does not use them, but is compared with them.
 
 mod catalogue;
 mod derived;
@@ -32,24 +32,25 @@ pub struct Model {
     pub name: String,
     /// Its name in full.
     pub title: String,
-    /// What people call it by.
+    /// Its common names.
     pub about: About,
-    /// What it is made of.
+    /// Its parts.
     pub kind: Kind,
     /// Every value with its source.
     pub facts: Vec<Fact>,
-    /// What is published of the real drive: key, value, source.
+    /// Published figures of the real drive: key, value, source.
     pub published: Vec<Published>,
 }
 
-/// What tells a drive from others and does not reach the model; empty or 0 where a file does not say.
+/// Properties that identify a drive and do not affect the model; empty or 0 if the file does not
+/// have them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct About {
     /// Its link: `SATA 6 Gb/s`.
     pub interface: String,
     /// Its flash: `19 nm TLC`.
     pub nand: String,
-    /// The year in which it was sold first.
+    /// The year in which it was first sold.
     pub year: u32,
 }
 
@@ -67,14 +68,14 @@ pub enum Kind {
 pub struct Published {
     /// One of [`PUBLISHED`].
     pub key: &'static str,
-    /// In the unit of the key.
+    /// The value in the unit of the key.
     pub value: f64,
-    /// Where it is from.
+    /// Its source.
     pub source: String,
 }
 
-/// What may stand under `[published]`: specified rates in units of 10^6 bytes and 4 KiB requests a
-/// second.
+/// The keys of `[published]`: specified rates in units of 10^6 bytes per second and 4 KiB requests
+/// per second.
 pub const PUBLISHED: [&str; 8] = [
     "sequential_read_mb_s",
     "sequential_write_mb_s",
@@ -86,17 +87,16 @@ pub const PUBLISHED: [&str; 8] = [
     "steady_write_high_iops",
 ];
 
-/// How many models may stand behind one another by `like`.
+/// Maximum number of models in a chain of `like`.
 const DEPTH: u32 = 8;
 
 impl Model {
-    /// The names of the presets, in order.
+    /// Returns the names of the presets, in order.
     pub fn names() -> impl Iterator<Item = &'static str> {
         catalogue::ALL.iter().map(|(name, _)| *name)
     }
 
-    /// Returns the preset of this name, whatever the case of its letters; none if there is no such
-    /// preset.
+    /// Returns the preset of this name, ignoring case; None if there is no such preset.
     ///
     /// # Panics
     /// If a preset is wrong, which a test excludes.
@@ -109,9 +109,9 @@ impl Model {
         }
     }
 
-    /// Reads a drive's file. `name` is what the drive will be called, and named in errors.
+    /// Parses a drive's file. `name` becomes the drive's name, and occurs in errors.
     ///
-    /// Errors: what is wrong with which key, and how to mend it.
+    /// Errors: the wrong key, the problem, and the remedy.
     pub fn parse(name: &str, text: &str) -> Result<Model, ModelError> {
         Model::read(name, text).map_err(|error| error.located(text))
     }
@@ -144,7 +144,7 @@ impl Model {
         Ok(model)
     }
 
-    /// Whether a drive could be built, without its memory.
+    /// Checks that a drive can be built, without its memory.
     fn check(&self, file: &str) -> Result<(), ModelError> {
         if let Kind::Flash(flash) = &self.kind {
             let options = Options::default();
@@ -155,7 +155,7 @@ impl Model {
         Ok(())
     }
 
-    /// Whether a drive of this model can be built with these options, without its memory.
+    /// Checks that a drive of this model can be built with these options, without its memory.
     ///
     /// Errors: the options do not fit the model.
     pub fn fits(&self, options: &Options) -> Result<(), ModelError> {
@@ -164,7 +164,7 @@ impl Model {
         Ftl::check(&shape, &flash.settings(&shape, options)).map_err(|fault| self.wrong(fault))
     }
 
-    /// Bytes that the host sees.
+    /// Returns the visible size in bytes.
     pub fn user_bytes(&self) -> u64 {
         match &self.kind {
             Kind::Flash(flash) => flash.user_bytes,
@@ -172,12 +172,12 @@ impl Model {
         }
     }
 
-    /// A published figure.
+    /// Returns a published figure.
     pub fn published(&self, key: &str) -> Option<&Published> {
         self.published.iter().find(|published| published.key == key)
     }
 
-    /// A flash drive's translation layer, to be aged without times; none for a hard disk.
+    /// Returns a flash drive's translation layer, for ageing without times; None for a hard disk.
     ///
     /// Errors: the options do not fit the model.
     pub fn ftl(&self, options: &Options) -> Result<Option<Ftl>, ModelError> {
@@ -187,7 +187,7 @@ impl Model {
         }
     }
 
-    /// A new drive of this model.
+    /// Returns a new drive of this model.
     ///
     /// Errors: the options do not fit the model.
     pub fn drive(&self, options: &Options) -> Result<Drive, ModelError> {
@@ -202,13 +202,13 @@ impl Model {
         })
     }
 
-    /// The options make of the model what cannot be built.
+    /// Returns the error for options with which the model cannot be built.
     fn wrong(&self, fault: &str) -> ModelError {
         ModelError::new(&self.name, "", fault)
     }
 }
 
-/// A drive in time, of whichever kind.
+/// A drive in time, of either kind.
 pub enum Drive {
     /// A flash drive.
     Flash(Box<Timed>),
@@ -217,7 +217,8 @@ pub enum Drive {
 }
 
 impl Drive {
-    /// Takes a request at a time, not before the last one's; returns when it completes.
+    /// Submits a request at `now_ns`, which never decreases from call to call; returns the time of
+    /// its completion.
     ///
     /// # Panics
     /// If it reaches beyond the drive's end.
@@ -237,7 +238,7 @@ impl Drive {
     }
 }
 
-/// The file's tables over those of the model it is like.
+/// Merges the file's tables over those of the model in `like`.
 fn resolve(name: &str, text: &str, depth: u32) -> Result<Table, ModelError> {
     let own: Table = toml::from_str(text).map_err(|error| {
         let what = format!("{}; mend the TOML", error.message().replace('\n', ", "));
@@ -254,7 +255,7 @@ fn resolve(name: &str, text: &str, depth: u32) -> Result<Table, ModelError> {
     })?;
     let depth = depth.checked_sub(1).ok_or_else(|| wrong("too many models behind one another"))?;
     let mut merged = resolve(like, base, depth)?;
-    // What was published of another drive says nothing of this one.
+    // Published figures of another drive do not apply to this one.
     merged.remove("published");
     for (key, value) in own {
         match (merged.get_mut(&key), value) {

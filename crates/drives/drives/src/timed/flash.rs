@@ -1,9 +1,9 @@
-//! Dies and channels: each is busy until a time, and whatever is asked of it goes to the end.
+//! Dies and channels: each is busy until a time, and new work is added at the end.
 //!
-//! Relocation reads do not wait for the programs they feed nor the other way round: controllers hold
-//! what is under way in memory. So no die waits for another one, and the dies' work is conserved.
+//! Relocation reads and the programs that they feed do not wait for each other: controllers hold
+//! data under way in memory. So no die waits for another one, and the dies' work is conserved.
 
-use super::spread::mixed;
+use super::spread::mix_bits;
 use super::timing::Timing;
 use crate::ftl::{Nand, Place, Purpose};
 use crate::shape::{Divider, Shape};
@@ -16,32 +16,32 @@ pub(super) struct Flash {
     /// Units of a superblock to pages of a block.
     pages: Divider,
     unit_slots: u32,
-    /// When each die has done all it was asked to.
+    /// The time when each die has finished all its work.
     die_free: Vec<u64>,
-    /// When each die has done the host's reads, which go before programs.
+    /// The time when each die has finished the host's reads, which go before programs.
     read_free: Vec<u64>,
     channel_free: Vec<u64>,
     /// The firmware's, which relocations occupy as commands do.
     pub(super) firmware_free: u64,
     native_free: u64,
-    /// When what comes next was asked for.
+    /// The time at which the next operations are submitted.
     pub(super) now: u64,
-    /// When the last host unit will be programmed.
+    /// The time when the last host unit will be programmed.
     pub(super) host_end: u64,
-    /// Where it is.
+    /// Its location.
     pub(super) host_place: Place,
-    /// Whether that has been erased since, by a merge behind it.
+    /// Whether a later merge has erased it since.
     pub(super) host_is_erased: bool,
-    /// When the last of all that was asked for so far will have ended.
+    /// The latest end of all operations so far.
     pub(super) all_end: u64,
-    /// When each superblock was opened.
+    /// The time when each superblock was opened.
     opened: Vec<u64>,
     /// A running number that spreads map pages over the dies.
     map_die: u32,
-    /// What draws follow from: the seed, and the command that is served.
+    /// The inputs of random draws: the seed, and the current command.
     seed: u64,
     pub(super) command: u64,
-    /// Operations: reads of a die, programs of a unit.
+    /// Number of operations: reads of a die, programs of a unit.
     pub(super) die_reads: u64,
 }
 
@@ -71,7 +71,7 @@ impl Flash {
         }
     }
 
-    /// Nothing is under way any more.
+    /// Ends all operations under way.
     pub(super) fn stop(&mut self) {
         self.die_free.fill(0);
         self.read_free.fill(0);
@@ -79,7 +79,7 @@ impl Flash {
         (self.firmware_free, self.native_free) = (0, 0);
     }
 
-    /// Occupies a channel; returns when its transfer ends.
+    /// Occupies a channel; returns the end of the transfer.
     #[inline]
     fn transfer(&mut self, die: usize, slots: u32) -> u64 {
         let channel = die % self.channel_free.len();
@@ -88,7 +88,7 @@ impl Flash {
         *free
     }
 
-    /// Occupies a die; returns when that ends.
+    /// Occupies a die; returns the end of the operation.
     #[inline]
     fn occupy(&mut self, die: usize, earliest: u64, duration: u64) -> u64 {
         let free = &mut self.die_free[die];
@@ -97,10 +97,11 @@ impl Flash {
         *free
     }
 
-    /// A host read of so many slots of a unit, asked for at `at`; returns when the data are there.
+    /// Reads slots of a unit for the host, submitted at `at`; returns when the data is there.
     ///
-    /// It goes before waiting programs. What is running is waited for; since only the end of all that
-    /// waits is known, that is taken to be what remains after whole programs.
+    /// The read goes before waiting programs, but waits for the running operation. Only the end of
+    /// all waiting operations is known, so the rest of the running one is computed as that time
+    /// modulo a program's time.
     pub(super) fn host_read(&mut self, place: Place, slots: u32, at: u64) -> u64 {
         let die = (place.unit % self.dies) as usize;
         self.now = at;
@@ -118,8 +119,7 @@ impl Flash {
         sent.max(start + duration + u64::from(slots) * self.timing.channel_slot_ns)
     }
 
-    /// Reads and programs map pages, one after the other where they must be waited for; returns when
-    /// the reads are done.
+    /// Reads and programs map pages; the reads follow one another. Returns when the reads are done.
     pub(super) fn map(&mut self, reads: u32, programs: u32, at: u64) -> u64 {
         let mut done = at;
         for _ in 0..reads {
@@ -131,7 +131,7 @@ impl Flash {
             let die = (place.unit % self.dies) as usize;
             self.now = at;
             self.transfer(die, 1);
-            // Firmware keeps its map in blocks with one bit a cell, where it has such.
+            // Firmware keeps its map in blocks with one bit a cell, if it has such blocks.
             let program = match self.timing.slc_program_ns {
                 0 => self.timing.program_ns,
                 fast => fast,
@@ -147,7 +147,7 @@ impl Flash {
         Place { superblock: u32::MAX, unit: self.map_die, slc: false }
     }
 
-    /// Reading and programming this unit.
+    /// Returns the times to read and to program this unit.
     #[inline]
     fn times(&self, place: Place) -> (u64, u64) {
         let spread = &self.timing.spread;
@@ -162,8 +162,8 @@ impl Flash {
         (read, of(self.timing.program_ns, spread.program_256[page]))
     }
 
-    /// Read retries: one for each span of the data's age, and one more as likely as the next span is
-    /// near.
+    /// Returns the read retries: one for each full span of the data's age, and one more with a
+    /// probability equal to the elapsed part of the current span.
     fn retries(&self, superblock: u32, at: u64) -> u32 {
         let span = self.timing.retry_age_ns;
         if span == 0 {
@@ -176,7 +176,7 @@ impl Flash {
     }
 
     fn draw(&self) -> u64 {
-        mixed(self.seed, self.command)
+        mix_bits(self.seed, self.command)
     }
 }
 

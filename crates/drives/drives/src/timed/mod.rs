@@ -1,8 +1,8 @@
 //! The timed driver: each request is answered with the nanosecond in which it completes.
 //!
-//! Nothing here waits. The link, the firmware, each channel and each die is busy until a time; a request
-//! adds its load to each and completes when the slowest part does. Requests are submitted in the order
-//! of time; a queue depth is the caller's business.
+//! Nothing here waits. The link, the firmware, each channel and each die is busy until a time; a
+//! request adds its load to each and completes when the slowest part does. Requests are submitted
+//! in the order of time; the caller controls the queue depth.
 
 mod flash;
 mod spread;
@@ -39,14 +39,14 @@ pub enum Op {
         /// Their number.
         count: u32,
     },
-    /// Forget. Only whole slots are forgotten.
+    /// Trim. Only whole slots are trimmed.
     Trim {
         /// The first sector.
         first: u64,
         /// Their number.
         count: u64,
     },
-    /// Make everything that was written so far survive a power cut.
+    /// Make all earlier writes survive a power cut.
     Flush,
 }
 
@@ -64,8 +64,8 @@ impl Serial {
     }
 }
 
-/// A unit under way to the flash: when it will be there, where, its slots of the buffer, and how often its
-/// superblock had been erased.
+/// A unit on the way to the flash: the time of its end, its superblock and unit, its slots of the
+/// buffer, and the number of erases of its superblock.
 type Flight = Reverse<(u64, u32, u32, u32, u32)>;
 
 /// A flash drive in time.
@@ -77,29 +77,30 @@ pub struct Timed {
     link_out: Serial,
     write_limit: Serial,
     read_limit: Serial,
-    /// Programs under way, first to end first.
+    /// Programs under way, the first to end first.
     flights: BinaryHeap<Flight>,
-    /// Slots of the buffer in use, those under way included.
+    /// Slots of the buffer in use, including those under way.
     buffered: u32,
-    /// When the last program for the host will have ended.
+    /// The time when the last program for the host will have ended.
     programmed: u64,
-    /// Where a sequential reader would go on.
+    /// The next address of a sequential reader.
     next_read: u64,
-    /// When what is there will have been read ahead, if it is.
+    /// The time when that address will have been read ahead, if it is.
     ahead: Option<u64>,
-    /// When the last request completed or will.
+    /// The time when the last request completed or will complete.
     quiet: u64,
-    /// How far background work has come.
+    /// The time up to which background work is done.
     background: u64,
     read_slots: u64,
-    /// Commands so far.
+    /// Number of commands so far.
     commands: u64,
-    /// The firmware's time for what was trimmed and is not yet freed.
+    /// The firmware's time for trimmed slots that are not freed yet.
     trim_debt: u64,
 }
 
 impl Timed {
-    /// Drives this FTL with these times. It may have been aged by [`Fast`](crate::Fast) before.
+    /// Returns a driver of this FTL with these times. [`Fast`](crate::Fast) may have aged it
+    /// before.
     pub fn new(ftl: Ftl, timing: Timing) -> Timed {
         let shape = *ftl.shape();
         let staged = ftl.staged();
@@ -124,39 +125,39 @@ impl Timed {
         }
     }
 
-    /// The FTL as it is now.
+    /// Returns the FTL as it is now.
     pub fn ftl(&self) -> &Ftl {
         &self.ftl
     }
 
-    /// Gives the FTL to another driver. What was in the buffer still is.
+    /// Gives the FTL to another driver. Its buffer is unchanged.
     pub fn into_ftl(self) -> Ftl {
         self.ftl
     }
 
-    /// The times.
+    /// Returns the times.
     pub fn timing(&self) -> &Timing {
         &self.timing
     }
 
-    /// Reads of a die so far, retries and relocations included.
+    /// Returns the reads of a die so far, including retries and relocations.
     pub fn die_reads(&self) -> u64 {
         self.flash.die_reads
     }
 
-    /// Slots that the host has read.
+    /// Returns the slots read by the host.
     pub fn host_reads(&self) -> u64 {
         self.read_slots
     }
 
-    /// When the last program for the host that was begun so far will have ended: all that has left the
-    /// buffer is on the flash by then.
+    /// Returns the time when the last program for the host that has begun will have ended:
+    /// everything that has left the buffer is on the flash by then.
     pub fn programmed_ns(&self) -> u64 {
         self.programmed
     }
 
-    /// Ages the drive without time: everything under way ends, then the caller does with the FTL what
-    /// it likes.
+    /// Ages the drive without time: everything under way ends, then the caller's `work` changes the
+    /// FTL.
     pub fn fast_forward(self, work: impl FnOnce(&mut crate::Fast)) -> Timed {
         let mut fast = crate::Fast::new(self.ftl);
         fast.flush();
@@ -165,7 +166,8 @@ impl Timed {
         Timed { commands: self.commands, ..Timed::new(fast.into_ftl(), self.timing) }
     }
 
-    /// Takes a request at a time, not before the last one's; returns when it completes.
+    /// Submits a request at `now_ns`, which never decreases from call to call; returns the time of
+    /// its completion.
     ///
     /// # Panics
     /// If it reaches beyond the drive's end.
@@ -173,7 +175,8 @@ impl Timed {
         self.idle(now_ns);
         self.commands += 1;
         self.flash.command = self.commands;
-        // Nothing before it decides it, so the processor may work it out beside what follows.
+        // Independent of everything before, so the processor may compute it in parallel with the
+        // following code.
         let wait_ns = self.timing.spread.wait_ns(self.ftl.settings().seed, self.commands);
         let end = match op {
             Op::Read { first, count } => self.read(now_ns, first, u64::from(count)),
@@ -197,7 +200,7 @@ impl Timed {
         let timing = self.timing;
         let link = slots * timing.link_slot_ns + timing.command_ns;
         let arrived = self.link(false).take(now, link);
-        // The link, the firmware and the buffer work on a request at the same time, a slot at a time.
+        // The link, the firmware and the buffer work on a request in parallel, a slot at a time.
         let (link, slot) = (timing.link_slot_ns, timing.firmware_slot_ns);
         let rest = slots.saturating_sub(1);
         let firmware = timing.firmware_write_ns + rest * slot;
@@ -215,10 +218,10 @@ impl Timed {
         time.max(allowed) + timing.write_latency_ns
     }
 
-    /// Puts a slot into the buffer as soon as there is room.
+    /// Puts a slot into the buffer as soon as there is room. Returns the time of that.
     #[inline]
     fn put(&mut self, slot: u32, mut time: u64) -> u64 {
-        // A buffer that is smaller than two units could never be filled and emptied at once.
+        // A buffer smaller than two units could never be filled and emptied in parallel.
         let most = self.ftl.settings().buffer_slots.max(2 * self.ftl.shape().unit_slots);
         while self.buffered >= most {
             let Some(Reverse((end, _, _, slots, _))) = self.flights.pop() else {
@@ -294,7 +297,7 @@ impl Timed {
         sent.max(data + slot).max(limit) + self.timing.read_latency_ns
     }
 
-    /// Reads slots from wherever they are; returns when the last one is there.
+    /// Reads slots from their locations; returns when the last one is there.
     fn gather(&mut self, start: u64, end: u64, at: u64) -> u64 {
         let mut done = at;
         let mut unit: Option<(Place, u32)> = None;
@@ -322,7 +325,7 @@ impl Timed {
         done
     }
 
-    /// Reads a slot of which only a part is written.
+    /// Reads a slot that is written only in part.
     fn fetch(&mut self, slot: u32, at: u64) -> u64 {
         match self.ftl.find(slot) {
             Found::Flash(place) => self.flash.host_read(place, 1, at),
@@ -344,8 +347,9 @@ impl Timed {
         self.firmware(arrived, self.timing.firmware_trim_ns)
     }
 
-    /// A TRIM is answered before what it covers is free: finding that takes the firmware longer. It goes
-    /// on with it after each of the host's commands, and in idle time.
+    /// Pays a part of the firmware's time for trimmed slots. A TRIM is answered before its slots
+    /// are free: freeing them takes the firmware longer. It continues after each of the host's
+    /// commands, and in idle time.
     fn pay_trim_debt(&mut self, slots: u64) {
         let at_once = u64::from(self.timing.trim_slots_at_once) * self.timing.trim_slot_ns;
         let paid = self.trim_debt.min(slots * at_once);
@@ -366,8 +370,8 @@ impl Timed {
         begun.max(self.programmed) + self.timing.flush_ns
     }
 
-    /// Lets time pass to `until_ns`; background work is done in what of it is idle. A request that is
-    /// submitted does the same first, so this is only for looking at a drive that is left alone.
+    /// Lets time pass to `until_ns`; background work runs in the idle part of it. `submit` does the
+    /// same first, so callers need this only to observe a drive that is left idle.
     pub fn idle(&mut self, until_ns: u64) {
         let start = self.quiet.saturating_add(self.timing.idle_ns).max(self.background);
         if start >= until_ns {
@@ -386,17 +390,17 @@ impl Timed {
                 time = until_ns;
                 break;
             }
-            // A host's request goes behind what has been begun only, and so that is no more than a step.
+            // A step is small, because a host's request waits for the step that has begun.
             let worked = self.flash.all_end.max(self.flash.firmware_free) - time;
             time += (worked * 256 / u64::from(self.timing.idle_share_256.max(1))).max(1);
         }
         self.background = time;
     }
 
-    /// Cuts the power at a time not before the last request's. What is in the buffer is lost; each
-    /// unit under way is lost or not as a whole, by the seed. Returns the logical slots whose newest
-    /// version is gone, in order; the caller, which keeps the data, has an older version of each or none.
-    /// Nothing is lost where the buffer is protected.
+    /// Cuts the power at a time not before the last request's. The buffer is lost; each unit under
+    /// way is lost or not as a whole, by the seed. Returns the logical slots whose newest version
+    /// is lost, in order; the caller, which keeps the data, has an older version of each or none.
+    /// Nothing is lost if the buffer is protected.
     pub fn power_cut(&mut self, now_ns: u64, seed: u64) -> Vec<u64> {
         let mut lost = Vec::new();
         if self.timing.protected {
@@ -407,8 +411,8 @@ impl Timed {
         let mut flights: Vec<_> = core::mem::take(&mut self.flights).into_vec();
         flights.sort_unstable();
         for Reverse((end, superblock, unit, _, erases)) in flights {
-            // A superblock that was erased since holds something else by now, and the unit's slots were
-            // written again or moved.
+            // A superblock that was erased since has other contents by now, and the unit's slots
+            // were written again or moved.
             let is_there = self.ftl.erases()[superblock as usize] == erases;
             if end > now_ns && random.bits() & 1 == 0 && is_there {
                 self.ftl.lose_unit(superblock, unit, |slot| lost.push(u64::from(slot)));
@@ -426,7 +430,7 @@ impl Timed {
     }
 }
 
-/// The first and the last slot, where the request covers only a part of them.
+/// Returns the first and the last slot, if the request covers only a part of them.
 fn partial_slots(first: u64, count: u64) -> impl Iterator<Item = u64> {
     let end = first + count;
     let head = (!first.is_multiple_of(SECTORS)).then_some(first / SECTORS);

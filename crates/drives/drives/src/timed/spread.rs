@@ -1,28 +1,28 @@
-//! Why two requests of the same kind do not take the same time: the pages of a cell, blocks that differ,
-//! and what the controller does beside. Everything is drawn by number from a seed: the command's, or the
-//! block's.
+//! Variation between requests of the same kind: the pages of a cell, differences between blocks,
+//! and other work of the controller. Everything is drawn by number from a seed: the command's, or
+//! the block's.
 
-/// Where latencies spread. Factors are in 1/256 and average to 256, so that rates stay what they are.
+/// The spread of latencies. Factors are in 1/256 and average to 256, so that rates do not change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spread {
-    /// Pages of a cell, which follow one another in a block; 1: all pages are alike.
+    /// Number of pages of a cell, which are adjacent in a block; 1: all pages are alike.
     pub page_types: u32,
-    /// Reading each of them.
+    /// Read time of each of them.
     pub read_256: [u32; 4],
-    /// Programming each of them.
+    /// Program time of each of them.
     pub program_256: [u32; 4],
-    /// A block is at most so much slower or faster than another one.
+    /// Maximum deviation of a block's times.
     pub block_256: u32,
-    /// The mean of what each command waits for the controller and the link besides; exponential.
+    /// Mean of the additional wait of each command for the controller and the link; exponential.
     pub jitter_ns: u64,
-    /// The mean of what a command waits that meets the firmware's own work; exponential.
+    /// Mean of the wait of a command that meets the firmware's own work; exponential.
     pub stall_ns: u64,
-    /// How many commands in a million do.
+    /// Number of such commands in a million.
     pub stalls_per_million: u32,
 }
 
 impl Spread {
-    /// None: everything takes exactly its time.
+    /// No spread: everything takes exactly its time.
     pub const NONE: Spread = Spread {
         page_types: 1,
         read_256: [256; 4],
@@ -33,13 +33,13 @@ impl Spread {
         stalls_per_million: 0,
     };
 
-    /// The pages of a cell of so many bits. Reads take longer the more levels they have to tell apart;
-    /// programs do where the pages of a cell are written one after the other, and not where all bits
-    /// are written at once.
+    /// Returns the spread of cells with this number of bits. Reads take longer the more levels they
+    /// distinguish; programs do if the pages of a cell are written one after the other, but not if
+    /// all bits are written together.
     ///
-    /// The ratios are FEMU's: Micron L95B for two bits, 48 and 64 us to read, 850 and 2300 to program;
-    /// for three 56.5, 77.5 and 106, and 820.5, 2225 and 5734; for four bits 1.05, 1.1, 1.2 and 1.6 to
-    /// read.
+    /// The ratios are FEMU's: Micron L95B for two bits, 48 and 64 us to read, 850 and 2300 to
+    /// program; for three 56.5, 77.5 and 106, and 820.5, 2225 and 5734; for four bits 1.05, 1.1,
+    /// 1.2 and 1.6 to read.
     pub fn of_cells(bits: u32, one_shot: bool) -> Spread {
         let (read, program) = match bits {
             2 => ([48.0, 64.0, 0.0, 0.0], [850.0, 2300.0, 0.0, 0.0]),
@@ -55,7 +55,7 @@ impl Spread {
         Spread { page_types: bits, read_256: factors(read), program_256, ..Spread::NONE }
     }
 
-    /// Which of a cell's pages this one is.
+    /// Returns the index of this page among the pages of its cells.
     #[inline]
     pub(super) fn page_type(&self, page: u32) -> usize {
         match self.page_types {
@@ -64,47 +64,48 @@ impl Spread {
         }
     }
 
-    /// What a block's times are multiplied with.
+    /// Returns the factor of a block's times.
     #[inline]
     pub(super) fn block_factor_256(&self, seed: u64, superblock: u32, die: u32) -> u64 {
         if self.block_256 == 0 {
             return 256;
         }
         let width = 2 * u64::from(self.block_256) + 1;
-        let drawn = mixed(seed, u64::from(superblock) << 32 | u64::from(die));
+        let drawn = mix_bits(seed, u64::from(superblock) << 32 | u64::from(die));
         256 - u64::from(self.block_256) + (((drawn >> 32) * width) >> 32)
     }
 
-    /// What this command waits besides.
+    /// Returns the additional wait of this command.
     #[inline]
     pub(super) fn wait_ns(&self, seed: u64, command: u64) -> u64 {
         if self.jitter_ns == 0 && self.stalls_per_million == 0 {
             return 0;
         }
-        let drawn = mixed(seed ^ 0x6a09_e667_f3bc_c908, command);
+        let drawn = mix_bits(seed ^ 0x6a09_e667_f3bc_c908, command);
         let mut wait = exponential(self.jitter_ns, drawn as u32);
         if ((drawn >> 32) * 1_000_000) >> 32 < u64::from(self.stalls_per_million) {
-            wait += exponential(self.stall_ns, mixed(drawn, command) as u32);
+            wait += exponential(self.stall_ns, mix_bits(drawn, command) as u32);
         }
         wait
     }
 }
 
-/// A number that says nothing of its neighbours': splitmix64's last step.
+/// Returns a number that is independent of its neighbours': splitmix64's last step.
 #[inline]
-pub(super) fn mixed(seed: u64, number: u64) -> u64 {
+pub(super) fn mix_bits(seed: u64, number: u64) -> u64 {
     let mixed = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let once = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let twice = (once ^ (once >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     twice ^ (twice >> 31)
 }
 
-/// An exponential time of this mean, from 32 random bits. Drawn for each command, so the logarithm is
-/// made of the leading zeros and a polynomial (off by 0.1 % of a mean at most).
+/// Returns an exponential time of this mean, from 32 random bits. It is drawn for each command, so
+/// the logarithm is computed from the leading zeros and a polynomial (error at most 0.1 % of the
+/// mean).
 #[inline]
 fn exponential(mean: u64, bits: u32) -> u64 {
     let odd = u64::from(bits) << 1 | 1;
-    // Of 33 bits: the share is odd / 2^33, a power of two times something from 1 up to 2.
+    // Of 33 bits: the share is odd / 2^33, a power of two times a factor from 1 up to 2.
     let zeros = odd.leading_zeros() - 31;
     let part = (odd << (zeros + 31) << 1) as f64 / 18_446_744_073_709_551_616.0;
     let logarithm = part * (1.420_9 + part * (-0.577_3 + part * 0.156_4));

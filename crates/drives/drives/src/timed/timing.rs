@@ -1,17 +1,17 @@
-//! How long everything takes: what the timed driver is told beside the FTL's own settings.
+//! The durations of all operations: inputs of the timed driver in addition to the FTL's settings.
 
 use super::spread::Spread;
 
-/// Times in nanoseconds, rates as nanoseconds a slot of 4 KiB (0: unlimited).
+/// Times in nanoseconds, rates as nanoseconds per slot of 4 KiB (0: unlimited).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timing {
     /// Channels; die `d` is on channel `d % channels`.
     pub channels: u32,
-    /// Reading pages of a die, one in each plane, into its register.
+    /// Read of pages of a die, one in each plane, into its register.
     pub read_ns: u64,
-    /// Programming a unit.
+    /// Program of a unit.
     pub program_ns: u64,
-    /// Erasing a block in each plane of a die.
+    /// Erase of a block in each plane of a die.
     pub erase_ns: u64,
     /// The same three with one bit a cell.
     pub slc_read_ns: u64,
@@ -19,40 +19,41 @@ pub struct Timing {
     pub slc_program_ns: u64,
     /// See `slc_read_ns`.
     pub slc_erase_ns: u64,
-    /// A slot on a channel.
+    /// Transfer of a slot on a channel.
     pub channel_slot_ns: u64,
-    /// Slots that one read of a die brings: a page's, or a page's in each plane.
+    /// Slots of one read of a die: a page's, or a page's in each plane.
     pub read_slots: u32,
-    /// A host read waits no longer than this for a program or erase that is running on its die.
+    /// Longest wait of a host read for a program or erase that is running on its die.
     pub suspend_ns: u64,
-    /// A slot on the link to the host.
+    /// Transfer of a slot on the link to the host.
     pub link_slot_ns: u64,
     /// Whether reads and writes share the link.
     pub half_duplex: bool,
-    /// What each command costs on the link.
+    /// Cost of each command on the link.
     pub command_ns: u64,
     /// The firmware's serial time for a read command.
     pub firmware_read_ns: u64,
     /// The same for a write command.
     pub firmware_write_ns: u64,
-    /// The same for each slot of a command but the first, and for each that is folded or merged together
-    /// with the one before it.
+    /// The same for each slot of a command except the first, and for each slot that is folded or
+    /// merged together with the one before it.
     pub firmware_slot_ns: u64,
-    /// The same for each slot that cleaning relocates, and that begins a run of such as follow one
-    /// another on the flash and for the host where an SLC superblock is folded or a block merged.
+    /// The same for each slot that cleaning relocates, and for the first slot of each run when an
+    /// SLC superblock is folded or a block merged. The slots of a run are adjacent on the flash and
+    /// for the host.
     pub firmware_relocate_ns: u64,
     /// The same for a trim command.
     pub firmware_trim_ns: u64,
-    /// The firmware's time for a slot that was trimmed, after the command was answered: to find and
-    /// free what held it.
+    /// The firmware's time for a trimmed slot, after the command was answered: to find and free its
+    /// flash.
     pub trim_slot_ns: u64,
-    /// While such slots wait, the firmware frees so many for each slot that the host reads or writes.
+    /// Number of such slots that the firmware frees for each slot that the host reads or writes.
     pub trim_slots_at_once: u32,
-    /// What a flush takes when all programs are done.
+    /// Duration of a flush when all programs are done.
     pub flush_ns: u64,
-    /// Latency of a read that occupies nothing.
+    /// Additional latency of a read that occupies no resource.
     pub read_latency_ns: u64,
-    /// Latency of a write that occupies nothing.
+    /// Additional latency of a write that occupies no resource.
     pub write_latency_ns: u64,
     /// The controller's own limit on host reads.
     pub read_slot_ns: u64,
@@ -60,11 +61,11 @@ pub struct Timing {
     pub write_slot_ns: u64,
     /// Its limit on host writes that go to full-density flash.
     pub native_slot_ns: u64,
-    /// Looking into a map that is in the host's memory.
+    /// Lookup in a map in the host's memory.
     pub map_hit_ns: u64,
-    /// Whether the firmware does nothing else while it waits for a page of the map.
+    /// Whether the firmware does no other work while it waits for a page of the map.
     pub map_blocks: bool,
-    /// Whether the next part of a sequential stream is read before it is asked for.
+    /// Whether the next part of a sequential stream is read in advance.
     pub read_ahead: bool,
     /// Idle time after which background work begins.
     pub idle_ns: u64,
@@ -72,15 +73,15 @@ pub struct Timing {
     pub idle_share_256: u32,
     /// Whether the buffer survives a power cut; then a flush waits for nothing.
     pub protected: bool,
-    /// Why requests of one kind differ.
+    /// Variation between requests of one kind.
     pub spread: Spread,
-    /// Data need one more read retry for each such span of their age; 0: never.
+    /// Data needs one more read retry for each such span of its age; 0: never.
     pub retry_age_ns: u64,
-    /// Read retries at most.
+    /// Maximum number of read retries.
     pub retries: u32,
 }
 
-/// The nanoseconds a slot takes at so many bytes a second; 0 for 0, which means unlimited.
+/// Returns the nanoseconds per slot at a rate in bytes per second; 0 for 0, which means unlimited.
 pub fn slot_ns(bytes_per_second: u64) -> u64 {
     (4_096_000_000_000 + bytes_per_second / 2).checked_div(bytes_per_second).unwrap_or(0)
 }

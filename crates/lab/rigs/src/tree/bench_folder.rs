@@ -1,4 +1,4 @@
-//! The folder that a suite makes in a directory: the only thing there that it touches.
+//! The folder that a suite creates in a directory: it changes nothing else there.
 
 use super::folder::Folder;
 use rustix::fs::{FlockOperation, flock};
@@ -10,18 +10,18 @@ use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// How many names are tried.
+/// Number of names that are tried.
 const NAMES: u32 = 100;
-/// How their names begin.
+/// Prefix of their names.
 const PREFIX: &str = "overdrive-filebench-";
 
-/// So many files may be open at least, where the system allows it: of the largest set 268 folders are, and as many of
-/// its copy.
+/// Minimum limit of open files, where the system allows it: the largest set has 268 open folders,
+/// and its copy as many.
 const DESCRIPTORS: u64 = 2048;
 
-/// A new folder. What was made in it goes when it is dropped, and with that the folder.
+/// A new folder. When it is dropped, everything created in it is removed, and then the folder.
 pub(super) struct BenchFolder {
-    /// The path of the directory that it was made in.
+    /// The path of the directory that contains it.
     path: PathBuf,
     directory: Folder,
     own: Folder,
@@ -31,13 +31,13 @@ fn allow_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < DESCRIPTORS) {
         let most = limit.maximum.unwrap_or(u64::MAX);
-        // Where that is refused, the folders are opened as far as it goes.
+        // If that is refused, folders are opened until the limit is reached.
         let _ =
             setrlimit(Resource::Nofile, Rlimit { current: Some(DESCRIPTORS.min(most)), ..limit });
     }
 }
 
-/// No folder can be made.
+/// Returns the error for a folder that cannot be created.
 fn refused(directory: &Path, error: &io::Error) -> Failure {
     let exit = match error.kind() {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Exit::Permission,
@@ -49,10 +49,10 @@ fn refused(directory: &Path, error: &io::Error) -> Failure {
 }
 
 impl BenchFolder {
-    /// In this directory, by a name that nothing there has.
+    /// Creates a folder in this directory, under an unused name.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be created.
     pub(super) fn new(path: &Path) -> Result<BenchFolder, Failure> {
         allow_descriptors();
         let directory = Folder::open(path).map_err(|error| refused(path, &error))?;
@@ -60,7 +60,7 @@ impl BenchFolder {
         for number in 0..NAMES {
             match directory.make_apart(&format!("{PREFIX}{process}-{number}")) {
                 Ok(own) => {
-                    // It says that a run uses the folder. Not every file system has such locks.
+                    // The lock marks the folder as in use. Not every file system has such locks.
                     let _ = flock(&own, FlockOperation::NonBlockingLockExclusive);
                     return Ok(BenchFolder { path: path.to_owned(), directory, own });
                 }
@@ -75,36 +75,37 @@ impl BenchFolder {
         Err(Failure::new(Exit::Usage, message))
     }
 
-    /// The folder, to make files in.
+    /// Returns the folder, to create files in it.
     pub(super) fn own(&mut self) -> &mut Folder {
         &mut self.own
     }
 
-    /// Removes it with all that this run has made in it.
+    /// Removes the folder and everything that this run has created in it.
     ///
     /// # Errors
-    /// What is left behind, and why.
+    /// The files left behind, and why.
     pub(super) fn remove(&mut self) -> Result<(), Failure> {
         let removed = self.own.remove_from(self.directory.as_fd());
-        removed.map_err(|left| left.within(&self.path).told())
+        removed.map_err(|left| left.within(&self.path).failure())
     }
 }
 
 impl Drop for BenchFolder {
     fn drop(&mut self) {
-        // Where it matters that something stays, `remove` was called before, and has told it.
+        // Callers that must report files left behind have called `remove` before.
         let _ = self.remove();
     }
 }
 
-/// Whether runs call their folders so.
+/// Whether the name has the form that runs give their folders.
 fn is_name(name: &str) -> bool {
     let numbers = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
 }
 
-/// Folders in this directory that earlier runs have left, as those do that are killed.
+/// Returns folders in this directory that earlier runs have left behind, for example because they
+/// were killed.
 pub(super) fn left_before(directory: &Path) -> Vec<PathBuf> {
     let Ok(parent) = Folder::open(directory) else { return Vec::new() };
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -115,7 +116,8 @@ pub(super) fn left_before(directory: &Path) -> Vec<PathBuf> {
             .map(|folder| flock(&folder, FlockOperation::NonBlockingLockExclusive));
         match unlocked {
             Ok(locked) => locked != Err(Errno::WOULDBLOCK),
-            // It may be another user's. What is no folder is none of ours.
+            // It may belong to another user. An entry that is not a folder was not created by a
+            // run.
             Err(error) => error.kind() == ErrorKind::PermissionDenied,
         }
     };

@@ -1,4 +1,4 @@
-//! Dropping files from the page cache, and the proof that they have gone.
+//! Drops files from the page cache, and checks that they are gone.
 
 use super::look::{Look, failed};
 use host::resident_bytes;
@@ -8,25 +8,26 @@ use std::io;
 use std::num::NonZeroU64;
 use suites::Halt;
 
-/// Less than this share of the bytes may stay where all is called cold.
+/// Largest share of bytes in the page cache at which the files count as cold.
 const COLD_SHARE_MAX: f64 = 0.01;
 
-/// Bytes of a file between two looks at the watch: they take some hundredths of a second.
+/// Bytes of a file between two calls of the watch: they take some hundredths of a second.
 const PIECE_BYTES: usize = 1 << 30;
 
-/// How much of what was to be dropped has stayed.
+/// The part of the files that stayed in the page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Coldness {
     /// Bytes of all files.
     pub bytes: u64,
-    /// Of them in files of which the kernel does not tell this user whether they have gone.
+    /// Bytes of files for which the kernel does not show this user whether they are cached.
     pub unknown_bytes: u64,
-    /// Of the others, what is still in the page cache: mapped, or on a file system that lives there.
+    /// Of the other bytes, those still in the page cache: mapped, or on a file system that is in
+    /// memory.
     pub resident_bytes: u64,
 }
 
 impl Coldness {
-    /// Whether all is on the device, but for a hundredth. None: it cannot be told.
+    /// Whether at most a hundredth is in the page cache. None: it cannot be determined.
     pub fn is_cold(&self) -> Option<bool> {
         let most = COLD_SHARE_MAX * self.bytes as f64;
         if self.resident_bytes as f64 > most {
@@ -35,8 +36,8 @@ impl Coldness {
         (self.unknown_bytes as f64 <= most).then_some(true)
     }
 
-    /// In words.
-    pub fn told(&self) -> String {
+    /// Describes it in words.
+    pub fn text(&self) -> String {
         let share = |bytes: u64| 100.0 * bytes as f64 / self.bytes.max(1) as f64;
         let stayed = format!("{:.1} % stayed in the page cache", share(self.resident_bytes));
         match self.unknown_bytes {
@@ -50,7 +51,8 @@ impl Coldness {
         self.unknown_bytes += bytes;
     }
 
-    /// A file, which is dropped before that with `drops`. What of it is dirty or mapped stays.
+    /// Counts a file, after dropping it from the page cache if `drops` is set. Dirty and mapped
+    /// pages stay.
     fn add(
         &mut self,
         file: &File,
@@ -62,7 +64,7 @@ impl Coldness {
             goes_on()?;
             let piece = from..bytes.min(from + PIECE_BYTES as u64);
             if drops {
-                // The last piece is what there is: the file may have grown.
+                // The last piece extends to the end of the file, which may have grown.
                 let count = NonZeroU64::new(PIECE_BYTES as u64).filter(|_| piece.end < bytes);
                 let dropped = fadvise(file, from, count, Advice::DontNeed);
                 let failed = failed("drop a file from the page cache");
@@ -79,7 +81,7 @@ impl Coldness {
     }
 }
 
-/// Looks how much of these files is in the page cache; with `drops` it drops them before that.
+/// Counts the cached bytes of these files, after dropping them if `drops` is set.
 pub(super) fn look_at<F>(
     files: &[(F, u64)],
     open: impl Fn(&F) -> io::Result<File>,
@@ -94,7 +96,7 @@ pub(super) fn look_at<F>(
         goes_on()?;
         match open(file) {
             Ok(file) => coldness.add(&file, *bytes, drops, goes_on)?,
-            // It may have gone since it was found, or not be this user's to read.
+            // It may have been removed since it was found, or this user may not read it.
             Err(_) => coldness.skip(*bytes),
         }
     }
@@ -115,7 +117,7 @@ mod tests {
         assert_eq!(of(11, 0).is_cold(), Some(false));
         assert_eq!(of(0, 500).is_cold(), None);
         assert_eq!(
-            of(250, 500).told(),
+            of(250, 500).text(),
             "25.0 % stayed in the page cache, of 50.0 % it cannot be told"
         );
     }

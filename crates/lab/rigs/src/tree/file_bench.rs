@@ -3,7 +3,7 @@
 use super::bench_folder::{BenchFolder, left_before};
 use super::look::{Look, failed};
 use super::set::Set;
-use super::site::Site;
+use super::site::TestDirectory;
 use crate::{Live, Wishes, machine};
 use block::{Error, Kind, Size};
 use load::Content;
@@ -14,53 +14,53 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use suites::{Bed, FILE_SETS, FileSet, Halt, Outcome, Plan, Preparation, Row, Step, Target, Watch};
 
-/// Of what is free, the part that random writes fill for the used state, where none is asked for.
+/// Default part of the free space that random writes fill for the used state.
 const USED_PERCENT: u64 = 90;
 
-/// The file of random writes, of which the least size is one of these.
+/// The file of random writes, and the unit and minimum of its size.
 const WORN_FILE: &str = "random-writes";
 const WORN_UNIT: u64 = 1 << 20;
 
-/// What of the suite is wanted.
+/// Options of the suite.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Wanted {
-    /// So many percent of each set: above 0, at most 100.
+    /// The part of each set, in percent: above 0, at most 100.
     pub share_percent: f64,
-    /// Bytes of the file of random writes for the used state; None: nine tenths of what is free.
+    /// Bytes of the file of random writes for the used state. None: nine tenths of the free space.
     pub worn_bytes: Option<u64>,
 }
 
-/// A run that can begin.
+/// A run that is ready to start.
 pub struct FileBench {
-    site: Site,
+    site: TestDirectory,
     folder: BenchFolder,
     left_before: Vec<PathBuf>,
     plan: Plan,
     wanted: Wanted,
 }
 
-/// The used state, as it was brought about.
+/// The used state, and how it was reached.
 struct Worn {
-    /// By which steps.
+    /// The steps that led to it.
     told: String,
-    /// The size of the file that was written to.
+    /// The size of the file of random writes.
     bytes: u64,
 }
 
-/// What fails where the file of random writes cannot be made.
+/// The action named in errors about the file of random writes.
 const MAKING_WORN: &str = "make the file of the random writes";
 
-/// Gives a new file this size, with its space.
+/// Gives a new file this size, and allocates its space.
 fn extend(file: &File, bytes: u64) -> Result<(), Halt> {
     let space = || fallocate(file, FallocateFlags::empty(), 0, bytes);
     match ftruncate(file, bytes).and_then(|()| space()) {
-        // A file system that cannot takes the space as it is written.
+        // On a file system without fallocate, space is allocated when it is written.
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
         Err(errno) => Err(failed(MAKING_WORN)(errno.into())),
     }
 }
 
-/// The states, in their order.
+/// The states, in order.
 const STATES: [&str; 2] = ["fresh", "used"];
 
 fn test(set: &FileSet, state: &str) -> String {
@@ -68,13 +68,13 @@ fn test(set: &FileSet, state: &str) -> String {
 }
 
 impl FileBench {
-    /// Looks whether there is room, and makes the folder.
+    /// Checks the free space, and creates the folder.
     ///
     /// # Errors
-    /// There is no such directory, it cannot be written, or has too little room: with what is needed. Or the plan wants
-    /// only a test that there is not.
+    /// The directory does not exist, cannot be written, or has too little space, with the space
+    /// needed. Or the plan selects only a test that does not exist.
     pub fn open(directory: &Path, plan: &Plan, wanted: Wanted) -> Result<FileBench, Failure> {
-        let site = Site::find(directory)?;
+        let site = TestDirectory::find(directory)?;
         if let Some(bytes) = wanted.worn_bytes.filter(|bytes| *bytes < WORN_UNIT) {
             let message =
                 format!("--span {}: random writes need a file of 1M at least", Size(bytes));
@@ -98,23 +98,25 @@ impl FileBench {
         Ok(FileBench { site, folder, left_before, plan: plan.clone(), wanted })
     }
 
-    /// Folders that earlier runs have left, as those do that are killed. They stay as they are.
+    /// Returns folders that earlier runs have left behind, for example because they were killed.
+    /// They are not changed.
     pub fn left_before(&self) -> &[PathBuf] {
         &self.left_before
     }
 
-    /// Removes the folder with what was made in it, and nothing else. Where this is not called, it goes without a word.
+    /// Removes the folder with everything created in it, and nothing else. If this is not called,
+    /// dropping does the same without reporting errors.
     ///
     /// # Errors
-    /// What is left behind, and why.
+    /// The files left behind, and why.
     pub fn remove(mut self) -> Result<(), Failure> {
         self.folder.remove()
     }
 
-    /// Copies the sets. Whatever happens, the outcome holds what was measured until then.
+    /// Copies the sets. In any case the outcome contains everything measured until then.
     ///
     /// # Errors
-    /// Beside the outcome: why it is not complete.
+    /// Returned with the outcome: why it is not complete.
     pub fn run(&mut self, watch: &mut dyn Watch) -> (Outcome, Result<(), Halt>) {
         let mut outcome = Outcome::new(&self.plan);
         outcome.time = "real";
@@ -150,7 +152,7 @@ impl FileBench {
         ]
     }
 
-    /// All copies of a state.
+    /// Runs all copies of a state.
     fn state(
         &mut self,
         state: &str,
@@ -191,7 +193,7 @@ impl FileBench {
             outcome.rows.push(Row {
                 cold: coldness.is_cold(),
                 flush_ns: (copied.sync_ns > 0).then_some(copied.sync_ns),
-                prepared: format!("{prepared}, sources dropped: {}", coldness.told()),
+                prepared: format!("{prepared}, sources dropped: {}", coldness.text()),
                 shortened,
                 partial: result.is_err(),
                 ..row
@@ -201,7 +203,7 @@ impl FileBench {
         set.remove(folder)
     }
 
-    /// How a row is shorter than the review's own test.
+    /// Describes how a row is shorter than the test of the review.
     fn shortened(&self, whole: &FileSet, set: &FileSet, worn: Option<&Worn>) -> Option<String> {
         let mut how = Vec::new();
         if set != whole {
@@ -220,7 +222,7 @@ impl FileBench {
         (!how.is_empty()).then(|| how.join(", "))
     }
 
-    /// How the random writes are shorter than the review's.
+    /// Describes how the random writes are shorter than those of the review.
     fn time_shortened(&self) -> Option<String> {
         let (time_ns, usual_ns) = (self.plan.time_ns, self.plan.suite.time_ns);
         let seconds = |ns: u64| ns as f64 / 1e9;
@@ -240,7 +242,7 @@ impl FileBench {
             self.folder.own().make_file(WORN_FILE, OFlags::RDWR).map_err(failed(MAKING_WORN))?;
         let worn =
             extend(&file, bytes).and_then(|()| self.write_at_random(file, bytes, look, outcome));
-        // What cannot be removed is told at the end.
+        // A failure to remove it is reported at the end.
         let _ = self.folder.own().remove_file(WORN_FILE);
         worn
     }

@@ -1,8 +1,9 @@
-//! A folder by its descriptor, and what this run has made in it.
+//! A folder by its descriptor, and the files and folders that this run has created in it.
 //!
-//! While a suite runs, another program may move its folders, put others in their places, or mount a file system on
-//! them. So each name is looked up by itself in a folder that is open, links are not followed, and only what this run
-//! has made is removed: by its name where that is a file, and where it is a folder, if the name still is that folder.
+//! While a suite runs, another program may move its folders, replace them, or mount a file system
+//! on them. So each name is looked up one level at a time in an open folder, links are not
+//! followed, and only entries that this run has created are removed: a file by its name, and a
+//! folder only if the name still refers to that folder.
 
 use super::left::{Left, Why};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, mkdirat, openat, statat, unlinkat};
@@ -14,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
-/// A folder that is open, and what was made through it. It stays open as long as something in it is to be removed: a
-/// file system need not keep the number of an inode that nothing holds.
+/// An open folder, and the entries created through it. It stays open as long as it contains entries
+/// to be removed: a file system may reuse the inode number of a folder that nothing holds open.
 pub struct Folder {
     descriptor: OwnedFd,
     name: String,
@@ -27,7 +28,7 @@ fn is_same(one: &Stat, two: &Stat) -> bool {
     (one.st_dev, one.st_ino) == (two.st_dev, two.st_ino)
 }
 
-/// Where a folder is now, as far as the system tells.
+/// Returns the current path of a folder, if the system provides it.
 fn place(folder: BorrowedFd<'_>) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd())).ok()
 }
@@ -37,36 +38,36 @@ impl Folder {
         Folder { descriptor, name: name.to_owned(), folders: Vec::new(), files: Vec::new() }
     }
 
-    /// One that is there. It need not be readable.
+    /// Opens an existing folder. It need not be readable.
     ///
     /// # Errors
-    /// It is none, or cannot be reached.
+    /// It is not a folder, or cannot be reached.
     pub fn open(path: &Path) -> io::Result<Folder> {
         let descriptor = openat(CWD, path, FOLDER | OFlags::PATH, Mode::empty())?;
         Ok(Folder::of(descriptor, ""))
     }
 
-    /// The folder of this name in it, whichever made it.
+    /// Opens the folder of this name in it, whichever program created it.
     pub(super) fn look_up(&self, name: &str) -> io::Result<Folder> {
         let flags = FOLDER | OFlags::RDONLY | OFlags::NOFOLLOW;
         Ok(Folder::of(openat(&self.descriptor, name, flags, Mode::empty())?, name))
     }
 
-    /// A new folder in it, which is not noted here.
+    /// Creates a folder in it that is not recorded for removal.
     ///
     /// # Errors
-    /// It cannot be made, or there is something of that name.
+    /// It cannot be created, or the name exists.
     pub(super) fn make_apart(&self, name: &str) -> io::Result<Folder> {
         mkdirat(&self.descriptor, name, Mode::RWXU | Mode::RWXG | Mode::RWXO)?;
         self.look_up(name).inspect_err(|_| {
-            // Nothing is in it; only what is empty can be removed so.
+            // It is empty; this call cannot remove anything else.
             let _ = unlinkat(&self.descriptor, name, AtFlags::REMOVEDIR);
         })
     }
 
-    /// The folder of this name that this run has made in it; it is made if there is none yet.
+    /// Returns the folder of this name that this run has created in it; creates it if needed.
     pub(super) fn make_folder(&mut self, name: &str) -> io::Result<&mut Folder> {
-        // Folders are filled one after the other: it is the last one, mostly.
+        // Folders are filled one after the other: it is usually the last one.
         let at = match self.folders.iter().rposition(|folder| folder.name == name) {
             Some(at) => at,
             None => {
@@ -77,37 +78,38 @@ impl Folder {
         Ok(&mut self.folders[at])
     }
 
-    /// A new file in it, open for what `access` says.
+    /// Creates a file in it, opened with `access`.
     pub(super) fn make_file(&mut self, name: &str, access: OFlags) -> io::Result<File> {
-        // EXCL takes no link for a place where nothing is.
+        // EXCL also refuses a dangling link.
         let flags = access | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = openat(&self.descriptor, name, flags, Mode::from_raw_mode(0o666))?;
         self.files.push(name.to_owned());
         Ok(file.into())
     }
 
-    /// A file in it, to be read.
+    /// Opens a file in it for reading.
     pub(super) fn open_file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         Ok(openat(&self.descriptor, name, flags, Mode::empty())?.into())
     }
 
-    /// Makes all that is written in its file system durable.
+    /// Makes all data of its file system durable.
     pub(super) fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.descriptor)?)
     }
 
-    /// Removes a file that was made in it. What cannot be removed stays noted.
+    /// Removes a file that was created in it. If that fails, the file stays recorded.
     pub(super) fn remove_file(&mut self, name: &str) -> Result<(), Left> {
         match unlinkat(&self.descriptor, name, AtFlags::empty()) {
-            // Another program may have been faster.
+            // Another program may have removed it first.
             Ok(()) | Err(Errno::NOENT) => self.files.retain(|file| file != name),
             Err(errno) => return Err(Left::new(name, Why::of(errno))),
         }
         Ok(())
     }
 
-    /// Removes a folder that was made in it, with what was made in that. What cannot be removed stays noted.
+    /// Removes a folder that was created in it, with everything created in that. If that fails, the
+    /// folder stays recorded.
     pub(super) fn remove_folder(&mut self, name: &str) -> Result<(), Left> {
         let Some(at) = self.folders.iter().position(|folder| folder.name == name) else {
             return Ok(());
@@ -117,7 +119,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes all that was made in it. What cannot be removed stays noted; the first of that is told.
+    /// Removes everything that was created in it. Entries that cannot be removed stay recorded;
+    /// returns the first of them.
     fn remove_made(&mut self) -> Result<(), Left> {
         let mut first = Ok(());
         let descriptor = self.descriptor.as_fd();
@@ -137,7 +140,7 @@ impl Folder {
         first
     }
 
-    /// Removes what was made in it, and itself from the folder above.
+    /// Removes everything that was created in it, and then itself from the folder above.
     pub(super) fn remove_from(&mut self, above: BorrowedFd<'_>) -> Result<(), Left> {
         let emptied = self.remove_made();
         let failed = |errno| Left::new(&self.name, Why::of(errno));
@@ -155,11 +158,11 @@ impl Folder {
         }
     }
 
-    /// Why its name in the folder above is not it.
+    /// Returns why its name in the folder above does not refer to it.
     fn covered(&self, above: BorrowedFd<'_>) -> Why {
         let (now, above) = (place(self.as_fd()), place(above));
         match above.map(|above| above.join(&self.name)) {
-            // It is where it was, beneath what is mounted there.
+            // Its path is unchanged, beneath a file system mounted there.
             Some(was) if now.as_ref() == Some(&was) => Why::Mounted,
             _ => Why::Replaced { now },
         }
@@ -178,7 +181,7 @@ mod tests {
     use stack::Exit;
     use std::fs;
 
-    /// A folder `own` with `inner/file` and `file`, in a directory.
+    /// Returns a folder `own` with `inner/file` and `file`, in a directory.
     fn made(directory: &Path) -> Folder {
         let mut above = Folder::open(directory).expect("there");
         let own = above.make_folder("own").expect("made");
@@ -195,12 +198,12 @@ mod tests {
         let path = |name: &str| directory.path().join(name);
         let mut above = made(directory.path());
         fs::write(path("own/inner/mine"), "kept").expect("written");
-        let left = above.remove_folder("own").expect_err("it is not empty").told();
+        let left = above.remove_folder("own").expect_err("it is not empty").failure();
         assert_eq!(left.exit, Exit::Busy);
         assert!(left.message.starts_with("own/inner: was left behind: it holds what"), "{left}");
         assert_eq!(fs::read(path("own/inner/mine")).expect("there"), b"kept");
         assert!(!path("own/file").exists() && !path("own/inner/file").exists());
-        // What stays can be used again, and goes when nothing else is in it.
+        // A folder that stays can be used again, and is removed when it contains nothing else.
         let own = above.make_folder("own").expect("there");
         own.make_folder("inner").and_then(|it| it.make_file("file", OFlags::WRONLY)).expect("made");
         fs::remove_file(path("own/inner/mine")).expect("removed");
@@ -223,7 +226,7 @@ mod tests {
             } else {
                 fs::rename(path("mine"), path("own/inner")).expect("moved");
             }
-            let left = above.remove_folder("own").expect_err("it is another").told();
+            let left = above.remove_folder("own").expect_err("it is another").failure();
             assert!(left.message.contains("own/inner: was left behind: it is not what"), "{left}");
             assert!(left.message.contains("/moved"), "{left}");
             assert_eq!(fs::read(path("own/inner/file")).expect("there"), b"kept");

@@ -1,22 +1,22 @@
-//! What a suite could not remove of what it has made, and why.
+//! Files that a suite has created and could not remove, and why.
 
 use rustix::io::Errno;
 use stack::{Exit, Failure};
 use std::path::{Path, PathBuf};
 
-/// Why something was left.
+/// Reason why something was left behind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Why {
-    /// It holds what this run has not made.
+    /// It contains entries that this run has not created.
     NotEmpty,
     /// A file system is mounted on it.
     Mounted,
-    /// By its name there is something else now, or nothing.
+    /// Its name refers to something else now, or to nothing.
     Replaced {
-        /// Where the folder is that this run has made.
+        /// The current path of the folder that this run has created.
         now: Option<PathBuf>,
     },
-    /// The file system does not do it.
+    /// The file system returned an error.
     Failed(Errno),
 }
 
@@ -31,7 +31,7 @@ impl Why {
     }
 }
 
-/// What was left.
+/// A path that was left behind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Left {
     path: PathBuf,
@@ -43,13 +43,13 @@ impl Left {
         Left { path: name.into(), why }
     }
 
-    /// The same, seen from one folder further up.
+    /// Returns the same, as seen from one folder further up.
     pub(super) fn within(self, folder: impl AsRef<Path>) -> Left {
         Left { path: folder.as_ref().join(self.path), why: self.why }
     }
 
-    /// What the user is to know and to do.
-    pub(super) fn told(&self) -> Failure {
+    /// Returns the message for the user, with the action to take.
+    pub(super) fn failure(&self) -> Failure {
         let name = self.path.display();
         let (exit, what) = match &self.why {
             Why::NotEmpty => {

@@ -1,10 +1,10 @@
-//! Load times on a mounted file system: its files read as an application that starts reads them.
+//! Load times on a mounted file system: reads its files as an application does when it starts.
 
 use super::cold::{Coldness, look_at};
 use super::look::{Look, failed, now_ns};
 use super::quiet::open;
 use super::set::TRANSFER_BYTES;
-use super::site::Site;
+use super::site::TestDirectory;
 use super::walk::found;
 use crate::machine;
 use load::Latency;
@@ -13,37 +13,38 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use suites::{Halt, Outcome, Plan, Row, Watch};
 
-/// What is read of a file first: what says which file it is, and how long its parts are.
+/// Size of the first read of a file: an application finds the type and the layout of the file in
+/// it.
 const HEAD_BYTES: usize = 4096;
 
-/// A run that can begin.
+/// A run that is ready to start.
 pub struct LoadTime {
-    site: Site,
+    site: TestDirectory,
     plan: Plan,
 }
 
-/// What a load of files came to.
+/// The results of loading files.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
     /// Files that were read.
     pub files: u64,
-    /// Bytes of them.
+    /// Bytes read.
     pub bytes: u64,
-    /// What all of it took, in nanoseconds.
+    /// The total time in nanoseconds.
     pub took_ns: u64,
-    /// Of each file from before it was opened until its end was read.
+    /// Latency of each file, from before it was opened until its end was read.
     pub of_files: Latency,
-    /// Of each read.
+    /// Latency of each read.
     pub of_reads: Latency,
-    /// Files that could not be opened: gone meanwhile, or not permitted.
+    /// Files that could not be opened: removed since, or not permitted.
     pub left_out: u64,
-    /// Of the files that were read, those whose access times may have been changed by that.
+    /// Files whose access times the reads may have changed.
     pub touched: u64,
 }
 
 impl Loaded {
-    /// Reads a file: its head, and when that has come the rest, 128 KiB at a time. After each read it asks with the
-    /// bytes so far whether it goes on.
+    /// Reads a file: first its head, then the rest, 128 KiB at a time. Calls `goes_on` after each
+    /// read with the bytes so far.
     fn read(
         &mut self,
         path: &Path,
@@ -65,7 +66,7 @@ impl Loaded {
             self.of_reads.record(now - before_ns);
             self.bytes += count as u64;
             goes_on(self.bytes)?;
-            // What the look took is no part of a read.
+            // The time of the watch is not part of a read.
             (before_ns, size) = (now_ns(), buffer.len());
         }
         self.of_files.record(now_ns() - start_ns);
@@ -75,10 +76,10 @@ impl Loaded {
     }
 }
 
-/// Reads all of these files, one after the other. What was read until an error is told with it.
+/// Reads all of these files, one after the other. Results before an error are returned with it.
 ///
 /// # Errors
-/// The file system fails, or the watch wants the end.
+/// The file system fails, or the watch interrupts.
 pub fn load(
     files: &[(PathBuf, u64)],
     stage: &str,
@@ -97,17 +98,19 @@ pub fn load(
 }
 
 impl LoadTime {
+    /// Checks the directory.
+    ///
     /// # Errors
-    /// There is no such directory.
+    /// The directory does not exist.
     pub fn open(directory: &Path, plan: &Plan) -> Result<LoadTime, Failure> {
-        let site = Site::find(directory)?;
+        let site = TestDirectory::find(directory)?;
         Ok(LoadTime { site, plan: plan.clone() })
     }
 
-    /// Reads the files twice. Whatever happens, the outcome holds what was measured until then.
+    /// Reads the files twice. In any case the outcome contains everything measured until then.
     ///
     /// # Errors
-    /// Beside the outcome: why it is not complete.
+    /// Returned with the outcome: why it is not complete.
     pub fn run(self, watch: &mut dyn Watch) -> (Outcome, Result<(), Halt>) {
         let mut outcome = Outcome::new(&self.plan);
         outcome.time = "real";
@@ -151,7 +154,7 @@ impl LoadTime {
     }
 }
 
-/// The rows of a pass, and what is to be known of it.
+/// Adds the rows of a pass, and its notes.
 fn add(outcome: &mut Outcome, pass: &str, loaded: &Loaded, coldness: Coldness, partial: bool) {
     if loaded.bytes == 0 {
         return;
@@ -161,13 +164,13 @@ fn add(outcome: &mut Outcome, pass: &str, loaded: &Loaded, coldness: Coldness, p
         latency: latency.cloned(),
         cold: coldness.is_cold(),
         prepared: match pass {
-            "first load" => format!("dropped from the page cache: {}", coldness.told()),
-            _ => format!("after the first load: {}", coldness.told()),
+            "first load" => format!("dropped from the page cache: {}", coldness.text()),
+            _ => format!("after the first load: {}", coldness.text()),
         },
         partial,
         ..Row::plain(format!("{pass}{what}"), unit, value)
     };
-    // Of a first file that was not read to its end there are reads only.
+    // If the first file was not read to its end, there are reads only.
     let of_files = (loaded.files > 0).then_some(&loaded.of_files);
     let rows = [
         of("", "s", seconds, of_files),

@@ -1,25 +1,25 @@
-//! Looks at the watch now and then, and at the clock.
+//! Calls the watch at intervals, by the clock.
 
 use block::Error;
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use suites::{Halt, Watch};
 
-/// Between two looks at the watch.
+/// Interval between two calls of the watch.
 const APART_NS: u64 = 20_000_000;
 
-/// CLOCK_MONOTONIC in nanoseconds.
+/// Returns CLOCK_MONOTONIC in nanoseconds.
 pub(super) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The halt for an error of the system, met while `doing` something: words that fit into "cannot ...".
+/// Returns the halt for a system error during an action; `doing` completes "cannot ...".
 pub(super) fn failed(doing: &'static str) -> impl Fn(io::Error) -> Halt {
     move |error| Halt::Failed(Error::from_errno(error.raw_os_error().unwrap_or(0), doing))
 }
 
-/// A watch that is not asked more often than is of use.
+/// A watch with a minimum interval between its calls.
 pub struct Look<'a> {
     watch: &'a mut dyn Watch,
     looked_ns: u64,
@@ -27,15 +27,15 @@ pub struct Look<'a> {
 }
 
 impl<'a> Look<'a> {
-    /// At this watch.
+    /// Wraps this watch.
     pub fn new(watch: &'a mut dyn Watch) -> Look<'a> {
         Look { watch, looked_ns: 0, is_interrupted: false }
     }
 
-    /// So much of what is being done is done.
+    /// Reports progress: `done` of `all`.
     ///
     /// # Errors
-    /// The watch wants the end.
+    /// The watch interrupts.
     pub fn goes_on(&mut self, stage: &str, done: u64, all: u64) -> Result<(), Halt> {
         let now = now_ns();
         if !self.is_interrupted && now >= self.looked_ns + APART_NS {
@@ -45,13 +45,13 @@ impl<'a> Look<'a> {
         if self.is_interrupted { Err(Halt::Interrupted) } else { Ok(()) }
     }
 
-    /// The watch, for what looks by itself.
+    /// Returns the watch, for code that calls it directly.
     pub(super) fn watch(&mut self) -> &mut dyn Watch {
         self.watch
     }
 }
 
-/// For tests: a watch that wants the end at the third look.
+/// For tests: a watch that interrupts at its third call.
 #[cfg(test)]
 pub(super) struct Impatient(pub(super) u32);
 

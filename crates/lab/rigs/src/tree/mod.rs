@@ -1,8 +1,10 @@
-//! Suites on the files of a mounted file system, in real time: copies of file sets, and loads of what is there.
+//! Suites on the files of a mounted file system, in real time: copies of file sets, and loads of
+//! existing files.
 //!
 //! ```text
-//!   FileBench   a folder of its own in the directory: sets are made, dropped from the page cache, copied, removed
-//!   LoadTime    the directory's files, only read: dropped from the page cache, read, and read again
+//!   FileBench   its own folder in the directory: sets are created, dropped from the page cache,
+//!               copied, removed
+//!   LoadTime    the directory's files: dropped from the page cache, read, and read again
 //! ```
 
 mod bench_folder;

@@ -1,4 +1,4 @@
-//! A file set on a file system: made, copied, removed.
+//! A file set on a file system: created, copied, removed.
 
 use super::cold::{Coldness, look_at};
 use super::folder::Folder;
@@ -11,19 +11,19 @@ use std::io::{Read, Write};
 use std::path::Path;
 use suites::{FileSet, Halt};
 
-/// Bytes of a read and of a write: what cp uses.
+/// Bytes of a read and of a write, as in cp.
 pub(super) const TRANSFER_BYTES: usize = 128 << 10;
-/// Files of a folder.
+/// Files per folder.
 const FILES_IN_ONE: usize = 100;
-/// Compressibility changes in units of so many bytes.
+/// Compressibility varies in units of this size.
 const SLOT_BYTES: usize = 4096;
 const SLOT_SECTORS: u64 = 8;
 
-/// A set as it is made from a seed: contents, names and sizes follow from it.
+/// A set generated from a seed, which determines contents, names and sizes.
 pub struct Set {
     set: FileSet,
     seed: u64,
-    /// Each by its number, and its size.
+    /// Number and size of each file.
     files: Vec<(usize, u64)>,
 }
 
@@ -35,22 +35,22 @@ fn file_name(number: usize) -> String {
     format!("file-{number}")
 }
 
-/// What a copy took.
+/// The result of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Copied {
     /// Bytes copied.
     pub bytes: u64,
-    /// Until all of it was durable, in nanoseconds.
+    /// Time until the copy was durable, in nanoseconds.
     pub took_ns: u64,
-    /// What of that the final sync took.
+    /// The part of that time that the final sync took.
     pub sync_ns: u64,
 }
 
-/// Fills bytes of which so many percent, on average over many slots, cannot be compressed.
+/// Fills buffers with data of which a given part, on average over many slots, cannot be compressed.
 struct Filling {
     content: Content,
     data_percent: f64,
-    /// What the slots so far have too little.
+    /// The part that the slots so far lack.
     owed: f64,
     sector: u64,
 }
@@ -68,7 +68,7 @@ impl Filling {
     }
 }
 
-/// Writes a whole file. Before each write it asks with the bytes so far whether it goes on.
+/// Writes a whole file. Calls `goes_on` before each write with the bytes so far.
 fn write(
     file: &mut File,
     bytes: u64,
@@ -79,7 +79,7 @@ fn write(
     let mut done = 0;
     while done < bytes {
         goes_on(done)?;
-        // Whole slots are filled: of the last one the file has a part.
+        // Whole slots are filled, even if the file ends within the last one.
         let count = (bytes - done).min(buffer.len() as u64) as usize;
         filling.fill(&mut buffer[..count.next_multiple_of(SLOT_BYTES)]);
         file.write_all(&buffer[..count]).map_err(failed("write a file"))?;
@@ -89,7 +89,7 @@ fn write(
 }
 
 impl Set {
-    /// Nothing is made yet.
+    /// Describes a set; creates nothing yet.
     pub fn new(set: FileSet, seed: u64) -> Set {
         Set { set, seed, files: set.sizes(seed).into_iter().enumerate().collect() }
     }
@@ -102,10 +102,10 @@ impl Set {
         format!("{}-to", self.set.name)
     }
 
-    /// Makes the files in a folder of this one, and makes them durable.
+    /// Creates the files in a folder of this one, and makes them durable.
     ///
     /// # Errors
-    /// The file system fails or is full, or the watch wants the end.
+    /// The file system fails or is full, or the watch interrupts.
     pub fn make(&self, folder: &mut Folder, look: &mut Look<'_>) -> Result<(), Halt> {
         let mut filling = Filling {
             content: Content::random(load::content_seed(self.seed)),
@@ -128,10 +128,10 @@ impl Set {
         from.sync().map_err(failed("sync the file system"))
     }
 
-    /// Drops the files from the page cache. Names and sizes stay there.
+    /// Drops the files from the page cache. Names and sizes stay cached.
     ///
     /// # Errors
-    /// The file system fails, or the watch wants the end.
+    /// The file system fails, or the watch interrupts.
     pub fn drop_from_page_cache(
         &self,
         folder: &Folder,
@@ -145,11 +145,11 @@ impl Set {
         look_at(&self.files, open, true, look)
     }
 
-    /// Copies all files to a folder beside, one after the other, and makes the copy durable by one sync of the file
-    /// system. What was copied until an error is told with it.
+    /// Copies all files to a second folder, one after the other, and makes the copy durable by one
+    /// sync of the file system. Results before an error are returned with it.
     ///
     /// # Errors
-    /// The file system fails or is full, or the watch wants the end.
+    /// The file system fails or is full, or the watch interrupts.
     pub fn copy(&self, folder: &mut Folder, look: &mut Look<'_>) -> (Copied, Result<(), Halt>) {
         let (start_ns, mut copied) = (now_ns(), Copied::default());
         let result = self.copy_files(folder, look, &mut copied.bytes).and_then(|to| {
@@ -162,7 +162,7 @@ impl Set {
         (copied, result)
     }
 
-    /// Gives the folder with the copy.
+    /// Copies the files. Returns the folder with the copy.
     fn copy_files<'a>(
         &self,
         folder: &'a mut Folder,
@@ -196,8 +196,8 @@ impl Set {
         Ok(to)
     }
 
-    /// Removes the files and their copy, and makes that durable: the next set finds the space. What cannot be removed
-    /// is left for the end, where it is told.
+    /// Removes the files and their copy, and makes that durable, so that the next set can use the
+    /// space. A failure to remove them is reported at the end.
     ///
     /// # Errors
     /// The file system fails.
@@ -239,7 +239,7 @@ mod tests {
                 bytes += from.len();
                 zeros += from.iter().filter(|byte| **byte == 0).count();
             }
-            // A byte of 256 of the others is a zero by chance.
+            // By chance one of 256 other bytes is a zero.
             let compressible = (100.0 * zeros as f64 / bytes as f64 - 0.39) / 0.9961;
             let off = (compressible - set.compressible_percent).abs();
             assert!(off < 0.5, "{}: {compressible} % are zeros", set.name);
@@ -266,7 +266,7 @@ mod tests {
     fn it_is_interrupted_within_a_file_that_it_makes() {
         let directory = tempfile::tempdir().expect("a directory");
         let folder = &mut Folder::open(directory.path()).expect("a folder");
-        // One file, of some seconds in a build for tests.
+        // One file, which takes some seconds in a test build.
         let set = FileSet { bytes: 1 << 30, files: 1, ..FILE_SETS[0] };
         let made = Set::new(set, 3).make(folder, &mut Look::new(&mut Impatient(0)));
         assert_eq!(made, Err(Halt::Interrupted));

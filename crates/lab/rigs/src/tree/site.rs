@@ -1,4 +1,4 @@
-//! The directory that is tested: whether it is one, what there is room for, what it lies on.
+//! The directory under test: its checks, its free space, its file system.
 
 use block::Size;
 use host::Mount;
@@ -8,36 +8,38 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What a file system may take for itself beside the files, of their bytes.
+/// The share of the files' bytes that a file system may need for itself.
 const OVERHEAD: f64 = 0.02;
-/// The same however small they are: a journal's work, a folder.
+/// The part of that which does not depend on their size: a journal, a folder.
 const OVERHEAD_BYTES: u64 = 16 << 20;
 
 /// A directory of a mounted file system.
-pub(super) struct Site(PathBuf);
+pub(super) struct TestDirectory(PathBuf);
 
-/// Bytes of the file system that a directory is on.
+/// Returns the size in bytes of the file system of a directory.
 ///
 /// # Errors
-/// There is no such directory.
+/// The directory does not exist.
 pub fn size_of_file_system(directory: &Path) -> Result<u64, Failure> {
-    Ok(Site::find(directory)?.bytes())
+    Ok(TestDirectory::find(directory)?.bytes())
 }
 
-/// What a file system has left.
+/// The free space of a file system.
 pub(super) struct Room {
     pub(super) bytes: u64,
-    /// None: it makes inodes as it needs them.
+    /// None: the file system creates inodes on demand.
     files: Option<u64>,
 }
 
-impl Site {
+impl TestDirectory {
+    /// Checks that the path is a directory.
+    ///
     /// # Errors
-    /// There is no such directory.
-    pub(super) fn find(path: &Path) -> Result<Site, Failure> {
+    /// The directory does not exist.
+    pub(super) fn find(path: &Path) -> Result<TestDirectory, Failure> {
         let name = path.display();
         match fs::metadata(path) {
-            Ok(found) if found.is_dir() => Ok(Site(path.to_owned())),
+            Ok(found) if found.is_dir() => Ok(TestDirectory(path.to_owned())),
             Ok(_) => {
                 let message = format!("{name}: is no directory");
                 Err(Failure::new(Exit::Usage, message))
@@ -57,13 +59,15 @@ impl Site {
         &self.0
     }
 
-    /// The size of its file system.
+    /// Returns the size of its file system.
     pub(super) fn bytes(&self) -> u64 {
         statvfs(&self.0).map_or(0, |found| found.f_blocks.saturating_mul(found.f_frsize))
     }
 
+    /// Returns the free space.
+    ///
     /// # Errors
-    /// The file system does not say.
+    /// The file system does not report it.
     pub(super) fn room(&self) -> Result<Room, Failure> {
         let found = statvfs(&self.0).map_err(|errno| {
             Failure::new(Exit::Io, format!("{}: how much is free: {errno}", self.0.display()))
@@ -74,17 +78,18 @@ impl Site {
         })
     }
 
-    /// Whether there is room for so many files with so many bytes together, which are made for `what`.
+    /// Checks that there is space for this number of files with these total bytes. `what` names
+    /// their purpose.
     ///
     /// # Errors
-    /// There is not: how much is needed, and how much there is.
+    /// There is too little: the space needed, and the space free.
     pub(super) fn check_room(&self, files: u64, bytes: u64, what: &str) -> Result<(), Failure> {
         let room = self.room()?;
         let own = (bytes as f64 * OVERHEAD) as u64 + OVERHEAD_BYTES;
         let needed = bytes + files * 4096 + own;
         let name = self.0.display();
         if room.bytes < needed {
-            let (needed, free) = (told(needed), told(room.bytes));
+            let (needed, free) = (whole_mib(needed), whole_mib(room.bytes));
             let message = format!(
                 "{name}: {what} need {needed}, and {free} are free; make room, or ask for a part of it with --share"
             );
@@ -100,15 +105,15 @@ impl Site {
         Ok(())
     }
 
-    /// What is to be known of it: names and values.
+    /// Returns facts about the file system: names and values.
     pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
         let device = fs::metadata(&self.0).map_or(0, |found| found.dev());
         facts_of(&host::mounts(), device)
     }
 }
 
-/// Whole MiB, for people.
-fn told(bytes: u64) -> Size {
+/// Rounds down to whole MiB, for messages.
+fn whole_mib(bytes: u64) -> Size {
     Size(bytes >> 20 << 20)
 }
 
@@ -153,7 +158,7 @@ mod tests {
     #[test]
     fn too_little_room_is_told_in_numbers() {
         let directory = tempfile::tempdir().expect("a directory");
-        let site = Site::find(directory.path()).expect("there");
+        let site = TestDirectory::find(directory.path()).expect("there");
         assert!(site.check_room(1, 1, "x").is_ok());
         let refused = site.check_room(1, 1 << 60, "the set X and its copy").expect_err("no room");
         assert_eq!(refused.exit, Exit::Usage);
@@ -161,8 +166,11 @@ mod tests {
         assert!(refused.message.contains("--share"), "{refused}");
         let file = directory.path().join("file");
         fs::write(&file, "x").expect("written");
-        assert_eq!(Site::find(&file).err().map(|it| it.exit), Some(Exit::Usage));
-        assert_eq!(Site::find(&file.join("x")).err().map(|it| it.exit), Some(Exit::Io));
-        assert_eq!(Site::find(Path::new("/no/such")).err().map(|it| it.exit), Some(Exit::Negative));
+        assert_eq!(TestDirectory::find(&file).err().map(|it| it.exit), Some(Exit::Usage));
+        assert_eq!(TestDirectory::find(&file.join("x")).err().map(|it| it.exit), Some(Exit::Io));
+        assert_eq!(
+            TestDirectory::find(Path::new("/no/such")).err().map(|it| it.exit),
+            Some(Exit::Negative)
+        );
     }
 }

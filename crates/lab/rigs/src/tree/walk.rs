@@ -1,4 +1,4 @@
-//! The files under a directory, in the order in which it has them.
+//! The files under a directory, in directory order.
 
 use super::look::{Look, failed};
 use std::fs;
@@ -6,22 +6,23 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use suites::Halt;
 
-/// The files that there are.
+/// The files found.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Found {
-    /// Each with its size in bytes.
+    /// Each file with its size in bytes.
     pub files: Vec<(PathBuf, u64)>,
-    /// Their bytes together.
+    /// Total of their bytes.
     pub bytes: u64,
-    /// What was left out: links, devices, pipes, other file systems, folders that may not be read.
+    /// Number of entries left out: links, devices, pipes, other file systems, folders that may not
+    /// be read.
     pub left_out: u64,
 }
 
-/// Finds the regular files under a directory, those of a folder before those of the folders in it. Links are not
-/// followed, and other file systems are left out.
+/// Finds the regular files under a directory, the files of a folder before those of its subfolders.
+/// Does not follow links or enter other file systems.
 ///
 /// # Errors
-/// The directory itself cannot be read, or the watch wants the end.
+/// The directory itself cannot be read, or the watch interrupts.
 pub fn found(directory: &Path, look: &mut Look<'_>) -> Result<Found, Halt> {
     let device = fs::metadata(directory).map_err(failed("look at the directory"))?.dev();
     fs::read_dir(directory).map_err(failed("read the directory"))?;

@@ -1,9 +1,9 @@
-//! What the tests of this crate share.
+//! Shared by the tests of this crate.
 
 use simulator::{Choice, Memory, Plan, Rate, Sample};
 use std::path::Path;
 
-/// These caches over all blocks of this trace.
+/// Returns a plan of these caches over all blocks of this trace.
 pub(crate) fn plan(path: &Path, memories: &[Memory], policies: &[&str]) -> Plan {
     let choice = |name: &&str| Choice::by_name(name).expect("a policy");
     Plan {

@@ -1,4 +1,4 @@
-//! The table: what was published, what came out, how far off that is and what the row is worth.
+//! The table: the published and the modelled figure, the error and the evidence of a row.
 
 use std::collections::BTreeMap;
 use suites::published::{Class, Figure, Wanted, Worth};
@@ -15,11 +15,11 @@ struct Row {
 pub(crate) struct Table {
     rows: Vec<Row>,
     missed: usize,
-    /// Published figures, drive and name, with what came out.
+    /// Published figures, drive and name, with the modelled value.
     pub(crate) found: Vec<(String, String, f64)>,
 }
 
-/// More than that off is a miss, whatever the row is worth, unless a reason is stated.
+/// A larger error is a miss, whatever the evidence of the row, unless a reason is stated.
 const FACTOR: f64 = 2.0;
 
 impl Table {
@@ -31,7 +31,7 @@ impl Table {
         Table { rows: Vec::new(), missed: 0, found: Vec::new() }
     }
 
-    /// A closed form that should be met within so many percent.
+    /// Adds a closed form that must be met within `percent`.
     pub(crate) fn near(&mut self, what: &str, target: f64, percent: f64, found: f64) {
         let error = found / target - 1.0;
         let is_met = error.abs() * 100.0 <= percent;
@@ -43,7 +43,7 @@ impl Table {
         self.rows.push(Row { drive, class, worth: Worth::Theory, error });
     }
 
-    /// A published figure. One that is not found is off by all of it.
+    /// Adds a published figure. One that is not found has an error of 100 %.
     pub(crate) fn figure(&mut self, figure: &Figure, found: Option<f64>) {
         let found = found.unwrap_or(0.0);
         let error = figure.wanted.error(found);
@@ -63,7 +63,7 @@ impl Table {
         self.rows.push(Row { drive, class: figure.class, worth: figure.worth, error });
     }
 
-    /// The median error of what holds for some rows, in percent; None: there is no such row.
+    /// Returns the median error of the selected rows, in percent. None: there are none.
     fn median(&self, of: impl Fn(&Row) -> bool) -> Option<f64> {
         let mut errors: Vec<f64> =
             self.rows.iter().filter(|row| of(row)).map(|row| row.error.abs() * 100.0).collect();
@@ -76,7 +76,7 @@ impl Table {
         }
     }
 
-    /// Prints the medians; returns how many rows missed.
+    /// Prints the medians; returns the number of misses.
     pub(crate) fn end(&self) -> usize {
         println!();
         for class in [Class::New, Class::Worn, Class::Trimmed] {
@@ -100,7 +100,7 @@ impl Table {
         self.missed
     }
 
-    /// The same median with each drive left out in turn, where that changes it.
+    /// Prints the same median with each drive left out in turn, where that changes it.
     fn without_each(&self, class: Class) {
         let is_counted = |row: &Row| row.class == class && row.worth == Worth::Predicted;
         let mut each: BTreeMap<String, String> = BTreeMap::new();

@@ -32,7 +32,7 @@ fn uniform(fast: &mut Fast) -> f64 {
     found(fast, 3, 2, |fast| fast.write(random.below(slots)))
 }
 
-/// Write amplification of every closed form.
+/// Checks the write amplification of every closed form.
 pub(crate) fn amplification(table: &mut Table) {
     for spare in [0.07, 0.12, 0.28] {
         let mut drive = fast(64, spare, Victims::Fifo);
@@ -83,7 +83,7 @@ pub(crate) fn amplification(table: &mut Table) {
     }
 }
 
-/// Random writes with nothing but dies in the way.
+/// Checks random writes limited by dies only.
 pub(crate) fn die_bound(table: &mut Table) {
     for (dies, spare) in [(8, 0.07), (32, 0.12)] {
         let superblocks = 1024;
@@ -132,7 +132,7 @@ pub(crate) fn die_bound(table: &mut Table) {
     }
 }
 
-/// Dies and nothing else.
+/// Dies only.
 fn bare(channels: u32) -> Timing {
     Timing {
         channels,

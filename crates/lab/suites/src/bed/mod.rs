@@ -1,4 +1,4 @@
-//! The bed of a suite: a rig with its device, and the cache in front of it.
+//! A suite's rig with its device, and the cache in front of it.
 
 mod preparing;
 
@@ -17,17 +17,17 @@ use std::cell::Cell;
 use std::rc::Rc;
 use trace::{Operation, Trace};
 
-/// Events of a load without a lane between two looks.
+/// Events of a load without a lane between two calls of the watch.
 const ALONE: u32 = 1 << 16;
 
-/// How long after an interrupt a real device may take for what is under way then: as long as a hard disk writes out
-/// what it has put off.
+/// Time after an interrupt for a real device to answer the requests under way: as long as a hard
+/// disk may need to write out its own cache.
 const LAST_ANSWERS_NS: u64 = 10_000_000_000;
 
-/// Requests of a replay under way at most: more than a recording ever has.
+/// Maximum number of requests of a replay under way: more than in any recording.
 const REPLAY_DEPTH: u32 = 256;
 
-/// A rig, with or without the cache that ships in front of its device.
+/// A rig, with or without the product's cache in front of its device.
 pub struct Bed<'a> {
     rig: Box<dyn Rig>,
     lane: Lane,
@@ -38,46 +38,48 @@ pub struct Bed<'a> {
     /// Tasks of the rig itself, which never end.
     rig_tasks: usize,
     watch: &'a mut dyn Watch,
-    /// Why nothing more is done.
+    /// Reason why the suite has ended.
     halt: Option<Halt>,
-    /// When it was interrupted.
+    /// The time when it was interrupted.
     interrupted_ns: Option<u64>,
-    /// What was done to the device to prepare it.
+    /// The preparation of the device so far.
     done: Preparation,
-    /// Of the last load's time, the share in which the cache's own work, or the load's, kept the processor busy.
+    /// The share of the last load's time in which the processor was busy with the cache's own work,
+    /// or the load's.
     busy: f64,
-    /// Of the last load's time, the share in which it was ready to run, and the machine ran something else.
+    /// The share of the last load's time in which it was ready to run while the machine ran
+    /// something else.
     kept_waiting: f64,
     /// Kind of the last load.
     access: Option<Access>,
-    /// The device must keep what it holds.
+    /// The device's contents must not change.
     reads_only: bool,
-    /// The last load was left out, as it writes.
+    /// The last load was left out because it writes.
     skipped: bool,
-    /// Share of the suite's pauses that is kept.
+    /// The share of the suite's pauses that is kept.
     rest_share: f64,
     data: Option<Data>,
-    /// The first bytes of the device that are known to be written.
+    /// The number of bytes at the start of the device that are known to be written.
     written: u64,
     remarks: Vec<String>,
 }
 
 impl<'a> Bed<'a> {
-    /// A new modelled drive in virtual time, and an empty cache where the plan wants one.
+    /// Returns a new modelled drive in virtual time, and an empty cache if the plan has one.
     ///
     /// # Errors
-    /// The target is no modelled drive, or its options do not fit the model.
+    /// The target is not a modelled drive, or its options do not fit the model.
     pub fn new(plan: &Plan, watch: &'a mut dyn Watch) -> Result<Bed<'a>, Halt> {
         let rig = Modelled::new(&plan.target, plan.prices).map_err(Halt::Plan)?;
         Bed::over(Box::new(rig), plan, watch)
     }
 
-    /// The rig's device, and an empty cache where the plan wants one.
+    /// Returns the rig's device, and an empty cache if the plan has one.
     ///
     /// # Errors
     /// The cache's sizes do not fit together.
     pub fn over(rig: Box<dyn Rig>, plan: &Plan, watch: &'a mut dyn Watch) -> Result<Bed<'a>, Halt> {
-        // Data that others have written is not compared.
+        // Data written by others is not compared.
         let data = rig.data().filter(|_| !plan.reads_only);
         let below = rig.device().clone();
         let rig_tasks = below.lane().tasks();
@@ -107,17 +109,17 @@ impl<'a> Bed<'a> {
         Ok(bed)
     }
 
-    /// What the suite's requests go to.
+    /// Returns the stack that receives the suite's requests.
     pub fn top(&self) -> &Stack {
         &self.top
     }
 
-    /// What the device says of itself: names and values.
+    /// Returns the device's own statistics: names and values.
     pub fn health(&self) -> Vec<(&'static str, f64)> {
         self.rig.health()
     }
 
-    /// Whose time it is: `virtual` or `real`.
+    /// Returns the kind of clock: `virtual` or `real`.
     pub fn time(&self) -> &'static str {
         self.rig.time()
     }
@@ -127,7 +129,7 @@ impl<'a> Bed<'a> {
         self.cache.is_some()
     }
 
-    /// What the cache has counted: names and values; nothing without one.
+    /// Returns the counters of the cache: names and values; empty without one.
     pub fn cache_counters(&self) -> Vec<(&'static str, u64)> {
         let mut all = Vec::new();
         if let Some(cache) = &self.cache {
@@ -137,13 +139,14 @@ impl<'a> Bed<'a> {
         all
     }
 
-    /// The time, in nanoseconds on the rig's clock.
+    /// Returns the time, in nanoseconds on the rig's clock.
     pub fn now(&self) -> u64 {
         self.lane.now()
     }
 
-    /// Drives the rig until `done`, and looks at the watch now and then. `stop` is called once if that
-    /// wants the end. False: it was given up, as the target did not answer what was under way then.
+    /// Drives the rig until `done`, and calls the watch at intervals. Calls `stop` once if the
+    /// watch interrupts. False: it was given up because the target did not answer the requests
+    /// under way.
     fn drive_until(
         &mut self,
         stage: &str,
@@ -170,18 +173,18 @@ impl<'a> Bed<'a> {
         }
     }
 
-    /// Whether what was under way at the interrupt has had its time. A model answers in any case.
+    /// Whether the time for the last answers after an interrupt is over. A model always answers.
     fn is_given_up(&self, now: u64) -> bool {
         let since = self.interrupted_ns.filter(|_| self.rig.time() == "real");
         since.is_some_and(|since| now > since + LAST_ANSWERS_NS)
     }
 
-    /// What is to be known of how the loads ran, sentence by sentence.
+    /// Returns remarks on how the loads ran, sentence by sentence.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// What is to be known of the machine and the device: names and values.
+    /// Returns facts about the machine and the device: names and values.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         self.rig.facts()
     }
@@ -192,28 +195,32 @@ impl<'a> Bed<'a> {
         }
     }
 
-    /// What loads write from now on is stored by a drive that compresses in so many percent of its size.
+    /// Sets the part to which a drive can compress the data that loads write from now on, in
+    /// percent.
     pub fn set_data_percent(&mut self, data_percent: u32) {
         if let Some(content) = self.content() {
             self.set_content(Content { data_percent, ..content });
         }
     }
 
-    /// What loads write; None: the device has no bytes.
+    /// Returns the properties of the data that loads write. None: the device stores no data.
     pub fn content(&self) -> Option<Content> {
         self.data.as_ref().map(Data::content)
     }
 
-    /// What loads write from now on, where the device has bytes; what is there already is not compared any more.
+    /// Sets the properties of the data that loads write from now on, if the device stores data;
+    /// older data is not compared any more.
     pub fn set_content(&mut self, content: Content) {
         self.data = self.data.as_ref().map(|data| data.with(content));
     }
 
-    /// Runs a load to its end. If it was ended by the watch or by an error of the device, the record is of what was
-    /// done until then, and the next call is refused. What it reads is written first, where the device has bytes.
+    /// Runs a load to its end. If the watch or an error of the device ended it, the record covers
+    /// the part that ran, and the next call is refused. The range that it reads is written first,
+    /// if the device stores data.
     ///
     /// # Errors
-    /// The device cannot take the load; or the suite was interrupted, or the device failed before.
+    /// The device does not support the load; or the suite was interrupted, or the device failed
+    /// before.
     pub fn load(&mut self, stage: &str, load: Load) -> Result<Record, Halt> {
         self.access = Some(Access::of(&load));
         self.skipped = self.reads_only && load.reads_percent < 100;
@@ -258,12 +265,12 @@ impl<'a> Bed<'a> {
         self.follow(stage, &running, most)
     }
 
-    /// Replays a recording in its order, as fast as the device answers: see [`Dependent`]. What it reads is written first,
-    /// where the device has bytes. If it was ended by the watch or by an error of the device, the record is of what was
-    /// done until then, and the next call is refused.
+    /// Replays a recording in its order, as fast as the device answers: see [`Dependent`]. The
+    /// range that it reads is written first, if the device stores data. If the watch or an error of
+    /// the device ended it, the record covers the part that ran, and the next call is refused.
     ///
     /// # Errors
-    /// The device cannot take it; or the suite was interrupted, or the device failed before.
+    /// The device does not support it; or the suite was interrupted, or the device failed before.
     pub fn replay(&mut self, stage: &str, trace: &Trace) -> Result<Record, Halt> {
         self.go_on()?;
         let mut operations = trace.events().iter().map(|event| event.operation);
@@ -284,13 +291,13 @@ impl<'a> Bed<'a> {
         let unit = u64::from(limits.block_logical_bytes).max(SLOT_BYTES);
         self.write_first((end.unwrap_or(0) * SECTOR).next_multiple_of(unit))?;
         let terms = Terms { limit: Limit::requests(source.steps()), ..Terms::depth(REPLAY_DEPTH) };
-        // It waits as the program did that was recorded, mostly for one answer.
+        // The replay waits as the recorded program did, mostly for one answer.
         self.rig.begins(1);
         let running = Running::with(&self.top, source, terms, self.data.as_ref())?;
         self.follow(stage, &running, None)
     }
 
-    /// Drives what has begun to its end.
+    /// Drives a running load to its end.
     fn follow(
         &mut self,
         stage: &str,
@@ -315,11 +322,11 @@ impl<'a> Bed<'a> {
             Some(most) => record.per_second() / most,
             None => charged as f64 / record.elapsed_ns().max(1) as f64,
         };
-        self.note(record)
+        self.set_halt(record)
     }
 
-    /// After an error of the device the record still tells what was done until then.
-    fn note(&mut self, record: Record) -> Result<Record, Halt> {
+    /// Sets the halt after an error of the device; the record still covers the part that ran.
+    fn set_halt(&mut self, record: Record) -> Result<Record, Halt> {
         match record.end {
             End::Failed(error) => self.halt = Some(Halt::Failed(error)),
             End::Wrong(mismatch) => self.halt = Some(Halt::Wrong(mismatch)),
@@ -328,7 +335,7 @@ impl<'a> Bed<'a> {
         Ok(record)
     }
 
-    /// The same where nothing stands between the load and a device that foresees its answers.
+    /// Runs a load directly on a device that foresees its answers, without a lane or a cache.
     fn load_alone(&mut self, stage: &str, load: &Load) -> Result<Record, Halt> {
         (self.busy, self.kept_waiting) = (0.0, 0.0);
         let mut alone = Alone::start(self.below.limits(), load, self.lane.now())?;
@@ -349,32 +356,34 @@ impl<'a> Bed<'a> {
             Ok(())
         };
         self.task_always(stage, |_| 1.0, follow)?;
-        self.note(record)
+        self.set_halt(record)
     }
 
-    /// What the last load could have reached at most, had the drive taken no time at all: its figure
-    /// over the share of the time in which the cache's own work, or in real time the load's, kept the processor busy. None
-    /// in virtual time without a cache: the load itself takes none.
+    /// Returns an upper limit for the last load's figure, with an infinitely fast drive: the figure
+    /// divided by the share of the time in which the processor was busy with the cache's own work,
+    /// or in real time with the load's. None in virtual time without a cache: the load itself takes
+    /// no time there.
     pub fn ceiling(&self, reached: f64) -> Option<f64> {
         (self.busy > 0.0).then(|| reached / self.busy)
     }
 
-    /// Of the last load's time, the share in which it was ready to run, and the machine ran something else.
+    /// Returns the share of the last load's time in which it was ready to run while the machine ran
+    /// something else.
     pub fn kept_waiting(&self) -> f64 {
         self.kept_waiting
     }
 
-    /// Whether the last load was left out, as it writes.
+    /// Whether the last load was left out because it writes.
     pub fn skipped(&self) -> bool {
         self.skipped
     }
 
-    /// Returns the kind of the last load; None: there was none.
+    /// Returns the kind of the last load. None: there was none.
     pub fn access(&self) -> Option<Access> {
         self.access
     }
 
-    /// Why the suite is not complete: it was interrupted, or the device failed.
+    /// Returns why the suite is not complete: it was interrupted, or the device failed.
     pub fn halt(&self) -> Option<&Halt> {
         self.halt.as_ref()
     }
@@ -383,7 +392,7 @@ impl<'a> Bed<'a> {
         self.halt.clone().map_or(Ok(()), Err)
     }
 
-    /// Starts a task; what it ends with is found in what is returned.
+    /// Starts a task. The returned cell receives its result.
     fn begin(
         &self,
         task: impl Future<Output = block::Result> + 'static,
@@ -405,7 +414,7 @@ impl<'a> Bed<'a> {
         self.task_always(stage, |_| 0.0, task)
     }
 
-    /// The same, interrupted or not.
+    /// Runs one task to its end, even after an interrupt.
     fn task_always(
         &mut self,
         stage: &str,
@@ -422,10 +431,10 @@ impl<'a> Bed<'a> {
         }
     }
 
-    /// Puts an empty cache in the place of the one that is there, if the plan has one.
+    /// Replaces the cache, if the plan has one, by an empty one.
     ///
     /// # Errors
-    /// The device failed under what had to be written out; or the suite was interrupted.
+    /// The device failed during the writeback, or the suite was interrupted.
     pub fn empty_cache(&mut self) -> Result<(), Halt> {
         let Some(spec) = self.spec.clone() else { return Ok(()) };
         if let Some(old) = self.cache.take() {

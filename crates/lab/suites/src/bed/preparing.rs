@@ -1,4 +1,4 @@
-//! What brings a bed's device into a state: what is written, trimmed and waited for before anything is measured.
+//! Brings the device into a state before it is measured: writes, trims and waits.
 
 use super::Bed;
 use crate::halt::Halt;
@@ -12,13 +12,13 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// Slots that are written without time between two looks.
+/// Slots written in no time between two calls of the watch.
 const AGED: u64 = 1 << 20;
 
 impl Bed<'_> {
-    /// Does to the first bytes of the device what a preparation says. What takes no time in it goes past
-    /// an emptied cache, and takes none where the rig can do that; where it cannot, it is really written.
-    /// Returns what became of each torture.
+    /// Runs the steps of a preparation on the first bytes of the device. Steps that take no time
+    /// bypass the cache, which is emptied before. If the rig cannot do them in no time, they are
+    /// really written. Returns the record of each torture.
     ///
     /// # Errors
     /// The suite was interrupted, or the device failed.
@@ -53,13 +53,13 @@ impl Bed<'_> {
         Ok(tortures)
     }
 
-    /// What was done to the device so far to prepare it.
+    /// Returns the preparation of the device so far.
     pub fn prepared(&self) -> &Preparation {
         &self.done
     }
 
-    /// Writes so many slots without time, from the one that is done on; `work` is told which and how
-    /// many. False: the rig cannot, and nothing was done.
+    /// Writes slots in no time; `work` receives the first slot and the number of slots of each
+    /// part. False: the rig does not support it, and nothing was done.
     fn age(
         &mut self,
         stage: &str,
@@ -94,7 +94,8 @@ impl Bed<'_> {
         self.write_out(0, bytes, data)
     }
 
-    /// Data of which a drive that compresses stores so much: the loads' own if they are like that, or compress further.
+    /// Returns data that a compressing drive stores in this part of its size: the loads' own data
+    /// if it compresses as far or further.
     fn data_of(&mut self, data_percent: u32) -> Option<Data> {
         let data = self.data.clone()?;
         let content = data.content();
@@ -125,21 +126,21 @@ impl Bed<'_> {
         self.load_on(&self.below.clone(), "writing the drive's state", load).map(drop)
     }
 
-    /// Makes a suite's pause between two tests, as far as the plan keeps it; none after a test
+    /// Makes a pause of the suite between two tests, shortened by the plan; makes none after a test
     /// that was left out.
     ///
     /// # Errors
-    /// The drive failed; or the suite was interrupted.
+    /// The drive failed, or the suite was interrupted.
     pub fn rest(&mut self, ns: u64) -> Result<(), Halt> {
         let ns = (ns as f64 * self.rest_share) as u64;
         if self.skipped || ns == 0 { self.go_on() } else { self.idle(ns) }
     }
 
-    /// Flushes the drive, and then leaves it alone for so long: a drive's time begins with its first
-    /// command, so that one which was only aged would not have noticed.
+    /// Flushes the drive, and then leaves it idle for this time: a drive's clock starts with its
+    /// first command, so that a drive that was only aged would not notice the pause.
     ///
     /// # Errors
-    /// The drive failed; or the suite was interrupted.
+    /// The drive failed, or the suite was interrupted.
     pub fn idle(&mut self, ns: u64) -> Result<(), Halt> {
         self.go_on()?;
         if !self.reads_only {
@@ -150,7 +151,7 @@ impl Bed<'_> {
         let lane = self.lane.clone();
         let (until_ns, told) = (from_ns.saturating_add(ns), woken.clone());
         let sleep = async move {
-            // What is interrupted need not be slept out.
+            // An interrupt ends the sleep.
             let mut sleep = pin!(lane.sleep_until(until_ns));
             let mut wake = pin!(told.after(0));
             poll_fn(|context| {
@@ -170,7 +171,7 @@ impl Bed<'_> {
         self.go_on()
     }
 
-    /// Trims the first bytes of a stack, by commands of at most so many bytes, and flushes.
+    /// Trims the first bytes of a stack, by commands of at most `command_bytes`, and flushes.
     fn trim(&mut self, stack: Stack, bytes: u64, command_bytes: u64) -> Result<(), Halt> {
         assert!(!self.reads_only, "what is there is kept");
         if stack.limits().discard == Discard::Ignored {
@@ -191,7 +192,8 @@ impl Bed<'_> {
         self.task("trim", trim)
     }
 
-    /// Writes what of the first bytes was not written yet: what was never written is read without the device.
+    /// Writes the part of the first bytes that is not written yet: a drive answers reads of
+    /// unwritten addresses without its medium.
     pub(super) fn write_first(&mut self, bytes: u64) -> Result<(), Halt> {
         if self.reads_only || self.data.is_none() || bytes <= self.written {
             return Ok(());
@@ -204,13 +206,13 @@ impl Bed<'_> {
         self.write_out(self.written, bytes, self.data.clone())
     }
 
-    /// Writes a part of the device in order, past the cache.
+    /// Writes a part of the device in order, bypassing the cache.
     fn write_out(&mut self, first: u64, end: u64, data: Option<Data>) -> Result<(), Halt> {
         let below = self.below.clone();
         let block = (64 << 10).min(below.limits().io_max_bytes);
         let load = Load::new(Order::Sequential, block, end - first).depth(32);
         let limit = Limit::requests(load.blocks());
-        // What a drive still writes would slow what is measured next.
+        // The flush keeps the drive's own writeback out of the next measurement.
         let load = Load { first: first / SECTOR, limit, flush: true, ..load };
         self.run(&below, "filling", load, data.as_ref(), None)?;
         self.go_on()?;

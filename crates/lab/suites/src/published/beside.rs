@@ -1,23 +1,23 @@
-//! What was published of what an outcome has measured.
+//! Published figures for the rows of an outcome.
 
 use super::{Figure, Row as Place, Wanted, class_of, figures_of};
 use crate::outcome::{Outcome, Published};
 use crate::plan::Plan;
 use block::Size;
 
-/// A published figure beside the one that was measured.
+/// A published figure next to the measured one.
 #[derive(Clone, Debug)]
 pub struct Beside {
-    /// What was published.
+    /// The published figure.
     pub figure: Figure,
-    /// What came out here, in the figure's unit.
+    /// The value measured here, in the figure's unit.
     pub found: f64,
-    /// What was different there; None: nothing that is known.
+    /// The known differences of the published test. None: there are none.
     pub differs: Option<String>,
 }
 
 impl Beside {
-    /// The same for a plot.
+    /// Returns the same for a plot.
     pub fn published(&self) -> Published {
         let Figure { what, unit, wanted, row, .. } = &self.figure;
         let (low, high) = match *wanted {
@@ -33,14 +33,15 @@ impl Beside {
     }
 }
 
-/// What was published of the modelled drive in the same test, with the same spare part and in the same state: new, worn or
-/// trimmed. Where the review did anything else in another way, that is told. Nothing for a real target.
+/// Returns the published figures of the modelled drive for the same test, with the same spare part
+/// and in the same state: new, worn or trimmed. Other differences of the review are described.
+/// Empty for a real target.
 pub fn beside(outcome: &Outcome) -> Vec<Beside> {
     let plan = &outcome.plan;
     let Some(model) = &plan.target.model else { return Vec::new() };
     let is_preset = drives::Model::names().any(|known| known == model.name);
     let figures = if is_preset { figures_of(&model.name) } else { Vec::new() };
-    // A file of one's own may be called as a preset is.
+    // A user's file may have the name of a preset.
     let figures =
         figures.into_iter().filter(|figure| figure.plan.target.model.as_ref() == Some(model));
     let found = figures.filter(|figure| is_comparable(&figure.plan, plan)).filter_map(|figure| {
@@ -61,7 +62,7 @@ fn is_comparable(there: &Plan, here: &Plan) -> bool {
         }
 }
 
-/// What was different where the figure is from.
+/// Describes the differences of the published test.
 fn differs(figure: &Figure, here: &Plan) -> Option<String> {
     let there = &figure.plan;
     let mut told = Vec::new();

@@ -1,9 +1,9 @@
 //! Rows of modelled drives that published figures contradict, or that none supports.
 //!
-//! A model of a drive is made from its specification, which is of a new drive. How fast a used one
-//! is follows from policies of the firmware that nothing published describes; so a row of a used
-//! drive is worth something only where a figure of that drive, in that state and for that kind of
-//! requests, was published and is met.
+//! A model of a drive is made from its specification, which describes a new drive. The speed of a
+//! used one follows from policies of the firmware that no publication describes. So a row of a used
+//! drive is reliable only if a figure of that drive, in that state and for that kind of requests,
+//! was published and is met.
 
 use super::{Class, Figure, Row as Place, Worth, figures_of, kept};
 use crate::access::Access;
@@ -26,7 +26,7 @@ pub fn mark_doubts(outcome: &mut Outcome) {
     }
 }
 
-/// Says what is wrong with a model for requests of this kind to a drive in this state.
+/// Describes the doubt in a model for requests of this kind to a drive in this state.
 fn doubt(figures: &[Figure], class: Class, access: Access) -> Option<String> {
     let alike = figures.iter().filter(|figure| figure.class == class && of(figure) == access);
     let mut checked = false;
@@ -45,7 +45,7 @@ fn doubt(figures: &[Figure], class: Class, access: Access) -> Option<String> {
     (!is_supported).then(|| format!("no published figure of {kind} to this drive when {state}"))
 }
 
-/// Returns the kind of the requests that a figure is of.
+/// Returns the kind of requests of a figure.
 fn of(figure: &Figure) -> Access {
     let (Place::Value(test) | Place::MeanUs(test) | Place::MostUs(test)) = &figure.row;
     match figure.plan.suite.name {
@@ -57,7 +57,7 @@ fn of(figure: &Figure) -> Access {
     }
 }
 
-/// Returns the state that a drive is in after the steps that a row prints.
+/// Returns the state of a drive after the steps that a row prints.
 fn class_of(prepared: &str) -> Class {
     let steps = Preparation::parse(prepared).unwrap_or_default();
     steps.0.iter().fold(Class::New, |class, step| match step {

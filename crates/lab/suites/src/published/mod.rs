@@ -1,8 +1,7 @@
-//! What was published of real drives, and what the models make of it: each figure is a row of a suite that
-//! users run, under the preparation that its review had.
+//! Published figures of real drives, compared with the models: each figure is a row of a suite that
+//! users run, with the preparation of its review.
 //!
-//! A figure is worth something only where nothing of it went into the model, so each says how far that
-//! holds.
+//! Only a figure that did not go into the model tests it, so each figure names its evidence.
 
 mod beside;
 mod doubt;
@@ -16,7 +15,7 @@ use crate::plan::Plan;
 use crate::preparation::Preparation;
 use crate::suite::run;
 
-/// What state a drive was in.
+/// State of a drive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Class {
     /// New, erased, or written in order only.
@@ -28,7 +27,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// Its word.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Class::New => "new",
@@ -38,21 +37,21 @@ impl Class {
     }
 }
 
-/// What agreement is worth.
+/// Evidence from agreement with a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Worth {
     /// The target is a closed form.
     Theory,
-    /// Nothing of the target is in the model.
+    /// The figure did not go into the model.
     Predicted,
-    /// A value or a policy that no source gives was chosen so that this comes out.
+    /// A value or a policy that no source gives was chosen to reproduce this figure.
     Fitted,
-    /// The target itself is one of the model's values: it is shown that the model obeys it.
+    /// The figure is one of the model's values: agreement only shows that the model follows it.
     Circular,
 }
 
 impl Worth {
-    /// Its word.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Worth::Theory => "closed form",
@@ -63,20 +62,20 @@ impl Worth {
     }
 }
 
-/// What was published: a value, a range, or a bound.
+/// A published value, range, or bound.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Wanted {
-    /// This.
+    /// A value.
     Near(f64),
-    /// From one to the other.
+    /// A range.
     Between(f64, f64),
-    /// At least this.
+    /// A lower bound.
     Least(f64),
 }
 
 impl Wanted {
-    /// How far off a value is, as a share of what was published: above it is positive. Within a range
-    /// nothing is off.
+    /// Returns the error of a value as a share of the published one, positive if it is above. The
+    /// error within a range is 0.
     pub fn error(self, found: f64) -> f64 {
         let (low, high) = match self {
             Wanted::Near(value) => (value, value),
@@ -92,7 +91,7 @@ impl Wanted {
         }
     }
 
-    /// For people.
+    /// Formats it for users.
     pub fn told(self) -> String {
         let figure = |value: f64| match value.abs() < 100.0 {
             true => format!("{}", (value * 1000.0).round() / 1000.0),
@@ -109,30 +108,30 @@ impl Wanted {
 /// A published figure.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// The preset.
+    /// The name of the preset.
     pub drive: String,
-    /// What was measured.
+    /// The name of the figure.
     pub what: String,
     /// The unit.
     pub unit: &'static str,
-    /// What was published.
+    /// The published value.
     pub wanted: Wanted,
-    /// In which state.
+    /// The state of the drive.
     pub class: Class,
-    /// What agreement is worth.
+    /// The evidence from agreement.
     pub worth: Worth,
-    /// Where it is from.
+    /// The source.
     pub source: String,
-    /// Why it is more than a factor of two off, where it is known to be.
+    /// The reason for an error of more than a factor of two, if there is one.
     pub missed: Option<&'static str>,
-    /// What is run.
+    /// The plan to run.
     pub plan: Plan,
     /// The row of its outcome.
     row: Row,
 }
 
 impl Figure {
-    /// The same figure as a suite has measured it; None: it has no such row.
+    /// Returns the same figure from an outcome. None: it has no such row.
     pub fn found(&self, outcome: &crate::Outcome) -> Option<f64> {
         match &self.row {
             Row::Value(test) => outcome.row(test).map(|row| row.value),
@@ -142,31 +141,32 @@ impl Figure {
     }
 }
 
-/// Where in an outcome a figure stands.
+/// The position of a figure in an outcome.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Row {
     /// The value of the row of this name.
     Value(String),
     /// The mean latency of that row, in microseconds.
     MeanUs(String),
-    /// The longest one.
+    /// The maximum latency of that row, in microseconds.
     MostUs(String),
 }
 
-/// Every figure of every preset, in the order of the presets.
+/// Returns every figure of every preset, in the order of the presets.
 pub fn figures() -> Vec<Figure> {
     drives::Model::names().flat_map(figures_of).collect()
 }
 
-/// The figures of a preset.
+/// Returns the figures of a preset.
 pub fn figures_of(name: &str) -> Vec<Figure> {
     let mut all = specification::figures_of(name);
     all.extend(reviews::figures_of(name));
     all
 }
 
-/// Runs what the figures need, each plan once, and tells each with what came out, in the figures' order
-/// but for those that share a plan. None: the suite has no such row.
+/// Runs the plans of the figures, each plan once, and calls `each` with every figure and its
+/// measured value, in the order of the figures except that those of one plan come together. None:
+/// the suite has no such row.
 pub fn measure(figures: &[Figure], mut each: impl FnMut(&Figure, Option<f64>)) {
     let mut told = vec![false; figures.len()];
     for number in 0..figures.len() {
@@ -186,16 +186,17 @@ pub fn measure(figures: &[Figure], mut each: impl FnMut(&Figure, Option<f64>)) {
     }
 }
 
-/// What `validate --write` kept: drive, figure, value, in columns.
+/// The output of `validate --write`: drive, figure, value, in columns.
 const KEPT: &str = include_str!("modelled.tsv");
 
-/// What came out for a figure when all were last measured (`cargo run --release -p suites --example validate --
-/// --write`), so that it can be shown without minutes of simulation. None: it was not among them.
+/// Returns the value of a figure at the last full measurement
+/// (`cargo run --release -p suites --example validate -- --write`), so that it can be shown without
+/// minutes of simulation. None: it was not measured then.
 pub fn kept(figure: &Figure) -> Option<f64> {
     kept_in(KEPT, &figure.drive, &figure.what)
 }
 
-/// The same in the text of such a file.
+/// Returns the value of a figure from the text of such a file.
 pub fn kept_in(text: &str, drive: &str, what: &str) -> Option<f64> {
     let mut lines = text.lines().map(|line| line.split('\t').collect::<Vec<_>>());
     let line = lines.find(|line| line.starts_with(&[drive, what]))?;
@@ -206,7 +207,7 @@ fn latency<'a>(outcome: &'a crate::Outcome, test: &str) -> Option<&'a load::Late
     outcome.row(test).and_then(|row| row.latency.as_ref())
 }
 
-/// The state that a drive is in after these preparations, the plan's in the end.
+/// Returns the state of a drive after the preparations of this plan.
 fn class_of(plan: &Plan) -> Class {
     let all: Preparation = plan.state.then(&plan.preparation);
     let has = |found: fn(&crate::Step) -> bool| all.0.iter().any(found);

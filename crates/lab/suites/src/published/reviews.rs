@@ -1,4 +1,4 @@
-//! What reviewers measured, and how: a line for each figure.
+//! Measurements of reviewers, and their methods: a line for each figure.
 
 use super::Wanted::{Between, Least, Near};
 use super::Worth::{Circular, Fitted, Predicted};
@@ -13,13 +13,13 @@ const GB: u64 = 1_000_000_000;
 /// AnandTech's rates of 2008 to 2010, and AS SSD's, are in units of 2^20 bytes.
 const MIB: f64 = 1.048_576;
 
-/// A test: the suite, what is done before, and what differs from the suite as it is usually run.
+/// A test: the suite, its preparation, and its differences from the suite's defaults.
 #[derive(Clone, Copy)]
 struct Test {
     suite: &'static str,
-    /// Done to all of the drive.
+    /// Preparation of the whole drive.
     state: &'static str,
-    /// Done to the part that is worked on; None: the suite's own.
+    /// Preparation of the span. None: the suite's own.
     prepare: Option<&'static str>,
     seconds: Option<u64>,
     span_bytes: Option<u64>,
@@ -31,17 +31,18 @@ const fn test(suite: &'static str, state: &'static str, prepare: Option<&'static
     Test { suite, state, prepare, seconds: None, span_bytes: None, spare_percent: 0, only: None }
 }
 
-/// Sequential writes over so many gigabytes of a new drive.
+/// Returns a test of sequential writes over this number of gigabytes of a new drive.
 const fn fill(gb: u64) -> Test {
     Test { span_bytes: Some(gb * GB), ..test("seqfill", "fresh", None) }
 }
 
-/// All of the drive in order, one request at a time: what HD Tune and Iometer's full span show.
+/// Returns a test of the whole drive in order, one request at a time, as shown by HD Tune and
+/// Iometer with a full span.
 const fn whole(steps: &'static str) -> Test {
     Test { seconds: Some(10_000_000), ..test("trim", "fresh", Some(steps)) }
 }
 
-/// AnandTech's random 4 KiB at a depth of 3 over 8 GB, on a drive in this state.
+/// Returns AnandTech's test of random 4 KiB at a depth of 3 over 8 GB, on a drive in this state.
 const fn corner(state: &'static str, steps: &'static str, only: &'static str) -> Test {
     Test { only: Some(only), ..test("fourcorners", state, Some(steps)) }
 }
@@ -53,16 +54,16 @@ const DIRTY: &str = "dirty: sequential 128 KiB write";
 const TRIMMED: &str = "trimmed: sequential 128 KiB write";
 const QD3_WRITE: &str = "random 4 KiB write, QD3";
 const QD3_READ: &str = "random 4 KiB read, QD3";
-/// What a day of use leaves of a drive, for reviews that say no more than "used".
+/// The state after a day of use, for reviews that say no more than "used".
 const USED: &str = "fill,random:100%";
-/// No two neighbours of the part that is tested were written together.
+/// No two neighbours of the tested part were written together.
 const SCATTERED: &str = "random:1000%";
-/// More than the blocks that were never used hold.
+/// More data than the unused blocks can hold.
 const OVERWRITTEN: &str = "random:200%";
-/// "After server load": how long that was is not said.
+/// "After server load": its duration is not published.
 const SERVER: &str = "fill,random:100%,trim";
 
-/// Drive, test, row, what was published, what that is worth, source.
+/// Drive, test, row, published value, evidence, source.
 type Line = (&'static str, Test, &'static str, Wanted, Worth, &'static str);
 
 const TURBO: &str = "AnandTech 7173 p2";
@@ -72,7 +73,7 @@ const HT4U: &str = "ht4u samsung840proevo p9";
 const ANAND_STEADY: &str = "AnandTech 8747 p5";
 const FACEOFF: &str = "AnandTech 8430";
 const MSATA_REVIEW: &str = "AnandTech 7594";
-/// Which of the two the figures are of is not recorded.
+/// The records do not say which of the two is the source.
 const INTEL_REVIEWS: &str = "AnandTech 2808 or 3631";
 const RAPID_REVIEW: &str = "a review of RAPID mode whose page is not recorded";
 const ANTHOLOGY: &str = "AnandTech 2738";
@@ -84,7 +85,7 @@ const QD1: Test = Test { only: Some("random 4 KiB write, QD1"), ..test("qd1", "f
 
 const COMPUTERBASE: &str = "computerbase 2013-04 p3";
 
-/// AS SSD's sequential writes, a gigabyte of them.
+/// Returns AS SSD's test of sequential writes, one gigabyte.
 const fn as_ssd(state: &'static str) -> Test {
     let only = Some("write, sequential 1 MiB, QD1");
     let span_bytes = Some(GB);
@@ -118,7 +119,7 @@ const LINES: &[Line] = &[
     ),
     ("samsung-840-evo-250", CONSISTENCY, STEADY, Between(3000.0, 5000.0), Predicted, ANAND_STEADY),
     ("samsung-850-evo-250", CONSISTENCY, STEADY, Between(5000.0, 8000.0), Predicted, ANAND_STEADY),
-    // How cleaning is charged was chosen with this in view.
+    // The model of cleaning costs was chosen to fit this.
     ("samsung-850-pro-256", CONSISTENCY, STEADY, Between(6000.0, 10_000.0), Fitted, FACEOFF),
     ("samsung-xp941-256", CONSISTENCY, STEADY, Near(3000.0), Fitted, FACEOFF),
     ("samsung-xp941-512", CONSISTENCY, STEADY, Near(5000.0), Fitted, FACEOFF),
@@ -196,7 +197,7 @@ const LINES: &[Line] = &[
     ("samsung-840-pro-256", whole(SERVER), DIRTY, Near(28.0), Fitted, HT4U),
     ("samsung-840-pro-256", whole(SERVER), TRIMMED, Near(488.0), Fitted, HT4U),
     ("sandforce-sf-2281-240", whole(SERVER), CLEAN, Near(241.0), Predicted, HT4U),
-    // That cleaning waits for a map on the flash was taken up with this in view.
+    // The wait of cleaning for a map on the flash was added to fit this.
     ("sandforce-sf-2281-240", whole(SERVER), DIRTY, Near(13.7), Fitted, HT4U),
     ("sandforce-sf-2281-240", whole(SERVER), TRIMMED, Near(252.0), Fitted, HT4U),
     (
@@ -289,14 +290,14 @@ const LINES: &[Line] = &[
     ),
 ];
 
-/// Latencies, as lines of their own.
+/// Latencies, as separate lines.
 const LATENCIES: &[(&str, Test, Row3, Wanted, Worth, &str)] = &[
     ("samsung-840-evo-250", QD1, Row3::Rate, Near(22_769.0), Circular, RAPID_REVIEW),
     ("samsung-840-evo-250", QD1, Row3::MeanUs, Near(43.5), Circular, RAPID_REVIEW),
     ("samsung-840-evo-250", QD1, Row3::MostUs, Near(751.2), Predicted, RAPID_REVIEW),
 ];
 
-/// Which of a row's three figures.
+/// The figure of a row.
 #[derive(Clone, Copy)]
 enum Row3 {
     Rate,
@@ -365,7 +366,7 @@ fn figure(
         only: test.only.map(str::to_owned),
         ..usual
     };
-    // trim's rows are of different states; consistency wears the drive itself.
+    // trim's rows are in different states; consistency wears the drive itself.
     let class = match (
         test.suite,
         row == Row::Value(CLEAN.to_owned()),

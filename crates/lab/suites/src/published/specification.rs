@@ -1,5 +1,5 @@
-//! Every preset's specification, as vendors measure it: a new drive, 128 KiB sequential and 4 KiB random at
-//! a depth of 32 over 8 GB; reads of what has just been written.
+//! The specification of every preset, as vendors measure it: a new drive, 128 KiB sequential and 4
+//! KiB random at a depth of 32 over 8 GB; reads of data that was just written.
 
 use super::{Class, Figure, Row, Wanted, Worth};
 use crate::plan::Plan;
@@ -26,15 +26,15 @@ fn figure(model: &Model, published: &Published) -> Option<Figure> {
         "sequential_read_mb_s" => ("read, sequential 128 KiB, QD32", 1),
         "sequential_write_mb_s" => ("write, sequential 128 KiB, QD32", 1),
         "random_read_iops" => ("read, random 4 KiB, QD32", 2),
-        // NVMe drives are specified within their SLC area; of the SATA ones, the 840 EVO's figures are
-        // those of the flash behind it. Three minutes, as reviewers do.
+        // NVMe drives are specified within their SLC area; of the SATA ones, the 840 EVO's figures
+        // are those of the flash behind it. Three minutes, as reviewers do.
         "random_write_iops" if is_nvme => ("write, random 4 KiB, QD32", 3),
         "random_write_iops" => ("write, random 4 KiB, QD32", 180),
         "random_read_qd1_iops" => ("read, random 4 KiB, QD1", if is_disk { 60 } else { 2 }),
         "random_write_qd1_iops" => ("write, random 4 KiB, QD1", 2),
         _ => return None,
     };
-    // What the vendor measures with: compressible, for drives that compress.
+    // The vendor's test data: compressible, for drives that compress.
     let data_percent = match &model.kind {
         Kind::Flash(flash) => (flash.compression_floor * 100.0) as u32,
         Kind::Disk(_) => 100,
@@ -63,7 +63,8 @@ fn figure(model: &Model, published: &Published) -> Option<Figure> {
     })
 }
 
-/// Circular where a value that limits this figure says that it comes from this very figure.
+/// Returns [`Worth::Circular`] if the source of a value that limits this figure is this very
+/// figure.
 fn worth(model: &Model, published: &Published) -> Worth {
     let limits: &[&str] = match published.key {
         "sequential_read_mb_s" => &["limits.read_mb_s", "disk.outer_mb_s"],
@@ -79,7 +80,7 @@ fn worth(model: &Model, published: &Published) -> Worth {
     let is_from_it = |source: &str| {
         let numbers = source.replace(',', "");
         let mut words = numbers.split(|letter: char| !letter.is_ascii_digit());
-        // A value whose source names no figure is the figure.
+        // A value with "specification" as its source is the figure itself.
         source == "specification" || words.any(|word| word == figure)
     };
     let mut facts = facts.filter(|fact| is_from_it(&fact.source) || fact.value == figure);

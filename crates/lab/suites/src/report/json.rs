@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 pub(super) const SCHEMA: &str = "overdrive.bench/1";
 
-/// One object of several outcomes of a suite that differ in the spare part only: the first one's, and in `variants` the
-/// others'.
+/// Returns one object for several outcomes of a suite that differ in the spare part only: the first
+/// outcome, and the others in `variants`.
 ///
 /// # Panics
 /// If there is none.
@@ -22,7 +22,7 @@ pub fn json_of(outcomes: &[Outcome]) -> Value {
     object
 }
 
-/// An object as text that can be looked through: each member a line, and each of a list of objects.
+/// Formats an object as readable text: one line for each member, and for each object in a list.
 pub(super) fn lines(object: &Value) -> String {
     let Some(members) = object.as_object() else { return object.to_string() };
     let line = |(name, value): (&String, &Value)| {
@@ -39,7 +39,7 @@ pub(super) fn lines(object: &Value) -> String {
     format!("{{\n{}\n}}", members.iter().map(line).collect::<Vec<_>>().join(",\n"))
 }
 
-/// The object. Times are nanoseconds, sizes bytes, MB 10^6 bytes.
+/// Returns the object. Times are nanoseconds, sizes bytes, MB 10^6 bytes.
 pub fn json(outcome: &Outcome) -> Value {
     let plan = &outcome.plan;
     let mut object = json!({
@@ -91,7 +91,7 @@ fn numbers<'a>(values: impl Iterator<Item = (&'a str, f64)>) -> Value {
     Value::Object(values.collect::<Map<_, _>>())
 }
 
-/// Three decimals: more would only be noise of the last bit.
+/// Rounds to three decimals: more would show rounding errors.
 fn number(value: f64) -> Value {
     let rounded = (value * 1000.0).round() / 1000.0;
     if rounded.fract() == 0.0 && rounded.abs() < 9e15 {
@@ -149,7 +149,7 @@ fn row(row: &Row) -> Value {
     Value::Object(object)
 }
 
-/// What the figure is made of, and what each of them is.
+/// Returns the samples of a figure, and their kind.
 fn samples(row: &Row) -> Option<(Vec<f64>, &'static str)> {
     if !row.samples.is_empty() {
         return Some((row.samples.clone(), "runs"));

@@ -1,4 +1,4 @@
-//! An outcome for people (a table, a page) and for programs (JSON).
+//! An outcome for users (a table, a page) and for programs (JSON).
 
 mod json;
 mod page;

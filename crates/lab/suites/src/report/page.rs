@@ -1,4 +1,4 @@
-//! An outcome as one HTML page that needs nothing else: verdict, plots, tables, method, raw data.
+//! An outcome as one self-contained HTML page: verdict, plots, tables, method, raw data.
 
 use super::plots;
 use super::text::{latencies, notes};
@@ -17,12 +17,12 @@ const STYLE: &str = "\
 .published td:nth-last-child(3) { min-width: 0; }
 ";
 
-/// The page.
+/// Returns the page.
 pub fn page(outcome: &Outcome) -> String {
     overlaid(std::slice::from_ref(outcome))
 }
 
-/// One page of several outcomes of a suite that differ in the spare part only.
+/// Returns one page of several outcomes of a suite that differ in the spare part only.
 ///
 /// # Panics
 /// If there is none.
@@ -67,7 +67,7 @@ fn with_published(outcome: &Outcome) -> Outcome {
     Outcome { published, ..outcome.clone() }
 }
 
-/// What there is to see, a sentence for each outcome.
+/// Returns the verdicts, a sentence for each outcome.
 fn verdicts(outcomes: &[Outcome], suite: Option<&dyn Suite>) -> String {
     let told = outcomes.iter().map(|outcome| match outcomes.len() {
         1 => verdict(outcome, suite),
@@ -110,7 +110,7 @@ fn table(outcome: &Outcome) -> String {
     table
 }
 
-/// What was published of the drive, beside what came out here; nothing where nothing was.
+/// Returns a table of the drive's published figures and the measured ones; empty if there are none.
 fn published(outcomes: &[Outcome]) -> String {
     let mut rows = String::new();
     for it in outcomes.iter().flat_map(beside) {
@@ -166,7 +166,7 @@ fn method(outcomes: &[Outcome]) -> String {
     told + &facts(&known(outcome))
 }
 
-/// What is to be known of the drive, its state, the machine and the command.
+/// Returns facts about the drive, its state, the machine and the command.
 fn known(outcome: &Outcome) -> Vec<(&'static str, String)> {
     let plan = &outcome.plan;
     let listed = |facts: &[(&str, String)]| {

@@ -1,4 +1,4 @@
-//! Plots of an outcome: those that several suites have, and those that every page has.
+//! Plots of an outcome: those shared by several suites, and those of every page.
 
 use crate::outcome::{Outcome, Published, Row, Series};
 use report::bars::{Bar, Test, bars};
@@ -6,13 +6,13 @@ use report::chart::{self, Distribution, Sequence};
 use report::names;
 use report::plot::Level;
 
-/// Rows of which more would be a wall of plots; the others are in the raw data.
+/// Maximum number of rows with plots; the others are in the raw data.
 const LATENCIES_MAX: usize = 6;
-/// Plots of distributions, and curves in one.
+/// Maximum number of plots of distributions, and of curves in one.
 const DISTRIBUTIONS_MAX: usize = 8;
 const CURVES_MAX: usize = 6;
 
-/// Each row as a bar, those of a unit together.
+/// Plots each row as a bar, grouped by unit.
 pub(crate) fn rows(outcome: &Outcome) -> Vec<String> {
     let all: Vec<&Row> = outcome.rows.iter().collect();
     bars_of(&all, &outcome.published)
@@ -39,12 +39,12 @@ fn bars_of(rows: &[&Row], published: &[Published]) -> Vec<String> {
     drawn.map(|(title, unit, tests)| bars(title, unit, &[], &tests)).collect()
 }
 
-/// Whether a figure is of this row: of a warm cache none was published.
+/// Whether a figure belongs to this row; no published figure is of a warm cache.
 fn is_of(published: &Published, row: &Row) -> bool {
     published.test.as_ref() == Some(&row.test) && row.cold != Some(false)
 }
 
-/// What was published in this unit, as lines across a plot.
+/// Returns the published figures in this unit, as lines across a plot.
 pub(crate) fn levels(outcome: &Outcome, unit: &str) -> Vec<Level> {
     let of_unit = outcome.published.iter().filter(|it| it.unit == unit);
     let level = |it: &Published| Level {
@@ -55,7 +55,7 @@ pub(crate) fn levels(outcome: &Outcome, unit: &str) -> Vec<Level> {
     of_unit.map(level).collect()
 }
 
-/// Rows whose names end with a size or a depth as curves, the others as bars.
+/// Plots rows whose names end with a size or a depth as curves, and the others as bars.
 pub(crate) fn curves(outcome: &Outcome) -> Vec<String> {
     let mut figures = Vec::new();
     let mut left = Vec::new();
@@ -70,7 +70,7 @@ pub(crate) fn curves(outcome: &Outcome) -> Vec<String> {
     figures
 }
 
-/// All curves over the drive's addresses, in one plot.
+/// Plots all curves over the drive's addresses together.
 pub(crate) fn by_position(outcome: &Outcome) -> Vec<String> {
     let all = outcome.series.iter().filter(|series| series.along == "GB");
     let sequences: Vec<Sequence<'_>> = all
@@ -86,14 +86,15 @@ pub(crate) fn by_position(outcome: &Outcome) -> Vec<String> {
     vec![chart::by_position(title, unit, &sequences, &levels(outcome, unit))]
 }
 
-/// What is told of each second's latencies, in the order of a row's series.
+/// The figures of each second's latencies, in the order of a row's series.
 const KINDS: [&str; 3] = ["mean", "p99", "longest"];
 
 pub(crate) fn sequence<'a>(name: &'a str, series: &'a Series) -> Sequence<'a> {
     Sequence { name, step: series.step, values: &series.values }
 }
 
-/// Latencies by seconds: of one outcome a plot for each row, of several one for each row and kind.
+/// Plots latencies by seconds: for one outcome a plot for each row, for several one for each row
+/// and kind.
 pub(super) fn latencies(outcomes: &[Outcome]) -> Vec<String> {
     let Some(first) = outcomes.first() else { return Vec::new() };
     let timed = first.rows.iter().filter(|row| !row.latency_series().is_empty());
@@ -105,7 +106,7 @@ pub(super) fn latencies(outcomes: &[Outcome]) -> Vec<String> {
             let named = KINDS.into_iter().zip(&series);
             let mut sequences: Vec<Sequence<'_>> =
                 named.map(|(name, series)| sequence(name, series)).collect();
-            // What comes later covers what is before: the longest come first.
+            // Later curves cover earlier ones: the longest latencies come first.
             sequences.reverse();
             figures.extend(chart::latency_over_time(&title, &sequences));
             continue;
@@ -125,15 +126,15 @@ pub(super) fn latencies(outcomes: &[Outcome]) -> Vec<String> {
     figures
 }
 
-/// What tells an outcome from the others of a page.
+/// Returns the property that distinguishes an outcome from the others of a page.
 pub(crate) fn variant(outcome: &Outcome) -> String {
     format!("{} % spare", outcome.plan.spare_percent)
 }
 
-/// A distribution's buckets, and what it is called.
+/// A distribution's name and its buckets.
 type Named = (String, Vec<(u64, u64)>);
 
-/// Distributions of service times, those of tests with the same beginning of their names together.
+/// Plots distributions of service times; tests whose names have the same beginning share a plot.
 pub(super) fn service_times(outcomes: &[Outcome]) -> Vec<String> {
     let mut groups: Vec<(String, Vec<Named>)> = Vec::new();
     for outcome in outcomes {
@@ -161,12 +162,12 @@ pub(super) fn service_times(outcomes: &[Outcome]) -> Vec<String> {
     figures
 }
 
-/// A test's name without its last part, which is its depth or its size.
+/// Returns a test's name without its last part, which is its depth or its size.
 fn stem(test: &str) -> &str {
     test.rsplit_once(", ").map_or(test, |(stem, _)| stem)
 }
 
-/// Whether there are more distributions than are drawn.
+/// Whether some distributions are not drawn.
 pub(super) fn leaves_out(outcomes: &[Outcome]) -> bool {
     let rows = || outcomes.iter().flat_map(|outcome| &outcome.rows);
     let timed = rows().filter(|row| !row.latency_series().is_empty()).count();

@@ -6,7 +6,7 @@ use block::printable;
 use report::words::{figure, time};
 use std::fmt::Write;
 
-/// What is to be known of a row besides its figure.
+/// Returns the notes on a row.
 pub(super) fn notes(row: &Row) -> String {
     let mut notes = Vec::new();
     match row.cold {
@@ -49,7 +49,7 @@ pub(super) fn notes(row: &Row) -> String {
     notes.join(", ")
 }
 
-/// The latencies that a table shows.
+/// Returns the latencies that a table shows.
 pub(super) fn latencies(row: &Row) -> [String; 5] {
     let Some(latency) = row.latency.as_ref().filter(|latency| latency.count() > 0) else {
         return Default::default();
@@ -63,7 +63,7 @@ pub(super) fn latencies(row: &Row) -> [String; 5] {
     ]
 }
 
-/// The table, the method above it.
+/// Returns the table, with the method above it.
 pub fn text(outcome: &Outcome) -> String {
     let plan = &outcome.plan;
     let title = plan.target.title();
@@ -113,7 +113,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-/// Lines of at most a hundred characters.
+/// Wraps a sentence at 100 characters.
 fn wrapped(sentence: &str) -> String {
     let mut lines = String::new();
     let mut length = 0;

@@ -1,4 +1,4 @@
-//! A rig that runs nothing, and notes what it was asked for.
+//! A rig that records loads instead of running them.
 
 use super::Rig;
 use block::{Null, SECTOR, Stack};
@@ -7,10 +7,10 @@ use load::Load;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A load that a suite asks for: what it calls it, and the load.
+/// The recorded loads: name and load.
 pub type Listing = Rc<RefCell<Vec<(String, Load)>>>;
 
-/// A rig that runs nothing, and notes what it was asked for.
+/// A rig that records loads instead of running them.
 pub struct Listed {
     world: World,
     device: Stack,
@@ -18,7 +18,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// For a device of so many bytes; the loads are found in the listing.
+    /// Returns a rig for a device of this size, and the listing of its loads.
     pub fn new(bytes: u64) -> (Listed, Listing) {
         let mut world = World::timed(Prices::default());
         let device = Stack::new(&world.lane(), Null::new(bytes / SECTOR, 0));

@@ -10,7 +10,7 @@ use load::{Foresees, Step};
 use std::sync::Arc;
 use trace::Operation;
 
-/// Steps of the world between two looks of its watch.
+/// Steps of the world between two calls of the watch.
 const STEPS: u32 = 1 << 14;
 
 /// A modelled drive in virtual time.
@@ -21,10 +21,10 @@ pub struct Modelled {
 }
 
 impl Modelled {
-    /// A new drive, on a lane to which work is charged at these prices.
+    /// Returns a new drive, on a lane that charges work at these prices.
     ///
     /// # Errors
-    /// The target is no modelled drive, or its options do not fit the model.
+    /// The target is not a modelled drive, or its options do not fit the model.
     pub fn new(target: &Target, prices: Prices) -> Result<Modelled, String> {
         let none = || format!("{}: no modelled drive; run it on a rig of its own", target.text);
         let model = target.model.as_ref().ok_or_else(none)?;

@@ -1,7 +1,7 @@
 //! AS SSD Benchmark.
 //!
-//! A file of 1 GB with data that cannot be compressed. Sequential transfers one at a time; random
-//! 4 KiB one at a time, and with 64 under way; the access time. Each as a read and as a write. A MB
+//! A file of 1 GB with data that cannot be compressed. Sequential transfers one at a time; random 4
+//! KiB one at a time, and with 64 under way; the access time. Each as a read and as a write. A MB
 //! is 2^20 bytes there. The score weighs the rates in these:
 //!
 //! ```text
@@ -10,9 +10,9 @@
 //!   total = read + 1.5 write
 //! ```
 //!
-//! The program itself works off amounts of data; here each test takes 10 s (assumed). A sequential transfer is 16 MB there
-//! (recalled); a target that takes less in one request gets what it takes. The access time is that of 512-byte reads and
-//! writes, or of the target's block if that is larger.
+//! The program itself transfers fixed amounts of data; here each test takes 10 s (assumed). A
+//! sequential transfer is 16 MB there (recalled); a target with a smaller maximum gets that. The
+//! access time is that of 512-byte reads and writes, or of the target's block if that is larger.
 
 use super::{SECOND, Suite, WithoutWrites, lay_out, reads, with_ceiling, writes};
 use crate::bed::Bed;
@@ -23,7 +23,7 @@ use load::{Load, Order};
 
 const SEQUENTIAL_BYTES: u32 = 16 << 20;
 
-/// See the file's head.
+/// See the module documentation.
 pub(super) struct AsSsd;
 
 static PROFILE: Profile = Profile {
@@ -80,7 +80,7 @@ impl Suite for AsSsd {
     }
 
     fn block(&self, outcome: &Outcome) -> Option<String> {
-        // What was not measured, as the suite was interrupted, is a dash.
+        // A value that was not measured because the suite was interrupted is a dash.
         let value = |test: &str, decimals: usize| match outcome.row(test) {
             Some(row) => format!("{:.decimals$}", row.value),
             None => "-".to_owned(),

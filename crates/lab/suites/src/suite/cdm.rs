@@ -1,16 +1,19 @@
 //! CrystalDiskMark 8, its default profile; and version 3.
 //!
-//! A file of 1 GiB. Four tests: sequential 1 MiB with 8 and with 1 under way, random 4 KiB with 32 and with 1; first all
-//! of them as reads, then all as writes. Each runs for 5 s, six times in a row, and 5 s lie between two tests. The first
-//! run is called preparation there and thrown away; of the other five the best one is shown. That flatters any cache,
-//! so a row here is the median of the five, and the first run has a row of its own. The block in that program's own form
-//! shows the best, so that it can be held against others.
+//! A file of 1 GiB. Four tests: sequential 1 MiB with 8 and with 1 under way, random 4 KiB with 32
+//! and with 1; first all of them as reads, then all as writes. Each runs for 5 s, six times in a
+//! row, with 5 s between two tests. The program calls the first run preparation and discards it; it
+//! shows the best of the other five. That flatters any cache, so a row here is the median of the
+//! five, and the first run has a row of its own. The block in that program's own form shows the
+//! best, so that it can be compared with other results.
 //!
-//! Version 3, which the reviews of 2013 have, has a file of 1000 MiB and other tests: sequential 1 MiB, random 512 KiB and
-//! random 4 KiB with one under way, and random 4 KiB with 32; five runs each.
+//! Version 3, used in the reviews of 2013, has a file of 1000 MiB and other tests: sequential 1
+//! MiB, random 512 KiB and random 4 KiB with one under way, and random 4 KiB with 32; five runs
+//! each.
 //!
-//! Source: hiyohiyo/CrystalDiskMark, SettingsDlg.cpp (OnSetDefault) and DiskBench.cpp, of version 8. Version 3, its block
-//! as well, is recollected; the order of its tests, their 5 s and the run before the five are those of version 8.
+//! Source: hiyohiyo/CrystalDiskMark, SettingsDlg.cpp (OnSetDefault) and DiskBench.cpp, of version
+//! 8. Version 3 and its block are recalled from memory; the order of its tests, their 5 s and the
+//! run before the five are those of version 8.
 
 use super::era::{self, Era};
 use super::{SECOND, Suite, WithoutWrites, lay_out, reads, with_ceiling, writes};
@@ -21,7 +24,7 @@ use crate::plan::{Plan, Profile};
 use load::{Load, Order, Record};
 use std::fmt::Write;
 
-/// A test: how the block calls it, its name, the order, bytes of a request, requests under way.
+/// A test: its label in the block, its name, the order, bytes of a request, requests under way.
 type Test = (&'static str, &'static str, Order, u32, u32);
 
 /// A version: its tests, and its block.
@@ -58,7 +61,7 @@ const TESTS: [Test; 4] = [
 const RUNS: usize = 5;
 const INTERVAL_NS: u64 = 5 * SECOND;
 
-/// See the file's head.
+/// See the module documentation.
 pub(super) struct Cdm;
 
 static PROFILE: Profile = Profile {
@@ -148,7 +151,8 @@ fn block_of_8(outcome: &Outcome) -> String {
     block
 }
 
-/// Version 3 names the direction within a test's name, and has requests a second of 4 KiB only.
+/// Returns the block of version 3, which names the direction within a test's name, and shows
+/// requests per second of 4 KiB only.
 fn block_of_3(outcome: &Outcome) -> String {
     let rule = "-".repeat(71);
     let mut block = format!(
@@ -176,12 +180,12 @@ fn block_of_3(outcome: &Outcome) -> String {
     block
 }
 
-/// The best run.
+/// Returns the best run.
 fn best(row: &Row) -> f64 {
     row.samples.iter().copied().fold(0.0, f64::max)
 }
 
-/// A line of the block: the best run.
+/// Returns a line of the block: the best run.
 fn line(text: &str, row: &Row, bytes: u32, depth: u32) -> String {
     let best = best(row);
     let rate = best * 1e6 / f64::from(bytes);

@@ -1,9 +1,10 @@
-//! Consistency: what becomes of random writes once a drive is full.
+//! Consistency: random writes to a full drive, over time.
 //!
 //! AnandTech's test of 2012 to 2014: secure erase, a sequential fill of all addresses, then 4 KiB
-//! random writes over all of them, incompressible, 32 at a time, for 2,000 s; answers a second. More
-//! spare area is imitated by leaving the last addresses alone. From 1,400 s on drives of that time were taken to be
-//! steady. In 2015 it took 3,600 s, of which the last 400 were averaged, over their standard deviation as well.
+//! random writes over all of them, incompressible, 32 at a time, for 2,000 s; answers per second. A
+//! larger spare area is emulated by leaving the last addresses unused. The reviews regarded drives
+//! of that time as steady from 1,400 s on. In 2015 the test took 3,600 s, of which the last 400
+//! were averaged, also divided by their standard deviation.
 //!
 //! Source: AnandTech 8006 page 4, 8216 page 7, 9451 page 2.
 
@@ -20,17 +21,17 @@ use report::plot::Level;
 use report::words::{figure, grouped};
 use std::ops::Range;
 
-/// Which seconds are taken to be steady.
+/// The seconds that count as steady.
 #[derive(Clone, Copy)]
 enum Steady {
-    /// Those from this one on.
+    /// All from this one on.
     From(usize),
-    /// So many, the last ones.
+    /// This number of last seconds.
     Last(usize),
 }
 
 impl Steady {
-    /// These of so many seconds; None: there are not so many.
+    /// Returns the range of steady seconds in a run of this length. None: the run is too short.
     fn of(self, seconds: usize) -> Option<Range<usize>> {
         match self {
             Steady::From(first) => (first < seconds).then_some(first..seconds),
@@ -38,7 +39,7 @@ impl Steady {
         }
     }
 
-    /// As a sentence begins.
+    /// Returns its words at the beginning of a sentence.
     fn phrase(self) -> String {
         match self {
             Steady::From(_) => format!("{} on", self.name().replacen('f', "F", 1)),
@@ -46,7 +47,7 @@ impl Steady {
         }
     }
 
-    /// As rows are called.
+    /// Returns its words in the names of rows.
     fn name(self) -> String {
         match self {
             Steady::From(first) => format!("from {} s", grouped(first as u64)),
@@ -61,7 +62,7 @@ fn steady(plan: &Plan) -> Steady {
     era::of(plan, &ERAS).copied().unwrap_or(USUAL)
 }
 
-/// See the file's head.
+/// See the module documentation.
 pub(super) struct Consistency;
 
 static PROFILE: Profile = Profile {
@@ -166,7 +167,7 @@ impl Suite for Consistency {
         self.overlaid(std::slice::from_ref(outcome))
     }
 
-    /// Spare areas of several sizes, one over the other.
+    /// Plots several spare areas together.
     fn overlaid(&self, outcomes: &[Outcome]) -> Vec<String> {
         let names: Vec<String> = outcomes.iter().map(plots::variant).collect();
         let sequences = outcomes.iter().zip(&names).flat_map(|(outcome, name)| {
@@ -183,7 +184,7 @@ impl Suite for Consistency {
     }
 }
 
-/// The least, the first percent, the mean and the spread of the seconds.
+/// Adds the minimum, the first percentile, the mean and the standard deviation of the seconds.
 fn rows(bed: &Bed, outcome: &mut Outcome, name: &str, answered: &[Second], partial: bool) {
     if answered.is_empty() {
         return;
@@ -206,13 +207,13 @@ fn rows(bed: &Bed, outcome: &mut Outcome, name: &str, answered: &[Second], parti
         ("most", sorted[rates.len() - 1]),
     ] {
         let row = Row::plain(format!("{name}, {what} of a second"), "IOPS", value);
-        // Only the mean is made of the seconds, so that they tell how sure it is.
+        // Only the mean has the seconds as samples, which give its interval.
         let seconds = if what == "mean" { answered.to_vec() } else { Vec::new() };
         outcome.add(bed, Row { partial, seconds, ..row });
     }
 }
 
-/// What AnandTech called consistency in 2015: the mean over the standard deviation.
+/// Adds AnandTech's consistency of 2015: the mean divided by the standard deviation.
 fn over_deviation(bed: &Bed, outcome: &mut Outcome, name: &str) {
     let row = |what: &str| outcome.row(&format!("{name}, {what} of a second"));
     let (Some(mean), Some(deviation)) = (row("mean"), row("standard deviation")) else { return };
@@ -221,16 +222,16 @@ fn over_deviation(bed: &Bed, outcome: &mut Outcome, name: &str) {
     outcome.add(bed, Row { partial, ..Row::plain(test, "x", value) });
 }
 
-/// A rate below this percentage of the first minute's is a fall.
+/// A rate below this percentage of the first minute's counts as a fall.
 const FALL_PERCENT: u32 = 80;
 /// Seconds of the first minute.
 const FIRST: usize = 60;
 
-/// Returns the first second in which the rate has fallen; None: it never has.
+/// Returns the first second in which the rate has fallen. None: it never has.
 ///
-/// A second is compared with the mean of the first minute, as far as that minute lies before it: no
-/// second is judged by a mean that it is itself a part of, and a fall within the first minute is
-/// found as well.
+/// A second is compared with the mean of the part of the first minute that lies before it. So no
+/// second is compared with a mean that includes it, and a fall within the first minute is found,
+/// too.
 fn fall(rates: &[f64]) -> Option<usize> {
     let mut sum = 0.0;
     for (second, rate) in rates.iter().enumerate() {
@@ -260,7 +261,7 @@ mod tests {
         assert_eq!(fall(&curve(60, 500.0)), Some(60));
         assert_eq!(fall(&curve(150, 500.0)), Some(150));
         assert_eq!(fall(&curve(150, 801.0)), None);
-        // A slow start is no fall, and what comes after the first minute does not move the level.
+        // A slow start is no fall, and seconds after the first minute do not move the level.
         let rising: Vec<f64> = (0..100).map(f64::from).collect();
         assert_eq!(fall(&rising), None);
         let sinking: Vec<f64> = (0..300).map(|second| 1000.0 - f64::from(second)).collect();

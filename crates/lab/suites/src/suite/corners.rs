@@ -1,8 +1,8 @@
 //! Corners: sequential and random, reads and writes, shallow and deep.
 //!
-//! The tests are those of CrystalDiskMark 8 and AS SSD with a queue depth of 4 between theirs; unlike
-//! there, no run is thrown away and none is chosen for being the best. First all reads, then all
-//! writes, so that no write has changed the drive under a read.
+//! The tests are those of CrystalDiskMark 8 and AS SSD with a queue depth of 4 between theirs;
+//! unlike there, no run is discarded or selected as the best. All reads come first, then all
+//! writes, so that no write changes the drive before a read.
 
 use super::{SECOND, Suite, WithoutWrites, lay_out, reads, with_ceiling, writes};
 use crate::bed::Bed;
@@ -27,7 +27,7 @@ const CORNERS: [Corner; 7] = [
 /// Nanoseconds between two tests.
 const PAUSE_NS: u64 = 5 * SECOND;
 
-/// See the file's head.
+/// See the module documentation.
 pub(super) struct Corners;
 
 static PROFILE: Profile = Profile {

@@ -1,7 +1,8 @@
-//! Custom: loads of one's own, one after the other.
+//! Custom: user-defined loads, one after the other.
 //!
-//! With a rate requests start at times of an absolute clock, and their latency counts from there. A load that has a name
-//! is one of a job file, and has one row: MB/s where it goes in order, requests a second otherwise.
+//! With a rate, requests start at times of an absolute clock, and their latency counts from there.
+//! A named load comes from a job file, and has one row: MB/s if it is sequential, requests per
+//! second otherwise.
 
 use super::{SECOND, Suite, WithoutWrites, lay_out, with_ceiling, writes};
 use crate::bed::Bed;
@@ -11,7 +12,7 @@ use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
 use load::{Load, Order, Record};
 
-/// See the file's head.
+/// See the module documentation.
 pub(super) struct Custom;
 
 static PROFILE: Profile = Profile {
@@ -36,7 +37,7 @@ impl Suite for Custom {
         let wanted = (1..).zip(&plan.jobs).filter(|(_, job)| plan.wants(&job.name()));
         let loads: Vec<(&Job, Load)> =
             wanted.map(|(part, job)| (job, load(plan, job, part))).collect();
-        // What the target cannot take is said before anything is written.
+        // Loads that the target does not support are reported before anything is written.
         for (job, load) in &loads {
             let checked = load.check(bed.top().limits());
             checked.map_err(|error| Halt::Plan(format!("load '{}': {error}", job.name())))?;
@@ -45,7 +46,7 @@ impl Suite for Custom {
         let usual = bed.content();
         for (job, load) in loads {
             match job.name {
-                Some(_) => outcome.say(job.told(&load)),
+                Some(_) => outcome.say(job.text(&load)),
                 None => outcome.say(format!("The load ran for {} s.", plan.time_ns as f64 / 1e9)),
             }
             if job.idle_before_ns > 0 {
@@ -57,7 +58,7 @@ impl Suite for Custom {
                 bed.set_content(content);
             }
             let record = bed.load(&job.name(), load)?;
-            tell(bed, outcome, job, &record);
+            add_rows(bed, outcome, job, &record);
         }
         Ok(())
     }
@@ -67,7 +68,7 @@ fn load(plan: &Plan, job: &Job, part: u64) -> Load {
     job.load(writes(plan, job.pattern.0, job.block_bytes, job.depth, part))
 }
 
-fn tell(bed: &Bed, outcome: &mut Outcome, job: &Job, record: &Record) {
+fn add_rows(bed: &Bed, outcome: &mut Outcome, job: &Job, record: &Record) {
     let in_order = job.pattern.0 == Order::Sequential;
     let row = match job.name.is_some() && in_order {
         true => Row::throughput(job.name(), record),

@@ -1,7 +1,7 @@
 //! Eras: a suite as its reviewers ran it in other years.
 //!
-//! A figure of 2009 can only be held against a run of the test of 2009. A suite has its eras as a table in its own file:
-//! years, and what was different. Without an era it is what it is usually.
+//! A figure of 2009 can only be compared with a run of the test of 2009. Each suite's own file has
+//! a table of its eras: years, and the differences. Without an era a suite has its defaults.
 
 use super::{ALL, Suite};
 use crate::plan::{Plan, Profile};
@@ -13,11 +13,11 @@ use std::fmt;
 pub struct Era {
     /// The first of them.
     pub first: u16,
-    /// The last of them; [`Era::OPEN`]: it is still so.
+    /// The last of them; [`Era::OPEN`]: it has not ended.
     pub last: u16,
-    /// What was done, in one line without a full stop.
+    /// Its description, in one line without a full stop.
     pub about: &'static str,
-    /// What the suite did then if nothing else is asked for.
+    /// The suite's defaults in that era.
     pub profile: &'static Profile,
 }
 
@@ -40,21 +40,22 @@ impl fmt::Display for Era {
     }
 }
 
-/// What a suite's table has for the plan's era; None: the plan has none, or the table does not.
+/// Returns the entry of a suite's table for the plan's era. None: the plan has none, or the table
+/// does not.
 pub(super) fn of<'a, T>(plan: &Plan, table: &'a [(Era, T)]) -> Option<&'a T> {
     let year = plan.era?;
     table.iter().find(|(era, _)| era.covers(year)).map(|(_, it)| it)
 }
 
-/// The eras of a suite's table.
+/// Returns the eras of a suite's table.
 pub(super) fn all<T>(table: &[(Era, T)]) -> Vec<Era> {
     table.iter().map(|(era, _)| *era).collect()
 }
 
-/// The suite's era that has this year.
+/// Returns the suite's era that contains this year.
 ///
 /// # Errors
-/// There is none; the sentence tells those that there are.
+/// There is none; the sentence lists the existing ones.
 pub(super) fn find(suite: &dyn Suite, year: u16) -> Result<Era, String> {
     let (name, eras) = (suite.profile().name, suite.eras());
     if let Some(era) = eras.iter().find(|era| era.covers(year)) {
@@ -70,10 +71,10 @@ pub(super) fn find(suite: &dyn Suite, year: u16) -> Result<Era, String> {
     Err(format!("--era {year}: {name} has {known}"))
 }
 
-/// The suite as it is usually run, or as it was in a year.
+/// Returns the suite with its defaults, or as it was in a year.
 ///
 /// # Errors
-/// The suite has no era with this year; the sentence tells those that it has.
+/// The suite has no era with this year; the sentence lists those that it has.
 pub fn plan_of(suite: &dyn Suite, year: Option<u16>, target: Target) -> Result<Plan, String> {
     let Some(year) = year else { return Ok(Plan::new(suite.profile(), target)) };
     let era = find(suite, year)?;

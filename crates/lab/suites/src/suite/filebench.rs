@@ -1,11 +1,12 @@
 //! FileBench: file sets copied on the drive.
 //!
-//! The Tech Report copied five sets of files from the drive to itself with xcopy and showed MB/s: large films, raw
-//! pictures, music, the pages of its site, and the sources of a browser. It did so on the fresh drive, after a secure
-//! erase, and on the used one, after 30 minutes of random writes by Iometer.
+//! The Tech Report copied five sets of files from the drive to itself with xcopy and showed MB/s:
+//! large films, raw pictures, music, the pages of its site, and the sources of a browser. It did so
+//! on the fresh drive, after a secure erase, and on the used one, after 30 minutes of random writes
+//! by Iometer.
 //!
-//! On a mounted file system files are really copied (crate `rigs`). A drive without one replays what such a copy was seen
-//! to ask for.
+//! On a mounted file system files are really copied (crate `rigs`). On a drive without one, the
+//! recorded requests of such a copy are replayed.
 //!
 //! Source: The Tech Report's reviews of SSDs of 2011 to 2014.
 
@@ -17,7 +18,7 @@ use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
 use crate::preparation::{Preparation, Step};
 
-/// See the file's head.
+/// See the module documentation.
 pub(super) struct FileBench;
 
 static PROFILE: Profile = Profile {
@@ -59,7 +60,7 @@ impl Suite for FileBench {
             }
             let seed = super::seed(plan, 2000 + number as u64);
             bed.prepare(&plan.preparation, plan.span(), seed)?;
-            // Only the used state depends on how long its writes took.
+            // Only the used state depends on the duration of its writes.
             let shortened = plan.shortened().filter(|_| state == "used");
             let mut one = |name| copy(bed, plan, outcome, name, &test(name), shortened.as_ref());
             names.try_for_each(&mut one)?;
@@ -68,7 +69,7 @@ impl Suite for FileBench {
     }
 }
 
-/// Random writes over all of the drive, after which it is used.
+/// Writes at random over the whole drive, which brings it into the used state.
 fn wear(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
     let steps = Preparation(vec![Step::Fill { data_percent: 100 }, Step::torture(plan.time_ns)]);
     let bytes = plan.target.bytes() / 100 * u64::from(100 - plan.spare_percent) / 4096 * 4096;
@@ -87,7 +88,7 @@ fn copy(
     shortened: Option<&String>,
 ) -> Result<(), Halt> {
     let recording = replayed::recording(name, plan)?;
-    // What was copied before is folded away, and no copy finds anything in the cache.
+    // SLC areas are folded after earlier copies, and the cache is empty at the start of each copy.
     bed.rest(REST_NS)?;
     bed.empty_cache()?;
     let record = bed.replay(test, &recording.trace)?;

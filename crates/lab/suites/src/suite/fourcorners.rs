@@ -2,15 +2,15 @@
 //!
 //! | years | random 4 KiB, three minutes | sequential |
 //! |---|---|---|
-//! | 2009 | three under way; writes over 8 GB, reads over all of the drive | 2 MB, one at a time, three minutes |
-//! | 2010 to 2014 | three under way, over 8 GB | 128 KiB, one at a time, one minute |
-//! | 2015 | 1 to 32 under way, over 16 GB; then mixes of reads and writes in six steps, three under way | as before |
+//! | 2009 | three under way; writes over 8 GB, reads over the drive | 2 MB, QD1, three minutes |
+//! | 2010 to 2014 | three under way, over 8 GB | 128 KiB, QD1, one minute |
+//! | 2015 | 1 to 32 under way, over 16 GB; then six mixes, three under way | as before |
 //!
-//! Sequential transfers go over all of the drive. Writes come first, so that there is something to read. Where reads go
-//! over all of the drive, all of it is written before. A gigabyte is 2^30 bytes here.
+//! Sequential transfers cover the whole drive. Writes come first, so that there is data to read. If
+//! reads cover the whole drive, all of it is written before. A gigabyte is 2^30 bytes here.
 //!
-//! Source: AnandTech 2738, 8747 page 8, 9023 page 7. The depths of 2015 and the shares of its mixes are recollected, and
-//! what its sequential test was is not known: it is that of 2014.
+//! Source: AnandTech 2738, 8747 page 8, 9023 page 7. The depths of 2015 and the shares of its mixes
+//! are recalled from memory. Its sequential test is not known: that of 2014 is used.
 
 use super::era::{self, Era};
 use super::{SECOND, Suite, WithoutWrites, lay_out, reads, seed, throughput, writes};
@@ -22,20 +22,20 @@ use crate::preparation::Preparation;
 use block::Size;
 use load::{Limit, Load, Order};
 
-/// What an era has of its own.
+/// The parameters of an era.
 struct Corners {
-    /// Requests under way at random.
+    /// Queue depths of random requests.
     depths: &'static [u32],
-    /// Random reads go over all of the drive.
+    /// Random reads cover the whole drive.
     reads_all: bool,
-    /// Reads of a hundred requests in the mixes, three under way.
+    /// Percentages of reads in the mixes, with three under way.
     mixes: &'static [u32],
     sequential_bytes: u32,
     sequential_ns: u64,
 }
 
 const MINUTE_NS: u64 = 60 * SECOND;
-/// Requests under way in the mixes.
+/// Queue depth in the mixes.
 const MIX_DEPTH: u32 = 3;
 
 const USUAL: Corners = Corners {
@@ -92,7 +92,7 @@ static ERAS: [(Era, Corners); 3] = [
     ),
 ];
 
-/// See the file's head.
+/// See the module documentation.
 pub(super) struct FourCorners;
 
 impl Suite for FourCorners {
@@ -143,12 +143,13 @@ impl Suite for FourCorners {
     }
 }
 
-/// The choices at a depth of 3 are those of the tests that are run without an era.
+/// Returns the part that selects the random choices: at a depth of 3 the random choices are those
+/// of the tests without an era.
 fn part(depth: u32, direction: u64) -> u64 {
     if depth == 3 { direction } else { u64::from(depth) * 10 + direction }
 }
 
-/// Writes all of the drive in order, unless its state is that of a drive that was written.
+/// Writes the whole drive in order, unless its state implies that it is already written.
 fn write_all(bed: &mut Bed, all: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
     if all.reads_only || all.state.leaves_all_written() {
         return Ok(());

@@ -1,11 +1,12 @@
 //! HD Tune Pro: the full test on a raw drive.
 //!
-//! The whole drive is written and then read in order, 64 KB at a time, one after the other; average, least and largest rate
-//! and the curve by position are shown. Then random accesses of 512 bytes, 4 KB, 64 KB and 1 MB, as reads and as writes:
-//! the mean time of one. Reviewers put the 4 KB time into their tables. A MB is 2^20 bytes there.
+//! The whole drive is written and then read in order, 64 KB at a time, one after the other; the
+//! program shows the average, minimum and maximum rate and the curve by position. Then random
+//! accesses of 512 bytes, 4 KB, 64 KB and 1 MB, as reads and as writes, give the mean time of one.
+//! Reviewers put the 4 KB time into their tables. A MB is 2^20 bytes there.
 //!
-//! The block of 64 KB is that program's default, and the form of the text that it copies is
-//! recalled.
+//! The block of 64 KB is that program's default. The form of the text that it copies is recalled
+//! from memory.
 
 use super::{SECOND, Suite, WithoutWrites, lay_out, reads, trim::rates, with_ceiling, writes};
 use crate::bed::Bed;
@@ -23,7 +24,7 @@ const POSITIONS: u64 = 250;
 const ACCESSES: [(u32, &str); 4] =
     [(512, "512 bytes"), (4096, "4 KB"), (64 << 10, "64 KB"), (1 << 20, "1 MB")];
 
-/// See the file's head.
+/// See the module documentation.
 pub(super) struct HdTune;
 
 static PROFILE: Profile = Profile {
@@ -127,8 +128,8 @@ impl Suite for HdTune {
     }
 }
 
-/// Returns a line of the block: one access after the other, so that their number a second follows
-/// from their mean time.
+/// Returns a line of the block: one access after the other, so that the rate follows from the mean
+/// time.
 fn access_line(name: &str, bytes: u32, row: &Row) -> String {
     let rate = 1000.0 / row.value.max(1e-9);
     let max_ms = row.latency.as_ref().map_or(0.0, |latency| latency.max_ns() as f64 / 1e6);
@@ -139,7 +140,7 @@ fn access_line(name: &str, bytes: u32, row: &Row) -> String {
     )
 }
 
-/// One pass over the span.
+/// Runs one pass over the span.
 fn pass(
     bed: &mut Bed,
     plan: &Plan,

@@ -1,20 +1,24 @@
-//! Iometer: the access patterns of web server, file server, workstation and database, with 1 to 32 under way.
+//! Iometer: the access patterns of web server, file server, workstation and database, with 1 to 32
+//! under way.
 //!
 //! | pattern | reads | random | sizes |
 //! |---|---|---|---|
 //! | database | 67 % | all | 8 KB |
 //! | file server | 80 % | all | 512 B 10 %, 1 K 5, 2 K 5, 4 K 60, 8 K 2, 16 K 4, 32 K 4, 64 K 10 |
-//! | web server | all | all | 512 B 22 %, 1 K 15, 2 K 8, 4 K 23, 8 K 15, 16 K 2, 32 K 6, 64 K 7, 128 K 1, 512 K 1 |
+//! | web server | all | all | as below |
 //! | workstation | 80 % | 80 % | 8 KB |
 //!
-//! A request stands at a multiple of its own size, up to the target's block. On a target with larger blocks than 512 bytes
-//! sizes are rounded up. The minute of each run is assumed.
+//! Sizes of the web server: 512 B 22 %, 1 K 15, 2 K 8, 4 K 23, 8 K 15, 16 K 2, 32 K 6, 64 K 7,
+//! 128 K 1, 512 K 1.
 //!
-//! How many are under way was the reviewer's choice: 1 to 32 at The Tech Report, 1 to 256 in steps of four times as many
-//! at StorageReview in 2001.
+//! A request is aligned to its own size. On a target with blocks larger than 512 bytes, sizes are
+//! rounded up. The minute of each run is assumed.
 //!
-//! Source: the access specifications that Tom's Hardware and others print; fio's iometer-file-access-server.fio;
-//! StorageReview, articles/200110.
+//! The queue depths were the reviewer's choice: 1 to 32 at The Tech Report, 1 to 256 in steps of a
+//! factor of four at StorageReview in 2001.
+//!
+//! Source: the access specifications that Tom's Hardware and others print; fio's
+//! iometer-file-access-server.fio; StorageReview, articles/200110.
 
 use super::era::{self, Era};
 use super::{SECOND, Suite, WithoutWrites, lay_out, with_ceiling, writes};
@@ -58,7 +62,7 @@ static WEB: Mix = Mix {
 };
 static WORKSTATION: Mix = Mix { random_percent: 80, sizes: &EIGHT };
 
-/// Name, mix, reads of a hundred requests.
+/// Name, mix, percentage of reads.
 static PATTERNS: [(&str, &Mix, u32); 4] = [
     ("web server", &WEB, 100),
     ("file server", &FILE, 80),
@@ -67,7 +71,7 @@ static PATTERNS: [(&str, &Mix, u32); 4] = [
 ];
 const DEPTHS: &[u32] = &[1, 2, 4, 8, 16, 32];
 
-/// See the file's head.
+/// See the module documentation.
 pub(super) struct Iometer;
 
 static PROFILE: Profile = Profile {

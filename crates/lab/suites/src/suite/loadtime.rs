@@ -1,11 +1,11 @@
 //! Load times: files are read as an application, a game's level or a starting system reads them.
 //!
-//! Reviewers took the time with a stop watch. What of it is the drive's are reads that wait for one another: the head of
-//! a file, then the rest, then the next file. The first load finds nothing in memory, the second one what the first has
-//! left there.
+//! Reviewers took the time with a stop watch. The drive's part of it are reads that wait for one
+//! another: the head of a file, then the rest, then the next file. The first load finds no file in
+//! memory, the second one finds those that the first has left there.
 //!
-//! On a mounted file system its files are really read (crate `rigs`). A drive without one replays what such a load was
-//! seen to ask for.
+//! On a mounted file system its files are really read (crate `rigs`). On a drive without one, the
+//! recorded requests of such a load are replayed.
 
 use super::{Suite, WithoutWrites, before, replayed};
 use crate::bed::Bed;
@@ -13,7 +13,7 @@ use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
 
-/// See the file's head.
+/// See the module documentation.
 pub(super) struct LoadTime;
 
 static PROFILE: Profile = Profile {

@@ -1,4 +1,4 @@
-//! The suites, one a file, and what they share.
+//! The suites, one per file, and their shared parts.
 
 mod as_ssd;
 mod cdm;
@@ -32,25 +32,26 @@ use crate::rig::{Modelled, Rig};
 use block::{CacheSpec, Size, WriteMode};
 use load::{Limit, Load, Order};
 
-/// A suite: what is done to a device, and how it is told. It is one file of this folder, and its line in [`ALL`].
+/// A suite: the tests on a device, and their report. It is one file of this folder and a line in
+/// [`ALL`].
 pub trait Suite: Sync {
-    /// What it is called, and what it does if nothing else is asked for.
+    /// Returns its name and its defaults.
     fn profile(&self) -> &'static Profile;
 
-    /// Other years, in which reviewers ran it in other ways.
+    /// Returns other years, in which reviewers ran it in other ways.
     fn eras(&self) -> Vec<Era> {
         Vec::new()
     }
 
-    /// Does it. Whatever happens, the outcome holds what was measured until then.
+    /// Runs it. In any case the outcome contains everything measured until then.
     ///
     /// # Errors
     /// Why it is not complete.
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt>;
 
-    /// The cache of so much memory that it puts in front if nothing else is asked for.
+    /// Returns the cache with this much memory that it uses by default.
     ///
-    /// A load of our own needs no proof that it flushes, so writes are absorbed from the first on.
+    /// Our own loads need not prove that they flush, so writes are buffered from the first on.
     fn cache(&self, memory: Size) -> CacheSpec {
         CacheSpec { memory, write: WriteMode::BackNow, ..CacheSpec::default() }
     }
@@ -60,28 +61,29 @@ pub trait Suite: Sync {
         WithoutWrites::Never
     }
 
-    /// Whether it works on files: on those of a directory where the target is one, elsewhere by a recording that it
-    /// replays.
+    /// Whether it works on files: those of a directory if the target is one, otherwise by replaying
+    /// a recording.
     fn is_of_files(&self) -> bool {
         false
     }
 
-    /// What there is to see, in one sentence; None: how many tests there were.
+    /// Returns the summary, in one sentence. None: the number of tests is shown.
     fn verdict(&self, _outcome: &Outcome) -> Option<String> {
         None
     }
 
-    /// The figures in the form that users of the original know; None: it has none of its own.
+    /// Returns the figures in the form of the original program. None: there is no such form.
     fn block(&self, _outcome: &Outcome) -> Option<String> {
         None
     }
 
-    /// The page's plots, as SVG elements; by default each row is a bar.
+    /// Returns the page's plots, as SVG elements; by default each row is a bar.
     fn plots(&self, outcome: &Outcome) -> Vec<String> {
         plots::rows(outcome)
     }
 
-    /// The plots of several outcomes that differ in the spare part only; by default those of each.
+    /// Returns the plots of several outcomes that differ in the spare part only; by default those
+    /// of each.
     fn overlaid(&self, outcomes: &[Outcome]) -> Vec<String> {
         outcomes.iter().flat_map(|outcome| self.plots(outcome)).collect()
     }
@@ -90,11 +92,11 @@ pub trait Suite: Sync {
 /// Whether a suite makes sense without its writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WithoutWrites {
-    /// No: it is about writes.
+    /// No: it measures writes.
     Never,
-    /// Its reads are tests of their own.
+    /// Its reads are separate tests.
     IfAsked,
-    /// As the program whose name it has, it only reads unless it may write.
+    /// Like the program of the same name, it only reads unless writes are allowed.
     Usually,
 }
 
@@ -122,20 +124,21 @@ pub static ALL: &[&dyn Suite] = &[
     &loadtime::LoadTime,
 ];
 
-/// Returns the suite of this name, whatever the case of its letters.
+/// Returns the suite of this name, ignoring case.
 pub fn find(name: &str) -> Option<&'static dyn Suite> {
     ALL.iter().copied().find(|suite| suite.profile().name.eq_ignore_ascii_case(name))
 }
 
 const SECOND: u64 = 1_000_000_000;
-/// A drive is left alone so long between a suite's parts, so that SLC areas are folded: 15 to 30 s for the drives whose reviews tell.
+/// Idle time between a suite's parts, in which drives fold their SLC areas: 15 to 30 s for the
+/// drives whose reviews give it.
 const REST_NS: u64 = 60 * SECOND;
 
-/// Runs a suite on the plan's modelled drive, in virtual time. Whatever happens, the outcome holds what was measured
-/// until then.
+/// Runs a suite on the plan's modelled drive, in virtual time. In any case the outcome contains
+/// everything measured until then.
 ///
 /// # Errors
-/// Beside the outcome: why it is not complete.
+/// Returned with the outcome: why it is not complete.
 pub fn run(plan: &Plan, watch: &mut dyn Watch) -> (Outcome, Result<(), Halt>) {
     let rig = plan.check().and_then(|()| Modelled::new(&plan.target, plan.prices));
     match rig {
@@ -144,11 +147,11 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> (Outcome, Result<(), Halt>) {
     }
 }
 
-/// Runs a suite on a rig, which is what the plan's target names. Whatever happens, the outcome holds what was measured
-/// until then.
+/// Runs a suite on a rig for the plan's target. In any case the outcome contains everything
+/// measured until then.
 ///
 /// # Errors
-/// Beside the outcome: why it is not complete.
+/// Returned with the outcome: why it is not complete.
 pub fn run_on(
     rig: Box<dyn Rig>,
     plan: &Plan,
@@ -175,7 +178,7 @@ fn run_into(
     if let Some(era) = era {
         outcome.say(format!("The test is that of {era}: {}.", era.about));
     }
-    outcome.say(told(plan, outcome.time));
+    outcome.say(preparation_text(plan, outcome.time));
     outcome.facts = bed.facts();
     let direct = outcome.facts.iter().find(|(name, value)| *name == "direct_io" && value != "yes");
     if let Some((_, why)) = direct.cloned() {
@@ -192,23 +195,23 @@ fn run_into(
     outcome.counters = bed.cache_counters();
     outcome.drive = bed.health();
     bed.remarks().iter().for_each(|sentence| outcome.say(sentence));
-    // Stopped in its last part, it is no less interrupted.
+    // A suite that was stopped in its last part is also interrupted.
     bed.halt().cloned().map_or(result, Err)
 }
 
-/// Brings all of the drive into the plan's state, and then its span into the suite's.
+/// Brings the whole drive into the plan's state, and then the span into the suite's.
 fn lay_out(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
     before(bed, plan)?;
     prepare(bed, plan, outcome, &plan.preparation)
 }
 
-/// Brings all of the drive into the plan's state.
+/// Brings the whole drive into the plan's state.
 fn before(bed: &mut Bed, plan: &Plan) -> Result<(), Halt> {
     let all = plan.target.bytes() / 4096 * 4096;
     bed.prepare(&plan.state, all, plan.target.options.seed).map(drop)
 }
 
-/// Prepares the plan's span; a torture has a row of its own.
+/// Prepares the plan's span; a torture has its own row.
 fn prepare(
     bed: &mut Bed,
     plan: &Plan,
@@ -222,8 +225,8 @@ fn prepare(
     Ok(())
 }
 
-/// What was done to the drive before the suite's own tests, in one sentence.
-fn told(plan: &Plan, time: &str) -> String {
+/// Describes the preparation of the drive in one sentence.
+fn preparation_text(plan: &Plan, time: &str) -> String {
     let span = block::Size(plan.span());
     if plan.reads_only {
         let idle = match plan.preparation.0.is_empty() {
@@ -248,7 +251,7 @@ fn told(plan: &Plan, time: &str) -> String {
     format!("The drive was purged, then prepared: {}{own}.", plan.state)
 }
 
-/// A load of writes with a final flush.
+/// Returns a load of writes with a final flush.
 fn writes(plan: &Plan, order: Order, block_bytes: u32, depth: u32, part: u64) -> Load {
     Load {
         limit: Limit::time(plan.time_ns),
@@ -258,17 +261,17 @@ fn writes(plan: &Plan, order: Order, block_bytes: u32, depth: u32, part: u64) ->
     }
 }
 
-/// A load of reads.
+/// Returns a load of reads.
 fn reads(plan: &Plan, order: Order, block_bytes: u32, depth: u32, part: u64) -> Load {
     Load { reads_percent: 100, flush: false, ..writes(plan, order, block_bytes, depth, part) }
 }
 
-/// Each part of a suite has choices of its own, which follow from the target's seed.
+/// Returns the seed of a part of a suite; it follows from the target's seed.
 fn seed(plan: &Plan, part: u64) -> u64 {
     plan.target.options.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(part)
 }
 
-/// A test whose figure is MB a second, if it is wanted.
+/// Runs a test whose figure is MB per second, if it is selected.
 fn throughput(
     bed: &mut Bed,
     plan: &Plan,
@@ -284,7 +287,8 @@ fn throughput(
     Ok(())
 }
 
-/// Sets the ceiling of the last load's row, and how long the machine kept that load waiting.
+/// Sets the ceiling of the last load's row, and the share of time in which the machine kept that
+/// load waiting.
 fn with_ceiling(bed: &Bed, row: Row) -> Row {
     Row { ceiling: bed.ceiling(row.value), kept_waiting: bed.kept_waiting(), ..row }
 }

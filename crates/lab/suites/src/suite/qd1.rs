@@ -1,6 +1,6 @@
-//! QD1: 4 KiB random requests over a span, one at a time: the latency that a single program sees. With
-//! it the same writes 32 at a time, as many as a SATA drive takes: what the drive gives at most, and
-//! what a cache in front of it must not take away.
+//! QD1: 4 KiB random requests over a span, one at a time: the latency that a single program sees.
+//! Also the same writes 32 at a time, the maximum of a SATA drive: the highest rate of the drive,
+//! which a cache in front of it must not reduce.
 
 use super::{REST_NS, SECOND, Suite, WithoutWrites, lay_out, reads, with_ceiling, writes};
 use crate::bed::Bed;
@@ -11,14 +11,14 @@ use block::{CacheSpec, Size, WriteMode};
 use load::Order;
 use report::words::{figure, time};
 
-/// The row of writes one at a time.
+/// The name of the row of writes one at a time.
 pub const QD1_WRITE: &str = "random 4 KiB write, QD1";
-/// The row of writes 32 at a time.
+/// The name of the row of writes 32 at a time.
 pub const QD1_SATURATING: &str = "random 4 KiB write, QD32";
-/// The row of reads one at a time.
+/// The name of the row of reads one at a time.
 pub const QD1_READ: &str = "random 4 KiB read, QD1";
 
-/// See the file's head.
+/// See the module documentation.
 pub(super) struct Qd1;
 
 static PROFILE: Profile = Profile {
@@ -67,8 +67,9 @@ impl Suite for Qd1 {
         Ok(())
     }
 
-    /// It asks what absorbing can give at most: nothing is written out for its age or for the sake of a flush that
-    /// is never sent, and as much may be dirty as the engine allows.
+    /// Returns a cache that shows the maximum gain of buffering: there is no writeback because of
+    /// age or in advance of a flush that is never sent, and the dirty limit is the maximum of the
+    /// engine.
     fn cache(&self, memory: Size) -> CacheSpec {
         CacheSpec {
             memory,

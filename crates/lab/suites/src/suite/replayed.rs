@@ -1,4 +1,4 @@
-//! Recordings where there is no file system: which there are, and the rows of a replay.
+//! Recordings for targets without a file system, and the rows of a replay.
 
 use crate::bed::Bed;
 use crate::halt::Halt;
@@ -22,7 +22,7 @@ const RECORDED: [(&str, &[u8]); 6] = [
 /// Bytes of the device that all of them were made on.
 pub(super) const DEVICE_BYTES: u64 = 1 << 30;
 
-/// The recording of this name, if the target has room for it.
+/// Returns the recording of this name, if it fits on the target.
 ///
 /// # Panics
 /// If there is none of this name, or the program's own is damaged.
@@ -38,13 +38,13 @@ pub(super) fn recording(name: &str, plan: &Plan) -> Result<Recording, Halt> {
     Ok(recording)
 }
 
-/// What every row of a replay says of it.
-fn told(about: &About) -> String {
+/// Describes a replay, for every row of it.
+fn replay_text(about: &About) -> String {
     let scale = about.scale().map_or(String::new(), |scale| format!(", {scale}"));
     format!("a replay of a recording, {}{scale}", about.what)
 }
 
-/// A row of a replay: its figure, with the latencies of its requests.
+/// Returns a row of a replay: its figure, with the latencies of its requests.
 pub(super) fn row(
     test: &str,
     unit: &'static str,
@@ -54,13 +54,13 @@ pub(super) fn row(
 ) -> Row {
     Row {
         latency: Some(record.all()),
-        shortened: Some(told(about)),
+        shortened: Some(replay_text(about)),
         partial: !matches!(record.end, End::Limit | End::Timeless),
         ..Row::plain(test, unit, value)
     }
 }
 
-/// Adds a row, with what was done to the device before.
+/// Adds a row, with the preparation of the device before.
 pub(super) fn add(outcome: &mut Outcome, bed: &Bed, row: Row) {
     if !outcome.plan.wants(&row.test) {
         return;
@@ -68,7 +68,7 @@ pub(super) fn add(outcome: &mut Outcome, bed: &Bed, row: Row) {
     outcome.push(bed, row);
 }
 
-/// What is to be said of any replay.
+/// Adds the method of any replay.
 pub(super) fn say(outcome: &mut Outcome, about: &About) {
     outcome.say(format!(
         "There is no file system here: what was recorded once is replayed, from {}. A request starts as soon as what had \
@@ -78,8 +78,8 @@ pub(super) fn say(outcome: &mut Outcome, about: &About) {
     ));
 }
 
-/// Bytes of the recording's files a second, in MB, over all of the replay. Of one that was cut short, as much as its
-/// share of the bytes that were read and written.
+/// Returns the bytes of the recording's files per second, in MB, over the whole replay. An
+/// interrupted one counts the files in proportion to the bytes that were read and written.
 pub(super) fn mb_per_second(recording: &Recording, record: &Record) -> f64 {
     let moved = recording
         .trace
@@ -109,7 +109,7 @@ mod tests {
             };
             let read = bytes(|operation| *operation == Operation::Read);
             let written = bytes(|operation| matches!(operation, Operation::Write { .. }));
-            // All of the files is read, and what belongs to them; a copy writes as much.
+            // All files and their metadata are read; a copy writes the same amount.
             let near = |found: u64| (about.bytes..about.bytes * 6 / 5 + (8 << 20)).contains(&found);
             assert!(near(read), "{name}: {read} of {}", about.bytes);
             match name {

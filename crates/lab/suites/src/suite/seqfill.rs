@@ -1,4 +1,5 @@
-//! Seqfill: sequential writes from the first byte to the last; where an SLC area ends, the rate falls.
+//! Seqfill: sequential writes from the first byte to the last; the rate falls at the end of an SLC
+//! area.
 
 use super::{Suite, lay_out, trim::rates, with_ceiling, writes};
 use crate::bed::Bed;
@@ -10,11 +11,11 @@ use crate::report::plots;
 use load::{Limit, Load, Order};
 use report::words::figure;
 
-/// The curve's distance: fine enough to place an SLC area of 3 GB within a few percent.
+/// The step of the curve: it locates an SLC area of 3 GB within a few percent.
 const STEP: u64 = 100_000_000;
 const STEPS_MIN: u64 = 64;
 
-/// See the file's head.
+/// See the module documentation.
 pub(super) struct Seqfill;
 
 static PROFILE: Profile = Profile {

@@ -1,11 +1,13 @@
-//! Sizes: sequential transfers of 512 bytes to 8 MiB, four under way; and the same as ATTO has it.
+//! Sizes: sequential transfers of 512 bytes to 8 MiB, four under way; and the same with ATTO's
+//! parameters.
 //!
-//! ATTO's test: it writes and reads a file of 512 MB or 2 GB in order, with each transfer size that is twice the one
-//! before, at a queue depth of 4. Here the span stands for the file, each size is written and then read, and rates
-//! count the final flush, so that a cache which holds the whole span does not pass for a drive of memory's speed.
+//! ATTO's test writes and reads a file of 512 MB or 2 GB in order, with transfer sizes that double
+//! from step to step, at a queue depth of 4. Here the span replaces the file, each size is written
+//! and then read, and rates include the final flush, so that a cache that holds the whole span does
+//! not look like a drive with the speed of memory.
 //!
-//! ATTO's version 2 goes to 8 MiB, its version 4 to 64 MiB. That both have 256 MB and a depth of 4 if nothing is changed,
-//! and the years of the versions, are recollected for version 4.
+//! ATTO's version 2 ends at 8 MiB, its version 4 at 64 MiB. The defaults of 256 MB and a depth of
+//! 4, and the years of the versions, are recalled from memory for version 4.
 
 use super::era::{self, Era};
 use super::{SECOND, Suite, WithoutWrites, lay_out, reads, with_ceiling, writes};
@@ -18,19 +20,19 @@ use block::Size;
 use load::{Load, Order};
 use report::words::figure;
 
-/// See the file's head.
+/// See the module documentation.
 pub(super) struct Sizes {
     profile: &'static Profile,
-    /// The data can be compressed to so many percent.
+    /// The percentage of the data that cannot be compressed.
     data_percent: u32,
-    /// Its versions, and the largest transfer of each.
+    /// Its versions, and the maximum transfer size of each.
     eras: &'static [(Era, u64)],
 }
 
-/// With the file of the reviews of the 840 EVO.
+/// With the file size of the reviews of the 840 EVO.
 pub(super) static SIZES: Sizes = Sizes { profile: &PROFILE, data_percent: 100, eras: &[] };
 
-/// As version 2 of the program has it if nothing is changed: 256 MB, and data that can be compressed.
+/// With the defaults of version 2 of the program: 256 MB, and compressible data.
 pub(super) static ATTO: Sizes = Sizes { profile: &ATTO_PROFILE, data_percent: 0, eras: &ATTO_ERAS };
 
 static ATTO_PROFILE: Profile = Profile {
@@ -80,7 +82,7 @@ const DEPTH: u32 = 4;
 const LEAST: u64 = 512;
 const MOST: u64 = 8 << 20;
 
-/// Transfer sizes that the device takes, to this one: each twice the one before.
+/// Returns transfer sizes that the device supports, up to `most`: each twice the one before.
 fn sizes(bed: &Bed, most: u64) -> impl Iterator<Item = u64> + use<> {
     let limits = bed.top().limits();
     let least = LEAST.max(limits.block_logical_bytes.into());
@@ -136,7 +138,7 @@ impl Suite for Sizes {
         Ok(())
     }
 
-    /// From which size on each direction reaches nine tenths of its best.
+    /// Returns the smallest size at which each direction reaches nine tenths of its best.
     fn verdict(&self, outcome: &Outcome) -> Option<String> {
         let told = |direction: &str| {
             let rows = || outcome.rows.iter().filter(|row| row.test.starts_with(direction));

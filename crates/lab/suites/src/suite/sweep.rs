@@ -1,8 +1,9 @@
 //! Sweep: random transfers of every size with every depth, and mixes of reads and writes.
 //!
-//! Sizes of 512 bytes to 64 MiB, each twice the one before, with 1 to 256 under way, as reads and as writes; then 4 KiB
-//! with 32 under way, from all writes to all reads in steps of 10 %. What the target does not take in one request is left
-//! out, and so is what would need more than 512 MiB of memory at a time.
+//! Sizes of 512 bytes to 64 MiB, each twice the one before, with 1 to 256 under way, as reads and
+//! as writes; then 4 KiB with 32 under way, from all writes to all reads in steps of 10 %. Sizes
+//! above the target's maximum request are left out, and so are combinations that need more than 512
+//! MiB of memory.
 
 use super::{SECOND, Suite, WithoutWrites, lay_out, reads, throughput, writes};
 use crate::bed::Bed;
@@ -16,10 +17,10 @@ use load::{Load, Order};
 const LEAST: u64 = 512;
 const MOST: u64 = 64 << 20;
 const DEPTHS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
-/// Bytes of requests under way.
+/// Limit of the bytes of requests under way.
 const MEMORY: u64 = 512 << 20;
 
-/// See the file's head.
+/// See the module documentation.
 pub(super) struct Sweep;
 
 static PROFILE: Profile = Profile {

@@ -1,14 +1,14 @@
-//! TRIM: what random writes do to a drive, and what TRIM undoes.
+//! TRIM: the damage that random writes do to a drive's speed, and its repair by TRIM.
 //!
-//! AnandTech's test: sequential writes over the clean drive; then the drive is filled, and is tortured
-//! with 4 KiB random writes over all addresses, 32 at a time, for 20 to 60 minutes; sequential writes
-//! over it as it is; TRIM of everything; and once more. From 2014 on the passes were a minute of Iometer
-//! with 128 KiB at a queue depth of 1. Until then they were HD Tach's, over all of the drive, which mends it before
-//! TRIM is looked at. In 2009 random writes themselves were measured: twice, one after the other, and after the drive was
-//! formatted.
+//! AnandTech's test: sequential writes over the clean drive; then the drive is filled, and is
+//! tortured with 4 KiB random writes over all addresses, 32 at a time, for 20 to 60 minutes;
+//! sequential writes over it in that state; TRIM of everything; and sequential writes again. From
+//! 2014 on the passes were a minute of Iometer with 128 KiB at a queue depth of 1. Before that they
+//! were HD Tach's, over the whole drive, which already repairs it before TRIM is measured. In 2009
+//! random writes themselves were measured: twice in succession, and after the drive was formatted.
 //!
-//! Source: AnandTech 2865 page 2, 5785 page 7, 6363 page 8. What HD Tach's requests are is not known: 128 KiB, one at a
-//! time, stand for them. That a run of 2009 begins on a clean drive is assumed.
+//! Source: AnandTech 2865 page 2, 5785 page 7, 6363 page 8. The requests of HD Tach are not known:
+//! 128 KiB, one at a time, replace them. A clean drive at the start of a run of 2009 is assumed.
 
 use super::era::{self, Era};
 use super::{SECOND, Suite, before, prepare, with_ceiling, writes};
@@ -23,7 +23,7 @@ use report::words::figure;
 
 /// Positions of the curve.
 const POSITIONS: u64 = 250;
-/// What a pass writes, and what the passes are called.
+/// The writes of a pass, and the names of the passes.
 struct Passes {
     test: &'static str,
     order: Order,
@@ -40,7 +40,7 @@ const USUAL: Passes = Passes {
     names: ["clean", "dirty", "trimmed"],
 };
 
-/// See the file's head.
+/// See the module documentation.
 pub(super) struct Trim;
 
 static PROFILE: Profile = Profile {
@@ -148,7 +148,7 @@ fn row_name(name: &str, passes: &Passes) -> String {
     format!("{name}: {}", passes.test)
 }
 
-/// What each pass did, and what was done between them.
+/// Describes each pass, and the preparation between them.
 fn method(plan: &Plan, passes: &Passes, worn: &Preparation, trimmed: &Preparation) -> String {
     let size = block::Size(passes.block_bytes.into());
     let span = block::Size(plan.span());
@@ -203,7 +203,7 @@ fn pass(
     Ok(())
 }
 
-/// MB a second between the marks.
+/// Returns the MB per second between the marks.
 pub(super) fn rates(marks_ns: &[u64], mark_bytes: u64) -> Vec<f64> {
     let starts = std::iter::once(&0).chain(marks_ns);
     let each = starts.zip(marks_ns).map(|(start, end)| end - start);

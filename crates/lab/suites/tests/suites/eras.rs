@@ -3,7 +3,7 @@
 use crate::{SECOND, drive, plan, run, small, state, suite, tests, value};
 use suites::{Halt, Outcome, Plan, Preparation, report};
 
-/// The suite in a year on the small drive, with parts of this length.
+/// Returns the suite in a year on the small drive, with parts of this length.
 fn in_year(name: &str, year: u16, time_ns: u64) -> Plan {
     let usual = suites::plan_of(suite(name), Some(year), small()).expect("an era");
     let span_bytes = usual.span_bytes.map(|_| 128 << 20);
@@ -61,7 +61,7 @@ fn fourcorners_of_2009_reads_all_of_the_drive_and_of_2015_has_depths_and_mixes()
             "sequential 2 MiB read, QD1"
         ]
     );
-    // Written before it is read, and not before it is written at random.
+    // Written before it is read, but not before it is written at random.
     let prepared: Vec<&str> = early.rows.iter().map(|row| row.prepared.as_str()).collect();
     assert_eq!(prepared, ["fresh", "fill", "fill", "fill"]);
     let filled = Plan { state: state("filled"), ..in_year("fourcorners", 2009, SECOND / 10) };

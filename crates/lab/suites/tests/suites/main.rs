@@ -1,4 +1,4 @@
-//! The suites on a small drive: what must be seen there is seen, and the same seed gives the same bytes.
+//! The suites on a small drive: expected effects occur, and the same seed gives the same bytes.
 
 mod eras;
 mod pts;
@@ -22,7 +22,7 @@ fn small() -> Target {
     drive("small")
 }
 
-/// The suite on the small drive, short.
+/// Returns a short run of the suite on the small drive.
 fn plan(name: &str) -> Plan {
     let time_ns = match name {
         "corners" => SECOND / 10,
@@ -55,7 +55,7 @@ fn suite(name: &str) -> &'static dyn Suite {
 }
 
 fn cached(name: &str, memory: u64) -> Plan {
-    // About what a processor of today takes.
+    // Approximate prices of a current processor.
     let prices = Prices { ns: [300, 500, 400, 500, 400, 300, 500] };
     Plan { cache: Some(suite(name).cache(Size(memory))), prices, ..plan(name) }
 }
@@ -95,8 +95,8 @@ fn every_suite_is_found_by_its_name_and_described() {
 #[test]
 fn seqfill_shows_where_turbowrite_ends() {
     let outcome = run(&plan("seqfill"));
-    // A superblock of the SLC area is 1.4 MB: the area is that much larger at most, and the curve
-    // counts in steps of 8.4 MB.
+    // A superblock of the SLC area is 1.4 MB: the area is at most that much larger, and the curve
+    // has steps of 8.4 MB.
     let knee = value(&outcome, "knee");
     assert!((0.115..0.130).contains(&knee), "{knee} GB");
     let (before, after) = (value(&outcome, "before the knee"), value(&outcome, "after the knee"));
@@ -117,7 +117,7 @@ fn what_was_done_to_the_drive_before_shows() {
         outcome.rows[0].value
     };
     let (fresh, filled, steady) = (rate("fresh"), rate("filled"), rate("steady"));
-    // Overwriting in order what was written in order costs nothing; what lies scattered is moved.
+    // Overwriting in the same order costs nothing; scattered data must be moved.
     assert!((filled / fresh - 1.0).abs() < 0.05, "{fresh}, {filled}");
     assert!(steady < 0.9 * fresh, "{fresh}, {steady}");
 }
@@ -146,7 +146,7 @@ fn consistency_falls_after_the_fill_and_spare_area_raises_it() {
     assert!(amplification(&spared) < amplification(&outcome));
 }
 
-/// What is told of each second agrees with what is told of the whole.
+/// Checks that the figures of each second agree with those of the whole run.
 fn seconds_add_up(outcome: &Outcome) {
     let told = report::json(outcome);
     let names = ["answers in each second", "mean latency", "p99 latency", "max latency"];
@@ -160,7 +160,7 @@ fn seconds_add_up(outcome: &Outcome) {
         all[series]["values"][second].as_f64().unwrap_or_else(|| panic!("{second} of {series}"))
     };
     for second in 0..12 {
-        // 32 under way at any time: so long each of them takes.
+        // 32 under way at any time: Little's law gives the latency.
         let mean_us = 32e6 / value(0, second);
         assert!((value(1, second) / mean_us - 1.0).abs() < 0.05, "{second}: {mean_us}");
         assert!(value(1, second) <= value(2, second) && value(2, second) <= value(3, second));
@@ -186,7 +186,7 @@ fn trim_brings_back_what_torture_took() {
     let pass = |name: &str| value(&outcome, &format!("{name}: sequential 128 KiB write"));
     let (clean, dirty, trimmed) = (pass("clean"), pass("dirty"), pass("trimmed"));
     assert!(dirty < 0.8 * clean, "{clean} clean, {dirty} dirty");
-    // Not all of it at once: a trimmed SLC area waits for idle time.
+    // Not all of it immediately: a trimmed SLC area waits for idle time.
     assert!(trimmed > 0.8 * clean, "{clean} clean, {trimmed} trimmed");
     assert!(trimmed > 1.1 * dirty, "{dirty} dirty, {trimmed} trimmed");
     assert_eq!(outcome.series.len(), 3);
@@ -196,11 +196,11 @@ fn trim_brings_back_what_torture_took() {
 fn one_at_a_time_is_faster_behind_the_cache() {
     let bare = run(&plan("qd1"));
     let behind = run(&cached("qd1", 64 << 20));
-    // The real drive's figure, which the model was given: 43.5 us.
+    // The real drive's figure, which is an input of the model: 43.5 us.
     let mean = row(&bare, QD1_WRITE).latency.as_ref().expect("latencies").mean_ns();
     assert!((mean / 43_500.0 - 1.0).abs() < 0.1, "{mean}");
     assert!(value(&behind, QD1_WRITE) > 1.2 * value(&bare, QD1_WRITE));
-    // The final flush is in the result: what was written is on the drive, but for what was
+    // The final flush is part of the result: all data is on the drive, except for blocks that were
     // overwritten in memory before.
     let written = |outcome: &Outcome| outcome.drive[0].1 / 4096.0;
     let requests =
@@ -223,16 +223,16 @@ fn corners_show_depth_and_warmth() {
     let read = |outcome: &Outcome, depth| value(outcome, &format!("read, random 4 KiB, QD{depth}"));
     assert!(read(&bare, 4) > 1.5 * read(&bare, 1), "dies work at the same time");
     assert!(bare.rows.iter().all(|row| row.cold.is_none() && row.ceiling.is_none()));
-    // All of the span fits: warm reads come from memory, cold ones from the drive.
+    // The whole span fits: warm reads come from memory, cold ones from the drive.
     let behind = run(&cached("corners", 256 << 20));
     let test = "read, random 4 KiB, QD1";
     let twice: Vec<&Row> = behind.rows.iter().filter(|row| row.test == test).collect();
     assert_eq!(twice.iter().map(|row| row.cold).collect::<Vec<_>>(), [Some(true), Some(false)]);
     assert!(twice[1].value > 50.0 * read(&bare, 1), "{} warm", twice[1].value);
-    // The cold run warms itself; its slowest reads are the drive's.
+    // The cold run warms the cache itself; its slowest reads are the drive's.
     let slowest = |row: &Row| row.latency.as_ref().expect("latencies").max_ns();
     assert!(slowest(twice[0]) > 50_000 && slowest(twice[1]) < 10_000);
-    // A hit costs its price and no more: nothing but the generator's path bounds it.
+    // A hit costs exactly its price: only the generator's path limits it.
     assert!(twice[1].is_near_ceiling() && !twice[0].is_near_ceiling());
     assert_eq!(slowest(twice[1]), 300);
 }
@@ -311,7 +311,7 @@ fn the_object_has_the_keys_that_are_promised() {
 #[test]
 fn the_page_stands_alone_and_its_plots_are_those_of_the_reviews() {
     let mut outcome = run(&Plan { time_ns: SECOND, ..plan("consistency") });
-    // Drawn from the series alone, so a long run need not be run for it.
+    // The plots use the series only, so that no long run is needed.
     outcome.series[0].values = (0..1500).map(|second| f64::from(second % 7) * 1000.0).collect();
     let page = report::page(&outcome);
     let (scatter, rest) = page.split_once("</div>\n<h2>").expect("plots come first");
@@ -360,7 +360,7 @@ fn what_was_published_stands_beside_what_was_modelled() {
         Plan { only: Some(QD1_WRITE.to_owned()), ..Plan::new(suite("qd1").profile(), target) };
     let short = Plan { time_ns: SECOND / 10, span_bytes: Some(64 << 20), ..plan };
     let page = report::page(&run(&short));
-    // 22,769 requests a second, 43.5 us on average: reviews.md.
+    // 22,769 requests per second, 43.5 us on average: reviews.md.
     for told in [
         "<td>22769</td>",
         "<td>43.5</td>",
@@ -375,7 +375,7 @@ fn what_was_published_stands_beside_what_was_modelled() {
     assert!(!page.contains("22769"), "that was a new drive");
 }
 
-/// Ends the suite at the n-th look.
+/// Interrupts the suite at the n-th look.
 struct Impatient(Cell<u32>);
 
 impl Watch for Impatient {
@@ -389,7 +389,7 @@ impl Watch for Impatient {
 #[test]
 fn an_interrupted_suite_tells_what_it_has() {
     let whole = run(&plan("trim"));
-    // No watch is that patient: it counts the looks.
+    // A counter that large never interrupts: it counts the looks.
     let mut patient = Impatient(Cell::new(u32::MAX));
     assert_eq!(suites::run(&plan("trim"), &mut patient).1, Ok(()));
     let looks = u32::MAX - patient.0.get();
@@ -402,7 +402,7 @@ fn an_interrupted_suite_tells_what_it_has() {
     assert_eq!((&told["complete"], &told["schema"]), (&false.into(), &"overdrive.bench/1".into()));
     assert!(report::text(&outcome).contains("not complete"));
     assert!(report::page(&outcome).contains("Not complete"));
-    // At the first look there is nothing yet, and that is told as well.
+    // At the first look there is no result yet, and the page reports that as well.
     let steady = Plan { state: state("steady"), ..plan("qd1") };
     let (nothing, ended) = suites::run(&steady, &mut Impatient(Cell::new(0)));
     assert_eq!((ended, nothing.rows.len()), (Err(Halt::Interrupted), 0));
@@ -479,7 +479,7 @@ fn hdtune_passes_over_all_of_it_and_accesses_every_size() {
     assert_eq!((outcome.series.len(), outcome.rows.len()), (2, 14));
     assert_eq!((row(&outcome, "read, average").unit, outcome.series[0].unit), ("MiB/s", "MiB/s"));
     assert_binary(row(&outcome, "read, average"), 64 << 10);
-    // The figures of the program's own text go together as there: 21,522 requests of 4 KiB are
+    // The figures of the program's own text are consistent as there: 21,522 requests of 4 KiB are
     // 84.070 MB/s.
     let text = report::text(&outcome);
     let line = text.lines().find(|line| line.starts_with("4 KB ")).expect("a line of the block");
@@ -488,7 +488,7 @@ fn hdtune_passes_over_all_of_it_and_accesses_every_size() {
     assert!((speed - rate / 256.0).abs() < 0.01, "{line}");
 }
 
-/// A rate of blocks of this many bytes is in units of 2^20.
+/// Checks that a rate of blocks of this size is in units of 2^20.
 fn assert_binary(row: &Row, block_bytes: u32) {
     let mean_ns = row.latency.as_ref().expect("it was timed").mean_ns();
     let binary = f64::from(block_bytes) / 1_048_576.0 * 1e9 / mean_ns;
@@ -553,7 +553,7 @@ fn custom_runs_its_loads_one_after_the_other() {
     assert!((5 * SECOND..6 * SECOND).contains(&outcome.elapsed_ns), "the pause is kept");
     let only = run(&Plan { only: Some("open".to_owned()), ..plan });
     assert_eq!(tests(&only), ["open"]);
-    // A span below what suites need is a part of one that is not.
+    // A span below the minimum of suites is a part of the minimum span.
     assert_eq!(usual.clone().with_jobs(vec![jobs[1].clone()]).span(), 64 << 20);
     let large = Job { span_bytes: Some(1 << 40), ..jobs[0].clone() };
     let refused = usual.with_jobs(vec![large]).check().expect_err("too large");
@@ -598,7 +598,7 @@ fn reads_alone_are_what_is_left_of_a_suite_that_may_not_write() {
             for (stage, load) in listing.borrow().iter() {
                 assert!(load.reads_percent == 100 && !load.flush, "{name}: {stage}");
             }
-            // It is not left alone for the sake of tests that are left out.
+            // There are no pauses for tests that are left out.
             let tests = outcome.rows.len() as u64;
             assert!(outcome.elapsed_ns <= (60 + 60 * tests) * SECOND, "{name}");
         }

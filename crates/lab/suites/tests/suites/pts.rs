@@ -1,9 +1,9 @@
-//! The tests of SNIA's specification; what is interrupted in the middle of a round is in `rigs.rs`.
+//! The tests of SNIA's specification; `rigs.rs` has interrupts in the middle of a round.
 
 use crate::{SECOND, drive, plan, row, run, tests, value};
 use suites::{Outcome, Plan, report};
 
-/// What the outcome of rounds must say of their steady state.
+/// Checks the statements of an outcome on the steady state of its rounds.
 fn check_rounds(outcome: &Outcome, tracked: &str) {
     let rounds = outcome.series[0].values.len();
     assert!((5..=25).contains(&rounds), "{rounds}");
@@ -46,7 +46,7 @@ fn pts_latency_has_one_under_way_and_tells_mean_and_longest() {
         let latency = row.latency.as_ref().expect("latencies");
         assert_eq!(row.unit, "ms");
         assert!(latency.max_ns() as f64 >= row.value * 1e6, "{}", row.test);
-        // All five rounds are in it: its mean lies between theirs.
+        // All five rounds are in it: its mean is between theirs.
         let (mean, samples) = (latency.mean_ns() / 1e6, || row.samples.iter().copied());
         let (least, most) = (samples().fold(f64::MAX, f64::min), samples().fold(0.0, f64::max));
         assert!(least <= mean && mean <= most, "{}: {mean} of {:?}", row.test, row.samples);
@@ -63,7 +63,7 @@ fn pts_wsat_shows_the_fall_minute_by_minute() {
     assert!(rates[0] > rates[5], "{rates:?}");
     let told = outcome.method.join(" ");
     assert!(told.contains("teady at the end: minutes 2 to 6: average "), "{told}");
-    // The small drive is written four times over before the time is up.
+    // The small drive is written four times before the time is over.
     let short = run(&plan("pts-wsat"));
     assert!(short.elapsed_ns < 400 * SECOND, "{}", short.elapsed_ns);
     let written = row(&short, "random 4 KiB write, QD32").latency.as_ref().expect("some").count();

@@ -1,5 +1,5 @@
-//! Alibaba's block traces of 2020 (J. Li et al., "An In-Depth Analysis of Cloud Block Storage Workloads in
-//! Large-Scale Production", IISWC 2020; the README of alibaba/block-traces).
+//! Alibaba's block traces of 2020 (J. Li et al., "An In-Depth Analysis of Cloud Block Storage
+//! Workloads in Large-Scale Production", IISWC 2020; the README of alibaba/block-traces).
 //!
 //! ```text
 //!   device,R|W,first byte,bytes,time in us

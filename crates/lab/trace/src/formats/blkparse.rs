@@ -7,14 +7,14 @@
 //!
 //! One kind of event counts: Q, requests as they were queued, or D, as they were sent to the
 //! device. Between the two the kernel merges neighbours: a merge is an event M or F, which is
-//! counted and shown. So after Q there are as many requests as were asked for, and after D fewer,
-//! larger ones. In RWBS a letter D is a discard; R, W are the directions; a flush has no sectors.
-//! Lines come by processor, not quite in the order of their times: they are put in order within a
-//! window (`window.rs`).
+//! counted and shown. So Q gives all requests of the applications, and D fewer, larger ones. In
+//! RWBS a letter D is a discard; R, W are the directions; a flush has no sectors. Lines are grouped
+//! by processor, and not quite in the order of their times: they are sorted within a window
+//! (`window.rs`).
 //!
-//! A text may be several that were joined. Statistics end each (of devices; of processes with `-s`;
-//! with `-q` only `Input file sda.blktrace.0 added` is left): they are skipped and counted. Events
-//! after them begin the next text, whose times start again.
+//! A text may be a concatenation of several. Each ends with statistics (of devices; of processes
+//! with `-s`; with `-q` only `Input file sda.blktrace.0 added` is left): they are skipped and
+//! counted. Events after them begin the next text, whose times start again.
 
 use super::Found;
 use crate::access::{Direction, Extent};
@@ -23,7 +23,7 @@ use crate::fields::{between_blanks, decimal, number};
 
 const EXPECTED: &str = "not 'major,minor cpu sequence s process action RWBS sector + sectors'";
 
-/// Which events count.
+/// The kind of event that counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     /// Requests as they were queued.
@@ -32,7 +32,7 @@ pub(crate) enum Event {
     Sent,
 }
 
-/// Beginnings of the lines that blkparse prints beside events.
+/// Beginnings of the lines other than events that blkparse prints.
 const STATISTICS: [&[u8]; 20] = [
     b"CPU",
     b"Total (",
@@ -129,7 +129,7 @@ impl Blkparse {
                 let extent = Extent::of_sectors(sector, sectors.ok_or(EXPECTED)?)?;
                 extent.access(head.time_ns, device, direction(rwbs)).map(Some)
             }
-            // A flush: behind its letters stands the name of the process.
+            // A flush: the name of the process follows its letters.
             _ if rwbs.starts_with(b"F") || rwbs == b"N" => {
                 Extent::of_bytes(0, 0)?.access(head.time_ns, device, Direction::Other).map(Some)
             }
@@ -138,7 +138,7 @@ impl Blkparse {
     }
 }
 
-/// The fields with which every event begins, and those behind them.
+/// The first fields of every event, and the remaining ones.
 struct Head<'a, Fields> {
     device: &'a [u8],
     time_ns: u64,
@@ -146,7 +146,7 @@ struct Head<'a, Fields> {
 }
 
 impl<'a> Head<'a, ()> {
-    /// Returns the head of an event; None: the line is no event.
+    /// Returns the head of an event. None: the line is not an event.
     fn of(line: &'a [u8]) -> Option<Head<'a, impl Iterator<Item = &'a [u8]>>> {
         let mut fields = between_blanks(line);
         let device = fields.next()?;
@@ -163,8 +163,8 @@ impl<'a> Head<'a, ()> {
     }
 }
 
-/// Whether the line is of blkparse's statistics, or names the process that they are of: `java
-/// (4020)`.
+/// Whether the line belongs to blkparse's statistics, or names the process of the statistics:
+/// `java (4020)`.
 fn is_statistics(line: &[u8]) -> bool {
     STATISTICS.iter().any(|start| line.starts_with(start)) || is_process(line)
 }

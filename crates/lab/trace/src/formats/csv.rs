@@ -1,12 +1,12 @@
-//! The plainest lines: `op offset length`, in bytes, between commas or blanks.
+//! The simplest lines: `op offset length`, in bytes, between commas or blanks.
 //!
 //! ```text
-//!   R,0,4096          R read W write, also in words; F flush D discard T trim Z zero count as neither
+//!   R,0,4096          R read W write, also in words; F flush D discard T trim Z zero: neither
 //!   write,8192,512
 //! ```
 //!
-//! A line `op,offset,length` may stand at the start; lines that begin with `#` are skipped. There are no times, and
-//! one device.
+//! The first line may be `op,offset,length`; lines that begin with `#` are skipped. There are no
+//! times, and one device.
 
 use super::Found;
 use crate::access::{Direction, Extent};

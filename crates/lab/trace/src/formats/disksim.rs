@@ -1,12 +1,12 @@
-//! DiskSim's ASCII format (J. Bucy et al., "The DiskSim Simulation Environment Version 4.0 Reference Manual",
-//! CMU-PDL-08-101, section on input workloads).
+//! DiskSim's ASCII format (J. Bucy et al., "The DiskSim Simulation Environment Version 4.0
+//! Reference Manual", CMU-PDL-08-101, section on input workloads).
 //!
 //! ```text
 //!   time in ms   device   first block of 512 bytes   blocks   flags, hexadecimal: bit 0 = read
 //!   8346.206     0        6397360                    496      0
 //! ```
 //!
-//! Others write the same columns with a 0 for a read, so the last column must be explained by naming the format.
+//! Other programs write the same columns with a 0 for a read, so the user must name the format.
 
 use super::{Found, ReadIs};
 use crate::access::Extent;

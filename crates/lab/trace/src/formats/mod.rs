@@ -1,4 +1,4 @@
-//! The formats: one file each, with its layout, its units and where that is written.
+//! The formats: one file each, with the layout, the units and their source.
 
 pub(crate) mod alibaba;
 pub(crate) mod blkparse;
@@ -13,10 +13,10 @@ pub(crate) mod ssdsim;
 pub(crate) mod tencent;
 pub(crate) mod vscsi;
 
-/// What a line or a record holds: an access, nothing that counts, or why it is none.
+/// The content of a line or record: an access, nothing, or why it is invalid.
 pub(crate) type Found = Result<Option<crate::Access>, &'static str>;
 
-/// What of the five columns of SSDsim, MQSim and DiskSim is a read.
+/// The value that marks a read in the five columns of SSDsim, MQSim and DiskSim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ReadIs {
     /// 1, as in the published files.

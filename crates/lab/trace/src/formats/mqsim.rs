@@ -1,5 +1,6 @@
-//! MQSim's ASCII format (A. Tavakkol et al., "MQSim: A Framework for Enabling Realistic Studies of Modern
-//! Multi-Queue SSD Devices", FAST 2018; the README of CMU-SAFARI/MQSim, "Trace-based workload").
+//! MQSim's ASCII format (A. Tavakkol et al., "MQSim: A Framework for Enabling Realistic Studies of
+//! Modern Multi-Queue SSD Devices", FAST 2018; the README of CMU-SAFARI/MQSim, "Trace-based
+//! workload").
 //!
 //! ```text
 //!   time in ns   device   first sector of 512 bytes   sectors   1 = read, 0 = write

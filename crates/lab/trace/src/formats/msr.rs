@@ -1,8 +1,8 @@
-//! MSR Cambridge CSV (D. Narayanan et al., "Write Off-Loading: Practical Power Management for Enterprise
-//! Storage", FAST 2008; SNIA IOTTA trace set 388, its README).
+//! MSR Cambridge CSV (D. Narayanan et al., "Write Off-Loading: Practical Power Management for
+//! Enterprise Storage", FAST 2008; SNIA IOTTA trace set 388, its README).
 //!
 //! ```text
-//!   time,host,disk,Read|Write,first byte,bytes,response time    both times in units of 100 ns (FILETIME)
+//!   time,host,disk,Read|Write,first byte,bytes,response time   times in 100 ns (FILETIME)
 //!   128166372003061629,usr,0,Read,7014609920,24576,41286
 //! ```
 //!
@@ -28,7 +28,7 @@ pub(crate) fn line(line: &[u8], devices: &mut Devices) -> Found {
     number(disk).ok_or(EXPECTED)?;
     number(response).ok_or(EXPECTED)?;
     let extent = Extent::of_bytes(number(offset).ok_or(EXPECTED)?, number(bytes).ok_or(EXPECTED)?)?;
-    // Host and disk stand side by side: between the first comma and the third.
+    // Host and disk are adjacent: between the first comma and the third.
     let mut commas = line.iter().enumerate().filter(|(_, byte)| **byte == b',');
     let places = (commas.next(), commas.nth(1));
     let (Some((before, _)), Some((behind, _))) = places else { return Err(EXPECTED) };

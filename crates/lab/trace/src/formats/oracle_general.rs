@@ -1,13 +1,15 @@
-//! libCacheSim's oracleGeneral records (its `oracleGeneralBin.h`): 24 bytes each, little-endian, without padding.
+//! libCacheSim's oracleGeneral records (its `oracleGeneralBin.h`): 24 bytes each, little-endian,
+//! without padding.
 //!
 //! ```text
 //!   u32 time in s   u64 object   u32 bytes   i64 when it comes next, in requests; negative: never
 //! ```
 //!
-//! There is no direction: all are reads. In the block traces that libCacheSim made of others, an object is the first
-//! sector of a request, and that is how it is read unless the format is named `oracleGeneral-objects`: then each
-//! object is a block of its own, whatever its bytes, as in traces of keys. An object's number above 2^48 is folded
-//! into 48 bits there; of ten million such objects one pair may fall together.
+//! There is no direction: all are reads. In the block traces that libCacheSim converted from
+//! others, an object is the first sector of a request. It is read as such, unless the format is
+//! named `oracleGeneral-objects`: then each object is a separate block, whatever its bytes, as in
+//! traces of keys. There an object's number above 2^48 is folded into 48 bits; of ten million such
+//! objects one pair may collide.
 
 use super::Found;
 use crate::access::{Direction, Extent};
@@ -15,13 +17,13 @@ use crate::devices::Devices;
 
 /// The bytes of a record.
 pub(crate) const BYTES: usize = 24;
-/// The block that stands for an object.
+/// The block size for an object.
 const BLOCK_BYTES: u64 = 4096;
 const OBJECT_BITS: u32 = 48;
 /// 2^64 divided by the golden ratio (Knuth, "The Art of Computer Programming", volume 3, 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What an object's number is.
+/// The interpretation of an object's number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Object {
     /// The first sector of the request.
@@ -47,7 +49,7 @@ pub(crate) fn record(record: &[u8], object_is: Object, devices: &mut Devices) ->
     extent.access(time_ns, devices.numbered(0)?, Direction::Read).map(Some)
 }
 
-/// A number below 2^48, less one, so that the block behind it is one, too.
+/// Returns a number below 2^48 - 1, so that the block after it is valid, too.
 fn folded(object: u64) -> u64 {
     let last = (1 << OBJECT_BITS) - 1;
     if object < last {

@@ -1,4 +1,4 @@
-//! The project's own recordings, block after block; their layout is in `recording.rs`.
+//! The project's own recordings, block by block; `recording.rs` has their layout.
 
 use crate::access::{Access, Direction, Extent};
 use crate::devices::Devices;
@@ -8,18 +8,18 @@ use crate::recording::{self, HEADER_BYTES};
 use alloc::format;
 use alloc::vec::Vec;
 
-/// Pieces are taken in such portions, so that what waits for the rest of its block stays small.
+/// Pieces are processed in portions of this size, which bounds the buffer of an incomplete block.
 const PORTION: usize = 1 << 16;
 
-/// A recording that comes in pieces.
+/// A recording that arrives in pieces.
 #[derive(Default, Debug)]
 pub(crate) struct Recorded {
-    /// What has come of the block that is not whole yet.
+    /// The received part of an incomplete block.
     partial: Vec<u8>,
     has_header: bool,
     /// Whole blocks so far.
     blocks: u64,
-    /// Events that were lost while it was recorded.
+    /// Events that were lost during the recording.
     pub(crate) dropped: u64,
 }
 
@@ -66,7 +66,7 @@ impl Recorded {
     /// Whether it was cut off inside a block.
     ///
     /// # Errors
-    /// It ended inside its header.
+    /// It ends inside its header.
     pub(crate) fn finish(&self) -> Result<bool, Malformed> {
         if !self.has_header {
             return Err(recording::short());

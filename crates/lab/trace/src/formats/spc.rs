@@ -1,5 +1,5 @@
-//! The Storage Performance Council's ASCII format ("SPC Trace File Format Specification", revision 1.0.1), in
-//! which the University of Massachusetts publishes the financial and web search traces.
+//! The Storage Performance Council's ASCII format ("SPC Trace File Format Specification", revision
+//! 1.0.1), in which the University of Massachusetts publishes the financial and web search traces.
 //!
 //! ```text
 //!   unit,first block of 512 bytes,bytes,R|W,time in s     more fields may follow

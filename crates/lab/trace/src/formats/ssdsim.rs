@@ -1,12 +1,13 @@
-//! SSDsim's ASCII format (Y. Hu et al., "Performance Impact and Interplay of SSD Parallelism through Advanced
-//! Commands, Allocation Strategy and Data Granularity", ICS 2011; the simulator's `get_requests`).
+//! SSDsim's ASCII format (Y. Hu et al., "Performance Impact and Interplay of SSD Parallelism
+//! through Advanced Commands, Allocation Strategy and Data Granularity", ICS 2011; the simulator's
+//! `get_requests`).
 //!
 //! ```text
 //!   time in ns   device   first sector of 512 bytes   sectors   1 = read, 0 = write
 //!   97900000     0        287641400                   128       1
 //! ```
 //!
-//! Others write the same columns with 0 for a read, so the last column must be explained by naming the format.
+//! Other programs write the same columns with a 0 for a read, so the user must name the format.
 
 use super::{Found, ReadIs};
 use crate::access::Extent;

@@ -1,5 +1,6 @@
-//! Tencent's cloud block storage traces (Y. Zhang et al., "OSCA: An Online-Model Based Cache Allocation Scheme in
-//! Cloud Block Storage Systems", ATC 2020; SNIA IOTTA trace set 27917, its README).
+//! Tencent's cloud block storage traces (Y. Zhang et al., "OSCA: An Online-Model Based Cache
+//! Allocation Scheme in Cloud Block Storage Systems", ATC 2020; SNIA IOTTA trace set 27917, its
+//! README).
 //!
 //! ```text
 //!   time in s,first sector of 512 bytes,sectors,0 = read or 1 = write,volume

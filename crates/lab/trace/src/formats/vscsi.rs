@@ -1,20 +1,22 @@
-//! VMware's vscsiStats records, as CloudPhysics traced (C. Waldspurger et al., "Efficient MRC Construction with
-//! SHARDS", FAST 2015) and libCacheSim reads them (its `vscsi.h`). Little-endian, one version in a file.
+//! VMware's vscsiStats records, as CloudPhysics traced (C. Waldspurger et al., "Efficient MRC
+//! Construction with SHARDS", FAST 2015) and libCacheSim reads them (its `vscsi.h`). Little-endian,
+//! one version in a file.
 //!
 //! ```text
-//!   version 1, 32 bytes   u32 number  u32 bytes  u32 pieces  u16 command  u16 version  u64 block  u64 time in us
-//!   version 2, 40 bytes   u16 command  u16 version  u32 number  u32 bytes  u32 pieces  u64 block  u64 time in us
-//!                         u64 response time in us
+//!   version 1, 32 bytes   u32 number  u32 bytes  u32 pieces  u16 command  u16 version
+//!                         u64 block  u64 time in us
+//!   version 2, 40 bytes   u16 command  u16 version  u32 number  u32 bytes  u32 pieces
+//!                         u64 block  u64 time in us  u64 response time in us
 //! ```
 //!
-//! The version is in the upper byte of its field. A block has 512 bytes; a command is SCSI's operation code. There
-//! is one device.
+//! The version is in the upper byte of its field. A block has 512 bytes; a command is SCSI's
+//! operation code. There is one device.
 
 use super::Found;
 use crate::access::{Direction, Extent};
 use crate::devices::Devices;
 
-/// How many bytes tell the version.
+/// Number of first bytes that contain the version.
 pub(crate) const HEAD_BYTES: usize = 16;
 
 /// The versions of the record.
@@ -25,8 +27,8 @@ pub(crate) enum Version {
 }
 
 impl Version {
-    /// The version of a record that begins so. A record of version 2 with version 1's mark where its pieces are
-    /// counted would have 16 million of them.
+    /// Returns the version of a record with these first bytes. A record of version 2 with version
+    /// 1's mark in its number of pieces would have 16 million pieces.
     pub(crate) fn of(head: &[u8; HEAD_BYTES]) -> Option<Version> {
         match (head[15], head[3]) {
             (1, _) => Some(Version::One),
@@ -35,7 +37,7 @@ impl Version {
         }
     }
 
-    /// The bytes of a record.
+    /// Returns the bytes of a record.
     pub(crate) fn bytes(self) -> usize {
         match self {
             Version::One => 32,
@@ -43,7 +45,7 @@ impl Version {
         }
     }
 
-    /// What a record of [`Version::bytes`] holds.
+    /// Reads a record of [`Version::bytes`].
     pub(crate) fn record(self, record: &[u8], devices: &mut Devices) -> Found {
         let half = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
         let word = |at: usize| u32::from_le_bytes(core::array::from_fn(|byte| record[at + byte]));
@@ -58,7 +60,7 @@ impl Version {
         }
         let time_ns = long(24).checked_mul(1000).ok_or("its time is out of range")?;
         let direction = direction(command as u8);
-        // What is neither read nor written has no extent in some of these commands.
+        // Some commands other than reads and writes have no extent.
         let extent = match direction {
             Direction::Other => Extent::of_bytes(0, 0)?,
             _ => Extent::of_sector(long(16), bytes.into())?,
@@ -67,7 +69,8 @@ impl Version {
     }
 }
 
-/// By SCSI's operation codes: READ and WRITE of 6, 10, 12 and 16 bytes (SBC-4, table of commands).
+/// Returns the direction of a SCSI operation code: READ and WRITE of 6, 10, 12 and 16 bytes (SBC-4,
+/// table of commands).
 pub(crate) fn direction(command: u8) -> Direction {
     match command {
         0x08 | 0x28 | 0xa8 | 0x88 => Direction::Read,

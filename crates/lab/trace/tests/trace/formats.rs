@@ -1,4 +1,4 @@
-//! The formats: small files of each as their sources describe them, what is wrong in them, and which they are.
+//! The formats: small files as their sources describe them, their errors, and their detection.
 
 use crate::readers::{Read, all, read};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn whole(format: Format, bytes: &[u8]) -> Read {
     read(format, core::iter::once(bytes))
 }
 
-/// All accesses of a file that must be good.
+/// Returns all accesses of a file that must be valid.
 fn good(format: Format, bytes: &[u8]) -> Vec<Short> {
     let (accesses, _, ended) = whole(format, bytes);
     ended.expect("a good file");
@@ -191,7 +191,7 @@ fn the_formats_with_commas_are_told_apart() {
         (Format::Csv, b"r 0 4096\nW\t8 1\n"),
     ] {
         assert_eq!(detected("x.csv", bytes), Ok(format));
-        // A wrong line behind good ones is told as such.
+        // A wrong line after good ones is reported as such.
         let more = [bytes, b"\x1b[2J broken\n"].concat();
         assert_eq!(detected("x.csv", &more), Ok(format));
         let lines = more.iter().filter(|byte| **byte == b'\n').count();
@@ -283,10 +283,10 @@ fn joined_texts_of_blkparse_are_read_to_their_end() {
         assert_eq!(notes.late, 0);
         assert_eq!(detected("x", text.as_bytes()), Ok(Format::Blkparse));
     }
-    // Each text's times begin again, and its requests stay behind those before.
+    // The times of each text start again, and its requests stay after those before.
     let twice = good(Format::Blkparse, quiet.repeat(2).as_bytes());
     assert!(twice.iter().map(|access| access.0).eq([1, 2, 3, 1, 2, 3]));
-    // Other events between are counted; other lines are refused.
+    // Other events in between are counted; other lines are refused.
     let (_, _, notes) = whole(Format::Blkparse, BLKPARSE.as_bytes());
     let notes = notes.expect("good");
     assert_eq!((notes.other_events, notes.skipped_lines, notes.merged), (5, 2, 1));
@@ -312,7 +312,7 @@ fn headings_comments_and_marks_of_text_are_skipped_and_counted() {
             assert_eq!(detected("x", text.as_bytes()), Ok(Format::Csv), "{text}");
         }
     }
-    // A heading stands once, before the first request, and has no number among its names.
+    // A heading is allowed once, before the first request, and has no number among its names.
     for text in ["op,offset,length\nop,offset,length\n", "R,0,1\nop,offset,length\n", "op,0,a\n"] {
         assert!(bad(Format::Csv, text.as_bytes()).contains("not 'op offset length'"), "{text}");
     }
@@ -393,7 +393,7 @@ fn what_is_no_trace_is_refused_with_the_formats() {
     assert!(told.ends_with("): hello world"), "{told}");
     let told = detected("x", &[0xff; 100]).expect_err("no trace");
     assert!(told.starts_with("byte 0: it is neither text nor in a known binary format"), "{told}");
-    // A name is believed where the bytes do not speak: the reader then says what is wrong.
+    // The name decides if the bytes are not conclusive: the reader then reports the error.
     assert_eq!(detected("a.vscsi", &[0xff; 100]), Ok(Format::Vscsi));
 }
 
@@ -417,7 +417,7 @@ fn each_format_has_a_name_of_its_own() {
     assert_eq!(Format::by_name("x"), None);
 }
 
-/// Something like a file of this format.
+/// Returns the start of a file of this format.
 fn seed(format: Format) -> Vec<u8> {
     match format {
         Format::Recording => {

@@ -1,4 +1,4 @@
-//! The formats: what is written is read again, and bytes that make no sense are refused.
+//! The formats: written data is read again, and invalid bytes are refused.
 
 mod formats;
 mod parse;
@@ -81,7 +81,8 @@ proptest! {
         let place = place.index(bytes.len());
         let whole = Trace::parse(&bytes).expect("a recording");
         bytes[place] ^= bits;
-        // A length that has grown looks like a recording that was cut off; nothing else passes.
+        // A length that has grown looks like a recording that was cut off; no other damage is
+        // accepted.
         if let Ok(trace) = Trace::parse(&bytes) {
             prop_assert!(trace.is_cut() && trace != whole);
         }
@@ -119,7 +120,7 @@ fn what_is_wrong_is_named() {
     assert!(with(40, 1).contains("block 0 does not have its checksum"));
     assert!(refused(&[0xff, 0xfe]).contains("neither a recording nor text"));
     assert!(refused(&recording(&[], 9)).contains("no request"));
-    // The checksum is right, and what it is over is not.
+    // The checksum is right, but the content is not.
     let flush = Event { operation: Operation::Flush, ..READ };
     assert!(refused(&recording(&[flush], 0)).contains("block 0 holds what is no event"));
 }

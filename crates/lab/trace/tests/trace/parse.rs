@@ -1,9 +1,10 @@
-//! Any bytes as a trace: also what the fuzzer calls.
+//! Parses any bytes as a trace; also called by the fuzzer.
 
 use trace::recording::{blocks, header};
 use trace::{Event, Trace};
 
-/// Whatever they are: they are refused in a sentence, or the events that they hold survive being written again.
+/// Checks that the bytes are refused with a sentence, or that their events survive being written
+/// again.
 pub(crate) fn parse(bytes: &[u8]) {
     let trace = match Trace::parse(bytes) {
         Ok(trace) => trace,

@@ -1,11 +1,11 @@
-//! Any bytes through any reader: also what the fuzzer calls.
+//! Reads any bytes with any reader; also called by the fuzzer.
 
 use trace::{Access, BYTES_MAX, DEVICES_MAX, Direction, END_MAX, Format, Notes, Reader};
 
-/// What came of it: all accesses, the names of the devices, and what was told at the end.
+/// The result: all accesses, the names of the devices, and the notes or the error.
 pub(crate) type Read = (Vec<Access>, Vec<String>, Result<Notes, String>);
 
-/// Reads bytes that come in such pieces.
+/// Reads bytes that arrive in these pieces.
 pub(crate) fn read<'a>(format: Format, pieces: impl Iterator<Item = &'a [u8]>) -> Read {
     let (mut reader, mut accesses) = (Reader::new(format), Vec::new());
     let feed = || {
@@ -18,8 +18,8 @@ pub(crate) fn read<'a>(format: Format, pieces: impl Iterator<Item = &'a [u8]>) -
     (accesses, reader.devices().names().to_vec(), ended)
 }
 
-/// Whatever the bytes are: each access is sound, a refusal says where, and the pieces in which they came make no
-/// difference.
+/// Checks for any bytes that each access is valid, that an error has a position, and that the split
+/// into pieces makes no difference.
 pub(crate) fn all(format: Format, bytes: &[u8], piece: usize) {
     let whole = read(format, core::iter::once(bytes));
     let (accesses, names, ended) = &whole;

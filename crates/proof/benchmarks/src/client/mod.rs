@@ -1,9 +1,8 @@
-//! A client of our own: one connection, one thread, no memory taken while it runs, so that what it
-//! can ask for at most is far above what servers can answer.
+//! Our own client: one connection, one thread, no allocation while it runs, so that its maximum
+//! rate is far above that of the servers.
 //!
-//! It speaks the protocol by `nbd::client`, without structured replies. It can block, or look again
-//! and again without sleeping; keep a window of reads under way, or offer a fixed load whatever the
-//! answers do.
+//! It uses the protocol of `nbd::client`, without structured replies. It can block or busy-wait,
+//! and keep a window of reads under way or offer a fixed load independent of the answers.
 
 mod null;
 mod paced;
@@ -24,7 +23,7 @@ use std::path::Path;
 
 /// The size of every read of a load.
 pub(crate) const BLOCK: usize = 4096;
-/// The most reads that a client has under way.
+/// Maximum number of reads that a client has under way.
 pub(crate) const WINDOW_MAX: usize = 256;
 
 /// How a client waits for an answer.
@@ -32,7 +31,7 @@ pub(crate) const WINDOW_MAX: usize = 256;
 pub(crate) enum Waiting {
     /// In the kernel.
     Blocked,
-    /// It asks again and again, and never sleeps.
+    /// It polls the socket, and never sleeps.
     Spinning,
     /// On the ring of a lane, as the daemon does. For servers.
     OnRing,
@@ -50,17 +49,17 @@ impl Waiting {
 /// One connection to a server.
 pub(crate) struct Client {
     connection: Connection,
-    /// When the read in each place of the window was asked for.
+    /// The time when the read in each slot of the window was sent.
     asked_ns: [u64; WINDOW_MAX],
-    /// Places of the window whose reads have been answered.
+    /// Slots of the window whose reads have been answered.
     free: Vec<u16>,
 }
 
 impl Client {
-    /// Connects to the export of this name (or the only one there is) at a unix socket.
+    /// Connects to the export of this name (or the only existing one) at a unix socket.
     ///
     /// # Errors
-    /// If nothing listens there, or does not speak the protocol.
+    /// If no server listens there, or it does not use the protocol.
     pub(crate) fn connect(socket: &Path, name: &str) -> Result<Client> {
         let connection = Connection::open(socket, Wish::export(name))?;
         Ok(Client { connection, asked_ns: [0; WINDOW_MAX], free: Vec::with_capacity(WINDOW_MAX) })
@@ -70,7 +69,7 @@ impl Client {
         self.connection.agreed().export.bytes
     }
 
-    /// How many blocks the export has.
+    /// Returns the number of blocks of the export.
     pub(crate) fn blocks(&self) -> u64 {
         self.bytes() / BLOCK as u64
     }
@@ -83,7 +82,7 @@ impl Client {
         Ok(self.connection.write(0, offset, data)?)
     }
 
-    /// Reads as much as `into` holds, and waits for it.
+    /// Reads as many bytes as `into` holds, and waits for them.
     ///
     /// # Errors
     /// If the server refuses, or the connection breaks.
@@ -99,7 +98,7 @@ impl Client {
         Ok(self.connection.flush()?)
     }
 
-    /// Reads all of the volume in order, so that a cache that has room holds it.
+    /// Reads the whole volume in order, so that a large enough cache holds it.
     ///
     /// # Errors
     /// If the server refuses, or the connection breaks.
@@ -114,7 +113,7 @@ impl Client {
 
     /// Queues a read of a block, to be sent together with others.
     #[inline]
-    fn ask(&mut self, place: u16, block: u64, now_ns: u64) {
+    fn queue_read(&mut self, place: u16, block: u64, now_ns: u64) {
         self.asked_ns[usize::from(place)] = now_ns;
         self.connection.ask(&RequestHeader {
             flags: 0,
@@ -125,9 +124,13 @@ impl Client {
         });
     }
 
-    /// Receives at least once, and tells of every read that is answered by that: how long it took.
-    /// Its place is then free. Returns the time, and how many there were.
-    fn hear(&mut self, waiting: Waiting, heard: &mut impl FnMut(u64)) -> Result<(u64, usize)> {
+    /// Receives at least once, and passes the latency of every read that this answers to `heard`.
+    /// The slot of the read is then free. Returns the time, and the number of reads.
+    fn receive_answers(
+        &mut self,
+        waiting: Waiting,
+        heard: &mut impl FnMut(u64),
+    ) -> Result<(u64, usize)> {
         match waiting {
             Waiting::Blocked | Waiting::OnRing => self.connection.receive()?,
             Waiting::Spinning => {
@@ -137,13 +140,13 @@ impl Client {
             }
         }
         let now_ns = wall_ns();
-        let answered = self.understand(now_ns, heard)?;
+        let answered = self.process_received(now_ns, heard)?;
         Ok((now_ns, answered))
     }
 
-    /// Goes through what has been received. A read is answered when the last byte of its payload has
-    /// come.
-    fn understand(&mut self, now_ns: u64, heard: &mut impl FnMut(u64)) -> Result<usize> {
+    /// Processes the received bytes. A read is answered when the last byte of its payload has
+    /// arrived.
+    fn process_received(&mut self, now_ns: u64, heard: &mut impl FnMut(u64)) -> Result<usize> {
         let mut answered = 0;
         while let Some(event) = self.connection.event()? {
             if let Event::Done { cookie, error } = event {

@@ -1,5 +1,5 @@
-//! A server that answers without looking anything up: what the client, the socket and the kernel
-//! between them allow at most.
+//! A server that answers without any lookup: the maximum rate of the client, the socket and the
+//! kernel together.
 
 use super::Waiting;
 use crate::program::{Processors, VOLUME};
@@ -17,17 +17,18 @@ use std::sync::Arc;
 
 /// Its receive buffer, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
-/// The most replies that it sends in one call: what a unix socket holds by default.
+/// Maximum number of replies sent in one call: the default capacity of a unix socket.
 const REPLIES_MAX: usize = 48;
 const REPLY_BYTES: usize = SIMPLE_REPLY_BYTES + super::BLOCK;
 
-/// The server; it serves one client after the other, on a thread of this process, until that ends.
+/// The server; it serves one client after the other, on a thread of this process, until the process
+/// ends.
 pub(crate) struct NullServer {
     socket: PathBuf,
 }
 
 impl NullServer {
-    /// Starts it, with a volume of so many bytes. One that spins does so as long as a client is
+    /// Starts it, with a volume of `bytes` bytes. One that spins does so as long as a client is
     /// connected.
     ///
     /// # Errors
@@ -45,7 +46,7 @@ impl NullServer {
                 return;
             }
             for stream in listener.incoming().flatten() {
-                // A client that goes is the end of its connection, not of the server.
+                // A disconnect ends the connection, not the server.
                 let _ = serve(stream, bytes, waiting);
             }
         })?;
@@ -55,13 +56,13 @@ impl NullServer {
     /// Connects a client.
     ///
     /// # Errors
-    /// What the client says.
+    /// Those of the client.
     pub(crate) fn connect(&self) -> Result<super::Client> {
         super::Client::connect(&self.socket, VOLUME)
     }
 }
 
-/// The handshake as our own client wants it, then replies.
+/// Runs the handshake of our own client, then replies.
 fn serve(mut stream: UnixStream, bytes: u64, waiting: Waiting) -> Result<()> {
     let flags = NBD_FLAG_FIXED_NEWSTYLE | NBD_FLAG_NO_ZEROES;
     stream.write_all(&Greeting { flags }.encode())?;
@@ -81,7 +82,7 @@ fn serve(mut stream: UnixStream, bytes: u64, waiting: Waiting) -> Result<()> {
     }
 }
 
-/// The same by a lane and its ring, one read at a time.
+/// Answers on a lane and its ring, one read at a time.
 fn answer_on_ring(stream: UnixStream) -> Result<()> {
     let ring = Ring::new(&Lane::new())?;
     let (socket, serve) = (File::new(stream.into()), ring.clone());
@@ -105,8 +106,7 @@ fn answer_on_ring(stream: UnixStream) -> Result<()> {
     Ok(ring.block_on(answers)?)
 }
 
-/// Takes whatever requests have come, and sends as many replies, always the same bytes but for the
-/// cookies.
+/// Answers all received requests, always with the same bytes except for the cookies.
 fn answer(stream: &mut UnixStream, waiting: Waiting) -> Result<()> {
     let flags = waiting.flags();
     let mut buffer = vec![0; BUFFER_BYTES];

@@ -1,29 +1,29 @@
-//! A load that comes at a fixed rate, whatever the answers do.
+//! A load with a fixed rate, independent of the answers.
 
 use super::{Client, WINDOW_MAX, Waiting};
 use crate::sides::wall_ns;
 use anyhow::Result;
 
-/// What offering a load came to.
+/// The result of a fixed load.
 #[derive(Clone, Copy)]
 pub(crate) struct Paced {
     /// Reads answered.
     pub(crate) requests: u64,
-    /// Nanoseconds.
+    /// Duration in nanoseconds.
     pub(crate) took_ns: u64,
 }
 
 impl Paced {
-    /// Answers a second.
+    /// Returns answers per second.
     pub(crate) fn rate(&self) -> f64 {
         self.requests as f64 * 1e9 / self.took_ns.max(1) as f64
     }
 }
 
 impl Client {
-    /// Asks for a block every `1 / rate` seconds. The client spins, so that each request leaves in
-    /// its own time; what the server is behind with waits in a window of [`WINDOW_MAX`], and beyond
-    /// that the load is not offered any more: the rate that was reached says so.
+    /// Sends a read of a block every `1 / rate` seconds. The client spins, so that each request is
+    /// sent on time. Requests that the server has not answered wait in a window of [`WINDOW_MAX`];
+    /// if that is full, the load is not offered any more, and the measured rate is lower.
     ///
     /// # Errors
     /// If the server refuses a read, or the connection breaks.
@@ -48,18 +48,18 @@ impl Client {
             while asked < due
                 && let Some(place) = self.free.pop()
             {
-                self.ask(place, next(), now);
+                self.queue_read(place, next(), now);
                 asked += 1;
             }
             if self.connection.unsent_bytes() > 0 {
                 self.connection.send()?;
             }
             if self.connection.receive_now()? {
-                requests += self.understand(now, &mut |_| ())? as u64;
+                requests += self.process_received(now, &mut |_| ())? as u64;
             }
         };
         while self.free.len() < WINDOW_MAX {
-            requests += self.hear(Waiting::Spinning, &mut |_| ())?.1 as u64;
+            requests += self.receive_answers(Waiting::Spinning, &mut |_| ())?.1 as u64;
         }
         Ok(Paced { requests, took_ns: now - start })
     }

@@ -4,48 +4,48 @@ use super::{Client, WINDOW_MAX, Waiting};
 use crate::sides::wall_ns;
 use anyhow::Result;
 
-/// How reads are kept under way.
+/// The parameters of such a load.
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
-    /// So many at any time: the queue depth.
+    /// Number of reads under way: the queue depth.
     pub(crate) reads: usize,
     /// How the client waits.
     pub(crate) waiting: Waiting,
-    /// For how long, in milliseconds.
+    /// Duration in milliseconds.
     pub(crate) run_ms: u64,
 }
 
 impl Window {
-    /// One read after the other.
+    /// Returns a window of one read at a time.
     pub(crate) fn one(waiting: Waiting, run_ms: u64) -> Window {
         Window { reads: 1, waiting, run_ms }
     }
 }
 
-/// What a run found.
+/// The result of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Run {
     /// Reads answered in that time.
     pub(crate) requests: u64,
-    /// Nanoseconds.
+    /// Duration in nanoseconds.
     pub(crate) took_ns: u64,
 }
 
 impl Run {
-    /// Nanoseconds between two answers.
+    /// Returns the nanoseconds between two answers.
     pub(crate) fn period_ns(&self) -> f64 {
         self.took_ns as f64 / self.requests.max(1) as f64
     }
 
-    /// Answers a second.
+    /// Returns answers per second.
     pub(crate) fn rate(&self) -> f64 {
         1e9 / self.period_ns()
     }
 }
 
 impl Client {
-    /// Keeps a window of reads under way, of the blocks that `next` names; `heard` is told how many
-    /// nanoseconds each took.
+    /// Keeps a window of reads under way, of the blocks that `next` returns; `heard` receives the
+    /// latency of each in nanoseconds.
     ///
     /// # Errors
     /// If the server refuses one, or the connection breaks.
@@ -59,26 +59,26 @@ impl Client {
         self.free.clear();
         let start = wall_ns();
         for place in 0..reads as u16 {
-            self.ask(place, next(), start);
+            self.queue_read(place, next(), start);
         }
         self.connection.send()?;
         let end = start + window.run_ms * 1_000_000;
         let mut requests = 0;
         let now = loop {
-            let (now, answered) = self.hear(window.waiting, &mut heard)?;
+            let (now, answered) = self.receive_answers(window.waiting, &mut heard)?;
             requests += answered as u64;
             if now >= end {
                 break now;
             }
             while let Some(place) = self.free.pop() {
-                self.ask(place, next(), now);
+                self.queue_read(place, next(), now);
             }
             if self.connection.unsent_bytes() > 0 {
                 self.connection.send()?;
             }
         };
         while self.free.len() < reads {
-            self.hear(window.waiting, &mut |_| ())?;
+            self.receive_answers(window.waiting, &mut |_| ())?;
         }
         Ok(Run { requests, took_ns: now - start })
     }

@@ -1,4 +1,4 @@
-//! A source's steps over a socket, each when it is due, whatever the answers do.
+//! Sends a source's steps over a socket, each when it is due, independent of the answers.
 
 use super::Client;
 use crate::latencies::{Latencies, Spread};
@@ -12,30 +12,30 @@ use nbd::codec::*;
 use std::time::Duration;
 use trace::Operation;
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Clone, Copy)]
 pub(crate) struct Replayed {
-    /// From the start until the last request was answered, in nanoseconds.
+    /// Time from the start until the last request was answered, in nanoseconds.
     pub(crate) answered_ns: u64,
-    /// The same with the flush behind it.
+    /// The same with the final flush.
     pub(crate) took_ns: u64,
-    /// From when a request was due until it was answered.
+    /// Latencies, from when a request was due until it was answered.
     pub(crate) latency: Spread,
 }
 
-/// No more than this is kept ready to be sent.
+/// Maximum of queued bytes.
 const OUT_BYTES_MAX: usize = 4 << 20;
-/// The last moments before a request is due are not slept through.
+/// The final time before a request is due is spent in a busy wait.
 const SPIN_NS: u64 = 200_000;
 
-/// A step as the protocol has it.
+/// A step as a request of the protocol.
 struct Asked {
     due_ns: u64,
     header: RequestHeader,
 }
 
 impl Asked {
-    /// The step with this number; one without a time is due at once.
+    /// Returns the request of the step with this number; a step without a time is due immediately.
     fn new(number: usize, step: &Step) -> Asked {
         let fua = |is_set| if is_set { NBD_CMD_FLAG_FUA } else { 0 };
         let (command, flags) = match step.operation {
@@ -58,12 +58,12 @@ impl Asked {
     }
 }
 
-/// A replay that is under way.
+/// A running replay.
 struct Replay<'a> {
     client: &'a mut Client,
     requests: Vec<Asked>,
     start_ns: u64,
-    /// The next request to be queued.
+    /// Index of the next request to be queued.
     next: usize,
     answered: usize,
     payload: Vec<u8>,
@@ -71,8 +71,8 @@ struct Replay<'a> {
 }
 
 impl Client {
-    /// Sends every step when it is due, as far as the server takes it, and flushes in the end. The steps are taken
-    /// from the source before the first is sent.
+    /// Sends every step when it is due, as far as the server accepts it, and flushes at the end.
+    /// All steps are taken from the source before the first is sent.
     ///
     /// # Errors
     /// If the server refuses one, or the connection breaks.
@@ -133,7 +133,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Receives what has come. True: something has.
+    /// Receives available bytes. True: there were some.
     fn receive(&mut self) -> Result<bool> {
         if !self.client.connection.receive_now()? {
             return Ok(false);
@@ -146,12 +146,12 @@ impl Replay<'_> {
             let name = error_name(error);
             ensure!(error == 0, "the server answers {length} bytes at {offset} with {name}");
             self.answered += 1;
-            self.latencies.note(now_ns.saturating_sub(request.due_ns));
+            self.latencies.record(now_ns.saturating_sub(request.due_ns));
         }
         Ok(true)
     }
 
-    /// Waits until there is something to receive, room to send, or a request nearly due.
+    /// Waits until there is data to receive, room to send, or a request almost due.
     fn wait(&self) -> Result<()> {
         let now_ns = self.now();
         let room = self.client.connection.queued_bytes() < OUT_BYTES_MAX;
@@ -161,7 +161,7 @@ impl Replay<'_> {
             std::hint::spin_loop();
             return Ok(());
         }
-        // A second at most: the clock is looked at again then.
+        // At most a second: then the clock is read again.
         let sleep_ns = (until_ns - SPIN_NS).min(999_999_999);
         self.client.connection.wait(Duration::from_nanos(sleep_ns))?;
         Ok(())

@@ -1,4 +1,4 @@
-//! A volume that `overdrive attach` has made a device.
+//! A volume attached as a device by `overdrive attach`.
 
 use crate::overdrive::Overdrive;
 use anyhow::{Context, Result};
@@ -13,10 +13,10 @@ pub(crate) struct Attached<'a> {
 }
 
 impl<'a> Attached<'a> {
-    /// Attaches an image with these further arguments.
+    /// Attaches an image with additional arguments.
     ///
     /// # Errors
-    /// What the command says.
+    /// Those of the command.
     pub(crate) fn new(
         overdrive: &'a Overdrive,
         image: &Path,
@@ -31,25 +31,25 @@ impl<'a> Attached<'a> {
         Ok(Attached { overdrive, name, is_attached: true })
     }
 
-    /// Its node.
+    /// Returns its node.
     pub(crate) fn node(&self) -> PathBuf {
         Path::new("/dev/overdrive").join(&self.name)
     }
 
-    /// The process of its daemon.
+    /// Returns the process id of its daemon.
     ///
     /// # Errors
-    /// None serves it.
+    /// No daemon serves it.
     pub(crate) fn daemon(&self) -> Result<u32> {
         let said = self.overdrive.well(&["volume", "list", "-n", "-o", "state,pid"])?;
         let pid = said.lines().find_map(|line| line.strip_prefix("serving"));
         Ok(pid.context("no daemon serves it")?.trim().parse()?)
     }
 
-    /// Detaches it; returns when all of it is on the image.
+    /// Detaches it; returns when all data is on the image.
     ///
     /// # Errors
-    /// What the command says.
+    /// Those of the command.
     pub(crate) fn detach(mut self) -> Result<()> {
         self.is_attached = false;
         self.overdrive.well(&["detach", &self.name]).map(|_| ())

@@ -1,10 +1,10 @@
-//! What the life of a device takes: from attach to a mounted file system, from kill -9 to the next answer, from a detach to
-//! the end with much dirty.
+//! Times in the life of a device: from attach to a mounted file system, from kill -9 to the next
+//! answer, and of a detach with much dirty data.
 
 use super::Attached;
 use crate::mounted::well;
 use crate::overdrive::Overdrive;
-use crate::program::{Passing, Site, fill};
+use crate::program::{Site, TemporaryPath, fill};
 use crate::sides::{Pairs, Side, in_turns, median, verdict, wall_ns};
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{Advice, OFlags, fadvise};
@@ -15,17 +15,17 @@ use std::path::Path;
 
 const MOUNTED_MAX_MS: f64 = 2000.0;
 const ANSWER_MAX_MS: f64 = 1000.0;
-/// Of the time that writing as much to the image in order takes.
+/// Minimum speed relative to sequential writes of the same data to the image.
 const DETACH_MIN: f64 = 1.0;
-/// What direct I/O wants of memory.
+/// The alignment of memory for direct I/O.
 const ALIGNED: usize = 4096;
 
 fn ms(from_ns: u64) -> f64 {
     (wall_ns() - from_ns) as f64 / 1e6
 }
 
-/// Prints a median, the largest, and whether that is below the goal.
-fn tell(what: &str, found: &[f64], most: f64) {
+/// Prints the median and the maximum, and whether the maximum meets the target.
+fn print_result(what: &str, found: &[f64], most: f64) {
     let largest = found.iter().copied().fold(0.0, f64::max);
     let middle = median(found.to_vec());
     println!(
@@ -34,10 +34,10 @@ fn tell(what: &str, found: &[f64], most: f64) {
     );
 }
 
-/// All of them.
+/// Measures all of them.
 ///
 /// # Errors
-/// What a command says.
+/// Those of a command.
 pub(super) fn run(overdrive: &Overdrive, site: &Site, dirty_mib: u64, rounds: usize) -> Result<()> {
     let image = site.file("device-life");
     fill(image.path(), 512 << 20)?;
@@ -47,14 +47,14 @@ pub(super) fn run(overdrive: &Overdrive, site: &Site, dirty_mib: u64, rounds: us
         mounted.push(mount(overdrive, image.path())?);
         answered.push(kill(overdrive, image.path())?);
     }
-    tell("from 'overdrive mount' to a listed directory", &mounted, MOUNTED_MAX_MS);
-    tell("from kill -9 to the next answer of the device", &answered, ANSWER_MAX_MS);
+    print_result("from 'overdrive mount' to a listed directory", &mounted, MOUNTED_MAX_MS);
+    print_result("from kill -9 to the next answer of the device", &answered, ANSWER_MAX_MS);
     drop(image);
     detach(overdrive, site, dirty_mib, rounds)
 }
 
 fn mount(overdrive: &Overdrive, image: &Path) -> Result<f64> {
-    let place = Passing::directory("device-mount")?;
+    let place = TemporaryPath::directory("device-mount")?;
     let directory = place.path().to_str().context("a path that is text")?;
     let name = format!("figures-{}", std::process::id());
     let start = wall_ns();
@@ -67,7 +67,7 @@ fn mount(overdrive: &Overdrive, image: &Path) -> Result<f64> {
     Ok(took)
 }
 
-/// Reads a block of the device past every cache of the kernel.
+/// Reads a block of the device, bypassing every cache of the kernel.
 fn read_block(device: &Path, at: u64) -> Result<()> {
     let file =
         File::options().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(device)?;
@@ -89,14 +89,14 @@ fn kill(overdrive: &Overdrive, image: &Path) -> Result<f64> {
     Ok(took)
 }
 
-/// The detach of a device with much dirty, against the same bytes written to the image itself in order, past the page
-/// cache.
+/// Compares the detach of a device with much dirty data with sequential writes of the same bytes to
+/// the image itself, bypassing the page cache.
 fn detach(overdrive: &Overdrive, site: &Site, dirty_mib: u64, rounds: usize) -> Result<()> {
     let image = site.file("device-dirty");
     fill(image.path(), dirty_mib << 20)?;
     // The rest is a hole: a cache is not larger than its volume.
     File::options().write(true).open(image.path())?.set_len((dirty_mib * 4) << 20)?;
-    // What is open is written early from three eighths of what may be dirty on.
+    // Early writeback of the open epoch starts at three eighths of the dirty limit.
     let (memory, dirty) = (format!("{}M", dirty_mib * 4), format!("{}M", dirty_mib * 3));
     let options = [
         "--memory",
@@ -154,10 +154,10 @@ fn detach(overdrive: &Overdrive, site: &Site, dirty_mib: u64, rounds: usize) -> 
     Ok(())
 }
 
-/// Makes so much of a device dirty in the cache: past the page cache, without a flush.
+/// Makes this amount of data dirty in a device's cache: bypasses the page cache, without a flush.
 fn dirty_in_order(device: &Attached<'_>, mib: u64) -> Result<()> {
     let (to, count) = (format!("of={}", device.node().display()), format!("count={}", mib * 4));
-    // At most what is absorbed at a time.
+    // Not larger than the largest write that is buffered.
     well("dd", &["if=/dev/zero", &to, "bs=256K", &count, "oflag=direct", "status=none"])?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
 
-/// What fio does: 4 KiB requests past the page cache, or larger ones in one pass.
+/// A load of fio: 4 KiB requests that bypass the page cache, or larger ones in one pass.
 pub(crate) struct Load(Vec<String>);
 
 impl Load {
@@ -13,18 +13,18 @@ impl Load {
         Load(fixed.into_iter().chain(more.iter().map(|&word| word.to_owned())).collect())
     }
 
-    /// Every block once, in order.
+    /// Returns a load of every block once, in order.
     pub(crate) fn pass(kind: &str, depth: u32) -> Load {
         Load::new(kind, depth, &["--bs=64k"])
     }
 
-    /// Blocks at random for so many seconds.
+    /// Returns a load of random blocks for this number of seconds.
     pub(crate) fn timed(kind: &str, depth: u32, seconds: u32) -> Load {
         let time = format!("--runtime={seconds}");
         Load::new(kind, depth, &["--bs=4k", "--norandommap", "--time_based", &time])
     }
 
-    /// Writes at random for so many seconds, read again and compared.
+    /// Returns a load of random writes for this number of seconds, read again and compared.
     pub(crate) fn verified(depth: u32, seconds: u32) -> Load {
         let time = format!("--runtime={seconds}");
         let verified =
@@ -33,10 +33,10 @@ impl Load {
     }
 }
 
-/// Runs it; returns requests a second.
+/// Runs it; returns requests per second.
 ///
 /// # Errors
-/// fio is not installed, or something was not as it was written.
+/// fio is not installed, or data differs from what was written.
 pub(crate) fn fio(device: &Path, load: &Load) -> Result<f64> {
     let output = Command::new("fio")
         .args(["--name=figures", "--ioengine=libaio", "--direct=1", "--randrepeat=0"])
@@ -47,7 +47,7 @@ pub(crate) fn fio(device: &Path, load: &Load) -> Result<f64> {
         .context("cannot start fio (apt-get install fio)")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "fio: {said}");
-    // It may say something before its report.
+    // fio may print text before its report.
     let start = output.stdout.iter().position(|&byte| byte == b'{').unwrap_or(0);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout[start..])?;
     let rate = |side: &str| report["jobs"][0][side]["iops"].as_f64().unwrap_or(0.0);

@@ -1,4 +1,5 @@
-//! A volume as a block device: against other servers of a file under a loop device, and what its life takes.
+//! A volume as a block device: compared with other servers of a file under a loop device, and the
+//! times of its life.
 
 mod attached;
 mod life;
@@ -7,7 +8,7 @@ mod peers;
 
 use crate::mounted::can_mount;
 use crate::overdrive::Overdrive;
-use crate::program::{Passing, Site, fill};
+use crate::program::{Site, TemporaryPath, fill};
 use crate::sides::Pairs;
 use anyhow::{Result, ensure};
 
@@ -18,16 +19,17 @@ pub(crate) use load::{Load, fio};
 pub(crate) struct Arguments {
     #[command(flatten)]
     site: Site,
-    /// Which rows: `reads` (4 KiB hits against other servers), `verify` (verified writes), `life` (attach, kill, detach).
+    /// Which rows: `reads` (4 KiB hits against other servers), `verify` (verified writes), `life`
+    /// (attach, kill, detach).
     #[arg(long, value_delimiter = ',', default_value = "reads,verify,life")]
     rows: Vec<String>,
     /// Size of the image that is read, in MiB; all of it is in memory.
     #[arg(long, default_value_t = 256)]
     image_mib: u64,
-    /// What is dirty when the device is detached, in MiB.
+    /// Dirty data when the device is detached, in MiB.
     #[arg(long, default_value_t = 1024)]
     dirty_mib: u64,
-    /// Rounds; each side is run once in a round.
+    /// Rounds; each side runs once in a round.
     #[arg(long, default_value_t = 6)]
     rounds: usize,
     /// Seconds of a run.
@@ -35,11 +37,11 @@ pub(crate) struct Arguments {
     seconds: u32,
 }
 
-/// How many times the reads of qemu-storage-daemon's FUSE export, ...
+/// Minimum rate of reads relative to qemu-storage-daemon's FUSE export, ...
 const OF_QEMU_MIN: f64 = 1.2;
-/// ... and of nbdfuse over nbdkit.
+/// ... and relative to nbdfuse over nbdkit.
 const OF_NBDFUSE_MIN: f64 = 3.0;
-/// Requests at a time.
+/// Queue depth.
 const DEPTH: u32 = 32;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -62,20 +64,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// An image whose every block the disk holds.
-fn image(arguments: &Arguments, name: &str) -> Result<Passing> {
+/// Makes an image with all blocks allocated on the disk.
+fn image(arguments: &Arguments, name: &str) -> Result<TemporaryPath> {
     let image = arguments.site.file(name);
     fill(image.path(), arguments.image_mib << 20)?;
     Ok(image)
 }
 
-/// 4 KiB reads, all of them hits, of three devices that are there at the same time and are read in turns.
+/// Compares 4 KiB reads, all of them hits, of three devices that exist at the same time and are
+/// read in turns.
 fn reads(overdrive: &Overdrive, arguments: &Arguments) -> Result<()> {
     let images = ["device", "device-qemu", "device-nbdfuse"].map(|name| image(arguments, name));
     let [ours, qemu, nbdkit] = images;
     let (ours, qemu, nbdkit) = (ours?, qemu?, nbdkit?);
     let memory = format!("{}M", arguments.image_mib * 2);
-    // The guard does not keep a first pass over a fast file, and hits are what is measured.
+    // Hits are measured: without `--guard off`, a first pass over a fast file would not be cached.
     let ours = Attached::new(overdrive, ours.path(), &["--memory", &memory, "--guard", "off"])?;
     let qemu = peers::qemu(qemu.path())?;
     let nbdfuse = peers::nbdfuse(nbdkit.path())?;
@@ -100,7 +103,7 @@ fn reads(overdrive: &Overdrive, arguments: &Arguments) -> Result<()> {
 fn tell_reads(depth: u32, found: &[Vec<f64>; 3]) {
     let peers = [("qemu-storage-daemon", OF_QEMU_MIN), ("nbdfuse over nbdkit", OF_NBDFUSE_MIN)];
     for ((name, least), rates) in peers.into_iter().zip(&found[1..]) {
-        // The period of a request, since pairs are of times.
+        // The time per request, since pairs hold times.
         let both: Vec<(f64, f64)> =
             found[0].iter().zip(rates).map(|(ours, other)| (1e9 / ours, 1e9 / other)).collect();
         let pairs = Pairs::of(&both, |time| *time);
@@ -117,7 +120,7 @@ fn tell_reads(depth: u32, found: &[Vec<f64>; 3]) {
     }
 }
 
-/// Writes at depth 32 that are read again and compared.
+/// Runs writes at depth 32 that are read again and compared.
 fn verify(overdrive: &Overdrive, arguments: &Arguments) -> Result<()> {
     let image = image(arguments, "device-verified")?;
     let device = Attached::new(overdrive, image.path(), &["--memory", "128M"])?;

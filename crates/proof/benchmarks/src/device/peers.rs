@@ -1,7 +1,7 @@
-//! Other servers of a file under a loop device, over an image that the host's page cache holds.
+//! Other servers of a file under a loop device, over an image in the host's page cache.
 
 use crate::mounted::{Fuse, Loop};
-use crate::program::{Passing, pause_ms};
+use crate::program::{TemporaryPath, pause_ms};
 use crate::sides::wall_ns;
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-/// How long a server may take until its file is there.
+/// Maximum time until a server's file exists.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
 /// A process, killed when it is dropped.
@@ -22,14 +22,14 @@ impl Drop for Process {
     }
 }
 
-/// A device over what another server shows. Taken apart from top to bottom.
+/// A device over another server's file. The fields are dropped from top to bottom.
 pub(super) struct Peer {
     device: Loop,
     _file: Shown,
-    _directory: Passing,
+    _directory: TemporaryPath,
 }
 
-/// What shows the file; each is held until the device is gone.
+/// The processes that provide the file; they live until the device is gone.
 enum Shown {
     ByItself { _process: Process },
     ByNbdfuse { _fuse: Fuse, _process: Process },
@@ -41,7 +41,7 @@ impl Peer {
     }
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
     let end = wall_ns() + PATIENCE_NS;
     while !is_so() {
         ensure!(wall_ns() < end, "{what} shows nothing");
@@ -50,12 +50,12 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
     Ok(())
 }
 
-/// qemu-storage-daemon's FUSE export, over the page cache.
+/// Starts qemu-storage-daemon's FUSE export, over the page cache.
 ///
 /// # Errors
 /// It is not installed, or does not start.
 pub(super) fn qemu(image: &Path) -> Result<Peer> {
-    let directory = Passing::directory("qemu-fuse")?;
+    let directory = TemporaryPath::directory("qemu-fuse")?;
     let file = directory.path().join("disk");
     File::create(&file)?;
     let before = std::fs::metadata(&file)?.dev();
@@ -69,19 +69,19 @@ pub(super) fn qemu(image: &Path) -> Result<Peer> {
         .spawn()
         .context("cannot start qemu-storage-daemon (apt-get install qemu-system-common)")?;
     let process = Process(child);
-    until("qemu-storage-daemon", || {
+    wait_until("qemu-storage-daemon", || {
         std::fs::metadata(&file).is_ok_and(|found| found.dev() != before)
     })?;
     let device = Loop::over(&file, true)?;
     Ok(Peer { device, _file: Shown::ByItself { _process: process }, _directory: directory })
 }
 
-/// nbdfuse over nbdkit's file plugin, over the page cache.
+/// Starts nbdfuse over nbdkit's file plugin, over the page cache.
 ///
 /// # Errors
 /// One of them is not installed, or does not start.
 pub(super) fn nbdfuse(image: &Path) -> Result<Peer> {
-    let directory = Passing::directory("nbdfuse")?;
+    let directory = TemporaryPath::directory("nbdfuse")?;
     let socket = directory.path().join("socket");
     let child = Command::new("nbdkit")
         .args(["--foreground", "--unix"])
@@ -91,7 +91,7 @@ pub(super) fn nbdfuse(image: &Path) -> Result<Peer> {
         .spawn()
         .context("cannot start nbdkit (apt-get install nbdkit)")?;
     let process = Process(child);
-    until("nbdkit", || socket.exists())?;
+    wait_until("nbdkit", || socket.exists())?;
     let uri = format!("nbd+unix:///?socket={}", socket.display());
     let fuse = Fuse::over(&uri, directory.path().join("fuse"))?;
     let device = Loop::over(&fuse.file(), true)?;

@@ -1,9 +1,9 @@
-//! The guard over a slow backing: it must not take a cold cache for a useless one.
+//! The guard over a slow backing: it must not treat a cold cache as a useless one.
 //!
-//! Each run has a server of its own, so that its cache is cold. Two comparisons, of reads and of writes:
-//! blocks that are asked for again, with the guard against `--guard off`; and a set four times the memory, each
-//! block once, against the same server without a cache. Both while programs keep every processor busy,
-//! and on the machine as it is.
+//! Each run has a server of its own, so that its cache is cold. Two comparisons, of reads and of
+//! writes: blocks that are accessed repeatedly, with the guard, relative to `--guard off`; and a
+//! set four times the memory, each block once, relative to the same server without a cache. Both
+//! while programs keep every processor busy, and without them.
 
 use super::{Arguments, Hogs};
 use crate::fio::{FioRun, Load, fio_load};
@@ -14,19 +14,19 @@ use anyhow::Result;
 
 /// Busy programs on each processor.
 const BUSY: usize = 2;
-/// Memory of the cache, in MiB: so little that it warms up within a run.
+/// Memory of the cache, in MiB: so small that it warms up within a run.
 const MEMORY_MIB: u64 = 32;
-/// Of the server with the guard against the other, where processors are busy.
+/// Minimum speed of the server with the guard relative to the other, while processors are busy.
 const SPEED_MIN: f64 = 0.95;
-/// The same where they are not: nothing is lost.
+/// The same while they are not: there is no loss.
 const QUIET_MIN: f64 = 1.0;
 
-/// What is compared.
+/// The kinds of comparison.
 #[derive(Clone, Copy)]
 enum Row {
-    /// Three quarters of the memory at random, against `--guard off`.
+    /// Three quarters of the memory at random, relative to `--guard off`.
     Again,
-    /// Four times the memory, each block once, against no cache.
+    /// Four times the memory, each block once, relative to no cache.
     Once,
 }
 
@@ -47,7 +47,7 @@ impl Row {
         Load { bytes: Some(bytes), once, ..Load::new(kind, depth) }
     }
 
-    /// The memory, and what the guard is told.
+    /// Returns the options for the memory and the guard.
     fn options(self, side: Side) -> [String; 2] {
         let memory = format!("--memory={MEMORY_MIB}M");
         match (self, side) {
@@ -58,8 +58,9 @@ impl Row {
     }
 }
 
-/// A run over a cold cache, and for how long the guard has stepped aside in it.
-fn cold(
+/// Runs a load over a cold cache. Returns the result, and the time that the guard has bypassed the
+/// cache.
+fn run_cold(
     overdrive: &Overdrive,
     split: &Processors,
     delay: &str,
@@ -75,7 +76,7 @@ fn cold(
     Ok((run, bypass_ns))
 }
 
-/// Every row, with the processors busy and as they are.
+/// Runs every comparison, with busy processors and without.
 pub(crate) fn run(overdrive: &Overdrive, arguments: &Arguments) -> Result<()> {
     let processors = Processors::all()?;
     for (busy, target) in [(BUSY, SPEED_MIN), (0, QUIET_MIN)] {
@@ -98,8 +99,8 @@ pub(crate) fn run(overdrive: &Overdrive, arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// One comparison with every load at every depth. Reads and writes apart: beside each other, one would hide
-/// what the other loses.
+/// Runs one comparison with every load at every depth. Reads and writes are separate: mixed, a gain
+/// of one could hide a loss of the other.
 fn rows(
     overdrive: &Overdrive,
     row: Row,
@@ -112,9 +113,9 @@ fn rows(
         for &depth in &arguments.depths {
             let load = row.load(kind, depth);
             let found = in_turns(arguments.pairs, |side| {
-                cold(overdrive, &split, delay, &row.options(side), &load, arguments.run_ms)
+                run_cold(overdrive, &split, delay, &row.options(side), &load, arguments.run_ms)
             })?;
-            tell(&format!("{kind}, depth {depth}"), &found, target);
+            print_result(&format!("{kind}, depth {depth}"), &found, target);
         }
     }
     Ok(())
@@ -122,7 +123,7 @@ fn rows(
 
 type Found = (FioRun, u64);
 
-fn tell(what: &str, found: &[(Found, Found)], target: f64) {
+fn print_result(what: &str, found: &[(Found, Found)], target: f64) {
     let periods = Pairs::of(found, |(run, _)| run.period_ns);
     let used = Pairs::of(found, |(run, _)| run.used_ns);
     let bypass_ns: u64 = found.iter().map(|((_, bypass_ns), _)| bypass_ns).sum();

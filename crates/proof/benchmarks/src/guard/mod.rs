@@ -1,16 +1,16 @@
-//! Never slower while processors are busy: a cache that cannot help, against the same server without
-//! one, with a program on every processor that does nothing but run.
+//! Never slower while processors are busy: a cache that cannot help, compared with the same server
+//! without one, with a busy program on every processor.
 //!
-//! Two servers stand side by side; fio's nbd engine loads one and the other in turns, with reads that
-//! all miss, with writes, and with both. Then the busy programs end, while the load goes on, and the
-//! server says for how long its guard has stepped aside since. Over a slow backing a cache that is cold may
-//! still help: `cold.rs`.
+//! Two servers run at the same time; fio's nbd engine loads them in turns, with reads that all
+//! miss, with writes, and with both. Then the busy programs end, while the load continues, and the
+//! server reports how long its guard has bypassed the cache since. Over a slow backing a cold cache
+//! may still help: `cold.rs`.
 
 mod cold;
 
 use crate::fio::{Load, fio_load};
 use crate::overdrive::Overdrive;
-use crate::program::{Passing, Processors, Program, Site, fill, pause_ms};
+use crate::program::{Processors, Program, Site, TemporaryPath, fill, pause_ms};
 use crate::sides::{Pairs, Side, in_turns, verdict, wall_ns};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -20,7 +20,8 @@ use std::process::{Child, Command, Stdio};
 pub(crate) struct Arguments {
     #[command(flatten)]
     site: Site,
-    /// What to compare: fast (backings where the cache cannot help), cold (a cold cache over a slow one).
+    /// Comparisons: fast (backings where the cache cannot help), cold (a cold cache over a slow
+    /// one).
     #[arg(long, value_delimiter = ',', default_value = "fast,cold")]
     rows: Vec<String>,
     /// The file's size, in GiB: many times the cache's.
@@ -44,29 +45,30 @@ pub(crate) struct Arguments {
     /// Loads: randread, randwrite, randrw (over fast backings only).
     #[arg(long, value_delimiter = ',', default_value = "randread,randwrite,randrw")]
     pub(crate) loads: Vec<String>,
-    /// What a request takes where the backing is slow, in microseconds.
+    /// Time of a request to the slow backing, in microseconds.
     #[arg(long, value_delimiter = ',', default_value = "100,500")]
     pub(crate) delays_us: Vec<u32>,
-    /// Busy programs on each processor (before a slow backing: always two).
+    /// Busy programs on each processor (with a slow backing: always two).
     #[arg(long, default_value_t = 1)]
     busy: usize,
-    /// Compare the server without a cache layer with itself: what this machine cannot tell apart.
+    /// Compare the server without a cache layer with itself, which shows the resolution of this
+    /// machine.
     #[arg(long)]
     control: bool,
 }
 
-/// The lower bound that the issue asks for.
+/// The required lower bound of the speed.
 const SPEED_MIN: f64 = 0.97;
-/// The longest that the cache may stay away once processors are free, in milliseconds.
+/// Maximum time of bypass once processors are free, in milliseconds.
 const BACK_MS_MAX: u64 = 1000;
-/// Milliseconds for which that is watched.
+/// Duration of that measurement, in milliseconds.
 const WATCH_MS: u32 = 4000;
 
 /// Programs that keep processors busy, until this is dropped.
 pub(crate) struct Hogs(Vec<Child>);
 
 impl Hogs {
-    /// So many on each of these processors.
+    /// Starts this number of programs on each of these processors.
     ///
     /// # Errors
     /// If taskset or sh is not installed.
@@ -85,14 +87,14 @@ impl Hogs {
 impl Drop for Hogs {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // Whatever has ended already is as good.
+            // A program that has already ended needs no signal.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// Two servers, on processors of their own, and what loads them from another one.
+/// Two servers on the same processors, and the client's processor.
 struct Contest<'a> {
     overdrive: &'a Overdrive,
     client: String,
@@ -102,7 +104,8 @@ struct Contest<'a> {
 }
 
 impl Contest<'_> {
-    /// Nanoseconds between two answers, and nanoseconds of the server's processor for each.
+    /// Returns the nanoseconds between two answers, and the nanoseconds of the server's processor
+    /// for each.
     fn compare(&self, load: &Load) -> Result<(Pairs, Pairs)> {
         for server in [&self.with, &self.without] {
             fio_load(server, &self.client, load, 1000)?;
@@ -118,9 +121,9 @@ impl Contest<'_> {
         self.overdrive.guard(&self.with)
     }
 
-    /// Under a load, the busy programs end. How long the cache stays away from then on, in milliseconds;
-    /// None: it was not back in the end.
-    fn back(&self, load: &Load, hogs: Hogs) -> Result<Option<u64>> {
+    /// Ends the busy programs under a load. Returns how long the guard bypasses the cache after
+    /// that, in milliseconds. None: until the end.
+    fn bypass_after_busy_ms(&self, load: &Load, hogs: Hogs) -> Result<Option<u64>> {
         std::thread::scope(|scope| {
             let loading = scope.spawn(|| fio_load(&self.with, &self.client, load, WATCH_MS));
             pause_ms(u64::from(WATCH_MS) / 2);
@@ -159,7 +162,7 @@ fn print(what: &str, (periods, used): &(Pairs, Pairs)) {
         periods.speed_words(),
         verdict(middle >= SPEED_MIN),
     );
-    // On a machine that others use as well, this tells more than the rates do.
+    // On a shared machine, this is more significant than the rates.
     println!(
         "  {:<22} {:>8.0} against {:>8.0} ns of the server's processor a request",
         "",
@@ -188,7 +191,7 @@ fn fast(overdrive: &Overdrive, arguments: &Arguments) -> Result<()> {
         false => format!("{}M", arguments.memory_mib),
     };
     for kind in &arguments.backings {
-        let backing = |file: &Passing| -> Result<String> {
+        let backing = |file: &TemporaryPath| -> Result<String> {
             Ok(match kind.as_str() {
                 "null" => "null:1T".to_owned(),
                 "ram" => format!("ram:{}G", arguments.gib),
@@ -199,9 +202,9 @@ fn fast(overdrive: &Overdrive, arguments: &Arguments) -> Result<()> {
                 _ => bail!("--backings {kind}: null, ram or file"),
             })
         };
-        let serve = |name: &str, file: &Passing, memory: &str| {
+        let serve = |name: &str, file: &TemporaryPath, memory: &str| {
             let more = ["--no-holder", "--write", "back-now", "--memory", memory, "--buffered"];
-            // Only a file has a page cache to go through.
+            // Only a file has a page cache.
             let more = if kind == "file" { &more[..] } else { &more[..5] };
             overdrive.serve(&split.of_servers(), name, &backing(file)?, more)
         };
@@ -223,7 +226,7 @@ fn fast(overdrive: &Overdrive, arguments: &Arguments) -> Result<()> {
                     continue;
                 }
                 println!("    guard: {}", contest.guard()?);
-                let back = contest.back(&load, hogs)?;
+                let back = contest.bypass_after_busy_ms(&load, hogs)?;
                 let words = back.map_or("not back".to_owned(), |ms| format!("back after {ms} ms"));
                 println!(
                     "    busy programs ended: {words}  target {BACK_MS_MAX} ms: {}",

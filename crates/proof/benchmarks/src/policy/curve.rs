@@ -1,4 +1,4 @@
-//! The live curve against full simulations of each size.
+//! The live curve compared with full simulations of each size.
 
 use super::traces::Trace;
 use crate::sides::verdict;
@@ -6,10 +6,10 @@ use ::policy::{Arbiter, Curve, Hash, Kind, POINTS, PRESENT, Simulation};
 
 const PERCENT: u32 = 10;
 
-/// How far the curve is off.
+/// The error of the curve.
 struct Off {
     most: f64,
-    /// Its points beside those of the full simulations.
+    /// Its points, paired with those of the full simulations.
     points: Vec<(f64, f64)>,
     is_too_small: bool,
 }

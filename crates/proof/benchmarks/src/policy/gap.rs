@@ -1,5 +1,5 @@
-//! The share of the gap between LRU and the optimum that each policy closes, and that the served one is never much
-//! worse than LRU.
+//! The share of the gap between LRU and the optimum that each policy closes, and a check that the
+//! default one is never much worse than LRU.
 
 use super::traces::Trace;
 use crate::sides::verdict;
@@ -8,9 +8,9 @@ use anyhow::{Context, Result};
 use simulator::{Choice, Memory, Plan, Rate, Sample, run as simulate};
 
 const PERCENTS: [u32; 4] = [1, 3, 10, 20];
-/// Cells where the optimum saves less of LRU's misses than this, in per cent, tell nothing.
+/// Cells where the optimum saves less of LRU's misses than this, in percent, are not evaluated.
 const SAVED_LEAST_PERCENT: f64 = 2.0;
-/// The shards that the served policy is tried with beside one.
+/// The number of shards that the default policy is also tried with.
 const SHARDS: u32 = 32;
 
 /// The misses of each policy in one trace and size, in the order of [`choices`].
@@ -53,6 +53,8 @@ fn misses(run: &simulator::Run) -> f64 {
     run.block_misses as f64
 }
 
+/// Compares the policies.
+///
 /// # Errors
 /// A trace cannot be read.
 pub(crate) fn run(traces: &[Trace]) -> Result<()> {

@@ -1,5 +1,5 @@
-//! The policy that is served: against the others and the optimum over traces, under scans, its live curve, and
-//! whether the cache misses where the simulation does.
+//! The default policy: compared with the others and the optimum over traces, under scans, its live
+//! curve, and whether the cache misses as the simulation does.
 
 mod curve;
 mod gap;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A directory with traces, which may be compressed; those that are none are left out.
+    /// A directory with traces, which may be compressed; other files are ignored.
     #[arg(long, default_value = "../shared/traces")]
     traces: PathBuf,
     /// Parts to measure: gap, scan, curve, served.

@@ -1,4 +1,4 @@
-//! Zipf with a scan of twice the cache now and then: how much more of zipf's own accesses miss because of it.
+//! Zipf with occasional scans of twice the cache: the increase of misses among zipf's own accesses.
 
 use crate::sides::verdict;
 use crate::zipf::Zipf;
@@ -6,13 +6,14 @@ use ::policy::{Kind, Simulation};
 use lane::Random;
 
 const SLOTS: u32 = 65_536;
-/// Zipf's accesses between the beginnings of two scans, and those beside each access of a scan.
+/// Zipf's accesses between the starts of two scans, and the number of scans.
 const PERIOD: usize = 6 * SLOTS as usize;
 const SCANS: usize = 12;
-/// Where the scans' blocks begin.
+/// The first block of the scans.
 const SCAN: u64 = 1 << 32;
 
-/// The share of zipf's accesses that miss, in the second half of the time. `scan` gives the block of a scan's access.
+/// Returns the share of zipf's accesses that miss, in the second half of the time. `scan` gives the
+/// block of a scan's access.
 fn missed(kind: Kind, zipf: &[u32], scan: Option<&dyn Fn(u64) -> u64>) -> f64 {
     let mut cache = Simulation::new(kind, SLOTS);
     let (mut misses, mut accesses) = (0u64, 0u64);
@@ -39,7 +40,8 @@ pub(crate) fn run() {
     let zipf = Zipf::new(u64::from(SLOTS) * 4, 0.9, &mut random);
     let accesses = zipf.draw(PERIOD * SCANS, &mut random);
     let scanned = u64::from(SLOTS) * 2;
-    // A stride without a factor in common visits each block once, in an order that no neighbour follows.
+    // A stride that is coprime to the number of blocks visits each once, and no access follows its
+    // neighbour.
     let shuffled = move |number: u64| number * 48_271 % scanned;
     println!("zipf's misses because of scans of twice the cache, in points of its miss ratio");
     for kind in [Kind::Lru, simulator::DEFAULT] {

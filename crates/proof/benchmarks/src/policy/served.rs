@@ -1,4 +1,5 @@
-//! Whether the cache misses where the simulation does: a trace through both, one request at a time, in virtual time.
+//! Compares the misses of the cache and of the simulation: a trace through both, one request at a
+//! time, in virtual time.
 
 use super::traces::{Request, Trace};
 use crate::sides::verdict;
@@ -15,10 +16,11 @@ use std::sync::Arc;
 const PERCENT: u32 = 10;
 const SHARDS: [u32; 2] = [1, 4];
 const SECTOR: u64 = 512;
-/// Larger writes are not kept by a cache, whatever its settings: larger requests are left out on both sides.
+/// A cache never admits larger writes, whatever its settings: larger requests are left out on both
+/// sides.
 const BLOCKS_MAX: u64 = 128;
 
-/// What a request is taken for: blocks as they are, or whole ones.
+/// Returns the sectors of a request: its own, or those of whole blocks.
 fn sectors(request: &Request, whole: bool) -> Extent {
     let blocks = request.blocks();
     let (first, end) = match whole {
@@ -31,7 +33,7 @@ fn sectors(request: &Request, whole: bool) -> Extent {
     Extent::new(first, (end - first) as u32)
 }
 
-/// What the cache has counted after these requests.
+/// Returns the counters of the cache after these requests.
 fn served(
     trace: &Trace,
     slots: u32,
@@ -48,7 +50,7 @@ fn served(
         write,
         absorb_blocks_max: BLOCKS_MAX as u32,
         dirty_blocks_max: slots / 4,
-        // The simulation knows no streams.
+        // The simulation has no streams.
         readahead: false,
         stream_blocks_max: if streams { (slots / 16).max(256) } else { u32::MAX },
         ..Settings::default()
@@ -81,7 +83,7 @@ fn served(
     Ok(shared.counters(lane.now()))
 }
 
-/// The trace without requests that are too large, and how many those are.
+/// Returns the trace without requests that are too large, and the number of those.
 fn without_large(trace: &Trace) -> (Trace, usize) {
     let is_kept = |request: &&Request| request.blocks().end - request.blocks().start <= BLOCKS_MAX;
     let requests: Vec<Request> = trace.requests.iter().filter(is_kept).copied().collect();
@@ -89,6 +91,8 @@ fn without_large(trace: &Trace) -> (Trace, usize) {
     (Trace { name: trace.name.clone(), file: None, requests, ..*trace }, left_out)
 }
 
+/// Compares the misses.
+///
 /// # Errors
 /// A cache cannot be made.
 pub(crate) fn run(traces: &[Trace]) -> Result<()> {
@@ -106,7 +110,7 @@ pub(crate) fn run(traces: &[Trace]) -> Result<()> {
             let parts = off(&served(trace, slots, shards, WriteMode::Through, false, false)?);
             let back = off(&served(trace, slots, shards, WriteMode::BackNow, true, false)?);
             let streams = served(trace, slots, shards, WriteMode::Through, true, true)?;
-            // One more on both sides: some traces hit nothing.
+            // One more on both sides: some traces have no hits.
             let hits = |counted: &Counters| (counted.blocks_hit + 1) as f64;
             let kept = served(trace, slots, shards, WriteMode::Through, true, false)?;
             let passing = (hits(&streams) / hits(&kept) - 1.0) * 100.0;

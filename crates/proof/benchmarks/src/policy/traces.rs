@@ -1,4 +1,4 @@
-//! The traces that policies are measured with.
+//! The traces for the measurements of policies.
 
 use crate::zipf::Zipf;
 use anyhow::{Context, Result};
@@ -11,12 +11,12 @@ use trace::{Access, Direction, Format};
 /// A trace in memory.
 pub(crate) struct Trace {
     pub(crate) name: String,
-    /// Where it is, and what it was read as. None: it was made here.
+    /// Its path and its format. None: it was generated here.
     pub(crate) file: Option<(PathBuf, Format)>,
     pub(crate) requests: Vec<Request>,
-    /// The bytes of all its devices, one behind the other.
+    /// The bytes of all its devices, one after the other.
     pub(crate) bytes: u64,
-    /// Different blocks.
+    /// Number of different blocks.
     pub(crate) footprint: u32,
 }
 
@@ -29,19 +29,19 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The blocks that it touches.
+    /// Returns the blocks that it touches.
     pub(crate) fn blocks(&self) -> std::ops::Range<u64> {
         self.first_byte / BLOCK_BYTES..(self.first_byte + self.bytes).div_ceil(BLOCK_BYTES)
     }
 }
 
 impl Trace {
-    /// The blocks that its requests touch, each once a request.
+    /// Returns the blocks that its requests touch, each once per request.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = u64> {
         self.requests.iter().flat_map(Request::blocks)
     }
 
-    /// So many per cent of the footprint, as slots.
+    /// Returns this percentage of the footprint, as slots.
     pub(crate) fn slots(&self, percent: u32) -> u32 {
         (u64::from(self.footprint) * u64::from(percent) / 100).max(1) as u32
     }
@@ -56,7 +56,7 @@ impl Trace {
     }
 }
 
-/// Reads every trace of a directory, in the order of their names, and makes one of a zipf load.
+/// Reads every trace of a directory, in the order of their names, and generates one of a zipf load.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -87,9 +87,9 @@ fn each_access_of(path: &Path, format: Option<Format>) -> Result<(Format, Vec<Ac
     Ok((format, accesses))
 }
 
-/// Devices stand one behind the other, each as long as the largest.
+/// Reads a trace. Devices come one after the other, each as long as the largest.
 fn read(path: PathBuf) -> Result<Trace> {
-    // Which of two numbers means a read cannot always be told: here it is 1.
+    // The number that marks a read cannot always be detected: here it is 1.
     let readings = [None, Some(Format::Ssdsim), Some(Format::Disksim)];
     let mut read = readings.into_iter().map(|format| each_access_of(&path, format));
     let (format, accesses) = match read.find(Result::is_ok) {
@@ -113,7 +113,7 @@ fn read(path: PathBuf) -> Result<Trace> {
     Ok(Trace::of(name, Some((path, format)), requests.collect()))
 }
 
-/// Six million requests of a block each, three of ten a write, over a million blocks.
+/// Generates six million requests of a block each, three of ten a write, over a million blocks.
 fn zipf() -> Trace {
     let mut random = Random::new(5);
     let zipf = Zipf::new(1_000_000, 1.0, &mut random);

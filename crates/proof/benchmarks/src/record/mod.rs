@@ -1,11 +1,13 @@
-//! The recordings that the suites `filebench` and `loadtime` replay on devices without a file system.
+//! The recordings that the suites `filebench` and `loadtime` replay on devices without a file
+//! system.
 //!
 //! ```text
-//!   ext4 -- loop device, tracepoints here -- FUSE -- overdrive, without a cache -- memory that answers late
+//!   ext4 -- loop device, tracepoints here -- FUSE -- overdrive, without a cache -- delayed memory
 //! ```
 //!
-//! What is done on the file system is what these suites do on a mounted one, by the same functions. Before it is
-//! recorded the file system is mounted anew, so that names and inodes are read as well.
+//! The work on the file system is that of these suites on a mounted one, by the same functions.
+//! Before the recording the file system is mounted again, so that names and inodes are read as
+//! well.
 
 mod tracepoints;
 
@@ -26,28 +28,28 @@ use tracepoints::Tracing;
 pub(crate) struct Arguments {
     #[command(flatten)]
     site: Site,
-    /// So many percent of each file set.
+    /// Percentage of each file set.
     #[arg(long, default_value_t = 10.0)]
     share: f64,
     /// Only the recording of this name, such as filebench-mp3 or loadtime.
     #[arg(long)]
     only: Option<String>,
-    /// Where the recordings are written.
+    /// Directory of the recordings.
     #[arg(long, default_value = "crates/lab/suites/recordings")]
     into: PathBuf,
 }
 
-/// The device: memory that takes as long as an SSD of the reviews' time, about.
+/// The device: memory with about the latency of an SSD of the reviews' time.
 const DEVICE: &str = "ram:1G";
 const DEVICE_BYTES: u64 = 1 << 30;
 const DELAY: &str = "read=80us,write=25us,flush=200us,servers=32";
-/// What Linux reads ahead on most disks.
+/// Linux's readahead on most disks.
 const READ_AHEAD_KIB: &str = "128";
-/// What files are made from.
+/// The seed of the files.
 const SEED: u64 = 1;
 /// Sets whose files the load reads: an application has many small files and some large ones.
 const LOADED: [&str; 2] = ["Mozilla", "RAW"];
-/// Of the share, what of them is read: the load shall be about as long as that of one set.
+/// The part of their share that is read: the load is then about as long as that of one set.
 const LOADED_SHARE: f64 = 0.7;
 
 fn halted(halt: Halt) -> anyhow::Error {
@@ -71,7 +73,7 @@ impl<'a> Stage<'a> {
         let number = (rustix::fs::major(number), rustix::fs::minor(number));
         let queue = format!("/sys/dev/block/{}:{}/queue/read_ahead_kb", number.0, number.1);
         fs::write(&queue, READ_AHEAD_KIB).context(queue)?;
-        // What is left to be written later would be recorded.
+        // Data left for a later write would be recorded.
         let options = "lazy_itable_init=0,lazy_journal_init=0";
         well("mkfs.ext4", &["-q", "-E", options, &node.display().to_string()])?;
         let mounted = Mounted::on(&node)?;
@@ -82,7 +84,7 @@ impl<'a> Stage<'a> {
         self.mounted.point()
     }
 
-    /// Records what `work` does on the file system, which has forgotten everything.
+    /// Records `work` on the file system, which is mounted again before.
     fn record(self, work: impl FnOnce() -> Result<()>) -> Result<Vec<Event>> {
         well("umount", &[self.point()])?;
         well("mount", &[&self.device.node(), self.point()])?;
@@ -95,7 +97,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// What a recording was made on, in words.
+/// Describes the environment of the recordings.
 fn place() -> String {
     let release = rustix::system::uname();
     let release = release.release().to_string_lossy();

@@ -5,8 +5,8 @@
 //!   ksoftirqd/0-1 [000] ..s..  3162.502012: block_rq_complete: 7,0 RM () 50888 + 8 be,0,4 [0]
 //! ```
 //!
-//! Sources: Documentation/trace/ftrace.rst and include/trace/events/block.h of Linux; the letters of a request are those
-//! of blk_fill_rwbs in kernel/trace/blktrace.c.
+//! Sources: Documentation/trace/ftrace.rst and include/trace/events/block.h of Linux; the letters
+//! of a request are those of blk_fill_rwbs in kernel/trace/blktrace.c.
 
 use crate::mounted::well;
 use anyhow::{Context, Result, bail, ensure};
@@ -15,20 +15,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use trace::{Event, Operation};
 
-/// Where the kernel's tracing is usually mounted.
+/// The usual mount point of the kernel's tracing.
 const TRACING: &str = "/sys/kernel/tracing";
-/// The buffer of each processor.
+/// Buffer size of each processor.
 const BUFFER_KIB: u32 = 64 << 10;
 const EVENTS: [&str; 2] = ["block_rq_issue", "block_rq_complete"];
 
-/// Requests of a device are noted until it is dropped.
+/// Records the requests of a device until it is dropped.
 pub(super) struct Tracing(PathBuf);
 
 impl Tracing {
-    /// Begins.
+    /// Starts recording.
     ///
     /// # Errors
-    /// The kernel does not let this user trace.
+    /// The kernel does not allow this user to trace.
     pub(super) fn start(major: u32, minor: u32) -> Result<Tracing> {
         if !Path::new(TRACING).join("instances").exists() {
             well("mount", &["-t", "tracefs", "none", TRACING])?;
@@ -54,7 +54,7 @@ impl Tracing {
         fs::write(&path, value).with_context(|| format!("{}: {value}", path.display()))
     }
 
-    /// The requests so far.
+    /// Returns the requests so far.
     ///
     /// # Errors
     /// Some were lost, or one of them is not understood.
@@ -96,14 +96,14 @@ fn operation(letters: &str) -> Result<Operation> {
     })
 }
 
-/// Seconds with a point, in nanoseconds.
+/// Converts seconds with a decimal point to nanoseconds.
 fn time_ns(text: &str) -> Option<u64> {
     let (seconds, fraction) = text.split_once('.')?;
     let micros: u64 = fraction.get(..6)?.parse().ok()?;
     Some(seconds.parse::<u64>().ok()? * 1_000_000_000 + micros * 1000)
 }
 
-/// None: it tells of no request.
+/// Parses a line. None: it is not about a request.
 fn line(text: &str) -> Result<Option<Line>> {
     let split = EVENTS.iter().find_map(|event| text.split_once(&format!(": {event}: ")));
     let Some((front, request)) = split else { return Ok(None) };
@@ -119,7 +119,7 @@ fn line(text: &str) -> Result<Option<Line>> {
     Ok(Some(Line { time_ns: time, is_issue, operation, first, sectors: u32::try_from(sectors)? }))
 }
 
-/// The requests of a trace's text, each with the time until its answer.
+/// Returns the requests of a trace's text, each with the time until its answer.
 pub(super) fn events(text: &str) -> Result<Vec<Event>> {
     if let Some((_, counts)) = text.split_once("entries-in-buffer/entries-written: ") {
         let counts = counts.split_whitespace().next().and_then(|both| both.split_once('/'));
@@ -144,7 +144,8 @@ pub(super) fn events(text: &str) -> Result<Vec<Event>> {
             });
             continue;
         }
-        // Of a write that ended with a flush of its own a second end is told, without a length.
+        // A write that ended with a flush of its own has a second completion event, without a
+        // length.
         if sectors == 0 && !is_flush {
             continue;
         }
@@ -152,7 +153,7 @@ pub(super) fn events(text: &str) -> Result<Vec<Event>> {
             (event.operation, event.first, event.sectors) == (line.operation, first, sectors)
         };
         let place = under_way.iter().position(|&number| is_it(&events[number]));
-        // What was sent before the trace began is not part of it.
+        // Requests sent before the trace began are not part of it.
         let Some(number) = place.and_then(|place| under_way.remove(place)) else { continue };
         events[number].took_ns = Some(line.time_ns - events[number].time_ns);
     }

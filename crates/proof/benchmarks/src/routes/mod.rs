@@ -1,5 +1,6 @@
-//! Hits through a block device of this machine, 4 KiB at random: by ublk against a ublk device that answers at once and
-//! keeps nothing, and against the kernel's NBD client to a daemon of the same kind.
+//! Hits through a block device of this machine, 4 KiB at random: by ublk compared with a ublk
+//! device that answers immediately and stores nothing, and with the kernel's NBD client to a daemon
+//! of the same kind.
 //!
 //! It needs a kernel with both. Each side is attached all the time, and used in turns.
 
@@ -7,7 +8,7 @@ mod null;
 
 use crate::device::{Attached, Load, fio};
 use crate::overdrive::Overdrive;
-use crate::program::{Passing, Site, fill};
+use crate::program::{Site, TemporaryPath, fill};
 use crate::sides::{Pairs, Side, in_turns, verdict};
 use anyhow::Result;
 use null::Null;
@@ -20,7 +21,7 @@ pub(crate) struct Arguments {
     /// Size of each device, in MiB; all of it is in memory.
     #[arg(long, default_value_t = 64)]
     image_mib: u64,
-    /// Requests at once.
+    /// Queue depth.
     #[arg(long, default_value_t = 32)]
     depth: u32,
     /// Threads of a daemon, and queues of a device.
@@ -34,12 +35,12 @@ pub(crate) struct Arguments {
     rounds: usize,
 }
 
-/// Of a device that keeps nothing.
+/// Minimum rate relative to a device that stores nothing.
 const OF_NULL_MIN: f64 = 0.8;
-/// Of the kernel's NBD client.
+/// Minimum rate relative to the kernel's NBD client.
 const OF_NBD_MIN: f64 = 1.5;
 
-/// A volume whose blocks are all in memory, as a device by this route.
+/// Attaches a volume with all blocks in memory, by this route.
 fn attach<'a>(
     overdrive: &'a Overdrive,
     place: &Path,
@@ -50,7 +51,7 @@ fn attach<'a>(
     fill(&image, arguments.image_mib << 20)?;
     let (memory, threads) =
         (format!("{}M", arguments.image_mib * 2), arguments.threads.to_string());
-    // The image may be in memory itself: the guard would find that it needs no cache.
+    // The image may be in memory itself: the guard would then bypass the cache.
     let more = ["--via", via, "--memory", &memory, "--threads", &threads, "--guard", "off"];
     let attached = Attached::new(overdrive, &image, &more)?;
     for _ in 0..2 {
@@ -59,7 +60,7 @@ fn attach<'a>(
     Ok(attached)
 }
 
-/// Prints how ublk stands against another device.
+/// Prints the comparison of ublk with another device.
 fn against(
     arguments: &Arguments,
     ublk: &Path,
@@ -83,7 +84,7 @@ fn against(
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let place = Passing::directory("routes")?;
+    let place = TemporaryPath::directory("routes")?;
     let overdrive = Overdrive::find(&arguments.site)?;
     let null = Null::start(arguments.image_mib << 20, arguments.threads)?;
     let ublk = attach(&overdrive, place.path(), arguments, "ublk")?;

@@ -1,4 +1,5 @@
-//! A ublk device that answers at once and keeps nothing: what the kernel and a ring cost alone.
+//! A ublk device that answers immediately and stores nothing: the cost of the kernel and a ring
+//! alone.
 
 use anyhow::{Context, Result, ensure};
 use block::{Buf, Limits, Memory, SECTOR};
@@ -27,7 +28,7 @@ fn ask(command: Command, device: u32, data: u64, with: &mut [u8]) -> Result<()> 
 }
 
 impl Null {
-    /// Makes one of so many bytes, with a thread for each queue.
+    /// Creates one of this size, with a thread for each queue.
     ///
     /// # Errors
     /// The kernel has no ublk.

@@ -1,8 +1,8 @@
-//! How many block accesses a second one core simulates, for every policy.
+//! Block accesses per second that one core simulates, for every policy.
 //!
-//! A zipf stream over four times the cache, drawn ahead, is read once to fill the cache and then several
-//! times; the fastest time counts, for what else the machine does can only make it slower.
-//! With `--sampled`: how far a sample is from the whole.
+//! A zipf stream over four times the cache, drawn in advance, is read once to fill the cache and
+//! then several times; the fastest time counts, since other load on the machine can only make it
+//! slower. With `--sampled`: the error of a sample.
 
 mod sampling;
 
@@ -31,8 +31,8 @@ pub(crate) struct Arguments {
     /// Policies by their names; all if none is given.
     #[arg(long, value_delimiter = ',')]
     policies: Vec<String>,
-    /// Instead: samples of these traces against the whole, each FILE or FILE=FORMAT; of a generated one if
-    /// none is named.
+    /// Instead: compare samples of these traces with the whole, each FILE or FILE=FORMAT; of a
+    /// generated one if none is named.
     #[arg(long, value_delimiter = ',', num_args = 0..)]
     sampled: Option<Vec<String>>,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
 /// Blocks of the stream for each slot of the cache.
 const TIMES: u64 = 4;
 
-/// Millions of accesses a second that a simulation should reach.
+/// Returns the target of a simulation in millions of accesses per second.
 fn target(kind: Kind) -> f64 {
     if kind == Kind::Lru { 15.0 } else { 10.0 }
 }
@@ -57,9 +57,9 @@ fn kinds(names: &[String]) -> Result<Vec<Kind>> {
     names.iter().map(by_name).collect()
 }
 
-/// What `sim` counts the misses of a policy with.
+/// Counts the misses of a policy.
 enum Counted {
-    /// All sizes of LRU at once; here it is one.
+    /// Serves all sizes of LRU together; here there is one.
     Lru(Lru),
     Policy(Box<Simulation>),
 }
@@ -72,7 +72,7 @@ impl Counted {
         }
     }
 
-    /// How many of these blocks miss.
+    /// Returns the number of these blocks that miss.
     fn read_all(&mut self, slots: u32, blocks: &[u64]) -> u64 {
         match self {
             Counted::Policy(simulation) => {
@@ -88,7 +88,7 @@ impl Counted {
     }
 }
 
-/// The nanoseconds of the fastest run, and the share of the accesses that missed in it.
+/// Returns the nanoseconds of the fastest run, and the share of its accesses that missed.
 fn measure(kind: Kind, slots: u32, stream: &[u64], runs: usize) -> (u64, f64) {
     let mut counted = Counted::new(kind, slots);
     black_box(counted.read_all(slots, stream));

@@ -1,8 +1,9 @@
-//! How far a simulated sample is from the whole, and how much sooner it is there.
+//! The error of a simulated sample, and its speed-up.
 //!
-//! Every policy and the optimum, at several sizes of each trace, once over all blocks and then over samples. Differences
-//! are those of miss ratios, so 0.01 is one access in a hundred. Times are those of whole runs on all processors, the
-//! trace's unpacking included; the fastest of each counts.
+//! Every policy and the optimum, at several sizes of each trace, once over all blocks and then over
+//! samples. Differences are those of miss ratios, so 0.01 is one access in a hundred. Times are
+//! those of whole runs on all processors, including the decompression of the trace; the fastest of
+//! each counts.
 
 use crate::sides::wall_ns;
 use crate::zipf::Zipf;
@@ -13,7 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use trace::Format;
 
-/// Sizes of the caches, in per cent of the footprint.
+/// Sizes of the caches, in percent of the footprint.
 const PERCENTS: [f64; 4] = [1.0, 3.0, 10.0, 20.0];
 /// Shares of the blocks.
 const RATES: [f64; 2] = [0.1, 0.01];
@@ -38,7 +39,7 @@ impl Differences {
         }
     }
 
-    fn told(&self) -> String {
+    fn text(&self) -> String {
         match self.count {
             0 => "no cache".to_owned(),
             count => format!(
@@ -51,7 +52,7 @@ impl Differences {
     }
 }
 
-/// A trace as it is named: `FILE`, or `FILE=FORMAT`.
+/// Parses the name of a trace: `FILE`, or `FILE=FORMAT`.
 fn plan(named: &str) -> Result<Plan> {
     let (path, format) = match named.rsplit_once('=') {
         None => (named, None),
@@ -73,7 +74,7 @@ fn plan(named: &str) -> Result<Plan> {
     })
 }
 
-/// What came of a plan, and the seconds of its fastest run.
+/// Returns the seconds of a plan's fastest run, and its results.
 fn timed(plan: &Plan, runs: usize) -> Result<(f64, Outcome)> {
     let mut fastest: Option<(f64, Outcome)> = None;
     for _ in 0..runs.max(1) {
@@ -87,7 +88,7 @@ fn timed(plan: &Plan, runs: usize) -> Result<(f64, Outcome)> {
     fastest.context("one run at least")
 }
 
-/// Measures these traces; none: a generated one.
+/// Measures these traces; a generated one if there are none.
 pub(super) fn run(named: &[String], runs: usize) -> Result<()> {
     if named.is_empty() {
         let home = tempfile::tempdir()?;
@@ -121,15 +122,15 @@ fn measure(named: &str, runs: usize) -> Result<()> {
         }
         println!(
             "  rate {rate}: {}; of 1,000 sampled slots or more {}; {:.1} x as fast ({seconds:.3} s)",
-            all.told(),
-            trusted.told(),
+            all.text(),
+            trusted.text(),
             whole_seconds / seconds
         );
     }
     Ok(())
 }
 
-/// Four million accesses, zipf 1.0 over a million blocks.
+/// Generates four million accesses, zipf 1.0 over a million blocks.
 fn generate(path: &Path) -> Result<()> {
     let mut random = Random::new(1);
     let zipf = Zipf::new(1_000_000, 1.0, &mut random);

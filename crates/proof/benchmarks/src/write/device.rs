@@ -1,8 +1,8 @@
-//! The drive under all rows: an 840 EVO out of two delays, without data.
+//! The drive under all rows: an 840 EVO made of two delays, without data.
 //!
-//! One delay cannot have its figures: 44 us a write and 66 K writes a second at depth are 2.9
-//! servers. So there are two, and since a delay lets what is below it go on at the same time, a
-//! request takes the longer of the two ways:
+//! One delay cannot have its figures: 44 us a write and 66 K writes per second at depth are 2.9
+//! servers. So there are two, and since a delay lets the device below work in parallel, a request
+//! takes the longer of the two times:
 //!
 //! ```text
 //!   controller  1 server     15 us a write, 10 us a read
@@ -13,16 +13,16 @@
 //!   at depth    1 / 15 us = 66.7 K writes, 1 / 10 us = 100 K reads a second
 //! ```
 //!
-//! Every ideal is computed from what is measured of this in the same run.
+//! Every ideal is computed from measurements of this drive in the same run.
 
 use block::{Block, DelaySpec, Limits, Null, Request, Result, Size, Stack};
 use lane::Lane;
 use layers::{Delay, DelayShared};
 use std::cell::Cell;
 
-/// How many times slower the drive is while it is slow.
+/// Slow-down of the drive while it is slow.
 pub(crate) const SLOWER: u64 = 4;
-/// What a flush of the drive takes, in microseconds.
+/// Time of a flush of the drive, in microseconds.
 const FLUSH_US: u64 = 1500;
 /// The same in nanoseconds.
 pub(crate) const FLUSH_NS: u64 = FLUSH_US * 1000;
@@ -30,16 +30,16 @@ pub(crate) const FLUSH_NS: u64 = FLUSH_US * 1000;
 /// The drive's behaviour over time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Speed {
-    /// Always as it is.
+    /// Constant.
     Steady,
     /// Always [`SLOWER`] times slower.
     Slow,
-    /// Slower from the one moment to the other, in nanoseconds of virtual time.
+    /// Slower between these two times, in nanoseconds of virtual time.
     Dips(u64, u64),
 }
 
 impl Speed {
-    /// How many times slower the drive is at this time.
+    /// Returns the slow-down of the drive at this time.
     pub(crate) fn factor(self, now_ns: u64) -> u64 {
         match self {
             Speed::Steady => 1,
@@ -49,7 +49,7 @@ impl Speed {
         }
     }
 
-    /// When it changes next.
+    /// Returns the time of its next change.
     pub(crate) fn changes_after(self, now_ns: u64) -> Option<u64> {
         match self {
             Speed::Dips(from, until) => [from, until].into_iter().find(|&moment| moment > now_ns),
@@ -58,12 +58,12 @@ impl Speed {
     }
 }
 
-/// The drive's limits: what was answered may be lost until a flush, and there is no FUA.
+/// Returns the drive's limits: answered writes may be lost until a flush, and there is no FUA.
 pub(crate) fn limits(sectors: u64) -> Limits {
     Limits { flush_needed: true, fua: block::Fua::None, ..Limits::plain(sectors, 0) }
 }
 
-/// Nothing, with a cache that must be flushed.
+/// A null device with a volatile cache.
 struct Volatile {
     null: Null,
     limits: Limits,
@@ -79,7 +79,7 @@ impl Block for Volatile {
     }
 }
 
-/// A drive of this size as `lane` sees it.
+/// Returns a drive of this size for `lane`.
 pub(crate) fn drive(lane: &Lane, sectors: u64, speed: Speed) -> Stack {
     match speed {
         Speed::Steady => both(lane, sectors, 1),
@@ -119,13 +119,13 @@ fn delay(lane: &Lane, spec: DelaySpec, slower: u64, below: Stack) -> Stack {
     Stack::new(lane, Delay::attach(DelayShared::new(&spec), lane, below))
 }
 
-/// A drive whose speed changes: a usual and a slow one over the same nothing. What was sent to the
-/// one goes on there when it is the other one's turn.
+/// A drive whose speed changes: a normal and a slow one over the same null device. Requests sent to
+/// one continue there when the other one's turn comes.
 struct Changing {
     lane: Lane,
     speed: Speed,
     sides: [Stack; 2],
-    /// Changes that each side has not answered.
+    /// Number of unanswered changes of each side.
     open: [Cell<u32>; 2],
     limits: Limits,
 }

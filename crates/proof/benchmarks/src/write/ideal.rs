@@ -1,8 +1,8 @@
-//! What the best write buffer could do, by arithmetic: a drive that writes `rate` blocks a second at
-//! depth, one block a request, and a buffer in front of it that is always full.
+//! The computed maximum of a write buffer: a drive that writes `rate` blocks per second at depth,
+//! one block a request, and a buffer in front of it that is always full.
 //!
 //! Random writes over `span` blocks while `held` of them are dirty meet a dirty block with
-//! probability held / span, and cost the drive nothing then. So, with a drive that is never idle:
+//! probability held / span, and then cost the drive nothing. So, with a drive that is never idle:
 //!
 //! ```text
 //! steady:   writes a second      = rate / (1 - held / span)
@@ -10,19 +10,19 @@
 //! draining: time at the end      = held / rate + flush
 //! ```
 //!
-//! - for ever: `rate / (1 - held / span)`, the issue's ideal;
-//! - one minute with the final drain inside: (filling + steady * minute) / (minute + draining);
-//! - a flush every T: each period of T fills, goes on, and drains, during which its one client
+//! - unlimited time: `rate / (1 - held / span)`, the ideal;
+//! - one minute including the final drain: (filling + steady * minute) / (minute + draining);
+//! - a flush every T: each period of T fills, continues, and drains, during which its one client
 //!   waits: (filling + steady * (T - draining)) / T, at the best `held` that memory allows;
 //! - a flush target: `held` is at most rate * (target - flush).
 //!
-//! A buffer that is dense merges neighbours into runs, of which the drive writes more blocks a
-//! second than single ones: the engine may exceed all of these.
+//! A dense buffer merges neighbours into runs, of which the drive writes more blocks per second
+//! than single ones: the engine may exceed all of these.
 
 use super::device::FLUSH_NS;
 use super::load::{SECOND, SPAN};
 
-/// What bounds a write buffer.
+/// The limits of a write buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ideal {
     /// Memory in blocks.
@@ -31,13 +31,13 @@ pub(crate) struct Ideal {
     pub(crate) period_ns: Option<u64>,
     /// The flush target in nanoseconds, if there is one.
     pub(crate) target_ns: Option<u64>,
-    /// Nanoseconds of the run, before the final drain; None: for ever.
+    /// Nanoseconds of the run, before the final drain. None: unlimited.
     pub(crate) run_ns: Option<u64>,
 }
 
 const FLUSH_S: f64 = FLUSH_NS as f64 / SECOND as f64;
 
-/// Writes until so many different blocks of the span are dirty.
+/// Returns the number of writes until `held` different blocks of the span are dirty.
 fn filling(held: f64) -> f64 {
     let span = SPAN as f64;
     span * (span / (span - held)).ln()
@@ -48,12 +48,12 @@ fn steady(held: f64, rate: f64) -> f64 {
 }
 
 impl Ideal {
-    /// Writes a second over a drive of `rate` blocks a second.
+    /// Returns writes per second over a drive of `rate` blocks per second.
     pub(crate) fn rate(&self, rate: f64) -> f64 {
         let of = |ns: u64| ns as f64 / SECOND as f64;
         let most = self.target_ns.map_or(f64::MAX, |target| rate * (of(target) - FLUSH_S));
         let most = most.min(self.memory as f64);
-        // Holding more is not always better: it must be drained while the client waits.
+        // More dirty blocks are not always better: the client waits while they are drained.
         (0..=1000)
             .map(|part| self.rate_held(most * f64::from(part) / 1000.0, rate))
             .fold(0.0, f64::max)

@@ -1,5 +1,5 @@
-//! Runs that know nothing of each other: each a world of its own, on as many threads as there are
-//! processors. What they find does not depend on that.
+//! Independent runs: each in its own world, on as many threads as there are processors. Their
+//! results do not depend on that.
 
 use super::device::Speed;
 use super::load::{self, Found, Load};
@@ -13,11 +13,11 @@ use std::sync::mpsc;
 /// One run.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Job {
-    /// What is asked.
+    /// The load.
     pub(crate) load: Load,
-    /// How the drive behaves.
+    /// The drive's speed.
     pub(crate) speed: Speed,
-    /// The cache; None: the bare drive.
+    /// The cache. None: the bare drive.
     pub(crate) spec: Option<CacheSpec>,
 }
 
@@ -27,10 +27,10 @@ impl Job {
     }
 }
 
-/// Runs all jobs, and hands over what they found in the jobs' order, as soon as it is there.
+/// Runs all jobs, and passes on their results in the jobs' order, as soon as they are available.
 ///
 /// # Errors
-/// The first of a job, or of `each`; jobs that have begun are waited for.
+/// The first error of a job, or of `each`; jobs that have begun are waited for.
 pub(crate) fn run_all(
     jobs: &[Job],
     prices: Prices,

@@ -1,4 +1,4 @@
-//! A load as plain data, and what it found: tasks on the lane that is measured, in virtual time.
+//! A load as plain data, and its result: tasks on the measured lane, in virtual time.
 
 use super::device::{Speed, drive, limits};
 use crate::latencies::{Latencies, Spread};
@@ -15,52 +15,52 @@ pub(crate) const SPAN: u64 = 1 << 21;
 /// A second.
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
-/// Where requests go.
+/// The addresses of requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Addresses {
     /// Anywhere in the span.
     Random,
-    /// One after the other.
+    /// In order.
     Sequential,
-    /// Each of so many blocks (a power of two), scattered over a place of its own, then all again.
+    /// Each of this number of blocks (a power of two), scattered over the span, then all again.
     Rounds(u64),
 }
 
 /// When a client flushes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Flushes {
-    /// Never; the end is.
+    /// Never, except at the end.
     Never,
-    /// At every multiple of so many nanoseconds.
+    /// At every multiple of this number of nanoseconds.
     Every(u64),
-    /// After so many writes.
+    /// After this number of writes.
     After(u64),
 }
 
 /// When a load ends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Until {
-    /// After so many nanoseconds.
+    /// After this number of nanoseconds.
     Time(u64),
-    /// After so many writes.
+    /// After this number of writes.
     Writes(u64),
 }
 
-/// What is asked of a drive.
+/// A load on a drive.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Load {
-    /// Requests under way at a time.
+    /// Queue depth.
     pub(crate) depth: u32,
-    /// Of a hundred requests, so many are reads.
+    /// Percentage of reads.
     pub(crate) reads: u64,
     /// Blocks in a request.
     pub(crate) blocks: u32,
-    /// Where they go.
-    pub(crate) place: Place,
+    /// Their addresses.
+    pub(crate) place: Addresses,
     /// When a client flushes.
     pub(crate) flushes: Flushes,
-    /// Whether nothing is sent while a flush is under way, nor a flush while anything is: a burst,
-    /// then its flush. Else only the task that flushes waits.
+    /// Whether no request is sent while a flush is under way, nor a flush while any request is: a
+    /// burst, then its flush. Otherwise only the task that flushes waits.
     pub(crate) pauses: bool,
     /// When it ends.
     pub(crate) until: Until,
@@ -69,41 +69,41 @@ pub(crate) struct Load {
 /// Writes between two flushes, and the flush that ends them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch {
-    /// When the first write was sent.
+    /// The time when the first write was sent.
     pub(crate) began_ns: u64,
-    /// How many.
+    /// Number of writes.
     pub(crate) writes: u64,
-    /// From then until the flush was answered.
+    /// Time from then until the flush was answered.
     pub(crate) took_ns: u64,
 }
 
-/// What a run found.
+/// The result of a run.
 pub(crate) struct Found {
     /// Requests answered.
     pub(crate) requests: u64,
     /// Writes answered.
     pub(crate) writes: u64,
-    /// When the last request was answered, in nanoseconds.
+    /// Time of the last answer, in nanoseconds.
     pub(crate) answered_ns: u64,
     /// The same with the final drain.
     pub(crate) took_ns: u64,
-    /// What writes took.
+    /// Latencies of writes.
     pub(crate) write: Spread,
-    /// What reads took.
+    /// Latencies of reads.
     pub(crate) read: Spread,
-    /// Every batch that a flush has ended.
+    /// Every batch that was ended by a flush.
     pub(crate) batches: Vec<Batch>,
-    /// What the engine counted; nothing on a bare drive.
+    /// The counters of the engine. None: a bare drive.
     pub(crate) counters: Option<Counters>,
 }
 
 impl Found {
-    /// Requests a second, the final drain inside.
+    /// Returns requests per second, including the final drain.
     pub(crate) fn rate(&self) -> f64 {
         self.requests as f64 * 1e9 / self.took_ns.max(1) as f64
     }
 
-    /// Requests a second as their clients saw it, without the final drain.
+    /// Returns requests per second as measured by the clients, without the final drain.
     pub(crate) fn rate_answered(&self) -> f64 {
         self.requests as f64 * 1e9 / self.answered_ns.max(1) as f64
     }
@@ -119,7 +119,7 @@ struct Rider {
     sent: Cell<u64>,
     writes: Cell<u64>,
     under_way: Cell<u32>,
-    /// Writes since the last flush, and when the first of them was sent.
+    /// Writes since the last flush, and the time when the first of them was sent.
     batch: Cell<(u64, u64)>,
     flush_due_ns: Cell<u64>,
     flushing: Cell<bool>,
@@ -164,7 +164,7 @@ impl Rider {
                 self.changed.after(seen).await;
             } else {
                 self.request().await;
-                // A cache that answers at once would else never let another task run.
+                // Otherwise a cache that answers without a wait would never let another task run.
                 self.lane.rest().await;
             }
         }
@@ -200,7 +200,7 @@ impl Rider {
         let now = self.lane.now();
         self.batches.borrow_mut().push(Batch { began_ns, writes, took_ns: now - began_ns });
         if let Flushes::Every(period_ns) = self.load.flushes {
-            // At its multiples; what a long flush has missed is not made up for.
+            // At multiples of the period; flushes missed during a long one are not made up for.
             self.flush_due_ns.set(now - now % period_ns + period_ns);
         }
         self.flushing.set(false);
@@ -224,7 +224,7 @@ impl Rider {
         self.under_way.set(self.under_way.get() - 1);
         let took = self.lane.now() - start;
         let latencies = if is_write { &self.write } else { &self.read };
-        latencies.borrow_mut().note(took);
+        latencies.borrow_mut().record(took);
         if self.under_way.get() == 0 && self.flushing.get() {
             self.changed.notify();
         }
@@ -236,10 +236,10 @@ impl Rider {
         self.sent.set(number + 1);
         let blocks = u64::from(self.load.blocks);
         let first = match self.load.place {
-            Place::Random => random.below(SPAN / blocks) * blocks,
-            Place::Sequential => number * blocks % SPAN,
-            // Odd strides visit every place of a power of two once a round.
-            Place::Rounds(room) => number * 7919 % room * (SPAN / room),
+            Addresses::Random => random.below(SPAN / blocks) * blocks,
+            Addresses::Sequential => number * blocks % SPAN,
+            // Odd strides visit every number below a power of two once per round.
+            Addresses::Rounds(room) => number * 7919 % room * (SPAN / room),
         };
         let at = Extent::new(first * u64::from(BLOCK_SECTORS), self.buffer.sectors());
         let buffer = self.buffer.clone();
@@ -292,7 +292,7 @@ pub(super) fn attach(lane: &Lane, spec: &CacheSpec, below: Stack) -> Result<Cach
     Ok(Cache::attach(&shared, lane, below))
 }
 
-/// Everything that was answered becomes durable.
+/// Makes all answered writes durable.
 pub(super) fn drain(world: &mut World, lane: &Lane, stack: &Stack, cache: Option<&Cache>) {
     let done = Rc::new(Cell::new(false));
     let (finished, stack, cache) = (done.clone(), stack.clone(), cache.cloned());
@@ -328,7 +328,7 @@ mod tests {
         assert!((deep / 66_667.0 - 1.0).abs() < 0.002, "{deep}");
         let reads = bare(Load { reads: 100, ..second }, Speed::Steady);
         assert_eq!(reads.read.max, 99_877);
-        let large = Load { blocks: 256, place: Place::Sequential, depth: 8, ..second };
+        let large = Load { blocks: 256, place: Addresses::Sequential, depth: 8, ..second };
         let rate = bare(large, Speed::Steady).rate_answered() * 1.048_576;
         assert!((rate / 520.0 - 1.0).abs() < 0.01, "{rate} MB/s");
         let slow = bare(Load { depth: 128, ..second }, Speed::Slow).rate_answered();
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_hot_set_is_written_to_the_drive_once() {
-        let load = Load { place: Place::Rounds(64), until: Until::Writes(640), ..SINGLE };
+        let load = Load { place: Addresses::Rounds(64), until: Until::Writes(640), ..SINGLE };
         let spec = CacheSpec {
             memory: block::Size(4 << 20),
             write: block::WriteMode::BackNow,

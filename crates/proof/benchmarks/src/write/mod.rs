@@ -1,6 +1,6 @@
-//! The write side in virtual time: the engine in front of a modelled 840 EVO, without data, with
-//! the processor's time that its work costs on this machine charged. Beside each row stands the bare
-//! drive under the same load.
+//! The write side in virtual time: the engine in front of a modelled 840 EVO, without data, charged
+//! with the processor time of its work on this machine. Each row is compared with the bare drive
+//! under the same load.
 //!
 //! With a fixed price list (`--prices`) the figures are exact: the same on every machine.
 
@@ -32,20 +32,20 @@ pub(crate) struct Arguments {
     /// Print the rows' names.
     #[arg(long)]
     list: bool,
-    /// A trace to be replayed: a recording, or MQSim's ASCII format, also packed by xz. Without this the default
-    /// one, if it is there.
+    /// A trace to be replayed: a recording, or MQSim's ASCII format, also compressed by xz. Without
+    /// this the default one, if it exists.
     #[arg(long)]
     trace: Option<PathBuf>,
-    /// What the engine's work costs, like hit=100,miss=50,...; by default measured first.
+    /// The cost of the engine's work, like hit=100,miss=50,...; by default measured first.
     #[arg(long)]
     prices: Option<PriceList>,
 }
 
-/// What the bare drive does, measured.
+/// Measurements of the bare drive.
 pub(crate) struct Bare {
-    /// Single random writes a second at great depth.
+    /// Single random writes per second at great depth.
     pub(crate) rate: f64,
-    /// What was run so far: the same load is not run twice.
+    /// Earlier runs: the same load is not run twice.
     known: Vec<(Load, Speed, Found)>,
 }
 
@@ -70,7 +70,7 @@ impl Bare {
         Ok(&self.known[at].2)
     }
 
-    /// Single random writes a second at this depth.
+    /// Returns single random writes per second at this depth.
     pub(crate) fn rate_at(&mut self, depth: u32, speed: Speed) -> Result<f64> {
         let load = Load { depth, until: Until::Time(SECOND), ..rows::SINGLE };
         Ok(self.run(load, speed)?.rate_answered())
@@ -115,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let job = &jobs[number];
         match of[number] {
             None => bare.known.push((job.load, job.speed, found)),
-            Some(row) if report::tell(row, &found, &mut bare)? => {}
+            Some(row) if report::print(row, &found, &mut bare)? => {}
             Some(row) => missed.push(row.name.clone()),
         }
         Ok(())
@@ -132,8 +132,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What must be run for these rows, and which row it is for; the bare drive's part comes first, and
-/// serves every row with that load.
+/// Returns the jobs for these rows, and the row of each; the bare drive's jobs come first, and
+/// serve every row with that load.
 fn jobs(rows: &[Row]) -> (Vec<Job>, Vec<Option<&Row>>) {
     let (mut jobs, mut of) = (Vec::new(), Vec::new());
     for row in rows {

@@ -1,12 +1,12 @@
-//! A recorded trace in virtual time, at its own pace and faster: requests come when they are due, whatever
-//! the answers do. The drive, the cache and the prices are those of the rows.
+//! A recorded trace in virtual time, at its own pace and faster: requests are sent when they are
+//! due, independent of the answers. The drive, the cache and the prices are those of the rows.
 //!
-//! Where the bare drive keeps up, every request has been answered when the last was due, and all that
-//! follows is what is still to be written out (C13 bounds it). Where it does not, that is inside.
+//! If the bare drive keeps up, every request has been answered when the last is due, and only the
+//! remaining writeback follows (C13 bounds it). If it does not, the writeback is included.
 
 use super::device::{Speed, drive};
 use super::load::{SPAN, attach, drain};
-use super::report::{at_least, at_most, tell_spreads};
+use super::report::{at_least, at_most, print_spreads};
 use super::rows::{GIB, spec};
 use crate::latencies::Spread;
 use anyhow::{Result, ensure};
@@ -16,19 +16,20 @@ use lane::{Prices, World};
 use load::{End, Replay, Running, Source, Terms};
 use trace::Trace;
 
-/// Rows: the trace this many times faster than it was recorded.
+/// Rows: speed-up of the trace.
 const FASTER: [u64; 3] = [1, 2, 4];
-/// A tenth of a second as recorded, so that a run is some seconds long.
+/// The recording is a tenth of a second, so that a run takes some seconds.
 const REPETITIONS: u64 = 64;
-/// So many requests are under way at a time at most, as from two deep queues; then the next ones are late.
+/// Maximum number of requests under way, as from two deep queues; beyond that the next ones are
+/// late.
 const UNDER_WAY: u32 = 256;
 
-/// What a run found.
+/// The result of a run.
 struct Found {
-    /// Until the last answer, and until all was durable, in nanoseconds.
+    /// Time until the last answer, and until all data was durable, in nanoseconds.
     answered_ns: u64,
     took_ns: u64,
-    /// From when they were due until they were answered.
+    /// Latencies, from when requests were due until they were answered.
     read: Spread,
     write: Spread,
 }
@@ -54,12 +55,12 @@ fn replay(source: impl Source + 'static, prices: Prices, is_cached: bool) -> Res
     })
 }
 
-/// The rows' names.
+/// Returns the names of the rows.
 pub(super) fn names() -> Vec<String> {
     FASTER.iter().map(|times| format!("replay-{times}x")).collect()
 }
 
-/// Replays as many times faster as `names` say. Returns those that missed.
+/// Replays the trace at the speed-ups of the `wanted` rows. Returns the rows that missed.
 ///
 /// # Errors
 /// If the trace is too large for the drive.
@@ -73,15 +74,15 @@ pub(super) fn run(trace: Trace, prices: Prices, wanted: &[String]) -> Result<Vec
         let source = recorded.clone().faster(times);
         let bare = replay(source.clone(), prices, false)?;
         let cached = replay(source.clone(), prices, true)?;
-        if !tell(&name, &source, &cached, &bare) {
+        if !print_result(&name, &source, &cached, &bare) {
             missed.push(name);
         }
     }
     Ok(missed)
 }
 
-/// Prints a row. True: it reached what it must.
-fn tell(name: &str, source: &Replay, cached: &Found, bare: &Found) -> bool {
+/// Prints a row. True: it reached its targets.
+fn print_result(name: &str, source: &Replay, cached: &Found, bare: &Found) -> bool {
     let due_ns = source.last_due_ns();
     println!(
         "\n{name}: {} requests, due within {:.2} s; answered within {:.3} s, bare {:.3} s; durable {:.3} s, \
@@ -107,7 +108,7 @@ fn tell(name: &str, source: &Replay, cached: &Found, bare: &Found) -> bool {
         reached &= at_most("p99.9 of reads against bare's", read, 1.0);
     }
     println!("  from when they were due until they were answered:");
-    tell_spreads([&cached.write, &bare.write], [&cached.read, &bare.read]);
+    print_spreads([&cached.write, &bare.write], [&cached.read, &bare.read]);
     reached
 }
 
@@ -115,7 +116,7 @@ fn tell(name: &str, source: &Replay, cached: &Found, bare: &Found) -> bool {
 mod tests {
     use super::*;
 
-    /// Writes of a block each, so many nanoseconds apart.
+    /// Returns writes of a block each, `apart_ns` apart.
     fn writes(apart_ns: u64) -> Replay {
         let line = |number: u64| {
             let (time_ns, sector) = (number * apart_ns, number * 7919 % 4096 * 8);
@@ -132,7 +133,7 @@ mod tests {
         let slow = replay(writes(100_000), prices, false).expect("nothing is asked");
         assert_eq!((slow.write.quantiles[0], slow.write.max), (43_877, 43_877));
         assert_eq!(slow.answered_ns, 3999 * 100_000 + 43_877);
-        // A write takes 15 us of the drive, and one comes every 5.
+        // A write takes 15 us of the drive, and one is due every 5.
         let fast = replay(writes(5000), prices, false).expect("nothing is asked");
         assert!((4000 * 15_000..4010 * 15_000).contains(&fast.answered_ns));
         assert!(fast.write.max > 3900 * 10_000);

@@ -1,4 +1,4 @@
-//! What a row came to, in words.
+//! The result of a row, in words.
 
 use super::Bare;
 use super::device::{FLUSH_NS, Speed};
@@ -10,11 +10,11 @@ use crate::sides::verdict;
 use anyhow::Result;
 use cache::Counters;
 
-/// The most that a write, or writes with their flush, may take of what the bare drive takes.
+/// Maximum time of a write, or of writes with their flush, relative to the bare drive.
 const CALM: f64 = 1.1;
 
-/// Prints a row. True: it reached all it must.
-pub(crate) fn tell(row: &Row, cached: &Found, bare: &mut Bare) -> Result<bool> {
+/// Prints a row. True: it reached all its targets.
+pub(crate) fn print(row: &Row, cached: &Found, bare: &mut Bare) -> Result<bool> {
     let rate = bare.rate;
     let single =
         [bare.rate_at(row.load.depth, Speed::Steady)?, bare.rate_at(row.load.depth, Speed::Slow)?];
@@ -45,19 +45,19 @@ pub(crate) fn tell(row: &Row, cached: &Found, bare: &mut Bare) -> Result<bool> {
             }
         };
     }
-    tell_latencies(cached, alone);
+    print_latencies(cached, alone);
     if let Some(counters) = &cached.counters {
-        tell_counters(counters, cached);
+        print_counters(counters, cached);
     }
     Ok(reached)
 }
 
-/// Blocks that reached the drive (of loads of single blocks).
+/// Returns the blocks that reached the drive (for loads of single blocks).
 fn reached_drive(counters: Counters) -> u64 {
     counters.blocks_written + counters.writes_through
 }
 
-/// What is printed is what counts: three decimals.
+/// Rounds to the printed value, which is the one that counts: three decimals.
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
@@ -93,7 +93,7 @@ fn calm(cached: &Spread, bare: &Spread) -> bool {
     at_most("p99.99 of writes against bare's", share, 1.0) && worst
 }
 
-/// Of all batches, the worst against the bare drive's arithmetic.
+/// Compares the worst of all batches with the computed time of the bare drive.
 fn debt(batches: &[Batch], rates: [f64; 2], speed: Speed) -> bool {
     let ratio = |batch: &&Batch| batch.took_ns as f64 / bare_ns(batch, rates, speed);
     let Some(worst) = batches.iter().max_by(|a, b| ratio(a).total_cmp(&ratio(b))) else {
@@ -112,8 +112,8 @@ fn debt(batches: &[Batch], rates: [f64; 2], speed: Speed) -> bool {
     at_most("writes plus flush against bare's", ratio(&worst), CALM)
 }
 
-/// What the bare drive takes for as many writes and a flush, begun at the same moment: at its rate
-/// at this depth, by parts where its speed changes.
+/// Returns the bare drive's time for the same number of writes and a flush, begun at the same
+/// moment: at its rate at this depth, in parts where its speed changes.
 fn bare_ns(batch: &Batch, rates: [f64; 2], speed: Speed) -> f64 {
     let mut now = batch.began_ns as f64;
     let mut left = batch.writes as f64;
@@ -134,12 +134,12 @@ fn bare_ns(batch: &Batch, rates: [f64; 2], speed: Speed) -> f64 {
     }
 }
 
-fn tell_latencies(cached: &Found, bare: &Found) {
-    tell_spreads([&cached.write, &bare.write], [&cached.read, &bare.read]);
+fn print_latencies(cached: &Found, bare: &Found) {
+    print_spreads([&cached.write, &bare.write], [&cached.read, &bare.read]);
 }
 
-/// What writes and reads took, behind a cache and bare.
-pub(super) fn tell_spreads(writes: [&Spread; 2], reads: [&Spread; 2]) {
+/// Prints the latencies of writes and reads, behind a cache and bare.
+pub(super) fn print_spreads(writes: [&Spread; 2], reads: [&Spread; 2]) {
     println!("  us           p50       p99     p99.9    p99.99       max");
     let line = |what: &str, spread: &Spread| {
         let all = spread.quantiles.iter().chain([&spread.max]);
@@ -154,7 +154,7 @@ pub(super) fn tell_spreads(writes: [&Spread; 2], reads: [&Spread; 2]) {
     }
 }
 
-fn tell_counters(counters: &Counters, cached: &Found) {
+fn print_counters(counters: &Counters, cached: &Found) {
     let per = |count: u64, of: u64| count as f64 / of.max(1) as f64;
     println!(
         "  {} runs of {:.2} blocks; saved {:.1} % of what was absorbed; {} epochs, {} flushes of the \

@@ -1,24 +1,24 @@
-//! The rows: each a load, a cache, and what the two must come to.
+//! The rows: each with a load, a cache, and their targets.
 
 use super::device::Speed;
 use super::ideal::Ideal;
-use super::load::{Flushes, Load, Place, SECOND, Until};
+use super::load::{Addresses, Flushes, Load, SECOND, Until};
 use block::{CacheSpec, Durability, Size, WriteMode};
 
-/// A figure that a row must reach.
+/// A target of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     /// At least this share of a computed ideal.
     OfIdeal(f64, Ideal),
-    /// At least so many times the bare drive's rate, final drains inside.
+    /// At least this multiple of the bare drive's rate, including final drains.
     Faster(f64),
-    /// Everything is answered at least so many times sooner than by the bare drive.
+    /// Everything is answered at least this many times sooner than by the bare drive.
     Sooner(f64),
-    /// The worst write is at most 1.1 times the bare drive's worst, and 99.99 % of the writes take
-    /// no longer than that share of the bare drive's.
+    /// The worst write takes at most 1.1 times the bare drive's worst, and the same ratio holds for
+    /// the 99.99th percentile.
     Calm,
-    /// C13: writes plus the flush that ends them take at most 1.1 times what the bare drive takes
-    /// for as many writes and a flush from the same moment on.
+    /// C13: writes plus the flush that ends them take at most 1.1 times the bare drive's time for
+    /// the same number of writes and a flush from the same moment on.
     Debt,
     /// At least this share of the writes never reaches the drive.
     Saved(f64),
@@ -27,19 +27,19 @@ pub(crate) enum Target {
 /// One comparison.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// What it is called; patterns choose by it.
+    /// Its name; patterns select by it.
     pub(crate) name: String,
     /// The cache.
     pub(crate) spec: CacheSpec,
-    /// What is asked of both sides.
+    /// The load of both sides.
     pub(crate) load: Load,
-    /// How the drive behaves.
+    /// The drive's speed.
     pub(crate) speed: Speed,
-    /// What must be reached.
+    /// The targets.
     pub(crate) targets: Vec<Target>,
 }
 
-/// Longer than any run: a bound that is off.
+/// Longer than any run: disables a bound.
 const OFF_MS: u64 = 365 * 24 * 3600 * 1000;
 pub(super) const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
@@ -50,7 +50,7 @@ pub(crate) const SINGLE: Load = Load {
     depth: 1,
     reads: 0,
     blocks: 1,
-    place: Place::Random,
+    place: Addresses::Random,
     flushes: Flushes::Never,
     pauses: false,
     until: Until::Time(60 * SECOND),
@@ -59,18 +59,19 @@ pub(crate) const SINGLE: Load = Load {
 /// The same for a second.
 pub(crate) const SINGLE_SECOND: Load = Load { until: Until::Time(SECOND), ..SINGLE };
 
-/// What so much memory gives a user.
+/// Returns the default settings for this much memory.
 pub(super) fn spec(memory: u64) -> CacheSpec {
     CacheSpec { memory: Size(memory), write: WriteMode::BackNow, ..CacheSpec::default() }
 }
 
-/// All memory may be dirty (as far as the engine goes), for as long as it likes.
+/// Returns settings without bounds: all memory may be dirty (as far as the engine allows), for any
+/// time.
 fn unbounded(memory: u64) -> CacheSpec {
     let dirty_bytes = Some(Size(memory));
     CacheSpec { dirty_bytes, dirty_age_ms: OFF_MS, flush_target_ms: 0, ..spec(memory) }
 }
 
-/// All rows. `quick`: shorter ones.
+/// Returns all rows. `quick`: shorter ones.
 pub(crate) fn all(quick: bool) -> Vec<Row> {
     let mut rows = random(quick);
     rows.extend(flushing(quick));
@@ -85,7 +86,7 @@ fn row(name: String, spec: CacheSpec, load: Load, targets: Vec<Target>) -> Row {
     Row { name, spec, load, speed: Speed::Steady, targets }
 }
 
-/// One minute of random writes, with all combinations of flushes and flush target.
+/// Returns one minute of random writes, with all combinations of flushes and flush target.
 fn random(quick: bool) -> Vec<Row> {
     let run_ns = if quick { 10 } else { 60 } * SECOND;
     let mut rows = Vec::new();
@@ -97,7 +98,7 @@ fn random(quick: bool) -> Vec<Row> {
             ("-flush-5s-target-500ms", Some(5 * SECOND), 500),
         ] {
             if memory > GIB && target_ms > 0 {
-                // What the target allows fits into the smaller memory, too.
+                // The dirty blocks that the target allows fit into the smaller memory, too.
                 continue;
             }
             let ideal = Ideal {
@@ -119,7 +120,7 @@ fn random(quick: bool) -> Vec<Row> {
     rows
 }
 
-/// A flush every 32 writes.
+/// Returns rows with a flush every 32 writes.
 fn flushing(quick: bool) -> Vec<Row> {
     let until = Until::Time(if quick { 5 } else { 20 } * SECOND);
     let load = Load { flushes: Flushes::After(32), until, ..SINGLE };
@@ -140,7 +141,7 @@ fn flushing(quick: bool) -> Vec<Row> {
     rows
 }
 
-/// Reads and writes together, under the default bounds.
+/// Returns reads and writes together, with the default bounds.
 fn mixed(quick: bool) -> Vec<Row> {
     let until = Until::Time(if quick { 6 } else { 12 } * SECOND);
     let mut rows = Vec::new();
@@ -163,7 +164,7 @@ fn mixed(quick: bool) -> Vec<Row> {
     rows
 }
 
-/// The drive is four times slower for five seconds in the middle.
+/// Returns rows in which the drive is four times slower for five seconds in the middle.
 fn changing() -> Vec<Row> {
     let speed = Speed::Dips(7 * SECOND + SECOND / 2, 12 * SECOND + SECOND / 2);
     let until = Until::Time(20 * SECOND);
@@ -197,7 +198,7 @@ fn changing() -> Vec<Row> {
     rows
 }
 
-/// As much as the drive takes.
+/// Returns rows with the maximum load of the drive.
 fn saturating(quick: bool) -> Vec<Row> {
     let until = Until::Time(if quick { 4 } else { 10 } * SECOND);
     let mut rows = Vec::new();
@@ -215,7 +216,7 @@ fn saturating(quick: bool) -> Vec<Row> {
             rows.push(row(
                 format!("heavy-sequential-{kib}K-q{depth}"),
                 spec(GIB),
-                Load { depth, blocks, place: Place::Sequential, until, ..SINGLE },
+                Load { depth, blocks, place: Addresses::Sequential, until, ..SINGLE },
                 vec![Target::Faster(1.0)],
             ));
         }
@@ -223,14 +224,14 @@ fn saturating(quick: bool) -> Vec<Row> {
     rows
 }
 
-/// A hot set, each block written ten times, then a flush.
+/// Returns a hot set, each block written ten times, then a flush.
 fn hot() -> Vec<Row> {
     let hot = |mib: u64| {
         let blocks = mib * MIB / BLOCK;
         row(
             format!("hot-{mib}M"),
             spec(GIB),
-            Load { place: Place::Rounds(blocks), until: Until::Writes(10 * blocks), ..SINGLE },
+            Load { place: Addresses::Rounds(blocks), until: Until::Writes(10 * blocks), ..SINGLE },
             vec![Target::Saved(0.85)],
         )
     };

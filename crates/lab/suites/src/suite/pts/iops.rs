@@ -1,6 +1,8 @@
-//! The specification's IOPS test: random requests of eight sizes in seven mixes of reads and writes.
+//! The specification's IOPS test: random requests of eight sizes in seven mixes of reads and
+//! writes.
 //!
-//! Each round runs every size of 1 MiB down to 512 bytes with every mix, a minute each. Random 4 KiB writes are tracked.
+//! Each round runs every size of 1 MiB down to 512 bytes with every mix, a minute each. Random 4
+//! KiB writes are tracked.
 
 use super::rounds::{self, Matrix};
 use super::{CELL_NS, DEPTH, PREPARATION};
@@ -16,7 +18,7 @@ use report::words::figure;
 const READS: [u32; 7] = [100, 95, 65, 50, 35, 5, 0];
 const SIZES: [u32; 8] = [1 << 20, 128 << 10, 64 << 10, 32 << 10, 16 << 10, 8 << 10, 4096, 512];
 
-/// See the file's head.
+/// See the module documentation.
 pub(in crate::suite) struct Iops;
 
 static PROFILE: Profile = Profile {

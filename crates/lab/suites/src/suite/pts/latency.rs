@@ -1,7 +1,8 @@
 //! The specification's latency test: random requests one at a time, of three sizes in three mixes.
 //!
-//! Each round runs 8 KiB, 4 KiB and 512 bytes with 100, 65 and no percent of reads, a minute each. The mean latency of
-//! 4 KiB writes is tracked. The figure is the mean; the longest of all five rounds stands beside it.
+//! Each round runs 8 KiB, 4 KiB and 512 bytes with 100, 65 and 0 percent of reads, a minute each.
+//! The mean latency of 4 KiB writes is tracked. The figure is the mean; the maximum of all five
+//! rounds is shown next to it.
 
 use super::rounds::{self, Matrix};
 use super::{CELL_NS, PREPARATION};
@@ -17,7 +18,7 @@ use report::words::time;
 const READS: [u32; 3] = [100, 65, 0];
 const SIZES: [u32; 3] = [8 << 10, 4096, 512];
 
-/// See the file's head.
+/// See the module documentation.
 pub(in crate::suite) struct LatencyTest;
 
 static PROFILE: Profile = Profile {

@@ -1,13 +1,15 @@
-//! SNIA's Solid State Storage Performance Test Specification (PTS): IOPS, throughput, latency, write saturation.
+//! SNIA's Solid State Storage Performance Test Specification (PTS): IOPS, throughput, latency,
+//! write saturation.
 //!
-//! The drive is purged. For the first three tests it is then written twice over in order, 128 KiB at a time, and rounds
-//! of the test's matrix follow until five of them are steady ([`steady`]), 25 rounds at most. A row is the mean of these
-//! five rounds.
+//! The drive is purged. For the first three tests it is then written twice in order, 128 KiB at a
+//! time, and rounds of the test's matrix follow until five of them are steady ([`steady`]), at most
+//! 25 rounds. A row is the mean of these five rounds.
 //!
-//! What is known of the specification: the purge, the two passes, the matrix of sizes and mixes of the IOPS test, and
-//! that rounds follow until they are steady, from descriptions of others. Recollected of its version 2.0 are the rule
-//! itself, the minute of each cell, the 25 rounds, the matrices of throughput and latency, and the length of the write
-//! saturation. How many requests are under way is the tester's choice there; it is 32 here, and one for latency.
+//! Some parts of the specification are known from descriptions of others: the purge, the two
+//! passes, the matrix of sizes and mixes of the IOPS test, and rounds until they are steady. Other
+//! parts are recalled from its version 2.0: the rule itself, the minute of each cell, the 25
+//! rounds, the matrices of throughput and latency, and the length of the write saturation. The
+//! queue depth is the tester's choice there; it is 32 here, and one for latency.
 
 mod iops;
 mod latency;
@@ -23,9 +25,9 @@ pub(super) use throughput::Throughput;
 
 use super::SECOND;
 
-/// What the rounds of a test begin with.
+/// The preparation before the rounds of a test.
 const PREPARATION: &str = "trim,fill,fill";
-/// A cell of a round.
+/// Duration of a cell of a round.
 const CELL_NS: u64 = 60 * SECOND;
 /// Requests under way.
 const DEPTH: u32 = 32;

@@ -8,10 +8,10 @@ use crate::plan::Plan;
 use crate::suite::{before, seed, with_ceiling, writes};
 use load::{Latency, Load, Order, Record};
 
-/// After so many rounds it is given up.
+/// Maximum number of rounds.
 const ROUNDS_MAX: usize = 25;
 
-/// A cell of the matrix: what it is called, and its load.
+/// A cell of the matrix: its name, and its load.
 pub(super) struct Cell {
     pub(super) test: String,
     pub(super) order: Order,
@@ -20,7 +20,8 @@ pub(super) struct Cell {
     pub(super) reads_percent: u32,
 }
 
-/// Random requests of all these sizes that the device takes, in all these mixes; the name follows from a size and a mix.
+/// Returns random requests of all these sizes that the device supports, in all these mixes; `name`
+/// makes a name from the mix and the size.
 pub(super) fn random_cells(
     bed: &Bed,
     reads_percent: &[u32],
@@ -41,27 +42,28 @@ pub(super) fn random_cells(
     cells.collect()
 }
 
-/// What a test does in each round, and by which of its cells the state is judged.
+/// The cells of each round of a test, and the cell that determines the steady state.
 pub(super) struct Matrix {
     pub(super) cells: Vec<Cell>,
-    /// The cell that is tracked, and what it is in words.
+    /// The tracked cell, and its description.
     pub(super) tracked: (String, &'static str),
-    /// How a cell's figure is made.
+    /// Makes the row of a cell.
     pub(super) row: fn(String, &Record) -> Row,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Default)]
 struct Measured {
-    /// All cells of each round that was ended.
+    /// All cells of each complete round.
     rounds: Vec<Vec<Row>>,
-    /// What there is of one that was not.
+    /// The cells of an incomplete round.
     begun: Vec<Row>,
-    /// The tracked cell's figure in each round that was ended.
+    /// The tracked cell's figure in each complete round.
     tracked: Vec<f64>,
 }
 
-/// Purges the drive, writes it, and runs rounds. Whatever happens, what was measured is in the outcome.
+/// Purges the drive, writes it, and runs rounds. In any case the outcome contains everything
+/// measured until then.
 pub(super) fn run(
     bed: &mut Bed,
     plan: &Plan,
@@ -76,11 +78,11 @@ pub(super) fn run(
     while measured.rounds.len() < ROUNDS_MAX && !is_steady(&measured.tracked) && ended.is_ok() {
         ended = round(bed, plan, matrix, &mut measured);
     }
-    tell(bed, plan, outcome, matrix, &measured);
+    add_rows(bed, plan, outcome, matrix, &measured);
     ended
 }
 
-/// All cells once.
+/// Runs all cells once.
 fn round(bed: &mut Bed, plan: &Plan, matrix: &Matrix, measured: &mut Measured) -> Result<(), Halt> {
     let number = measured.rounds.len();
     for (part, cell) in matrix.cells.iter().enumerate() {
@@ -91,7 +93,7 @@ fn round(bed: &mut Bed, plan: &Plan, matrix: &Matrix, measured: &mut Measured) -
         let row = (matrix.row)(cell.test.clone(), &record);
         measured.begun.push(with_ceiling(bed, row));
     }
-    // Interrupted in its last cell, it is no whole round either.
+    // A round that was interrupted in its last cell is not complete.
     if let Some(halt) = bed.halt() {
         return Err(halt.clone());
     }
@@ -102,8 +104,8 @@ fn round(bed: &mut Bed, plan: &Plan, matrix: &Matrix, measured: &mut Measured) -
     Ok(())
 }
 
-/// The rows: of each cell the mean over the window; then what there is of a round that was not ended.
-fn tell(bed: &Bed, plan: &Plan, outcome: &mut Outcome, matrix: &Matrix, measured: &Measured) {
+/// Adds the rows: the mean of each cell over the window, then the cells of an incomplete round.
+fn add_rows(bed: &Bed, plan: &Plan, outcome: &mut Outcome, matrix: &Matrix, measured: &Measured) {
     let rounds = &measured.rounds;
     outcome.say(format!(
         "It was trimmed, written twice over in order, and then each cell took {} s in each round.",
@@ -115,7 +117,7 @@ fn tell(bed: &Bed, plan: &Plan, outcome: &mut Outcome, matrix: &Matrix, measured
     outcome.say(verdict(matrix.tracked.1, unit, &measured.tracked));
     for cell in 0..cells {
         let row = mean(window, cell);
-        // What was stopped before it was steady is not what the test was to find.
+        // A test that was stopped before it was steady has no final result.
         let partial = row.partial || bed.halt().is_some();
         outcome.add(bed, Row { partial, ..row });
     }
@@ -132,10 +134,10 @@ fn tell(bed: &Bed, plan: &Plan, outcome: &mut Outcome, matrix: &Matrix, measured
     });
 }
 
-/// Whether it was steady, and by which figures.
+/// Describes whether it was steady, with the figures of the decision.
 fn verdict(what: &str, unit: &str, tracked: &[f64]) -> String {
     let found = Determination::of(tracked);
-    let figures = found.as_ref().map(|found| found.told(unit, "round"));
+    let figures = found.as_ref().map(|found| found.text(unit, "round"));
     let figures = figures.map_or(String::new(), |told| format!(" {what}, {told}"));
     match found.filter(Determination::is_steady).map(|found| found.rounds()) {
         Some((first, last)) => format!("Steady over rounds {first} to {last}:{figures}"),
@@ -146,7 +148,7 @@ fn verdict(what: &str, unit: &str, tracked: &[f64]) -> String {
     }
 }
 
-/// A cell's mean over the rounds, with the latencies of all of them.
+/// Returns a cell's mean over the rounds, with the latencies of all of them.
 fn mean(window: &[Vec<Row>], cell: usize) -> Row {
     let samples: Vec<f64> = window.iter().map(|rows| rows[cell].value).collect();
     let value = samples.iter().sum::<f64>() / samples.len() as f64;
@@ -158,7 +160,7 @@ fn mean(window: &[Vec<Row>], cell: usize) -> Row {
     Row { value, samples, partial, latency: Some(latency), ..row }
 }
 
-/// The plot of the steady state.
+/// Returns the plot of the steady state.
 pub(super) fn plots(outcome: &Outcome) -> Vec<String> {
     outcome.series.iter().filter_map(steady::plot).collect()
 }

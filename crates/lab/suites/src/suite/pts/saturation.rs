@@ -1,8 +1,8 @@
 //! The specification's write saturation test (WSAT): a purged drive is written at random for hours.
 //!
-//! 4 KiB writes over all of the drive, until they have filled it four times over or six hours have passed, whichever comes
-//! first. What is seen is how the rate falls, minute by minute. The specification's rule of the steady state is applied to
-//! the last five minutes, and told.
+//! 4 KiB writes over the whole drive, until they have filled it four times or six hours have
+//! passed, whichever comes first. The result is the fall of the rate, minute by minute. The
+//! specification's rule of the steady state is applied to the last five minutes, and reported.
 
 use super::DEPTH;
 use super::steady::{Determination, WINDOW};
@@ -17,14 +17,14 @@ use report::axis::Axis;
 use report::plot::{Curve, Names, Plot, Style};
 use report::words::figure;
 
-/// What the drive holds is written so many times.
+/// Number of times that the drive's capacity is written.
 const FILLS: u64 = 4;
 const BLOCK_BYTES: u32 = 4096;
 const MINUTE_NS: u64 = 60 * SECOND;
 const FIRST: &str = "first minute";
 const LAST: &str = "last five minutes";
 
-/// See the file's head.
+/// See the module documentation.
 pub(in crate::suite) struct Saturation;
 
 static PROFILE: Profile = Profile {
@@ -57,7 +57,7 @@ impl Suite for Saturation {
             Size(record.bytes >> 20 << 20),
             record.bytes as f64 / plan.span() as f64
         ));
-        tell(bed, outcome, &record);
+        add_rows(bed, outcome, &record);
         Ok(())
     }
 
@@ -75,14 +75,14 @@ impl Suite for Saturation {
     }
 }
 
-/// Writes a second in each whole minute.
+/// Returns the writes per second in each whole minute.
 fn minutes(record: &Record) -> Vec<f64> {
     let whole = ((record.elapsed_ns() - record.flush_ns) / MINUTE_NS) as usize;
     let counts = record.by_interval.iter().take(whole);
     counts.map(|count| f64::from(*count) / 60.0).collect()
 }
 
-fn tell(bed: &Bed, outcome: &mut Outcome, record: &Record) {
+fn add_rows(bed: &Bed, outcome: &mut Outcome, record: &Record) {
     let minutes = minutes(record);
     let row = Row::rate("random 4 KiB write, QD32", record);
     let partial = row.partial;
@@ -101,7 +101,7 @@ fn tell(bed: &Bed, outcome: &mut Outcome, record: &Record) {
     outcome.say(match Determination::of(&minutes) {
         Some(found) => {
             let steady = if found.is_steady() { "Steady" } else { "NOT steady" };
-            format!("{steady} at the end: {}", found.told("IOPS", "minute"))
+            format!("{steady} at the end: {}", found.text("IOPS", "minute"))
         }
         None => format!("NOT steady: {} whole minutes are too few to tell.", minutes.len()),
     });
@@ -114,7 +114,7 @@ fn tell(bed: &Bed, outcome: &mut Outcome, record: &Record) {
     });
 }
 
-/// The rate over time.
+/// Plots the rate over time.
 fn curve(series: &Series) -> String {
     let points: Vec<(f64, f64)> =
         series.values.iter().enumerate().map(|(minute, rate)| (minute as f64, *rate)).collect();

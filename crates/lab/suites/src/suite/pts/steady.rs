@@ -1,38 +1,38 @@
 //! The specification's rule of the steady state.
 //!
-//! A window of five rounds in a row is steady in what is tracked if it
+//! A window of five consecutive rounds is steady in the tracked figure if
 //!
-//! - does not spread: largest less least is at most 20 % of the average, and
-//! - does not drift: the straight line of least squares through the five rises or falls by at most 10 % of the average
-//!   from the first of them to the last.
+//! - it does not spread: maximum less minimum is at most 20 % of the average, and
+//! - it does not drift: the straight line of least squares through the five rises or falls by at
+//!   most 10 % of the average from the first of them to the last.
 
 use crate::outcome::Series;
 use report::axis::Axis;
 use report::plot::{Curve, Names, Plot, Style};
 use report::words::figure;
 
-/// Rounds of a window.
+/// Number of rounds of a window.
 pub(super) const WINDOW: usize = 5;
-/// What the largest less the least may be, as a share of the average.
+/// Limit of maximum less minimum, as a share of the average.
 const DATA_EXCURSION_MAX: f64 = 0.2;
-/// What the line may rise or fall over the window, as a share of the average.
+/// Limit of the rise or fall of the line over the window, as a share of the average.
 const SLOPE_EXCURSION_MAX: f64 = 0.1;
 
-/// The figures by which the last window is judged.
+/// The figures that decide on the last window.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Determination {
     /// The number of its last round, from 1.
     last: usize,
-    /// The average of what is tracked.
+    /// The average of the tracked figure.
     average: f64,
-    /// The largest less the least.
+    /// Maximum less minimum.
     data_excursion: f64,
-    /// What the line of least squares rises from one round to the next.
+    /// The rise of the line of least squares from one round to the next.
     slope: f64,
 }
 
 impl Determination {
-    /// Of the last five of these rounds; None: there are fewer.
+    /// Evaluates the last five of these rounds. None: there are fewer.
     pub(super) fn of(tracked: &[f64]) -> Option<Determination> {
         let window = tracked.last_chunk::<WINDOW>()?;
         let average = window.iter().sum::<f64>() / WINDOW as f64;
@@ -52,24 +52,25 @@ impl Determination {
             && self.slope_excursion() <= SLOPE_EXCURSION_MAX * self.average
     }
 
-    /// The first and the last round of the window, from 1.
+    /// Returns the first and the last round of the window, from 1.
     pub(super) fn rounds(&self) -> (usize, usize) {
         (self.last + 1 - WINDOW, self.last)
     }
 
-    /// What the line rises or falls from the window's first round to its last.
+    /// Returns the rise or fall of the line from the window's first round to its last.
     fn slope_excursion(&self) -> f64 {
         (self.slope * (WINDOW - 1) as f64).abs()
     }
 
-    /// The line of least squares at a round.
+    /// Returns the line of least squares at a round.
     fn line(&self, round: f64) -> f64 {
         let (first, last) = self.rounds();
         self.average + self.slope * (round - (first + last) as f64 / 2.0)
     }
 
-    /// What the specification wants to see printed, in one sentence; `step` is what a round is called.
-    pub(super) fn told(&self, unit: &str, step: &str) -> String {
+    /// Returns the figures whose report the specification requires, in one sentence; `step` is the
+    /// name of a round.
+    pub(super) fn text(&self, unit: &str, step: &str) -> String {
         let ((first, last), average) = (self.rounds(), self.average);
         let sign = if self.slope < 0.0 { '-' } else { '+' };
         format!(
@@ -86,7 +87,8 @@ impl Determination {
     }
 }
 
-/// What is tracked, round by round, with the last window's average, the band around it, and the line.
+/// Plots the tracked figure, round by round, with the last window's average, the band around it,
+/// and the line.
 pub(super) fn plot(series: &Series) -> Option<String> {
     let rounds = series.values.len();
     let points: Vec<(f64, f64)> = (1..).map(f64::from).zip(series.values.iter().copied()).collect();
@@ -138,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_figures_are_those_of_the_line_through_the_last_five() {
-        // y = 150 - 10 x, and 1 above or below it in turn.
+        // y = 150 - 10 x, alternately 1 above and below it.
         let tracked = [140.0, 131.0, 119.0, 111.0, 99.0, 91.0];
         let found = Determination::of(&tracked).expect("six rounds");
         assert_eq!(found.rounds(), (2, 6));
@@ -148,7 +150,7 @@ mod tests {
         assert!((found.slope + 10.0).abs() < 1e-9, "{found:?}");
         assert!((found.line(4.0) - found.average).abs() < 1e-9);
         assert_eq!(
-            found.told("IOPS", "round"),
+            found.text("IOPS", "round"),
             "rounds 2 to 6: average 110 IOPS; data excursion 40.0 of 22.0 allowed (20 %); slope line \
              150 - 10.0 x round; slope excursion 40.0 of 11.0 allowed (10 %)."
         );

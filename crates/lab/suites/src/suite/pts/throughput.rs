@@ -17,7 +17,7 @@ const BLOCK_BYTES: u32 = 1 << 20;
 const READ: &str = "100/0, sequential 1 MiB";
 const WRITE: &str = "0/100, sequential 1 MiB";
 
-/// See the file's head.
+/// See the module documentation.
 pub(in crate::suite) struct Throughput;
 
 static PROFILE: Profile = Profile {
