@@ -114,7 +114,7 @@ pub(crate) const NIGHT: [Step; 14] = [
     Step {
         what: "users of devices below a device mapper, on another kernel",
         arguments: "xtask guest --if-possible --timeout-seconds 600 --module loop --module dm_mod \
-                    --test uring:devices -- --test-threads 1 --show-output",
+                    --test ring:devices -- --test-threads 1 --show-output",
     },
     Step {
         what: "volumes under a whole Debian, with reboots and a power cut",

@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 33] = [
+const ALLOWED: [(&str, &[&str]); 34] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests draw random latencies.
@@ -39,6 +39,8 @@ const ALLOWED: [(&str, &[&str]); 33] = [
     ("stack", STACK),
     ("rigs", &["lane", "block", "load", "nbd", "stack", "suites", "host", "ring"]),
     ("daemon", DAEMON),
+    // Verdicts on what the daemon reports and what a simulation finds.
+    ("advice", ADVICE),
     ("overdrive", OVERDRIVE),
     ("benchmarks", BENCHMARKS),
     ("killtest", KILLTEST),
@@ -90,8 +92,10 @@ const DAEMON: &[&str] = &[
     "holder",
     "stack",
 ];
+const ADVICE: &[&str] = &["block", "cache", "daemon", "report", "simulator", "trace"];
 // Of `killtest` its tests use the lossy disk.
 const OVERDRIVE: &[&str] = &[
+    "advice",
     "lane",
     "block",
     "cache",

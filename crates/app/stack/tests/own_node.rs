@@ -82,6 +82,11 @@ fn rename(directory: &Path, name: &str) {
     fs::write(directory.join("name"), name).expect("room");
 }
 
+/// Has everything that is kept written to the disk, so that no holder stays behind.
+fn settle(directory: &Path) {
+    Daemon::serve(directory, "none").kill();
+}
+
 fn first_bytes_on_disk(directory: &Path) -> Vec<u8> {
     let disk = fs::read(directory.join("disk")).expect("it is there");
     disk.chunks(BLOCK_BYTES).take(BLOCKS).map(|block| block[0]).collect()
@@ -128,6 +133,7 @@ fn a_fence_that_fails_delays_the_takeover_and_loses_nothing() {
         let mut daemon = Daemon::serve(directory, mode);
         assert_eq!(daemon.order(&format!("read {BLOCKS}")), "{3}", "{:?}", daemon.start);
         daemon.kill();
+        settle(directory);
         fs::write(directory.join("disk"), vec![0; 16 << 20]).expect("room");
     }
 }
@@ -151,6 +157,7 @@ fn a_backing_with_another_identity_gets_nothing_that_was_kept() {
     let mut daemon = Daemon::serve(directory, "back");
     assert_eq!(daemon.order(&format!("read {BLOCKS}")), "{4}", "{:?}", daemon.start);
     daemon.kill();
+    settle(directory);
 }
 
 #[test]

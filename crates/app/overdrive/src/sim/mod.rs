@@ -6,7 +6,6 @@ mod json;
 mod output;
 mod page;
 mod table;
-mod verdict;
 
 use crate::page_file::PageFile;
 use crate::progress::Stages;

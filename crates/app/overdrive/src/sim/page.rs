@@ -1,6 +1,6 @@
 //! An outcome as one HTML page that needs nothing else: verdict, plot, table, trace, method, raw data.
 
-use super::{json, table, verdict};
+use super::{json, table};
 use block::Size;
 use report::axis::Axis;
 use report::page::Page;
@@ -31,7 +31,7 @@ pub(super) fn page(plan: &Plan, outcome: &Outcome) -> String {
             grouped(outcome.footprint.blocks),
             env!("CARGO_PKG_VERSION")
         ),
-        verdict: &verdict::verdict(plan, outcome),
+        verdict: &advice::of_simulation(plan, outcome),
         style: STYLE,
         parts: &parts,
         schema: json::SCHEMA,

@@ -1,7 +1,6 @@
 //! `overdrive volume stats`: what was counted, for people and for machines.
 
 mod details;
-mod verdict;
 mod watch;
 
 use super::{Target, find, find_waiting, no_daemon, roll};
@@ -195,7 +194,7 @@ fn explain() {
 
 fn print(stats: &Statistics, all: bool) {
     daemon::say!("{}", stats.volume);
-    for sentence in verdict::of(stats) {
+    for sentence in advice::of_volume(stats) {
         daemon::say!("  {sentence}");
     }
     daemon::say!("");

@@ -19,7 +19,7 @@ impl Entrant {
 }
 
 /// Which policy misses least, by how much against LRU, and how far it is from the optimum.
-pub(super) fn verdict(plan: &Plan, outcome: &Outcome) -> String {
+pub fn verdict(plan: &Plan, outcome: &Outcome) -> String {
     let sizes = sizes_that_count(plan, outcome);
     let entrants = entrants(plan, outcome, &sizes);
     let mut told = Vec::new();
@@ -216,7 +216,7 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::examples::{outcome, sampled};
+    use crate::examples::{outcome, sampled};
 
     /// 1,000 accesses; misses by policy and size.
     fn told(policies: &[&str], misses: &[&[u64]]) -> String {

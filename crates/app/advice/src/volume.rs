@@ -1,16 +1,16 @@
 //! How a volume does, in words: what is used, what it brings, and why not more.
 
-use super::time;
 use block::{Durability, Size};
 use cache::Counters;
 use daemon::control::statistics::Statistics;
 use daemon::control::words::State;
+use daemon::units::nanoseconds as time;
 
 /// The numbers that the sentences are made of.
 struct Told<'a>(&'a Statistics);
 
 /// What a volume's stats say, one sentence each, what matters most first.
-pub(super) fn of(stats: &Statistics) -> Vec<String> {
+pub fn of(stats: &Statistics) -> Vec<String> {
     let told = Told(stats);
     let sentences = [
         told.state(),
