@@ -1,13 +1,15 @@
-//! The lines that docs/USE.md tells users to copy, run as they stand there.
+//! The commands of docs/USE.md and README.md, run as they are printed there.
 
-use crate::common::{OVERDRIVE, have, image, place, run};
+use crate::common::{OVERDRIVE, have, image, no_namespaces, place, run};
 use crate::home::Home;
 use crate::mounted::{can_mount, plain};
 use std::path::Path;
 
-/// A block of the page, by the word after its `sh`.
-fn block(word: &str) -> String {
-    let page = include_str!("../../../../../docs/USE.md");
+const USE: &str = include_str!("../../../../../docs/USE.md");
+const README: &str = include_str!("../../../../../README.md");
+
+/// A block of a page, by the word after its `sh`.
+fn block(page: &str, word: &str) -> String {
     let start = format!("```sh {word}\n");
     let (_, rest) = page.split_once(&start).expect("the page has this block");
     rest.split_once("```").expect("it ends").0.to_owned()
@@ -39,7 +41,7 @@ fn the_mount_recipe_mounts_survives_a_kill_and_leaves_nothing() {
         plain(&mountpoint),
         plain(&run_place)
     );
-    let mount = block("mount");
+    let mount = block(USE, "mount");
     let (first, mount) = mount.split_once('\n').expect("lines");
     assert!(first.starts_with("image="), "the first line says what is whose: {first}");
     let mount = mount.replace("--memory 2G", "--memory 16M");
@@ -52,7 +54,7 @@ fn the_mount_recipe_mounts_survives_a_kill_and_leaves_nothing() {
          echo after > $mountpoint/other\nsync -f $mountpoint/other\n\
          cat $mountpoint/file $mountpoint/other >&9\n{}\n[ ! -e $run ]",
         serve.trim_end_matches(" &"),
-        block("unmount")
+        block(USE, "unmount")
     );
     let ended = shell(&home, &script).well();
     assert_eq!(ended.stdout, "before\nafter\n");
@@ -65,7 +67,7 @@ fn the_line_for_virtual_machines_is_understood() {
         return;
     }
     let home = Home::new();
-    let page = block("qemu");
+    let page = block(USE, "qemu");
     let options = page.split_whitespace().find(|word| word.starts_with("driver=nbd")).expect("one");
     assert!(options.contains("reconnect-delay="), "{options}");
     let options = options
@@ -78,4 +80,45 @@ fn the_line_for_virtual_machines_is_understood() {
     );
     let ended = shell(&home, &script).well();
     assert!(!ended.stdout.contains("failed"), "{}", ended.stdout);
+}
+
+#[test]
+fn the_readme_serves_an_image_while_a_command_runs() {
+    if !have(&["nbdinfo"]) {
+        return;
+    }
+    let home = Home::new();
+    let script = block(README, "run").replace("--memory 2G", "--memory 16M");
+    let ended = shell(&home, &format!("cd {}\n{script}", plain(home.path()))).well();
+    assert!(ended.stdout.contains("1073741824 (1G)"), "{}", ended.stdout);
+}
+
+#[test]
+fn the_readme_attaches_mounts_and_leaves_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let _alone = no_namespaces();
+    let (home, place) = (Home::new(), place());
+    let name = format!("readme-{}", std::process::id());
+    let (image, mountpoint) = (place.path().join(format!("{name}.img")), home.path().join("mnt"));
+    std::fs::create_dir(&mountpoint).expect("a fresh directory");
+    let own = |word: &str| {
+        let text = block(README, word).replace("--memory 2G", "--memory 16M");
+        let text = text.replace("-s 10G", "-s 64M").replace("/srv/db.img", plain(&image));
+        let text = text.replace("overdrive/db", &format!("overdrive/{name}"));
+        text.replace("detach db", &format!("detach {name}")).replace("/mnt", plain(&mountpoint))
+    };
+    let (mount, umount) =
+        own("mount").split_once('\n').map(|(a, b)| (a.to_owned(), b.to_owned())).expect("lines");
+    let device = format!("/dev/overdrive/{name}");
+    let script = format!(
+        "exec 9>&1 >/dev/null\n{}\n[ ! -e {device} ]\n{mount}\necho there > {}/file\n{umount}\n\
+         [ ! -e {device} ]\n{mount}\ncat {}/file >&9\n{umount}",
+        own("attach"),
+        plain(&mountpoint),
+        plain(&mountpoint),
+    );
+    assert_eq!(shell(&home, &script).well().stdout, "there\n");
+    run("e2fsck", &["-fn", plain(&image)]).well();
 }
