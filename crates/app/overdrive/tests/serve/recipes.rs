@@ -1,4 +1,4 @@
-//! The commands of docs/USE.md and README.md, run as they are printed there.
+//! The commands and files that documents show, run and read as they are printed there.
 
 use crate::common::{OVERDRIVE, have, image, no_namespaces, place, run};
 use crate::home::Home;
@@ -10,7 +10,12 @@ const README: &str = include_str!("../../../../../README.md");
 
 /// A block of a page, by the word after its `sh`.
 fn block(page: &str, word: &str) -> String {
-    let start = format!("```sh {word}\n");
+    fenced(page, &format!("sh {word}"))
+}
+
+/// The first block of a page with this language.
+fn fenced(page: &str, language: &str) -> String {
+    let start = format!("```{language}\n");
     let (_, rest) = page.split_once(&start).expect("the page has this block");
     rest.split_once("```").expect("it ends").0.to_owned()
 }
@@ -109,11 +114,15 @@ fn the_readme_attaches_mounts_and_leaves_nothing() {
         let text = text.replace("overdrive/db", &format!("overdrive/{name}"));
         text.replace("detach db", &format!("detach {name}")).replace("/mnt", plain(&mountpoint))
     };
-    let (mount, umount) =
-        own("mount").split_once('\n').map(|(a, b)| (a.to_owned(), b.to_owned())).expect("lines");
+    let (mount, umount) = own("mount")
+        .split_once('\n')
+        .map(|(a, b)| (a.to_owned(), b.trim().to_owned()))
+        .expect("lines");
     let device = format!("/dev/overdrive/{name}");
+    // Nothing is left of a run that fails.
+    let undo = format!("{{ {umount}; overdrive detach {name} --force; }} 2>&1 || true");
     let script = format!(
-        "exec 9>&1 >/dev/null\n{}\n[ ! -e {device} ]\n{mount}\necho there > {}/file\n{umount}\n\
+        "exec 9>&1 >/dev/null\ntrap '{undo}' EXIT\n{}\n[ ! -e {device} ]\n{mount}\necho there > {}/file\n{umount}\n\
          [ ! -e {device} ]\n{mount}\ncat {}/file >&9\n{umount}",
         own("attach"),
         plain(&mountpoint),
@@ -121,4 +130,52 @@ fn the_readme_attaches_mounts_and_leaves_nothing() {
     );
     assert_eq!(shell(&home, &script).well().stdout, "there\n");
     run("e2fsck", &["-fn", plain(&image)]).well();
+}
+
+#[test]
+fn the_first_commands_of_troubleshooting_work() {
+    let (home, place) = (Home::new(), place());
+    let page = include_str!("../../../../../docs/TROUBLESHOOTING.md");
+    let commands = block(page, "first").replace("NAME", "db");
+    let image = image(&place, 8);
+    let script =
+        format!("overdrive serve {} --name db --memory 4M --run '{commands}true'", plain(&image));
+    let printed = shell(&home, &script).well().stdout;
+    let shown = ["STATE", "Nothing has been read yet.", "io_uring"];
+    assert!(shown.iter().all(|word| printed.contains(word)), "{printed}");
+}
+
+#[test]
+fn the_configuration_file_of_the_options_serves_both_volumes() {
+    let (home, place) = (Home::new(), place());
+    let page = include_str!("../../../../../docs/OPTIONS.md");
+    let text = fenced(page, "toml");
+    // Devices and mounts have tests of their own, and need privileges.
+    let lines =
+        text.lines().filter(|line| !["attach", "fuse"].iter().any(|it| line.starts_with(it)));
+    let text = lines.collect::<Vec<_>>().join("\n");
+    assert!(!text.contains("attach =") && text.contains("dirty_age"), "{text}");
+    let text = text.replace("/dev/sdb", plain(&image(&place, 8)));
+    let other = place.path().join("build.img");
+    std::fs::write(&other, vec![0; 8 << 20]).expect("room");
+    let text = text.replace("/srv/build.img", plain(&other));
+    let text = text.replace("/run/overdrive/", &format!("{}/", plain(home.path())));
+    let file = home.path().join("host.toml");
+    std::fs::write(&file, text.replace("8G", "4M").replace("2G", "4M")).expect("room");
+    let list = "overdrive volume list -n -o name,state";
+    let script = format!("overdrive serve --config {} --run '{list}'", plain(&file));
+    let printed = shell(&home, &script).well().stdout;
+    let rows: Vec<Vec<&str>> =
+        printed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows, [["build", "serving"], ["db", "serving"]], "{printed}");
+}
+
+#[test]
+fn the_drive_of_the_page_of_drives_is_accepted() {
+    let home = Home::new();
+    let page = include_str!("../../../../../docs/DRIVES.md");
+    let file = home.path().join("mine.toml");
+    std::fs::write(&file, fenced(page, "toml")).expect("room");
+    let printed = home.overdrive(&["drive", "models", "--check", plain(&file)]).well().stdout;
+    assert!(printed.contains("The drive in my laptop"), "{printed}");
 }
