@@ -10,7 +10,7 @@ pub(crate) struct Document {
     pub(crate) text: String,
 }
 
-/// Folders at the root that have no sources of the project, beside those whose name begins with a dot.
+/// Folders without sources of the project, beside those whose name begins with a dot.
 const NOT_OURS: [&str; 1] = ["target"];
 
 /// All files below the root with these extensions, as paths from there.

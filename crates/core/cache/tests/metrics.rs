@@ -1,4 +1,4 @@
-//! docs/METRICS.md has a row for every counter and histogram, with its unit, its meaning and an action.
+//! docs/METRICS.md has a row for every counter and histogram: unit, meaning, action.
 
 use cache::{Counters, Histograms};
 

@@ -122,7 +122,8 @@ fn the_readme_attaches_mounts_and_leaves_nothing() {
     // Nothing is left of a run that fails.
     let undo = format!("{{ {umount}; overdrive detach {name} --force; }} 2>&1 || true");
     let script = format!(
-        "exec 9>&1 >/dev/null\ntrap '{undo}' EXIT\n{}\n[ ! -e {device} ]\n{mount}\necho there > {}/file\n{umount}\n\
+        "exec 9>&1 >/dev/null\ntrap '{undo}' EXIT\n\
+         {}\n[ ! -e {device} ]\n{mount}\necho there > {}/file\n{umount}\n\
          [ ! -e {device} ]\n{mount}\ncat {}/file >&9\n{umount}",
         own("attach"),
         plain(&mountpoint),
