@@ -5,6 +5,7 @@ mod arrows;
 mod circles;
 mod clock;
 mod commits;
+mod documents;
 mod hygiene;
 mod licences;
 mod lifecycle;

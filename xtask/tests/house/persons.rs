@@ -1,7 +1,7 @@
 //! Comments and documents speak of tasks, requests, clients and programs as of things. Operators and users
 //! are persons.
 
-use crate::metadata::root;
+use crate::documents::documents;
 use crate::source::all;
 
 /// Words for persons.
@@ -27,10 +27,6 @@ const MAY_BE: [&str; 6] = ["operator", "operators", "user", "users", "reader", "
 
 /// Files whose comments hold some of these words, and how many. The list may shrink, and never grow.
 const LEFT: &[(&str, usize)] = &[];
-
-/// The documents, beside those in `docs/`.
-const DOCUMENTS: [&str; 5] =
-    ["README.md", "ARCHITECTURE.md", "SEMANTICS.md", "TESTING.md", "CONTRIBUTING.md"];
 
 /// The comments of a source, each with the line that it begins on; what is in quotes is none.
 fn comments(text: &str) -> Vec<(usize, &str)> {
@@ -152,16 +148,12 @@ fn comments_speak_of_things() {
 
 #[test]
 fn documents_speak_of_things() {
-    let docs = std::fs::read_dir(root().join("docs")).expect("the documents' folder");
-    let docs = docs.map(|entry| entry.expect("an entry").path());
-    let paths = DOCUMENTS.iter().map(|name| root().join(name)).chain(docs);
     let mut found = Vec::new();
-    for path in paths.filter(|path| path.extension().is_some_and(|it| it == "md")) {
-        let text = std::fs::read_to_string(&path).expect("a document is UTF-8");
-        for (number, line) in text.lines().enumerate() {
+    for document in documents() {
+        for (number, line) in document.text.lines().enumerate() {
             // The last word before may stand at the end of the line before.
             let words = persons(line).into_iter();
-            found.extend(words.map(|word| format!("{}:{}: {word}", path.display(), number + 1)));
+            found.extend(words.map(|word| format!("{}:{}: {word}", document.path, number + 1)));
         }
     }
     assert_eq!(found, [""; 0], "words for persons; say it of things");

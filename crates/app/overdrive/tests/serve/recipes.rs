@@ -1,14 +1,21 @@
-//! The lines that docs/USE.md tells users to copy, run as they stand there.
+//! The commands and files that documents show, run and read as they are printed there.
 
-use crate::common::{OVERDRIVE, have, image, place, run};
+use crate::common::{OVERDRIVE, have, image, no_namespaces, place, run};
 use crate::home::Home;
 use crate::mounted::{can_mount, plain};
 use std::path::Path;
 
-/// A block of the page, by the word after its `sh`.
-fn block(word: &str) -> String {
-    let page = include_str!("../../../../../docs/USE.md");
-    let start = format!("```sh {word}\n");
+const USE: &str = include_str!("../../../../../docs/USE.md");
+const README: &str = include_str!("../../../../../README.md");
+
+/// A block of a page, by the word after its `sh`.
+fn block(page: &str, word: &str) -> String {
+    fenced(page, &format!("sh {word}"))
+}
+
+/// The first block of a page with this language.
+fn fenced(page: &str, language: &str) -> String {
+    let start = format!("```{language}\n");
     let (_, rest) = page.split_once(&start).expect("the page has this block");
     rest.split_once("```").expect("it ends").0.to_owned()
 }
@@ -39,7 +46,7 @@ fn the_mount_recipe_mounts_survives_a_kill_and_leaves_nothing() {
         plain(&mountpoint),
         plain(&run_place)
     );
-    let mount = block("mount");
+    let mount = block(USE, "mount");
     let (first, mount) = mount.split_once('\n').expect("lines");
     assert!(first.starts_with("image="), "the first line says what is whose: {first}");
     let mount = mount.replace("--memory 2G", "--memory 16M");
@@ -52,7 +59,7 @@ fn the_mount_recipe_mounts_survives_a_kill_and_leaves_nothing() {
          echo after > $mountpoint/other\nsync -f $mountpoint/other\n\
          cat $mountpoint/file $mountpoint/other >&9\n{}\n[ ! -e $run ]",
         serve.trim_end_matches(" &"),
-        block("unmount")
+        block(USE, "unmount")
     );
     let ended = shell(&home, &script).well();
     assert_eq!(ended.stdout, "before\nafter\n");
@@ -65,7 +72,7 @@ fn the_line_for_virtual_machines_is_understood() {
         return;
     }
     let home = Home::new();
-    let page = block("qemu");
+    let page = block(USE, "qemu");
     let options = page.split_whitespace().find(|word| word.starts_with("driver=nbd")).expect("one");
     assert!(options.contains("reconnect-delay="), "{options}");
     let options = options
@@ -78,4 +85,98 @@ fn the_line_for_virtual_machines_is_understood() {
     );
     let ended = shell(&home, &script).well();
     assert!(!ended.stdout.contains("failed"), "{}", ended.stdout);
+}
+
+#[test]
+fn the_readme_serves_an_image_while_a_command_runs() {
+    if !have(&["nbdinfo"]) {
+        return;
+    }
+    let home = Home::new();
+    let script = block(README, "run").replace("--memory 2G", "--memory 16M");
+    let ended = shell(&home, &format!("cd {}\n{script}", plain(home.path()))).well();
+    assert!(ended.stdout.contains("1073741824 (1G)"), "{}", ended.stdout);
+}
+
+#[test]
+fn the_readme_attaches_mounts_and_leaves_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let _alone = no_namespaces();
+    let (home, place) = (Home::new(), place());
+    let name = format!("readme-{}", std::process::id());
+    let (image, mountpoint) = (place.path().join(format!("{name}.img")), home.path().join("mnt"));
+    std::fs::create_dir(&mountpoint).expect("a fresh directory");
+    let own = |word: &str| {
+        let text = block(README, word).replace("--memory 2G", "--memory 16M");
+        let text = text.replace("-s 10G", "-s 64M").replace("/srv/db.img", plain(&image));
+        let text = text.replace("overdrive/db", &format!("overdrive/{name}"));
+        text.replace("detach db", &format!("detach {name}")).replace("/mnt", plain(&mountpoint))
+    };
+    let (mount, umount) = own("mount")
+        .split_once('\n')
+        .map(|(a, b)| (a.to_owned(), b.trim().to_owned()))
+        .expect("lines");
+    let device = format!("/dev/overdrive/{name}");
+    // Nothing is left of a run that fails.
+    let undo = format!("{{ {umount}; overdrive detach {name} --force; }} 2>&1 || true");
+    let script = format!(
+        "exec 9>&1 >/dev/null\ntrap '{undo}' EXIT\n\
+         {}\n[ ! -e {device} ]\n{mount}\necho there > {}/file\n{umount}\n\
+         [ ! -e {device} ]\n{mount}\ncat {}/file >&9\n{umount}",
+        own("attach"),
+        plain(&mountpoint),
+        plain(&mountpoint),
+    );
+    assert_eq!(shell(&home, &script).well().stdout, "there\n");
+    run("e2fsck", &["-fn", plain(&image)]).well();
+}
+
+#[test]
+fn the_first_commands_of_troubleshooting_work() {
+    let (home, place) = (Home::new(), place());
+    let page = include_str!("../../../../../docs/TROUBLESHOOTING.md");
+    let commands = block(page, "first").replace("NAME", "db");
+    let image = image(&place, 8);
+    let script =
+        format!("overdrive serve {} --name db --memory 4M --run '{commands}true'", plain(&image));
+    let printed = shell(&home, &script).well().stdout;
+    let shown = ["STATE", "Nothing has been read yet.", "io_uring"];
+    assert!(shown.iter().all(|word| printed.contains(word)), "{printed}");
+}
+
+#[test]
+fn the_configuration_file_of_the_options_serves_both_volumes() {
+    let (home, place) = (Home::new(), place());
+    let page = include_str!("../../../../../docs/OPTIONS.md");
+    let text = fenced(page, "toml");
+    // Devices and mounts have tests of their own, and need privileges.
+    let lines =
+        text.lines().filter(|line| !["attach", "fuse"].iter().any(|it| line.starts_with(it)));
+    let text = lines.collect::<Vec<_>>().join("\n");
+    assert!(!text.contains("attach =") && text.contains("dirty_age"), "{text}");
+    let text = text.replace("/dev/sdb", plain(&image(&place, 8)));
+    let other = place.path().join("build.img");
+    std::fs::write(&other, vec![0; 8 << 20]).expect("room");
+    let text = text.replace("/srv/build.img", plain(&other));
+    let text = text.replace("/run/overdrive/", &format!("{}/", plain(home.path())));
+    let file = home.path().join("host.toml");
+    std::fs::write(&file, text.replace("8G", "4M").replace("2G", "4M")).expect("room");
+    let list = "overdrive volume list -n -o name,state";
+    let script = format!("overdrive serve --config {} --run '{list}'", plain(&file));
+    let printed = shell(&home, &script).well().stdout;
+    let rows: Vec<Vec<&str>> =
+        printed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows, [["build", "serving"], ["db", "serving"]], "{printed}");
+}
+
+#[test]
+fn the_drive_of_the_page_of_drives_is_accepted() {
+    let home = Home::new();
+    let page = include_str!("../../../../../docs/DRIVES.md");
+    let file = home.path().join("mine.toml");
+    std::fs::write(&file, fenced(page, "toml")).expect("room");
+    let printed = home.overdrive(&["drive", "models", "--check", plain(&file)]).well().stdout;
+    assert!(printed.contains("The drive in my laptop"), "{printed}");
 }
