@@ -1,8 +1,8 @@
 //! Backings that are not open yet, and how the leaves of a spec become such.
 
 use crate::failure::Failure;
+use crate::flags::OpenFlags;
 use crate::node::OpenNode;
-use crate::opening::OpenFlags;
 use block::Spec;
 use ring::Ring;
 use std::future::Future;

@@ -4,6 +4,7 @@
 use crate::alone::Alone;
 use crate::backing::{Backing, Backings};
 use crate::failure::{Exit, Failure};
+use crate::flags::OpenFlags;
 use crate::keep::{self, FoundArena, Keep, Left, Settled};
 use crate::node::{
     CacheNode, DelayNode, FaultsNode, FileBacking, ModelNode, NullNode, OpenNode, RamNode, Unkept,
@@ -13,7 +14,7 @@ use crate::planted::{Bug, planted};
 use crate::recorded::Recorded;
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, VOLUME_BYTES_MAX, WriteMode};
 use cache::{Arena, Geometry, Settings, Shared};
-use holder::{Keeper, Records};
+use holder::Keeper;
 use host::OpenOptions;
 use layers::{DelayShared, FaultsShared};
 use ring::{Fence, HugePages, SharedMemory};
@@ -31,25 +32,6 @@ pub const SCRATCH: &str = "durability scratch: flushes are ignored; after a powe
 const BLOCK_BYTES: usize = cache::BLOCK_SECTORS as usize * SECTOR as usize;
 /// Bytes that stand for a sector: real ones.
 const GRAIN: u32 = 512;
-/// How to open what a spec names.
-#[derive(Clone, Debug, Default)]
-pub struct OpenFlags {
-    /// The volume's name.
-    pub name: String,
-    /// Serve byte by byte what looks like an image format, and on this host what looks like a cluster's file system.
-    pub raw: bool,
-    /// Refuse clients' changes, whatever the backing takes.
-    pub read_only: bool,
-    /// The device that this volume becomes. Its backing is that device's, also while no daemon
-    /// serves it. None: it becomes none.
-    pub device: Option<String>,
-    /// What keeps the memory of a cache that may hold dirty data; None: nothing does, what was not
-    /// flushed ends with the process.
-    pub keep: Option<Keep>,
-    /// Where backings that are served are noted for the next process; None: nowhere.
-    pub records: Option<Records>,
-}
-
 /// What opening gathers on its way up.
 pub(crate) struct Opening<'a> {
     flags: &'a OpenFlags,

@@ -3,9 +3,10 @@
 use crate::backing::Backings;
 use crate::counted::Counts;
 use crate::failure::{Exit, Failure};
+use crate::flags::OpenFlags;
 use crate::keep::Keep;
 use crate::node::{Attached, CacheNode, ModelNode, OpenNode, PoolNode, Unkept};
-use crate::opening::{OpenFlags, Opening, absorbs};
+use crate::opening::{Opening, absorbs};
 use crate::recorded::{Loss, Recorded};
 use crate::shared::SharedHalves;
 use block::Spec;
