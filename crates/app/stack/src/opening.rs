@@ -67,11 +67,6 @@ fn built_in(spec: &Spec, flags: &OpenFlags) -> Option<Box<dyn Backing>> {
     }))
 }
 
-/// Whether writes may be answered before they are on the backing.
-pub(crate) fn absorbs(mode: WriteMode) -> bool {
-    matches!(mode, WriteMode::Back | WriteMode::BackNow)
-}
-
 impl<'a> Opening<'a> {
     pub(crate) fn new(
         flags: &'a OpenFlags,
@@ -345,7 +340,7 @@ impl<'a> Opening<'a> {
     /// The settings of the cache, as far as a kill of this process can lose nothing that they
     /// promise (C5). What they do not promise is noted.
     fn promised(&mut self, spec: &CacheSpec, below: &dyn OpenNode) -> CacheSpec {
-        if !absorbs(spec.write) || self.flags.keep.is_none() {
+        if !spec.write.absorbs() || self.flags.keep.is_none() {
             return spec.clone();
         }
         match below.keepable() {

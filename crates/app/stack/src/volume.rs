@@ -6,7 +6,7 @@ use crate::failure::{Exit, Failure};
 use crate::flags::OpenFlags;
 use crate::keep::Keep;
 use crate::node::{Attached, CacheNode, ModelNode, OpenNode, PoolNode, Unkept};
-use crate::opening::{Opening, absorbs};
+use crate::opening::Opening;
 use crate::recorded::{Loss, Recorded};
 use crate::shared::SharedHalves;
 use block::Spec;
@@ -70,7 +70,7 @@ impl Volume {
         let mut opening = Opening::new(&flags, backings, progress)?;
         let node = opening.open(&spec)?;
         let writes = |part: &Spec| match part {
-            Spec::Cache { cache, .. } => absorbs(cache.write),
+            Spec::Cache { cache, .. } => cache.write.absorbs(),
             Spec::Pool { .. } => true,
             _ => false,
         };
@@ -202,7 +202,7 @@ impl Volume {
         let by_holder = |keeper: &Keeper| keeper.owner_socket().is_some() && is_alive(keeper);
         match (&*self.keeper.borrow(), self.cache()) {
             (Some(keeper), _) => by_holder(keeper),
-            (None, Some(shared)) => !absorbs(shared.write_mode()) && !shared.has_failed(),
+            (None, Some(shared)) => !shared.write_mode().absorbs() && !shared.has_failed(),
             (None, None) => true,
         }
     }

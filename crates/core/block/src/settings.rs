@@ -122,6 +122,13 @@ words! {
     }
 }
 
+impl WriteMode {
+    /// Whether writes may be answered before they are on the backing.
+    pub fn absorbs(self) -> bool {
+        matches!(self, WriteMode::Back | WriteMode::BackNow)
+    }
+}
+
 words! {
     /// Which block makes room for another.
     Policy {

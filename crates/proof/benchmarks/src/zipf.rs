@@ -1,12 +1,13 @@
 //! A zipf load with scrambled ranks.
 
 use lane::Random;
+use load::Zipf as Ranks;
 
 /// Blocks whose shares of the load fall as `1 / rank^exponent`; ranks are assigned to blocks at
 /// random, which spreads hot blocks over the volume.
 pub(crate) struct Zipf {
-    /// The total share of all reads of the first ranks, up to each.
-    sums: Vec<f64>,
+    ranks: Ranks,
+    exponent: f64,
     /// The block of each rank.
     blocks: Vec<u32>,
 }
@@ -14,20 +15,13 @@ pub(crate) struct Zipf {
 impl Zipf {
     /// Returns a distribution over `blocks` blocks (below 2^32, not zero).
     pub(crate) fn new(blocks: u64, exponent: f64, random: &mut Random) -> Zipf {
-        let mut sum = 0.0;
-        let mut sums: Vec<f64> = (1..=blocks)
-            .map(|rank| {
-                sum += (rank as f64).powf(-exponent);
-                sum
-            })
-            .collect();
-        sums.iter_mut().for_each(|partial| *partial /= sum);
+        let ranks = Ranks::new(blocks, exponent);
         let mut blocks: Vec<u32> = (0..blocks as u32).collect();
         // Fisher and Yates.
         for last in (1..blocks.len()).rev() {
             blocks.swap(last, random.below(last as u64 + 1) as usize);
         }
-        Zipf { sums, blocks }
+        Zipf { ranks, exponent, blocks }
     }
 
     /// Returns the number of blocks.
@@ -38,21 +32,15 @@ impl Zipf {
     /// Returns the total share of the `hottest` hottest blocks: the hit ratio of the best fixed
     /// choice.
     pub(crate) fn share(&self, hottest: usize) -> f64 {
-        match hottest.min(self.sums.len()) {
-            0 => 0.0,
-            count => self.sums[count - 1],
-        }
+        let weight = |ranks: usize| -> f64 {
+            (1..=ranks).map(|rank| (rank as f64).powf(-self.exponent)).sum()
+        };
+        weight(hottest.min(self.blocks.len())) / weight(self.blocks.len())
     }
 
     /// Draws reads in advance, so that drawing takes none of the client's time.
     pub(crate) fn draw(&self, count: usize, random: &mut Random) -> Vec<u32> {
-        (0..count)
-            .map(|_| {
-                let point = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-                let rank = self.sums.partition_point(|&sum| sum <= point);
-                self.blocks[rank.min(self.blocks.len() - 1)]
-            })
-            .collect()
+        (0..count).map(|_| self.blocks[self.ranks.draw(random) as usize - 1]).collect()
     }
 }
 

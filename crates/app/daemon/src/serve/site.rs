@@ -285,8 +285,7 @@ impl Site {
             return Err(Failure::new(Exit::Busy, message));
         }
         let mut notes = Vec::new();
-        let absorbs =
-            changes.write.map(|write| matches!(write, WriteMode::Back | WriteMode::BackNow));
+        let absorbs = changes.write.map(WriteMode::absorbs);
         if absorbs == Some(true) {
             self.volume.check_absorbing()?;
             // Writeback may not wait for pages.

@@ -6,7 +6,7 @@ pub(crate) use options::Options;
 
 use crate::again;
 use crate::progress::Bytes;
-use block::{Size, Spec, WriteMode};
+use block::{Size, Spec};
 use cache::Counters;
 use daemon::config::{self, Config, ConfigVolume};
 use daemon::control::losses::Losses;
@@ -240,7 +240,7 @@ fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure
 /// that may be our own (C5).
 fn lock_memory(volumes: &[Planned], quiet: bool) {
     let writes_back = |planned: &Planned| match planned.volume.spec() {
-        Spec::Cache { cache, .. } => matches!(cache.write, WriteMode::Back | WriteMode::BackNow),
+        Spec::Cache { cache, .. } => cache.write.absorbs(),
         _ => false,
     };
     if !volumes.iter().any(writes_back) {

@@ -10,7 +10,7 @@
 use crate::planted::{Bug, planted};
 use crate::request::Cache;
 use crate::settings::{Changes, Settings};
-use block::{Durability, Error, Kind, Result, WriteMode};
+use block::{Durability, Error, Kind, Result};
 use lane::atomic::Ordering;
 
 const BUSY: Error = Error::new(Kind::Invalid, "set: another change of the settings is under way");
@@ -33,10 +33,6 @@ fn strength(durability: Durability) -> u32 {
     }
 }
 
-fn absorbs(write: WriteMode) -> bool {
-    matches!(write, WriteMode::Back | WriteMode::BackNow)
-}
-
 /// The stricter of two targets, of which 0 is none.
 fn stricter(one: u64, two: u64) -> u64 {
     if one == 0 || two == 0 { one.max(two) } else { one.min(two) }
@@ -44,7 +40,7 @@ fn stricter(one: u64, two: u64) -> u64 {
 
 impl Switch {
     fn new(before: Settings, after: Settings) -> Switch {
-        let stops = absorbs(before.write) && !absorbs(after.write);
+        let stops = before.write.absorbs() && !after.write.absorbs();
         let stronger = strength(after.durability) > strength(before.durability);
         let flush_target_ns = stricter(before.flush_target_ns, after.flush_target_ns);
         let meanwhile = Settings {
@@ -193,7 +189,7 @@ mod tests {
 
     #[test]
     fn what_stops_absorbing_does_so_before_and_what_begins_to_absorb_does_so_after() {
-        use WriteMode::{Back, BackNow, None, Through};
+        use block::WriteMode::{Back, BackNow, None, Through};
         let with = |write| Settings { write, ..before() };
         for absorbs in [Back, BackNow] {
             for passes in [Through, None] {
