@@ -21,7 +21,8 @@
 //!
 //! `mask` has a bit for each valid sector. `check` is a CRC-16 over both words and the slot's
 //! number. A slot is published by the store of `life`, after its bytes and its place are there; a
-//! published slot's bytes and place are never changed, only its state. In a clean slot's header
+//! published slot's bytes and place are never changed, only its state. One exception: a held copy
+//! gets an epoch when recovery makes it dirty (`Arena::verified`). In a clean slot's header
 //! `sequence` says whether the policy holds it (0), or how it was fetched ahead ([`Clean`]); above
 //! that stands when, or the stamp of a change that went past the cache (superblock/flush_note.rs).
 //! A clean slot that is shadowed has the copy of a change that was sent and is not answered.
@@ -124,6 +125,8 @@ impl State {
 }
 
 const SHADOWED: u64 = 8;
+/// The bits of a header's place that hold the epoch.
+const EPOCH: u64 = 0xffff;
 
 /// How a clean slot is held. The bits of it are the lowest of `sequence`, for which clean slots
 /// have no other use. Those above them say when an unread block came; of the other slots they are
@@ -241,6 +244,13 @@ fn check(place: u64, life: u64, number: u32) -> u16 {
     crc::step(crc::step(0xffff ^ number as u16 ^ (number >> 16) as u16, place), life & !0xffff)
 }
 
+/// The header of these words, if its checksum is right.
+fn sound(place: u64, life: u64, number: u32) -> Option<Header> {
+    let is_sound =
+        check(place, life, number) == life as u16 && State::from_bits(life >> 16 & 7).is_some();
+    is_sound.then(|| Header::unchecked(place, life))
+}
+
 fn check_extent(words: &[u64; 4], number: u32) -> u16 {
     let start = 0xffff ^ number as u16 ^ (number >> 16) as u16;
     let crc = words[..3].iter().fold(start, |crc, word| crc::step(crc, *word));
@@ -324,6 +334,9 @@ impl Arena {
     }
 
     /// The header of a slot, verified; None if its checksum is wrong.
+    ///
+    /// A recovery gives the held copies that it takes for dirty an epoch. If it was killed between
+    /// the two stores, the new epoch stands beside the old state: that is still the copy.
     pub(crate) fn verified(&self, slot: u32) -> Option<Header> {
         let at = self.header_at(slot);
         let place = self.memory.word(at).load(Ordering::Relaxed);
@@ -331,9 +344,8 @@ impl Arena {
         if life == 0 {
             return Some(Header::FREE);
         }
-        let sound =
-            check(place, life, slot) == life as u16 && State::from_bits(life >> 16 & 7).is_some();
-        sound.then(|| Header::unchecked(place, life))
+        let is_copy = |header: &Header| header.stamp() != 0 || header.is_unanswered();
+        sound(place, life, slot).or_else(|| sound(place & !EPOCH, life, slot).filter(is_copy))
     }
 
     /// Publishes a filled slot, or changes the state of a published one: the store of one word.
@@ -341,7 +353,8 @@ impl Arena {
     pub(crate) fn publish(&self, slot: u32, header: &Header) {
         let at = self.header_at(slot);
         let (place, life) = header.words(slot);
-        // Until the second store the slot is free (life is 0) or has the very same place.
+        // Until the second store the slot is free (life is 0) or has the very same place, or it is
+        // a held copy that becomes dirty.
         self.store(at, place);
         self.store(at + 8, life);
     }

@@ -281,3 +281,46 @@ fn where_an_order_is_promised_held_copies_go_before_every_epoch_that_was_closed(
         assert!(is_before(later, arena.epoch() & 0xffff, 16), "life {life}");
     }
 }
+
+#[test]
+fn a_kill_while_a_held_copy_becomes_dirty_loses_nothing() {
+    let copies = |stamp| {
+        let answered = Header::of_copy(1, 0xff, Clean::Kept, stamp);
+        let passed = Header::of_copy(2, 0x0f, Clean::Passed, stamp);
+        let unanswered = Header { shadowed: true, ..Header::of_copy(3, 0xff, Clean::Kept, 0) };
+        [answered, passed, unanswered]
+    };
+    for durability in [Durability::Flush, Durability::Ordered] {
+        let (memory, arena) = left(durability);
+        arena.note_epoch(5);
+        arena.note_flush_sent();
+        let copies = copies(arena.round_stamp());
+        let life_at = |slot| arena.header_at(slot) + 8;
+        let lives = [1, 2, 3].map(|slot| {
+            arena.publish(slot, &copies[slot as usize - 1]);
+            memory.word(life_at(slot)).load(Ordering::Relaxed)
+        });
+        take(&memory, durability);
+        // The next process was killed after it had stored the new epoch, and before the new state.
+        for (slot, life) in [1, 2, 3].into_iter().zip(lives) {
+            assert_ne!(arena.header(slot).epoch, 0, "copies have no epoch, dirty blocks have one");
+            memory.word(life_at(slot)).store(life, Ordering::Relaxed);
+        }
+        assert_eq!([1, 2, 3].map(|slot| arena.verified(slot)), copies.map(Some));
+        let shared = take(&memory, durability);
+        let counters = shared.counters(0);
+        assert_eq!((counters.headers_rejected, counters.blocks_recovered), (0, 3));
+        assert!(!shared.is_in_doubt());
+    }
+}
+
+#[test]
+fn an_epoch_stands_beside_no_other_kind_of_clean_slot() {
+    let (memory, arena) = left(Durability::Flush);
+    for clean in [Clean::Kept, Clean::Unread, Clean::UnreadPassing, Clean::Passed] {
+        arena.publish(1, &Header::of_clean(1, 0xff, clean, 0));
+        memory.word(arena.header_at(1)).fetch_or(5, Ordering::Relaxed);
+        assert_eq!(arena.verified(1), None, "{clean:?}");
+        arena.free(1);
+    }
+}
