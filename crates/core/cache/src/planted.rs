@@ -18,6 +18,8 @@ pub enum Bug {
     ForgetLostCopy,
     /// C1: nothing is known of a change that was sent to the backing and is not answered.
     ForgetUnansweredWrite,
+    /// C1: in `ordered` mode, a volume serves though it is in doubt about a flush.
+    ServeInDoubt,
     /// C2: a write replaces the version of its block that a closing epoch still has to write.
     CoalesceAcrossEpochs,
     /// C2: a flush that arrives during a write-out joins it instead of the next one.
@@ -153,12 +155,13 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 69] = [
+    pub const ALL: [Bug; 70] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
         Bug::ForgetLostCopy,
         Bug::ForgetUnansweredWrite,
+        Bug::ServeInDoubt,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
         Bug::AnswerBeforeClose,

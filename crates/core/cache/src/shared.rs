@@ -18,7 +18,7 @@ use crate::epochs::locked::LockedEpochs;
 use crate::geometry::Geometry;
 use crate::operator::rescue::Rescue;
 use crate::planted::{Bug, planted};
-use crate::recovery;
+use crate::recovery::{self, ORDER_IN_DOUBT};
 use crate::sampling::{CurveReport, PolicyReport, Sampling};
 use crate::settings::{Live, Settings, limits_above};
 use crate::shard::Checked;
@@ -180,6 +180,9 @@ impl Shared {
     /// The same is so of this volume because it was of another memory, which was settled before.
     pub fn begin_doubt(&self) {
         self.arena.note_doubt(true);
+        if self.settings.wants_order() {
+            self.epochs.with(|epochs| self.backing.health.fail_in_doubt(epochs, ORDER_IN_DOUBT));
+        }
     }
 
     /// Whether a client has sent a flush, so that writes may be absorbed (C11).

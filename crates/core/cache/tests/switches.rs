@@ -208,3 +208,23 @@ async fn change(cache: &Cache, random: &mut Random) {
     assert_eq!(settings.dirty_blocks_max, blocks);
     assert!(shared.dirty_blocks() <= blocks, "{} dirty", shared.dirty_blocks());
 }
+
+#[test]
+fn no_order_is_promised_while_clients_are_to_learn_of_a_loss() {
+    let scene = Scene::new(1);
+    scene.cache.shared().begin_doubt();
+    let (cache, over) = (scene.cache.clone(), scene.over.clone());
+    scene.spawn(async move {
+        let before = cache.shared().settings();
+        let durability =
+            |durability| Changes { durability: Some(durability), ..Changes::default() };
+        let ordered = Changes { dirty_blocks_max: Some(7), ..durability(Durability::Ordered) };
+        assert!(cache.set(&ordered).await.is_err());
+        assert_eq!(cache.shared().settings(), before);
+        for other in [Durability::Scratch, Durability::Flush] {
+            cache.set(&durability(other)).await.expect("it promises no order");
+        }
+        over.set(true);
+    });
+    scene.play();
+}

@@ -15,6 +15,12 @@ use lane::atomic::Ordering;
 
 const BUSY: Error = Error::new(Kind::Invalid, "set: another change of the settings is under way");
 
+const IN_DOUBT: Error = Error::new(
+    Kind::Io,
+    "set: no order can be promised while clients are to learn that an earlier process may have lost writes; they \
+     do by their first flush",
+);
+
 /// The settings of a change: before, until everything from before is durable, and after.
 struct Switch {
     before: Settings,
@@ -59,6 +65,12 @@ impl Switch {
         Switch { before, meanwhile, after, drains }
     }
 
+    /// Whether the order of flushes is promised that was not before.
+    fn begins_order(&self) -> bool {
+        let ordered = Durability::Ordered;
+        self.before.durability != ordered && self.after.durability == ordered
+    }
+
     /// Whether the order of flushes is promised until everything from before is durable.
     fn wants_order(&self) -> bool {
         let ordered = Durability::Ordered;
@@ -74,8 +86,9 @@ impl Cache {
     /// same.)
     ///
     /// # Errors
-    /// What the backing answered, or that it does not answer: nothing has changed then. `Invalid`:
-    /// another caller is changing them.
+    /// What the backing answered, or that it does not answer, or that no order can be promised while
+    /// the volume is in doubt about a flush (C1): nothing has changed then. `Invalid`: another caller
+    /// is changing them.
     pub async fn set(&self, changes: &Changes) -> Result {
         let shared = self.shared();
         if shared.setting.swap(true, Ordering::SeqCst) {
@@ -99,6 +112,10 @@ impl Cache {
         let shared = self.shared();
         let before = shared.settings();
         let switch = Switch::new(before, before.changed(changes, shared.geometry()));
+        // What is lost would belong before all that is sent from now on.
+        if switch.begins_order() && shared.is_in_doubt() {
+            return Err(IN_DOUBT);
+        }
         self.put(&switch.meanwhile, switch.wants_order()).await;
         // More than is allowed may also have been taken over from an earlier process, to which more was.
         let drains = switch.drains || shared.dirty_blocks() > switch.meanwhile.dirty_blocks_max;

@@ -35,7 +35,7 @@ const FAILED_BEFORE: Error = Error::new(
     "write or flush: the volume had failed before it was started again, clear the error first",
 );
 
-const ORDER_IN_DOUBT: Error = Error::new(
+pub(crate) const ORDER_IN_DOUBT: Error = Error::new(
     Kind::Io,
     "write or flush: an earlier process was killed while it flushed the backing, and what its clients' flushes had put \
      in order may be lost; clear the error first",
@@ -89,7 +89,8 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     }
     // Also where this life promises something else: the earlier one's clients were promised an order.
     let promised = shared.arena.is_ordered() && !planted(Bug::ForgetOrder);
-    if (shared.settings.wants_order() || promised) && !planted(Bug::PassAfterTakeover) {
+    let orders = shared.settings.wants_order() || promised;
+    if orders && !planted(Bug::PassAfterTakeover) {
         // What the earlier life has sent past may have been flushed by its clients: it is an epoch that
         // is closed, also if nothing is held of it.
         recovered_epochs.closed = match recovered_epochs.holds_copies {
@@ -115,7 +116,9 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     let is_dirty = recovered > 0 || recovered_epochs.ranges;
     let mut epochs =
         Epochs::new(recovered_epochs.open, recovered_epochs.closed, u64::from(is_dirty));
-    if shared.arena.is_in_doubt() && promised {
+    // Also if only this life promises an order: what was sent past belongs before all of its own,
+    // and an FUA write, which no client's doubt concerns, promises that.
+    if shared.arena.is_in_doubt() && orders && !planted(Bug::ServeInDoubt) {
         shared.health.fail_in_doubt(&mut epochs, ORDER_IN_DOUBT);
     }
     if condition == Condition::Failed && !planted(Bug::ForgetFailure) {

@@ -324,3 +324,25 @@ fn an_epoch_stands_beside_no_other_kind_of_clean_slot() {
         arena.free(1);
     }
 }
+
+#[test]
+fn a_volume_in_doubt_serves_where_no_order_is_promised_and_none_was() {
+    use Durability::{Flush, Ordered, Scratch};
+    for before in [Flush, Ordered, Scratch] {
+        for after in [Flush, Ordered, Scratch] {
+            let (memory, arena) = left(before);
+            arena.note_unheld();
+            arena.note_flush_sent();
+            let shared = take(&memory, after);
+            let fails = before == Ordered || after == Ordered;
+            assert_eq!(shared.has_failed(), fails, "{before:?}, then {after:?}");
+            assert!(shared.is_in_doubt());
+        }
+    }
+    for durability in [Flush, Ordered, Scratch] {
+        // The doubt of another memory, which was given up.
+        let shared = take(&memory(), durability);
+        shared.begin_doubt();
+        assert_eq!(shared.has_failed(), durability == Ordered, "{durability:?}");
+    }
+}
