@@ -9,9 +9,9 @@ use crate::oracle::{Content, Oracle, Range, decode};
 use crate::pending::{Kind, Pending};
 use crate::setup::EngineSetup;
 use crate::stamp::{self, Operation, Shown};
-use crate::subject::{Admission, take_admissions};
+use crate::subject::{Admission, Process, take_admissions};
 use crate::trace;
-use block::{Discard, Result, Stretch, WriteMode};
+use block::{Discard, Durability, Result, Stretch, WriteMode};
 use cache::Changes;
 
 /// Flushes that a process may fail because the one before it was killed (C1). If a flush was under
@@ -110,8 +110,8 @@ impl Book {
     /// A process takes over from one that was killed: its clients have sent nothing yet.
     /// `in_flush`: that had asked the disk for a flush.
     pub(crate) fn taken_over(&mut self, engine: &EngineSetup, in_flush: bool) {
-        self.doubt = self.doubt_after(in_flush);
-        self.oracle = self.disk.with(|disk| self.oracle.after_kill(disk, &[], self.doubt.may));
+        self.doubt = self.doubt_after(in_flush, engine.durability);
+        self.oracle = self.disk.with(|disk| self.oracle.after_kill(disk, &[]));
         self.oracle.begins(engine.durability);
         self.operator = Operator::new(engine);
         let now = self.oracle.clock;
@@ -121,17 +121,19 @@ impl Book {
     }
 
     /// Returns the doubt that the process after a kill may have. `in_flush`: the killed one had
-    /// sent a flush to the disk.
-    pub(crate) fn doubt_after(&self, in_flush: bool) -> Doubt {
+    /// sent a flush to the disk. `durability`: what flushes of the next process promise.
+    pub(crate) fn doubt_after(&self, in_flush: bool, durability: Durability) -> Doubt {
         let may = self.doubt.may || in_flush;
-        let may_fail = may && (self.doubt.may_fail || self.oracle.has_promised_order);
+        let orders = self.oracle.has_promised_order || durability == Durability::Ordered;
+        let may_fail = may && (self.doubt.may_fail || orders);
         Doubt { follows_kill: true, may, may_fail, ..Doubt::default() }
     }
 
-    /// A process begins with so many dirty blocks.
-    pub(crate) fn holds(&mut self, dirty_blocks: u32) {
-        self.dirty_blocks = dirty_blocks;
-        self.operator.holds(dirty_blocks);
+    /// This process begins, with so much that is dirty, and in doubt or not.
+    pub(crate) fn begins(&mut self, process: &dyn Process) {
+        self.dirty_blocks = process.dirty_blocks();
+        self.operator.holds(self.dirty_blocks);
+        self.oracle.is_taken_over(process.is_in_doubt());
     }
 
     /// The operator is about to change settings: until that is done, both are in force.
@@ -440,7 +442,7 @@ impl Book {
         }
         if doubts {
             self.doubted = pending.operation;
-            self.oracle.error_cleared();
+            self.oracle.loss_reported();
         }
     }
 

@@ -199,6 +199,10 @@ impl Process for Running {
         self.shared.has_failed()
     }
 
+    fn is_in_doubt(&self) -> bool {
+        self.shared.is_in_doubt()
+    }
+
     fn errors(&self) -> Option<[u64; 3]> {
         let all = self.shared.counters(0);
         let changes = all.errors_write + all.errors_zero + all.errors_discard;

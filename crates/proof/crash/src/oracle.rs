@@ -213,6 +213,26 @@ impl Oracle {
         }
     }
 
+    /// A process has taken over. `in_doubt`: it reports what a flush under way at the kill has lost,
+    /// so that without a promised order this holds back no later epoch. Otherwise it still has all of it.
+    pub(crate) fn is_taken_over(&mut self, in_doubt: bool) {
+        let is_excepted = in_doubt && self.durability() != Durability::Ordered;
+        for version in self.sectors.iter_mut().flatten() {
+            version.lost &= in_doubt;
+            if version.lost && is_excepted {
+                version.epoch = 0;
+            }
+        }
+    }
+
+    /// A client's flush has failed because the process is in doubt: no later one covers what the
+    /// flush under way at the kill has lost.
+    pub(crate) fn loss_reported(&mut self) {
+        self.tick();
+        let lost = self.sectors.iter_mut().flatten().filter(|version| version.lost);
+        lost.for_each(|version| (version.excused, version.epoch) = (true, 0));
+    }
+
     /// Whether the disk shows what a failed flush has taken from it, and no buffer holds it: then only
     /// the process that was told knows of the loss, and no later one can answer for it.
     pub(crate) fn is_lost(&self, disk: &State) -> bool {
@@ -449,14 +469,16 @@ fn holds((first, count): &Range, sector: u32) -> bool {
     (*first..first + count).contains(&sector)
 }
 
-/// Whether something here is neither durable nor held in a buffer. (What was carried may have gone past
-/// it with what carried it.)
-pub(crate) fn is_loose(versions: &[Version]) -> bool {
-    versions.iter().any(|version| {
-        let held = version.buffered && !version.carried;
-        let is_it = !version.durable && !version.excused && !held;
+/// The versions that are neither durable nor held in a buffer.
+pub(crate) fn loose(versions: &[Version]) -> impl Iterator<Item = &Version> {
+    versions.iter().filter(|version| {
+        let is_it = !version.durable && !version.excused && !version.is_held();
         is_it && !versions.iter().any(|later| later.durable && later.replaces(version))
     })
+}
+
+fn is_loose(versions: &[Version]) -> bool {
+    loose(versions).next().is_some()
 }
 
 fn ended(version: &Version) -> String {

@@ -81,7 +81,7 @@ impl Run {
         if life.process.buffers() {
             book.expect_buffer();
         }
-        book.holds(life.process.dirty_blocks());
+        book.begins(life.process.as_ref());
         Ok(Run {
             book: Rc::new(RefCell::new(book)),
             disk,

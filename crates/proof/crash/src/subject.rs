@@ -142,6 +142,12 @@ pub trait Process {
         false
     }
 
+    /// Whether it lets the first flush of every client fail, for what an earlier process may have
+    /// lost (C1).
+    fn is_in_doubt(&self) -> bool {
+        false
+    }
+
     /// Errors of the disk that it has counted: reads, changes, flushes. `None`: it counts none.
     fn errors(&self) -> Option<[u64; 3]> {
         None

@@ -48,7 +48,7 @@ impl Run {
         let one_of = self.setup.limits.midway_one_of;
         let watched = Watched { memory: &self.arena, one_of, random: &mut self.random };
         let life = Life::start(subject, &self.setup, &self.disk, &mut self.world, watched)?;
-        self.book.borrow_mut().holds(life.process.dirty_blocks());
+        self.book.borrow_mut().begins(life.process.as_ref());
         let before = std::mem::replace(&mut self.life, life);
         if !subject.waits_for_owner() {
             self.owner_before = Some((before, self.world.steps() + STEPS_BESIDE));

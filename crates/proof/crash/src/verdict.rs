@@ -2,7 +2,7 @@
 
 use crate::disk::{NEVER, State};
 use crate::finding::Finding;
-use crate::oracle::{Oracle, Version, decode, is_loose, only};
+use crate::oracle::{Oracle, Version, decode, loose, only};
 use crate::stamp::{self, GRAIN, INITIAL, Operation, ZERO};
 
 /// What one unit that a power cut left says about the order of epochs: it proves that `proves` had
@@ -232,10 +232,7 @@ impl Oracle {
     /// was closing is before it; their numbers move on by 2^16. What `disk` has durably, or newer,
     /// owes nothing any more. Of the operations in `doubt` it is
     /// not known whether the buffer got them.
-    ///
-    /// `in_flush`: a flush was under way. Changes past the buffer that it has lost hold back no later epoch. A flush
-    /// that is answered still has to cover them, or has to fail.
-    pub(crate) fn after_kill(&self, disk: &State, doubt: &[Operation], in_flush: bool) -> Oracle {
+    pub(crate) fn after_kill(&self, disk: &State, doubt: &[Operation]) -> Oracle {
         let mut next = self.clone();
         next.padding.clear();
         let now = next.tick();
@@ -245,13 +242,15 @@ impl Oracle {
             let there =
                 versions.iter().rfind(|version| durable.is_some_and(|it| version.shows(it)));
             let there = there.copied();
-            let is_lost = in_flush && is_loose(versions) && disk.has_lost(sector);
+            if disk.has_lost(sector) {
+                note_lost(versions);
+            }
             for version in versions {
                 version.settled = version.settled.min(now);
                 if doubt.contains(&version.operation) {
                     version.epoch = 0;
                 }
-                let owed = !is_lost && there.is_none_or(|there| version.replaces(&there));
+                let owed = there.is_none_or(|there| version.replaces(&there));
                 version.epoch = match version.epoch {
                     0 => 0,
                     epoch if owed => (epoch & 0xffff) + (1 << 16),
@@ -271,6 +270,18 @@ impl Oracle {
         }
         next.clock = self.clock + 1;
         Ok(next)
+    }
+}
+
+/// Notes what the disk may have lost of one sector: what is not held in a buffer, and what that may
+/// have overtaken there. What the buffer has taken in later is still owed.
+fn note_lost(versions: &mut [Version]) {
+    let loose: Vec<Version> = loose(versions).copied().collect();
+    let is_later = |version: &Version| loose.iter().all(|loose| version.replaces(loose));
+    let may_be_lost =
+        |version: &&mut Version| !version.durable && (!version.is_held() || !is_later(version));
+    if !loose.is_empty() {
+        versions.iter_mut().filter(may_be_lost).for_each(|version| version.lost = true);
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct Version {
     pub(crate) fua: bool,
     /// Its process was gone at this tick: it has taken effect or never will.
     pub(crate) settled: u32,
+    /// A flush that was under way at a kill has lost it, or what had gone past the buffer after it.
+    pub(crate) lost: bool,
     /// The operator was told that the disk has lost it, or may have: no flush makes it durable.
     pub(crate) excused: bool,
     /// Answered with an error at this tick: if it has an effect, it comes before what is sent later.
@@ -77,6 +79,7 @@ impl Version {
             after: 0,
             fua: false,
             settled: NEVER,
+            lost: false,
             excused: false,
             refused: NEVER,
             dropped: false,
@@ -103,6 +106,12 @@ impl Version {
     /// The epoch that has begun to reach the disk if this is there; 0: that proves nothing.
     pub(crate) fn proves(&self) -> u32 {
         if self.carried { 0 } else { self.epoch }
+    }
+
+    /// Whether a write buffer holds it. (What was carried may have gone past it with what carried
+    /// it.)
+    pub(crate) fn is_held(&self) -> bool {
+        self.buffered && !self.carried
     }
 
     /// Whether a flush that was sent then covers it: it was answered before, or its process was

@@ -330,7 +330,7 @@ impl<'a> Laboratory<'a> {
             recovery.die(self.subject, &run.setup, &mut run.random);
         }
         let in_flush = midway.is_some() || run.disk.with(|disk| disk.flushes_asked > 0);
-        let may_fail = run.book.borrow().doubt_after(in_flush).may_fail;
+        let may_fail = run.book.borrow().doubt_after(in_flush, Durability::Flush).may_fail;
         let expected = Expected { flushes: true, may_fail };
         recovery.run(self.subject, &run.setup, run.random.next_u64(), expected)?;
         let book = run.book.borrow();
@@ -390,15 +390,15 @@ impl<'a> Laboratory<'a> {
         // yet.
         let in_flush = midway.is_some() || run.disk.with(|disk| disk.flushes_asked > 0);
         // Killed in the middle of taking it in, the buffer has a change, or a part of it, or nothing.
-        let doubt: &[Operation] = if midway.is_some() { &run.admitted } else { &[] };
+        let changes: &[Operation] = if midway.is_some() { &run.admitted } else { &[] };
         let beginning = Beginning {
-            oracle: book.oracle.after_kill(&disk, doubt, book.doubt_after(in_flush).may),
+            oracle: book.oracle.after_kill(&disk, changes),
             disk,
             arena: Arc::new(arena),
             next: book.next_operation(),
             again: again(run, &book),
             depth: run.depth + 1,
-            doubt: book.doubt_after(in_flush),
+            doubt: book.doubt_after(in_flush, setup.engine.durability),
         };
         drop(book);
         self.go_on(setup, beginning, "kill")
