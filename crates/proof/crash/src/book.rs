@@ -134,6 +134,16 @@ impl Book {
         self.dirty_blocks = process.dirty_blocks();
         self.operator.holds(self.dirty_blocks);
         self.oracle.is_taken_over(process.is_in_doubt());
+        self.check_order(process);
+    }
+
+    /// C1: in doubt about a flush, no process promises an order and serves.
+    fn check_order(&mut self, process: &dyn Process) {
+        let orders = self.oracle.durability() == Durability::Ordered;
+        if orders && process.is_in_doubt() && !process.has_failed() {
+            let text = "a process that is in doubt about a flush serves, and promises an order";
+            self.found(Finding::new("C1", text));
+        }
     }
 
     /// The operator is about to change settings: until that is done, both are in force.
@@ -152,7 +162,7 @@ impl Book {
     }
 
     /// They are changed, or nothing is.
-    pub(crate) fn set_ends(&mut self, done: bool) {
+    pub(crate) fn set_ends(&mut self, done: bool, process: &dyn Process) {
         self.hear_admissions();
         self.answers += 1;
         let now = self.oracle.tick();
@@ -160,6 +170,7 @@ impl Book {
         self.oracle.promises(durability);
         (self.mode, self.mode_since) = (mode, now);
         trace::event([now.into(), 10, done.into()], format_args!("{now}: set: {done}"));
+        self.check_order(process);
     }
 
     /// What was sent and not answered so far.

@@ -158,7 +158,7 @@ impl Client {
         if let Some(changing) = self.process.set(&self.lane, changes) {
             self.book.borrow_mut().set_begins(changes);
             let done = changing.await;
-            self.book.borrow_mut().set_ends(done);
+            self.book.borrow_mut().set_ends(done, self.process.as_ref());
         }
     }
 
