@@ -154,6 +154,7 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use block::WriteMode;
 
     fn before() -> Settings {
         Settings {
@@ -206,7 +207,7 @@ mod tests {
 
     #[test]
     fn what_stops_absorbing_does_so_before_and_what_begins_to_absorb_does_so_after() {
-        use block::WriteMode::{Back, BackNow, None, Through};
+        use WriteMode::{Back, BackNow, None, Through};
         let with = |write| Settings { write, ..before() };
         for absorbs in [Back, BackNow] {
             for passes in [Through, None] {
