@@ -13,36 +13,36 @@ use alloc::vec::Vec;
 use block::{Block, Buf, Error, Extent, Fua, Kind, Limits, Request, Result, Stack, Stretch};
 use lane::{Event, Lane, Lock};
 
-/// How long a change waits for a commit that no flush asks for, in nanoseconds.
+/// Time after which a change is committed without a flush, in nanoseconds.
 const COMMIT_AGE_NS: u64 = 1_000_000_000;
-/// Slots that a status looks at in one section.
+/// Number of slots that a status request examines per section.
 const STATUS_SLOTS: u32 = 4096;
 
-/// The half of a pool that all lanes share.
+/// The part of a pool that all lanes share.
 pub struct PoolShared {
     pub(crate) core: Lock<Core>,
-    /// A commit, a write, or a release has ended.
+    /// Triggered when a commit, a write, or a release has ended.
     pub(crate) changed: Event,
-    /// No read of the turn before is under way.
+    /// Triggered when no read of the previous turn is in flight.
     pub(crate) quiet: Event,
     pub(crate) limits: Limits,
-    /// The journal blocks of the commit that is under way.
+    /// The journal blocks of the running commit.
     pub(crate) journal: Buf,
-    /// The map pages that it has taken along.
+    /// The map pages that the running commit writes.
     pub(crate) slice: Buf,
-    /// How a member's journal blocks are made durable: by FUA (a bit each), or by a flush.
+    /// Members whose journal blocks are made durable by FUA (one bit each) instead of by a flush.
     pub(crate) fua: u32,
-    /// The first slot of data on every member.
+    /// The first slot of data on each member.
     pub(crate) data_first: u32,
 }
 
 impl PoolShared {
-    /// What it was given when it was made: no other pool has it.
+    /// Identity, given at the pool's creation; unique.
     pub fn identity(&self) -> u128 {
         self.core.peek(|core| core.pool)
     }
 
-    /// What each member has done, in the order of the members.
+    /// Statistics of each member, in the order of the members.
     pub fn statistics(&self) -> Vec<MemberStatistics> {
         let slot_bytes = u64::from(SLOT_SECTORS) * block::SECTOR;
         self.core.peek(|core| {
@@ -52,7 +52,7 @@ impl PoolShared {
         })
     }
 
-    /// What the pool can do.
+    /// Limits of the pool.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -69,17 +69,17 @@ struct Handle {
 pub struct Pool(Rc<Handle>);
 
 impl Pool {
-    /// The pool as `lane` sees it, over its members in their order.
+    /// Creates the handle of `lane` on the pool, over its members in their order.
     ///
     /// # Panics
-    /// If these are not as many as the pool has.
+    /// If the number of members differs from the pool's.
     pub fn attach(shared: &Arc<PoolShared>, lane: &Lane, members: Vec<Stack>) -> Pool {
         let count = shared.core.peek(|core| core.members.len());
         assert_eq!(members.len(), count, "a pool is attached to all its members");
         Pool(Rc::new(Handle { shared: shared.clone(), lane: lane.clone(), members }))
     }
 
-    /// One section; the turns keep it apart from those of the caller and of the members.
+    /// Runs one section; the turns separate it from sections of the caller and of the members.
     async fn section<R>(&self, decide: impl FnOnce(&mut Core) -> R) -> R {
         self.0.lane.turn().await;
         let decided = self.0.shared.core.with(decide);
@@ -91,7 +91,7 @@ impl Pool {
         self.0.shared.changed.notify();
     }
 
-    /// Where `count` places from `place` on lie on a member.
+    /// Returns the extent of `count` places from `place` on, on their member.
     fn extent(&self, place: u32, count: u32) -> Extent {
         let first = u64::from(self.0.shared.data_first) + u64::from(place);
         Extent::new(first * u64::from(SLOT_SECTORS), count * SLOT_SECTORS)
@@ -118,7 +118,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Fetches what a look has found; a bit for each piece that failed.
+    /// Reads the pieces of a lookup. Returns a bit for each piece that failed.
     async fn fetch(&self, look: &Look, done: u32, into: &Buf) -> u32 {
         let mut joined = Joined::<READ_PIECES>::new();
         let mut lost = 0;
@@ -161,7 +161,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Writes to the places that were found; a bit for each run that failed.
+    /// Writes to the reserved places. Returns a bit for each run that failed.
     async fn send(&self, placed: &Placed, done: u32, from: &Buf) -> u32 {
         let mut joined = Joined::<WRITE_PIECES>::new();
         let mut sector = done * SLOT_SECTORS;
@@ -206,7 +206,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Has what is open committed before long, also if no flush comes.
+    /// Arranges that the open batch is committed soon, even without a flush.
     async fn arrange_commit(&self) {
         match self.section(Core::arrange).await {
             Arrange::Nothing => return,
@@ -224,13 +224,13 @@ impl Pool {
             _ = pool.commit(target, false).await;
         };
         if self.0.lane.spawn(later).is_err() {
-            // Without room for a task the next change arranges it, or a flush does it.
+            // Without a task slot, the next change arranges it, or a flush does it.
             self.section(Core::disarm).await;
         }
     }
 
-    /// Begins the commit of a batch, and does not wait for its end. False: one is under way. What it
-    /// may lose is told to the next flush.
+    /// Begins the commit of a batch, and does not wait for its end. Returns false if another commit
+    /// is running. The next flush reports losses of this one.
     async fn begin_commit(&self, target: u64) -> bool {
         match self.step(target, false).await {
             Step::Done(_) => true,
@@ -299,7 +299,7 @@ impl Pool {
         }
     }
 
-    /// Flushes members, a bit for each; a bit for each that failed.
+    /// Flushes members (one bit each). Returns a bit for each that failed.
     async fn flush_members(&self, members: u32) -> u32 {
         let mut joined = Joined::<MEMBERS_MAX>::new();
         for (number, member) in self.0.members.iter().enumerate() {
@@ -337,7 +337,7 @@ impl Pool {
         joined.await
     }
 
-    /// Writes the map pages that the commit before has copied.
+    /// Writes the map pages that the preceding commit has copied.
     async fn tidy(&self) {
         let shared = &self.0.shared;
         let (mut from, mut failed) = (0, 0);
@@ -367,7 +367,7 @@ impl Pool {
         self.notify();
     }
 
-    /// Frees older places, until none waits.
+    /// Frees older places, until none is waiting.
     async fn release(&self) {
         let shared = &self.0.shared;
         while let Some(turn) = self.section(Core::release_begin).await {
@@ -392,11 +392,11 @@ impl Pool {
                 self.0.lane.rest().await;
             }
         }
-        // A task that waits for a place learns that none will come.
+        // Wakes tasks that wait for a place: none will become free.
         self.notify();
     }
 
-    /// Tells owners what they need not keep; a bit for each discard that failed.
+    /// Sends discards to the members. Returns a bit for each that failed.
     async fn trim(&self, trims: &Trims) -> u32 {
         let mut joined = Joined::<TRIMS>::new();
         for (index, (number, run)) in trims.iter().flatten().enumerate() {
@@ -409,7 +409,7 @@ impl Pool {
     }
 }
 
-/// Writes slots of a buffer to consecutive slots of a member, in requests that it takes.
+/// Writes slots of a buffer to consecutive slots of a member, in requests within its limits.
 async fn write_slots(
     member: &Stack,
     slot: u32,
@@ -430,7 +430,7 @@ async fn write_slots(
     Ok(())
 }
 
-/// The first slot of an extent, and how many.
+/// Returns the first slot of an extent, and the number of slots.
 fn slots(at: Extent) -> (u32, u32) {
     ((at.first / u64::from(SLOT_SECTORS)) as u32, at.count / SLOT_SECTORS)
 }
@@ -480,7 +480,7 @@ impl Block for Pool {
     }
 }
 
-/// What a pool over members of these limits can do.
+/// Returns the limits of a pool over members with these limits.
 pub(crate) fn limits_over(sectors: u64, members: &[Limits]) -> Limits {
     let largest = members.iter().map(|limits| limits.io_best_bytes).max();
     let smallest = members.iter().map(|limits| limits.io_max_bytes).min();
