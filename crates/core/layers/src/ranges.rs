@@ -1,21 +1,21 @@
-//! Ranges of a volume that changes have taken: plain data, in the order in which they came.
+//! Ranges of a volume that changes have taken: plain data, in the order of their arrival.
 
 use block::Extent;
 
-/// As many ranges as can be taken at a time.
+/// Maximum number of ranges at a time.
 pub(crate) const PLACES: usize = 64;
 
-/// One of the places.
+/// Index of a range.
 pub(crate) type Place = usize;
 
 #[derive(Clone, Copy)]
 struct Taken {
     at: Extent,
-    /// Rises from one to the next.
+    /// Increases with each range.
     number: u64,
 }
 
-/// The ranges that are taken, or waited for.
+/// The ranges that are taken or waited for.
 pub(crate) struct Ranges {
     places: [Option<Taken>; PLACES],
     number: u64,
@@ -26,7 +26,7 @@ impl Ranges {
         Ranges { places: [None; PLACES], number: 0 }
     }
 
-    /// Asks for a range, behind those before it. None: all places are in use.
+    /// Appends a range after the earlier ones. None: the maximum is reached.
     pub(crate) fn ask(&mut self, at: Extent) -> Option<Place> {
         let place = self.places.iter().position(Option::is_none)?;
         self.number += 1;
@@ -34,14 +34,14 @@ impl Ranges {
         Some(place)
     }
 
-    /// Whether nothing that came before touches the range of this place.
+    /// Whether no earlier range overlaps this one.
     pub(crate) fn is_first(&self, place: Place) -> bool {
         let own = self.places[place].expect("a range was asked for");
         let mut before = self.places.iter().flatten().filter(|other| other.number < own.number);
         !before.any(|other| other.at.overlaps(&own.at))
     }
 
-    /// Gives a range back.
+    /// Releases a range.
     pub(crate) fn give(&mut self, place: Place) {
         let taken = self.places[place].take();
         assert!(taken.is_some(), "a range is given back once");

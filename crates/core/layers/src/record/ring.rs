@@ -1,20 +1,20 @@
-//! A bounded ring of events: any lane puts them in, one reader takes them out, and neither waits.
+//! A bounded ring of events: any lane adds events, one reader takes them, and neither waits.
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
 use trace::WORDS;
 
-/// An event's place.
+/// Room for one event.
 #[derive(Default)]
 struct Place {
-    /// One more than the number of the event that lies here whole.
+    /// The number of the complete event in it, plus one.
     filled: AtomicU64,
     words: [AtomicU64; WORDS],
 }
 
 pub(super) struct Ring {
     places: Box<[Place]>,
-    /// Events that were given a place, and events that were taken out.
+    /// Number of events that were assigned a place, and number of events that were taken.
     given: AtomicU64,
     taken: AtomicU64,
     dropped: AtomicU64,
@@ -31,12 +31,13 @@ impl Ring {
         &self.places[(number % self.places.len() as u64) as usize]
     }
 
-    /// Puts an event in, or drops and counts it. True: it is in.
+    /// Adds an event, or drops and counts it. Returns whether it was added.
     #[inline]
     pub(super) fn push(&self, words: [u64; WORDS]) -> bool {
         let room = self.places.len() as u64;
         let next = |given: u64| {
-            // Acquire: the reader is done with the place. An old `given` may lie below it; then the exchange fails.
+            // Acquire: the reader has finished with the place. A stale `given` may be below it;
+            // then the exchange fails.
             let taken = self.taken.load(Ordering::Acquire);
             (given.saturating_sub(taken) < room).then_some(given + 1)
         };
@@ -53,7 +54,8 @@ impl Ring {
         true
     }
 
-    /// Takes the oldest event out. None: there is none, or it is not whole yet. For one reader at a time.
+    /// Takes the oldest event. None: there is none, or it is not complete yet. For one reader at a
+    /// time.
     pub(super) fn pop(&self) -> Option<[u64; WORDS]> {
         let number = self.taken.load(Ordering::Relaxed);
         let place = self.place(number);
@@ -65,7 +67,7 @@ impl Ring {
         Some(words)
     }
 
-    /// How many were dropped since the last call.
+    /// Returns the number of events dropped since the last call.
     pub(super) fn take_dropped(&self) -> u64 {
         self.dropped.swap(0, Ordering::Relaxed)
     }
