@@ -1,13 +1,13 @@
-//! Bytes of a file as blocks of its volume.
+//! A file's bytes as blocks of its volume.
 
 use block::{Extent, SECTOR};
 
-/// The bytes of an extent.
+/// Length of an extent in bytes.
 pub(crate) fn bytes_of(at: Extent) -> usize {
     at.count as usize * SECTOR as usize
 }
 
-/// As much of a request as lies in a file of so many bytes.
+/// Returns the length of the part of a request that lies inside a file of `file_bytes` bytes.
 pub(crate) fn inside(file_bytes: u64, offset: u64, length: u64) -> u64 {
     length.min(file_bytes.saturating_sub(offset))
 }

@@ -1,4 +1,4 @@
-//! Where data begins, and where holes do.
+//! Searches for data and holes.
 
 use crate::codec::*;
 use crate::device::Device;
@@ -6,11 +6,12 @@ use crate::session::{Asked, Session, Wanted};
 use block::{Result, SECTOR};
 use std::rc::Rc;
 
-/// So much is asked of a volume at a time, in bytes.
+/// Maximum length of one status request to a volume, in bytes.
 const PIECE_BYTES_MAX: u64 = 1 << 30;
 
 impl<D: Device> Session<D> {
-    /// Finds the next data or hole. What reads as zeros is a hole: to leave it out is what is asked for.
+    /// Finds the next data or hole. Ranges that read as zeros are reported as holes, so that
+    /// programs skip them.
     pub(crate) async fn seek(self: &Rc<Self>, header: &Header, offset: u64, whence: u32) {
         let wants_hole = match whence {
             SEEK_DATA => false,
@@ -28,7 +29,7 @@ impl<D: Device> Session<D> {
             let end = asked.volume.file.bytes;
             match found {
                 Ok(Some(at)) => session.reply(Reply::found(asked.unique, at)),
-                // Behind the end there is a hole.
+                // The end of the file counts as a hole.
                 Ok(None) if wants_hole => session.reply(Reply::found(asked.unique, end)),
                 Ok(None) => session.reply(Reply::error(asked.unique, ENXIO)),
                 Err(error) => session.fail(&asked, error),
@@ -41,7 +42,8 @@ impl<D: Device> Session<D> {
     }
 }
 
-/// Where it is, from this byte on. None: not before the end.
+/// Returns the offset of the next data or hole from `offset` on. None: there is none before the
+/// end.
 async fn find(asked: &Asked, offset: u64, wants_hole: bool) -> Result<Option<u64>> {
     let (client, end) = (&asked.volume.client, asked.volume.file.bytes);
     let mut from = offset;

@@ -1,4 +1,4 @@
-//! Zeros, and space that is given back.
+//! Zeroing and deallocation.
 
 use crate::bytes::inside;
 use crate::codec::*;
@@ -8,10 +8,10 @@ use block::{Padding, Request, Result};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// So much is zeroed by one request at most: its length has 32 bits.
+/// Maximum length of one zero request: its length has 32 bits.
 const PIECE_BYTES_MAX: u64 = 1 << 30;
 
-/// What is to become of a range.
+/// A range to be zeroed.
 #[derive(Clone, Copy)]
 struct Zeroing {
     offset: u64,
@@ -19,7 +19,7 @@ struct Zeroing {
     may_unmap: bool,
 }
 
-/// What a mode of fallocate(2) asks for: None for all that would allocate.
+/// Returns whether a mode of fallocate(2) allows unmapping. None: a mode that would allocate.
 fn may_unmap(mode: u32) -> Option<bool> {
     match mode & !KEEP_SIZE {
         PUNCH_HOLE => Some(true),
@@ -29,8 +29,9 @@ fn may_unmap(mode: u32) -> Option<bool> {
 }
 
 impl<D: Device> Session<D> {
-    /// Makes a range read as zeros. A hole is zeros that may be unmapped, never a discard that may be ignored: what a
-    /// loop device discards must read as zeros.
+    /// Makes a range read as zeros. Punching a hole writes zeros that may be unmapped; it never
+    /// sends a discard, which may be ignored: ranges that a loop device discards must read as
+    /// zeros.
     pub(crate) async fn allocate(
         self: &Rc<Self>,
         header: &Header,
@@ -68,7 +69,7 @@ async fn zero(asked: &Asked, zeroing: Zeroing) -> Result {
     let Zeroing { mut offset, length, may_unmap } = zeroing;
     let (client, end) = (&asked.volume.client, offset + length);
     while offset < end {
-        // Up to a border of pieces, so that all but the ends are whole blocks.
+        // Up to a multiple of the piece size, so that all pieces except the ends are whole blocks.
         let border = (offset / PIECE_BYTES_MAX + 1) * PIECE_BYTES_MAX;
         let bytes = border.min(end) - offset;
         let (at, padding) = client.limits().around(offset, bytes as u32)?;

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 impl<D: Device> Session<D> {
-    /// Reads up to the end of the file. Whole blocks are read around what is meant.
+    /// Reads up to the end of the file. Reads the whole blocks around the requested range.
     pub(crate) async fn read(self: &Rc<Self>, header: &Header, offset: u64, length: u32) {
         let Some(mut asked) = self.begin(header, Wanted::Done) else { return };
         let volume = asked.volume.clone();
@@ -45,8 +45,8 @@ impl<D: Device> Session<D> {
         self.start(asked, operation).await;
     }
 
-    /// Writes up to the end of the file. Where a program has opened it with O_DSYNC, the write is durable when it is
-    /// answered.
+    /// Writes up to the end of the file. If a program has opened the file with O_DSYNC, the write
+    /// is durable when it is answered.
     pub(crate) async fn write(
         self: &Rc<Self>,
         header: &Header,
@@ -94,7 +94,7 @@ impl<D: Device> Session<D> {
         self.start(asked, operation).await;
     }
 
-    /// Makes everything durable that was answered.
+    /// Makes all answered writes durable.
     pub(crate) async fn sync(self: &Rc<Self>, header: &Header, handle: u64) {
         let Some(asked) = self.begin(header, Wanted::Done) else { return };
         self.prove(&asked, handle).await;
@@ -104,8 +104,8 @@ impl<D: Device> Session<D> {
         }
     }
 
-    /// A descriptor is closed. What was written is made durable then, as programs that copy an image expect it. It proves
-    /// nothing: every program closes what it has opened.
+    /// Handles the close of a descriptor. Flushes written data, as programs that copy an image
+    /// expect. This proves nothing about the client: every program closes its descriptors.
     pub(crate) async fn close(self: &Rc<Self>, header: &Header) {
         let Some(asked) = self.begin(header, Wanted::Done) else { return };
         match asked.volume.file.is_written.load(Ordering::SeqCst) {
@@ -121,7 +121,7 @@ impl<D: Device> Session<D> {
         self.ask_or_start(asked, operation).await;
     }
 
-    /// A client has shown that it flushes (C11).
+    /// Reports that the client flushes (C11).
     pub(crate) async fn prove(&self, asked: &Asked, handle: u64) {
         asked.volume.client.turn().await;
         asked.volume.file.proven(handle, || (asked.volume.session)());
