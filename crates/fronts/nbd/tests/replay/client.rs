@@ -1,27 +1,27 @@
-//! Any bytes against a client: what must hold whatever a server says. The fuzzer and the replay of its
-//! corpus call the same function.
+//! Any bytes against a client: properties that must hold for any server. The fuzzer and the replay
+//! of its corpus call the same function.
 //!
-//! The first two bytes of an input are no server's: the first holds what the client wishes, the second
-//! how many bytes come at a time.
+//! The first two bytes of an input are not the server's: the first holds the client's requests, the
+//! second the number of bytes that arrive at a time.
 
 use nbd::client::{Event, Negotiation, Replies, UnderWay, Wish};
 use nbd::codec::*;
 
-/// The client wishes for structured replies and block status.
+/// The client requests structured replies and block status.
 pub(crate) const STRUCTURED: u8 = 1;
 /// The length of its reads.
 pub(crate) const READ_BYTES: u32 = 1536;
-/// It asks for the same things again this many times.
+/// Number of times that it repeats the same requests.
 const ROUNDS: u64 = 3;
 const COMMANDS: [u16; 3] = [NBD_CMD_READ, NBD_CMD_WRITE, NBD_CMD_BLOCK_STATUS];
 
-/// What a client has heard of one request.
+/// The replies to one request.
 struct Heard {
     came: Vec<bool>,
     done: bool,
 }
 
-/// Feeds the bytes to a client in pieces. What it takes for a reply is one.
+/// Feeds the bytes to a client in pieces. All accepted replies must be valid.
 pub(crate) fn client(input: &[u8]) {
     let [wishes, piece, said @ ..] = input else { return };
     let structured = wishes & STRUCTURED != 0;
