@@ -1,4 +1,4 @@
-//! Operations on files: each an `async fn` that ends when all of it is done.
+//! Operations on files: each is an `async fn` that ends when the whole operation is done.
 #![allow(unsafe_code)]
 
 use crate::flight::Hold;
@@ -10,20 +10,20 @@ use io_uring::{opcode, squeue, types};
 use lane::Ticket;
 use std::os::fd::AsRawFd;
 
-/// Which way a transfer goes.
+/// Direction of a transfer.
 #[derive(Clone, Copy)]
 pub(crate) enum Way {
     Read,
     Write { dsync: bool },
 }
 
-/// What does it.
+/// The thread that executes an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
-    /// The kernel, at once if it can.
+    /// The submitting thread, if the kernel can complete it without waiting.
     Lane,
-    /// One of the kernel's own threads: where handing it in could already wait for a server, as for
-    /// a lock of FUSE that a request in flight holds. A lane must not be kept by that.
+    /// A kernel worker thread, for operations whose submission could already block on a server,
+    /// such as on a FUSE lock that a request in flight holds. That must not block a lane.
     Worker,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn fd(file: &File) -> types::Fd {
     types::Fd(file.as_raw_fd())
 }
 
-/// What a result below zero means.
+/// Converts a negative result to an error.
 pub(crate) fn failure(result: i64, doing: &'static str) -> Error {
     let errno = -result as i32;
     if errno == libc::ECANCELED {
@@ -40,16 +40,16 @@ pub(crate) fn failure(result: i64, doing: &'static str) -> Error {
     Error::from_errno(errno, doing)
 }
 
-/// Whether the operation is to be started again as it was.
+/// Whether the operation must be started again unchanged.
 pub(crate) fn is_passing(result: i64) -> bool {
     result == -i64::from(libc::EINTR) || result == -i64::from(libc::EAGAIN)
 }
 
 impl Ring {
-    /// Reads all of `into` from byte `offset` on.
+    /// Fills `into` from byte `offset` on.
     ///
     /// # Errors
-    /// `Io` for an error of the device, and where the file ends before the buffer does.
+    /// `Io`: the device failed, or the file ends too early.
     pub async fn read(&self, file: &File, offset: u64, into: &Buf) -> Result {
         self.transfer(file, offset, into, Way::Read, By::Lane).await
     }
@@ -79,7 +79,7 @@ impl Ring {
             if is_passing(result) {
                 self.lane().rest().await;
             } else if result >= SECTOR as i64 {
-                // A sector that was only begun is done again: pieces are sectors.
+                // A sector that was transferred in part is repeated: pieces are whole sectors.
                 done += (result / SECTOR as i64) as u32;
             } else {
                 return Err(match way {
@@ -96,7 +96,7 @@ impl Ring {
     fn start_transfer(&self, file: &File, offset: u64, buf: &Buf, way: Way, by: By) -> Ticket {
         let mut list = self.0.flights.borrow_mut().list();
         buf.addresses(|at, bytes| {
-            // What does not fit follows: the transfer is then short.
+            // Stretches beyond the list follow later: the transfer is then short.
             list.push(at, bytes);
         });
         assert!(list.bytes <= 1 << 30, "a transfer fits the kernel's limit");
@@ -121,12 +121,12 @@ impl Ring {
         };
         let (keep, file) = (Some(buf.keep() as _), Some(file.clone()));
         let hold = Hold { keep, file, vectors: Some(list), stays: false };
-        // SAFETY: the entry points into the buffer's memory (kept by `keep`) and to the boxed
-        // scatter list, both of which `hold` keeps where they are; so it does the file open.
+        // SAFETY: the entry points into the buffer's memory (held by `keep`) and to the boxed
+        // scatter list. `hold` keeps both at their addresses, and the file open.
         unsafe { self.launch(entry, hold) }
     }
 
-    /// Starts an operation that points to no memory, again and again until its result is final.
+    /// Runs an operation that points to no memory, repeatedly until its result is final.
     pub(crate) async fn plain(
         &self,
         file: &File,
@@ -135,8 +135,8 @@ impl Ring {
     ) -> Result<usize> {
         loop {
             let hold = Hold { file: Some(file.clone()), ..Hold::default() };
-            // SAFETY: the callers in this crate build entries that hold numbers only; the file
-            // stays open by `hold`.
+            // SAFETY: callers in this crate build entries that contain numbers only; `hold` keeps
+            // the file open.
             let result = unsafe { self.launch(entry(), hold) }.await;
             if is_passing(result) {
                 self.lane().rest().await;
@@ -148,10 +148,11 @@ impl Ring {
         }
     }
 
-    /// Makes durable what was written to the file, and its size.
+    /// Makes the file's written data and its size durable.
     ///
     /// # Errors
-    /// `Io`: what was written since the last good call may be lost, even if the next one succeeds.
+    /// `Io`: data written since the last successful call may be lost, even if the next call
+    /// succeeds.
     pub async fn fdatasync(&self, file: &File) -> Result {
         self.plain(file, "flush the backing", || {
             opcode::Fsync::new(fd(file)).flags(types::FsyncFlags::DATASYNC).build()
@@ -163,7 +164,7 @@ impl Ring {
     /// fallocate(2) with `mode` (`FALLOC_FL_...`), from byte `offset` on, for `length` bytes.
     ///
     /// # Errors
-    /// `Unsupported` where the file system or the device cannot; `NoSpace`, or `Io`.
+    /// `Unsupported`: the file system or the device does not support it. `NoSpace`, or `Io`.
     pub async fn fallocate(&self, file: &File, mode: i32, offset: u64, length: u64) -> Result {
         self.plain(file, "change the backing's space", || {
             opcode::Fallocate::new(fd(file), length).offset(offset).mode(mode).build()
@@ -172,11 +173,11 @@ impl Ring {
         .map(|_| ())
     }
 
-    /// Cancels every operation in flight on the file: each ends with `Stopping`, or as it would
-    /// have where it cannot be stopped any more. Returns how many were found.
+    /// Cancels all operations in flight on the file: each ends with `Stopping`, or normally if it
+    /// cannot be stopped any more. Returns the number of operations found.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's errors.
     pub async fn cancel(&self, file: &File) -> Result<usize> {
         let found = self
             .plain(file, "cancel operations", || {

@@ -1,4 +1,4 @@
-//! Against the installed qemu: locks both ways, image formats, the command that mends.
+//! Tests with the installed qemu: locks in both directions, image formats, the suggested command.
 
 mod common;
 
@@ -19,8 +19,8 @@ struct Ended(Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // Not SIGKILL: that would leave a FUSE mount behind. Again and again: qemu-nbd forgets one that
-        // comes before it has begun to serve.
+        // Not SIGKILL: that would leave a FUSE mount behind. Repeatedly: qemu-nbd ignores a signal
+        // that arrives before it has started to serve.
         wait_until(|| {
             let _ = rustix::process::kill_process(
                 rustix::process::Pid::from_child(&self.0),
@@ -166,7 +166,7 @@ fn images_made_by_qemu_are_recognized() {
     }
 }
 
-/// The very command of the refusal shows the inside of a qcow2 image as a raw file that can be
+/// The command in the refusal presents the contents of a qcow2 image as a raw file that can be
 /// served.
 #[test]
 fn the_mend_for_qcow2_works() {
@@ -198,7 +198,7 @@ fn the_mend_for_qcow2_works() {
     }
     let ring = common::ring();
     let (volume, stack) = common::stack(&view, DEFAULT, &ring);
-    // Dropped before the daemon ends: it unmounts only what is not in use.
+    // Dropped before the daemon ends, which unmounts only unused mounts.
     println!("{:?} {:?} {:?}", volume.direct(), volume.lock(), volume.limits());
     let into = common::filled(128, 0);
     common::run(&ring, &stack, common::read(0, &into)).expect("read");
