@@ -1,4 +1,4 @@
-//! Running the steps of a tier, one after another, and the table of what each took.
+//! Runs the steps of a tier, one after another, and prints a table of their costs.
 
 use crate::cargo;
 use crate::clock::{Cost, Watch};
@@ -8,16 +8,16 @@ use anyhow::Context;
 use std::io::{BufRead, BufReader};
 use std::process::{ExitCode, Stdio};
 
-/// What to do after a step that failed.
+/// The action after a failed step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AfterFailure {
-    /// The others are not run: a person waits for the answer.
+    /// Stop: a developer is waiting for the result.
     Stop,
-    /// All are run: each finds other things, and the next night is a day away.
+    /// Run all steps: each finds other faults, and the next night is a day away.
     GoOn,
 }
 
-/// What became of a step.
+/// Result of a step.
 struct Taken {
     what: &'static str,
     arguments: String,
@@ -25,10 +25,10 @@ struct Taken {
     cost: Cost,
 }
 
-/// Runs the steps, with the day's number for those that ask for it. Prints what each took.
+/// Runs the steps, with the day's number for those that use it. Prints the cost of each.
 ///
 /// # Errors
-/// If cargo cannot be started or read.
+/// Cargo cannot be started, or its output cannot be read.
 pub(crate) fn run(steps: &[Step], day: u64, after: AfterFailure) -> anyhow::Result<ExitCode> {
     let mut tally = Tally::default();
     let mut taken: Vec<Taken> = Vec::new();
@@ -47,7 +47,7 @@ pub(crate) fn run(steps: &[Step], day: u64, after: AfterFailure) -> anyhow::Resu
     Ok(ExitCode::from(u8::from(taken.iter().any(|step| !step.passed))))
 }
 
-/// Runs a step and shows what it prints.
+/// Runs a step and prints its output.
 fn take(what: &'static str, arguments: String, tally: &mut Tally) -> anyhow::Result<Taken> {
     let watch = Watch::start();
     let mut child = cargo::cargo()
@@ -67,14 +67,14 @@ fn take(what: &'static str, arguments: String, tally: &mut Tally) -> anyhow::Res
         }
     }
     let passed = child.wait().context("cannot wait for cargo")?.success();
-    // A step that is no test harness counts as one test; so does a harness that failed to build.
+    // A step that is not a test harness counts as one test; so does a harness that failed to build.
     if (tally.passed, tally.failed) == before || (!passed && tally.failed == before.1) {
         tally.add(passed);
     }
     Ok(Taken { what, arguments, passed, cost: watch.cost() })
 }
 
-/// The end of what is printed: what was skipped, what each step took, what failed.
+/// Prints the summary: skipped tests, the cost of each step, failures.
 fn tell(steps: &[Step], taken: &[Taken], tally: &Tally) {
     println!("\nSkipped: {}", if tally.skipped.is_empty() { "nothing" } else { "" });
     for line in &tally.skipped {
