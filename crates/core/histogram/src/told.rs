@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The fields as they are written, in this order.
 #[derive(Serialize)]
-struct Told {
+struct Output {
     count: u64,
     mean_ns: u64,
     p50_ns: u64,
@@ -32,7 +32,7 @@ struct Told {
 /// empty.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Read {
+struct Input {
     max_ns: u64,
     sum_ns: u64,
     buckets: Vec<(u64, u64)>,
@@ -40,7 +40,7 @@ struct Read {
 
 impl Serialize for Snapshot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let told = Told {
+        let told = Output {
             count: self.count(),
             mean_ns: self.mean(),
             p50_ns: self.quantile(0.5),
@@ -57,7 +57,7 @@ impl Serialize for Snapshot {
 
 impl<'de> Deserialize<'de> for Snapshot {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Snapshot, D::Error> {
-        let Read { max_ns, sum_ns, buckets } = Read::deserialize(deserializer)?;
+        let Input { max_ns, sum_ns, buckets } = Input::deserialize(deserializer)?;
         let mut snapshot = Snapshot { sum_ns, max_ns, ..Snapshot::default() };
         let mut all: u64 = 0;
         for (upper, count) in buckets {
