@@ -94,11 +94,11 @@ impl<T> Inbox<T> {
 
     /// Takes the next item, if there is one.
     pub fn take(&self) -> Option<T> {
-        self.take_or_hear().ok()
+        self.try_take().ok()
     }
 
     /// Takes the next item. Err: there is none; true if the inbox is also closed.
-    fn take_or_hear(&self) -> Result<T, bool> {
+    fn try_take(&self) -> Result<T, bool> {
         let mut waiting = self.waiting();
         let item = waiting.items.pop_front().ok_or(waiting.is_closed)?;
         if waiting.threads > 0 {
@@ -111,7 +111,7 @@ impl<T> Inbox<T> {
     pub async fn next(&self) -> Option<T> {
         loop {
             let seen = self.posted.seen();
-            let taken = self.take_or_hear();
+            let taken = self.try_take();
             let seen = if planted(Race::LookBeforeSeen) { self.posted.seen() } else { seen };
             match taken {
                 Ok(item) => return Some(item),
