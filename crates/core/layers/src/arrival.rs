@@ -189,7 +189,7 @@ impl ArrivalOrder {
     pub fn run(&self, stack: &Stack, request: Request, padding: Padding) -> InOrder {
         let place = request.extent().filter(|_| request.is_change()).map(|at| {
             let waits = self.must_wait(&request);
-            Place { order: self.clone(), index: self.0.borrow_mut().enter(at), waits }
+            Position { order: self.clone(), index: self.0.borrow_mut().enter(at), waits }
         });
         let asked = match padding {
             Padding::NONE => stack.run_unless_stalled(request),
@@ -200,14 +200,14 @@ impl ArrivalOrder {
 }
 
 /// A position in the order, until it is dropped.
-struct Place {
+struct Position {
     order: ArrivalOrder,
     index: usize,
     /// Whether an earlier change overlaps this one.
     waits: bool,
 }
 
-impl Place {
+impl Position {
     /// Whether a waiting change may begin now; if not, its task is woken when it may.
     fn may_begin(&mut self, context: &mut Context<'_>) -> bool {
         self.waits = !self.order.0.borrow_mut().may_begin(self.index, context.waker());
@@ -215,7 +215,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Position {
     fn drop(&mut self) {
         self.order.0.borrow_mut().leave(self.index);
     }
@@ -223,7 +223,7 @@ impl Drop for Place {
 
 /// A request in flight, or waiting for earlier ones. See [`ArrivalOrder::run`].
 pub struct InOrder {
-    place: Option<Place>,
+    place: Option<Position>,
     /// Not polled before the request may begin.
     asked: Unless,
 }

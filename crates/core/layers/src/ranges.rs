@@ -6,10 +6,10 @@ use block::Extent;
 pub(crate) const PLACES: usize = 64;
 
 /// Index of a range.
-pub(crate) type Place = usize;
+pub(crate) type RangeIndex = usize;
 
 #[derive(Clone, Copy)]
-struct Taken {
+struct TakenRange {
     at: Extent,
     /// Increases with each range.
     number: u64,
@@ -17,7 +17,7 @@ struct Taken {
 
 /// The ranges that are taken or waited for.
 pub(crate) struct Ranges {
-    places: [Option<Taken>; PLACES],
+    places: [Option<TakenRange>; PLACES],
     number: u64,
 }
 
@@ -27,22 +27,22 @@ impl Ranges {
     }
 
     /// Appends a range after the earlier ones. None: the maximum is reached.
-    pub(crate) fn ask(&mut self, at: Extent) -> Option<Place> {
+    pub(crate) fn ask(&mut self, at: Extent) -> Option<RangeIndex> {
         let place = self.places.iter().position(Option::is_none)?;
         self.number += 1;
-        self.places[place] = Some(Taken { at, number: self.number });
+        self.places[place] = Some(TakenRange { at, number: self.number });
         Some(place)
     }
 
     /// Whether no earlier range overlaps this one.
-    pub(crate) fn is_first(&self, place: Place) -> bool {
+    pub(crate) fn is_first(&self, place: RangeIndex) -> bool {
         let own = self.places[place].expect("a range was asked for");
         let mut before = self.places.iter().flatten().filter(|other| other.number < own.number);
         !before.any(|other| other.at.overlaps(&own.at))
     }
 
     /// Releases a range.
-    pub(crate) fn give(&mut self, place: Place) {
+    pub(crate) fn give(&mut self, place: RangeIndex) {
         let taken = self.places[place].take();
         assert!(taken.is_some(), "a range is given back once");
     }

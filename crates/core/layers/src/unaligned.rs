@@ -10,7 +10,7 @@
 //! changes take ranges. It then waits until all changes without a range have ended.
 
 use crate::planted::{Bug, planted};
-use crate::ranges::{PLACES, Place, Ranges};
+use crate::ranges::{PLACES, RangeIndex, Ranges};
 use crate::wanted::Since;
 use alloc::sync::Arc;
 use block::{Buf, Extent, Layer, Limits, Padding, Request, Result, Stack};
@@ -71,7 +71,7 @@ impl UnalignedShared {
     }
 
     /// The two scratch blocks of a range.
-    pub(crate) fn scratch(&self, place: Place) -> Buf {
+    pub(crate) fn scratch(&self, place: RangeIndex) -> Buf {
         let sectors = self.scratch.sectors() / PLACES as u32;
         self.scratch.part(place as u32 * sectors, sectors)
     }
@@ -111,7 +111,7 @@ impl Unaligned {
 
     /// Takes a range, after those that came before. `merges`: for a part of a block, which also
     /// waits for changes without a range.
-    async fn take(&self, at: Extent, merges: bool, since: Since) -> Result<Place> {
+    async fn take(&self, at: Extent, merges: bool, since: Since) -> Result<RangeIndex> {
         let shared = &self.shared;
         let mut place = None;
         loop {
@@ -135,7 +135,7 @@ impl Unaligned {
         }
     }
 
-    async fn give(&self, place: Place) {
+    async fn give(&self, place: RangeIndex) {
         self.below.lane().turn().await;
         self.shared.ranges.with(|ranges| ranges.give(place));
         self.shared.changed.notify();

@@ -53,7 +53,7 @@ impl Recorder {
 
     /// Creates the event of a request that arrives now.
     #[inline]
-    fn seen(&self, request: &Request) -> Event {
+    fn event_of(&self, request: &Request) -> Event {
         let operation = match *request {
             Request::Read { .. } => Operation::Read,
             Request::Write { fua, .. } => Operation::Write { fua },
@@ -70,7 +70,7 @@ impl Recorder {
     /// Records that the request is answered now. Neither waits nor allocates nor enters a section:
     /// it may run in `try_now`, next to the section of the device below.
     #[inline]
-    fn answered(&self, event: Event, result: Result) {
+    fn record(&self, event: Event, result: Result) {
         let took_ns = Some(self.below.lane().now() - event.time_ns);
         let failed = result.err().map(|error| error.errno);
         self.shared.ring.push(Event { took_ns, failed, ..event }.to_words());
@@ -84,16 +84,16 @@ impl Layer for Recorder {
 
     #[inline]
     fn try_now(&self, request: &Request) -> Option<Result> {
-        let event = self.seen(request);
+        let event = self.event_of(request);
         let result = self.below.try_now(request)?;
-        self.answered(event, result);
+        self.record(event, result);
         Some(result)
     }
 
     async fn serve(&self, request: Request, padding: Padding) -> Result {
-        let event = self.seen(&request);
+        let event = self.event_of(&request);
         let result = self.below.serve(request, padding).await;
-        self.answered(event, result);
+        self.record(event, result);
         result
     }
 }

@@ -6,15 +6,15 @@ use trace::WORDS;
 
 /// Room for one event.
 #[derive(Default)]
-struct Place {
+struct RingSlot {
     /// The number of the complete event in it, plus one.
     filled: AtomicU64,
     words: [AtomicU64; WORDS],
 }
 
 pub(super) struct Ring {
-    places: Box<[Place]>,
-    /// Number of events that were assigned a place, and number of events that were taken.
+    slots: Box<[RingSlot]>,
+    /// Number of events that were assigned a slot, and number of events that were taken.
     given: AtomicU64,
     taken: AtomicU64,
     dropped: AtomicU64,
@@ -22,21 +22,21 @@ pub(super) struct Ring {
 
 impl Ring {
     pub(super) fn new(events_max: usize) -> Ring {
-        let places = (0..events_max.max(1)).map(|_| Place::default()).collect();
+        let slots = (0..events_max.max(1)).map(|_| RingSlot::default()).collect();
         let [given, taken, dropped] = [const { AtomicU64::new(0) }; 3];
-        Ring { places, given, taken, dropped }
+        Ring { slots, given, taken, dropped }
     }
 
-    fn place(&self, number: u64) -> &Place {
-        &self.places[(number % self.places.len() as u64) as usize]
+    fn slot(&self, number: u64) -> &RingSlot {
+        &self.slots[(number % self.slots.len() as u64) as usize]
     }
 
     /// Adds an event, or drops and counts it. Returns whether it was added.
     #[inline]
     pub(super) fn push(&self, words: [u64; WORDS]) -> bool {
-        let room = self.places.len() as u64;
+        let room = self.slots.len() as u64;
         let next = |given: u64| {
-            // Acquire: the reader has finished with the place. A stale `given` may be below it;
+            // Acquire: the reader has finished with the slot. A stale `given` may be below it;
             // then the exchange fails.
             let taken = self.taken.load(Ordering::Acquire);
             (given.saturating_sub(taken) < room).then_some(given + 1)
@@ -46,11 +46,11 @@ impl Ring {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
         };
-        let place = self.place(number);
-        for (to, word) in place.words.iter().zip(words) {
+        let slot = self.slot(number);
+        for (to, word) in slot.words.iter().zip(words) {
             to.store(word, Ordering::Relaxed);
         }
-        place.filled.store(number + 1, Ordering::Release);
+        slot.filled.store(number + 1, Ordering::Release);
         true
     }
 
@@ -58,11 +58,11 @@ impl Ring {
     /// time.
     pub(super) fn pop(&self) -> Option<[u64; WORDS]> {
         let number = self.taken.load(Ordering::Relaxed);
-        let place = self.place(number);
-        if place.filled.load(Ordering::Acquire) != number + 1 {
+        let slot = self.slot(number);
+        if slot.filled.load(Ordering::Acquire) != number + 1 {
             return None;
         }
-        let words = place.words.each_ref().map(|word| word.load(Ordering::Relaxed));
+        let words = slot.words.each_ref().map(|word| word.load(Ordering::Relaxed));
         self.taken.store(number + 1, Ordering::Release);
         Some(words)
     }
