@@ -14,7 +14,7 @@
 //! quickly, so that a costly change of the workload is detected early.
 
 use crate::Hash;
-use crate::sampler::{Sampler, Whose};
+use crate::sampler::{Owner, Sampler};
 use crate::slots::Slots;
 use crate::window::ALL;
 
@@ -78,7 +78,7 @@ impl Arbiter {
         let sampled = (slots >> one_in_log2).max(1);
         Arbiter {
             shadows: SHARES.map(|share| Slots::with_window(share, sampled)),
-            sampler: Sampler::new(Whose::Arbiter, one_in_log2),
+            sampler: Sampler::new(Owner::Arbiter, one_in_log2),
             every: (sampled / LOOKS).max(16),
             seen: 0,
             current: FIRST,

@@ -15,7 +15,7 @@
 //!
 //! Old accesses decay: all counts are halved each time the window is full.
 
-use crate::sampler::{Sampler, Whose};
+use crate::sampler::{Owner, Sampler};
 use crate::slots::Slots;
 use crate::{Hash, Kind, Policy};
 
@@ -51,7 +51,7 @@ pub struct Answer {
 
 /// Misses of a point.
 #[derive(Clone, Copy, Default)]
-struct Missed {
+struct MissCounts {
     all: u64,
     reads: u64,
 }
@@ -59,7 +59,7 @@ struct Missed {
 /// The live curve of a volume's cache.
 pub struct Curve {
     points: [Slots; POINTS],
-    misses: [Missed; POINTS],
+    misses: [MissCounts; POINTS],
     sampler: Sampler,
     one_in_log2: u32,
     sampled_slots: u32,
@@ -83,8 +83,8 @@ impl Curve {
         let sampled_slots = simulated(PRESENT);
         Curve {
             points: core::array::from_fn(|point| empty(simulated(point))),
-            misses: [Missed::default(); POINTS],
-            sampler: Sampler::new(Whose::Curve, one_in_log2),
+            misses: [MissCounts::default(); POINTS],
+            sampler: Sampler::new(Owner::Curve, one_in_log2),
             one_in_log2,
             sampled_slots,
             seen: 0,
@@ -115,7 +115,7 @@ impl Curve {
         if is_full {
             self.seen /= 2;
             for missed in &mut self.misses {
-                *missed = Missed { all: missed.all / 2, reads: missed.reads / 2 };
+                *missed = MissCounts { all: missed.all / 2, reads: missed.reads / 2 };
             }
         }
         is_full
@@ -159,7 +159,7 @@ mod tests {
     use std::vec::Vec;
 
     /// Returns the curve after these accesses to a cache of `slots` slots.
-    fn told(kind: Kind, slots: u32, blocks: &[u64]) -> Answer {
+    fn answer_after(kind: Kind, slots: u32, blocks: &[u64]) -> Answer {
         let mut curve = Curve::new(kind, slots);
         let sampler = curve.sampler();
         let (mut cache, mut arbiter) = (Simulation::new(kind, slots), Arbiter::new(slots));
@@ -194,7 +194,7 @@ mod tests {
     fn it_tells_what_other_sizes_would_miss() {
         let (slots, blocks) = (131_072, zipf_like(1 << 19, 3_000_000));
         for kind in [Kind::Lru, Kind::Adaptive] {
-            let answer = told(kind, slots, &blocks);
+            let answer = answer_after(kind, slots, &blocks);
             assert!(!answer.is_too_small);
             assert_eq!(answer.reads_missed_more[PRESENT], 0.0);
             // Every second block is only read.
@@ -218,14 +218,14 @@ mod tests {
     fn a_loop_that_fits_into_twice_the_memory_is_seen() {
         let slots = 65_536;
         let blocks: Vec<u64> = (0..2_000_000).map(|access| access % 100_000).collect();
-        let answer = told(Kind::Lru, slots, &blocks);
+        let answer = answer_after(Kind::Lru, slots, &blocks);
         assert!(answer.miss_ratios[PRESENT] > 0.99, "{answer:?}");
         assert!(answer.miss_ratios[PRESENT + 1] < 0.15, "{answer:?}");
     }
 
     #[test]
     fn a_small_cache_says_so_and_one_that_was_not_used_says_nothing() {
-        assert!(told(Kind::Lru, 60_000, &zipf_like(100_000, 50_000)).is_too_small);
+        assert!(answer_after(Kind::Lru, 60_000, &zipf_like(100_000, 50_000)).is_too_small);
         assert_eq!(Curve::new(Kind::Lru, 64).answer(0, 0), None);
         assert!(Curve::new(Kind::Lru, 1).points.len() == POINTS);
     }

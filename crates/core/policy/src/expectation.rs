@@ -11,8 +11,8 @@
 //!
 //! Old counts decay: both are halved each time there were enough evictions or hits.
 
-use crate::sampler::{Sampler, Whose};
-use crate::slots::{Missed, Slots};
+use crate::sampler::{Owner, Sampler};
+use crate::slots::{MissResult, Slots};
 use crate::{Hash, Kind, Policy};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -68,7 +68,7 @@ impl Expectation {
         Expectation {
             shadow: Slots::new(Policy::new(kind, sampled), sampled),
             brought: vec![Access::Absorb; sampled as usize],
-            sampler: Sampler::new(Whose::Expectation, one_in_log2),
+            sampler: Sampler::new(Owner::Expectation, one_in_log2),
             hits: 0,
             gone: 0,
             gone_max: sampled.max(GONE),
@@ -91,7 +91,7 @@ impl Expectation {
         match self.shadow.hit(hash) {
             Some(slot) => self.hit(slot, access),
             None => {
-                let Missed { slot, evicted } = self.shadow.miss(hash);
+                let MissResult { slot, evicted } = self.shadow.miss(hash);
                 if let Some(evicted) = evicted {
                     self.gone += u32::from(self.brought[evicted as usize] == Access::Read);
                 }
@@ -143,7 +143,11 @@ mod tests {
 
     const SLOTS: u32 = 1 << 16;
 
-    fn told(expectation: &mut Expectation, blocks: impl IntoIterator<Item = u64>, access: Access) {
+    fn access_all(
+        expectation: &mut Expectation,
+        blocks: impl IntoIterator<Item = u64>,
+        access: Access,
+    ) {
         for hash in blocks.into_iter().map(Hash::of) {
             if expectation.sampler().takes(hash) {
                 expectation.access(hash, access);
@@ -154,10 +158,14 @@ mod tests {
     #[test]
     fn what_is_never_read_again_brings_less_and_less() {
         let mut expectation = Expectation::new(Kind::Lru, SLOTS);
-        told(&mut expectation, 0..u64::from(SLOTS), Access::Read);
+        access_all(&mut expectation, 0..u64::from(SLOTS), Access::Read);
         assert!(expectation.hits().is_none_or(|hits| hits > 0.01), "the cache is not full yet");
         for scan in 1..5u64 {
-            told(&mut expectation, (scan << 32)..(scan << 32) + u64::from(SLOTS), Access::Read);
+            access_all(
+                &mut expectation,
+                (scan << 32)..(scan << 32) + u64::from(SLOTS),
+                Access::Read,
+            );
             let hits = expectation.hits().expect("something has left");
             assert!(hits < 0.004, "{hits}");
         }
@@ -170,7 +178,7 @@ mod tests {
             let mut state = 5;
             for _ in 0..40 {
                 let fits = (0..SLOTS / 8).map(|_| draw(&mut state, u64::from(SLOTS) / 4 * 3));
-                told(&mut expectation, fits.collect::<Vec<u64>>(), Access::Read);
+                access_all(&mut expectation, fits.collect::<Vec<u64>>(), Access::Read);
                 assert!(expectation.hits().is_none_or(|hits| hits >= 1.0), "{kind:?}");
             }
         }
@@ -181,7 +189,7 @@ mod tests {
         let mut expectation = Expectation::new(Kind::Lru, SLOTS);
         let mut state = 7;
         let blocks = (0..SLOTS * 40).map(|_| draw(&mut state, u64::from(SLOTS) * 4));
-        told(&mut expectation, blocks, Access::Read);
+        access_all(&mut expectation, blocks, Access::Read);
         let hits = expectation.hits().expect("much has left");
         assert!((0.25..0.42).contains(&hits), "{hits}");
     }
@@ -189,11 +197,11 @@ mod tests {
     #[test]
     fn a_set_that_begins_to_fit_is_seen_in_its_second_round_although_nothing_was_kept() {
         let mut expectation = Expectation::new(Kind::Lru, SLOTS);
-        told(&mut expectation, 0..u64::from(SLOTS) * 8, Access::Read);
+        access_all(&mut expectation, 0..u64::from(SLOTS) * 8, Access::Read);
         assert!(expectation.hits().expect("much has left") < 0.004);
         let round = (1 << 40)..(1 << 40) + u64::from(SLOTS) / 2;
-        told(&mut expectation, round.clone(), Access::Read);
-        told(&mut expectation, round, Access::Read);
+        access_all(&mut expectation, round.clone(), Access::Read);
+        access_all(&mut expectation, round, Access::Read);
         assert!(expectation.hits().expect("much has left") > 0.5);
     }
 
@@ -203,10 +211,10 @@ mod tests {
         // Reads that all miss, and a small set that is written and read.
         for round in 0..64u64 {
             let set = 0..u64::from(SLOTS) / 8;
-            told(&mut expectation, set.clone(), Access::Absorb);
-            told(&mut expectation, set, Access::Read);
+            access_all(&mut expectation, set.clone(), Access::Absorb);
+            access_all(&mut expectation, set, Access::Read);
             let scan = (round + 1) << 32;
-            told(&mut expectation, scan..scan + u64::from(SLOTS) / 8, Access::Read);
+            access_all(&mut expectation, scan..scan + u64::from(SLOTS) / 8, Access::Read);
         }
         let hits = expectation.hits().expect("much has left");
         assert!(hits < 0.01, "{hits}");
@@ -216,12 +224,12 @@ mod tests {
     fn what_passes_takes_no_merit_from_what_a_read_has_brought() {
         let mut expectation = Expectation::new(Kind::Lru, SLOTS);
         // Some blocks must be evicted before there is an estimate.
-        told(&mut expectation, (1 << 40)..(1 << 40) + 2 * u64::from(SLOTS), Access::Read);
+        access_all(&mut expectation, (1 << 40)..(1 << 40) + 2 * u64::from(SLOTS), Access::Read);
         let set = 0..u64::from(SLOTS) / 4;
         for _ in 0..8 {
             for block in set.clone() {
-                told(&mut expectation, [block], Access::Read);
-                told(&mut expectation, [block], Access::Pass);
+                access_all(&mut expectation, [block], Access::Read);
+                access_all(&mut expectation, [block], Access::Pass);
             }
         }
         let hits = expectation.hits().expect("much has left");
@@ -229,8 +237,8 @@ mod tests {
         // An absorbed write stores the data without the read.
         let mut expectation = Expectation::new(Kind::Lru, SLOTS);
         for block in (0..8).flat_map(|_| set.clone()) {
-            told(&mut expectation, [block], Access::Read);
-            told(&mut expectation, [block], Access::Absorb);
+            access_all(&mut expectation, [block], Access::Read);
+            access_all(&mut expectation, [block], Access::Absorb);
         }
         let hits = expectation.hits().expect("much was overwritten");
         assert!(hits < 0.01, "{hits}");
@@ -240,19 +248,19 @@ mod tests {
     fn copies_of_what_passes_count_once_they_are_read_and_never_against_keeping() {
         let mut expectation = Expectation::new(Kind::Lru, SLOTS);
         let fresh = |round: u64| round << 32..(round << 32) + u64::from(SLOTS) / 2;
-        (1..9).for_each(|round| told(&mut expectation, fresh(round), Access::Pass));
+        (1..9).for_each(|round| access_all(&mut expectation, fresh(round), Access::Pass));
         assert_eq!(expectation.hits(), None, "nothing that a read has brought");
         for round in 9..17 {
-            told(&mut expectation, fresh(round), Access::Pass);
-            told(&mut expectation, fresh(round), Access::Read);
+            access_all(&mut expectation, fresh(round), Access::Pass);
+            access_all(&mut expectation, fresh(round), Access::Read);
         }
         let hits = expectation.hits().expect("much has left");
         assert!((0.8..1.3).contains(&hits), "each copy is read once: {hits}");
         // Blocks that are read once and never written result in no hits, whatever write-throughs
         // happen in between.
         for round in 17..33 {
-            told(&mut expectation, fresh(2 * round), Access::Pass);
-            told(&mut expectation, fresh(2 * round + 1), Access::Read);
+            access_all(&mut expectation, fresh(2 * round), Access::Pass);
+            access_all(&mut expectation, fresh(2 * round + 1), Access::Read);
         }
         let hits = expectation.hits().expect("much has left");
         assert!(hits < 0.01, "{hits}");

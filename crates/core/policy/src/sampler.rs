@@ -10,7 +10,7 @@ const BITS: u32 = 20;
 
 /// The owner of a sample. Each has its own bits, so that the samples are independent.
 #[derive(Clone, Copy)]
-pub(crate) enum Whose {
+pub(crate) enum Owner {
     Expectation = 2,
     Arbiter = 22,
     Curve = 42,
@@ -28,11 +28,11 @@ impl Sampler {
     pub const NONE: Sampler = Sampler { mask: 0 };
 
     /// One block in 2^`one_in_log2`.
-    pub(crate) fn new(whose: Whose, one_in_log2: u32) -> Sampler {
+    pub(crate) fn new(owner: Owner, one_in_log2: u32) -> Sampler {
         assert!(one_in_log2 <= BITS, "one block in 2^{BITS} at least");
         // With the lowest bit, which is never set in a mixed hash: so only the mask of the empty
         // sample is 0.
-        Sampler { mask: (((1 << one_in_log2) - 1) << whose as u32) | 1 }
+        Sampler { mask: (((1 << one_in_log2) - 1) << owner as u32) | 1 }
     }
 
     /// Whether a block is in the sample.

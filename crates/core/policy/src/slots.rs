@@ -44,7 +44,7 @@ impl Slots {
 }
 
 /// The changes of a miss.
-pub(crate) struct Missed {
+pub(crate) struct MissResult {
     /// The slot of the block, if it was admitted.
     pub(crate) slot: Option<u32>,
     /// The slot that was evicted for it: usually the same one.
@@ -81,9 +81,9 @@ impl Slots {
 
     /// Reads the block with this hash, which is not cached.
     #[inline]
-    pub(crate) fn miss(&mut self, hash: Hash) -> Missed {
+    pub(crate) fn miss(&mut self, hash: Hash) -> MissResult {
         if self.policy.miss(hash) != Verdict::Keep {
-            return Missed { slot: None, evicted: None };
+            return MissResult { slot: None, evicted: None };
         }
         let evicted = (self.held.room() == 0).then(|| {
             let hash_of = |slot| self.held.hash(slot);
@@ -95,6 +95,6 @@ impl Slots {
         });
         let slot = self.held.insert(hash);
         self.policy.admit(&mut self.links, slot, hash, Cause::Fetch);
-        Missed { slot: Some(slot), evicted }
+        MissResult { slot: Some(slot), evicted }
     }
 }
