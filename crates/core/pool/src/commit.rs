@@ -64,14 +64,14 @@ impl Core {
         alive.fold(0, |bits, (number, _)| bits | 1 << number)
     }
 
-    /// Returns the next step towards the commit of batch `target`. A flush (`hears`) reports
+    /// Returns the next step towards the commit of batch `target`. A flush (`reports`) reports
     /// losses; later flushes do not report them again.
-    pub(crate) fn step(&mut self, target: u64, hears: bool) -> Step {
+    pub(crate) fn step(&mut self, target: u64, reports: bool) -> Step {
         let state = &mut self.commit;
         if state.done >= target {
-            let failed = target > 0 && state.last_failed >= target || state.unheard;
-            if failed && hears {
-                state.unheard = false;
+            let failed = target > 0 && state.last_failed >= target || state.unreported;
+            if failed && reports {
+                state.unreported = false;
             }
             return Step::Done(if failed { Err(LOST_WRITES) } else { Ok(()) });
         }
@@ -181,7 +181,7 @@ impl Core {
         }
         if lost > 0 {
             self.commit.last_failed = lost;
-            self.commit.unheard = true;
+            self.commit.unreported = true;
         }
     }
 
@@ -271,7 +271,7 @@ impl Core {
         self.commit.running = false;
         if self.alive() == 0 && !self.closing.is_empty() {
             self.commit.last_failed = self.commit.done;
-            self.commit.unheard = true;
+            self.commit.unreported = true;
         }
         self.closing.records.clear();
         for (list, discarded) in

@@ -67,7 +67,7 @@ fn continues(last: &Record, place: u32, layout: &Layout) -> bool {
 }
 
 /// The destination of a write, or of a part of it.
-pub(crate) struct Placed {
+pub(crate) struct Reservation {
     pub(crate) member: usize,
     /// Number of slots in total.
     pub(crate) count: u32,
@@ -75,7 +75,7 @@ pub(crate) struct Placed {
 }
 
 /// Whether a change may proceed.
-pub(crate) enum Place<T> {
+pub(crate) enum Decision<T> {
     Go(T),
     /// There is no room until this batch is committed.
     Commit(u64),
@@ -99,19 +99,19 @@ pub(crate) struct Piece {
     /// Counted from the first slot of the lookup.
     pub(crate) offset: u32,
     pub(crate) count: u32,
-    pub(crate) found: Found,
+    pub(crate) found: Content,
 }
 
 /// The state of some slots in the map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Found {
+pub(crate) enum Content {
     Data { member: usize, place: u32 },
     Zeros,
     Lost,
 }
 
 /// The pieces of a read.
-pub(crate) struct Look {
+pub(crate) struct Lookup {
     pub(crate) pieces: [Piece; READ_PIECES],
     pub(crate) used: usize,
     /// Number of slots in the pieces.
@@ -200,70 +200,73 @@ impl Core {
     }
 
     /// Returns the event to wait for when the open batch has no room.
-    fn wait_for_room<T>(&self) -> Place<T> {
+    fn wait_for_room<T>(&self) -> Decision<T> {
         match self.open.is_empty() {
-            true => Place::Wait,
-            false => Place::Commit(self.commit.open),
+            true => Decision::Wait,
+            false => Decision::Commit(self.commit.open),
         }
     }
 
     /// Returns the event to wait for when no member has a free place.
-    fn wait_for_place<T>(&self) -> Place<T> {
+    fn wait_for_place<T>(&self) -> Decision<T> {
         if self.members.iter().all(|member| member.failed) {
-            return Place::Fail(Error::new(Kind::Io, "write: all members of the pool have failed"));
+            return Decision::Fail(Error::new(
+                Kind::Io,
+                "write: all members of the pool have failed",
+            ));
         }
         let freed = |member: &Member| member.waiting.count() + member.ready.count();
         if self.open.places() > 0 {
-            return Place::Commit(self.commit.open);
+            return Decision::Commit(self.commit.open);
         }
         let coming = self.closing.places() > 0
             || self.reserved_slots > 0
             || self.releasing
             || self.members.iter().any(|member| freed(member) > 0);
         match coming {
-            true => Place::Wait,
-            false => Place::Fail(Error::new(Kind::NoSpace, "write: the pool has no free place")),
+            true => Decision::Wait,
+            false => Decision::Fail(Error::new(Kind::NoSpace, "write: the pool has no free place")),
         }
     }
 
     /// Reserves places for the first of `want` slots, at least for one.
-    pub(crate) fn place(&mut self, want: u32) -> Place<Placed> {
+    pub(crate) fn place(&mut self, want: u32) -> Decision<Reservation> {
         let want = want.min(self.room(WRITE_PIECES as u32));
         if want == 0 {
             return self.wait_for_room();
         }
         let Some(number) = choose(&self.members) else { return self.wait_for_place() };
         let member = &mut self.members[number];
-        let mut placed = Placed { member: number, count: 0, runs: Default::default() };
-        for run in &mut placed.runs {
-            match member.take(want - placed.count) {
-                Some(taken) if placed.count < want => *run = taken,
+        let mut reserved = Reservation { member: number, count: 0, runs: Default::default() };
+        for run in &mut reserved.runs {
+            match member.take(want - reserved.count) {
+                Some(taken) if reserved.count < want => *run = taken,
                 _ => break,
             }
-            placed.count += run.count;
+            reserved.count += run.count;
             member.in_flight += 1;
-            if placed.count == want {
+            if reserved.count == want {
                 break;
             }
         }
         self.reserved_records += WRITE_PIECES as u32;
-        self.reserved_slots += placed.count;
-        Place::Go(placed)
+        self.reserved_slots += reserved.count;
+        Decision::Go(reserved)
     }
 
-    /// Ends the write of `placed`, and changes the map. Returns false if the data must be written
+    /// Ends the write of `reserved`, and changes the map. Returns false if the data must be written
     /// elsewhere.
     pub(crate) fn publish(
         &mut self,
-        placed: &Placed,
+        reserved: &Reservation,
         slot: u32,
         failures: u32,
         took_ns: u64,
     ) -> bool {
         self.reserved_records -= WRITE_PIECES as u32;
-        self.reserved_slots -= placed.count;
-        let member = &mut self.members[placed.member];
-        let runs = placed.runs.iter().filter(|run| run.count > 0);
+        self.reserved_slots -= reserved.count;
+        let member = &mut self.members[reserved.member];
+        let runs = reserved.runs.iter().filter(|run| run.count > 0);
         runs.clone().for_each(|_| member.ended(took_ns));
         member.errors += u64::from(failures);
         // Data that was just written to a failed member may be lost.
@@ -271,10 +274,10 @@ impl Core {
         if member.failed {
             return false;
         }
-        let base = self.layout.base(placed.member);
+        let base = self.layout.base(reserved.member);
         let mut slot = slot;
         for run in runs {
-            self.members[placed.member].wrote(run.count);
+            self.members[reserved.member].wrote(run.count);
             self.assign(Record { slot, place: base + run.first, count: run.count }, false);
             slot += run.count;
         }
@@ -302,19 +305,19 @@ impl Core {
     }
 
     /// Releases the first of `count` slots. Returns how many.
-    pub(crate) fn forget(&mut self, slot: u32, count: u32) -> Place<u32> {
+    pub(crate) fn forget(&mut self, slot: u32, count: u32) -> Decision<u32> {
         let count = count.min(FORGET_SLOTS);
         let map = &self.map[slot as usize..(slot + count) as usize];
         let absent = map.iter().take_while(|place| **place == ABSENT).count() as u32;
         if absent > 0 {
-            return Place::Go(absent);
+            return Decision::Go(absent);
         }
         let count = count.min(self.room(1));
         if count == 0 {
             return self.wait_for_room();
         }
         self.assign(Record { slot, place: ABSENT, count }, true);
-        Place::Go(count)
+        Decision::Go(count)
     }
 
     /// Returns when the open batch must be committed, if no other task will do it.
@@ -330,26 +333,27 @@ impl Core {
         }
     }
 
-    fn found(&self, slot: u32) -> Found {
+    fn found(&self, slot: u32) -> Content {
         match self.map[slot as usize] {
-            ABSENT => Found::Zeros,
-            LOST => Found::Lost,
+            ABSENT => Content::Zeros,
+            LOST => Content::Lost,
             place => {
                 let (member, place) = self.layout.owner(place);
-                Found::Data { member, place }
+                Content::Data { member, place }
             }
         }
     }
 
     /// Returns the first piece of `count` slots.
-    pub(crate) fn piece(&self, slot: u32, count: u32) -> (Found, u32) {
+    pub(crate) fn piece(&self, slot: u32, count: u32) -> (Content, u32) {
         let first = self.found(slot);
         let follows = |ahead: &u32| {
             let next = self.found(slot + ahead);
             match (first, next) {
-                (Found::Data { member, place }, Found::Data { member: other, place: there }) => {
-                    member == other && place + ahead == there
-                }
+                (
+                    Content::Data { member, place },
+                    Content::Data { member: other, place: there },
+                ) => member == other && place + ahead == there,
                 _ => first == next,
             }
         };
@@ -358,31 +362,31 @@ impl Core {
     }
 
     /// Looks up the first of `count` slots, as many as a few pieces cover.
-    pub(crate) fn look(&mut self, slot: u32, count: u32) -> Look {
-        let none = Piece { offset: 0, count: 0, found: Found::Zeros };
-        let mut look = Look { pieces: [none; READ_PIECES], used: 0, count: 0, readers: None };
-        while look.used < READ_PIECES && look.count < count {
-            let (found, length) = self.piece(slot + look.count, count - look.count);
-            look.pieces[look.used] = Piece { offset: look.count, count: length, found };
-            look.used += 1;
-            look.count += length;
-            if let Found::Data { member, .. } = found {
+    pub(crate) fn look_up(&mut self, slot: u32, count: u32) -> Lookup {
+        let none = Piece { offset: 0, count: 0, found: Content::Zeros };
+        let mut lookup = Lookup { pieces: [none; READ_PIECES], used: 0, count: 0, readers: None };
+        while lookup.used < READ_PIECES && lookup.count < count {
+            let (found, length) = self.piece(slot + lookup.count, count - lookup.count);
+            lookup.pieces[lookup.used] = Piece { offset: lookup.count, count: length, found };
+            lookup.used += 1;
+            lookup.count += length;
+            if let Content::Data { member, .. } = found {
                 self.members[member].in_flight += 1;
-                look.readers = Some(self.turn);
+                lookup.readers = Some(self.turn);
             }
         }
-        if look.readers.is_some() {
+        if lookup.readers.is_some() {
             self.readers[self.turn] += 1;
         }
-        look
+        lookup
     }
 
     /// Ends the reads of a lookup; `failed` has a bit for each failed piece. Returns true if a task
     /// may be waiting for this.
-    pub(crate) fn looked(&mut self, look: &Look, failed: u32, took_ns: u64) -> bool {
-        let Some(turn) = look.readers else { return false };
-        for (index, piece) in look.pieces[..look.used].iter().enumerate() {
-            if let Found::Data { member, .. } = piece.found {
+    pub(crate) fn end_lookup(&mut self, lookup: &Lookup, failed: u32, took_ns: u64) -> bool {
+        let Some(turn) = lookup.readers else { return false };
+        for (index, piece) in lookup.pieces[..lookup.used].iter().enumerate() {
+            if let Content::Data { member, .. } = piece.found {
                 let member = &mut self.members[member];
                 member.ended(took_ns);
                 member.reads += 1;

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use block::{Result, Stack};
 
 /// The map as of the last commit.
-pub(crate) struct Found {
+pub(crate) struct RecoveredMap {
     pub(crate) map: Vec<u32>,
     /// The home of each page's newest copy.
     pub(crate) home: Vec<bool>,
@@ -24,11 +24,11 @@ pub(crate) struct Found {
     pub(crate) written: [u64; MEMBERS_MAX],
 }
 
-impl Found {
-    pub(crate) fn new(layout: &Layout) -> Found {
+impl RecoveredMap {
+    pub(crate) fn new(layout: &Layout) -> RecoveredMap {
         let mut missing = Bits::new(layout.pages);
         (0..layout.pages).for_each(|page| _ = missing.set(page));
-        Found {
+        RecoveredMap {
             map: blank_map(layout),
             home: vec![false; layout.pages as usize],
             sequence: 0,

@@ -18,7 +18,7 @@ use crate::bits::Bits;
 use crate::create::check_blocks;
 use crate::decide::Core;
 use crate::format::{First, Superblock, page_sequence};
-use crate::found::Found;
+use crate::found::RecoveredMap;
 use crate::journal::Journal;
 use crate::layout::{Layout, MEMBERS_MAX, SLOT_SECTORS, slots_of};
 use crate::member::{Member, settle_wear};
@@ -56,7 +56,7 @@ pub async fn open(members: &[Option<Stack>]) -> Result<Arc<PoolShared>, Refusal>
     let chosen = choose(&journals).ok_or(Refusal::whole(Reason::NoJournal))?;
     let stale = stale(&journals, chosen)?;
     let (first, end) = journals[chosen].as_ref().and_then(|it| it.chain).expect("it was chosen");
-    let mut found = Found::new(&layout);
+    let mut found = RecoveredMap::new(&layout);
     let others = (0..layout.members).filter(|number| *number != chosen);
     for number in core::iter::once(chosen).chain(others) {
         let Some(member) = members[number].as_ref() else { continue };
@@ -203,7 +203,7 @@ fn core_of(
     members: Members<'_>,
     layout: Layout,
     pool: u128,
-    found: Found,
+    found: RecoveredMap,
     state: State,
 ) -> Result<Core, Refusal> {
     let mut all = Vec::new();

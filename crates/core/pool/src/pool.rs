@@ -1,7 +1,9 @@
 //! The pool as a block device.
 
 use crate::commit::{After, Blocks, Step};
-use crate::decide::{Arrange, Core, Found, Look, Place, Placed, READ_PIECES, WRITE_PIECES};
+use crate::decide::{
+    Arrange, Content, Core, Decision, Lookup, READ_PIECES, Reservation, WRITE_PIECES,
+};
 use crate::joined::Joined;
 use crate::layout::{MEMBERS_MAX, SLOT_SECTORS};
 use crate::member::{MemberStatistics, fastest_ns};
@@ -101,33 +103,33 @@ impl Pool {
         let (slot, total) = slots(at);
         let mut done = 0;
         while done < total {
-            let look = self.section(|core| core.look(slot + done, total - done)).await;
+            let lookup = self.section(|core| core.look_up(slot + done, total - done)).await;
             let began = self.0.lane.now();
-            let failed = self.fetch(&look, done, &into).await;
-            if look.readers.is_some() {
+            let failed = self.fetch(&lookup, done, &into).await;
+            if lookup.readers.is_some() {
                 let took_ns = self.0.lane.now() - began;
-                if self.section(|core| core.looked(&look, failed, took_ns)).await {
+                if self.section(|core| core.end_lookup(&lookup, failed, took_ns)).await {
                     self.0.shared.quiet.notify();
                 }
             }
             if failed != 0 {
                 return Err(Error::new(Kind::Io, "read: a member of the pool has failed"));
             }
-            done += look.count;
+            done += lookup.count;
         }
         Ok(())
     }
 
     /// Reads the pieces of a lookup. Returns a bit for each piece that failed.
-    async fn fetch(&self, look: &Look, done: u32, into: &Buf) -> u32 {
+    async fn fetch(&self, lookup: &Lookup, done: u32, into: &Buf) -> u32 {
         let mut joined = Joined::<READ_PIECES>::new();
         let mut lost = 0;
-        for (index, piece) in look.pieces[..look.used].iter().enumerate() {
+        for (index, piece) in lookup.pieces[..lookup.used].iter().enumerate() {
             let first = (done + piece.offset) * SLOT_SECTORS;
             match piece.found {
-                Found::Zeros => into.zero_part(first, piece.count * SLOT_SECTORS),
-                Found::Lost => lost |= 1 << index,
-                Found::Data { member, place } => {
+                Content::Zeros => into.zero_part(first, piece.count * SLOT_SECTORS),
+                Content::Lost => lost |= 1 << index,
+                Content::Data { member, place } => {
                     let at = self.extent(place, piece.count);
                     let into = into.part(first, at.count);
                     joined.add(index, self.0.members[member].run(Request::Read { at, into }));
@@ -143,14 +145,14 @@ impl Pool {
         while done < total {
             let seen = self.0.shared.changed.seen();
             match self.section(|core| core.place(total - done)).await {
-                Place::Go(placed) => {
+                Decision::Go(reserved) => {
                     let began = self.0.lane.now();
-                    let failures = self.send(&placed, done, &from).await.count_ones();
+                    let failures = self.send(&reserved, done, &from).await.count_ones();
                     let took_ns = self.0.lane.now() - began;
                     let publish =
-                        |core: &mut Core| core.publish(&placed, slot + done, failures, took_ns);
+                        |core: &mut Core| core.publish(&reserved, slot + done, failures, took_ns);
                     if self.section(publish).await {
-                        done += placed.count;
+                        done += reserved.count;
                     }
                     self.notify();
                 }
@@ -162,25 +164,25 @@ impl Pool {
     }
 
     /// Writes to the reserved places. Returns a bit for each run that failed.
-    async fn send(&self, placed: &Placed, done: u32, from: &Buf) -> u32 {
+    async fn send(&self, reserved: &Reservation, done: u32, from: &Buf) -> u32 {
         let mut joined = Joined::<WRITE_PIECES>::new();
         let mut sector = done * SLOT_SECTORS;
-        for (index, run) in placed.runs.iter().filter(|run| run.count > 0).enumerate() {
+        for (index, run) in reserved.runs.iter().filter(|run| run.count > 0).enumerate() {
             let at = self.extent(run.first, run.count);
             let from = from.part(sector, at.count);
             sector += at.count;
             let request = Request::Write { at, from, fua: false };
-            joined.add(index, self.0.members[placed.member].run(request));
+            joined.add(index, self.0.members[reserved.member].run(request));
         }
         joined.await
     }
 
-    async fn make_room<T>(&self, place: Place<T>, seen: u64) -> Result {
+    async fn make_room<T>(&self, place: Decision<T>, seen: u64) -> Result {
         match place {
-            Place::Go(_) => unreachable!("there is room"),
-            Place::Fail(error) => return Err(error),
-            Place::Wait => self.0.shared.changed.after(seen).await,
-            Place::Commit(target) => {
+            Decision::Go(_) => unreachable!("there is room"),
+            Decision::Fail(error) => return Err(error),
+            Decision::Wait => self.0.shared.changed.after(seen).await,
+            Decision::Commit(target) => {
                 if !self.begin_commit(target).await {
                     self.0.shared.changed.after(seen).await;
                 }
@@ -195,7 +197,7 @@ impl Pool {
         while done < total {
             let seen = self.0.shared.changed.seen();
             match self.section(|core| core.forget(slot + done, total - done)).await {
-                Place::Go(count) => {
+                Decision::Go(count) => {
                     done += count;
                     self.0.lane.rest().await;
                 }
@@ -245,9 +247,9 @@ impl Pool {
         }
     }
 
-    async fn step(&self, target: u64, hears: bool) -> Step {
+    async fn step(&self, target: u64, reports: bool) -> Step {
         let step = |core: &mut Core| {
-            let step = core.step(target, hears);
+            let step = core.step(target, reports);
             if matches!(step, Step::Lead(_)) {
                 core.copy_slice(&self.0.shared.slice);
             }
@@ -265,11 +267,11 @@ impl Pool {
         self.commit(target, true).await
     }
 
-    async fn commit(&self, target: u64, hears: bool) -> Result {
+    async fn commit(&self, target: u64, reports: bool) -> Result {
         let shared = &self.0.shared;
         loop {
             let seen = shared.changed.seen();
-            match self.step(target, hears).await {
+            match self.step(target, reports).await {
                 Step::Done(result) => return result,
                 Step::Wait => shared.changed.after(seen).await,
                 Step::Lead(members) => self.lead(members).await,
@@ -472,7 +474,7 @@ impl Block for Pool {
             let (found, count) = self.section(|core| core.piece(slot + done, most)).await;
             let skipped = if done == 0 { before } else { 0 };
             let sectors = u64::from(count) * u64::from(SLOT_SECTORS) - u64::from(skipped);
-            let zero = found == Found::Zeros;
+            let zero = found == Content::Zeros;
             Stretch::push(&mut stretches, Stretch { sectors, hole: zero, zero });
             done += count;
         }

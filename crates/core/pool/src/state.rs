@@ -14,7 +14,7 @@ pub(crate) struct State {
     /// The last batch of which data was lost.
     pub(crate) last_failed: u64,
     /// Data was lost and no flush has reported it yet.
-    pub(crate) unheard: bool,
+    pub(crate) unreported: bool,
     pub(crate) running: bool,
     /// The head of the newest journal block.
     pub(crate) newest: Head,
@@ -45,7 +45,7 @@ impl State {
             open: 1,
             done: 0,
             last_failed: 0,
-            unheard: false,
+            unreported: false,
             running: false,
             newest,
             life,
