@@ -37,7 +37,7 @@ impl Load {
 #[derive(Debug)]
 pub struct Budget {
     most: Load,
-    let_in: AtomicU64,
+    admitted: AtomicU64,
     running: AtomicU64,
     freed: Event,
 }
@@ -54,7 +54,7 @@ impl Budget {
     pub fn new(bytes_max: usize, requests_max: usize) -> Budget {
         Budget {
             most: Load { requests: requests_max.max(1), bytes: bytes_max },
-            let_in: AtomicU64::new(0),
+            admitted: AtomicU64::new(0),
             running: AtomicU64::new(0),
             freed: Event::new(),
         }
@@ -63,7 +63,7 @@ impl Budget {
     /// The requests that were admitted and not answered yet. May exceed the limits by one request
     /// per client.
     pub fn used(&self) -> Load {
-        Load::unpack(self.let_in.load(Ordering::SeqCst))
+        Load::unpack(self.admitted.load(Ordering::SeqCst))
     }
 
     /// The requests that the stacks are serving, if their backing has a watchdog. Includes requests
@@ -80,14 +80,14 @@ impl Budget {
             let room = in_any_case || Load::unpack(packed).has_room(bytes, self.most);
             room.then_some(packed + one)
         };
-        self.let_in.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).is_ok()
+        self.admitted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).is_ok()
     }
 
     /// Releases requests and bytes, and wakes the waiting clients.
     pub(crate) fn give(&self, requests: usize, bytes: usize) {
         let load = Load { requests, bytes };
         if load != Load::default() {
-            self.let_in.fetch_sub(load.pack(), Ordering::SeqCst);
+            self.admitted.fetch_sub(load.pack(), Ordering::SeqCst);
             self.freed.notify();
         }
     }

@@ -188,7 +188,7 @@ impl Client {
     }
 
     /// Reserves room for a request in the bounds of the client and in the budget of the server.
-    fn takes(&self, bytes: usize) -> bool {
+    fn reserve(&self, bytes: usize) -> bool {
         let alone = self.in_flight.get() == 0;
         if !self.fits(bytes) || !self.bounds.budget.take(bytes, alone) {
             return false;
@@ -221,11 +221,11 @@ impl Client {
             {
                 return Err(stall.error());
             }
-            if self.takes(occupied) {
+            if self.reserve(occupied) {
                 break;
             }
             make_room().await;
-            if self.takes(occupied) {
+            if self.reserve(occupied) {
                 break;
             }
             budget.freed().after(freed).await;

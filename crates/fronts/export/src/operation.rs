@@ -57,7 +57,7 @@ mod tests {
 
     /// Returns how FUA is met: whether the device gets the request with FUA, and whether a flush
     /// follows.
-    fn met(request: Request, fua: bool, limits: &Limits) -> (bool, bool) {
+    fn fua_handling(request: Request, fua: bool, limits: &Limits) -> (bool, bool) {
         let operation = Operation::new(request, Padding::NONE, fua, limits);
         let by_device = match operation.request {
             Request::Write { fua, .. } | Request::Zero { fua, .. } => fua,
@@ -78,18 +78,18 @@ mod tests {
         let zero = || Request::Zero { at, fua: true, may_unmap: true };
         let discard = || Request::Discard { at };
         for change in [write(), zero()] {
-            assert_eq!(met(change.clone(), false, &none), (false, false));
-            assert_eq!(met(change.clone(), true, &none), (false, true));
-            assert_eq!(met(change.clone(), true, &native), (true, false));
-            assert_eq!(met(change, true, &durable), (true, false));
+            assert_eq!(fua_handling(change.clone(), false, &none), (false, false));
+            assert_eq!(fua_handling(change.clone(), true, &none), (false, true));
+            assert_eq!(fua_handling(change.clone(), true, &native), (true, false));
+            assert_eq!(fua_handling(change, true, &durable), (true, false));
         }
         // No device supports a discard with FUA.
-        assert_eq!(met(discard(), true, &none), (false, true));
-        assert_eq!(met(discard(), true, &native), (false, true));
-        assert_eq!(met(discard(), true, &durable), (false, false));
+        assert_eq!(fua_handling(discard(), true, &none), (false, true));
+        assert_eq!(fua_handling(discard(), true, &native), (false, true));
+        assert_eq!(fua_handling(discard(), true, &durable), (false, false));
         let read = Request::Read { at, into: Buf::new(1, 512) };
-        assert_eq!(met(read, true, &none), (false, false));
-        assert_eq!(met(Request::Flush, true, &none), (false, false));
+        assert_eq!(fua_handling(read, true, &none), (false, false));
+        assert_eq!(fua_handling(Request::Flush, true, &none), (false, false));
     }
 
     #[test]
