@@ -8,7 +8,7 @@ pub(crate) fn bytes_of(at: Extent) -> usize {
 }
 
 /// Returns the length of the part of a request that lies inside a file of `file_bytes` bytes.
-pub(crate) fn inside(file_bytes: u64, offset: u64, length: u64) -> u64 {
+pub(crate) fn length_inside(file_bytes: u64, offset: u64, length: u64) -> u64 {
     length.min(file_bytes.saturating_sub(offset))
 }
 
@@ -18,9 +18,9 @@ mod tests {
 
     #[test]
     fn requests_end_where_the_file_does() {
-        assert_eq!(inside(100, 0, 100), 100);
-        assert_eq!(inside(100, 99, 2), 1);
-        assert_eq!(inside(100, 100, 1), 0);
-        assert_eq!(inside(100, u64::MAX, u64::MAX), 0);
+        assert_eq!(length_inside(100, 0, 100), 100);
+        assert_eq!(length_inside(100, 99, 2), 1);
+        assert_eq!(length_inside(100, 100, 1), 0);
+        assert_eq!(length_inside(100, u64::MAX, u64::MAX), 0);
     }
 }

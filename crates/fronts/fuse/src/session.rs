@@ -29,7 +29,7 @@ pub(crate) struct Volume {
 
 /// The answer to a request if it succeeds.
 #[derive(Clone, Copy)]
-pub(crate) enum Wanted {
+pub(crate) enum ReplyKind {
     /// `length` bytes of the buffer, from `at` on.
     Data { at: usize, length: usize },
     /// The number of bytes written.
@@ -39,10 +39,10 @@ pub(crate) enum Wanted {
 }
 
 /// A request to a volume that is being served.
-pub(crate) struct Asked {
+pub(crate) struct ActiveRequest {
     pub(crate) unique: u64,
     pub(crate) volume: Rc<Volume>,
-    pub(crate) wanted: Wanted,
+    pub(crate) reply_kind: ReplyKind,
     pub(crate) buffer: Option<Buffer>,
     pub(crate) busy: Busy,
 }
@@ -204,7 +204,7 @@ impl<D: Device> Session<D> {
     }
 
     /// Starts a request to a volume. None: it was answered, or it is left to the next process.
-    pub(crate) fn begin(&self, header: &Header, wanted: Wanted) -> Option<Asked> {
+    pub(crate) fn begin(&self, header: &Header, reply_kind: ReplyKind) -> Option<ActiveRequest> {
         let Some(volume) = self.volume(header.node) else {
             self.refuse(header, ENODEV);
             return None;
@@ -215,27 +215,31 @@ impl<D: Device> Session<D> {
             }
             return None;
         };
-        Some(Asked { unique: header.unique, volume, wanted, buffer: None, busy })
+        Some(ActiveRequest { unique: header.unique, volume, reply_kind, buffer: None, busy })
     }
 
     /// Admits a request with a buffer of `bytes` bytes (0: none) as soon as there is room. None:
     /// its backing has stalled, and the request was answered.
-    pub(crate) async fn let_in(&self, mut asked: Asked, bytes: usize) -> Option<Asked> {
-        match asked.volume.client.admit(bytes, async || {}).await {
+    pub(crate) async fn admit(
+        &self,
+        mut active: ActiveRequest,
+        bytes: usize,
+    ) -> Option<ActiveRequest> {
+        match active.volume.client.admit(bytes, async || {}).await {
             Ok(buffer) => {
-                asked.buffer = buffer;
-                Some(asked)
+                active.buffer = buffer;
+                Some(active)
             }
             Err(error) => {
-                self.fail(&asked, error);
+                self.fail(&active, error);
                 None
             }
         }
     }
 
     /// Answers the operation immediately if possible, else starts a task for it.
-    pub(crate) async fn ask_or_start(self: &Rc<Self>, asked: Asked, operation: Operation) {
-        let (client, mut answer) = (&asked.volume.client, None);
+    pub(crate) async fn ask_or_start(self: &Rc<Self>, active: ActiveRequest, operation: Operation) {
+        let (client, mut answer) = (&active.volume.client, None);
         if let Some(request) = operation.plain() {
             client.turn().await;
             answer = client.ask(request);
@@ -244,57 +248,57 @@ impl<D: Device> Session<D> {
             Some(result) => {
                 // The window is dropped first, so that the buffer can be reused.
                 drop(operation);
-                self.finish(asked, result);
+                self.finish(active, result);
             }
-            None => self.start(asked, operation).await,
+            None => self.start(active, operation).await,
         }
     }
 
     /// Starts a task for an operation.
-    pub(crate) async fn start(self: &Rc<Self>, asked: Asked, operation: Operation) {
-        let (session, volume) = (self.clone(), asked.volume.clone());
+    pub(crate) async fn start(self: &Rc<Self>, active: ActiveRequest, operation: Operation) {
+        let (session, volume) = (self.clone(), active.volume.clone());
         let mut running = volume.client.run(operation);
         let task = async move {
             // By reference: moving it into the await would allocate room for it twice.
             let result = (&mut running).await;
-            session.finish(asked, result);
+            session.finish(active, result);
         };
         volume.client.launch(task).await;
     }
 
     /// Answers an admitted request. A request that was not served because the server stops gets no
     /// answer: the kernel sends it to the next server.
-    pub(crate) fn finish(&self, asked: Asked, result: Result) {
+    pub(crate) fn finish(&self, active: ActiveRequest, result: Result) {
         match result {
-            Ok(()) => self.succeed(&asked),
-            Err(error) => self.fail(&asked, error),
+            Ok(()) => self.succeed(&active),
+            Err(error) => self.fail(&active, error),
         }
-        let Asked { volume, buffer, busy, .. } = asked;
+        let ActiveRequest { volume, buffer, busy, .. } = active;
         volume.client.withdraw(buffer);
         drop(busy);
     }
 
-    fn succeed(&self, asked: &Asked) {
-        match (asked.wanted, &asked.buffer) {
-            (Wanted::Data { at, length }, Some(buffer)) => {
-                let reply = Reply::done(asked.unique);
+    fn succeed(&self, active: &ActiveRequest) {
+        match (active.reply_kind, &active.buffer) {
+            (ReplyKind::Data { at, length }, Some(buffer)) => {
+                let reply = Reply::done(active.unique);
                 self.send(&self.outbox.with(reply, buffer.memory(), at, length));
             }
-            (Wanted::Data { .. }, None) => unreachable!("data is read into a buffer"),
-            (Wanted::Written(bytes), _) => self.reply(Reply::written(asked.unique, bytes)),
-            (Wanted::Done, _) => self.reply(Reply::done(asked.unique)),
+            (ReplyKind::Data { .. }, None) => unreachable!("data is read into a buffer"),
+            (ReplyKind::Written(bytes), _) => self.reply(Reply::written(active.unique, bytes)),
+            (ReplyKind::Done, _) => self.reply(Reply::done(active.unique)),
         }
     }
 
-    pub(crate) fn fail(&self, asked: &Asked, error: Error) {
-        let Asked { volume, unique, wanted, .. } = asked;
+    pub(crate) fn fail(&self, active: &ActiveRequest, error: Error) {
+        let ActiveRequest { volume, unique, reply_kind, .. } = active;
         let is_removed = volume.file.is_removed.load(Ordering::SeqCst);
         if volume.client.is_for_next(Err(error)) && !is_removed {
             return;
         }
         let errno = match error.kind {
             Kind::Stopping => ENODEV,
-            kind => errno_of(kind, matches!(wanted, Wanted::Written(_))),
+            kind => errno_of(kind, matches!(reply_kind, ReplyKind::Written(_))),
         };
         self.reply(Reply::error(*unique, errno));
     }

@@ -1,9 +1,9 @@
 //! Zeroing and deallocation.
 
-use crate::bytes::inside;
+use crate::bytes::length_inside;
 use crate::codec::*;
 use crate::device::Device;
-use crate::session::{Asked, Session, Wanted};
+use crate::session::{ActiveRequest, ReplyKind, Session};
 use block::{Padding, Request, Result};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -40,9 +40,9 @@ impl<D: Device> Session<D> {
         mode: u32,
     ) {
         let Some(may_unmap) = may_unmap(mode) else { return self.refuse(header, EOPNOTSUPP) };
-        let Some(asked) = self.begin(header, Wanted::Done) else { return };
-        let file = &asked.volume.file;
-        let within = inside(file.bytes, offset, length);
+        let Some(active) = self.begin(header, ReplyKind::Done) else { return };
+        let file = &active.volume.file;
+        let within = length_inside(file.bytes, offset, length);
         if file.read_only {
             return self.refuse(header, EROFS);
         }
@@ -53,21 +53,21 @@ impl<D: Device> Session<D> {
             return self.reply(Reply::done(header.unique));
         }
         file.is_written.store(true, Ordering::SeqCst);
-        let Some(asked) = self.let_in(asked, 0).await else { return };
-        let (session, volume) = (self.clone(), asked.volume.clone());
+        let Some(active) = self.admit(active, 0).await else { return };
+        let (session, volume) = (self.clone(), active.volume.clone());
         let zeroing = Zeroing { offset, length: within, may_unmap };
         let task = async move {
-            let result = zero(&asked, zeroing).await;
-            session.finish(asked, result);
+            let result = zero(&active, zeroing).await;
+            session.finish(active, result);
         };
         volume.client.launch(task).await;
     }
 }
 
 /// Zeroes piece by piece.
-async fn zero(asked: &Asked, zeroing: Zeroing) -> Result {
+async fn zero(active: &ActiveRequest, zeroing: Zeroing) -> Result {
     let Zeroing { mut offset, length, may_unmap } = zeroing;
-    let (client, end) = (&asked.volume.client, offset + length);
+    let (client, end) = (&active.volume.client, offset + length);
     while offset < end {
         // Up to a multiple of the piece size, so that all pieces except the ends are whole blocks.
         let border = (offset / PIECE_BYTES_MAX + 1) * PIECE_BYTES_MAX;

@@ -167,7 +167,7 @@ impl Reply {
         reply
     }
 
-    pub(crate) fn found(unique: u64, offset: u64) -> Reply {
+    pub(crate) fn seek_result(unique: u64, offset: u64) -> Reply {
         let mut reply = Reply::done(unique);
         reply.u64(offset);
         reply
@@ -240,7 +240,7 @@ mod tests {
             (Reply::attributes(1, &attributes), 104),
             (Reply::opened(1, 2, 3), 16),
             (Reply::written(1, 2), 8),
-            (Reply::found(1, 2), 8),
+            (Reply::seek_result(1, 2), 8),
             (Reply::space(1, 2, 3), 80),
             (Reply::error(1, EIO), 0),
             (Reply::resend(), 0),
