@@ -210,7 +210,7 @@ impl Params {
 
 /// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Asked {
+pub(crate) enum RequestKind {
     Read,
     Write,
     Flush,
@@ -221,7 +221,7 @@ pub(crate) enum Asked {
 /// A request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Descriptor {
-    pub(crate) asked: Asked,
+    pub(crate) kind: RequestKind,
     pub(crate) fua: bool,
     pub(crate) first: u64,
     pub(crate) sectors: u32,
@@ -233,18 +233,18 @@ const FLAG_NO_UNMAP: u32 = 1 << 15;
 impl Descriptor {
     /// Parses a request's descriptor. None: an operation that the device does not support.
     pub(crate) fn parse(bytes: &[u8; DESCRIPTOR_BYTES]) -> Option<Descriptor> {
-        let word_of_asked = word(bytes, 0);
-        let flags = word_of_asked & !0xff;
-        let asked = match word_of_asked & 0xff {
-            0 => Asked::Read,
-            1 => Asked::Write,
-            2 => Asked::Flush,
-            3 => Asked::Discard,
-            5 => Asked::Zero { may_unmap: flags & FLAG_NO_UNMAP == 0 },
+        let operation = word(bytes, 0);
+        let flags = operation & !0xff;
+        let kind = match operation & 0xff {
+            0 => RequestKind::Read,
+            1 => RequestKind::Write,
+            2 => RequestKind::Flush,
+            3 => RequestKind::Discard,
+            5 => RequestKind::Zero { may_unmap: flags & FLAG_NO_UNMAP == 0 },
             _ => return None,
         };
         let fua = flags & FLAG_FUA != 0;
-        Some(Descriptor { asked, fua, first: long(bytes, 8), sectors: word(bytes, 4) })
+        Some(Descriptor { kind, fua, first: long(bytes, 8), sectors: word(bytes, 4) })
     }
 }
 
@@ -347,6 +347,6 @@ mod tests {
         }
         bytes[..4].copy_from_slice(&(5 | FLAG_NO_UNMAP).to_ne_bytes());
         let zero = Descriptor::parse(&bytes).expect("it was announced");
-        assert_eq!(zero.asked, Asked::Zero { may_unmap: false });
+        assert_eq!(zero.kind, RequestKind::Zero { may_unmap: false });
     }
 }

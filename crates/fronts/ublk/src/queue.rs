@@ -1,6 +1,6 @@
 //! One queue of a device, on its lane.
 
-use crate::codec::{Asked, DESCRIPTOR_BYTES, Descriptor, errno_of};
+use crate::codec::{DESCRIPTOR_BYTES, Descriptor, RequestKind, errno_of};
 use block::{Buf, Error, Extent, Kind, Padding, Request, Result, SECTOR};
 use export::{Bounds, Budget, Buffer, Client, Export, Stop};
 use std::future::Future;
@@ -57,7 +57,7 @@ pub struct Queue<F> {
 }
 
 /// The request is left to the next server.
-struct Left;
+struct LeftToNextServer;
 
 impl<F: Fetch> Queue<F> {
     /// Creates a queue of this driver, which is not served yet.
@@ -108,38 +108,42 @@ impl<F: Fetch> Queue<F> {
     }
 
     /// Serves the request of a tag. Returns the result for the driver.
-    async fn carry_out(&self, tag: u16, buffer: &Buffer) -> std::result::Result<i32, Left> {
+    async fn carry_out(
+        &self,
+        tag: u16,
+        buffer: &Buffer,
+    ) -> std::result::Result<i32, LeftToNextServer> {
         let bytes = self.driver.descriptor(tag);
-        let Some(asked) = Descriptor::parse(&bytes) else {
+        let Some(descriptor) = Descriptor::parse(&bytes) else {
             return Ok(-errno_of(Kind::Unsupported, false));
         };
-        let done = match self.request_of(&asked, buffer) {
-            Ok(request) => self.run(request, asked.fua).await,
+        let done = match self.request_of(&descriptor, buffer) {
+            Ok(request) => self.run(request, descriptor.fua).await,
             Err(error) => Err(error),
         };
         if self.client.is_for_next(done) {
-            return Err(Left);
+            return Err(LeftToNextServer);
         }
-        let is_change = !matches!(asked.asked, Asked::Read | Asked::Flush);
+        let is_change = !matches!(descriptor.kind, RequestKind::Read | RequestKind::Flush);
         Ok(match done {
-            Ok(()) => asked.sectors.saturating_mul(SECTOR as u32).min(i32::MAX as u32) as i32,
+            Ok(()) => descriptor.sectors.saturating_mul(SECTOR as u32).min(i32::MAX as u32) as i32,
             Err(error) => -errno_of(error.kind, is_change),
         })
     }
 
-    fn request_of(&self, asked: &Descriptor, buffer: &Buffer) -> Result<Request> {
-        let at = Extent::new(asked.first, asked.sectors);
+    fn request_of(&self, descriptor: &Descriptor, buffer: &Buffer) -> Result<Request> {
+        let at = Extent::new(descriptor.first, descriptor.sectors);
         let data = || {
             let is_inside = at.count <= self.io_bytes_max / SECTOR as u32;
             let too_large = Error::new(Kind::Invalid, "take a request of this size");
             is_inside.then(|| buffer.sectors(at.count)).ok_or(too_large)
         };
-        Ok(match asked.asked {
-            Asked::Read => Request::Read { at, into: data()? },
-            Asked::Write => Request::Write { at, from: data()?, fua: asked.fua },
-            Asked::Flush => Request::Flush,
-            Asked::Discard => Request::Discard { at },
-            Asked::Zero { may_unmap } => Request::Zero { at, fua: asked.fua, may_unmap },
+        Ok(match descriptor.kind {
+            RequestKind::Read => Request::Read { at, into: data()? },
+            RequestKind::Write => Request::Write { at, from: data()?, fua: descriptor.fua },
+            RequestKind::Flush => Request::Flush,
+            RequestKind::Discard => Request::Discard { at },
+            RequestKind::Zero { may_unmap } => Request::Zero { at, fua: descriptor.fua, may_unmap },
         })
     }
 
