@@ -109,7 +109,7 @@ fn accept(header: &RequestHeader, limits: &Limits) -> Result<Action, Kind> {
         NBD_CMD_BLOCK_STATUS => {
             let one = header.flags & NBD_CMD_FLAG_REQ_ONE != 0;
             let status = |at| Action::Status { at, padding: Padding::NONE, one };
-            inside(header, limits).map(status)
+            any_length_extent(header, limits).map(status)
         }
         _ => Err(Kind::Invalid),
     }
@@ -170,12 +170,12 @@ fn transfer(header: &RequestHeader, limits: &Limits) -> Result<Extent, Kind> {
     if header.length > limits.io_max_bytes {
         return Err(Kind::Invalid);
     }
-    inside(header, limits)
+    any_length_extent(header, limits)
 }
 
 /// Returns the extent of a request that may have any length.
 #[inline]
-fn inside(header: &RequestHeader, limits: &Limits) -> Result<Extent, Kind> {
+fn any_length_extent(header: &RequestHeader, limits: &Limits) -> Result<Extent, Kind> {
     let at = extent(header)?;
     if is_part(header, limits) {
         return Err(Kind::Invalid);

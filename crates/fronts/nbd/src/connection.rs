@@ -22,13 +22,13 @@ use std::task::Poll;
 /// A request that was admitted and not answered yet.
 pub(crate) struct Pending {
     pub(crate) cookie: u64,
-    pub(crate) wanted: Wanted,
+    pub(crate) reply_kind: ReplyKind,
     pub(crate) buffer: Option<Buffer>,
 }
 
 /// The contents of a reply if the request succeeds.
 #[derive(Clone, Copy)]
-pub(crate) enum Wanted {
+pub(crate) enum ReplyKind {
     /// The data of this extent without the padding. The request's buffer then holds all of it.
     Data(Extent, Padding),
     /// The status of this extent without the padding; `one`: of its beginning.
@@ -133,11 +133,11 @@ impl<W: Wire> Connection<W> {
     }
 
     /// Returns the header of the reply to a valid request, without data.
-    pub(crate) fn bare(&self, cookie: u64, wanted: Wanted, result: Result) -> Header {
-        let stored = matches!(wanted, Wanted::Stored);
+    pub(crate) fn bare(&self, cookie: u64, reply_kind: ReplyKind, result: Result) -> Header {
+        let stored = matches!(reply_kind, ReplyKind::Stored);
         let error = result.err().map_or(0, |error| error_of(error.kind, stored));
-        match wanted {
-            Wanted::Data(..) | Wanted::Status { .. } if self.features.structured => {
+        match reply_kind {
+            ReplyKind::Data(..) | ReplyKind::Status { .. } if self.features.structured => {
                 Header::new(&error_chunk(cookie, error))
             }
             _ => simple(cookie, error),
@@ -156,23 +156,24 @@ impl<W: Wire> Connection<W> {
     /// Answers an admitted request. The reply is sent with the next send. A request that was not
     /// served because the server stops gets no answer: the client sends it to the next server.
     pub(crate) fn finish(&self, pending: Pending, result: Result) {
-        let Pending { cookie, wanted, buffer } = pending;
+        let Pending { cookie, reply_kind, buffer } = pending;
         if self.client.is_for_next(result) {
             return self.client.withdraw(buffer);
         }
-        match (wanted, result) {
-            (Wanted::Data(at, padding), Ok(())) => {
+        match (reply_kind, result) {
+            (ReplyKind::Data(at, padding), Ok(())) => {
                 let header = self.read_header(cookie, at, padding, result);
                 let bytes = padding.head as usize..bytes_of(at) - padding.tail as usize;
                 self.reply(&header, buffer, bytes);
             }
-            _ => self.reply(&self.bare(cookie, wanted, result), buffer, 0..0),
+            _ => self.reply(&self.bare(cookie, reply_kind, result), buffer, 0..0),
         }
     }
 
     /// Answers an admitted request for block status.
     pub(crate) fn finish_status(&self, pending: Pending, result: Result<Vec<Stretch>>) {
-        let (Wanted::Status { at, padding, one }, Ok(stretches)) = (pending.wanted, &result) else {
+        let (ReplyKind::Status { at, padding, one }, Ok(stretches)) = (pending.reply_kind, &result)
+        else {
             return self.finish(pending, result.map(|_| ()));
         };
         let list = status::describe(stretches, at, padding, one, self.client.limits());
@@ -277,7 +278,7 @@ impl<W: Wire> Connection<W> {
 
     /// Whether all admitted requests that have arrived are answered, and the answers are sent.
     pub(crate) fn is_idle(&self) -> bool {
-        let unanswered = self.client.in_flight() - usize::from(self.rest.is_let_in.get());
+        let unanswered = self.client.in_flight() - usize::from(self.rest.is_admitted.get());
         unanswered == 0 && !self.sending.get() && self.outbox.borrow().is_empty()
     }
 }

@@ -3,7 +3,7 @@
 //! Their buffers have room for the whole blocks; the payload is at its position within these.
 
 use crate::codec::*;
-use crate::connection::{Wanted, bytes_of, window};
+use crate::connection::{ReplyKind, bytes_of, window};
 use crate::end::End;
 use crate::receiver::Receiver;
 use crate::wire::Wire;
@@ -24,9 +24,9 @@ impl<W: Wire> Receiver<W> {
             return Ok(());
         }
         let has_payload = matches!(command, NBD_CMD_READ | NBD_CMD_WRITE);
-        let wanted = match command {
-            NBD_CMD_READ => Wanted::Data(at, padding),
-            _ => Wanted::Stored,
+        let reply_kind = match command {
+            NBD_CMD_READ => ReplyKind::Data(at, padding),
+            _ => ReplyKind::Stored,
         };
         let bytes = if has_payload { bytes_of(at) } else { 0 };
         let pending = match command {
@@ -34,7 +34,7 @@ impl<W: Wire> Receiver<W> {
                 let head = padding.head as usize;
                 self.take_in(cookie, bytes, head..head + length).await?
             }
-            _ => self.let_in(cookie, wanted, bytes).await,
+            _ => self.admit(cookie, reply_kind, bytes).await,
         };
         let Some(pending) = pending else { return Ok(()) };
         let client = &self.connection.client;

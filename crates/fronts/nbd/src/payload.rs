@@ -2,7 +2,7 @@
 //! fails.
 
 use crate::codec::*;
-use crate::connection::{Pending, Wanted, bytes_of, window};
+use crate::connection::{Pending, ReplyKind, bytes_of, window};
 use crate::end::{End, until};
 use crate::outbox::Header;
 use crate::receiver::{Receiver, Step};
@@ -31,7 +31,7 @@ impl<W: Wire> Receiver<W> {
             client.turn().await;
             if let Some(result) = client.ask(request) {
                 self.inbox.consume(bytes_of(at));
-                connection.answer(connection.bare(cookie, Wanted::Stored, result)).await;
+                connection.answer(connection.bare(cookie, ReplyKind::Stored, result)).await;
                 return Ok(());
             }
             is_asked = true;
@@ -60,19 +60,19 @@ impl<W: Wire> Receiver<W> {
         let buffer = match connection.admit(bytes).await {
             Ok(buffer) => buffer,
             Err(error) => {
-                let reply = connection.bare(cookie, Wanted::Stored, Err(error));
+                let reply = connection.bare(cookie, ReplyKind::Stored, Err(error));
                 return self.refuse(reply, part.len()).await.map(|()| None);
             }
         };
-        connection.rest.is_let_in.set(true);
+        connection.rest.is_admitted.set(true);
         let taken = self.take_payload(&buffer, part).await;
-        connection.rest.is_let_in.set(false);
+        connection.rest.is_admitted.set(false);
         connection.rest.has_come();
         if let Err(end) = taken {
             connection.client.withdraw(buffer);
             return Err(end);
         }
-        Ok(Some(Pending { cookie, wanted: Wanted::Stored, buffer }))
+        Ok(Some(Pending { cookie, reply_kind: ReplyKind::Stored, buffer }))
     }
 
     /// Moves a write's payload into its part of the buffer; a large rest is received there

@@ -3,7 +3,7 @@
 
 use crate::action::{Action, refusal_error, understand};
 use crate::codec::*;
-use crate::connection::{Connection, Pending, Wanted, bytes_of, window};
+use crate::connection::{Connection, Pending, ReplyKind, bytes_of, window};
 use crate::end::End;
 use crate::inbox::Inbox;
 use crate::outbox::{RUN_MAX, Slot};
@@ -240,8 +240,10 @@ impl<W: Wire> Receiver<W> {
         connection.outbox.borrow_mut().release();
         for index in 0..self.missed.len() {
             let (cookie, at) = self.missed[index];
-            let wanted = Wanted::Data(at, Padding::NONE);
-            let Some(pending) = self.let_in(cookie, wanted, bytes_of(at)).await else { continue };
+            let reply_kind = ReplyKind::Data(at, Padding::NONE);
+            let Some(pending) = self.admit(cookie, reply_kind, bytes_of(at)).await else {
+                continue;
+            };
             let operation = self.reading(&pending, at);
             self.start(pending, operation).await;
         }
@@ -249,8 +251,8 @@ impl<W: Wire> Receiver<W> {
     }
 
     async fn large_read(&mut self, cookie: u64, at: Extent) {
-        let wanted = Wanted::Data(at, Padding::NONE);
-        let Some(pending) = self.let_in(cookie, wanted, bytes_of(at)).await else { return };
+        let reply_kind = ReplyKind::Data(at, Padding::NONE);
+        let Some(pending) = self.admit(cookie, reply_kind, bytes_of(at)).await else { return };
         let operation = self.reading(&pending, at);
         self.ask_or_start(pending, operation).await;
     }
@@ -264,7 +266,7 @@ impl<W: Wire> Receiver<W> {
     /// Handles advice on blocks that the client will read soon. It needs no buffer; advice of a
     /// client that has gone is dropped.
     pub(crate) async fn advise(&mut self, cookie: u64, at: Extent) {
-        let Some(pending) = self.let_in(cookie, Wanted::Done, 0).await else { return };
+        let Some(pending) = self.admit(cookie, ReplyKind::Done, 0).await else { return };
         if self.connection.broken.get().is_some() {
             return self.connection.client.withdraw(pending.buffer);
         }
@@ -276,8 +278,8 @@ impl<W: Wire> Receiver<W> {
     /// Requests block status. Its descriptors are admitted like a payload.
     async fn status(&mut self, cookie: u64, at: Extent, padding: Padding, one: bool) {
         let bytes = status::reply_bytes_max(at, one);
-        let wanted = Wanted::Status { at, padding, one };
-        let Some(pending) = self.let_in(cookie, wanted, bytes).await else { return };
+        let reply_kind = ReplyKind::Status { at, padding, one };
+        let Some(pending) = self.admit(cookie, reply_kind, bytes).await else { return };
         let connection = self.connection.clone();
         let asking = async move {
             let result = connection.client.status(at).await;
@@ -289,16 +291,16 @@ impl<W: Wire> Receiver<W> {
 
     /// Serves a change without payload, or a flush.
     async fn change(&mut self, cookie: u64, operation: Operation) {
-        let wanted = if operation.is_change() { Wanted::Stored } else { Wanted::Done };
-        let Some(pending) = self.let_in(cookie, wanted, 0).await else { return };
+        let reply_kind = if operation.is_change() { ReplyKind::Stored } else { ReplyKind::Done };
+        let Some(pending) = self.admit(cookie, reply_kind, 0).await else { return };
         self.ask_or_start(pending, operation).await;
     }
 
     /// Admits a request. None: it was refused and has been answered, or the client has gone.
-    pub(crate) async fn let_in(
+    pub(crate) async fn admit(
         &mut self,
         cookie: u64,
-        wanted: Wanted,
+        reply_kind: ReplyKind,
         bytes: usize,
     ) -> Option<Pending> {
         let connection = self.connection.clone();
@@ -308,9 +310,9 @@ impl<W: Wire> Receiver<W> {
                 connection.client.withdraw(buffer);
                 None
             }
-            Ok(buffer) => Some(Pending { cookie, wanted, buffer }),
+            Ok(buffer) => Some(Pending { cookie, reply_kind, buffer }),
             Err(error) => {
-                connection.answer(connection.bare(cookie, wanted, Err(error))).await;
+                connection.answer(connection.bare(cookie, reply_kind, Err(error))).await;
                 None
             }
         }

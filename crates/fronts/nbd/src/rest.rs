@@ -8,7 +8,7 @@ pub(crate) struct Rest {
     /// Time since which more of it is awaited, on the lane's clock.
     pub(crate) since_ns: Cell<Option<u64>>,
     /// Whether it was admitted, and its payload is awaited.
-    pub(crate) is_let_in: Cell<bool>,
+    pub(crate) is_admitted: Cell<bool>,
     /// Whether it was awaited for too long.
     pub(crate) is_late: Cell<bool>,
 }

@@ -33,7 +33,7 @@ pub struct Connection<S = UnixStream> {
     sent: usize,
     buffer: Box<[u8]>,
     /// The part of the buffer that was received and not yet parsed.
-    heard: Range<usize>,
+    unparsed: Range<usize>,
 }
 
 impl Connection {
@@ -53,10 +53,10 @@ impl<S: AsFd> Connection<S> {
     /// # Errors
     /// As [`Connection::open`].
     pub fn over(stream: S, wish: Wish) -> io::Result<Connection<S>> {
-        Connection::within(stream, wish, HANDSHAKE)
+        Connection::open_within(stream, wish, HANDSHAKE)
     }
 
-    fn within(stream: S, wish: Wish, patience: Duration) -> io::Result<Connection<S>> {
+    fn open_within(stream: S, wish: Wish, patience: Duration) -> io::Result<Connection<S>> {
         let mut negotiation = Negotiation::new(wish);
         let mut buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
         let mut out = Vec::new();
@@ -69,7 +69,7 @@ impl<S: AsFd> Connection<S> {
             let Some(count) = receive(&stream, &mut buffer, RecvFlags::DONTWAIT)? else { continue };
             let mut input = &buffer[..count];
             let agreed = negotiation.take(&mut input, &mut out)?;
-            let heard = count - input.len()..count;
+            let unparsed = count - input.len()..count;
             send_all(&stream, &out)?;
             out.clear();
             if let Some(agreed) = agreed {
@@ -84,7 +84,7 @@ impl<S: AsFd> Connection<S> {
                     out,
                     sent: 0,
                     buffer,
-                    heard,
+                    unparsed,
                 });
             }
         }
@@ -178,15 +178,15 @@ impl<S: AsFd> Connection<S> {
     }
 
     fn receive_once(&mut self, flags: RecvFlags) -> io::Result<bool> {
-        if self.heard.is_empty() {
-            self.heard = 0..0;
+        if self.unparsed.is_empty() {
+            self.unparsed = 0..0;
         }
-        if self.heard.end == self.buffer.len() {
+        if self.unparsed.end == self.buffer.len() {
             // The buffered bytes must be parsed first.
             return Ok(true);
         }
-        let received = receive(&self.stream, &mut self.buffer[self.heard.end..], flags)?;
-        self.heard.end += received.unwrap_or(0);
+        let received = receive(&self.stream, &mut self.buffer[self.unparsed.end..], flags)?;
+        self.unparsed.end += received.unwrap_or(0);
         Ok(received.is_some())
     }
 
@@ -219,9 +219,9 @@ impl<S: AsFd> Connection<S> {
     /// The server violates the protocol.
     #[inline]
     pub fn event(&mut self) -> io::Result<Option<Event<'_>>> {
-        let mut input = &self.buffer[self.heard.clone()];
+        let mut input = &self.buffer[self.unparsed.clone()];
         let event = self.replies.take(&mut input, &mut self.under_way)?;
-        self.heard.start = self.heard.end - input.len();
+        self.unparsed.start = self.unparsed.end - input.len();
         Ok(event)
     }
 
@@ -404,7 +404,7 @@ mod tests {
             let pause = Duration::from_millis(50);
             (0..100).take_while(greets).all(|_| is_ready(&waiting, PollFlags::IN, pause).is_ok());
         });
-        let result = Connection::within(ours, Wish::default(), Duration::from_millis(200));
+        let result = Connection::open_within(ours, Wish::default(), Duration::from_millis(200));
         assert_eq!(result.err().map(|error| error.kind()), Some(ErrorKind::TimedOut));
         server.join().expect("it ends with its client");
     }

@@ -202,7 +202,7 @@ impl Negotiation {
                 self.contexts.clear();
                 self.go(out);
             }
-            (NBD_OPT_GO, NBD_REP_INFO) => self.told(data)?,
+            (NBD_OPT_GO, NBD_REP_INFO) => self.take_info(data)?,
             (NBD_OPT_GO, NBD_REP_ACK) => return self.agreed().map(Some),
             (NBD_OPT_GO, _) if is_error => {
                 let text = String::from_utf8_lossy(data).into_owned();
@@ -226,7 +226,7 @@ impl Negotiation {
         Ok(())
     }
 
-    fn told(&mut self, data: &[u8]) -> Result<(), Fault> {
+    fn take_info(&mut self, data: &[u8]) -> Result<(), Fault> {
         let Some(info) = data.first_chunk().map(|bytes| u16::from_be_bytes(*bytes)) else {
             return Err(Fault::Nonsense("information about nothing"));
         };

@@ -32,7 +32,7 @@ const LOST: Error = Error::new(Kind::Io, "reach the NBD server: the connection h
 const NONSENSE: Error = Error::new(Kind::Io, "understand the NBD server: it breaks the protocol");
 
 /// A request that was sent or queued, and the destination of its answer.
-struct Asked {
+struct PendingRequest {
     ticket: u64,
     into: Option<Buf>,
 }
@@ -47,7 +47,7 @@ struct Queued {
 }
 
 struct State {
-    asked: Vec<Option<Asked>>,
+    pending: Vec<Option<PendingRequest>>,
     free: Vec<usize>,
     under_way: UnderWay,
     replies: Replies,
@@ -101,7 +101,7 @@ impl<W: Wire> Remote<W> {
     pub fn over(lane: &Lane, wire: W, agreed: &Agreed) -> Remote<W> {
         let contexts = agreed.contexts.iter().map(|context| context.0).collect();
         let state = State {
-            asked: Vec::new(),
+            pending: Vec::new(),
             free: Vec::new(),
             under_way: UnderWay::default(),
             replies: Replies::new(agreed.structured, contexts),
@@ -196,12 +196,12 @@ impl<W: Wire> Shared<W> {
         }
         let ticket = self.lane.ticket(None);
         let (into, from) = if command == NBD_CMD_READ { (buf, None) } else { (None, buf) };
-        let asked = Some(Asked { ticket: ticket.number(), into });
-        let place = state.free.pop().unwrap_or(state.asked.len());
-        if place == state.asked.len() {
-            state.asked.push(asked);
+        let asked = Some(PendingRequest { ticket: ticket.number(), into });
+        let place = state.free.pop().unwrap_or(state.pending.len());
+        if place == state.pending.len() {
+            state.pending.push(asked);
         } else {
-            state.asked[place] = asked;
+            state.pending[place] = asked;
         }
         let (offset, length) = (at.first * SECTOR, at.count * SECTOR as u32);
         let header = RequestHeader { flags, command, cookie: place as u64, offset, length };
@@ -218,7 +218,7 @@ impl<W: Wire> Shared<W> {
         let mut state = self.state.borrow_mut();
         state.broken.get_or_insert(error);
         state.queue.clear();
-        for asked in state.asked.iter_mut().filter_map(Option::take) {
+        for asked in state.pending.iter_mut().filter_map(Option::take) {
             self.lane.complete(asked.ticket, 1);
         }
         drop(state);
@@ -260,11 +260,11 @@ impl<W: Wire> Shared<W> {
     /// Parses received bytes and ends the answered requests.
     fn take(&self, stage: &Buf, bytes: &[u8]) -> Result {
         let mut state = self.state.borrow_mut();
-        let State { asked, free, under_way, replies, .. } = &mut *state;
+        let State { pending, free, under_way, replies, .. } = &mut *state;
         let mut input = bytes;
         loop {
             let event = replies.take(&mut input, under_way).map_err(|_| NONSENSE)?;
-            let into = |cookie: u64| asked[cookie as usize].as_ref()?.into.as_ref();
+            let into = |cookie: u64| pending[cookie as usize].as_ref()?.into.as_ref();
             match event {
                 None => return Ok(()),
                 Some(Reply::Data { cookie, at, bytes: data }) => {
@@ -278,7 +278,7 @@ impl<W: Wire> Shared<W> {
                 Some(Reply::Status { .. }) => return Err(NONSENSE),
                 Some(Reply::Done { cookie, error }) => {
                     let place = cookie as usize;
-                    let done = asked[place].take().ok_or(NONSENSE)?;
+                    let done = pending[place].take().ok_or(NONSENSE)?;
                     free.push(place);
                     self.lane.complete(done.ticket, -i64::from(error));
                 }

@@ -1,7 +1,7 @@
 //! Parses a byte stream of replies into events.
 
 use super::Fault;
-use super::under_way::{Asked, UnderWay};
+use super::under_way::{RequestState, UnderWay};
 use crate::codec::*;
 
 /// Maximum length of a chunk of block status, in bytes.
@@ -202,13 +202,13 @@ impl Replies {
         under_way: &mut UnderWay,
     ) -> Result<Option<Event<'a>>, Fault> {
         let SimpleReply { error, cookie } = reply;
-        let asked = find(under_way, cookie)?;
+        let request = find(under_way, cookie)?;
         if error == 0 {
-            if self.structured && [NBD_CMD_READ, NBD_CMD_BLOCK_STATUS].contains(&asked.command) {
+            if self.structured && [NBD_CMD_READ, NBD_CMD_BLOCK_STATUS].contains(&request.command) {
                 return Err(Fault::Nonsense("a reply that needs structure has none"));
             }
-            if asked.command == NBD_CMD_READ {
-                self.step = Step::Data { cookie, at: 0, left: asked.length, last: true };
+            if request.command == NBD_CMD_READ {
+                self.step = Step::Data { cookie, at: 0, left: request.length, last: true };
                 return Ok(None);
             }
         }
@@ -225,17 +225,20 @@ impl Replies {
         if !self.structured {
             return Err(Fault::Nonsense("a chunk where structure was not agreed on"));
         }
-        let asked = find(under_way, chunk.cookie)?;
+        let request = find(under_way, chunk.cookie)?;
         let length = chunk.length as usize;
         let (belongs, fits) = match chunk.kind {
             NBD_REPLY_TYPE_NONE => (is_last(&chunk), length == 0),
             NBD_REPLY_TYPE_OFFSET_DATA => {
                 // Its data is passed on as it arrives; only its offset is gathered first.
-                (asked.command == NBD_CMD_READ, length > 8 && length - 8 <= asked.length as usize)
+                (
+                    request.command == NBD_CMD_READ,
+                    length > 8 && length - 8 <= request.length as usize,
+                )
             }
-            NBD_REPLY_TYPE_OFFSET_HOLE => (asked.command == NBD_CMD_READ, length == 12),
+            NBD_REPLY_TYPE_OFFSET_HOLE => (request.command == NBD_CMD_READ, length == 12),
             NBD_REPLY_TYPE_BLOCK_STATUS => {
-                (asked.command == NBD_CMD_BLOCK_STATUS, length <= STATUS_BYTES_MAX)
+                (request.command == NBD_CMD_BLOCK_STATUS, length <= STATUS_BYTES_MAX)
             }
             kind if is_error(kind) => (true, (6..=ERROR_BYTES_MAX).contains(&length)),
             _ => return Err(Fault::Nonsense("a chunk of a kind that is not known")),
@@ -251,7 +254,7 @@ impl Replies {
         let gathered = if is_data { 8 } else { chunk.length };
         self.step = Step::Body(Chunk { length: gathered, ..chunk });
         if is_data {
-            asked.data_bytes = chunk.length - 8;
+            request.data_bytes = chunk.length - 8;
         }
         Ok(None)
     }
@@ -264,28 +267,28 @@ impl Replies {
     ) -> Result<Option<Event<'a>>, Fault> {
         let body = std::mem::take(&mut self.gathered);
         let (cookie, last) = (chunk.cookie, is_last(&chunk));
-        let asked = find(under_way, cookie)?;
+        let request = find(under_way, cookie)?;
         // The end of the reply is a separate event, after that of this chunk.
         self.step = Step::Data { cookie, at: 0, left: 0, last };
         let event = match chunk.kind {
             NBD_REPLY_TYPE_OFFSET_DATA => {
-                let left = asked.data_bytes;
-                let at = place(asked, &body, left)?;
+                let left = request.data_bytes;
+                let at = place(request, &body, left)?;
                 self.step = Step::Data { cookie, at, left, last };
                 None
             }
             NBD_REPLY_TYPE_OFFSET_HOLE => {
                 let length = body.last_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
-                Some(Event::Zeros { cookie, at: place(asked, &body, length)?, length })
+                Some(Event::Zeros { cookie, at: place(request, &body, length)?, length })
             }
             NBD_REPLY_TYPE_BLOCK_STATUS => {
-                let (context, extents) = status(asked, &body, &self.contexts)?;
+                let (context, extents) = status(request, &body, &self.contexts)?;
                 Some(Event::Status { cookie, context, extents })
             }
             kind if is_error(kind) => {
                 let error = error_of_chunk(&body)?;
-                if asked.error == 0 {
-                    asked.error = error;
+                if request.error == 0 {
+                    request.error = error;
                 }
                 None
             }
@@ -300,12 +303,12 @@ impl Replies {
 
     /// Ends a reply.
     fn done<'a>(&self, cookie: u64, under_way: &mut UnderWay) -> Result<Event<'a>, Fault> {
-        let Some(asked) = under_way.end(cookie) else { return Err(UNKNOWN) };
-        let error = asked.error;
+        let Some(request) = under_way.end(cookie) else { return Err(UNKNOWN) };
+        let error = request.error;
         if self.structured && error == 0 {
-            let whole = match asked.command {
-                NBD_CMD_READ => asked.is_whole(),
-                NBD_CMD_BLOCK_STATUS => asked.contexts.len() == self.contexts.len(),
+            let whole = match request.command {
+                NBD_CMD_READ => request.is_whole(),
+                NBD_CMD_BLOCK_STATUS => request.contexts.len() == self.contexts.len(),
                 _ => true,
             };
             if !whole {
@@ -319,7 +322,7 @@ impl Replies {
 const UNKNOWN: Fault = Fault::Nonsense("a reply to what was not asked");
 
 #[inline]
-fn find(under_way: &mut UnderWay, cookie: u64) -> Result<&mut Asked, Fault> {
+fn find(under_way: &mut UnderWay, cookie: u64) -> Result<&mut RequestState, Fault> {
     under_way.find(cookie).ok_or(UNKNOWN)
 }
 
@@ -332,9 +335,9 @@ fn is_error(kind: u16) -> bool {
 }
 
 /// Returns the position of a piece in its read. The chunk starts with the offset in the export.
-fn place(asked: &mut Asked, body: &[u8], length: u32) -> Result<u32, Fault> {
+fn place(request: &mut RequestState, body: &[u8], length: u32) -> Result<u32, Fault> {
     let offset = body.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
-    let at = offset.and_then(|offset| asked.place(offset, length));
+    let at = offset.and_then(|offset| request.place(offset, length));
     at.ok_or(Fault::Nonsense("a piece of a read lies beside it, or comes twice"))
 }
 
@@ -351,20 +354,20 @@ fn error_of_chunk(body: &[u8]) -> Result<u32, Fault> {
 
 /// Parses a block status. Only its last extent may reach beyond the requested range.
 fn status(
-    asked: &mut Asked,
+    request: &mut RequestState,
     body: &[u8],
     contexts: &[u32],
 ) -> Result<(u32, Vec<Descriptor>), Fault> {
     let status = parse_status(body).ok_or(Fault::Nonsense("a block status without sense"))?;
     let (context, extents) = status;
-    if !contexts.contains(&context) || asked.contexts.contains(&context) {
+    if !contexts.contains(&context) || request.contexts.contains(&context) {
         return Err(Fault::Nonsense("a block status in a context that is not expected"));
     }
-    asked.contexts.push(context);
+    request.contexts.push(context);
     let inner = extents.iter().rev().skip(1).map(|next| u64::from(next.length)).sum::<u64>();
-    let one = asked.flags & NBD_CMD_FLAG_REQ_ONE != 0;
+    let one = request.flags & NBD_CMD_FLAG_REQ_ONE != 0;
     let bytes = inner + extents.last().map_or(0, |last| u64::from(last.length));
-    let length = u64::from(asked.length);
+    let length = u64::from(request.length);
     if inner >= length || one && (extents.len() > 1 || bytes > length) {
         return Err(Fault::Nonsense("a block status reaches too far"));
     }

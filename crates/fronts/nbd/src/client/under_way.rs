@@ -60,7 +60,7 @@ impl Covered {
 }
 
 /// A request in flight, and the state of its reply.
-pub(super) struct Asked {
+pub(super) struct RequestState {
     pub(super) flags: u16,
     pub(super) command: u16,
     pub(super) offset: u64,
@@ -74,7 +74,7 @@ pub(super) struct Asked {
     pub(super) error: u32,
 }
 
-impl Asked {
+impl RequestState {
     /// Returns the position in the request of a piece at `offset` of the export. None: it is not
     /// inside the request, or some of it has already arrived.
     pub(super) fn place(&mut self, offset: u64, length: u32) -> Option<u32> {
@@ -93,7 +93,7 @@ impl Asked {
 /// if replies come in pieces.
 #[derive(Default)]
 pub struct UnderWay {
-    table: HashMap<u64, Asked, BuildHasherDefault<CookieHasher>>,
+    table: HashMap<u64, RequestState, BuildHasherDefault<CookieHasher>>,
 }
 
 impl UnderWay {
@@ -103,7 +103,7 @@ impl UnderWay {
     /// # Panics
     /// If a request with this cookie is in flight: their replies could not be distinguished.
     pub fn note(&mut self, header: &RequestHeader) {
-        let asked = Asked {
+        let request = RequestState {
             flags: header.flags,
             command: header.command,
             offset: header.offset,
@@ -113,7 +113,7 @@ impl UnderWay {
             contexts: Vec::new(),
             error: 0,
         };
-        let before = self.table.insert(header.cookie, asked);
+        let before = self.table.insert(header.cookie, request);
         assert!(before.is_none(), "cookie {} is under way already", header.cookie);
     }
 
@@ -141,12 +141,12 @@ impl UnderWay {
     }
 
     #[inline]
-    pub(super) fn find(&mut self, cookie: u64) -> Option<&mut Asked> {
+    pub(super) fn find(&mut self, cookie: u64) -> Option<&mut RequestState> {
         self.table.get_mut(&cookie)
     }
 
     #[inline]
-    pub(super) fn end(&mut self, cookie: u64) -> Option<Asked> {
+    pub(super) fn end(&mut self, cookie: u64) -> Option<RequestState> {
         self.table.remove(&cookie)
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Client {
     replies: RefCell<Replies>,
     under_way: RefCell<UnderWay>,
     /// The start of a request that is being sent.
-    said: RefCell<Vec<u8>>,
+    request_start: RefCell<Vec<u8>>,
     /// Bytes of its payload that are still to be sent.
     payload: Cell<usize>,
 }
@@ -61,23 +61,23 @@ impl Client {
             // The server has one context.
             replies: RefCell::new(Replies::new(structured, vec![1])),
             under_way: RefCell::default(),
-            said: RefCell::default(),
+            request_start: RefCell::default(),
             payload: Cell::default(),
         }
     }
 
     /// Records the requests that these bytes contain, as far as they are valid.
     pub(crate) fn note(&self, bytes: &[u8]) {
-        let (mut said, mut rest) = (self.said.borrow_mut(), bytes);
+        let (mut request_start, mut rest) = (self.request_start.borrow_mut(), bytes);
         while !rest.is_empty() {
             let payload = self.payload.get().min(rest.len());
-            let head = (REQUEST_BYTES - said.len()).min(rest.len() - payload);
-            said.extend_from_slice(&rest[payload..payload + head]);
+            let head = (REQUEST_BYTES - request_start.len()).min(rest.len() - payload);
+            request_start.extend_from_slice(&rest[payload..payload + head]);
             rest = &rest[payload + head..];
             self.payload.set(self.payload.get() - payload);
-            if said.len() == REQUEST_BYTES {
-                let header = said.first_chunk().and_then(RequestHeader::parse);
-                said.clear();
+            if request_start.len() == REQUEST_BYTES {
+                let header = request_start.first_chunk().and_then(RequestHeader::parse);
+                request_start.clear();
                 let Some(header) = header else { return };
                 let writes = header.command == NBD_CMD_WRITE;
                 self.payload.set(if writes { header.length as usize } else { 0 });
@@ -88,9 +88,9 @@ impl Client {
                 }
             }
             let magic = NBD_REQUEST_MAGIC.to_be_bytes();
-            if !magic.starts_with(&said[..said.len().min(4)]) {
+            if !magic.starts_with(&request_start[..request_start.len().min(4)]) {
                 // Not a request: an option, or invalid bytes.
-                said.clear();
+                request_start.clear();
                 return;
             }
         }
@@ -238,14 +238,14 @@ impl Client {
     }
 
     /// Whether any data arrives within a millisecond. One byte of it is then lost.
-    pub(crate) async fn hears_something(&self, lane: &Lane) -> bool {
-        let heard = Cell::new(false);
+    pub(crate) async fn receives_something(&self, lane: &Lane) -> bool {
+        let is_received = Cell::new(false);
         let hearing = async {
             self.receive(1).await;
-            heard.set(true);
+            is_received.set(true);
         };
         lane::first(hearing, lane.sleep_until(lane.now() + 1_000_000)).await;
-        heard.get()
+        is_received.get()
     }
 
     /// Sends a write, and its last sector only if no reply has come before it. Returns the error.
@@ -254,7 +254,10 @@ impl Client {
         let mut bytes = header.encode().to_vec();
         bytes.resize(REQUEST_BYTES + length - 512, 7);
         self.send(&bytes).await;
-        assert!(!self.hears_something(lane).await, "a reply to a request that is still being sent");
+        assert!(
+            !self.receives_something(lane).await,
+            "a reply to a request that is still being sent"
+        );
         self.send(&[7; 512]).await;
         let reply = self.reply().await.expect("a reply");
         assert_eq!(reply.cookie, header.cookie);

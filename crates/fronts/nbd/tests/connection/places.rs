@@ -40,7 +40,7 @@ fn a_client_with_half_a_request_keeps_its_place_only_while_there_are_others() {
                 assert!((10 * SECOND_NS..=16 * SECOND_NS).contains(&lane.now()), "{}", lane.now());
             } else {
                 lane.sleep_until(100 * SECOND_NS).await;
-                assert!(!client.hears_something(&lane).await, "no other client wants its place");
+                assert!(!client.receives_something(&lane).await, "no other client wants its place");
             }
             drop(place);
         });
