@@ -1,6 +1,6 @@
 //! The backend `file`: a [`FileVolume`] as one lane sees it.
 
-use crate::operations::{By, Way};
+use crate::operations::{Direction, Executor};
 use crate::ring::Ring;
 use block::{
     Block, Buf, Discard, Error, Extent, Kind, Limits, Memory, Request, Result, SECTOR, Stretch,
@@ -51,22 +51,22 @@ impl FileBackend {
         fits
     }
 
-    fn by(&self) -> By {
-        if self.volume.is_remote() { By::Worker } else { By::Lane }
+    fn by(&self) -> Executor {
+        if self.volume.is_remote() { Executor::Worker } else { Executor::Lane }
     }
 
-    async fn transfer(&self, offset: u64, buf: &Buf, way: Way) -> Result {
+    async fn transfer(&self, offset: u64, buf: &Buf, way: Direction) -> Result {
         self.ring.transfer(self.volume.file(), offset, buf, way, self.by()).await
     }
 
     async fn read(&self, at: Extent, into: &Buf) -> Result {
         if self.fits(into) {
-            return self.transfer(position(&at), into, Way::Read).await;
+            return self.transfer(position(&at), into, Direction::Read).await;
         }
         self.by_detour(at, |detour, part, first| {
             let (ring, file, by) = (&self.ring, self.volume.file(), self.by());
             async move {
-                ring.transfer(file, position(&part), &detour, Way::Read, by).await?;
+                ring.transfer(file, position(&part), &detour, Direction::Read, by).await?;
                 into.part(first, part.count).copy_from_buf(&detour);
                 Ok(())
             }
@@ -105,13 +105,13 @@ impl FileBackend {
 
     async fn write_checked(&self, at: Extent, from: &Buf, dsync: bool) -> Result {
         if self.fits(from) {
-            return self.transfer(position(&at), from, Way::Write { dsync }).await;
+            return self.transfer(position(&at), from, Direction::Write { dsync }).await;
         }
         self.by_detour(at, |detour, part, first| {
             let (ring, file, by) = (&self.ring, self.volume.file(), self.by());
             async move {
                 detour.copy_from_buf(&from.part(first, part.count));
-                ring.transfer(file, position(&part), &detour, Way::Write { dsync }, by).await
+                ring.transfer(file, position(&part), &detour, Direction::Write { dsync }, by).await
             }
         })
         .await
@@ -183,7 +183,7 @@ impl FileBackend {
             let count = room.min(at.count - done);
             let place = position(&at) + u64::from(done) * SECTOR;
             let part = zeros.part(0, count);
-            self.transfer(place, &part, Way::Write { dsync: false }).await?;
+            self.transfer(place, &part, Direction::Write { dsync: false }).await?;
             done += count;
         }
         Ok(())

@@ -116,7 +116,7 @@ impl Asker<'_> {
     }
 
     /// Records that data had arrived. The time since the previous round counts as polling too.
-    pub(crate) fn found(&self) {
+    pub(crate) fn record_arrival(&self) {
         self.idle.spend_until(self.lane.now());
         self.idle.note_news();
     }

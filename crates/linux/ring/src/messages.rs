@@ -111,7 +111,7 @@ impl Ring {
         let Some(asker) = self.ask() else { return Ok(None) };
         while asker.next().await {
             if let Some(bytes) = take_message(device, parts)? {
-                asker.found();
+                asker.record_arrival();
                 return Ok(Some(bytes));
             }
         }

@@ -12,14 +12,14 @@ use std::os::fd::AsRawFd;
 
 /// Direction of a transfer.
 #[derive(Clone, Copy)]
-pub(crate) enum Way {
+pub(crate) enum Direction {
     Read,
     Write { dsync: bool },
 }
 
 /// The thread that executes an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum Executor {
     /// The submitting thread, if the kernel can complete it without waiting.
     Lane,
     /// A kernel worker thread, for operations whose submission could already block on a server,
@@ -51,7 +51,7 @@ impl Ring {
     /// # Errors
     /// `Io`: the device failed, or the file ends too early.
     pub async fn read(&self, file: &File, offset: u64, into: &Buf) -> Result {
-        self.transfer(file, offset, into, Way::Read, By::Lane).await
+        self.transfer(file, offset, into, Direction::Read, Executor::Lane).await
     }
 
     /// Writes all of `from` at byte `offset`; with `dsync` it is durable when answered (RWF_DSYNC).
@@ -59,7 +59,7 @@ impl Ring {
     /// # Errors
     /// `NoSpace`, `ReadOnly`, or `Io`.
     pub async fn write(&self, file: &File, offset: u64, from: &Buf, dsync: bool) -> Result {
-        self.transfer(file, offset, from, Way::Write { dsync }, By::Lane).await
+        self.transfer(file, offset, from, Direction::Write { dsync }, Executor::Lane).await
     }
 
     pub(crate) async fn transfer(
@@ -67,8 +67,8 @@ impl Ring {
         file: &File,
         offset: u64,
         buf: &Buf,
-        way: Way,
-        by: By,
+        way: Direction,
+        by: Executor,
     ) -> Result {
         assert!(u64::from(buf.grain()) == SECTOR, "files hold real bytes");
         let mut done = 0;
@@ -83,17 +83,24 @@ impl Ring {
                 done += (result / SECTOR as i64) as u32;
             } else {
                 return Err(match way {
-                    Way::Read if result < 0 => failure(result, "read the backing"),
-                    Way::Read => READ,
-                    Way::Write { .. } if result < 0 => failure(result, "write the backing"),
-                    Way::Write { .. } => Error::new(Kind::Io, "write a whole sector"),
+                    Direction::Read if result < 0 => failure(result, "read the backing"),
+                    Direction::Read => READ,
+                    Direction::Write { .. } if result < 0 => failure(result, "write the backing"),
+                    Direction::Write { .. } => Error::new(Kind::Io, "write a whole sector"),
                 });
             }
         }
         Ok(())
     }
 
-    fn start_transfer(&self, file: &File, offset: u64, buf: &Buf, way: Way, by: By) -> Ticket {
+    fn start_transfer(
+        &self,
+        file: &File,
+        offset: u64,
+        buf: &Buf,
+        way: Direction,
+        by: Executor,
+    ) -> Ticket {
         let mut list = self.0.flights.borrow_mut().list();
         buf.addresses(|at, bytes| {
             // Stretches beyond the list follow later: the transfer is then short.
@@ -104,20 +111,24 @@ impl Ring {
         let (base, length) = (first.iov_base.cast::<u8>(), first.iov_len as u32);
         let vectors = list.iovecs.as_ptr();
         let entry = match (way, count) {
-            (Way::Read, 1) => opcode::Read::new(fd(file), base, length).offset(offset).build(),
-            (Way::Read, _) => opcode::Readv::new(fd(file), vectors, count).offset(offset).build(),
-            (Way::Write { dsync }, 1) => opcode::Write::new(fd(file), base, length)
+            (Direction::Read, 1) => {
+                opcode::Read::new(fd(file), base, length).offset(offset).build()
+            }
+            (Direction::Read, _) => {
+                opcode::Readv::new(fd(file), vectors, count).offset(offset).build()
+            }
+            (Direction::Write { dsync }, 1) => opcode::Write::new(fd(file), base, length)
                 .offset(offset)
                 .rw_flags(if dsync { libc::RWF_DSYNC } else { 0 })
                 .build(),
-            (Way::Write { dsync }, _) => opcode::Writev::new(fd(file), vectors, count)
+            (Direction::Write { dsync }, _) => opcode::Writev::new(fd(file), vectors, count)
                 .offset(offset)
                 .rw_flags(if dsync { libc::RWF_DSYNC } else { 0 })
                 .build(),
         };
         let entry = match by {
-            By::Lane => entry,
-            By::Worker => entry.flags(squeue::Flags::ASYNC),
+            Executor::Lane => entry,
+            Executor::Worker => entry.flags(squeue::Flags::ASYNC),
         };
         let (keep, file) = (Some(buf.keep() as _), Some(file.clone()));
         let hold = Hold { keep, file, vectors: Some(list), stays: false };

@@ -29,11 +29,11 @@ const KEEPALIVE_TRIES: u32 = 4;
 #[derive(Debug)]
 pub struct Listener {
     file: File,
-    place: Place,
+    address: Address,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Address {
     /// With the identity of the file that bind created.
     Unix {
         path: PathBuf,
@@ -197,7 +197,7 @@ impl Listener {
         let identity = Some((bound.dev(), bound.ino()));
         Ok(Listener {
             file: Arc::new(socket),
-            place: Place::Unix { path: path.to_owned(), identity },
+            address: Address::Unix { path: path.to_owned(), identity },
         })
     }
 
@@ -228,8 +228,8 @@ impl Listener {
             io::Error::new(kind, format!("{address}: cannot listen there ({errno}); {mend}"))
         })?;
         let bound = rustix::net::getsockname(&socket)?;
-        let place = Place::Tcp(bound.try_into().unwrap_or(address));
-        Ok(Listener { file: Arc::new(socket), place })
+        let address = Address::Tcp(bound.try_into().unwrap_or(address));
+        Ok(Listener { file: Arc::new(socket), address })
     }
 
     /// Creates a listener from a descriptor that is already listening, inherited across an exec
@@ -247,9 +247,9 @@ impl Listener {
             return Err(refuse());
         }
         let bound = rustix::net::getsockname(&file)?;
-        let place = match bound.address_family() {
+        let address = match bound.address_family() {
             AddressFamily::INET | AddressFamily::INET6 => {
-                Place::Tcp(bound.try_into().map_err(|_| refuse())?)
+                Address::Tcp(bound.try_into().map_err(|_| refuse())?)
             }
             AddressFamily::UNIX => {
                 let unix: SocketAddrUnix = bound.try_into().map_err(|_| refuse())?;
@@ -258,20 +258,20 @@ impl Listener {
                 let found = fs::symlink_metadata(&path).ok();
                 let found = found.filter(|found| found.file_type().is_socket());
                 let identity = found.map(|found| (found.dev(), found.ino()));
-                Place::Unix { path, identity }
+                Address::Unix { path, identity }
             }
             _ => return Err(refuse()),
         };
         set_inherited(&file, false)?;
         let flags = rustix::fs::fcntl_getfl(&file)?;
         rustix::fs::fcntl_setfl(&file, flags | OFlags::NONBLOCK)?;
-        Ok(Listener { file: Arc::new(file), place })
+        Ok(Listener { file: Arc::new(file), address })
     }
 
     /// Returns the socket, for another process. Its path stays, for that process to continue
     /// listening.
     pub fn into_file(mut self) -> File {
-        if let Place::Unix { identity, .. } = &mut self.place {
+        if let Address::Unix { identity, .. } = &mut self.address {
             *identity = None;
         }
         self.file.clone()
@@ -284,24 +284,24 @@ impl Listener {
 
     /// The path of a unix socket; empty for TCP.
     pub fn path(&self) -> &Path {
-        match &self.place {
-            Place::Unix { path, .. } => path,
-            Place::Tcp(_) => Path::new(""),
+        match &self.address {
+            Address::Unix { path, .. } => path,
+            Address::Tcp(_) => Path::new(""),
         }
     }
 
     /// The address of a TCP socket, with the actual port.
     pub fn address(&self) -> Option<SocketAddr> {
-        match self.place {
-            Place::Unix { .. } => None,
-            Place::Tcp(address) => Some(address),
+        match self.address {
+            Address::Unix { .. } => None,
+            Address::Tcp(address) => Some(address),
         }
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let Place::Unix { path, identity: Some(identity) } = &self.place else { return };
+        let Address::Unix { path, identity: Some(identity) } = &self.address else { return };
         let found = fs::symlink_metadata(path);
         if found.is_ok_and(|found| (found.dev(), found.ino()) == *identity) {
             // If it cannot be removed it is stale; the next bind replaces it.

@@ -142,7 +142,7 @@ impl Ring {
         while asker.next().await {
             let result = receive_now(socket, memory, offset, length);
             if !is_passing(result) {
-                asker.found();
+                asker.record_arrival();
                 return Some(result);
             }
         }

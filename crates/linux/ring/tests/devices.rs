@@ -4,7 +4,7 @@
 mod common;
 
 use block::{Buf, Discard, Extent, Kind, Request, Stack, Stretch};
-use common::{DEFAULT, filled, image, program, read, ring, run, said, stack, write, zero};
+use common::{DEFAULT, filled, image, output_text, program, read, ring, run, stack, write, zero};
 use host::{Direct, FileVolume, OpenErrorKind, OpenOptions};
 use ring::FileBackend;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
@@ -25,10 +25,10 @@ impl Loop {
         let arguments = [options, &["--find", "--show", &name]].concat();
         let output = program("losetup", &arguments)?;
         if !output.status.success() {
-            println!("skipped: no loop device: {}", said(&output));
+            println!("skipped: no loop device: {}", output_text(&output));
             return None;
         }
-        Some(Loop(said(&output).trim().into()))
+        Some(Loop(output_text(&output).trim().into()))
     }
 
     fn path(&self) -> &Path {
@@ -206,7 +206,7 @@ impl Mapped {
         // Device nodes are created here, because udev may not run.
         let arguments = ["create", "--noudevsync", "--verifyudev", &name, "--table", &table];
         let output = program("dmsetup", &arguments)?;
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", output_text(&output));
         program("dmsetup", &["mknodes", &name]);
         Some(Mapped(name))
     }
@@ -264,7 +264,7 @@ fn a_mounted_device_is_refused_by_name() {
     {
         match program(tool, &arguments) {
             Some(output) if output.status.success() => (),
-            Some(output) => return println!("skipped: {tool}: {}", said(&output)),
+            Some(output) => return println!("skipped: {tool}: {}", output_text(&output)),
             None => return,
         }
     }
@@ -371,7 +371,7 @@ impl Partition {
         let name = device.display().to_string();
         let output = program("addpart", &[&name, "1", first, count])?;
         if !output.status.success() {
-            println!("skipped: no partition: {}", said(&output));
+            println!("skipped: no partition: {}", output_text(&output));
             return None;
         }
         Some(Partition(name))

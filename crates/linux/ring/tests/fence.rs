@@ -188,9 +188,9 @@ fn a_write_in_a_device_when_the_process_is_gone() {
         return skip("losetup cannot be run");
     };
     if !made.status.success() {
-        return skip(&format!("no loop device: {}", common::said(&made)));
+        return skip(&format!("no loop device: {}", common::output_text(&made)));
     }
-    let device = PathBuf::from(common::said(&made).trim());
+    let device = PathBuf::from(common::output_text(&made).trim());
     let result = std::panic::catch_unwind(|| kill_in_flight(&slow, &device, true));
     common::program("losetup", &["--detach", &device.display().to_string()]);
     if let Err(panic) = result {

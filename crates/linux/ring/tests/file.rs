@@ -250,7 +250,7 @@ fn a_backing_that_shrank_fails_flushes_and_does_not_grow_again() {
 }
 
 /// Returns the stack's status of `at`, as lengths and whether each stretch is a hole.
-fn told(ring: &Ring, stack: &Stack, at: Extent) -> Vec<(u64, bool)> {
+fn status_of(ring: &Ring, stack: &Stack, at: Extent) -> Vec<(u64, bool)> {
     let list = ring.block_on(stack.status(at)).expect("the loop runs").expect("it answers");
     assert!(list.iter().all(|stretch| stretch.hole == stretch.zero));
     list.iter().map(|stretch| (stretch.sectors, stretch.hole)).collect()
@@ -264,18 +264,18 @@ fn holes_are_told() {
         let ring = ring();
         let (_volume, stack) = stack(&path, DEFAULT, &ring);
         let all = Extent::new(0, 2048);
-        assert_eq!(told(&ring, &stack, all), [(2048, true)], "{parent}");
+        assert_eq!(status_of(&ring, &stack, all), [(2048, true)], "{parent}");
         for first in [64, 1024] {
             run(&ring, &stack, write(first, &filled(64, 1), true)).expect("written");
         }
         let expected = [(64, true), (64, false), (896, true), (64, false), (960, true)];
-        assert_eq!(told(&ring, &stack, all), expected, "{parent}");
-        assert_eq!(told(&ring, &stack, Extent::new(100, 10)), [(10, false)]);
-        assert_eq!(told(&ring, &stack, Extent::new(126, 10)), [(2, false), (8, true)]);
+        assert_eq!(status_of(&ring, &stack, all), expected, "{parent}");
+        assert_eq!(status_of(&ring, &stack, Extent::new(100, 10)), [(10, false)]);
+        assert_eq!(status_of(&ring, &stack, Extent::new(126, 10)), [(2, false), (8, true)]);
         // The part that was cut off is neither a hole nor zeros.
         let file = std::fs::File::options().write(true).open(&path).expect("it is ours");
         file.set_len(8192).expect("it is ours");
-        assert_eq!(told(&ring, &stack, Extent::new(1500, 8)), [(8, false)]);
+        assert_eq!(status_of(&ring, &stack, Extent::new(1500, 8)), [(8, false)]);
     }
 }
 

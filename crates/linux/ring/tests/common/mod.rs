@@ -81,7 +81,7 @@ pub(crate) fn program(name: &str, arguments: &[&str]) -> Option<Output> {
 }
 
 /// Returns all output of a program.
-pub(crate) fn said(output: &Output) -> String {
+pub(crate) fn output_text(output: &Output) -> String {
     let both = [output.stdout.clone(), output.stderr.clone()].concat();
     String::from_utf8_lossy(&both).into_owned()
 }
