@@ -156,7 +156,7 @@ impl LoopDevice {
     /// it is not a loop device, or has no file.
     pub fn at(node: &Path) -> Option<(LoopDevice, PathBuf)> {
         let device = LoopDevice { number: number_of(node.file_name()?.to_str()?)? };
-        let file = device.says("loop/backing_file")?;
+        let file = device.attribute("loop/backing_file")?;
         Some((device, PathBuf::from(file)))
     }
 
@@ -202,23 +202,23 @@ impl LoopDevice {
 
     /// Its device number. None: the device does not exist.
     pub fn device(&self) -> Option<u64> {
-        number_in(&self.says("dev")?)
+        number_in(&self.attribute("dev")?)
     }
 
     /// Reads a file of its directory in /sys.
-    fn says(&self, name: &str) -> Option<String> {
+    fn attribute(&self, name: &str) -> Option<String> {
         let path = format!("/sys/block/loop{}/{name}", self.number);
         fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
     }
 
     /// Whether it uses direct I/O, according to the kernel.
     pub fn is_direct(&self) -> bool {
-        self.says("loop/dio").as_deref() == Some("1")
+        self.attribute("loop/dio").as_deref() == Some("1")
     }
 
     /// Its size in bytes.
     pub fn bytes(&self) -> Option<u64> {
-        self.says("size")?.parse::<u64>().ok()?.checked_mul(512)
+        self.attribute("size")?.parse::<u64>().ok()?.checked_mul(512)
     }
 
     /// Whether it is over exactly this file, not an earlier file of the same name. Accesses the
@@ -286,7 +286,7 @@ impl LoopDevice {
 
     /// Whether it has a file.
     pub fn is_attached(&self) -> bool {
-        self.says("loop/backing_file").is_some()
+        self.attribute("loop/backing_file").is_some()
     }
 }
 

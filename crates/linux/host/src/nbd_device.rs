@@ -141,10 +141,10 @@ impl NbdDevice {
             .put_u64(SERVER_FLAGS, options.flags.into())
             .put_text(BACKEND, backend)
             .put_nested(SOCKETS, &list_of(sockets));
-        let told = open()?.ask(CONNECT, &asked)?;
-        let number = find_u32(&told, INDEX).ok_or(io::ErrorKind::InvalidData)?;
+        let answer = open()?.ask(CONNECT, &asked)?;
+        let number = find_u32(&answer, INDEX).ok_or(io::ErrorKind::InvalidData)?;
         let device = NbdDevice { number };
-        if device.says("backend").as_deref() != Some(backend) {
+        if device.attribute("backend").as_deref() != Some(backend) {
             device.disconnect()?;
             let message =
                 "the kernel's NBD client does not remember its server (before Linux 5.14)";
@@ -201,8 +201,8 @@ impl NbdDevice {
     pub fn is_connected(&self) -> io::Result<bool> {
         let mut asked = Attributes::default();
         asked.put_u32(INDEX, self.number);
-        let told = open()?.ask(STATUS, &asked)?;
-        Ok(is_connected_by(&told, self.number))
+        let answer = open()?.ask(STATUS, &asked)?;
+        Ok(is_connected_by(&answer, self.number))
     }
 
     /// Maximum number of its parallel connections.
@@ -218,18 +218,18 @@ impl NbdDevice {
 
     /// Its device number. None: the device does not exist.
     pub fn device(&self) -> Option<u64> {
-        number_in(&self.says("dev")?)
+        number_in(&self.attribute("dev")?)
     }
 
-    fn says(&self, name: &str) -> Option<String> {
+    fn attribute(&self, name: &str) -> Option<String> {
         let path = format!("/sys/block/nbd{}/{name}", self.number);
         fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
     }
 }
 
 /// Returns whether a device is connected, according to a list of devices.
-fn is_connected_by(told: &[u8], number: u32) -> bool {
-    let list = find(told, DEVICE_LIST).unwrap_or_default();
+fn is_connected_by(answer: &[u8], number: u32) -> bool {
+    let list = find(answer, DEVICE_LIST).unwrap_or_default();
     let mut items = attributes(list).filter(|(kind, _)| *kind == DEVICE_ITEM);
     items.any(|(_, item)| {
         let is_on = find(item, DEVICE_CONNECTED).is_some_and(|value| value.first() == Some(&1));
@@ -249,12 +249,12 @@ mod tests {
 
     #[test]
     fn a_list_of_devices_tells_which_are_connected() {
-        let (mut list, mut told) = (Attributes::default(), Attributes::default());
+        let (mut list, mut answer) = (Attributes::default(), Attributes::default());
         list.put_nested(DEVICE_ITEM, &device(3, 0)).put_nested(DEVICE_ITEM, &device(7, 1));
-        told.put_nested(DEVICE_LIST, &list);
-        let told = told.bytes();
-        assert_eq!([3, 7, 1].map(|number| is_connected_by(told, number)), [false, true, false]);
-        assert!(!is_connected_by(&told[..told.len() - 8], 7), "cut off");
+        answer.put_nested(DEVICE_LIST, &list);
+        let answer = answer.bytes();
+        assert_eq!([3, 7, 1].map(|number| is_connected_by(answer, number)), [false, true, false]);
+        assert!(!is_connected_by(&answer[..answer.len() - 8], 7), "cut off");
         assert!(!is_connected_by(&[], 7));
     }
 

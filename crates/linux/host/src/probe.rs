@@ -49,7 +49,7 @@ fn reads(file: impl AsFd, block: u32) -> Result<(), Errno> {
 
 /// Returns the alignment from statx (Linux 6.1 and later), as block and memory. None: not
 /// available.
-fn told(file: impl AsFd) -> Option<(u32, u32)> {
+fn statx_alignment(file: impl AsFd) -> Option<(u32, u32)> {
     let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     let answered = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::DIOALIGN);
     answered.then_some((found.stx_dio_offset_align, found.stx_dio_mem_align))
@@ -63,7 +63,7 @@ pub(crate) fn direct(file: impl AsFd, device: bool, least: u32) -> Alignment {
     if !device && system.is_ok_and(|kind| kind == TMPFS || kind == RAMFS) {
         return Alignment::buffered(least, "this file system keeps files in memory");
     }
-    let (block, memory) = match told(file) {
+    let (block, memory) = match statx_alignment(file) {
         Some((0, _)) => return Alignment::buffered(least, "the file system says it cannot"),
         Some((block, memory)) => (block.max(least), memory.max(1)),
         None => (least, least),

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     /// Cuts a file of 100 sectors with data in these ranges of bytes.
-    fn told(data: &[(u64, u64)], at: Extent) -> Vec<(u64, bool)> {
+    fn cut_lengths(data: &[(u64, u64)], at: Extent) -> Vec<(u64, bool)> {
         let is_data = |byte| data.iter().any(|&(from, to)| (from..to).contains(&byte));
         let seek = |from, wanted| Ok((from..51200).find(|byte| is_data(*byte) == wanted));
         let list = cut(at, seek).expect("nothing fails here");
@@ -84,14 +84,17 @@ mod tests {
     #[test]
     fn holes_are_rounded_inward() {
         let all = Extent::new(0, 100);
-        assert_eq!(told(&[], all), [(100, true)]);
-        assert_eq!(told(&[(0, 51200)], all), [(100, false)]);
-        assert_eq!(told(&[(600, 601)], all), [(1, true), (1, false), (98, true)]);
-        assert_eq!(told(&[(511, 513)], all), [(2, false), (98, true)]);
-        assert_eq!(told(&[(0, 100), (400, 600), (1024, 1100)], all), [(3, false), (97, true)]);
-        assert_eq!(told(&[(600, 601)], Extent::new(1, 1)), [(1, false)]);
-        assert_eq!(told(&[(600, 601)], Extent::new(2, 7)), [(7, true)]);
-        assert_eq!(told(&[(5120, 6000)], Extent::new(8, 3)), [(2, true), (1, false)]);
+        assert_eq!(cut_lengths(&[], all), [(100, true)]);
+        assert_eq!(cut_lengths(&[(0, 51200)], all), [(100, false)]);
+        assert_eq!(cut_lengths(&[(600, 601)], all), [(1, true), (1, false), (98, true)]);
+        assert_eq!(cut_lengths(&[(511, 513)], all), [(2, false), (98, true)]);
+        assert_eq!(
+            cut_lengths(&[(0, 100), (400, 600), (1024, 1100)], all),
+            [(3, false), (97, true)]
+        );
+        assert_eq!(cut_lengths(&[(600, 601)], Extent::new(1, 1)), [(1, false)]);
+        assert_eq!(cut_lengths(&[(600, 601)], Extent::new(2, 7)), [(7, true)]);
+        assert_eq!(cut_lengths(&[(5120, 6000)], Extent::new(8, 3)), [(2, true), (1, false)]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ fn program(name: &str, arguments: &[&str]) -> Option<Output> {
 }
 
 /// Returns all output of a program.
-fn said(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     let both = [output.stdout.clone(), output.stderr.clone()].concat();
     String::from_utf8_lossy(&both).into_owned()
 }
@@ -27,7 +27,7 @@ fn said(output: &Output) -> String {
 #[test]
 fn every_name_that_libblkid_knows_is_in_the_table() {
     let Some(known) = program("blkid", &["-k"]) else { return };
-    let known = said(&known);
+    let known = output_text(&known);
     let ours: BTreeSet<&str> = signatures().iter().flat_map(|it| it.names).copied().collect();
     let missing: Vec<&str> = known.lines().filter(|name| !ours.contains(name)).collect();
     assert!(!known.is_empty() && missing.is_empty(), "{missing:?}");

@@ -59,7 +59,7 @@ fn ask(name: &str) -> Option<Identity> {
 impl Loop {
     /// Returns the file or device below it, even if its file system may not answer. For a device
     /// that is about to be opened: opening it would wait for the same file system.
-    pub(super) fn asked(&self) -> Under {
+    pub(super) fn examine_now(&self) -> Under {
         match &self.under {
             Under::Unknown(_) => ask(&self.name).map_or_else(|| self.under.clone(), Under::Known),
             under => under.clone(),

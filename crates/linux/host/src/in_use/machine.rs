@@ -93,7 +93,7 @@ impl Machine for Live {
     }
 
     fn under(&self, found: &Loop) -> Under {
-        found.asked()
+        found.examine_now()
     }
 
     fn members(&self, device: u64) -> Vec<u64> {

@@ -111,7 +111,7 @@ pub(super) fn request(family: u16, command: u8, sequence: u32, attributes: &Attr
 
 /// A message from the kernel.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) enum Said<'a> {
+pub(super) enum Answer<'a> {
     /// The request has ended: 0, or a negative errno.
     Ended(i32),
     /// These attributes.
@@ -120,7 +120,7 @@ pub(super) enum Said<'a> {
 
 /// Returns the messages in these bytes that answer the request with this number, up to the first
 /// invalid one.
-pub(super) fn answers(mut bytes: &[u8], sequence: u32) -> impl Iterator<Item = Said<'_>> {
+pub(super) fn answers(mut bytes: &[u8], sequence: u32) -> impl Iterator<Item = Answer<'_>> {
     std::iter::from_fn(move || {
         loop {
             let length = word(bytes, 0)? as usize;
@@ -130,8 +130,8 @@ pub(super) fn answers(mut bytes: &[u8], sequence: u32) -> impl Iterator<Item = S
                 continue;
             }
             return match short(message, 4)? {
-                ERROR => Some(Said::Ended(word(message, HEADER_BYTES)?.cast_signed())),
-                _ => Some(Said::Attributes(message.get(HEADER_BYTES + GENERIC_BYTES..)?)),
+                ERROR => Some(Answer::Ended(word(message, HEADER_BYTES)?.cast_signed())),
+                _ => Some(Answer::Attributes(message.get(HEADER_BYTES + GENERIC_BYTES..)?)),
             };
         }
     })
@@ -198,8 +198,8 @@ mod tests {
             message(ERROR, 2, &0i32.to_ne_bytes()),
         ];
         let all = all.concat();
-        let found: Vec<Said<'_>> = answers(&all, 2).collect();
-        let [Said::Attributes(told), Said::Ended(0)] = found[..] else { panic!("{found:?}") };
+        let found: Vec<Answer<'_>> = answers(&all, 2).collect();
+        let [Answer::Attributes(told), Answer::Ended(0)] = found[..] else { panic!("{found:?}") };
         assert_eq!(find_u16(told, FAMILY_ID), Some(42));
     }
 
@@ -212,7 +212,7 @@ mod tests {
                 let mut bad = good.clone();
                 bad[at] = value;
                 for answer in answers(&bad, 2) {
-                    if let Said::Attributes(told) = answer {
+                    if let Answer::Attributes(told) = answer {
                         assert!(attributes(told).count() <= told.len());
                     }
                 }

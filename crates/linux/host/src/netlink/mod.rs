@@ -4,7 +4,7 @@ mod codec;
 
 pub(crate) use codec::{Attributes, attributes, find, find_u32};
 
-use codec::{CONTROL, FAMILY_ID, FAMILY_NAME, GET_FAMILY, Said};
+use codec::{Answer, CONTROL, FAMILY_ID, FAMILY_NAME, GET_FAMILY};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 use std::io;
@@ -61,9 +61,9 @@ impl Family {
             };
             for answer in codec::answers(&buffer[..bytes], self.sequence) {
                 match answer {
-                    Said::Attributes(attributes) => told = attributes.to_vec(),
-                    Said::Ended(0) => return Ok(told),
-                    Said::Ended(error) => {
+                    Answer::Attributes(attributes) => told = attributes.to_vec(),
+                    Answer::Ended(0) => return Ok(told),
+                    Answer::Ended(error) => {
                         return Err(io::Error::from_raw_os_error(error.wrapping_neg()));
                     }
                 }
