@@ -15,8 +15,8 @@ struct Cell {
 
 impl Cell {
     /// Returns the newest index of this value from `floor` on.
-    fn place(&self, value: u64, floor: usize) -> Option<usize> {
-        (floor..self.values.len()).rev().find(|&place| self.values[place] == value)
+    fn index(&self, value: u64, floor: usize) -> Option<usize> {
+        (floor..self.values.len()).rev().find(|&index| self.values[index] == value)
     }
 }
 
@@ -36,7 +36,7 @@ impl Ledger {
     }
 
     /// Records that a write of this value will be sent. Returns the value's index.
-    pub fn sends(&self, cell: usize, value: u64) -> usize {
+    pub fn record_send(&self, cell: usize, value: u64) -> usize {
         self.with(cell, |cell| {
             cell.values.push(value);
             cell.values.len() - 1
@@ -44,8 +44,8 @@ impl Ledger {
     }
 
     /// Records that this write was answered.
-    pub fn answered(&self, cell: usize, place: usize) {
-        self.with(cell, |cell| cell.known = cell.known.max(place));
+    pub fn record_answer(&self, cell: usize, index: usize) {
+        self.with(cell, |cell| cell.known = cell.known.max(index));
     }
 
     /// Returns the index of the newest value that is known to be stored. Later reads must not
@@ -59,15 +59,15 @@ impl Ledger {
     ///
     /// # Panics
     /// If the value is not permitted (C10).
-    pub fn shown(&self, cell: usize, value: u64, floor: usize) {
+    pub fn check_read(&self, cell: usize, value: u64, floor: usize) {
         let known = self.with(cell, |cell| {
-            let place = cell.place(value, floor);
-            if let Some(place) = place
+            let index = cell.index(value, floor);
+            if let Some(index) = index
                 && value != 0
             {
-                cell.known = cell.known.max(place);
+                cell.known = cell.known.max(index);
             }
-            place.ok_or_else(|| cell.clone())
+            index.ok_or_else(|| cell.clone())
         });
         assert!(known.is_ok(), "C10: cell {cell} shows {value}, floor {floor}: {known:?}");
     }
@@ -77,8 +77,8 @@ impl Ledger {
     ///
     /// # Panics
     /// If the value is not permitted (C1).
-    pub fn kept(&self, cell: usize, value: u64, floor: usize) {
-        let known = self.with(cell, |cell| cell.place(value, floor).ok_or_else(|| cell.clone()));
+    pub fn check_durable(&self, cell: usize, value: u64, floor: usize) {
+        let known = self.with(cell, |cell| cell.index(value, floor).ok_or_else(|| cell.clone()));
         assert!(known.is_ok(), "C1: cell {cell} would be {value}, floor {floor}: {known:?}");
     }
 

@@ -170,9 +170,9 @@ impl Client {
         };
         let ledger = &self.scene.ledger;
         let sent: Vec<_> =
-            cells.map(|cell| (cell as usize, ledger.sends(cell as usize, value))).collect();
+            cells.map(|cell| (cell as usize, ledger.record_send(cell as usize, value))).collect();
         self.ask(request).await;
-        sent.iter().for_each(|(cell, place)| ledger.answered(*cell, *place));
+        sent.iter().for_each(|(cell, index)| ledger.record_answer(*cell, *index));
     }
 
     /// Writes each of this client's blocks once.
@@ -182,9 +182,9 @@ impl Client {
             let stamp = u64::from(self.number + 1) << 32 | (block + 1);
             let at = Extent::new(sector(2 * block), BLOCK as u32);
             let cells = [2 * block as usize, 2 * block as usize + 1];
-            let sent = cells.map(|cell| (cell, self.scene.ledger.sends(cell, stamp)));
+            let sent = cells.map(|cell| (cell, self.scene.ledger.record_send(cell, stamp)));
             self.ask(Request::Write { at, from: filled(stamp, BLOCK), fua: false }).await;
-            sent.iter().for_each(|(cell, place)| self.scene.ledger.answered(*cell, *place));
+            sent.iter().for_each(|(cell, index)| self.scene.ledger.record_answer(*cell, *index));
         }
     }
 
@@ -194,7 +194,7 @@ impl Client {
         let floor = self.scene.ledger.floor(cell as usize);
         let at = Extent::new(sector(cell), CELL as u32);
         self.ask(Request::Read { at, into: into.clone() }).await;
-        self.scene.ledger.shown(cell as usize, value_of(cell, &into.to_vec()), floor);
+        self.scene.ledger.check_read(cell as usize, value_of(cell, &into.to_vec()), floor);
     }
 
     async fn flush(&mut self) {
@@ -204,7 +204,7 @@ impl Client {
         if self.scene.plan.durability == Durability::Flush {
             for (cell, floor) in floors.into_iter().enumerate() {
                 let value = value_in(self.scene.disk.durable(), cell as u64);
-                self.scene.ledger.kept(cell, value, floor);
+                self.scene.ledger.check_durable(cell, value, floor);
             }
         }
     }
