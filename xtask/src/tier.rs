@@ -18,7 +18,7 @@ pub(crate) enum AfterFailure {
 }
 
 /// Result of a step.
-struct Taken {
+struct StepResult {
     what: &'static str,
     arguments: String,
     passed: bool,
@@ -31,7 +31,7 @@ struct Taken {
 /// Cargo cannot be started, or its output cannot be read.
 pub(crate) fn run(steps: &[Step], day: u64, after: AfterFailure) -> anyhow::Result<ExitCode> {
     let mut tally = Tally::default();
-    let mut taken: Vec<Taken> = Vec::new();
+    let mut taken: Vec<StepResult> = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         let arguments = step.arguments(day);
         println!("[{} of {}] {}: cargo {arguments}", number + 1, steps.len(), step.what);
@@ -43,12 +43,12 @@ pub(crate) fn run(steps: &[Step], day: u64, after: AfterFailure) -> anyhow::Resu
             break;
         }
     }
-    tell(steps, &taken, &tally);
+    print_summary(steps, &taken, &tally);
     Ok(ExitCode::from(u8::from(taken.iter().any(|step| !step.passed))))
 }
 
 /// Runs a step and prints its output.
-fn take(what: &'static str, arguments: String, tally: &mut Tally) -> anyhow::Result<Taken> {
+fn take(what: &'static str, arguments: String, tally: &mut Tally) -> anyhow::Result<StepResult> {
     let watch = Watch::start();
     let mut child = cargo::cargo()
         .args(arguments.split(' '))
@@ -71,11 +71,11 @@ fn take(what: &'static str, arguments: String, tally: &mut Tally) -> anyhow::Res
     if (tally.passed, tally.failed) == before || (!passed && tally.failed == before.1) {
         tally.add(passed);
     }
-    Ok(Taken { what, arguments, passed, cost: watch.cost() })
+    Ok(StepResult { what, arguments, passed, cost: watch.cost() })
 }
 
 /// Prints the summary: skipped tests, the cost of each step, failures.
-fn tell(steps: &[Step], taken: &[Taken], tally: &Tally) {
+fn print_summary(steps: &[Step], taken: &[StepResult], tally: &Tally) {
     println!("\nSkipped: {}", if tally.skipped.is_empty() { "nothing" } else { "" });
     for line in &tally.skipped {
         println!("  {line}");

@@ -107,7 +107,7 @@ mod tests {
     }
 
     /// Returns a directory of this crate, in any folder of `crates/`.
-    fn within(package: &str, directory: &str) -> PathBuf {
+    fn directory_of(package: &str, directory: &str) -> PathBuf {
         let folders = std::fs::read_dir(root().join("crates")).expect("the crates");
         let mut crates = folders.map(|folder| folder.expect("a folder").path().join(package));
         crates.find(|path| path.exists()).unwrap_or_default().join(directory)
@@ -129,14 +129,14 @@ mod tests {
                 known(cli.get_subcommands().map(|sub| sub.get_name().to_owned()).collect(), name)
             }
             ["cargo", "run", "--release", "-p", package, "--example", name, ..] => {
-                let examples = within(package, "examples");
+                let examples = directory_of(package, "examples");
                 let file = examples.join(format!("{name}.rs"));
                 let directory = examples.join(name).join("main.rs");
                 (!file.exists() && !directory.exists())
                     .then(|| format!("no example '{name}', in '{command}'"))
             }
             ["cargo", "test", "--package", package, "--test", name, ..] => {
-                let tests = within(package, "tests");
+                let tests = directory_of(package, "tests");
                 (!tests.join(name).exists()).then(|| format!("no test '{name}', in '{command}'"))
             }
             ["overdrive", "bench", name, ..] => {

@@ -101,7 +101,7 @@ impl Number {
 }
 
 /// Formats a number with these decimals; without decimals, thousands are grouped.
-fn shown(number: f64, decimals: usize) -> String {
+fn format_number(number: f64, decimals: usize) -> String {
     let digits = format!("{number:.decimals$}");
     if decimals > 0 {
         return digits;
@@ -123,7 +123,7 @@ impl Reading {
     pub(super) fn measured(&self, printed: &str) -> anyhow::Result<String> {
         let mut measured = self.measured.to_owned();
         for number in self.numbers {
-            let number = shown(number.find(printed)?, self.decimals);
+            let number = format_number(number.find(printed)?, self.decimals);
             measured = measured.replacen("{}", &number, 1);
         }
         Ok(measured)
@@ -132,7 +132,7 @@ impl Reading {
 
 #[cfg(test)]
 mod tests {
-    use super::{READINGS, shown};
+    use super::{READINGS, format_number};
 
     /// An output of `bench engine --gib 1`.
     const ENGINE: &str = "\
@@ -180,10 +180,10 @@ a miss   492.4 ns of processor time (480.0 to 510.0)  target 300: MISSED
 
     #[test]
     fn thousands_are_told_apart() {
-        assert_eq!(shown(7.4, 0), "7");
-        assert_eq!(shown(248_000.0, 0), "248,000");
-        assert_eq!(shown(-248_000.0, 0), "-248,000");
-        assert_eq!(shown(1_327_000.0, 0), "1,327,000");
-        assert_eq!(shown(1_327.25, 1), "1327.2");
+        assert_eq!(format_number(7.4, 0), "7");
+        assert_eq!(format_number(248_000.0, 0), "248,000");
+        assert_eq!(format_number(-248_000.0, 0), "-248,000");
+        assert_eq!(format_number(1_327_000.0, 0), "1,327,000");
+        assert_eq!(format_number(1_327.25, 1), "1327.2");
     }
 }

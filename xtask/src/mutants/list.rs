@@ -26,14 +26,14 @@ pub(crate) enum Genre {
 
 /// A position in a source: line and column, in characters, from one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub(crate) line: usize,
     pub(crate) column: usize,
 }
 
 #[derive(Deserialize)]
 struct Span {
-    start: Place,
+    start: Position,
 }
 
 #[derive(Deserialize)]
@@ -53,7 +53,7 @@ pub(crate) struct Mutant {
     /// Path below [`SOURCES`]: `cache/src/shard/read.rs`.
     pub(crate) file: String,
     pub(crate) genre: Genre,
-    pub(crate) at: Place,
+    pub(crate) at: Position,
     pub(crate) replacement: String,
     /// Description of the change: `replace < with <= in Order::trouble`.
     pub(crate) what: String,

@@ -143,7 +143,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.json {
         println!("{:#}", report::as_json(&fates, &explained));
     }
-    Ok(tell(options, &explained, &fates))
+    Ok(print_result(options, &explained, &fates))
 }
 
 /// Returns the selected files, each once.
@@ -235,7 +235,7 @@ fn one(mutant: &Mutant, built: &Built, plan: &[Trial]) -> anyhow::Result<Fate> {
 }
 
 /// Prints the result. Returns success if it meets the requirements.
-fn tell(options: &Options, explained: &Explained, fates: &[(&Mutant, Fate)]) -> ExitCode {
+fn print_result(options: &Options, explained: &Explained, fates: &[(&Mutant, Fate)]) -> ExitCode {
     let (mut text, sum) = report::table(fates);
     let judged = explained.judge(fates);
     for (title, key) in &judged.unexplained {

@@ -216,10 +216,10 @@ pub(crate) struct Judged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mutants::list::{Genre, Place};
+    use crate::mutants::list::{Genre, Position};
 
     fn mutant(id: u32) -> Mutant {
-        let (at, what) = (Place { line: 7, column: 3 }, "replace < with <=".to_owned());
+        let (at, what) = (Position { line: 7, column: 3 }, "replace < with <=".to_owned());
         let (file, replacement) = ("a.rs".to_owned(), "<=".to_owned());
         let key = format!("a.rs: {what}: line {id}");
         Mutant { id, file, genre: Genre::BinaryOperator, at, replacement, what, key }

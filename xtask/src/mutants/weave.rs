@@ -11,7 +11,7 @@
 //! Expressions are nested. In the arm of a mutant the rest is unchanged, so a source grows with the
 //! depth of its expressions, not with their number.
 
-use super::list::{Genre, Mutant, Place};
+use super::list::{Genre, Mutant, Position};
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -39,7 +39,7 @@ pub(crate) struct Woven {
 /// The source is not Rust.
 pub(crate) fn weave(source: &str, mutants: &[&Mutant]) -> anyhow::Result<Woven> {
     let file = syn::parse_file(source).context("cannot be parsed")?;
-    let mut wanted: BTreeMap<(Genre, Place), Vec<&Mutant>> = BTreeMap::new();
+    let mut wanted: BTreeMap<(Genre, Position), Vec<&Mutant>> = BTreeMap::new();
     for mutant in mutants {
         wanted.entry((mutant.genre, mutant.at)).or_default().push(mutant);
     }
@@ -96,7 +96,7 @@ struct Edit {
 
 struct Loom<'a> {
     source: &'a str,
-    wanted: BTreeMap<(Genre, Place), Vec<&'a Mutant>>,
+    wanted: BTreeMap<(Genre, Position), Vec<&'a Mutant>>,
     edits: Vec<Edit>,
     in_constant: u32,
     in_planted: u32,
@@ -109,7 +109,7 @@ impl<'a> Loom<'a> {
     /// Takes the mutants of this kind at this position; each is returned only once.
     fn take(&mut self, genre: Genre, at: proc_macro2::Span) -> Vec<&'a Mutant> {
         let start = at.start();
-        let place = Place { line: start.line, column: start.column + 1 };
+        let place = Position { line: start.line, column: start.column + 1 };
         let mutants = self.wanted.remove(&(genre, place)).unwrap_or_default();
         if self.in_planted > 0 {
             self.planted.extend(mutants.iter().map(|mutant| mutant.id));
@@ -435,7 +435,7 @@ fn h(o: Option<u8>, c: bool, d: bool) -> bool { if let Some(1) = o && c && d { c
 
     fn mutant(id: u32, genre: Genre, line: usize, of: &str, replacement: &str) -> Mutant {
         let column = SOURCE.lines().nth(line - 1).unwrap().find(of).expect("it is there") + 1;
-        let (at, replacement) = (Place { line, column }, replacement.to_owned());
+        let (at, replacement) = (Position { line, column }, replacement.to_owned());
         let (file, what, key) = Default::default();
         Mutant { id, file, genre, at, replacement, what, key }
     }

@@ -22,7 +22,7 @@ pub(super) struct Machine {
 }
 
 /// Output of a machine.
-pub(super) enum Said {
+pub(super) enum Output {
     Line(String),
     /// It is off, and all output was read.
     Off,
@@ -67,11 +67,11 @@ impl Machine {
     }
 
     /// Returns its next output.
-    pub(super) fn hear(&self, time: Duration) -> Said {
+    pub(super) fn next_output(&self, time: Duration) -> Output {
         match self.lines.recv_timeout(time) {
-            Ok(line) => Said::Line(line),
-            Err(RecvTimeoutError::Timeout) => Said::Late,
-            Err(RecvTimeoutError::Disconnected) => Said::Off,
+            Ok(line) => Output::Line(line),
+            Err(RecvTimeoutError::Timeout) => Output::Late,
+            Err(RecvTimeoutError::Disconnected) => Output::Off,
         }
     }
 }

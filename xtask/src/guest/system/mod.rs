@@ -14,7 +14,7 @@ use crate::cargo;
 use crate::packages::{Purpose, find};
 use crate::setup;
 use anyhow::{Context, bail, ensure};
-use machine::{Machine, Said, console};
+use machine::{Machine, Output, console};
 use served::Served;
 use std::fs;
 use std::path::Path;
@@ -133,8 +133,8 @@ fn boot(
     let machine = Machine::boot(place, kernel, part, &root)?;
     let mut has_passed = false;
     loop {
-        match machine.hear(SILENCE_MAX) {
-            Said::Line(line) => match line.as_str() {
+        match machine.next_output(SILENCE_MAX) {
+            Output::Line(line) => match line.as_str() {
                 "trial: passed" => has_passed = true,
                 "trial: failed" => bail!("it has failed"),
                 "trial: cut" if end == End::Cut => return Ok(()),
@@ -144,9 +144,9 @@ fn boot(
                 },
                 _ => println!("  {line}"),
             },
-            Said::Off if has_passed => return Ok(()),
-            Said::Off => bail!("it was off before it had passed"),
-            Said::Late => bail!("it has said nothing for {} s", SILENCE_MAX.as_secs()),
+            Output::Off if has_passed => return Ok(()),
+            Output::Off => bail!("it was off before it had passed"),
+            Output::Late => bail!("it has said nothing for {} s", SILENCE_MAX.as_secs()),
         }
     }
 }
