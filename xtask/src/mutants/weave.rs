@@ -212,6 +212,9 @@ fn takes_all(pattern: &syn::Pat) -> bool {
     }
 }
 
+/// Beginnings of the comments that mark functions which only planted bugs need.
+const PLANTED: [&str; 2] = [" What the planted bug", " Planted bug"];
+
 /// Whether a function's comment begins with the words that mark code of a planted bug.
 fn is_of_planted_bug(attributes: &[syn::Attribute]) -> bool {
     let first = attributes.iter().find(|attribute| attribute.path().is_ident("doc"));
@@ -221,7 +224,7 @@ fn is_of_planted_bug(attributes: &[syn::Attribute]) -> bool {
     let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &comment.value else {
         return false;
     };
-    text.value().starts_with(" What the planted bug")
+    PLANTED.iter().any(|words| text.value().starts_with(words))
 }
 
 impl<'a> Visit<'a> for Loom<'_> {
@@ -426,7 +429,7 @@ fn f(a: u32, b: u32) -> u32 {
     match a { 1 if b == 3 => 4, 2 => 5, _ => 6 }
 }
 fn g(p: P) -> P { P { x: 1, y: 2, ..p } }
-/// What the planted bugs do: nothing.
+/// Planted bug: does nothing.
 fn j() -> u8 { 1 + 2 }
 fn k(a: u8) { if planted(1) && a < 3 { l(a - 1) } else { l(a * 2) } }
 fn i() -> impl Iterator<Item = u8> { [1].into_iter() }
@@ -438,6 +441,16 @@ fn h(o: Option<u8>, c: bool, d: bool) -> bool { if let Some(1) = o && c && d { c
         let (at, replacement) = (Position { line, column }, replacement.to_owned());
         let (file, what, key) = Default::default();
         Mutant { id, file, genre, at, replacement, what, key }
+    }
+
+    #[test]
+    fn the_words_for_a_planted_bug_mark_a_function() {
+        let is_marked = |words: &str| {
+            let text = format!("#[doc = \" {words} nothing.\"] fn f() {{}}");
+            is_of_planted_bug(&syn::parse_str::<syn::ItemFn>(&text).expect("Rust").attrs)
+        };
+        assert!(is_marked("What the planted bug does:") && is_marked("Planted bug: does"));
+        assert!(!is_marked("For a planted bug:"));
     }
 
     #[test]
