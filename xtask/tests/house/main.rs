@@ -13,3 +13,4 @@ mod persons;
 mod semantics;
 mod source;
 mod unsafety;
+mod words;
