@@ -1,4 +1,4 @@
-//! Cargo, called by cargo.
+//! Calls of cargo; cargo also calls this program.
 
 use anyhow::Context;
 use std::ffi::OsString;
@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// The laboratory: optimised, but with panics that unwind, for there they are findings.
+/// The laboratory: optimised, but with unwinding panics, which are its findings.
 pub(crate) const CRASH: [&str; 9] = [
     "run",
     "--quiet",
@@ -19,10 +19,10 @@ pub(crate) const CRASH: [&str; 9] = [
     "--",
 ];
 
-/// The laboratory with the real daemon; that must have been built before ([`BUILD`]).
+/// The laboratory with the real daemon, which must have been built before ([`BUILD`]).
 pub(crate) const KILLS: [&str; 6] = ["run", "--quiet", "--release", "--package", "killtest", "--"];
 
-/// The product, beside which [`KILLS`] looks for it.
+/// The product, which [`KILLS`] expects next to itself.
 pub(crate) const BUILD: [&str; 5] = ["build", "--quiet", "--release", "--package", "overdrive"];
 
 /// The benchmarks; the first argument is the name of one.
@@ -31,7 +31,7 @@ pub(crate) const BENCH: [&str; 5] = ["run", "--release", "--package", "benchmark
 /// The demo of the product.
 pub(crate) const DEMO: [&str; 6] = ["run", "--release", "--package", "overdrive", "--", "demo"];
 
-/// The cargo that runs us.
+/// Returns a command for the cargo that runs this program.
 pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
@@ -42,16 +42,17 @@ pub(crate) fn root() -> &'static Path {
     here.parent().unwrap_or(here)
 }
 
-/// Where cargo puts what it builds.
+/// The directory of cargo's build output.
 pub(crate) fn target() -> PathBuf {
     root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
-/// Goes on as `cargo` with these arguments: its signals and its exit status are ours. It stays in
-/// the directory where the user stands, so that the paths in the arguments mean what they say.
+/// Replaces this process by `cargo` with these arguments, so that its signals and its exit status
+/// are this command's. Stays in the user's directory, so that relative paths in the arguments are
+/// valid.
 ///
 /// # Errors
-/// If cargo cannot be started; otherwise this does not return.
+/// Cargo cannot be started. Otherwise this does not return.
 pub(crate) fn become_cargo(fixed: &[&str], more: &[OsString]) -> anyhow::Result<ExitCode> {
     Err(cargo().args(fixed).args(more).exec()).context("cannot start cargo; is it in PATH?")
 }

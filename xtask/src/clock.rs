@@ -1,27 +1,28 @@
-//! The clock by which other programs are timed: no lane is here.
+//! The clock that measures other programs, which run on no lane.
 
 use std::fmt;
 use std::iter::Sum;
 use std::ops::Add;
 use std::time::{Duration, Instant, SystemTime};
 
-/// What time it is.
+/// The current time.
 #[allow(clippy::disallowed_methods, reason = "no lane here: this times other programs")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// How many days after 1970-01-01 this is, in UTC.
+/// Number of days since 1970-01-01, in UTC.
 pub(crate) fn day() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs() / 86_400)
 }
 
-/// What something took.
+/// Cost of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Cost {
     pub(crate) time: Duration,
-    /// Of all processors together, user and system. Unlike the time, hardly longer on a busy machine.
+    /// Processor time, user and system, of all processors together. Unlike the elapsed time, it
+    /// hardly grows on a busy machine.
     pub(crate) processor: Duration,
 }
 
@@ -45,7 +46,7 @@ impl Sum for Cost {
     }
 }
 
-/// Measures what the programs cost that we start and wait for.
+/// Measures the cost of programs that this process starts and waits for.
 pub(crate) struct Watch {
     start: Instant,
     before: Duration,
@@ -56,14 +57,14 @@ impl Watch {
         Self { start: now(), before: children() }
     }
 
-    /// What was spent since the start.
+    /// Returns the cost since the start.
     pub(crate) fn cost(&self) -> Cost {
         let processor = children().saturating_sub(self.before);
         Cost { time: self.start.elapsed(), processor }
     }
 }
 
-/// The processor time of the children that we have waited for, and of theirs.
+/// Processor time of the children that this process has waited for, and of their children.
 fn children() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let ticks = ticks_of_children(&stat).unwrap_or(0);
@@ -71,8 +72,8 @@ fn children() -> Duration {
         / u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100)
 }
 
-/// The fields cutime and cstime of proc_pid_stat(5). The second field may hold anything but ends with
-/// the last parenthesis.
+/// Parses the fields cutime and cstime of proc_pid_stat(5). The second field may contain any
+/// characters, but ends with the last parenthesis.
 fn ticks_of_children(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(13);

@@ -4,13 +4,13 @@ use crate::cargo;
 use anyhow::{Context, bail};
 use std::process::{ExitCode, Stdio};
 
-/// The advisories are left out: their database is fetched from a place that builds may not reach.
+/// Without the advisories: their database is on a server that builds may not reach.
 const CHECKS: [&str; 5] = ["deny", "check", "bans", "licenses", "sources"];
 
 /// The command `deny`.
 ///
 /// # Errors
-/// If cargo-deny is not installed.
+/// Cargo-deny is not installed.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let mut version = cargo::cargo();
     version.args(["deny", "--version"]).stdout(Stdio::null());

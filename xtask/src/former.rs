@@ -1,16 +1,16 @@
-//! The program as it was before the arena's format changed, each time it did, built from this repository's history,
-//! and the tests that need it.
+//! Programs from before each change of the arena's format, built from this repository's history,
+//! and the tests that need them.
 
 use crate::cargo::{cargo, root};
 use anyhow::{Context, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// A program that makes arenas of a former format.
+/// A program that writes arenas of a former format.
 struct Former {
-    /// The last commit that does.
+    /// The last commit with that format.
     commit: &'static str,
-    /// What it can do, and a test takes it not to.
+    /// Tests to skip: they assume that the program lacks an ability that it has.
     skip: &'static [&'static str],
 }
 
@@ -23,7 +23,7 @@ const ALL: [Former; 2] = [
 /// The command `former`.
 ///
 /// # Errors
-/// If the history has no such commit, or it does not build.
+/// The history has no such commit, or it does not build.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     for Former { commit, skip } in ALL {
         let program = build(commit, &root().join(format!("target/former-{commit}")))?;
@@ -44,7 +44,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Checks a commit out beside the build, unless it is there, and builds the program.
+/// Checks a commit out next to the build, unless that was done before, and builds the program.
 fn build(commit: &str, place: &Path) -> anyhow::Result<PathBuf> {
     if !place.join("Cargo.toml").is_file() {
         let checked_out = Command::new("git")

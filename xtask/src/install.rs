@@ -1,5 +1,5 @@
-//! `cargo xtask install` and `uninstall`: the program, its systemd units and its udev rules, where the system looks for
-//! them.
+//! `cargo xtask install` and `uninstall`: copies the program, its systemd units and its udev rules
+//! to the directories of the system.
 
 use crate::cargo;
 use anyhow::{Context, bail, ensure};
@@ -15,7 +15,7 @@ const PROGRAM_IN_UNIT: &str = "/usr/bin/overdrive";
 const SUSPEND: &str = "packaging/systemd/overdrive-suspend.service";
 const HIBERNATE: &str = "packaging/systemd/overdrive-hibernate.service";
 
-/// The units that are always enabled, by a link below the prefix to each from the one that asks for it.
+/// Units that are always enabled: the links below the prefix, and the unit that each leads to.
 const LINKS: [(&str, &str); 4] = [
     ("sleep.target.wants", "overdrive-suspend.service"),
     ("systemd-hibernate.service.requires", "overdrive-hibernate.service"),
@@ -23,7 +23,8 @@ const LINKS: [(&str, &str); 4] = [
     ("systemd-suspend-then-hibernate.service.requires", "overdrive-hibernate.service"),
 ];
 
-/// What is installed beside the program: where it is in the project, and where it goes below the prefix.
+/// Files that are installed in addition to the program: source in the project, and destination
+/// below the prefix.
 const FILES: [(&str, &str); 5] = [
     ("packaging/systemd/overdrive@.service", "lib/systemd/system/overdrive@.service"),
     ("packaging/systemd/overdrive-device@.service", "lib/systemd/system/overdrive-device@.service"),
@@ -44,13 +45,14 @@ impl Options {
         self.prefix.join("bin/overdrive")
     }
 
-    /// The links, and the unit that each leads to.
+    /// Returns the links, and the unit that each leads to.
     fn links(&self) -> impl Iterator<Item = (PathBuf, PathBuf)> {
         let units = self.prefix.join("lib/systemd/system");
         LINKS.into_iter().map(move |(asks, unit)| (units.join(asks).join(unit), units.join(unit)))
     }
 
-    /// All that is put, the program first. What leads to a unit is put after it, and goes before it.
+    /// Returns all installed paths, the program first. A link is installed after its unit, and
+    /// removed before it.
     fn all(&self) -> Vec<PathBuf> {
         let files = FILES.iter().map(|(_, place)| self.prefix.join(place));
         let links = self.links().map(|(link, _)| link);
@@ -61,7 +63,7 @@ impl Options {
 /// The command `install`.
 ///
 /// # Errors
-/// If it cannot be built, or a file cannot be written.
+/// The program cannot be built, or a file cannot be written.
 pub(crate) fn install(options: &Options) -> anyhow::Result<ExitCode> {
     ensure!(options.prefix.is_absolute(), "--prefix: write an absolute path, as units need it");
     let built = cargo::cargo().args(cargo::BUILD).current_dir(cargo::root()).status();
@@ -74,15 +76,15 @@ pub(crate) fn install(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Puts this program, and all that comes with it, into the tree of another system, as a distribution would.
+/// Installs this program and its files into the tree of another system, as a distribution would.
 ///
 /// # Errors
-/// If a file cannot be written.
+/// A file cannot be written.
 pub(crate) fn put_below(root: &Path, program: &Path) -> anyhow::Result<()> {
     put(&Options { prefix: "/usr".into() }, root, program)
 }
 
-/// Puts all files into their places below `root`.
+/// Copies all files to their destinations below `root`.
 fn put(options: &Options, root: &Path, program: &Path) -> anyhow::Result<()> {
     let binary = fs::read(program).with_context(|| program.display().to_string())?;
     let path = options.program();
@@ -102,7 +104,7 @@ fn put(options: &Options, root: &Path, program: &Path) -> anyhow::Result<()> {
     options.links().try_for_each(|(link, unit)| put_link(&below(&link), &unit))
 }
 
-/// Puts a link into its place.
+/// Creates a link.
 fn put_link(link: &Path, unit: &Path) -> anyhow::Result<()> {
     let directory = link.parent().context("a link is in a directory")?;
     let _ = fs::remove_file(link);
@@ -110,7 +112,7 @@ fn put_link(link: &Path, unit: &Path) -> anyhow::Result<()> {
     put.with_context(|| format!("{}: cannot be made; are you root?", link.display()))
 }
 
-/// Puts a file into its place at once: one that runs just now goes on as it was.
+/// Replaces a file atomically: a running program continues unchanged.
 fn replace(path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
     let directory = path.parent().context("a file is in a directory")?;
     let new = path.with_extension(format!("new-{}", std::process::id()));
@@ -127,7 +129,7 @@ fn replace(path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
 /// The command `uninstall`. Configuration, images, and volumes that are served stay as they are.
 ///
 /// # Errors
-/// If nothing is installed, or it cannot be removed.
+/// Nothing is installed, or a file cannot be removed.
 pub(crate) fn uninstall(options: &Options) -> anyhow::Result<ExitCode> {
     let mut found = false;
     for path in options.all().into_iter().rev() {
@@ -146,7 +148,7 @@ pub(crate) fn uninstall(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells systemd and udev, where they run. What they say is for the user.
+/// Reloads systemd and udev, if they run. Their output is for the user.
 fn reload() {
     if Path::new("/run/systemd/system").exists() {
         let _ = Command::new("systemctl").arg("daemon-reload").status();
@@ -208,7 +210,7 @@ mod tests {
         Ok(())
     }
 
-    /// Settings of a unit, without its comments.
+    /// Returns the settings of a unit, without its comments.
     fn settings(unit: &str) -> anyhow::Result<Vec<String>> {
         let text = fs::read_to_string(cargo::root().join("packaging/systemd").join(unit))?;
         Ok(text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect())
@@ -216,9 +218,9 @@ mod tests {
 
     #[test]
     fn units_forbid_nothing_that_volumes_need() -> anyhow::Result<()> {
-        // Each of these gives the unit a list of devices, on which no disk is.
+        // Each of these restricts the unit to a list of devices, which contains no disks.
         let lists = ["ProtectClock=", "PrivateDevices=", "DevicePolicy=", "DeviceAllow="];
-        // Each of these makes a mount namespace: what is mounted there, the machine does not see.
+        // Each of these creates a mount namespace: its mounts are invisible to the machine.
         let namespaces = [
             "ProtectSystem=",
             "ProtectHome=",
@@ -237,7 +239,7 @@ mod tests {
             (settings("overdrive@.service")?, settings("overdrive-device@.service")?);
         assert!(!has(&plain, &lists) && !has(&device, &lists));
         assert!(!has(&device, &namespaces), "{device:?}");
-        // All else that protects is the same.
+        // All other protections are the same.
         for line in plain.iter().filter(|line| !has(std::slice::from_ref(line), &namespaces)) {
             let name = line.split_once('=').map_or(line.as_str(), |(name, _)| name);
             assert!(device.iter().any(|other| other.starts_with(name)), "{name}");

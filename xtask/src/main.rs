@@ -34,30 +34,33 @@ struct Cli {
     command: Command,
 }
 
-/// The commands of this project. `demo` and `test` install what they need, or say what is missing.
+/// The commands of this project. `demo` and `test` install the packages that they need, or print
+/// the missing ones.
 #[derive(Subcommand)]
 enum Command {
-    /// Install the system's packages that the demo or the tests need, or say which are missing.
+    /// Install the packages that the demo or the tests need, or print the missing ones.
     Setup(setup::Options),
-    /// Everything that must pass: format, lints, tests, house rules, crash laboratory.
+    /// Run all checks of a change: format, lints, tests, house rules, crash laboratory.
     Test,
-    /// What takes hours and fits no change: laboratory, kills, clients, mutants, each day from another seed.
+    /// Run the checks that take hours: laboratory, kills, clients, mutants, each day with another
+    /// seed.
     Nightly,
-    /// Repeat the tests with kills, databases and load, larger and with random parameters, for hours.
+    /// Repeat the tests with kills, databases and load, larger and with random parameters, for
+    /// hours.
     Soak(soak::Options),
-    /// Build the program and install it with its systemd unit (as root, unless PREFIX is yours).
+    /// Build the program and install it with its systemd unit (as root, unless you own PREFIX).
     Install(install::Options),
-    /// Remove what `install` has put there. Configuration and images stay.
+    /// Remove the files of `install`. Configuration and images stay.
     Uninstall(install::Options),
-    /// Run the main job on this machine in about a minute.
+    /// Run the main use case on this machine in about a minute.
     #[command(disable_help_flag = true)]
     Demo(Passed),
     /// Run the crash laboratory: `--seconds N [--json] [--seed S] ...`.
     #[command(disable_help_flag = true)]
     Crash(Passed),
-    /// Explore what lanes on several threads share, under very many orders of what they do.
+    /// Explore the state that lanes on several threads share, under many orders of their steps.
     Explore(explore::Options),
-    /// Kill the real daemon under load, and cut its power: `--seconds N [--kills N] [--cuts N] ...`.
+    /// Kill the real daemon under load, and cut its power: `--seconds N [--kills N] [--cuts N] ...`
     #[command(disable_help_flag = true)]
     Kills(Passed),
     /// Check the real program by clients and a lossy disk that share no code with it:
@@ -67,30 +70,33 @@ enum Command {
     /// Run a benchmark by its name.
     #[command(disable_help_flag = true)]
     Bench(Passed),
-    /// Measure again what a program can, and write it into the table of docs/FIGURES.md.
+    /// Repeat the measurements that a program can make, and write them into the table of
+    /// docs/FIGURES.md.
     Figures(figures::Options),
-    /// Change the engine in hundreds of small ways, and count which of them no test notices.
+    /// Change the engine in hundreds of small ways, and count the changes that no test detects.
     Mutants(mutants::Options),
     /// Compare the cache policies with libcachesim, miss for miss.
     Policies(policies::Options),
-    /// Look at the pages of suites in a browser without a window: on a phone, on a desk, light, dark, printed.
+    /// Render the pages of suites in a headless browser: on a phone, on a desktop, light, dark,
+    /// printed.
     Pages(pages::Options),
-    /// Build the program as it was before the arena's format changed, and test that this one takes over
-    /// what it leaves, and the reverse.
+    /// Build the programs from before each change of the arena's format, and test takeovers from
+    /// them and to them.
     Former,
-    /// Run a command as root in an emulated machine with Debian's kernel 6.12 and this machine's files:
-    /// `[--module NAME] [--write-to DIR] ... -- COMMAND ARGS`.
+    /// Run a command as root in an emulated machine with Debian's kernel 6.12 and this machine's
+    /// files: `[--module NAME] [--write-to DIR] ... -- COMMAND ARGS`.
     Guest(guest::Options),
-    /// Try volumes under a whole Debian with systemd and udev, in an emulated machine: fstab, reboots, a power cut.
+    /// Test volumes under a whole Debian with systemd and udev, in an emulated machine: fstab,
+    /// reboots, a power cut.
     System(guest::system::Options),
-    /// What `guest` runs there.
+    /// The program that `guest` runs in its machine.
     #[command(hide = true)]
     GuestInit,
-    /// Check dependencies with cargo-deny, as deny.toml says.
+    /// Check dependencies with cargo-deny, by the rules in deny.toml.
     Deny,
 }
 
-/// Arguments that go on to the program that is run.
+/// Arguments for the program that is run.
 #[derive(Args)]
 struct Passed {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

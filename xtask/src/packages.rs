@@ -1,10 +1,10 @@
-//! Which programs the demo and the tests use, and which packages hold them.
+//! Programs that the demo and the tests use, and the packages that contain them.
 
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a program is needed for.
+/// The purpose of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Purpose {
     /// `cargo xtask demo`.
@@ -20,8 +20,8 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// Whether it needs what is needed for the other one: a machine of the tests is not a whole system, and pages are
-    /// looked at in the night only.
+    /// Whether this purpose includes the programs of the other one: the tests do not need a whole
+    /// system, and pages are tested only at night.
     fn includes(self, other: Self) -> bool {
         match self {
             Self::Tests => other != Self::System && other != Self::Pages,
@@ -31,19 +31,19 @@ impl Purpose {
     }
 }
 
-/// How one sees that a package is there.
+/// How to check that a package is installed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Probe {
     /// This program is found.
     Program(&'static str),
-    /// It holds no program; the system's package database knows.
+    /// It contains no program; the system's package database is queried.
     Package,
 }
 
-/// Something the run needs from the system.
+/// A package that the run needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Need {
-    /// The name on Debian and Ubuntu.
+    /// Name on Debian and Ubuntu.
     pub(crate) package: &'static str,
     pub(crate) probe: Probe,
     pub(crate) purpose: Purpose,
@@ -53,7 +53,7 @@ const fn program(package: &'static str, name: &'static str, purpose: Purpose) ->
     Need { package, probe: Probe::Program(name), purpose }
 }
 
-/// Everything, in the order in which it is named to the user.
+/// All packages, in the order in which they are printed.
 pub(crate) const NEEDS: [Need; 30] = [
     program("e2fsprogs", "mkfs.ext4", Purpose::Demo),
     program("e2fsprogs", "e2fsck", Purpose::Demo),
@@ -84,12 +84,12 @@ pub(crate) const NEEDS: [Need; 30] = [
     program("xfsprogs", "mkfs.xfs", Purpose::Tests),
     program("xfsprogs", "xfs_repair", Purpose::Tests),
     program("sqlite3", "sqlite3", Purpose::Tests),
-    // Whichever version is the system's; the tests look for it.
+    // The system's version; the tests find it.
     Need { package: "postgresql", probe: Probe::Package, purpose: Purpose::Tests },
 ];
 
 impl Need {
-    /// Whether it is there.
+    /// Whether it is installed.
     pub(crate) fn is_met(&self) -> bool {
         match self.probe {
             Probe::Program(name) => find(name).is_some(),
@@ -98,7 +98,7 @@ impl Need {
     }
 }
 
-/// The packages that are needed for `purpose` and are not there, each once.
+/// Returns the packages that `purpose` needs and that are missing, each once.
 pub(crate) fn missing(purpose: Purpose, is_met: impl Fn(&Need) -> bool) -> Vec<&'static str> {
     let needed = NEEDS.iter().filter(|need| purpose.includes(need.purpose));
     let mut packages = Vec::new();
@@ -110,7 +110,8 @@ pub(crate) fn missing(purpose: Purpose, is_met: impl Fn(&Need) -> bool) -> Vec<&
     packages
 }
 
-/// A program in PATH, or where administrators have theirs: users of Debian lack /usr/sbin.
+/// Finds a program in PATH, or in the directories for administrators: users of Debian lack
+/// /usr/sbin.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

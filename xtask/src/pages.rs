@@ -1,4 +1,4 @@
-//! `cargo xtask pages`: the pages of suites and comparisons, as a browser shows them.
+//! `cargo xtask pages`: tests the pages of suites and comparisons in a browser.
 
 use crate::cargo;
 use crate::packages::Purpose;
@@ -7,19 +7,19 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Where there is no browser and none can be installed, say so and succeed.
+    /// If there is no browser and none can be installed, print that and succeed.
     #[arg(long)]
     if_possible: bool,
 }
 
-/// The tests, which the ordinary run leaves out.
+/// The tests, which a normal run skips.
 const TESTS: [&str; 8] =
     ["test", "--package", "overdrive", "--test", "pages", "--", "--ignored", "--show-output"];
 
 /// The command `pages`.
 ///
 /// # Errors
-/// If the browser cannot be installed or cargo not be started.
+/// The browser cannot be installed, or cargo cannot be started.
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let ready = setup::prepare(Purpose::Pages)?;
     if ready != ExitCode::SUCCESS && options.if_possible {

@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: installs what is missing, or says what to install.
+//! `cargo xtask setup`: installs missing packages, or prints what to install.
 
 use crate::packages::{self, Purpose};
 use anyhow::{Context, ensure};
@@ -6,15 +6,15 @@ use clap::Args;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// The status for "you may not": the packages need root.
+/// Status for missing permission: the packages need root.
 const PERMISSION: u8 = 4;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// What the packages are for.
+    /// Purpose of the packages.
     #[arg(value_enum, default_value = "tests")]
     purpose: Purpose,
-    /// Only say what is missing; install nothing.
+    /// Only print what is missing; install nothing.
     #[arg(long)]
     check: bool,
 }
@@ -35,10 +35,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ready)
 }
 
-/// Makes sure that all that `purpose` needs is there. Not `SUCCESS`: what to do has been said.
+/// Ensures that all packages for `purpose` are installed. If the result is not `SUCCESS`, a remedy
+/// was printed.
 ///
 /// # Errors
-/// If an installation fails.
+/// An installation fails.
 pub(crate) fn prepare(purpose: Purpose) -> anyhow::Result<ExitCode> {
     let missing = packages::missing(purpose, packages::Need::is_met);
     if missing.is_empty() {
@@ -68,7 +69,7 @@ pub(crate) fn prepare(purpose: Purpose) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command that a user without root is told to run.
+/// Returns the command that a user without root should run.
 fn spoken(packages: &[&str]) -> String {
     let list = packages.join(" ");
     format!("sudo apt-get update && sudo apt-get install --no-install-recommends -y {list}")
@@ -78,7 +79,8 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Installs by apt-get; looks for newer package lists only if those at hand do not do.
+/// Installs packages with apt-get; updates the package lists only if the present ones are not
+/// sufficient.
 fn install(packages: &[&str]) -> anyhow::Result<()> {
     eprintln!("Installing {} ...", packages.join(", "));
     let mut install = vec!["install", "--no-install-recommends", "--yes"];
@@ -100,14 +102,14 @@ fn has_lists() -> bool {
     })
 }
 
-/// Runs apt-get, which downloads into the directory where it stands.
+/// Runs apt-get, which downloads into its working directory.
 ///
 /// # Errors
-/// With what it says.
+/// Apt-get fails; includes its output.
 pub(crate) fn apt_get(directory: &Path, arguments: &[&str]) -> anyhow::Result<()> {
     let output = Command::new("apt-get")
         .env("DEBIAN_FRONTEND", "noninteractive")
-        // Another apt may be at work on a machine that has just started.
+        // Another apt may be running on a machine that has just started.
         .args(["--quiet=2", "--option", "DPkg::Lock::Timeout=120"])
         .args(arguments)
         .current_dir(directory)

@@ -1,5 +1,5 @@
-//! `cargo xtask soak`: the tests with kills, databases and load, larger and with other parameters in
-//! each round, for hours.
+//! `cargo xtask soak`: repeats the tests with kills, databases and load for hours, larger and with
+//! other parameters in each round.
 
 use crate::cargo;
 use crate::clock::now;
@@ -28,15 +28,15 @@ const MODULES: [&str; 15] = [
     "crowd",
 ];
 
-/// One test takes no longer than this, unless something hangs. In seconds.
+/// Maximum time of one test, in seconds; after it, the test hangs.
 const PATIENCE_S: &str = "7200";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How long; what is under way then is brought to its end.
+    /// Duration; a running test is completed.
     #[arg(long, default_value_t = 1.0)]
     hours: f64,
-    /// The first round's seed; others follow from it. Without one: the clock.
+    /// Seed of the first round; later ones follow from it. Default: from the clock.
     #[arg(long)]
     seed: Option<u64>,
     /// How many times larger than in 'cargo xtask test': kills, clients, time.
@@ -47,7 +47,7 @@ pub(crate) struct Options {
     only: String,
 }
 
-/// What one test was run with.
+/// Parameters of one test run.
 struct Round<'a> {
     test: &'a str,
     seed: u64,
@@ -55,7 +55,7 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// The line that runs it again.
+    /// Returns the line that repeats the run.
     fn line(&self) -> String {
         let Round { test, seed, scale } = self;
         format!(
@@ -72,7 +72,7 @@ impl Round<'_> {
     }
 }
 
-/// The tests' own program, with these arguments.
+/// Returns a command for the tests' own program, with these arguments.
 fn harness(arguments: &[&str]) -> Command {
     let mut command = Command::new("timeout");
     command.arg(PATIENCE_S).arg(cargo::cargo().get_program());
@@ -90,7 +90,7 @@ fn harness(arguments: &[&str]) -> Command {
     command
 }
 
-/// The tests to repeat, from the list that their program prints.
+/// Returns the tests to repeat, from the list that their program prints.
 fn chosen<'a>(list: &'a str, only: &str) -> Vec<&'a str> {
     let names = list.lines().filter_map(|line| line.strip_suffix(": test"));
     let of_modules = names

@@ -1,27 +1,28 @@
-//! What `cargo xtask test` and `cargo xtask nightly` do, as data.
+//! The steps of `cargo xtask test` and `cargo xtask nightly`, as data.
 
 /// One thing that must pass.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
-    /// What is checked, in a few words.
+    /// Short description of the check.
     pub(crate) what: &'static str,
-    /// The arguments of cargo that check it. `{date}` is the day's number, see [`Step::arguments`].
+    /// Arguments of cargo for the check. `{date}` is the day's number, see [`Step::arguments`].
     arguments: &'static str,
 }
 
 impl Step {
-    /// The arguments of cargo, on a day that is so many days after 1970-01-01.
+    /// Returns the arguments of cargo, for this number of days since 1970-01-01.
     pub(crate) fn arguments(&self, day: u64) -> String {
         self.arguments.replace("{date}", &day.to_string())
     }
 }
 
-/// For each change, in their order: what is quickest to fail comes first.
+/// Steps for each change, in order: the quickest to fail first.
 ///
-/// The crates that have the laboratory's feature are tested with it, apart from the others: these use
-/// the engine as the product does, and so does the `overdrive` that their tests start. `nbd` is not among
-/// those because of proptest, for which `getrandom` has more features than in the product. The tests of
-/// `kills` ask cargo for `overdrive` alone; so cargo finds it built.
+/// The crates with the laboratory's feature are tested with it, separately from the others: those
+/// use the engine as in the product, and so does the `overdrive` that their tests start. `nbd` is
+/// not among those because of proptest, for which `getrandom` has more features than in the
+/// product. The tests of `killtest` build only `overdrive` with cargo; so cargo finds it already
+/// built.
 pub(crate) const CHANGE: [Step; 15] = [
     Step { what: "the format of the source", arguments: "fmt --all --check" },
     Step { what: "the lints", arguments: "clippy --workspace --all-targets -- -D warnings" },
@@ -72,7 +73,8 @@ pub(crate) const CHANGE: [Step; 15] = [
     },
 ];
 
-/// For each night: longer than a change can wait. Other parameters each day, the same all day long.
+/// Steps for each night: too long for each change. The parameters change each day, and stay the
+/// same all day.
 pub(crate) const NIGHT: [Step; 15] = [
     Step { what: "the former program and this one", arguments: "xtask former" },
     Step {

@@ -1,21 +1,21 @@
-//! Reading what cargo's test harness prints: what passed, what failed, what was skipped.
+//! Parses the output of cargo's test harness: passed, failed and skipped tests.
 
-/// What the harnesses of the steps have said.
+/// Results of the harnesses of the steps.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
-    /// Tests that were not run, or that gave up early, with the reason.
+    /// Tests that were not run, or that stopped early, with the reason.
     pub(crate) skipped: Vec<String>,
-    /// The name of the test whose output is being read, in the part with the output of tests that passed.
+    /// Name of the test whose output is being read, within the output of passed tests.
     test: String,
-    /// Whether this is that part.
+    /// Whether the current line is within the output of passed tests.
     hides: bool,
 }
 
 impl Tally {
-    /// Adds what a line says. Returns whether the line is for the user: the output of tests that passed
-    /// is not, it is asked for (`--show-output`) because a test says there that it skips.
+    /// Adds a line. Returns whether to show it to the user. The output of passed tests is not
+    /// shown; it is requested (`--show-output`) because it contains the reasons of skipped tests.
     pub(crate) fn read(&mut self, line: &str) -> bool {
         if line == "successes:" {
             self.hides = true;
@@ -52,7 +52,7 @@ impl Tally {
         self.failed += count("failed").unwrap_or(0);
     }
 
-    /// Adds one that is no test of a harness.
+    /// Adds one result of a step that is not a test harness.
     pub(crate) fn add(&mut self, passed: bool) {
         *if passed { &mut self.passed } else { &mut self.failed } += 1;
     }

@@ -1,4 +1,5 @@
-//! `cargo xtask test`: what each change must pass. `cargo xtask nightly`: what takes hours.
+//! `cargo xtask test`: the checks of each change. `cargo xtask nightly`: the checks that take
+//! hours.
 
 use crate::cargo;
 use crate::clock::day;
@@ -29,7 +30,7 @@ fn run(steps: &[Step], after: AfterFailure) -> anyhow::Result<ExitCode> {
     tier::run(steps, day(), after)
 }
 
-/// A minimal Rust has neither rustfmt nor clippy; rustup adds them.
+/// Adds rustfmt and clippy, which a minimal Rust lacks, with rustup.
 fn toolchain() -> anyhow::Result<()> {
     let has = |tool: &str| {
         let mut version = cargo::cargo();

@@ -1,4 +1,4 @@
-//! Running the steps of a tier, one after another, and the table of what each took.
+//! Runs the steps of a tier, one after another, and prints a table of their costs.
 
 use crate::cargo;
 use crate::clock::{Cost, Watch};
@@ -8,30 +8,30 @@ use anyhow::Context;
 use std::io::{BufRead, BufReader};
 use std::process::{ExitCode, Stdio};
 
-/// What to do after a step that failed.
+/// The action after a failed step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AfterFailure {
-    /// The others are not run: a person waits for the answer.
+    /// Stop: a developer is waiting for the result.
     Stop,
-    /// All are run: each finds other things, and the next night is a day away.
+    /// Run all steps: each finds other faults, and the next night is a day away.
     GoOn,
 }
 
-/// What became of a step.
-struct Taken {
+/// Result of a step.
+struct StepResult {
     what: &'static str,
     arguments: String,
     passed: bool,
     cost: Cost,
 }
 
-/// Runs the steps, with the day's number for those that ask for it. Prints what each took.
+/// Runs the steps, with the day's number for those that use it. Prints the cost of each.
 ///
 /// # Errors
-/// If cargo cannot be started or read.
+/// Cargo cannot be started, or its output cannot be read.
 pub(crate) fn run(steps: &[Step], day: u64, after: AfterFailure) -> anyhow::Result<ExitCode> {
     let mut tally = Tally::default();
-    let mut taken: Vec<Taken> = Vec::new();
+    let mut taken: Vec<StepResult> = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         let arguments = step.arguments(day);
         println!("[{} of {}] {}: cargo {arguments}", number + 1, steps.len(), step.what);
@@ -43,12 +43,12 @@ pub(crate) fn run(steps: &[Step], day: u64, after: AfterFailure) -> anyhow::Resu
             break;
         }
     }
-    tell(steps, &taken, &tally);
+    print_summary(steps, &taken, &tally);
     Ok(ExitCode::from(u8::from(taken.iter().any(|step| !step.passed))))
 }
 
-/// Runs a step and shows what it prints.
-fn take(what: &'static str, arguments: String, tally: &mut Tally) -> anyhow::Result<Taken> {
+/// Runs a step and prints its output.
+fn take(what: &'static str, arguments: String, tally: &mut Tally) -> anyhow::Result<StepResult> {
     let watch = Watch::start();
     let mut child = cargo::cargo()
         .args(arguments.split(' '))
@@ -67,15 +67,15 @@ fn take(what: &'static str, arguments: String, tally: &mut Tally) -> anyhow::Res
         }
     }
     let passed = child.wait().context("cannot wait for cargo")?.success();
-    // A step that is no test harness counts as one test; so does a harness that failed to build.
+    // A step that is not a test harness counts as one test; so does a harness that failed to build.
     if (tally.passed, tally.failed) == before || (!passed && tally.failed == before.1) {
         tally.add(passed);
     }
-    Ok(Taken { what, arguments, passed, cost: watch.cost() })
+    Ok(StepResult { what, arguments, passed, cost: watch.cost() })
 }
 
-/// The end of what is printed: what was skipped, what each step took, what failed.
-fn tell(steps: &[Step], taken: &[Taken], tally: &Tally) {
+/// Prints the summary: skipped tests, the cost of each step, failures.
+fn print_summary(steps: &[Step], taken: &[StepResult], tally: &Tally) {
     println!("\nSkipped: {}", if tally.skipped.is_empty() { "nothing" } else { "" });
     for line in &tally.skipped {
         println!("  {line}");

@@ -1,14 +1,15 @@
-//! `cargo xtask guest` itself: what a command prints, writes and ends with comes back, and nothing is left behind.
+//! `cargo xtask guest` itself: returns the output, the written files and the status of a command,
+//! and leaves nothing behind.
 //!
-//! Each boot takes seconds under emulation: `cargo test --package xtask` leaves these out, and `cargo xtask test` has a
-//! step of its own for them.
+//! Each boot takes seconds under emulation: `cargo test --package xtask` skips these tests, and
+//! `cargo xtask test` has a separate step for them.
 #![cfg(target_arch = "x86_64")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The status for "something is missing that a guest needs".
+/// Status if something that a guest needs is missing.
 const MISSING: i32 = 4;
 
 fn guest(arguments: &[&str]) -> Command {
@@ -17,7 +18,7 @@ fn guest(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs to the end; None: there can be no guest here.
+/// Runs a command until it ends. None: a guest is not possible here.
 fn run(arguments: &[&str]) -> Option<Output> {
     let output = guest(arguments).output().expect("xtask can be run");
     if output.status.code() != Some(MISSING) {
@@ -33,7 +34,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A new directory below the temporary ones, which are empty in a guest.
+/// Creates a directory below the temporary ones, which are empty in a guest.
 fn directory(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("overdrive-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&path).expect("a directory can be made");
@@ -107,7 +108,7 @@ fn what_is_not_there_is_named() {
     assert!(said.contains("--module no_such_module: "), "{said}");
 }
 
-/// QEMU's process, if it runs already.
+/// Returns QEMU's process, if it is already running.
 fn machine_of(xtask: &Child) -> Option<String> {
     let children = format!("/proc/{0}/task/{0}/children", xtask.id());
     let children = std::fs::read_to_string(children).ok()?;

@@ -1,6 +1,8 @@
-//! `cargo xtask figures`: measures again what a program can, and writes it into docs/FIGURES.md.
+//! `cargo xtask figures`: repeats the measurements that a program can make, and writes the results
+//! into docs/FIGURES.md.
 //!
-//! Only the measured column of these rows is rewritten, and only when all of the row's numbers are found.
+//! Only the measured column of these rows is rewritten, and only if all numbers of the row are
+//! found.
 
 mod readings;
 mod table;
@@ -13,7 +15,7 @@ use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 use table::{Page, Row};
 
-/// What `cargo xtask figures` takes.
+/// Options of `cargo xtask figures`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Run only the commands that contain this text, such as `bench engine`.
@@ -30,14 +32,14 @@ fn page() -> anyhow::Result<Page> {
     Page::read(&text)
 }
 
-/// The reading of this row, if it has one that is asked for.
+/// Returns the reading of this row, if there is one and it is selected.
 fn reading(row: &Row, options: &Options) -> Option<&'static Reading> {
     let is_asked = options.only.as_ref().is_none_or(|only| row.command.contains(only));
     READINGS.iter().find(|reading| reading.figure == row.figure).filter(|_| is_asked)
 }
 
-/// Runs a command of the table, which begins with `cargo`, and returns what it prints. A benchmark
-/// that misses its goal may fail: what it prints is read all the same.
+/// Runs a command of the table, which begins with `cargo`, and returns its output. A benchmark that
+/// misses its goal may fail: its output is used nevertheless.
 fn print_of(command: &str) -> anyhow::Result<String> {
     let mut words = command.split(' ');
     ensure!(words.next() == Some("cargo"), "'{command}' does not begin with cargo");
@@ -50,7 +52,7 @@ fn print_of(command: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The command `figures`. The exit status is 1 if a row that has a reading could not be read.
+/// The command `figures`. The exit status is 1 if a row with a reading could not be read.
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut page = page()?;
     let mut printed: BTreeMap<String, String> = BTreeMap::new();
@@ -92,7 +94,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::PathBuf;
 
-    /// The names of the commands that an enum of a source derives, as clap spells them.
+    /// Returns the names of the commands in an enum of a source file, as clap derives them.
     fn commands(file: &str, name: &str) -> BTreeSet<String> {
         let text = std::fs::read_to_string(root().join(file)).expect("a source");
         let parsed = syn::parse_file(&text).expect("Rust");
@@ -104,14 +106,14 @@ mod tests {
         variants.iter().map(|variant| variant.ident.to_string().to_lowercase()).collect()
     }
 
-    /// A directory of this crate, in whichever folder of `crates/` that is.
-    fn within(package: &str, directory: &str) -> PathBuf {
+    /// Returns a directory of this crate, in any folder of `crates/`.
+    fn directory_of(package: &str, directory: &str) -> PathBuf {
         let folders = std::fs::read_dir(root().join("crates")).expect("the crates");
         let mut crates = folders.map(|folder| folder.expect("a folder").path().join(package));
         crates.find(|path| path.exists()).unwrap_or_default().join(directory)
     }
 
-    /// What is wrong with a command of the table: it names something that does not exist.
+    /// Returns the fault of a command in the table: a name in it does not exist.
     fn fault(command: &str) -> Option<String> {
         let words: Vec<&str> =
             command.split(' ').skip_while(|word| word.starts_with("OVERDRIVE_")).collect();
@@ -127,14 +129,14 @@ mod tests {
                 known(cli.get_subcommands().map(|sub| sub.get_name().to_owned()).collect(), name)
             }
             ["cargo", "run", "--release", "-p", package, "--example", name, ..] => {
-                let examples = within(package, "examples");
+                let examples = directory_of(package, "examples");
                 let file = examples.join(format!("{name}.rs"));
                 let directory = examples.join(name).join("main.rs");
                 (!file.exists() && !directory.exists())
                     .then(|| format!("no example '{name}', in '{command}'"))
             }
             ["cargo", "test", "--package", package, "--test", name, ..] => {
-                let tests = within(package, "tests");
+                let tests = directory_of(package, "tests");
                 (!tests.join(name).exists()).then(|| format!("no test '{name}', in '{command}'"))
             }
             ["overdrive", "bench", name, ..] => {

@@ -1,32 +1,32 @@
-//! Which figures a program can read from what their commands print, as data.
+//! The figures that are read from the output of their commands, as data.
 
 use anyhow::{Context, anyhow};
 
-/// A number in what a command prints.
+/// A number in the output of a command.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Number {
-    /// The number behind `after`, in the first line that begins with `line`.
+    /// The number after the text `after`, in the first line that begins with `line`.
     Text { line: &'static str, after: &'static str },
-    /// The number at this pointer (RFC 6901) of the printed JSON.
+    /// The number at this pointer (RFC 6901) of the JSON output.
     Json(&'static str),
 }
 
 use Number::{Json, Text};
 
-/// How the measured column of a row is read from what the row's command prints.
+/// How to read a row's measured column from the output of its command.
 #[derive(Debug)]
 pub(super) struct Reading {
-    /// The row, by its figure.
+    /// Figure of the row.
     pub(super) figure: &'static str,
-    /// The numbers, in the order in which `measured` shows them.
+    /// The numbers, in the order of their use in `measured`.
     pub(super) numbers: &'static [Number],
-    /// How many decimals each number is shown with.
+    /// Number of decimals of each number.
     pub(super) decimals: usize,
-    /// The text of the column, with `{}` for each number.
+    /// Text of the column, with `{}` for each number.
     pub(super) measured: &'static str,
 }
 
-/// The readings. Their commands take less than a minute each, once they are built.
+/// The readings. Each command takes less than a minute when it is built.
 pub(super) const READINGS: [Reading; 7] = [
     Reading {
         figure: "4 KiB hit against a bare copy, 1 GiB of huge pages",
@@ -100,8 +100,8 @@ impl Number {
     }
 }
 
-/// A number with so many decimals; thousands are told apart where there are none.
-fn shown(number: f64, decimals: usize) -> String {
+/// Formats a number with these decimals; without decimals, thousands are grouped.
+fn format_number(number: f64, decimals: usize) -> String {
     let digits = format!("{number:.decimals$}");
     if decimals > 0 {
         return digits;
@@ -116,14 +116,14 @@ fn text(digits: &[u8]) -> &str {
 }
 
 impl Reading {
-    /// The text of the measured column, from what the command printed.
+    /// Returns the text of the measured column, from the output of the command.
     ///
     /// # Errors
-    /// If a number is not where it should be.
+    /// A number is missing.
     pub(super) fn measured(&self, printed: &str) -> anyhow::Result<String> {
         let mut measured = self.measured.to_owned();
         for number in self.numbers {
-            let number = shown(number.find(printed)?, self.decimals);
+            let number = format_number(number.find(printed)?, self.decimals);
             measured = measured.replacen("{}", &number, 1);
         }
         Ok(measured)
@@ -132,9 +132,9 @@ impl Reading {
 
 #[cfg(test)]
 mod tests {
-    use super::{READINGS, shown};
+    use super::{READINGS, format_number};
 
-    /// What `bench engine --gib 1` printed once.
+    /// An output of `bench engine --gib 1`.
     const ENGINE: &str = "\
 1 GiB, 261954 slots, huge pages
 a hit, against a bare copy                      512.1 ns  against    371.9 ns  ratio 0.726 (0.700 to 0.750)  target 0.70: reached
@@ -180,10 +180,10 @@ a miss   492.4 ns of processor time (480.0 to 510.0)  target 300: MISSED
 
     #[test]
     fn thousands_are_told_apart() {
-        assert_eq!(shown(7.4, 0), "7");
-        assert_eq!(shown(248_000.0, 0), "248,000");
-        assert_eq!(shown(-248_000.0, 0), "-248,000");
-        assert_eq!(shown(1_327_000.0, 0), "1,327,000");
-        assert_eq!(shown(1_327.25, 1), "1327.2");
+        assert_eq!(format_number(7.4, 0), "7");
+        assert_eq!(format_number(248_000.0, 0), "248,000");
+        assert_eq!(format_number(-248_000.0, 0), "-248,000");
+        assert_eq!(format_number(1_327_000.0, 0), "1,327,000");
+        assert_eq!(format_number(1_327.25, 1), "1327.2");
     }
 }

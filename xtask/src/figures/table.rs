@@ -1,24 +1,25 @@
-//! The table of docs/FIGURES.md: one row a figure, with its goal, what was measured, and the command.
+//! The table of docs/FIGURES.md: one row per figure, with its goal, the measured value, and the
+//! command.
 
 use anyhow::{Context, ensure};
 
-/// The columns, as the head of the table names them.
+/// The columns, as in the head of the table.
 const HEAD: [&str; 4] = ["figure", "goal", "measured", "command"];
 
 /// A row of the table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Row {
-    /// What is measured.
+    /// Name of the figure.
     pub(super) figure: String,
-    /// What is to be reached; `none` if there is no goal.
+    /// Goal; `none` if there is no goal.
     pub(super) goal: String,
-    /// What was measured last.
+    /// Last measured value.
     pub(super) measured: String,
-    /// The command that measures it, as it is typed at the root of the tree.
+    /// Command that measures it, as typed at the root of the tree.
     pub(super) command: String,
 }
 
-/// The page: its rows, and the lines around them, which are left as they are.
+/// The page: its rows, and the unchanged lines around them.
 #[derive(Debug)]
 pub(super) struct Page {
     before: String,
@@ -26,7 +27,7 @@ pub(super) struct Page {
     after: String,
 }
 
-/// The cells of a line of the table.
+/// Returns the cells of a line of the table.
 fn cells(line: &str) -> Option<Vec<&str>> {
     let inner = line.trim().strip_prefix('|')?.strip_suffix('|')?;
     Some(inner.split('|').map(str::trim).collect())
@@ -56,7 +57,7 @@ impl Page {
     /// Reads the page.
     ///
     /// # Errors
-    /// If it has no such table or more than one, or a row that cannot be read.
+    /// The page has no such table, or more than one, or an invalid row.
     pub(super) fn read(text: &str) -> anyhow::Result<Page> {
         let mut page = Page { before: String::new(), rows: Vec::new(), after: String::new() };
         let mut lines = text.lines();
@@ -82,7 +83,7 @@ impl Page {
         Ok(page)
     }
 
-    /// The page as text.
+    /// Returns the page as text.
     pub(super) fn text(&self) -> String {
         let rows = self.rows.iter().map(|row| {
             let Row { figure, goal, measured, command } = row;

@@ -1,13 +1,13 @@
-//! The archive of which a kernel makes its first root: cpio in the format `newc`
+//! The archive of a kernel's initial root: cpio in the format `newc`
 //! (Documentation/driver-api/early-userspace/buffer-format.rst of Linux).
 
-/// What stands for the name of an entry after the last.
+/// Name of the entry that ends the archive.
 const TRAILER: &str = "TRAILER!!!";
 
 const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 
-/// An archive, as far as it is written.
+/// An archive under construction.
 #[derive(Default)]
 pub(super) struct Archive {
     bytes: Vec<u8>,
@@ -15,17 +15,17 @@ pub(super) struct Archive {
 }
 
 impl Archive {
-    /// Adds a directory; what is in it comes after it.
+    /// Adds a directory. Its contents must be added after it.
     pub(super) fn directory(&mut self, path: &str) {
         self.entry(path, DIRECTORY, &[]);
     }
 
-    /// Adds a file that may be run.
+    /// Adds an executable file.
     pub(super) fn file(&mut self, path: &str, content: &[u8]) {
         self.entry(path, PROGRAM, content);
     }
 
-    /// The whole archive.
+    /// Returns the complete archive.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.entry(TRAILER, 0, &[]);
         self.bytes
@@ -34,8 +34,9 @@ impl Archive {
     fn entry(&mut self, path: &str, mode: u32, content: &[u8]) {
         self.entries += 1;
         let (length, name_length) = (content.len() as u32, path.len() as u32 + 1);
-        // inode, mode, owner, group, links, time, length, device (two numbers), device that it stands for (two
-        // numbers), length of the name with its zero, checksum (none in this format).
+        // Inode, mode, owner, group, links, time, length, device (two numbers), device number of a
+        // device node (two numbers), length of the name with its zero, checksum (none in this
+        // format).
         let fields = [self.entries, mode, 0, 0, 1, 0, length, 0, 0, 0, 0, name_length, 0];
         self.bytes.extend_from_slice(b"070701");
         for field in fields {
@@ -48,7 +49,7 @@ impl Archive {
         self.pad();
     }
 
-    /// The name and the content each end at a multiple of four bytes.
+    /// Pads to a multiple of four bytes, after each name and each content.
     fn pad(&mut self) {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }

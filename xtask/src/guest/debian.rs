@@ -1,5 +1,5 @@
-//! What a guest is made of: a kernel and a busybox, from Debian's packages. They are unpacked below the build, and
-//! never installed.
+//! Parts of a guest: a kernel and a busybox, from Debian's packages. They are unpacked below the
+//! build directory, and never installed.
 
 use crate::packages::find;
 use crate::setup::{apt_get, is_root};
@@ -9,29 +9,30 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the packages of this kernel begin with. The ones that follow it are the same kernel, mended.
+/// Start of this kernel's package names. Later packages contain the same kernel with fixes.
 const KERNEL: &str = "linux-image-6.12.";
 
-/// The same as a pattern of apt-cache(8): those for all machines, signed, and not the ones for clouds or real time.
+/// The same as a pattern of apt-cache(8): signed packages for all machines, without those for
+/// clouds or real time.
 const KERNEL_PATTERN: &str = "^linux-image-6[.]12[.][0-9.]+([+][a-z0-9]+)?-amd64$";
 
 const BUSYBOX: &str = "busybox-static";
 
-/// The parts of a guest that are there for any command.
+/// The parts of a guest that all commands need.
 pub(super) struct Kernel {
-    /// What is booted.
+    /// The kernel's image.
     pub(super) image: PathBuf,
-    /// The directory of its modules, with what depmod(8) finds out about them.
+    /// The directory of its modules, with the files of depmod(8).
     pub(super) modules: PathBuf,
     /// A busybox that needs no libraries.
     pub(super) busybox: PathBuf,
 }
 
 impl Kernel {
-    /// The one that is there already, or else the newest that apt knows.
+    /// Returns the kernel that is already unpacked, or else the newest one in apt's lists.
     ///
     /// # Errors
-    /// What is missing, and what to do.
+    /// A sentence with the missing part and a remedy.
     pub(super) fn get(place: &Path) -> anyhow::Result<Self> {
         let package = match unpacked(place) {
             Some(package) => package,
@@ -56,14 +57,14 @@ impl Kernel {
     }
 }
 
-/// The newest kernel that is unpacked.
+/// Returns the newest unpacked kernel.
 fn unpacked(place: &Path) -> Option<String> {
     let entries = place.read_dir().ok()?.filter_map(Result::ok);
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     newest(names.filter(|name| name.starts_with(KERNEL) && name.ends_with("-amd64")))
 }
 
-/// The newest kernel of which apt has heard.
+/// Returns the newest kernel in apt's lists.
 fn newest_known() -> Option<String> {
     let known = Command::new("apt-cache").args(["search", "--names-only", KERNEL_PATTERN]).output();
     let lines = String::from_utf8(known.ok()?.stdout).ok()?;
@@ -74,14 +75,14 @@ fn newest(names: impl Iterator<Item = String>) -> Option<String> {
     names.max_by_key(|name| numbers(name))
 }
 
-/// The numbers in a name: by them 6.12.9 is older than 6.12.10.
+/// Returns the numbers in a name: 6.12.9 must sort before 6.12.10.
 fn numbers(name: &str) -> Vec<u64> {
     let parts = name.split(|letter: char| !letter.is_ascii_digit());
     parts.filter_map(|part| part.parse().ok()).collect()
 }
 
-/// Downloads the package that `choose` names and unpacks it below `place`, by its name. Asks for newer lists only if
-/// those at hand do not do.
+/// Downloads the package that `choose` returns and unpacks it below `place`, in a directory with
+/// its name. Updates apt's lists only if the present ones are not sufficient.
 fn fetch(place: &Path, choose: impl Fn() -> Option<String>) -> anyhow::Result<String> {
     ensure!(
         ["apt-get", "dpkg-deb"].iter().all(|name| find(name).is_some()),
@@ -94,7 +95,7 @@ fn fetch(place: &Path, choose: impl Fn() -> Option<String>) -> anyhow::Result<St
     fs::create_dir_all(&new).with_context(|| format!("cannot make {}", new.display()))?;
     let fetched = fetch_into(&new, choose).and_then(|package| {
         let unpacked = place.join(&package);
-        // Another guest may have been faster.
+        // Another guest may have unpacked it at the same time.
         if fs::rename(new.join("unpacked"), &unpacked).is_err() {
             ensure!(unpacked.is_dir(), "{} cannot be made", unpacked.display());
         }
@@ -132,9 +133,9 @@ fn fetch_into(new: &Path, choose: impl Fn() -> Option<String>) -> anyhow::Result
     Ok(package)
 }
 
-/// Finds out which module needs which, as the package does when it is installed.
+/// Computes the modules' dependencies, as the package does during installation.
 pub(super) fn depmod(kernel: &Path, release: &str) -> anyhow::Result<()> {
-    // Where all of /lib is in /usr, so is all that a package has of it.
+    // If the whole /lib is in /usr, so are the files of the package.
     if !kernel.join("lib").exists() {
         symlink("usr/lib", kernel.join("lib")).context("cannot make a link to usr/lib")?;
     }

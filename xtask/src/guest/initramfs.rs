@@ -1,4 +1,4 @@
-//! The guest's first root, which only finds the way to the real one.
+//! The guest's initial root, which only mounts the real one.
 
 use super::cpio::Archive;
 use super::debian::Kernel;
@@ -11,22 +11,22 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Modules without which there is neither the host's root nor a word to the host.
+/// Modules that are required for the host's root and for messages to the host.
 const MODULES: [&str; 5] = ["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"];
 
-/// An initramfs in this process's memory: no file is left, however it ends.
+/// An initramfs in this process's memory: it leaves no file behind, however the process ends.
 pub(super) struct Initramfs(File);
 
 impl Initramfs {
-    /// Makes one that goes on as `program guest-init`, a path on the host.
+    /// Creates an initramfs that then executes `program guest-init`, a path on the host.
     ///
     /// # Errors
-    /// If a file cannot be read, or there is no memory.
+    /// A file cannot be read, or memory is missing.
     pub(super) fn new(kernel: &Kernel, program: &Path) -> anyhow::Result<Self> {
         let read =
             |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
         let mut archive = Archive::default();
-        // Where first.sh mounts something.
+        // Mount points of first.sh.
         for directory in ["bin", "modules", "host", "changes", "root"] {
             archive.directory(directory);
         }
@@ -43,7 +43,7 @@ impl Initramfs {
         Ok(Self(file))
     }
 
-    /// Where another process finds it while this is there.
+    /// Path for another process, valid while this object lives.
     pub(super) fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
     }

@@ -1,4 +1,4 @@
-//! The guest's first process: it does what the host asks for, tells it the outcome and turns the machine off.
+//! The guest's first process: runs the host's request, sends the result and turns the machine off.
 
 use super::places;
 use super::wire::{Message, PORT, Request};
@@ -16,19 +16,19 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How long the port may take to appear.
+/// Maximum time until the port appears.
 const PORT_TIME: Duration = Duration::from_secs(30);
 
-/// How long processes that were killed may take to let go of the command's output.
+/// Maximum time until killed processes have closed the command's output.
 const GOING_TIME: Duration = Duration::from_secs(10);
 
-/// Descriptors of a process, at most; a kernel allows its first one 4096.
+/// Maximum number of descriptors of a process; a kernel allows its first process 4096.
 const DESCRIPTORS_MAX: u64 = 1 << 19;
 
 /// The command `guest-init`.
 ///
 /// # Errors
-/// If this is no guest. The machine ends then, and what it has said last is told on the host.
+/// This is not a guest. The machine then ends, and the host prints its last lines.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     ensure!(getpid() == Pid::INIT, "this is what 'cargo xtask guest' runs in the guest");
     places::system()?;
@@ -42,7 +42,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The port appears a moment after its driver.
+/// Opens the port, which appears a moment after its driver.
 #[allow(clippy::disallowed_methods, reason = "no lane here: a driver is waited for")]
 fn open_port() -> anyhow::Result<File> {
     let start = now();
@@ -65,7 +65,7 @@ fn serve(request: &Request, port: &File) -> anyhow::Result<Message> {
     run_command(request, port)
 }
 
-/// Loads a module, by its name and its parameters.
+/// Loads a module, with its name and its parameters.
 fn load(module: &str) -> anyhow::Result<()> {
     let program = find("modprobe").context("modprobe is missing; install kmod on the host")?;
     let mut modprobe = Command::new(program);
@@ -76,7 +76,7 @@ fn load(module: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the command, and sends what it prints. The message is its status, as a shell has it.
+/// Runs the command, and sends its output. The returned message contains its status, as in a shell.
 fn run_command(request: &Request, port: &File) -> anyhow::Result<Message> {
     let (program, arguments) = request.command.split_first().context("no command was sent")?;
     let started = Command::new(program)
@@ -102,16 +102,16 @@ fn run_command(request: &Request, port: &File) -> anyhow::Result<Message> {
     pass(output, port.try_clone()?, Message::Output, sender.clone());
     pass(errors, port.try_clone()?, Message::Errors, sender);
     let status = reap(Pid::from_child(&child))?;
-    // With the first process of a kernel this means: all others.
+    // Sent by the first process of a kernel, this kills all other processes.
     let _ = kill_process_group(Pid::INIT, Signal::KILL);
     for _ in 0..2 {
-        // One that cannot be killed keeps its end of the pipe.
+        // A process that cannot be killed keeps its end of the pipe.
         let _ = ended.recv_timeout(GOING_TIME);
     }
     Ok(Message::Ended(status))
 }
 
-/// Sends what is printed, until nothing can come any more.
+/// Sends the output, until no more can come.
 fn pass(
     mut from: impl Read + Send + 'static,
     port: File,
@@ -129,8 +129,8 @@ fn pass(
     });
 }
 
-/// Waits until this child has ended, and meanwhile for all that have lost their parents. Returns its status, or 128
-/// and the number of the signal.
+/// Waits for the end of this child, and reaps all orphans until then. Returns its status, or 128
+/// plus the number of the signal.
 fn reap(child: Pid) -> anyhow::Result<u8> {
     loop {
         let (pid, status) = match wait(WaitOptions::empty()) {

@@ -1,4 +1,4 @@
-//! The machine that is emulated, QEMU's process.
+//! The emulated machine: QEMU's process.
 
 use super::debian::Kernel;
 use super::wire::{Message, Request, WRITTEN};
@@ -13,14 +13,15 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Lines that are kept of what the kernel says: a panic has fewer.
+/// Number of lines of the kernel that are kept: a panic has fewer.
 const LINES_MAX: usize = 80;
 
-/// What the kernel is told. A fault of its own ends it at once, and the machine with it (`-no-reboot`).
+/// Arguments of the kernel. A kernel fault ends it immediately, and with it the machine
+/// (`-no-reboot`).
 const KERNEL_ARGUMENTS: &str =
     "console=ttyS0 loglevel=4 panic=-1 oops=panic mitigations=off random.trust_cpu=on";
 
-/// What it is made of.
+/// Parts of a machine.
 pub(super) struct Parts<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) initramfs: &'a Path,
@@ -30,22 +31,23 @@ pub(super) struct Parts<'a> {
     pub(super) memory_mib: u32,
 }
 
-/// One that runs. It ends when this is dropped, or this process ends.
+/// A running machine. It ends when this is dropped, or this process ends.
 pub(super) struct Machine {
     child: Child,
-    /// Sends the request, and has the way to the guest then: its port would be closed with it.
+    /// Sends the request, and then keeps the connection to the guest: closing it would close the
+    /// guest's port.
     _sender: JoinHandle<ChildStdin>,
-    /// What it says.
+    /// Messages of the guest.
     pub(super) messages: Receiver<Message>,
     console: Arc<Mutex<VecDeque<String>>>,
     console_reader: Option<JoinHandle<()>>,
 }
 
 impl Machine {
-    /// Starts it, with this request for the guest. The kernel's words are shown if asked for.
+    /// Starts a machine with this request for the guest. `shows`: prints the kernel's messages.
     ///
     /// # Errors
-    /// If QEMU cannot be started.
+    /// QEMU cannot be started.
     pub(super) fn start(parts: &Parts<'_>, request: &Request, shows: bool) -> anyhow::Result<Self> {
         let line = request.line()?;
         let mut child = spawn(parts)?;
@@ -53,7 +55,8 @@ impl Machine {
         let (Some(mut requests), Some(output), Some(errors)) = pipes else {
             bail!("they are pipes")
         };
-        // A pipe may not hold all of it before the guest reads. If it never does, its last words tell why.
+        // A pipe may not have room for the whole request before the guest reads it. If the guest
+        // never does, its last lines show why.
         let sender = thread::spawn(move || {
             let _ = requests.write_all(&line);
             requests
@@ -71,7 +74,7 @@ impl Machine {
         Ok(Self { child, _sender: sender, messages, console, console_reader: Some(reader) })
     }
 
-    /// Ends it. Returns what the kernel, or QEMU itself, has said last: all of a panic.
+    /// Ends the machine. Returns the last lines of the kernel or of QEMU: enough for a whole panic.
     pub(super) fn end(mut self) -> String {
         self.kill();
         if let Some(reader) = self.console_reader.take() {
@@ -96,7 +99,7 @@ impl Drop for Machine {
     }
 }
 
-/// Starts QEMU. If this process is killed, the kernel kills that one.
+/// Starts QEMU. If this process is killed, the kernel kills QEMU too.
 fn spawn(parts: &Parts<'_>) -> anyhow::Result<Child> {
     let program = find("qemu-system-x86_64").context("qemu-system-x86_64 is missing")?;
     Command::new("setpriv")
@@ -110,7 +113,7 @@ fn spawn(parts: &Parts<'_>) -> anyhow::Result<Child> {
         .context("cannot start setpriv, which is part of util-linux")
 }
 
-/// Keeps the last lines of what is said.
+/// Keeps the last lines of the output.
 fn keep(from: impl Read, lines: &Mutex<VecDeque<String>>, shows: bool) {
     for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line).trim_end().to_owned();
@@ -125,7 +128,8 @@ fn keep(from: impl Read, lines: &Mutex<VecDeque<String>>, shows: bool) {
     }
 }
 
-/// QEMU's arguments. The kernel's console is its standard error, the port to the guest its standard input and output.
+/// QEMU's arguments. The kernel's console is standard error, the port to the guest is standard
+/// input and output.
 fn arguments(parts: &Parts<'_>) -> Vec<OsString> {
     let mut all: Vec<OsString> = Vec::new();
     let mut add = |words: &str| all.extend(words.split(' ').map(OsString::from));
@@ -152,7 +156,7 @@ fn arguments(parts: &Parts<'_>) -> Vec<OsString> {
     all
 }
 
-/// A directory of the host as QEMU wants it named: a comma in a path is written twice.
+/// Returns QEMU's option for a directory of the host: a comma in a path is doubled.
 fn shared(id: &str, path: &Path, more: &str) -> OsString {
     let path = path.display().to_string().replace(',', ",,");
     format!("local,id={id},path={path},security_model=none{more}").into()

@@ -1,10 +1,11 @@
-//! `cargo xtask guest`: a command in a machine that QEMU emulates, with Debian's kernel 6.12 and this machine's own
-//! files.
+//! `cargo xtask guest`: a command in a machine that QEMU emulates, with Debian's kernel 6.12 and
+//! this machine's own files.
 //!
-//! The host's root is the guest's, by 9p; what the guest changes there is in its memory, and gone with it. So the
-//! workspace is where it is, with what was built in it. `first.sh` is the guest's first program: it mounts that root
-//! and goes on as this very program (`inside.rs`), which reads from a virtual serial port what to do, and sends what
-//! the command prints and its status by the same way (`wire.rs`).
+//! The host's root is also the guest's, through 9p; changes in the guest are in its memory, and
+//! lost with it. So the workspace is at the same path, with its build output. `first.sh` is the
+//! guest's first program: it mounts that root and executes this program (`inside.rs`), which reads
+//! the request from a virtual serial port, and sends the output of the command and its status
+//! through the same port (`wire.rs`).
 
 mod cpio;
 mod debian;
@@ -34,52 +35,54 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 use wire::{Message, Request};
 
-/// The time is over: as timeout(1) has it.
+/// The time limit has passed: as timeout(1) returns it.
 const EXIT_TIMEOUT: u8 = 124;
-/// The guest has failed, not the command: as timeout(1) and env(1) have it.
+/// The guest has failed, not the command: as timeout(1) and env(1) return it.
 const EXIT_GUEST: u8 = 125;
-/// Something that a guest needs cannot be had here; what to do was said.
+/// Something that a guest needs is not available here; a remedy was printed.
 const EXIT_MISSING: u8 = 4;
 
-/// Variables that name directories which are not there in a guest.
+/// Variables with directories that do not exist in a guest.
 const LEFT_OUT: [&str; 2] = ["TMPDIR", "XDG_RUNTIME_DIR"];
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Its processors.
+    /// Number of processors.
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     smp: u32,
-    /// Its memory; what it writes is in it as well.
+    /// Memory, which also holds all written data.
     #[arg(long, default_value_t = 2048, value_name = "N", value_parser = clap::value_parser!(u32).range(512..))]
     memory_mib: u32,
-    /// After this time it is ended, with status 124.
+    /// Time limit; after it the guest is ended, with status 124.
     #[arg(long, default_value_t = 600, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     timeout_seconds: u64,
-    /// Load this module before; its parameters follow the name: 'null_blk nr_devices=2'.
+    /// Load this module first; its parameters follow the name: 'null_blk nr_devices=2'.
     #[arg(long = "module", value_name = "NAME")]
     modules: Vec<String>,
-    /// A directory of the host that the guest may change, at the same place.
+    /// A directory of the host that the guest may change, at the same path.
     #[arg(long, value_name = "DIR")]
     write_to: Option<PathBuf>,
-    /// Build this package before, optimised; its programs are found by their names.
+    /// Build this package first, optimised; its programs are then found by their names.
     #[arg(long = "build", value_name = "PACKAGE")]
     builds: Vec<String>,
-    /// Build this target of a package's tests before, and run it; the command is its arguments then: 'overdrive:serve'.
+    /// Build this target of a package's tests first, and run it with the command as its arguments:
+    /// 'overdrive:serve'.
     #[arg(long, value_name = "PACKAGE:TARGET")]
     test: Option<String>,
-    /// Where a guest cannot be had (no kernel 6.12 in apt's lists): say so and end well, but not under CI.
+    /// If a guest is not possible (no kernel 6.12 in apt's lists), print the reason and succeed,
+    /// except under CI.
     #[arg(long)]
     if_possible: bool,
-    /// Show what the guest's kernel says, on standard error.
+    /// Print the messages of the guest's kernel, on standard error.
     #[arg(long)]
     console: bool,
-    /// The command, and its arguments.
+    /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// The command `guest`. Its status is the command's, 124 when the time was over, 125 when the guest has failed, 4 when
-/// something is missing that it needs.
+/// The command `guest`. Returns the command's status, 124 after the time limit, 125 if the guest
+/// has failed, 4 if something that it needs is missing.
 pub(crate) fn run(options: &Options) -> ExitCode {
     prepare(options).unwrap_or_else(|error| {
         eprintln!("cargo xtask guest: {error:#}");
@@ -117,7 +120,7 @@ fn prepare(options: &Options) -> anyhow::Result<ExitCode> {
     relay(machine, Duration::from_secs(options.timeout_seconds)).map(ExitCode::from)
 }
 
-/// The status when there can be no guest, and why was said.
+/// Returns the status if a guest is not possible; the reason was printed.
 fn missing(options: &Options) -> ExitCode {
     if options.if_possible && std::env::var_os("CI").is_none() {
         println!("skipped: no guest");
@@ -138,7 +141,7 @@ fn build(packages: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds a target of a package's tests; its program.
+/// Builds a target of a package's tests. Returns its program.
 fn build_test(name: &str) -> anyhow::Result<PathBuf> {
     let (package, target) = name.split_once(':').context("--test: write PACKAGE:TARGET")?;
     let arguments = ["test", "--quiet", "--no-run", "--message-format", "json"];
@@ -152,14 +155,15 @@ fn build_test(name: &str) -> anyhow::Result<PathBuf> {
     program.with_context(|| format!("--test {name}: there is no such target"))
 }
 
-/// The program that a message of cargo is about, if it is the one of this target's tests.
+/// Returns the program in a message of cargo, if it is the program of this target's tests.
 fn program_of(message: &str, target: &str) -> Option<PathBuf> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     let is_meant = message["target"]["name"] == target && message["profile"]["test"] == true;
     is_meant.then(|| message["executable"].as_str().map(PathBuf::from)).flatten()
 }
 
-/// The command with this process's environment and directory; of the test, if there is one.
+/// Returns the request: the command, or that of the test, with this process's environment and
+/// directory.
 fn request(options: &Options, test: Option<PathBuf>, kernel: &Kernel) -> anyhow::Result<Request> {
     let directory = std::env::current_dir().context("there is no current directory")?;
     let write_to = options.write_to.as_ref().map(|place| {
@@ -183,10 +187,11 @@ fn request(options: &Options, test: Option<PathBuf>, kernel: &Kernel) -> anyhow:
     })
 }
 
-/// Shows what the guest sends, until it says how the command has ended, or the time is over.
+/// Prints the guest's output, until the guest reports the end of the command, or the time limit has
+/// passed.
 fn relay(machine: Machine, time: Duration) -> anyhow::Result<u8> {
     let start = now();
-    // As they come: those of std wait for the end of a line.
+    // Unbuffered: the standard library's streams wait for the end of a line.
     let mut output = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
     let mut errors = File::from(std::io::stderr().as_fd().try_clone_to_owned()?);
     loop {

@@ -1,13 +1,14 @@
-//! A kernel's modules, and in which order they are loaded.
+//! A kernel's modules, and the order in which to load them.
 
 use anyhow::{Context, ensure};
 use std::path::{Path, PathBuf};
 
-/// The files of these modules and of what they need, each after what it needs. Those that are part of the kernel
-/// itself need no file. `place` is the kernel's directory of modules, where depmod(8) has been.
+/// Returns the files of these modules and their dependencies, each after its dependencies. Modules
+/// that are built into the kernel have no file. `place` is the kernel's directory of modules, in
+/// which depmod(8) was run.
 ///
 /// # Errors
-/// If depmod's files cannot be read, or there is no such module.
+/// Depmod's files cannot be read, or there is no such module.
 pub(super) fn in_order(place: &Path, names: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
     let read = |name: &str| {
         let path = place.join(name);
@@ -22,7 +23,7 @@ pub(super) fn in_order(place: &Path, names: &[&str]) -> anyhow::Result<Vec<PathB
         let found = lines(&needs).find(|(file, _)| is_called(file, name));
         ensure!(found.is_some(), "{} has no module {name}", place.display());
         let (file, before) = found.unwrap_or_default();
-        // The last one needs nothing, as modprobe expects it.
+        // The last one has no dependencies, as modprobe expects.
         for file in before.split_whitespace().rev().chain([file]) {
             let file = place.join(file);
             if !files.contains(&file) {
@@ -33,12 +34,12 @@ pub(super) fn in_order(place: &Path, names: &[&str]) -> anyhow::Result<Vec<PathB
     Ok(files)
 }
 
-/// The lines of modules.dep: a file, and those that it needs.
+/// Parses the lines of modules.dep: a file, and its dependencies.
 fn lines(needs: &str) -> impl Iterator<Item = (&str, &str)> {
     needs.lines().filter_map(|line| line.split_once(':'))
 }
 
-/// Whether the file is this module's; `-` and `_` are the same in a module's name.
+/// Whether the file contains this module; `-` and `_` are equal in a module's name.
 fn is_called(file: &str, name: &str) -> bool {
     let file = file.rsplit('/').next().unwrap_or_default();
     let stem = file.split_once(".ko").map_or(file, |(stem, _)| stem);

@@ -1,4 +1,5 @@
-//! The guest's tree: the host's, but for what a kernel shows of itself, and for directories that are empty.
+//! The guest's tree: that of the host, except for the kernel's own file systems and for directories
+//! that are empty.
 
 use super::wire::{Request, WRITTEN};
 use anyhow::Context;
@@ -10,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// What every system has: the kind, the place and the options, in the order of mounting.
+/// The mounts of every system: type, mount point and options, in the order of mounting.
 const SYSTEM: [(&str, &str, &str); 8] = [
     ("proc", "/proc", ""),
     ("sysfs", "/sys", ""),
@@ -22,11 +23,11 @@ const SYSTEM: [(&str, &str, &str); 8] = [
     ("debugfs", "/sys/kernel/debug", ""),
 ];
 
-/// Directories that are empty at first, as after a boot, and in memory.
+/// Directories that are initially empty, as after a boot, and in memory.
 const EMPTY: [(&str, &str); 3] =
     [("/run", "mode=755"), ("/tmp", "mode=1777"), ("/var/tmp", "mode=1777")];
 
-/// Links that udev makes elsewhere.
+/// Links that udev creates on other systems.
 const LINKS: [(&str, &str); 4] = [
     ("/proc/self/fd", "/dev/fd"),
     ("/proc/self/fd/0", "/dev/stdin"),
@@ -34,10 +35,10 @@ const LINKS: [(&str, &str); 4] = [
     ("/proc/self/fd/2", "/dev/stderr"),
 ];
 
-/// Mounts what every system has.
+/// Mounts the file systems of every system.
 ///
 /// # Errors
-/// If one cannot be mounted.
+/// A file system cannot be mounted.
 pub(super) fn system() -> anyhow::Result<()> {
     for (kind, place, options) in SYSTEM {
         put(kind, kind, Path::new(place), options)?;
@@ -48,10 +49,10 @@ pub(super) fn system() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Mounts what this request is about.
+/// Mounts the file systems of this request.
 ///
 /// # Errors
-/// If one cannot be mounted.
+/// A file system cannot be mounted.
 pub(super) fn of(request: &Request) -> anyhow::Result<()> {
     let kept = request.kept.iter().filter(|place| is_hidden(place));
     let kept: Vec<(&PathBuf, OwnedFd)> =
@@ -66,7 +67,7 @@ pub(super) fn of(request: &Request) -> anyhow::Result<()> {
         moved.with_context(|| format!("{} cannot be kept", place.display()))?;
     }
     if let Some(place) = &request.write_to {
-        // What is written is on the host at once.
+        // Written data is on the host immediately.
         put("9p", WRITTEN, place, "trans=virtio,version=9p2000.L,msize=512000,cache=none")?;
     }
     let release = request.module_place.file_name().context("a directory of modules has a name")?;
@@ -79,12 +80,12 @@ pub(super) fn of(request: &Request) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether this would not be seen any more in one of the empty directories.
+/// Whether one of the empty directories would hide this path.
 fn is_hidden(place: &Path) -> bool {
     EMPTY.iter().any(|(hidden, _)| place.starts_with(hidden))
 }
 
-/// The tree of files there, to be put elsewhere.
+/// Detaches a copy of the file tree there, to mount it elsewhere.
 fn take(place: &Path) -> anyhow::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     open_tree(CWD, place, flags).with_context(|| format!("cannot take {}", place.display()))
@@ -95,7 +96,7 @@ fn make(place: &Path) -> anyhow::Result<()> {
 }
 
 fn put(kind: &str, source: &str, place: &Path, options: &str) -> anyhow::Result<()> {
-    // Some of them are directories that a file system above has, which cannot be made.
+    // Some of them are directories of a file system above, in which none can be created.
     if !place.is_dir() {
         make(place)?;
     }

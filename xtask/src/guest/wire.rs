@@ -1,5 +1,5 @@
-//! What host and guest say to each other over a virtual serial port: the host one line, which is the request, and
-//! the guest messages until the command has ended.
+//! Messages between host and guest over a virtual serial port: the host sends one line, the
+//! request; the guest sends messages until the command has ended.
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
@@ -7,22 +7,22 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::path::PathBuf;
 
-/// The port, as the guest names its first one.
+/// Path of the first port in the guest.
 pub(super) const PORT: &str = "/dev/vport0p1";
 
-/// The host's directory for what the guest writes, by this name.
+/// Name of the host's directory that the guest may change.
 pub(super) const WRITTEN: &str = "written";
 
-/// What the guest is to do.
+/// The host's request to the guest.
 #[derive(Serialize, Deserialize, PartialEq, Eq, Debug)]
 pub(super) struct Request {
     /// The command and its arguments.
     pub(super) command: Vec<OsString>,
-    /// All of its environment.
+    /// Its complete environment.
     pub(super) environment: Vec<(OsString, OsString)>,
-    /// Where it stands.
+    /// Its working directory.
     pub(super) directory: PathBuf,
-    /// What the host has there stays to be seen, even below a directory that is empty in the guest.
+    /// Paths of the host that stay visible, even below a directory that is empty in the guest.
     pub(super) kept: Vec<PathBuf>,
     /// The host's directory that the guest may change.
     pub(super) write_to: Option<PathBuf>,
@@ -33,20 +33,20 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// The line that is sent.
+    /// Returns the line to send.
     ///
     /// # Errors
-    /// If a path is not text.
+    /// A path is not text.
     pub(super) fn line(&self) -> anyhow::Result<Vec<u8>> {
         let mut line = serde_json::to_vec(self).context("a guest needs paths that are text")?;
         line.push(b'\n');
         Ok(line)
     }
 
-    /// Waits for one.
+    /// Waits for a request.
     ///
     /// # Errors
-    /// If none can be received.
+    /// No valid request was received.
     pub(super) fn receive(mut from: impl BufRead) -> anyhow::Result<Self> {
         let mut line = Vec::new();
         from.read_until(b'\n', &mut line).context("no request can be received")?;
@@ -54,24 +54,24 @@ impl Request {
     }
 }
 
-/// What the guest has to say.
+/// A message of the guest.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Message {
-    /// The command has printed this.
+    /// Output of the command on standard output.
     Output(Vec<u8>),
-    /// The command has printed this on standard error.
+    /// Output of the command on standard error.
     Errors(Vec<u8>),
-    /// The command has ended with this status; nothing follows.
+    /// The command has ended with this status. No more messages follow.
     Ended(u8),
-    /// The command could not be run, and why; nothing follows.
+    /// The command could not be run, with the reason. No more messages follow.
     Failed(String),
 }
 
 impl Message {
-    /// Sends it: its kind, the number of its bytes (four, the lowest first), and these.
+    /// Sends the message: its kind, its length (four bytes, little-endian), and its bytes.
     ///
     /// # Errors
-    /// If nothing can be sent.
+    /// Sending failed.
     pub(super) fn send(&self, mut to: impl Write) -> io::Result<()> {
         let (kind, bytes) = match self {
             Self::Output(bytes) => (b'o', bytes.as_slice()),
@@ -83,10 +83,10 @@ impl Message {
         to.write_all(&[&[kind], &length.to_le_bytes()[..], bytes].concat())
     }
 
-    /// Receives one; None: there are no more.
+    /// Receives a message. None: there are no more.
     ///
     /// # Errors
-    /// If one is cut off, or it is none.
+    /// A message is incomplete or invalid.
     pub(super) fn receive(mut from: impl Read) -> io::Result<Option<Self>> {
         let mut head = [0; 5];
         match from.read_exact(&mut head[..1]) {

@@ -1,4 +1,4 @@
-//! A copy of the workspace with the mutants in it, and what is built from that.
+//! A copy of the workspace with the mutants in it, and the programs built from it.
 
 use super::list::{Mutant, PACKAGES, SOURCES};
 use super::weave::{self, Woven};
@@ -11,10 +11,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The environment variable that chooses a mutant.
+/// The environment variable that selects a mutant.
 pub(crate) const CHOICE: &str = "OVERDRIVE_MUTANT";
 
-/// What the copies of the crates have beside their own modules.
+/// Module that the copies of the crates have in addition to their own.
 const ACTIVE: &str = r#"
 pub(crate) mod mutant {
     extern crate std;
@@ -39,10 +39,11 @@ pub(crate) mod mutant {
 }
 "#;
 
-/// Errors are looked for so many times; a compiler that has found some does not look for all.
+/// Maximum number of searches for errors; a compiler that has found some stops before it has found
+/// all.
 const ROUNDS: u32 = 16;
 
-/// Optimised, but quick to build; with what `cargo test` checks: overflow and debug assertions.
+/// Optimised, but quick to build; with the checks of `cargo test`: overflow and debug assertions.
 const PROFILE: [&str; 6] = [
     "--config",
     "profile.dev.opt-level=2",
@@ -52,7 +53,8 @@ const PROFILE: [&str; 6] = [
     "profile.dev.incremental=false",
 ];
 
-/// And the laboratory as it is otherwise built, without those checks: its disks may take "for ever".
+/// The laboratory as it is normally built, without those checks: its simulated disks may take
+/// practically unlimited time.
 const UNCHECKED: [&str; 4] = [
     "--config",
     "profile.dev.overflow-checks=false",
@@ -60,7 +62,7 @@ const UNCHECKED: [&str; 4] = [
     "profile.dev.debug-assertions=false",
 ];
 
-/// A program that is to notice mutants.
+/// A program that should detect mutants.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     /// `unit tests of` a crate, a test file's name, or `laboratory`.
@@ -68,17 +70,17 @@ pub(crate) struct Program {
     pub(crate) path: PathBuf,
 }
 
-/// What became of the copy.
+/// Result of building the copy.
 pub(crate) struct Built {
     pub(crate) tests: Vec<Program>,
     pub(crate) laboratory: Program,
-    /// Where the tests are run.
+    /// Working directory of the tests.
     pub(crate) home: PathBuf,
-    /// No compiler takes them.
+    /// Mutants that do not compile.
     pub(crate) unviable: BTreeSet<u32>,
-    /// They cannot be chosen at run time: see [`Woven::untried`].
+    /// Mutants that cannot be selected at run time: see [`Woven::untried`].
     pub(crate) untried: BTreeSet<u32>,
-    /// Only planted bugs run them.
+    /// Mutants in code that only planted bugs run.
     pub(crate) planted: BTreeSet<u32>,
 }
 
@@ -91,7 +93,7 @@ struct Copy {
 /// Builds one program of each kind with all of these mutants in it.
 ///
 /// # Errors
-/// If the copy cannot be written, or does not compile whatever is left out.
+/// The copy cannot be written, or does not compile whatever is left out.
 pub(crate) fn build(mutants: &[Mutant]) -> anyhow::Result<Built> {
     let place = place()?;
     let copy = Copy { tree: place.join("tree"), target: place.join("build") };
@@ -117,12 +119,12 @@ impl Copy {
         let mut cargo = cargo::cargo();
         cargo.arg(command).args(PROFILE).args(["--message-format", "json", "--quiet"]);
         cargo.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
-        // A mutant may do what lints forbid: that is for the tests to notice.
+        // A mutant may violate lints: only tests should detect it.
         cargo.env("RUSTFLAGS", "--cap-lints=allow").stdin(Stdio::null());
         cargo
     }
 
-    /// Leaves out, by and by, what does not compile.
+    /// Leaves out mutants that do not compile, step by step.
     fn make_viable(
         &self,
         mutants: &[Mutant],
@@ -155,8 +157,8 @@ impl Copy {
         bail!("after {ROUNDS} rounds there are still mutants that do not compile")
     }
 
-    /// Writes the sources with all mutants but these. Returns those that are not tried and those of planted
-    /// bugs, and on which lines of which file each mutant stands.
+    /// Writes the sources with all mutants except these. Returns the mutants that are not tried and
+    /// those of planted bugs, and the lines of each mutant in its file.
     fn weave(
         &self,
         mutants: &[Mutant],
@@ -221,7 +223,7 @@ impl Copy {
     }
 }
 
-/// Cargo's arguments that name the crates, as the laboratory has them.
+/// Cargo's arguments for the crates, as the laboratory uses them.
 fn packages() -> impl Iterator<Item = &'static str> {
     let named = PACKAGES.into_iter().flat_map(|package| ["--package", package]);
     named.chain(["--features", "cache/laboratory"])
@@ -230,10 +232,10 @@ fn packages() -> impl Iterator<Item = &'static str> {
 /// Mutants that are not tried, and those of planted bugs.
 type LeftOut = (BTreeSet<u32>, BTreeSet<u32>);
 
-/// On which lines of which file each mutant stands.
+/// The lines of each mutant, by file.
 type Lines = BTreeMap<String, Vec<(u32, Range<usize>)>>;
 
-/// Runs cargo to its end. Returns whether it was content, and its messages.
+/// Runs cargo until it ends. Returns whether it succeeded, and its messages.
 fn run(mut command: impl std::borrow::BorrowMut<Command>) -> anyhow::Result<(bool, Vec<Value>)> {
     let output = command.borrow_mut().output().context("cannot start cargo; is it in PATH?")?;
     let lines = output.stdout.split(|&byte| byte == b'\n');
@@ -261,7 +263,8 @@ fn executables(messages: &[Value]) -> impl Iterator<Item = (&Value, PathBuf)> {
     artifacts.filter_map(|it| Some((&it["target"], PathBuf::from(it["executable"].as_str()?))))
 }
 
-/// The mutant in which an error is: where it is found, or else where it is explained.
+/// Returns the mutant that contains an error: by the error's location, or else by a location in its
+/// explanation.
 fn guilty(message: &Value, lines: &Lines) -> Option<u32> {
     let spans = message["spans"].as_array()?;
     let find = |primary: bool| {
@@ -276,15 +279,15 @@ fn guilty(message: &Value, lines: &Lines) -> Option<u32> {
     first.or(second)
 }
 
-/// Where the copy and what is built of it are kept.
+/// Directory of the copy and its build output.
 fn place() -> anyhow::Result<PathBuf> {
     let place = cargo::target().join("mutants");
     fs::create_dir_all(&place).with_context(|| format!("cannot make {}", place.display()))?;
     Ok(place)
 }
 
-/// Copies what differs, but for `own`, so that cargo builds only that again, and removes what is gone: a module that has
-/// moved would else be there twice.
+/// Copies changed files, except `own`, so that cargo rebuilds only these. Removes files that are
+/// gone: a moved module would otherwise exist twice.
 fn copy_tree(from: &Path, to: &Path, own: &BTreeSet<PathBuf>) -> anyhow::Result<()> {
     fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
@@ -300,7 +303,7 @@ fn copy_tree(from: &Path, to: &Path, own: &BTreeSet<PathBuf>) -> anyhow::Result<
     remove_gone(from, to)
 }
 
-/// Removes what lies in a folder of the copy and not in the one that it is made of.
+/// Removes files of the copy that do not exist in its original.
 fn remove_gone(from: &Path, to: &Path) -> anyhow::Result<()> {
     for entry in fs::read_dir(to).with_context(|| format!("cannot read {}", to.display()))? {
         let entry = entry?;

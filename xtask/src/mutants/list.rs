@@ -1,4 +1,4 @@
-//! The mutants that cargo-mutants names.
+//! The list of mutants from cargo-mutants.
 
 use crate::cargo;
 use anyhow::{Context, bail, ensure};
@@ -9,13 +9,13 @@ use std::process::Stdio;
 
 /// The crates that are mutated.
 pub(crate) const PACKAGES: [&str; 2] = ["cache", "policy"];
-/// Where they are, from the workspace's root.
+/// Their directory, relative to the workspace's root.
 pub(crate) const SOURCES: &str = "crates/core/";
 
-/// What kind of change a mutant is, in cargo-mutants' words.
+/// The kind of a mutant, in cargo-mutants' words.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 pub(crate) enum Genre {
-    /// A function returns this at once.
+    /// A function immediately returns this value.
     FnValue,
     BinaryOperator,
     UnaryOperator,
@@ -24,16 +24,16 @@ pub(crate) enum Genre {
     StructField,
 }
 
-/// A place in a source: line and column, in characters, from one.
+/// A position in a source: line and column, in characters, from one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub(crate) line: usize,
     pub(crate) column: usize,
 }
 
 #[derive(Deserialize)]
 struct Span {
-    start: Place,
+    start: Position,
 }
 
 #[derive(Deserialize)]
@@ -48,31 +48,31 @@ struct Listed {
 /// One small change to the engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Mutant {
-    /// Chooses it at run time; 0 is none.
+    /// Selects it at run time; 0 is none.
     pub(crate) id: u32,
-    /// From [`SOURCES`] on: `cache/src/shard/read.rs`.
+    /// Path below [`SOURCES`]: `cache/src/shard/read.rs`.
     pub(crate) file: String,
     pub(crate) genre: Genre,
-    pub(crate) at: Place,
+    pub(crate) at: Position,
     pub(crate) replacement: String,
-    /// The change in words: `replace < with <= in Order::trouble`.
+    /// Description of the change: `replace < with <= in Order::trouble`.
     pub(crate) what: String,
-    /// File, words and source line: names it also when lines have moved.
+    /// File, description and source line: identifies it even if lines have moved.
     pub(crate) key: String,
 }
 
 impl Mutant {
-    /// Where it is, for a reader's editor, and what.
+    /// Position, for a reader's editor, and description.
     pub(crate) fn title(&self) -> String {
         let Mutant { file, at, what, .. } = self;
         format!("{SOURCES}{file}:{}:{}: {what}", at.line, at.column)
     }
 }
 
-/// Names all mutants of these files of [`SOURCES`].
+/// Lists all mutants of these files of [`SOURCES`].
 ///
 /// # Errors
-/// If cargo-mutants is not installed, or does not understand us.
+/// Cargo-mutants is not installed, or fails.
 pub(crate) fn mutants(files: &[String]) -> anyhow::Result<Vec<Mutant>> {
     let mut version = cargo::cargo();
     version.args(["mutants", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -102,7 +102,7 @@ pub(crate) fn mutants(files: &[String]) -> anyhow::Result<Vec<Mutant>> {
     })
 }
 
-/// Reads a list; `source` gives the text of a file.
+/// Parses a list; `source` returns the text of a file.
 fn read(
     list: &[u8],
     source: &dyn Fn(&str) -> anyhow::Result<String>,

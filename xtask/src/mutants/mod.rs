@@ -1,9 +1,11 @@
-//! `cargo xtask mutants`: small changes to the engine, each of which a test or the laboratory must notice.
+//! `cargo xtask mutants`: small changes to the engine, each of which a test or the laboratory must
+//! detect.
 //!
-//! cargo-mutants names the changes. It would build the engine and the laboratory again for each, about a
-//! minute; here all are woven into one copy of the engine (`weave.rs`), which is built once (`build.rs`),
-//! and an environment variable chooses the one that is in force. Each is then shown to the unit tests, the
-//! tests of the engine and the laboratory, until one of them fails (`trial.rs`).
+//! Cargo-mutants lists the changes. By itself it would build the engine and the laboratory again
+//! for each, about a minute; here all are woven into one copy of the engine (`weave.rs`), which is
+//! built once (`build.rs`), and an environment variable selects the active one. Each mutant then
+//! goes through the unit tests, the tests of the engine and the laboratory, until one of them fails
+//! (`trial.rs`).
 
 mod build;
 mod list;
@@ -23,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use trial::{End, Trial};
 
-/// What belongs together, as files of the engine and its policy.
+/// Groups of files of the engine and its policy.
 const GROUPS: [(&str, &[&str]); 5] = [
     (
         "epochs",
@@ -92,22 +94,24 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// The share of the mutants that must be killed.
+/// Minimum share of mutants that must be killed.
 const SHARE: f64 = 0.95;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only these: epochs, write-back, pacing, recovery, policy, or files below crates/core/, as cache/src/shard/read.rs. Several with commas.
+    /// Only these: epochs, write-back, pacing, recovery, policy, or files below crates/core/, such
+    /// as cache/src/shard/read.rs. Several with commas.
     #[arg(long, value_delimiter = ',', value_name = "WHAT")]
     only: Vec<String>,
-    /// How long the laboratory looks at a mutant that all other tests have passed.
+    /// Time of the laboratory for a mutant that has passed all other tests.
     #[arg(long, default_value_t = 20, value_name = "N",
           value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// Results of earlier runs (what `--json` printed): those that were killed then are not tried again.
+    /// Results of earlier runs (the output of `--json`): mutants that were killed then are not
+    /// tried again.
     #[arg(long, value_delimiter = ',', value_name = "FILE")]
     again: Vec<PathBuf>,
-    /// So many at a time; 0: one for each core.
+    /// Number of mutants tried at a time; 0: one for each core.
     #[arg(long, default_value_t = 0, value_name = "N")]
     jobs: usize,
     /// Print one JSON object on standard output, the rest on standard error.
@@ -139,10 +143,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.json {
         println!("{:#}", report::as_json(&fates, &explained));
     }
-    Ok(tell(options, &explained, &fates))
+    Ok(print_result(options, &explained, &fates))
 }
 
-/// The files that are meant, without doubles.
+/// Returns the selected files, each once.
 fn files(only: &[String]) -> anyhow::Result<Vec<String>> {
     let every = || GROUPS.iter().flat_map(|(_, files)| files.iter().copied());
     let mut files: Vec<String> = Vec::new();
@@ -170,7 +174,7 @@ fn files(only: &[String]) -> anyhow::Result<Vec<String>> {
     Ok(files)
 }
 
-/// Tries every mutant, `jobs` at a time.
+/// Tries all mutants, `jobs` at a time.
 fn all<'a>(
     mutants: &'a [Mutant],
     built: &Built,
@@ -230,8 +234,8 @@ fn one(mutant: &Mutant, built: &Built, plan: &[Trial]) -> anyhow::Result<Fate> {
     Ok(Fate::Survived)
 }
 
-/// Says what came of it, and whether that is enough.
-fn tell(options: &Options, explained: &Explained, fates: &[(&Mutant, Fate)]) -> ExitCode {
+/// Prints the result. Returns success if it meets the requirements.
+fn print_result(options: &Options, explained: &Explained, fates: &[(&Mutant, Fate)]) -> ExitCode {
     let (mut text, sum) = report::table(fates);
     let judged = explained.judge(fates);
     for (title, key) in &judged.unexplained {

@@ -1,5 +1,5 @@
-//! What became of the mutants: a table, the survivors, JSON, and whether what is said about survivors in
-//! `mutants.toml` is still true.
+//! Results of the mutants: a table, the survivors, JSON, and whether the reasons for survivors in
+//! `mutants.toml` are still valid.
 
 use super::list::Mutant;
 use crate::cargo;
@@ -7,23 +7,23 @@ use anyhow::{Context, ensure};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// What became of a mutant.
+/// Result of a mutant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    /// Noticed by the test with this name.
+    /// Detected by the test with this name.
     Killed(String),
-    /// The test with this name did not come to an end.
+    /// The test with this name did not end.
     TimedOut(String),
     Survived,
-    /// No compiler takes it.
+    /// It does not compile.
     Unviable,
-    /// It could not be chosen at run time.
+    /// It could not be selected at run time.
     Untried,
     /// It is in code that only a planted bug runs.
     Planted,
 }
 
-/// What of it counts: of a file, or of all.
+/// Sums of the results, for a file or for all files.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Sum {
     by: BTreeMap<String, u32>,
@@ -37,7 +37,7 @@ pub(crate) struct Sum {
 impl Sum {
     fn add(&mut self, fate: &Fate) {
         match fate {
-            // The laboratory is one, however long it took, and so are unit tests, of whatever crate.
+            // The laboratory counts as one test, whatever its time, and so do all unit tests.
             Fate::Killed(by) => {
                 let test = by.split(" for ").next().unwrap_or(by);
                 let test = test.split(" of ").next().unwrap_or(test).to_owned();
@@ -55,7 +55,7 @@ impl Sum {
         self.by.values().sum::<u32>() + self.timed_out
     }
 
-    /// The share of those that could be tried that were killed; 1 if none could.
+    /// Share of killed mutants among those that could be tried; 1 if none could.
     pub(crate) fn share(&self) -> f64 {
         let tried = self.killed() + self.survived;
         if tried == 0 { 1.0 } else { f64::from(self.killed()) / f64::from(tried) }
@@ -78,7 +78,7 @@ impl Sum {
 const HEAD: &str = "file                   mutants unviable untried planted   unit  tests laboratory timed out \
                     survived      %";
 
-/// A line for each file and one for all; and what the latter says.
+/// Returns a table with a line per file and one for all, and the sums of the latter.
 pub(crate) fn table(fates: &[(&Mutant, Fate)]) -> (String, Sum) {
     let mut files: BTreeMap<&str, Sum> = BTreeMap::new();
     let mut all = Sum::default();
@@ -91,7 +91,7 @@ pub(crate) fn table(fates: &[(&Mutant, Fate)]) -> (String, Sum) {
     (lines.map(|line| line + "\n").collect(), all)
 }
 
-/// The whole result as one JSON object; [`earlier`] reads it.
+/// Returns the whole result as one JSON object, which [`earlier`] reads.
 pub(crate) fn as_json(fates: &[(&Mutant, Fate)], known: &Explained) -> serde_json::Value {
     let mutants = fates.iter().map(|(mutant, fate)| {
         let (word, by) = match fate {
@@ -116,10 +116,10 @@ pub(crate) fn as_json(fates: &[(&Mutant, Fate)], known: &Explained) -> serde_jso
     })
 }
 
-/// What an earlier run has found of each mutant, by its key; survivors are left out.
+/// Returns the results of an earlier run, by the mutants' keys, without survivors.
 ///
 /// # Errors
-/// If this is not its JSON.
+/// This is not the JSON of a run.
 pub(crate) fn earlier(json: &str) -> anyhow::Result<BTreeMap<String, Fate>> {
     let object: serde_json::Value = serde_json::from_str(json).context("this is not JSON")?;
     ensure!(object["schema"] == "overdrive.mutants/1", "this is not a result of 'mutants --json'");
@@ -139,14 +139,14 @@ pub(crate) fn earlier(json: &str) -> anyhow::Result<BTreeMap<String, Fate>> {
     Ok(found.collect())
 }
 
-/// Why survivors may live: the reason for each mutant's key.
+/// Accepted survivors: the reason for each mutant's key.
 pub(crate) struct Explained(BTreeMap<String, String>);
 
 impl Explained {
     /// Reads `xtask/mutants.toml`.
     ///
     /// # Errors
-    /// If it is not as it says itself.
+    /// The file does not follow the rules at its beginning.
     pub(crate) fn load() -> anyhow::Result<Explained> {
         let path = cargo::root().join("xtask/mutants.toml");
         let text = std::fs::read_to_string(&path);
@@ -173,7 +173,8 @@ impl Explained {
         Ok(Explained(reasons))
     }
 
-    /// What must be said about these results: which survived without a reason, and which reasons are void.
+    /// Compares these results with the reasons: which mutants survived without a reason, and which
+    /// reasons are void.
     pub(crate) fn judge(&self, fates: &[(&Mutant, Fate)]) -> Judged {
         let mut judged = Judged::default();
         let mut files: Vec<&str> = fates.iter().map(|(mutant, _)| mutant.file.as_str()).collect();
@@ -206,19 +207,19 @@ impl Explained {
 pub(crate) struct Judged {
     /// Survivors with a reason.
     pub(crate) explained: u32,
-    /// Survivors without: title and key.
+    /// Survivors without a reason: title and key.
     pub(crate) unexplained: Vec<(String, String)>,
-    /// Reasons for what does not survive.
+    /// Reasons for mutants that do not survive.
     pub(crate) void: Vec<String>,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mutants::list::{Genre, Place};
+    use crate::mutants::list::{Genre, Position};
 
     fn mutant(id: u32) -> Mutant {
-        let (at, what) = (Place { line: 7, column: 3 }, "replace < with <=".to_owned());
+        let (at, what) = (Position { line: 7, column: 3 }, "replace < with <=".to_owned());
         let (file, replacement) = ("a.rs".to_owned(), "<=".to_owned());
         let key = format!("a.rs: {what}: line {id}");
         Mutant { id, file, genre: Genre::BinaryOperator, at, replacement, what, key }

@@ -1,4 +1,4 @@
-//! What notices a mutant: the tests, then the laboratory, the quickest first.
+//! Trials of a mutant: the tests, then the laboratory, the quickest first.
 
 use super::build::{Built, CHOICE, Program};
 use crate::clock::now;
@@ -8,23 +8,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// Tests that take longer than this come after the first look of the laboratory.
+/// Tests that take longer than this come after the laboratory's first trial.
 const QUICK: Duration = Duration::from_secs(2);
-/// A mutant may take so much more processor time than none.
+/// Factor of processor time that a mutant may use, compared with no mutant.
 const TIMES: u64 = 4;
-/// And this, in seconds.
+/// Additional processor time, in seconds.
 const MORE_S: u64 = 2;
-/// What a mutant that waits instead of working may take of the clock, against processor time.
+/// Factor of elapsed time to processor time, for a mutant that waits instead of working.
 const CLOCK_TIMES: u32 = 8;
-/// Memory that a program may ask for, in KiB: a mutant may want all there is.
+/// Memory limit of a program, in KiB: a mutant may try to allocate all memory.
 const MEMORY_KIB: &str = "16777216";
 /// SIGXCPU: the processor time is used up.
 const USED_UP: i32 = 24;
 
-/// How a trial ended.
+/// Result of a trial.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
-    /// Nothing was noticed.
+    /// No failure.
     Passed,
     Failed,
     TimedOut,
@@ -33,11 +33,11 @@ pub(crate) enum End {
 /// One thing to try.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
-    /// What tries, in a few words.
+    /// Description of the trial.
     pub(crate) name: String,
     path: PathBuf,
     arguments: Vec<String>,
-    /// Processor time allowed, in seconds.
+    /// Maximum processor time, in seconds.
     limit_s: u64,
 }
 
@@ -48,7 +48,7 @@ impl Trial {
         Trial { name, path, arguments, limit_s: 600 }
     }
 
-    /// `base`: its histories are others than those from another base.
+    /// Creates a trial of the laboratory. Another `base` gives other histories.
     fn of_laboratory(program: &Program, seconds: u64, base: u64) -> Trial {
         let arguments = ["--threads", "1", "--seconds"].map(str::to_owned).into_iter();
         let arguments =
@@ -61,10 +61,10 @@ impl Trial {
         }
     }
 
-    /// Runs it in `home` with this mutant; 0: none.
+    /// Runs the trial in `home` with this mutant; 0: none.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// The program cannot be started.
     pub(crate) fn run(&self, home: &Path, mutant: u32) -> anyhow::Result<End> {
         let Trial { name, path, arguments, limit_s } = self;
         let mut command = Command::new("sh");
@@ -83,7 +83,7 @@ impl Trial {
     }
 }
 
-/// Waits for a program's end; kills it after so long: `None`.
+/// Waits for a program's end. Kills it after this time, and returns None.
 fn wait(mut child: Child, limit: Duration) -> anyhow::Result<Option<ExitStatus>> {
     let begun = now();
     let mut pause = Duration::from_millis(1);
@@ -101,11 +101,11 @@ fn wait(mut child: Child, limit: Duration) -> anyhow::Result<Option<ExitStatus>>
     }
 }
 
-/// The trials in their order, each of which must pass without a mutant. The laboratory looks for a tenth of
-/// `seconds` first, and for all of it at the end.
+/// Returns the trials in order, each of which must pass without a mutant. The laboratory runs for a
+/// tenth of `seconds` first, and for the full time at the end.
 ///
 /// # Errors
-/// One does not pass.
+/// A trial does not pass.
 pub(crate) fn plan(built: &Built, seconds: u64) -> anyhow::Result<Vec<Trial>> {
     let mut tests = Vec::new();
     for program in &built.tests {

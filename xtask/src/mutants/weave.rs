@@ -1,4 +1,4 @@
-//! Weaving mutants into a source: all of them at once, each behind its number.
+//! Weaves mutants into a source: all of them together, each selected by its number.
 //!
 //! ```text
 //!   a < b        (match crate::mutant::active() {
@@ -8,10 +8,10 @@
 //!   { body }     { if crate::mutant::active() == 9 { return 0; } body }
 //! ```
 //!
-//! Expressions lie within one another; in an arm of one mutant the rest is as it was, so a source grows
-//! with the depth of its expressions, not with their number.
+//! Expressions are nested. In the arm of a mutant the rest is unchanged, so a source grows with the
+//! depth of its expressions, not with their number.
 
-use super::list::{Genre, Mutant, Place};
+use super::list::{Genre, Mutant, Position};
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,26 +19,27 @@ use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// A source with mutants in it.
+/// A source with woven mutants.
 pub(crate) struct Woven {
     pub(crate) text: String,
-    /// Mutants that cannot be chosen at run time: in constants, or of a hidden type's (`impl`) value.
+    /// Mutants that cannot be selected at run time: in constants, or for a return value of a hidden
+    /// type (`impl`).
     pub(crate) untried: BTreeSet<u32>,
-    /// Mutants of what only a planted bug does: the product has no such code.
+    /// Mutants in code of a planted bug: the product has no such code.
     pub(crate) planted: BTreeSet<u32>,
-    /// Mutants that no compiler takes: `||` beside a `let`.
+    /// Mutants that do not compile: `||` next to a `let`.
     pub(crate) unviable: BTreeSet<u32>,
-    /// Mutants for which no place was found.
+    /// Mutants whose position was not found.
     pub(crate) lost: BTreeSet<u32>,
 }
 
-/// Weaves these mutants, all of this file, into its source.
+/// Weaves all mutants of this file into its source.
 ///
 /// # Errors
-/// If the source is not Rust.
+/// The source is not Rust.
 pub(crate) fn weave(source: &str, mutants: &[&Mutant]) -> anyhow::Result<Woven> {
     let file = syn::parse_file(source).context("cannot be parsed")?;
-    let mut wanted: BTreeMap<(Genre, Place), Vec<&Mutant>> = BTreeMap::new();
+    let mut wanted: BTreeMap<(Genre, Position), Vec<&Mutant>> = BTreeMap::new();
     for mutant in mutants {
         wanted.entry((mutant.genre, mutant.at)).or_default().push(mutant);
     }
@@ -58,7 +59,7 @@ pub(crate) fn weave(source: &str, mutants: &[&Mutant]) -> anyhow::Result<Woven> 
     Ok(Woven { text: render(source, edits), untried, planted, unviable, lost })
 }
 
-/// The lines, from one, on which each mutant of a woven text stands.
+/// Returns the lines of each mutant in a woven text, counted from one.
 pub(crate) fn lines(woven: &str) -> Vec<(u32, Range<usize>)> {
     let mut found = Vec::new();
     let mut open = BTreeMap::new();
@@ -79,11 +80,11 @@ pub(crate) fn lines(woven: &str) -> Vec<(u32, Range<usize>)> {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Change {
-    /// Put this there.
+    /// Insert this text.
     Insert(String),
-    /// Choose between what is there and these.
+    /// Select between the existing text and these.
     Choose(Vec<(u32, String)>),
-    /// Take it away.
+    /// Remove the text.
     Remove,
 }
 
@@ -95,7 +96,7 @@ struct Edit {
 
 struct Loom<'a> {
     source: &'a str,
-    wanted: BTreeMap<(Genre, Place), Vec<&'a Mutant>>,
+    wanted: BTreeMap<(Genre, Position), Vec<&'a Mutant>>,
     edits: Vec<Edit>,
     in_constant: u32,
     in_planted: u32,
@@ -105,10 +106,10 @@ struct Loom<'a> {
 }
 
 impl<'a> Loom<'a> {
-    /// The mutants of this kind at this place; each is given out once.
+    /// Takes the mutants of this kind at this position; each is returned only once.
     fn take(&mut self, genre: Genre, at: proc_macro2::Span) -> Vec<&'a Mutant> {
         let start = at.start();
-        let place = Place { line: start.line, column: start.column + 1 };
+        let place = Position { line: start.line, column: start.column + 1 };
         let mutants = self.wanted.remove(&(genre, place)).unwrap_or_default();
         if self.in_planted > 0 {
             self.planted.extend(mutants.iter().map(|mutant| mutant.id));
@@ -133,7 +134,7 @@ impl<'a> Loom<'a> {
         }
     }
 
-    /// What stands in `whole`, with `part` of it replaced.
+    /// Returns the text of `whole`, with `part` of it replaced.
     fn replaced(&self, whole: &Range<usize>, part: &Range<usize>, by: &str) -> String {
         let before = &self.source[whole.start..part.start];
         format!("{before}{by}{}", &self.source[part.end..whole.end])
@@ -145,7 +146,7 @@ impl<'a> Loom<'a> {
         self.in_constant -= 1;
     }
 
-    /// `planted`: what is visited is only there for a planted bug.
+    /// Visits code; `planted`: it exists only for a planted bug.
     fn planted_if(&mut self, planted: bool, visit: impl FnOnce(&mut Self)) {
         self.in_planted += u32::from(planted);
         visit(self);
@@ -154,7 +155,7 @@ impl<'a> Loom<'a> {
 
     fn function(&mut self, signature: &syn::Signature, body: &syn::Block) {
         if let Some(constness) = &signature.constness {
-            // Only a constant could need it; those that are called for one are made lazy.
+            // Only a constant could need it; constants that call such functions are made lazy.
             self.edits.push(Edit { range: constness.span.byte_range(), change: Change::Remove });
         }
         let Some(first) = body.stmts.first() else { return };
@@ -185,7 +186,7 @@ fn has_let(expression: &syn::Expr) -> bool {
     }
 }
 
-/// Whether an expression is false as long as no bug is planted.
+/// Whether an expression is false while no bug is planted.
 fn is_false(expression: &syn::Expr) -> bool {
     match expression {
         syn::Expr::Call(call) => match &*call.func {
@@ -201,7 +202,7 @@ fn is_false(expression: &syn::Expr) -> bool {
     }
 }
 
-/// Whether a pattern takes everything that no arm before has taken.
+/// Whether a pattern matches everything that no earlier arm has matched.
 fn takes_all(pattern: &syn::Pat) -> bool {
     match pattern {
         syn::Pat::Wild(_) => true,
@@ -210,6 +211,9 @@ fn takes_all(pattern: &syn::Pat) -> bool {
         _ => false,
     }
 }
+
+/// Beginnings of the comments that mark functions which only planted bugs need.
+const PLANTED: [&str; 2] = [" What the planted bug", " Planted bug"];
 
 /// Whether a function's comment begins with the words that mark code of a planted bug.
 fn is_of_planted_bug(attributes: &[syn::Attribute]) -> bool {
@@ -220,7 +224,7 @@ fn is_of_planted_bug(attributes: &[syn::Attribute]) -> bool {
     let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &comment.value else {
         return false;
     };
-    text.value().starts_with(" What the planted bug")
+    PLANTED.iter().any(|words| text.value().starts_with(words))
 }
 
 impl<'a> Visit<'a> for Loom<'_> {
@@ -285,7 +289,7 @@ impl<'a> Visit<'a> for Loom<'_> {
 
     fn visit_expr_match(&mut self, expression: &'a syn::ExprMatch) {
         if !expression.arms.iter().any(|arm| takes_all(&arm.pat)) {
-            // Without one of its arms, unless that has a condition, it would not be complete.
+            // Without one of its arms, unless the arm has a condition, it would not be exhaustive.
             let arms = expression.arms.iter();
             for arm in arms.filter(|arm| !matches!(arm.pat, syn::Pat::Guard(_))) {
                 let gone = self.take(Genre::MatchArm, arm.span());
@@ -331,7 +335,7 @@ impl<'a> Visit<'a> for Loom<'_> {
     }
 
     fn visit_item_static(&mut self, item: &'a syn::ItemStatic) {
-        // Lazy, so that what computes it can be chosen at run time.
+        // Lazy, so that the code that computes it can be selected at run time.
         let (of, value) = (item.ty.span().byte_range(), item.expr.span().byte_range());
         let mut insert = |at: usize, text: &str| {
             self.edits.push(Edit { range: at..at, change: Change::Insert(text.to_owned()) });
@@ -370,7 +374,7 @@ impl<'a> Visit<'a> for Loom<'_> {
 }
 
 fn render(source: &str, mut edits: Vec<Edit>) -> String {
-    // The outer before the inner; what is inserted, before what begins there.
+    // Outer edits before inner ones; insertions before edits that begin at the same position.
     edits.sort_by_key(|edit| {
         let inserts = matches!(edit.change, Change::Insert(_));
         (edit.range.start, !inserts, usize::MAX - edit.range.end)
@@ -425,7 +429,7 @@ fn f(a: u32, b: u32) -> u32 {
     match a { 1 if b == 3 => 4, 2 => 5, _ => 6 }
 }
 fn g(p: P) -> P { P { x: 1, y: 2, ..p } }
-/// What the planted bugs do: nothing.
+/// Planted bug: does nothing.
 fn j() -> u8 { 1 + 2 }
 fn k(a: u8) { if planted(1) && a < 3 { l(a - 1) } else { l(a * 2) } }
 fn i() -> impl Iterator<Item = u8> { [1].into_iter() }
@@ -434,9 +438,19 @@ fn h(o: Option<u8>, c: bool, d: bool) -> bool { if let Some(1) = o && c && d { c
 
     fn mutant(id: u32, genre: Genre, line: usize, of: &str, replacement: &str) -> Mutant {
         let column = SOURCE.lines().nth(line - 1).unwrap().find(of).expect("it is there") + 1;
-        let (at, replacement) = (Place { line, column }, replacement.to_owned());
+        let (at, replacement) = (Position { line, column }, replacement.to_owned());
         let (file, what, key) = Default::default();
         Mutant { id, file, genre, at, replacement, what, key }
+    }
+
+    #[test]
+    fn the_words_for_a_planted_bug_mark_a_function() {
+        let is_marked = |words: &str| {
+            let text = format!("#[doc = \" {words} nothing.\"] fn f() {{}}");
+            is_of_planted_bug(&syn::parse_str::<syn::ItemFn>(&text).expect("Rust").attrs)
+        };
+        assert!(is_marked("What the planted bug does:") && is_marked("Planted bug: does"));
+        assert!(!is_marked("For a planted bug:"));
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! `cargo xtask policies`: the policies against libcachesim, an implementation by others, miss for miss.
+//! `cargo xtask policies`: compares the policies with libcachesim, an independent implementation,
+//! miss for miss.
 //!
-//! It comes from the Python package index, into an environment of its own below `target`. The traces are made
-//! from a seed by an example of the crate `policy`, which counts our misses; `misses.py` counts the other's.
+//! Libcachesim is installed from the Python package index into a separate environment below
+//! `target`. An example of the crate `policy` generates the traces from a seed and counts this
+//! project's misses; `misses.py` counts those of libcachesim.
 
 use crate::cargo;
 use anyhow::{Context, ensure};
@@ -10,10 +12,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-/// The version of libcachesim that the policies are compared with. What it does differently from the papers
-/// is said in the files of the policies, and is to be looked at again with another version.
+/// Version of libcachesim for the comparison. The files of the policies describe its differences
+/// from the papers, which must be checked again for another version.
 const VERSION: &str = "0.3.5";
-/// What runs with it.
+/// The script that runs with it.
 const SCRIPT: &str = include_str!("misses.py");
 const OURS: [&str; 8] =
     ["run", "--quiet", "--release", "--package", "policy", "--example", "misses", "--"];
@@ -21,7 +23,7 @@ const OURS: [&str; 8] =
 /// Options of `policies`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Other traces.
+    /// Seed of the traces.
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
 }
@@ -29,7 +31,7 @@ pub(crate) struct Options {
 /// The command `policies`.
 ///
 /// # Errors
-/// If libcachesim cannot be had, or one of the halves fails.
+/// Libcachesim is not available, or one of the two halves fails.
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let place = cargo::root().join("target/policies");
     let python = libcachesim(&place)?;
@@ -52,7 +54,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!all_agree)))
 }
 
-/// The interpreter of an environment that has libcachesim; makes it unless it is there.
+/// Returns the interpreter of an environment with libcachesim; creates it if necessary.
 fn libcachesim(place: &Path) -> anyhow::Result<PathBuf> {
     let environment = place.join(format!("libcachesim-{VERSION}"));
     let python = environment.join("bin/python");
@@ -71,7 +73,7 @@ fn libcachesim(place: &Path) -> anyhow::Result<PathBuf> {
          then run `cargo xtask policies` again",
         environment.display()
     );
-    // Of what it asks for, only numpy is imported, and nothing of that is used here: any version does.
+    // Of its dependencies, only numpy is imported, and not used here: any version is sufficient.
     let installed = Command::new(&python)
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"])
         .args(["--retries", "2", "--only-binary", ":all:"])
@@ -112,7 +114,7 @@ fn theirs(python: &Path, traces: &Path, ours: &str) -> anyhow::Result<String> {
         .spawn()
         .context("cannot start python")?;
     let mut input = child.stdin.take().context("it was asked for")?;
-    // A few kilobytes, which the pipe holds.
+    // A few kilobytes, for which the pipe has room.
     input.write_all(ours.as_bytes()).context("python does not read what to run")?;
     drop(input);
     let output = child.wait_with_output().context("python cannot be waited for")?;
@@ -123,11 +125,11 @@ fn theirs(python: &Path, traces: &Path, ours: &str) -> anyhow::Result<String> {
 /// One comparison.
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
-    /// The trace, the slots, the policy.
+    /// Trace, slots and policy.
     what: String,
-    /// Our misses, as the paper says.
+    /// This project's misses, according to the paper.
     paper: u64,
-    /// Our misses, where what libcachesim does differently is done.
+    /// This project's misses, with libcachesim's differences.
     ours: u64,
     libcachesim: u64,
 }

@@ -1,13 +1,13 @@
-//! The arrows between the crates point downwards only.
+//! Dependencies between the crates point downwards only.
 
 use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
-/// Which crates of the workspace a crate may use, its tests included. Bottom to top.
+/// The crates of the workspace that a crate may use, its tests included. Bottom to top.
 const ALLOWED: [(&str, &[&str]); 34] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
-    // Its tests draw random latencies.
+    // Its tests use random latencies.
     ("histogram", &["lane"]),
     ("trace", &[]),
     ("report", &[]),
@@ -28,10 +28,10 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     ("export", &["allocations", "lane", "block", "layers"]),
     ("fuse", &["lane", "block", "export"]),
     ("ublk", &["lane", "block", "export"]),
-    // Its tests serve parts of blocks, which a layer does.
+    // Its tests serve parts of blocks with a layer.
     ("nbd", &["lane", "block", "layers", "export"]),
     ("holder", &["lane", "block", "cache", "fuse", "host", "ring"]),
-    // Its tests record what passes, and replay it.
+    // Its tests record requests, and replay them.
     ("load", &["lane", "block", "layers", "trace"]),
     ("suites", SUITES),
     ("crash", &["lane", "block", "cache", "layers", "policy", "pool"]),
@@ -47,7 +47,7 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     ("xtask", &[]),
 ];
 
-// Its tests run suites on a ring's lane, and record what passes there.
+// Its tests run suites on a ring's lane, and record the requests there.
 const SUITES: &[&str] = &[
     "lane",
     "block",
@@ -93,7 +93,7 @@ const DAEMON: &[&str] = &[
     "stack",
 ];
 const ADVICE: &[&str] = &["block", "cache", "daemon", "report", "simulator", "trace"];
-// Of `killtest` its tests use the lossy disk.
+// Its tests use the lossy disk of `killtest`.
 const OVERDRIVE: &[&str] = &[
     "advice",
     "lane",
@@ -179,7 +179,7 @@ fn the_arrows_between_crates_point_downwards() {
     assert_eq!(wrong_arrows(&packages), [""; 0]);
 }
 
-/// Crates that may switch the planted bugs and races on in what they build.
+/// Crates that may enable the planted bugs and races in their builds.
 const LABORATORIES: [&str; 3] = ["crash", "explore", "benchmarks"];
 
 #[test]
@@ -193,7 +193,7 @@ fn the_product_is_built_without_planted_bugs() {
             let features = list(used, "features").iter();
             let plants = ["crash", "explore"].contains(&text(used, "name"))
                 || features.into_iter().any(|name| name == "laboratory" || name == "explore");
-            // Tests may: what they build is not what is shipped.
+            // Tests may use them: their builds are not shipped.
             if plants && text(used, "kind") != "dev" {
                 wrong.push(format!("{} by {}", text(package, "name"), text(used, "name")));
             }

@@ -1,18 +1,18 @@
-//! The files of a crate: which of them use one another in a circle, and which speak for the engine's
-//! shared half.
+//! Circular uses between the files of a crate.
 //!
-//! What stands in a circle can only be understood together. The lists below name what is left; they may
-//! shrink, and never grow. A folder's `mod.rs` and the files below it are one room: what they use of one
-//! another is no circle.
+//! Files in a circle can only be understood together. The list below contains the remaining ones;
+//! it may shrink, and never grow. A folder's `mod.rs` and the files below it are one room: their
+//! uses of each other do not count as a circle.
 
 use crate::metadata::crates;
 use crate::source::{Source, of_crates};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files that use one another in a circle, crate by crate.
+/// Files that use each other in a circle, by crate.
 const CIRCLES: &[&str] = &[];
 
-/// The path of a file's module: `a::b` for `src/a/b.rs`, `a` for `src/a.rs` and `src/a/mod.rs`.
+/// Returns the path of a file's module: `a::b` for `src/a/b.rs`, `a` for `src/a.rs` and
+/// `src/a/mod.rs`.
 fn module_of(path: &str) -> Option<String> {
     let (_, inside) = path.split_once("/src/")?;
     let module = inside.strip_suffix(".rs")?.replace('/', "::");
@@ -20,7 +20,7 @@ fn module_of(path: &str) -> Option<String> {
     (!["lib", "main"].contains(&module.as_str())).then_some(module)
 }
 
-/// The module that a path in module `own` begins with, if it is one of these.
+/// Returns the module that a path in module `own` begins with, if it is one of these.
 fn used<'a>(modules: &'a BTreeSet<String>, own: &str, segments: &[String]) -> Option<&'a String> {
     let root = match segments.first()?.as_str() {
         "crate" => Vec::new(),
@@ -40,7 +40,7 @@ fn are_one_room(one: &str, two: &str) -> bool {
     one == two || is_below(one, two) || is_below(two, one)
 }
 
-/// Which modules each module of these sources uses.
+/// Returns the modules that each module of these sources uses.
 fn uses(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
     let modules: BTreeSet<String> = sources.iter().filter_map(|it| module_of(&it.path)).collect();
     let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -54,7 +54,7 @@ fn uses(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
     uses
 }
 
-/// The modules from which a way leads back to themselves.
+/// Returns the modules that use themselves, directly or through others.
 fn in_circles(uses: &BTreeMap<String, BTreeSet<String>>) -> Vec<&str> {
     let returns = |start: &str| {
         let mut seen = BTreeSet::new();

@@ -1,8 +1,8 @@
-//! The engine has no clock, thread or randomness but its lane's.
+//! The engine's only clock, threads and randomness are those of its lane.
 
 use crate::source::{Name, Source, of_crates};
 
-/// Crates whose every step must follow from the seed.
+/// Crates in which every step must follow from the seed.
 const PURE: [&str; 17] = [
     "lane",
     "histogram",
@@ -23,11 +23,11 @@ const PURE: [&str; 17] = [
     "trace",
 ];
 
-/// Words that may stand nowhere in them.
+/// Words that are forbidden in them.
 const WORDS: [&str; 3] = ["Instant", "SystemTime", "RandomState"];
 
-/// Paths that may begin nowhere in them. The maps of std are seeded at random; a BTreeMap, or a
-/// map with a hasher of its own from elsewhere, is not.
+/// Beginnings of paths that are forbidden in them. The maps of std have random seeds; a BTreeMap,
+/// or a map with another hasher, does not.
 const PATHS: [&[&str]; 5] = [
     &["std", "thread"],
     &["std", "time", "*"],
@@ -36,9 +36,9 @@ const PATHS: [&[&str]; 5] = [
     &["std", "collections", "*"],
 ];
 
-/// Where the laboratory is driven from outside, as paths or their beginnings: there seconds are
-/// counted and threads started, and no choice inside a simulated world depends on that. And the client
-/// that waits in the kernel, on no lane, for no longer than it says.
+/// Parts of these crates outside simulated worlds, as paths or their beginnings: the driver of the
+/// laboratory counts seconds and starts threads, which does not influence choices inside a world;
+/// and the client that blocks in the kernel, on no lane, for a limited time.
 const OUTSIDE: [&str; 3] = [
     "crates/proof/crash/src/bin/",
     "crates/proof/crash/src/hunt.rs",

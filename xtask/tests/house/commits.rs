@@ -1,20 +1,20 @@
-//! The rule on commits: a subject of at most 72 characters, and a body that says why.
+//! The rule on commits: a subject of at most 72 characters, and a body with the reason.
 //!
-//! It holds for what was committed after [`BASE`]; older commits have longer subjects. Merges are
-//! excepted. A shallow clone shows its newest commit alone; a tree without this history is skipped,
+//! It applies to commits after [`BASE`]; older commits have longer subjects. Merges are excluded.
+//! In a shallow clone, only the newest commit is checked; a tree without this history is skipped,
 //! with the reason.
 
 use crate::metadata::root;
 use std::path::Path;
 use std::process::Command;
 
-/// The last commit before the rule was held by this test.
+/// The last commit before this test enforced the rule.
 const BASE: &str = "5c269381fb575b82bc0f6640e1ef4664de532dfc";
 
-/// The longest subject, in characters: `git log --oneline` then fits into a terminal.
+/// Maximum length of a subject, in characters: `git log --oneline` then fits into a terminal.
 const SUBJECT_CHARACTERS_MAX: usize = 72;
 
-/// What git prints, or why it prints nothing.
+/// Returns git's output, or the reason why it failed.
 fn git(repository: &Path, arguments: &[&str]) -> Result<String, String> {
     let run = Command::new("git").arg("-C").arg(repository).args(arguments).output();
     let output = run.map_err(|error| format!("git does not start: {error}"))?;
@@ -24,12 +24,12 @@ fn git(repository: &Path, arguments: &[&str]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A line such as `Signed-off-by: A Name`, which gives no reason.
+/// Whether this is a line such as `Signed-off-by: A Name`, which gives no reason.
 fn is_trailer(line: &str) -> bool {
     line.split_once(": ").is_some_and(|(key, _)| key.contains('-') && !key.contains(' '))
 }
 
-/// What is wrong with a commit's message.
+/// Returns the faults of a commit's message.
 fn faults(subject: &str, body: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let length = subject.chars().count();
@@ -45,13 +45,13 @@ fn faults(subject: &str, body: &str) -> Vec<String> {
     faults
 }
 
-/// The commits since `base` that break the rule, each with its fault. An error is the reason why
-/// the history cannot be looked at.
+/// Returns the commits since `base` that break the rule, each with its fault. An error is the
+/// reason why the history is not available.
 fn offenders(repository: &Path, base: &str) -> Result<Vec<String>, String> {
     let is_shallow = git(repository, &["rev-parse", "--is-shallow-repository"])?.trim() == "true";
     let since = format!("{base}..HEAD");
-    // A shallow clone has cut branches, whose commits may be older than the base. Its newest commit
-    // is not, because this test is part of it.
+    // A shallow clone cuts branches, whose commits may be older than the base. The newest commit is
+    // not older, because it contains this test.
     let range: &[&str] = if is_shallow { &["--max-count=1", "HEAD"] } else { &[&since] };
     if !is_shallow {
         let commit = format!("{base}^{{commit}}");
@@ -93,7 +93,7 @@ fn subjects_are_measured_in_characters_and_trailers_are_no_reason() {
     assert_eq!(faults("Short", "Measured: half.\n"), [""; 0]);
 }
 
-/// A commit without files in a repository of the test's own.
+/// Creates a commit without files in a repository of the test.
 fn commit(repository: &Path, message: &str) {
     let arguments = ["-c", "user.name=A", "-c", "user.email=a@b", "commit", "--quiet"];
     let more = ["--allow-empty", "--no-verify", "--no-gpg-sign", "-m", message];

@@ -1,4 +1,4 @@
-//! Small rules that hold everywhere.
+//! Small rules for the whole tree.
 
 use crate::metadata::crates;
 use crate::source::{all, of_crates};
@@ -54,7 +54,7 @@ fn the_engine_is_built_without_std() {
     }
 }
 
-/// `println!` and its like panic when nothing reads any more, and then the daemon dies.
+/// `println!` and similar macros panic when the output is closed, and then the daemon dies.
 #[test]
 fn the_product_does_not_die_when_nobody_reads_what_it_says() {
     let macros = ["print", "println", "eprint", "eprintln"].map(|name| format!("{name}!("));

@@ -1,4 +1,4 @@
-//! Every dependency comes from the registry, under a licence that deny.toml allows.
+//! All dependencies come from the registry, under licences that deny.toml allows.
 
 use crate::metadata::{list, metadata, root, text};
 use spdx::{Expression, ParseMode};
@@ -14,7 +14,8 @@ fn allowed_licences() -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Whether one of the allowed licences, or several where all are asked for, satisfies `licence`.
+/// Whether `licence` is satisfied by one of the allowed licences, or by several if it requires all
+/// of them.
 fn is_allowed(licence: &str, allowed: &[String]) -> bool {
     let Ok(expression) = Expression::parse_mode(licence, ParseMode::LAX) else {
         return false;

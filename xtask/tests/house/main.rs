@@ -1,5 +1,5 @@
-//! The house rules: what holds for the whole tree and no single crate can see. CONTRIBUTING.md says
-//! why each is there.
+//! The house rules: they apply to the whole tree, so no single crate can check them.
+//! CONTRIBUTING.md gives the reason for each.
 
 mod arrows;
 mod circles;
@@ -15,3 +15,4 @@ mod persons;
 mod semantics;
 mod source;
 mod unsafety;
+mod words;

@@ -1,4 +1,4 @@
-//! What cargo knows about the workspace and its dependencies.
+//! Cargo's metadata of the workspace and its dependencies.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ pub(crate) fn root() -> PathBuf {
     here.parent().expect("xtask stands in the workspace").into()
 }
 
-/// `cargo metadata` for the platforms we build for.
+/// Returns `cargo metadata` for the supported platforms.
 pub(crate) fn metadata(more: &[&str]) -> Value {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1"])
@@ -25,17 +25,17 @@ pub(crate) fn metadata(more: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("cargo prints JSON")
 }
 
-/// The entries of a list in the metadata.
+/// Returns the entries of a list in the metadata.
 pub(crate) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A text in the metadata; empty if there is none.
+/// Returns a text in the metadata; empty if there is none.
 pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
 
-/// The crates of the workspace: name and directory.
+/// Returns the crates of the workspace: name and directory.
 pub(crate) fn crates() -> Vec<(String, PathBuf)> {
     let all = metadata(&["--no-deps"]);
     let packages = list(&all, "packages").iter();

@@ -1,8 +1,8 @@
-//! A module with a folder lies in it, as `mod.rs`.
+//! The file of a module with a folder is the folder's `mod.rs`.
 
 use crate::source::all;
 
-/// Folders whose files are programs of their own, not modules.
+/// Folders whose files are separate programs, not modules.
 const PROGRAMS: [&str; 4] = ["tests", "examples", "benches", "bin"];
 
 fn is_program(path: &str) -> bool {
@@ -10,7 +10,7 @@ fn is_program(path: &str) -> bool {
     folder.is_some_and(|folder| PROGRAMS.contains(&folder))
 }
 
-/// Files of modules that stand beside their folders.
+/// Returns files of modules next to their folders.
 fn beside_their_folders(paths: &[&str]) -> Vec<String> {
     let mut wrong = Vec::new();
     for path in paths.iter().filter(|path| !is_program(path)) {

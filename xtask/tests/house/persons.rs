@@ -1,5 +1,5 @@
-//! Comments and documents speak of tasks, requests, clients and programs as of things. Operators and users
-//! are persons.
+//! Comments and documents treat tasks, requests, clients and programs as things. Only operators and
+//! users are persons.
 
 use crate::documents::documents;
 use crate::source::all;
@@ -22,10 +22,11 @@ const PERSONS: [&str; 14] = [
     "everyone",
 ];
 
-/// The words that `who` may follow.
+/// The words that may precede `who`.
 const MAY_BE: [&str; 6] = ["operator", "operators", "user", "users", "reader", "readers"];
 
-/// Files whose comments hold some of these words, and how many. The list may shrink, and never grow.
+/// Files whose comments contain some of these words, with their number. The list may shrink, and
+/// never grow.
 const LEFT: &[(&str, usize)] = &[];
 
 /// The comments of a source, each with the line that it begins on; what is in quotes is none.
@@ -57,7 +58,7 @@ fn comments(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// The length of a comment in `/*` and `*/`, which may be nested.
+/// Length of a comment in `/*` and `*/`, which may be nested.
 fn block_comment(text: &str) -> usize {
     let (mut depth, mut at) = (0, 0);
     while at < text.len() {
@@ -71,7 +72,7 @@ fn block_comment(text: &str) -> usize {
     at
 }
 
-/// The length of what stands in double quotes.
+/// Length of a string in double quotes.
 fn string(text: &str) -> usize {
     let mut escaped = false;
     let end = text.char_indices().skip(1).find(|(_, letter)| {
@@ -82,7 +83,7 @@ fn string(text: &str) -> usize {
     end.map_or(text.len(), |(at, _)| at + 1)
 }
 
-/// The length of a raw string, if one begins here: `r"..."`, `r#"..."#`.
+/// Length of a raw string, if one begins here: `r"..."`, `r#"..."#`.
 fn raw_string(before: &str, text: &str) -> Option<usize> {
     let inside_a_word = |letter: char| letter.is_alphanumeric() && letter != 'b' && letter != 'c';
     if before.ends_with(inside_a_word) {
@@ -96,7 +97,7 @@ fn raw_string(before: &str, text: &str) -> Option<usize> {
     Some(1 + hashes + 1 + behind)
 }
 
-/// The length of a character in single quotes, or of the quote of a lifetime.
+/// Length of a character in single quotes, or of the quote of a lifetime.
 fn character(text: &str) -> usize {
     let mut letters = text.char_indices().skip(1);
     match (letters.next(), letters.next()) {
@@ -108,7 +109,8 @@ fn character(text: &str) -> usize {
     }
 }
 
-/// The words for persons in a text, but for those in backquotes and for `who` behind a person.
+/// Returns the words for persons in a text, except for text in backquotes and for `who` after a
+/// person.
 fn persons(text: &str) -> Vec<String> {
     let words = text.split('`').step_by(2);
     let words = words.flat_map(|part| part.split(|letter: char| !is_of_a_word(letter)));

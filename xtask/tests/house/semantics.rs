@@ -8,7 +8,7 @@ use crate::metadata::root;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The clauses built so far.
+/// The clauses that are implemented.
 const BUILT: [&str; 13] =
     ["C1", "C2", "C4", "C5", "C6", "C7", "C8", "C10", "C11", "C12", "C13", "C14", "C15"];
 
@@ -20,7 +20,8 @@ const PLANTED: [&str; 3] = [
     "crates/app/stack/src/planted.rs",
 ];
 
-/// The variants of `enum Bug` with the clause that each breaks (empty if its text names none).
+/// Returns the variants of `enum Bug` with the clause that each breaks (empty if its text names
+/// none).
 fn planted(source: &str) -> BTreeMap<String, String> {
     let tokens: TokenStream = source.parse().expect("planted.rs is Rust");
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
@@ -37,7 +38,7 @@ fn planted(source: &str) -> BTreeMap<String, String> {
     for token in body.expect("an enum has a body") {
         match token {
             TokenTree::Group(text) => {
-                // The first line of the variant's text is the one that names the clause.
+                // The first line of the variant's text names the clause.
                 clause.get_or_insert_with(|| clause_of_text(&text.to_string()));
             }
             TokenTree::Ident(name) => {
@@ -49,7 +50,7 @@ fn planted(source: &str) -> BTreeMap<String, String> {
     bugs
 }
 
-/// `C4` of `[doc = " C4: a write changes ..."]`.
+/// Returns `C4` for `[doc = " C4: a write changes ..."]`.
 fn clause_of_text(attribute: &str) -> String {
     let text = attribute.split('"').nth(1).unwrap_or_default();
     let (clause, _) = text.split_once(':').unwrap_or_default();
@@ -62,7 +63,7 @@ fn is_clause(word: &str) -> bool {
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether this is written like the name of a bug: two words or more in one.
+/// Whether this looks like the name of a bug: two words or more in one.
 fn is_bug_name(word: &str) -> bool {
     let capitals = word.chars().filter(char::is_ascii_uppercase).count();
     let small = word.chars().filter(char::is_ascii_lowercase).count();
@@ -72,7 +73,7 @@ fn is_bug_name(word: &str) -> bool {
         && capitals + small == word.len()
 }
 
-/// The bugs that the text names, each with the clauses under which it does.
+/// Returns the bugs that the text names, each with the clauses of its occurrences.
 fn named(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut clause = String::new();
     let mut bugs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

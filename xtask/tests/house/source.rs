@@ -1,17 +1,17 @@
-//! Reading Rust source for the rules: words and paths as the compiler sees them, so that what is
-//! said in comments and strings does not count.
+//! Reads Rust source for the rules: words and paths as the compiler sees them, so that comments and
+//! strings do not count.
 
 use crate::metadata::{crates, root};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::path::{Path, PathBuf};
 
-/// A source file: its path from the workspace's root, and its text.
+/// A source file: its path relative to the workspace's root, and its text.
 pub(crate) struct Source {
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-/// A path or a lone word in a source, with its line: `std::thread::spawn`. A `use` is flattened,
+/// A path or a single word in a source, with its line: `std::thread::spawn`. A `use` is flattened,
 /// a glob ends in `*`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Name {
@@ -19,7 +19,7 @@ pub(crate) struct Name {
     pub(crate) segments: Vec<String>,
 }
 
-/// All Rust files of the crates in the workspace, sources, tests and benchmarks.
+/// Returns all Rust files of the crates in the workspace: sources, tests and benchmarks.
 pub(crate) fn all() -> Vec<Source> {
     let mut sources = Vec::new();
     for (_, directory) in crates() {
@@ -29,7 +29,7 @@ pub(crate) fn all() -> Vec<Source> {
     sources
 }
 
-/// The Rust files of `src` in these crates.
+/// Returns the Rust files of `src` in these crates.
 pub(crate) fn of_crates(names: &[&str]) -> Vec<Source> {
     let mut sources = Vec::new();
     for (name, directory) in crates() {
@@ -61,14 +61,14 @@ impl Source {
         parsed.unwrap_or_else(|error| panic!("{}: not Rust: {error}", self.path))
     }
 
-    /// Every path and word, those of test modules included.
+    /// Returns all paths and words, including those of test modules.
     pub(crate) fn names(&self) -> Vec<Name> {
         let mut names = Vec::new();
         walk(self.tokens(), false, &mut names);
         names
     }
 
-    /// Every path and word outside `#[cfg(test)]`.
+    /// Returns all paths and words outside `#[cfg(test)]`.
     pub(crate) fn shipped_names(&self) -> Vec<Name> {
         let mut names = Vec::new();
         walk(self.tokens(), true, &mut names);
@@ -98,14 +98,14 @@ fn walk(tokens: TokenStream, skip_tests: bool, names: &mut Vec<Name>) {
     }
 }
 
-/// `[cfg(test)]`, as it stands after its hash.
+/// Whether this is `[cfg(test)]`, without its hash.
 fn is_cfg_test(token: &TokenTree) -> bool {
     let text = token.to_string();
     let words: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();
     words == "[cfg(test)]"
 }
 
-/// Behind the item that starts here: behind its braces, or its semicolon.
+/// Returns the position after the item that starts here: after its braces, or its semicolon.
 fn after_item(tokens: &[TokenTree], start: usize) -> usize {
     let ends = |token: &TokenTree| match token {
         TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
@@ -116,7 +116,7 @@ fn after_item(tokens: &[TokenTree], start: usize) -> usize {
     length.map_or(tokens.len(), |length| start + length + 1)
 }
 
-/// Whether `::` stands here.
+/// Whether `::` is at this position.
 fn is_path_separator(tokens: &[TokenTree], at: usize) -> bool {
     let colon = |token: Option<&TokenTree>| match token {
         Some(TokenTree::Punct(punct)) => punct.as_char() == ':',
@@ -125,7 +125,8 @@ fn is_path_separator(tokens: &[TokenTree], at: usize) -> bool {
     colon(tokens.get(at)) && colon(tokens.get(at + 1))
 }
 
-/// Reads the path that starts here; behind `::` a group stands for several. Returns what is behind.
+/// Reads the path that starts here; a group after `::` represents several paths. Returns the
+/// position after it.
 fn path(
     tokens: &[TokenTree],
     mut at: usize,
@@ -142,7 +143,7 @@ fn path(
                 each_of_group(group.stream(), &segments, skip_tests, names);
                 return at + 1;
             }
-            // A turbofish or the like: the path so far is one.
+            // A turbofish or similar: the path ends here.
             _ => break,
         }
         at += 1;
@@ -155,7 +156,7 @@ fn path(
     at
 }
 
-/// The paths of a group in a `use`: `{self, mem, time::{Instant}}`.
+/// Returns the paths of a group in a `use`: `{self, mem, time::{Instant}}`.
 fn each_of_group(group: TokenStream, prefix: &[String], skip_tests: bool, names: &mut Vec<Name>) {
     let tokens: Vec<TokenTree> = group.into_iter().collect();
     let mut at = 0;

@@ -1,8 +1,9 @@
-//! `unsafe` stands only where it is said to stand.
+//! `unsafe` is permitted only in listed places.
 
 use crate::source::{Source, all};
 
-/// Where `unsafe` may stand: a file, or a directory if it ends in a slash. Each with its reason.
+/// Places where `unsafe` is permitted: a file, or a directory if it ends in a slash. Each with its
+/// reason.
 const PLACES: [(&str, &str); 7] = [
     ("crates/core/lane/src/pool.rs", "futures in memory of their own"),
     ("crates/core/lane/src/waker.rs", "a waker that is a number"),

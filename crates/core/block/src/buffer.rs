@@ -1,4 +1,4 @@
-//! Buffers of requests: pinned, counted, in pieces, measured in sectors.
+//! Request buffers: pinned, reference-counted, made of pieces, and measured in sectors.
 
 use crate::memory::Memory;
 use std::ops::Range;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 /// A list of stretches of one [`Memory`], read as one run of sectors.
 ///
-/// `grain` is the number of bytes that stand for a sector: 512 live, 16 (a stamp) in the crash
-/// laboratory, 0 in timing runs, where copying costs nothing because nothing is there.
+/// `grain` is the number of bytes that represent a sector: 512 live, 16 (a stamp) in the crash
+/// laboratory, 0 in timing runs, which have no data to copy.
 #[derive(Debug)]
 pub struct Pieces {
     memory: Arc<Memory>,
@@ -25,18 +25,18 @@ struct Piece {
 }
 
 impl Pieces {
-    /// An empty list over `memory`, with room for `capacity` pieces.
+    /// Returns an empty list over `memory`, with room for `capacity` pieces.
     pub fn new(memory: Arc<Memory>, grain: u32, capacity: usize) -> Pieces {
         Pieces { memory, grain, sectors: 0, list: Vec::with_capacity(capacity) }
     }
 
-    /// Forgets the pieces; keeps the room.
+    /// Removes the pieces; keeps the capacity.
     pub fn clear(&mut self) {
         self.list.clear();
         self.sectors = 0;
     }
 
-    /// Appends `sectors` sectors that lie at byte `offset` of the memory.
+    /// Appends `sectors` sectors that start at byte `offset` of the memory.
     pub fn push(&mut self, offset: usize, sectors: u32) {
         let bytes = sectors as usize * self.grain as usize;
         assert!(offset <= self.memory.bytes() && bytes <= self.memory.bytes() - offset);
@@ -50,15 +50,15 @@ impl Pieces {
         self.sectors += sectors;
     }
 
-    /// The length in sectors.
+    /// Length in sectors.
     pub fn sectors(&self) -> u32 {
         self.sectors
     }
 }
 
-/// A counted window on pinned memory: what requests carry.
+/// A reference-counted window on pinned memory: the buffer of a request.
 ///
-/// While a request is under way its buffer belongs to what serves it.
+/// While a request is in flight, its buffer belongs to the device that serves it.
 #[derive(Clone, Debug)]
 pub struct Buf {
     pieces: Arc<Pieces>,
@@ -66,47 +66,47 @@ pub struct Buf {
 }
 
 impl Buf {
-    /// Fresh zeroed memory for `sectors` sectors.
+    /// Allocates zeroed memory for `sectors` sectors.
     pub fn new(sectors: u32, grain: u32) -> Buf {
         let memory = Memory::heap(sectors as usize * grain as usize);
         Buf::over(Arc::new(memory), 0, sectors, grain)
     }
 
-    /// A window of `sectors` sectors at byte `offset` of a memory.
+    /// Returns a window of `sectors` sectors at byte `offset` of a memory.
     pub fn over(memory: Arc<Memory>, offset: usize, sectors: u32, grain: u32) -> Buf {
         let mut pieces = Pieces::new(memory, grain, 1);
         pieces.push(offset, sectors);
         Buf::of(Arc::new(pieces))
     }
 
-    /// All of a list of pieces.
+    /// Returns a buffer that covers a whole list of pieces.
     pub fn of(pieces: Arc<Pieces>) -> Buf {
         let range = 0..pieces.sectors;
         Buf { pieces, range }
     }
 
-    /// The length in sectors.
+    /// Length in sectors.
     #[inline]
     pub fn sectors(&self) -> u32 {
         self.range.end - self.range.start
     }
 
-    /// The bytes that stand for a sector.
+    /// Number of bytes that represent a sector.
     #[inline]
     pub fn grain(&self) -> u32 {
         self.pieces.grain
     }
 
-    /// The length in bytes.
+    /// Length in bytes.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.sectors() as usize * self.pieces.grain as usize
     }
 
-    /// `count` sectors from `first` on, as a buffer of its own on the same memory.
+    /// Returns `count` sectors from `first` on as a separate buffer on the same memory.
     ///
     /// # Panics
-    /// If they are not all inside.
+    /// If the range exceeds the buffer.
     #[inline]
     pub fn part(&self, first: u32, count: u32) -> Buf {
         assert!(first <= self.sectors() && count <= self.sectors() - first);
@@ -114,18 +114,18 @@ impl Buf {
         Buf { pieces: self.pieces.clone(), range: start..start + count }
     }
 
-    /// What keeps the memory: for a lane's ticket.
+    /// Returns a reference that keeps the memory alive, for a lane's ticket.
     pub fn keep(&self) -> Arc<Pieces> {
         self.pieces.clone()
     }
 
-    /// Calls `each` with the offset in the memory and the sectors of every stretch, in order.
+    /// Calls `each` with the memory offset and the number of sectors of each stretch, in order.
     #[inline]
     fn stretches(&self, each: impl FnMut(usize, u32)) {
         self.stretches_of(0, self.sectors(), each);
     }
 
-    /// The same for `count` sectors from `first` on.
+    /// Same as `stretches`, for `count` sectors from `first` on.
     #[inline]
     fn stretches_of(&self, first: u32, count: u32, mut each: impl FnMut(usize, u32)) {
         assert!(first <= self.sectors() && count <= self.sectors() - first);
@@ -147,7 +147,7 @@ impl Buf {
         }
     }
 
-    /// Calls `each` with the address and the length in bytes of every stretch: for the kernel.
+    /// Calls `each` with the address and the length in bytes of each stretch, for system calls.
     pub fn addresses(&self, mut each: impl FnMut(std::ptr::NonNull<u8>, usize)) {
         let grain = self.pieces.grain as usize;
         self.stretches(|offset, sectors| {
@@ -182,7 +182,7 @@ impl Buf {
         self.fill_part(0, self.sectors(), memory, offset);
     }
 
-    /// Fills `count` sectors from `first` on from a memory.
+    /// Fills `count` sectors from `first` on with data from a memory.
     #[inline]
     pub fn fill_part(&self, first: u32, count: u32, memory: &Memory, mut offset: usize) {
         let grain = self.pieces.grain as usize;
@@ -196,7 +196,7 @@ impl Buf {
         });
     }
 
-    /// Fills the buffer from another one of the same length.
+    /// Fills the buffer from another buffer of the same length.
     pub fn copy_from_buf(&self, from: &Buf) {
         assert_eq!(self.sectors(), from.sectors());
         let mut done = 0;
@@ -239,15 +239,15 @@ impl Buf {
         });
     }
 
-    /// The bytes, copied out.
+    /// Returns a copy of the bytes.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.bytes()];
         self.read(&mut bytes);
         bytes
     }
 
-    /// Calls `each` with the offset in the memory and the length of every stretch of `bytes` bytes
-    /// from byte `at` on, in order.
+    /// Calls `each` with the memory offset and the length of each stretch of `bytes` bytes from
+    /// byte `at` on, in order.
     fn byte_stretches(&self, at: usize, bytes: usize, mut each: impl FnMut(usize, usize)) {
         assert!(at <= self.bytes() && bytes <= self.bytes() - at, "outside the buffer");
         if bytes == 0 {
@@ -264,10 +264,11 @@ impl Buf {
         });
     }
 
-    /// Fills `bytes` bytes from byte `at` on with those of another buffer from `from_at` on.
+    /// Fills `bytes` bytes from byte `at` on with bytes of another buffer, from its byte `from_at`
+    /// on.
     ///
     /// # Panics
-    /// If they are not all inside.
+    /// If a range exceeds its buffer.
     pub fn copy_bytes_from(&self, at: usize, from: &Buf, from_at: usize, bytes: usize) {
         let mut done = 0;
         self.byte_stretches(at, bytes, |mut to, length| {
@@ -282,7 +283,7 @@ impl Buf {
     /// Sets `bytes` bytes from byte `at` on to zeros.
     ///
     /// # Panics
-    /// If they are not all inside.
+    /// If the range exceeds the buffer.
     pub fn zero_bytes(&self, at: usize, bytes: usize) {
         self.byte_stretches(at, bytes, |offset, length| self.pieces.memory.zero(offset, length));
     }

@@ -1,25 +1,25 @@
-//! Errors of block requests: small, copyable, with an errno each.
+//! Errors of block requests: small, copyable, and each with an errno.
 
 use std::fmt;
 
 /// The result of a block request.
 pub type Result<T = ()> = std::result::Result<T, Error>;
 
-/// What went wrong, in the few kinds that a client can be told apart. Each has one errno.
+/// The kind of a failure, as far as a client can distinguish it. Each kind has one errno.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// The device failed to do it (EIO).
+    /// The device failed to serve the request (EIO).
     Io,
-    /// No space left behind a sparse image, or a limit of its size reached (ENOSPC).
+    /// A sparse image's file system is full, or the image has reached its size limit (ENOSPC).
     NoSpace,
     /// The request is malformed or misaligned (EINVAL).
     Invalid,
     /// The request reaches beyond the end (ENOSPC for writes on the wire, EINVAL for reads).
     OutOfRange,
-    /// A change to something that may only be read (EPERM).
+    /// The request would change a read-only device (EPERM).
     ReadOnly,
-    /// The device cannot do this at all (ENOTSUP).
+    /// The device does not support the request (ENOTSUP).
     Unsupported,
     /// The volume is stopping (ESHUTDOWN).
     Stopping,
@@ -28,25 +28,26 @@ pub enum Kind {
 /// A failed request: its kind and the step that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Error {
-    /// What a client is told.
+    /// The kind that a client sees.
     pub kind: Kind,
-    /// What was being done, as words that fit into "cannot ...".
+    /// The step that failed, as words that fit into "cannot ...".
     pub doing: &'static str,
-    /// The errno behind it, or 0.
+    /// The system's errno for it, or 0.
     pub errno: i32,
 }
 
 impl Error {
-    /// An error of this kind, found while `doing` something.
+    /// An error of this kind that occurred while `doing` something.
     pub const fn new(kind: Kind, doing: &'static str) -> Error {
         Error { kind, doing, errno: 0 }
     }
 
     /// The error for an errno that the system returned.
     pub const fn from_errno(errno: i32, doing: &'static str) -> Error {
-        // Linux numbers; this crate makes no system calls and needs no bindings for five of them.
+        // The numbers are Linux's; this crate makes no system calls and needs no bindings for five
+        // of them.
         let kind = match errno {
-            // 27: the file would become larger than its file system or the process's limit allows.
+            // 27 (EFBIG): the file would exceed the limit of its file system or of the process.
             27 | 28 | 122 => Kind::NoSpace,
             22 => Kind::Invalid,
             1 | 30 => Kind::ReadOnly,

@@ -1,4 +1,4 @@
-//! A device that stands on one other: it forwards what it does not change.
+//! A device on top of exactly one other device: it forwards each request that it does not change.
 
 use crate::error::Result;
 use crate::limits::Limits;
@@ -10,13 +10,13 @@ use crate::status::Stretch;
 use std::future::Future;
 use std::sync::Arc;
 
-/// A [`Block`] on top of one stack. Everything goes through to that by default, so a layer writes down
-/// what it changes and loses nothing else.
+/// A [`Block`] on top of one stack. Every method forwards to that stack by default, so a layer
+/// implements only the methods that it changes.
 ///
-/// A request comes by [`Layer::try_now`] first, and if that says `None` by [`Layer::serve`]: a layer
-/// that must see every request overrides both.
+/// A request reaches [`Layer::try_now`] first and, if that returns `None`, [`Layer::serve`]. A
+/// layer that must see every request overrides both.
 pub trait Layer: 'static {
-    /// What it stands on.
+    /// The stack below this layer.
     fn below(&self) -> &Stack;
 
     /// See [`Block::limits`].
@@ -37,10 +37,10 @@ pub trait Layer: 'static {
         self.below().prefetch(requests);
     }
 
-    /// Serves a request: [`Block::run`] where there is no padding, else [`Block::run_padded`].
+    /// Serves a request: with [`Block::run`] if it has no padding, else with [`Block::run_padded`].
     ///
     /// # Errors
-    /// Those of the two.
+    /// The errors of these two.
     fn serve(&self, request: Request, padding: Padding) -> impl Future<Output = Result> {
         self.below().serve(request, padding)
     }
@@ -48,7 +48,7 @@ pub trait Layer: 'static {
     /// See [`Block::status`].
     ///
     /// # Errors
-    /// What the device answers.
+    /// The device's errors.
     fn status(&self, at: Extent) -> impl Future<Output = Result<Vec<Stretch>>> {
         self.below().status(at)
     }

@@ -1,10 +1,11 @@
-//! The block layer: what a block device is here, and how devices stand on one another.
+//! The block layer: defines a block device, and how devices are stacked.
 //!
 //! Everything that stores or passes blocks implements one trait, [`Block`]: backends (a file, a
 //! device, RAM), layers (the cache, a delay, faults) and, in the laboratory, a simulated disk. Each
 //! holds its lower neighbour as a [`Stack`]. A stack is described by plain data, a [`Spec`].
 //!
-//! Requests are checked once, where they enter ([`Limits::check`]); inside, everything asserts.
+//! Requests are checked once, where they enter a stack ([`Limits::check`]); code inside a stack
+//! only asserts.
 
 mod buffer;
 mod error;

@@ -1,4 +1,5 @@
-//! What a device can do and wants: negotiated from the bottom of a stack to its top.
+//! Abilities and preferences of a device. Each device derives its limits from those of the device
+//! below it.
 
 use crate::error::{Error, Kind, Result};
 use crate::request::Request;
@@ -8,58 +9,58 @@ use serde::Serialize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fua {
-    /// Not at all: what stands on it writes, then flushes.
+    /// It cannot: the layer above writes, then flushes.
     None,
-    /// By a flush of its own after the write: an error may be that flush's, and then all that was
-    /// written before is in doubt.
+    /// By a flush that the device does after the write. An error may come from that flush; then all
+    /// earlier unflushed writes are in doubt too.
     Emulated,
-    /// By the write itself: an error concerns that write alone.
+    /// By the write itself. An error concerns only that write.
     Native,
 }
 
-/// What a discard does.
+/// The effect of a discard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Discard {
-    /// Nothing; the contents stay.
+    /// None; the contents stay.
     Ignored,
     /// The range reads as zeros from then on.
     Zeroes,
 }
 
-/// The limits of a device. Fixed once a stack is built.
+/// Limits of a device. They do not change once a stack is built.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Limits {
     /// Size in sectors of 512 bytes.
     pub sectors: u64,
-    /// The smallest request and its alignment, in bytes; a power of two.
+    /// Minimum size and alignment of a request, in bytes; a power of two.
     pub block_logical_bytes: u32,
-    /// What the device does not tear, in bytes: the unit of atomicity.
+    /// Unit of atomic writes, in bytes: the device does not tear it.
     pub block_physical_bytes: u32,
-    /// Transfers that suit the device, in bytes.
+    /// Transfer size that suits the device best, in bytes.
     pub io_best_bytes: u32,
-    /// The largest read or write, in bytes.
+    /// Maximum size of a read or write, in bytes.
     pub io_max_bytes: u32,
-    /// Whether answered writes may still be lost until a flush.
+    /// Whether a power cut may lose acknowledged writes that were not flushed.
     pub flush_needed: bool,
     /// How a single write is made durable.
     pub fua: Fua,
-    /// What a discard does.
+    /// The effect of a discard.
     pub discard: Discard,
-    /// Whether write-zeroes is done without writing zeros, that is, faster than a write.
+    /// Whether write-zeroes is faster than a write of zeros.
     pub zero_fast: bool,
-    /// Whether seeks cost.
+    /// Whether seeks take time.
     pub rotational: bool,
     /// Whether changes are refused.
     pub read_only: bool,
     /// Whether requests may also begin and end inside a block: [`crate::Block::run_padded`].
     pub unaligned: bool,
-    /// Bytes that stand for a sector: 512, or less in a simulated world.
+    /// Number of bytes that represent a sector: 512, or less in a simulated world.
     pub grain: u32,
 }
 
 impl Limits {
-    /// The limits of memory: everything is durable, nothing is large or small.
+    /// Limits of memory: all writes are durable, and any request size is suitable.
     pub fn plain(sectors: u64, grain: u32) -> Limits {
         Limits {
             sectors,
@@ -83,7 +84,8 @@ impl Limits {
         self.sectors * crate::SECTOR
     }
 
-    /// Checks a request that comes from outside. What has passed is only asserted further down.
+    /// Checks a request that comes from outside. Code further down only asserts what this has
+    /// checked.
     ///
     /// # Errors
     /// `Invalid` (empty, misaligned, too large, a buffer of another length), `OutOfRange`, or
@@ -96,7 +98,7 @@ impl Limits {
         }
     }
 
-    /// Why a request is not taken. None: it is.
+    /// Returns the reason to refuse a request, or None if it is valid.
     #[inline]
     fn refusal(&self, request: &Request) -> Option<Kind> {
         if self.read_only && request.is_change() {
@@ -120,7 +122,7 @@ impl Limits {
     }
 }
 
-/// What is told of a request that is refused.
+/// Returns the text of the error for a refused request.
 #[cold]
 fn doing(kind: Kind, request: &Request) -> &'static str {
     match request {

@@ -1,10 +1,9 @@
 //! Pinned memory that the kernel, other processes and the engine share.
 //!
-//! A [`Memory`] is a stretch of bytes at a fixed place. It is only ever copied in and out, or
-//! touched as atomic words; nothing holds a reference into it, so that the kernel or another
-//! process may write it at any time. Which party may write which bytes when is the protocol of
-//! its user (a request owns its buffer until it is answered; a published slot is never
-//! written).
+//! A [`Memory`] is a stretch of bytes at a fixed address. Code copies bytes in and out, or uses
+//! atomic words; it never holds a reference into the memory, so the kernel or another process may
+//! write it at any time. The users of a memory agree on the writer of each byte at each time (a
+//! request owns its buffer until it is answered; a published slot is never written).
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -14,9 +13,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// What direct I/O wants buffers to be aligned to.
+/// Alignment that direct I/O requires of buffers.
 const PAGE: usize = 4096;
-/// Bytes of a processor's cache line.
+/// Bytes of a cache line of the processor.
 const LINE: usize = 64;
 
 #[inline]
@@ -31,7 +30,7 @@ fn prefetch_line(at: *const u8) {
     let _ = at;
 }
 
-/// Asks the processor to bring the first line of a value nearer.
+/// Prefetches the first cache line of a value.
 #[inline]
 pub fn prefetch<T>(value: &T) {
     prefetch_line(std::ptr::from_ref(value).cast());
@@ -40,7 +39,7 @@ pub fn prefetch<T>(value: &T) {
 enum Origin {
     /// Where the allocation starts; the base is aligned within it.
     Heap(NonNull<u8>, Layout),
-    /// Another's mapping, kept alive by this.
+    /// Memory that something else has mapped; this value keeps the mapping alive.
     Mapped(#[allow(dead_code, reason = "held for its drop")] Box<dyn Any + Send + Sync>),
 }
 
@@ -51,20 +50,20 @@ pub struct Memory {
     origin: Origin,
 }
 
-// SAFETY: the bytes belong to this object until it is dropped, and are reached only through copies
-// and atomic words; callers keep copies apart by protocol, as the module text says.
+// SAFETY: the bytes belong to this object until it is dropped, and are accessed only through copies
+// and atomic words. Callers keep copies apart by protocol, as the module text says.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
-/// A stretch of a memory: what is to be sent.
+/// A part of a memory that is to be sent.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// The memory; nothing changes these bytes until the sending has ended.
+    /// The memory. Nothing changes these bytes until they have been sent.
     pub memory: Arc<Memory>,
-    /// The first byte.
+    /// Offset of the first byte.
     pub offset: usize,
-    /// How many bytes; not 0.
+    /// Number of bytes; not 0.
     pub length: usize,
 }
 
@@ -75,20 +74,20 @@ impl fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// Zeroed memory of the process, aligned to 4096 bytes (direct I/O can use it).
+    /// Allocates zeroed memory, aligned to 4096 bytes so that direct I/O can use it.
     pub fn heap(bytes: usize) -> Memory {
-        // Aligned by hand: asked for alignment, the allocator would touch every page to zero it,
-        // where pages fresh from the system are zero and cost nothing until they are used.
+        // Aligned by hand: an aligned allocation would touch every page to zero it. Fresh pages
+        // from the system are zero already and cost nothing until they are used.
         let layout = Layout::from_size_align(bytes + PAGE, 16).expect("a sensible size");
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
         let start = NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout));
-        // SAFETY: at most a page further, which was asked for.
+        // SAFETY: at most one page further, and the allocation includes that page.
         let base = unsafe { start.add(start.align_offset(PAGE)) };
         Memory { base, bytes, origin: Origin::Heap(start, layout) }
     }
 
-    /// Memory that something else has mapped.
+    /// Wraps memory that something else has mapped.
     ///
     /// # Safety
     /// `base` is valid for reads and writes of `bytes` bytes and aligned to 8 bytes, for as long as
@@ -101,23 +100,23 @@ impl Memory {
         Memory { base, bytes, origin: Origin::Mapped(keep) }
     }
 
-    /// The size in bytes.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The address of `length` bytes at `offset`: for handing to the kernel.
+    /// Returns the address of `length` bytes at `offset`, for the kernel.
     ///
     /// # Panics
-    /// If they are not all inside.
+    /// If the range exceeds the memory.
     #[inline]
     pub fn address(&self, offset: usize, length: usize) -> NonNull<u8> {
         assert!(offset <= self.bytes && length <= self.bytes - offset, "outside the memory");
-        // SAFETY: just checked to be inside the allocation.
+        // SAFETY: the range was just checked to be inside the allocation.
         unsafe { self.base.add(offset) }
     }
 
-    /// Copies bytes out.
+    /// Copies bytes out of the memory.
     #[inline]
     pub fn read(&self, offset: usize, into: &mut [u8]) {
         let from = self.address(offset, into.len());
@@ -125,7 +124,7 @@ impl Memory {
         unsafe { from.as_ptr().copy_to_nonoverlapping(into.as_mut_ptr(), into.len()) }
     }
 
-    /// Copies bytes in.
+    /// Copies bytes into the memory.
     #[inline]
     pub fn write(&self, offset: usize, from: &[u8]) {
         let to = self.address(offset, from.len());
@@ -141,7 +140,7 @@ impl Memory {
         unsafe { at.as_ptr().write_bytes(0, length) }
     }
 
-    /// Copies between two memories, or within one (where the ranges may not overlap).
+    /// Copies between two memories, or within one if the ranges do not overlap.
     #[inline]
     pub fn copy(&self, offset: usize, into: &Memory, into_offset: usize, length: usize) {
         let from = self.address(offset, length);
@@ -152,7 +151,7 @@ impl Memory {
         unsafe { from.as_ptr().copy_to_nonoverlapping(to.as_ptr(), length) }
     }
 
-    /// The 8-byte word at `offset`.
+    /// Returns the 8-byte word at `offset`.
     ///
     /// # Panics
     /// If the offset is not a multiple of 8.
@@ -160,11 +159,12 @@ impl Memory {
     pub fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8), "a word stands at a multiple of 8");
         let at = self.address(offset, 8);
-        // SAFETY: inside, aligned (the base is), and such words are only used as atomics.
+        // SAFETY: inside the memory and aligned (the base is), and such words are only used as
+        // atomics.
         unsafe { at.cast::<AtomicU64>().as_ref() }
     }
 
-    /// Asks the processor to bring the bytes nearer. Without effect on what they are.
+    /// Prefetches the bytes into the processor's caches. Does not change them.
     #[inline]
     pub fn prefetch(&self, offset: usize, length: usize) {
         let start = self.address(offset, length).as_ptr().cast_const();

@@ -1,18 +1,19 @@
-//! The backend `null:SIZE`: stores nothing, answers at once. What the path itself costs.
+//! The backend `null:SIZE`: stores nothing and answers immediately. Shows the cost of the path
+//! itself.
 
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::request::Request;
 use crate::stack::Block;
 
-/// A device that forgets writes and reads as zeros.
+/// A device that drops writes and reads as zeros.
 #[derive(Clone)]
 pub struct Null {
     limits: Limits,
 }
 
 impl Null {
-    /// A null device of `sectors` sectors of `grain` bytes.
+    /// Returns a null device of `sectors` sectors of `grain` bytes.
     pub fn new(sectors: u64, grain: u32) -> Null {
         Null { limits: Limits::plain(sectors, grain) }
     }

@@ -1,45 +1,45 @@
-//! Bytes as blocks: which whole blocks lie around a range of bytes, and what of them is not meant.
+//! Bytes as blocks: the whole blocks around a range of bytes, and the bytes of them outside the
+//! range.
 
 use crate::error::{Error, Kind, Result};
 use crate::limits::Limits;
 use crate::request::Extent;
 
-/// What of a request's first and last block the request does not mean, in bytes. Each is less than
-/// a block.
+/// The bytes of a request's first and last block that are outside its range. Each count is less
+/// than a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Padding {
-    /// From the start of the first block to where the request begins.
+    /// Bytes from the start of the first block to the start of the range.
     pub head: u32,
-    /// From where the request ends to the end of the last block.
+    /// Bytes from the end of the range to the end of the last block.
     pub tail: u32,
 }
 
 impl Padding {
-    /// Of a request of whole blocks.
+    /// The padding of a request of whole blocks: none.
     pub const NONE: Padding = Padding { head: 0, tail: 0 };
 
-    /// The bytes of both ends.
+    /// Bytes of both ends together.
     pub fn bytes(self) -> usize {
         self.head as usize + self.tail as usize
     }
 }
 
 impl Limits {
-    /// The bytes of a block, as they lie in buffers.
+    /// Bytes of a block in a buffer.
     pub fn block_bytes(&self) -> u32 {
         self.block_sectors() * self.grain
     }
 
-    /// The sectors of a block.
+    /// Sectors of a block.
     pub fn block_sectors(&self) -> u32 {
         self.block_logical_bytes / crate::SECTOR as u32
     }
 
-    /// The blocks around `length` bytes from byte `offset` on, and what of them is not meant.
+    /// Returns the blocks around `length` bytes from byte `offset` on, and their padding.
     ///
     /// # Errors
-    /// `Invalid`: there are no bytes. `OutOfRange`: they are not all inside the whole blocks of the
-    /// device.
+    /// `Invalid`: `length` is 0. `OutOfRange`: the range exceeds the whole blocks of the device.
     pub fn around(&self, offset: u64, length: u32) -> Result<(Extent, Padding)> {
         const DOING: &str = "reach these bytes";
         if length == 0 {
@@ -71,7 +71,7 @@ mod tests {
         offset: u64,
         length: u32,
     ) -> std::result::Result<(Extent, Padding), Kind> {
-        // Two sectors at the end are no whole block of 4096 bytes.
+        // The last two sectors do not make a whole block of 4096 bytes.
         let limits = Limits { block_logical_bytes: block, ..Limits::plain(66, 512) };
         limits.around(offset, length).map_err(|error| error.kind)
     }

@@ -1,12 +1,12 @@
-//! Names and paths of users in messages and tables: nothing in them moves a terminal's cursor or
-//! splits a line.
+//! Users' names and paths in messages and tables: escapes letters that would move a terminal's
+//! cursor or split a line.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Whether the letter stays as it is. Others are control characters, ends of lines, and letters
-/// that change the direction of those around them, so that a line shows something else than it
-/// holds.
+/// Whether the letter stays as it is. The others are control characters, line ends, and letters
+/// that change the direction of their neighbours, so that the displayed line differs from its
+/// contents.
 fn is_plain(letter: char) -> bool {
     !letter.is_control()
         && !matches!(
@@ -19,8 +19,8 @@ fn is_plain(letter: char) -> bool {
         )
 }
 
-/// Returns the text with escapes as in JSON (`\n`, `\u001b`) in the place of letters that a
-/// terminal would obey: one line, whatever the text is. An object of JSON stays the same object.
+/// Returns the text with JSON escapes (`\n`, `\u001b`) instead of letters that control a terminal.
+/// The result is always one line. A JSON object stays the same object.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_plain) {
         return Cow::Borrowed(text);
@@ -32,7 +32,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
             '\n' => escaped.push_str("\\n"),
             '\r' => escaped.push_str("\\r"),
             '\t' => escaped.push_str("\\t"),
-            // None of them is beyond the first plane.
+            // All of these letters are in the first plane.
             letter => _ = write!(escaped, "\\u{:04x}", u32::from(letter)),
         }
     }

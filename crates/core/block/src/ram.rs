@@ -1,4 +1,4 @@
-//! The backend `ram:SIZE`: a volume in memory, for tests and as a ceiling.
+//! The backend `ram:SIZE`: a volume in memory, for tests and as an upper bound.
 
 use crate::error::Result;
 use crate::limits::{Discard, Limits};
@@ -8,7 +8,7 @@ use crate::stack::Block;
 use crate::{Buf, Extent};
 use std::sync::Arc;
 
-/// A volume in the memory of the process. Clones share it.
+/// A volume in the memory of the process. Clones share the memory.
 #[derive(Clone)]
 pub struct Ram {
     memory: Arc<Memory>,
@@ -16,12 +16,12 @@ pub struct Ram {
 }
 
 impl Ram {
-    /// A zeroed volume of `sectors` sectors of `grain` bytes.
+    /// Allocates a zeroed volume of `sectors` sectors of `grain` bytes.
     pub fn new(sectors: u64, grain: u32) -> Ram {
         Ram::over(Arc::new(Memory::heap(sectors as usize * grain as usize)), sectors, grain)
     }
 
-    /// A volume over memory that was made elsewhere.
+    /// Returns a volume on existing memory.
     pub fn over(memory: Arc<Memory>, sectors: u64, grain: u32) -> Ram {
         assert!(memory.bytes() as u64 >= sectors * u64::from(grain));
         Ram { memory, limits: Limits { discard: Discard::Zeroes, ..Limits::plain(sectors, grain) } }

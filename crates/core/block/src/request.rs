@@ -7,7 +7,7 @@ use crate::buffer::Buf;
 pub struct Extent {
     /// The first sector.
     pub first: u64,
-    /// How many sectors.
+    /// Number of sectors.
     pub count: u32,
 }
 
@@ -23,61 +23,62 @@ impl Extent {
         self.first + self.count as u64
     }
 
-    /// Whether the two share a sector.
+    /// Whether the two have a sector in common.
     #[inline]
     pub const fn overlaps(&self, other: &Extent) -> bool {
         self.first < other.end() && other.first < self.end()
     }
 }
 
-/// What a client says of blocks that it does not touch yet.
+/// A client's advice about blocks that it has not accessed yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Advice {
-    /// It will read them soon.
+    /// The client will read them soon.
     WillNeed,
 }
 
-/// What is asked of a block device. Small and `Send`; also what is recorded, traced and listed.
+/// A request to a block device. Small and `Send`; also the form that is recorded, traced and
+/// listed.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// Fill `into` with what is at `at`.
+    /// Fills `into` with the contents of `at`.
     Read {
-        /// Where.
+        /// Range on the device.
         at: Extent,
-        /// As long as `at`.
+        /// Buffer of the same length as `at`.
         into: Buf,
     },
-    /// Store `from` at `at`.
+    /// Stores `from` at `at`.
     Write {
-        /// Where.
+        /// Range on the device.
         at: Extent,
-        /// As long as `at`.
+        /// Buffer of the same length as `at`.
         from: Buf,
-        /// Durable when answered.
+        /// Whether the data must be durable before the answer.
         fua: bool,
     },
-    /// Make durable whatever was answered before this was sent.
+    /// Makes all writes durable that were answered before the flush was sent.
     Flush,
     /// The contents of `at` are no longer needed. Afterwards they are stable: zeros, or unchanged.
     Discard {
-        /// Where.
+        /// Range on the device.
         at: Extent,
     },
-    /// Store zeros at `at`.
+    /// Stores zeros at `at`.
     Zero {
-        /// Where.
+        /// Range on the device.
         at: Extent,
-        /// Durable when answered.
+        /// Whether the zeros must be durable before the answer.
         fua: bool,
-        /// Space behind it may be given up.
+        /// Whether the space behind the range may be deallocated.
         may_unmap: bool,
     },
-    /// A hint, which changes nothing but how fast later requests are. A device that can do nothing with it
-    /// answers at once.
+    /// A hint that changes only the speed of later requests. A device that cannot use it answers
+    /// immediately.
     Advise {
-        /// Where.
+        /// Range on the device.
         at: Extent,
-        /// What is said of it.
+        /// The advice about it.
         advice: Advice,
     },
 }
@@ -85,7 +86,7 @@ pub enum Request {
 const _: () = assert!(size_of::<Request>() <= 40, "a request is copied into every queue");
 
 impl Request {
-    /// Where it acts; None for a flush.
+    /// The range that the request affects; None for a flush.
     pub fn extent(&self) -> Option<Extent> {
         match self {
             Request::Read { at, .. }
@@ -97,7 +98,7 @@ impl Request {
         }
     }
 
-    /// Whether it changes what a later read returns.
+    /// Whether the request changes the result of later reads.
     pub fn is_change(&self) -> bool {
         matches!(self, Request::Write { .. } | Request::Discard { .. } | Request::Zero { .. })
     }

@@ -1,24 +1,26 @@
 //! The settings of a cache, as one table.
 //!
-//! A setting is one row of [`cache_settings`], and the code that uses it. From the row follow: the field of
-//! [`CacheSpec`] and with it the stack as data; in the engine the field of its settings, the word that is
-//! read while the volume is served, and its change; the key of a config file and of `volume set`, with
-//! its range; the option of the command line with its help; and its line in docs/OPTIONS.md.
+//! A setting is one row of [`cache_settings`], and the code that uses it. The row generates: the
+//! field of [`CacheSpec`], and with it the stack as data; the engine's field, the word that the
+//! engine reads while the volume is served, and the code that changes it; the key of a config file
+//! and of `volume set`, with its range; the option of the command line with its help; and its line
+//! in docs/OPTIONS.md.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Calls a macro with every setting of a cache, a row each:
+/// Calls a macro with all settings of a cache, one row each:
 ///
 /// ```text
 /// KEY: TYPE = DEFAULT, FIELD => ENGINE in LEAST, MOST, "MEANING";
 /// ```
 ///
-/// KEY is its name for people. TYPE says the unit: a `Size` is bytes, a `u64` milliseconds. FIELD is its
-/// name in [`CacheSpec`]. It may change while the volume is served if it has an ENGINE: its name among the
-/// engine's settings, which count in nanoseconds and in blocks. `-> ENGINE` is changed there, too, but is
-/// kept elsewhere. LEAST and MOST may be left out.
+/// KEY is the name that users see. TYPE determines the unit: a `Size` is in bytes, a `u64` in
+/// milliseconds. FIELD is the name in [`CacheSpec`]. ENGINE is the name among the engine's
+/// settings, in nanoseconds or blocks; a setting that has one may change while the volume is
+/// served. `-> ENGINE` also changes there, but is stored elsewhere. LEAST and MOST are the range,
+/// and optional.
 #[macro_export]
 macro_rules! cache_settings {
     ($then:ident) => {
@@ -62,7 +64,7 @@ macro_rules! cache_settings {
     };
 }
 
-/// An enum whose values are words, each with its meaning. The first is the default.
+/// An enum of words, each with its meaning. The first word is the default.
 macro_rules! words {
     ($(#[$attribute:meta])* $name:ident { $($value:ident $word:literal $meaning:literal,)+ }) => {
         $(#[$attribute])*
@@ -70,15 +72,15 @@ macro_rules! words {
         pub enum $name { $(#[doc = $meaning] #[serde(rename = $word)] $value,)+ }
 
         impl $name {
-            /// Every value.
+            /// All values.
             pub const ALL: &[$name] = &[$($name::$value),+];
 
-            /// As it is written.
+            /// The value as users write it.
             pub fn word(self) -> &'static str {
                 match self { $($name::$value => $word,)+ }
             }
 
-            /// What it means, in a sentence or two.
+            /// The meaning of the value, in one or two sentences.
             pub fn meaning(self) -> &'static str {
                 match self { $($name::$value => $meaning,)+ }
             }
@@ -113,7 +115,7 @@ macro_rules! words {
 }
 
 words! {
-    /// What the cache does with writes.
+    /// How the cache handles writes.
     WriteMode {
         Back "back" "Absorbed in memory, once a client has shown by a flush that it knows what that means.",
         BackNow "back-now" "Absorbed in memory from the first write on.",
@@ -130,7 +132,7 @@ impl WriteMode {
 }
 
 words! {
-    /// Which block makes room for another.
+    /// The policy that chooses the block to evict.
     Policy {
         Adaptive "adaptive" "New blocks prove themselves in a queue before they take a place among the kept ones; \
                              how long the queue is follows what would have missed least.",
@@ -144,7 +146,7 @@ words! {
 }
 
 words! {
-    /// What a completed flush or FUA write means.
+    /// The guarantee of a completed flush or FUA write.
     Durability {
         Flush "flush" "A completed flush or FUA write is on the backing, and the backing was flushed.",
         Ordered "ordered" "Flushes and FUA writes are answered at once. A power cut may take the newest of \

@@ -1,11 +1,12 @@
-//! Sizes as people write them.
+//! Sizes as users write them.
 
 use crate::SECTOR;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The largest volume, in bytes: clients and kernels count its bytes in a signed number of 64 bits.
+/// Maximum size of a volume, in bytes: clients and kernels count its bytes in a signed 64-bit
+/// number.
 pub const VOLUME_BYTES_MAX: u64 = i64::MAX as u64 / SECTOR * SECTOR;
 
 /// A size in bytes. Reads `4K`, `4KiB` (4096), `4KB` (4000), `1.5G`, `512`.
@@ -14,10 +15,10 @@ pub const VOLUME_BYTES_MAX: u64 = i64::MAX as u64 / SECTOR * SECTOR;
 pub struct Size(pub u64);
 
 impl Size {
-    /// Returns the sectors of a volume of this size.
+    /// Returns the number of sectors of a volume of this size.
     ///
     /// # Errors
-    /// No volume has that size: a sentence with the sizes that one can have.
+    /// If no volume can have this size: a sentence with the possible sizes.
     pub fn volume_sectors(self) -> Result<u64, String> {
         if self.0 == 0 || !self.0.is_multiple_of(SECTOR) {
             return Err("the size must be a multiple of 512 bytes and more than 0".to_owned());

@@ -1,4 +1,4 @@
-//! A stack as data: what the command line, the config file and bug reports share.
+//! A stack as data: the form that the command line, the config file and bug reports share.
 
 use crate::settings::CacheSpec;
 use crate::size::Size;
@@ -15,11 +15,11 @@ pub struct DelaySpec {
     pub read_us: u64,
     /// Time to serve one write, in microseconds.
     pub write_us: u64,
-    /// Time a flush takes once earlier writes are done, in microseconds.
+    /// Time of a flush once earlier writes are done, in microseconds.
     pub flush_us: u64,
-    /// Requests served at a time.
+    /// Number of requests served at a time.
     pub servers: u32,
-    /// Bytes a second over the link; 0: no limit.
+    /// Bytes per second over the link; 0: no limit.
     pub bandwidth: Size,
 }
 
@@ -33,39 +33,41 @@ impl Default for DelaySpec {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FaultsSpec {
-    /// The first read that fails.
+    /// Number of the first read that fails.
     pub read_from: u64,
-    /// The first write (or zero, or discard) that fails.
+    /// Number of the first write (or zero, or discard) that fails.
     pub write_from: u64,
-    /// The first flush that fails.
+    /// Number of the first flush that fails.
     pub flush_from: u64,
-    /// How many of each fail; 0: all from then on.
+    /// Number of failures of each kind; 0: no limit.
     pub count: u64,
-    /// The errno they fail with; 0: EIO.
+    /// The errno of the failures; 0: EIO.
     pub errno: i32,
-    /// If not 0, they do not fail: they hang for so long, in milliseconds, and are served then.
+    /// If not 0, the operations do not fail: they are delayed by this time, in milliseconds, and
+    /// then served.
     pub hang_ms: u64,
 }
 
-/// What was done to a modelled drive before it is used. Each begins with a new drive.
+/// How a modelled drive was used before. Each state starts with a new drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DriveState {
-    /// Nothing: new, or erased.
+    /// Not at all: new, or erased.
     #[default]
     Purged,
-    /// All of it written once, in order.
+    /// Written completely once, in order.
     Filled,
-    /// Filled, then as much again written in random 4 KiB.
+    /// Filled, then its capacity written once more in random 4 KiB blocks.
     Used,
-    /// Filled, then four times as much written in random 4 KiB: write amplification has settled.
+    /// Filled, then four times its capacity written in random 4 KiB blocks: write amplification has
+    /// settled.
     Steady,
-    /// Used, then all of it trimmed.
+    /// Used, then trimmed completely.
     Trimmed,
 }
 
 impl DriveState {
-    /// Every state.
+    /// All states.
     pub const ALL: [DriveState; 5] = [
         DriveState::Purged,
         DriveState::Filled,
@@ -74,7 +76,7 @@ impl DriveState {
         DriveState::Trimmed,
     ];
 
-    /// Its word.
+    /// The state as users write it.
     pub fn name(self) -> &'static str {
         match self {
             DriveState::Purged => "purged",
@@ -110,30 +112,31 @@ impl FromStr for DriveState {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSpec {
-    /// A preset's name, or the path of a drive's file: with a `/`, or ending in `.toml`.
+    /// Name of a preset, or path of a drive's file: with a `/`, or ending in `.toml`.
     pub drive: String,
-    /// What the host sees, if not all that the model has: the rest of the flash is spare.
+    /// Size that the host sees, if not the model's full size; the rest of the flash is spare.
     #[serde(default)]
     pub size: Option<Size>,
-    /// Where the drive's random choices begin.
+    /// Seed of the drive's random choices.
     #[serde(default = "ModelSpec::first_seed")]
     pub seed: u64,
-    /// What was done to it before.
+    /// How the drive was used before.
     #[serde(default)]
     pub state: DriveState,
-    /// What data are compressed to by a drive that compresses, in percent of their size.
+    /// Size after compression, in percent, on a drive that compresses.
     #[serde(default = "ModelSpec::incompressible")]
     pub data_percent: u32,
-    /// How many percent of the blocks are copies of others, which such a drive stores once.
+    /// Percentage of blocks that are copies of other blocks, which a deduplicating drive stores
+    /// once.
     #[serde(default)]
     pub dedupe_percent: u32,
 }
 
 impl ModelSpec {
-    /// The seed where none is given.
+    /// The default seed.
     pub const SEED: u64 = 1;
 
-    /// A new drive of this name.
+    /// A new drive with this name.
     pub fn new(drive: impl Into<String>) -> ModelSpec {
         let (size, seed, state) = (None, ModelSpec::SEED, DriveState::Purged);
         let (data_percent, dedupe_percent) = (ModelSpec::incompressible(), 0);
@@ -157,65 +160,65 @@ pub enum Spec {
     File {
         /// Its path.
         path: PathBuf,
-        /// Refuse changes.
+        /// Whether changes are refused.
         #[serde(default)]
         read_only: bool,
-        /// Use the host's page cache instead of direct I/O.
+        /// Whether to use the host's page cache instead of direct I/O.
         #[serde(default)]
         buffered: bool,
     },
-    /// Memory.
+    /// A volume in memory.
     Ram {
         /// Its size.
         size: Size,
     },
-    /// Nothing.
+    /// A device that stores nothing.
     Null {
         /// Its size.
         size: Size,
     },
     /// A modelled drive, in the memory of the process.
     Model {
-        /// Which, and in what state.
+        /// The drive and its state.
         model: ModelSpec,
     },
-    /// Several devices as one: each write goes to the one that suits it best.
+    /// Several devices as one: each write goes to the member that suits it best.
     Pool {
-        /// In their order; None for one that is gone.
+        /// Members in their order; None for a missing member.
         members: Vec<Option<Spec>>,
     },
-    /// Several devices side by side, as RAID-0 has them.
+    /// Several devices striped as in RAID-0.
     Stripe {
-        /// In their order.
+        /// Members in their order.
         members: Vec<Spec>,
-        /// Bytes on one before the next one's turn.
+        /// Bytes on one member before the next member follows.
         chunk: Size,
     },
     /// A slower device.
     Delay {
-        /// How slow.
+        /// Its delays.
         delay: DelaySpec,
-        /// Of what.
+        /// The device below it.
         below: Box<Spec>,
     },
     /// A failing device.
     Faults {
-        /// How it fails.
+        /// Its faults.
         faults: FaultsSpec,
-        /// Of what.
+        /// The device below it.
         below: Box<Spec>,
     },
-    /// The cache.
+    /// A cache.
     Cache {
-        /// How large, and how it treats writes.
+        /// Its settings.
         cache: CacheSpec,
-        /// In front of what.
+        /// The device below it.
         below: Box<Spec>,
     },
 }
 
 impl Spec {
-    /// What it stands on, in order. Members that are gone are left out.
+    /// The devices directly below this one, in order. Missing members are left out.
     pub fn children(&self) -> Vec<&Spec> {
         match self {
             Spec::File { .. } | Spec::Ram { .. } | Spec::Null { .. } | Spec::Model { .. } => {
@@ -229,7 +232,7 @@ impl Spec {
         }
     }
 
-    /// This one and all below it, top first.
+    /// This device and all devices below it, top first.
     pub fn walk(&self) -> impl Iterator<Item = &Spec> {
         let mut left = vec![self];
         std::iter::from_fn(move || {
@@ -239,8 +242,8 @@ impl Spec {
         })
     }
 
-    /// This one and those below it down to the backing: a pool or a stripe is one, whatever its members
-    /// are.
+    /// This device and those below it down to the backing. A pool or a stripe counts as one
+    /// backing.
     pub fn chain(&self) -> impl Iterator<Item = &Spec> {
         std::iter::successors(Some(self), |spec| match spec {
             Spec::Pool { .. } | Spec::Stripe { .. } => None,

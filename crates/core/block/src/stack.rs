@@ -1,4 +1,4 @@
-//! The one trait, and the one place where types are erased.
+//! The trait of all block devices, and the type-erased handle to one.
 
 use crate::error::{Error, Kind, Result};
 use crate::limits::Limits;
@@ -13,50 +13,50 @@ use std::sync::Arc;
 
 /// A block device as one lane sees it.
 ///
-/// There is no order between requests but what `Flush` and FUA give: a flush makes durable what was
-/// answered before it was sent. Requests that overlap and are under way together may take effect in
-/// either order, block by block.
+/// Only `Flush` and FUA order requests: a flush makes durable all changes that were answered before
+/// the flush was sent. Overlapping requests that are in flight together may take effect in either
+/// order, block by block.
 ///
 /// Implementors may assume that every request has passed [`Limits::check`] of their limits. A
-/// future, once polled, is polled to its end, or its whole world dies.
+/// future that has been polled once is polled until it completes, unless its whole world dies.
 pub trait Block: 'static {
-    /// What this device can do.
+    /// Abilities of this device.
     fn limits(&self) -> &Limits;
 
-    /// Answers here and now: no wait, no allocation, no system call, one lock section. `None`:
-    /// nothing was done, use [`Block::run`]. A layer that answers keeps nothing of the request's buffer: the
-    /// caller uses that memory again at once.
+    /// Answers immediately if that needs no wait, no allocation, no system call and at most one
+    /// lock section. `None`: nothing was done, use [`Block::run`]. A layer that answers keeps no
+    /// part of the request's buffer: the caller reuses that memory immediately.
     fn try_now(&self, _request: &Request) -> Option<Result> {
         None
     }
 
-    /// Brings nearer what `try_now` of these requests will touch. Changes nothing.
+    /// Prefetches the memory that `try_now` of these requests will access. Changes nothing.
     fn prefetch(&self, _requests: &[Request]) {}
 
     /// Serves the request.
     fn run(&self, request: Request) -> impl Future<Output = Result>;
 
-    /// Serves a request of which only a part of the first and of the last block is meant. A read
-    /// fills its buffer with the whole blocks. A change leaves the padding as it is; the buffer of a
-    /// write has room for the padding, and gets it filled in.
+    /// Serves a request whose range covers only a part of its first and last block. A read fills
+    /// its buffer with the whole blocks. A change leaves the padding on the device unchanged; the
+    /// buffer of a write has room for the padding, and the device fills it in.
     ///
     /// # Errors
-    /// `Unsupported`: the device takes whole blocks only; [`Limits::unaligned`] says so.
+    /// `Unsupported`: the device accepts whole blocks only ([`Limits::unaligned`] is false).
     fn run_padded(&self, _request: Request, _padding: Padding) -> impl Future<Output = Result> {
         async { Err(Error::new(Kind::Unsupported, "serve a part of a block")) }
     }
 
-    /// What is known about the contents without reading them: stretches that cover `at` from its
-    /// start, at least one; they may end early, or reach beyond its end. It may err only in one
-    /// direction: what is not known to be zeros is called data.
+    /// Returns the known state of the contents without reading them: at least one stretch, covering
+    /// `at` from its start. The stretches may end early, or extend beyond the end of `at`. Sectors
+    /// that are not known to be zeros are reported as data.
     ///
     /// # Errors
-    /// What the device answers.
+    /// The device's errors.
     fn status(&self, at: Extent) -> impl Future<Output = Result<Vec<Stretch>>> {
         async move { Ok(vec![Stretch::data(at.count)]) }
     }
 
-    /// What tells that the backing has stopped to answer, where that is watched.
+    /// The state of the watchdog of the backing, if the backing has one.
     fn stall(&self) -> Option<&Arc<Stall>> {
         None
     }
@@ -112,8 +112,8 @@ impl<B: Block> Erased for B {
     }
 }
 
-/// A built stack, seen from its top: the handle that exports and layers hold. Its futures live in
-/// the lane's pool, so that a request allocates nothing.
+/// A built stack, seen from its top: the handle that exports and layers hold. Its futures are
+/// stored in the lane's pool, so that a request allocates nothing.
 #[derive(Clone)]
 pub struct Stack {
     top: Rc<dyn Erased>,
@@ -121,12 +121,12 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// A stack whose top is `block`, used from `lane`.
+    /// Returns a stack whose top is `block`, used from `lane`.
     pub fn new(lane: &Lane, block: impl Block) -> Stack {
         Stack { top: Rc::new(block), lane: lane.clone() }
     }
 
-    /// The lane this stack is used from.
+    /// The lane of this stack.
     pub fn lane(&self) -> &Lane {
         &self.lane
     }
@@ -156,7 +156,7 @@ impl Stack {
         self.top.clone().run_padded(&self.lane, request, padding)
     }
 
-    /// A request with the padding that it has, or with none.
+    /// Serves a request with its padding, if it has any.
     pub fn serve(&self, request: Request, padding: Padding) -> Pooled<Result> {
         match padding {
             Padding::NONE => self.run(request),
@@ -164,14 +164,14 @@ impl Stack {
         }
     }
 
-    /// [`Block::run`] for exports: also ends, with an error, once the backing has stalled. What was
-    /// begun goes on behind it, with the buffer that it uses, so that nothing it was ordered before
+    /// [`Block::run`] for exports: also ends, with an error, when the backing has stalled. The
+    /// request itself then continues in the background with its buffer, so that no later request
     /// overtakes it.
     pub fn run_unless_stalled(&self, request: Request) -> Unless {
         self.unless_stalled(self.run(request))
     }
 
-    /// [`Block::status`] for exports, as [`Stack::run_unless_stalled`] does it for requests.
+    /// [`Block::status`] for exports, which ends as [`Stack::run_unless_stalled`] does.
     pub fn status_unless_stalled(&self, at: Extent) -> Unless<Vec<Stretch>> {
         self.unless_stalled(self.status(at))
     }

@@ -1,8 +1,9 @@
-//! A backing that does not answer any more.
+//! A backing that has stopped answering.
 //!
-//! Its requests cannot be called back: what was sent may still take effect, and nothing newer of the
-//! same blocks may go before it. So nothing is cancelled. What waits at the top of the stack is
-//! told, and what was begun stays behind as a task of its own until the backing answers after all.
+//! Its requests cannot be cancelled: a request that was sent may still take effect, and no newer
+//! request for the same blocks may overtake it. So nothing is cancelled. Waiters at the top of the
+//! stack get an error, and each request that was started continues as a separate task until the
+//! backing answers again.
 
 use crate::error::{Error, Kind, Result};
 use lane::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,10 +13,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// What clients are told.
+/// The error that clients get.
 const STALLED: Error = Error::new(Kind::Io, "wait any longer: the backing does not answer");
 
-/// Whether a backing has stopped to answer, as its watchdog says.
+/// Whether a backing has stopped answering, as its watchdog reports.
 #[derive(Default, Debug)]
 pub struct Stall {
     on: AtomicBool,
@@ -24,8 +25,8 @@ pub struct Stall {
 }
 
 impl Stall {
-    /// Says that the backing does not answer, or that it does again. To make waiting requests look,
-    /// each lane's [`Stall::relay`] must run.
+    /// Records whether the backing has stopped answering. Waiting requests notice it only if the
+    /// [`Stall::relay`] of their lane runs.
     pub fn set(&self, on: bool) {
         if self.on.swap(on, Ordering::SeqCst) != on {
             self.begun.fetch_add(u64::from(on), Ordering::SeqCst);
@@ -39,19 +40,19 @@ impl Stall {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// How often the backing has stopped to answer. A request that finds another number than when it
-    /// came may have been answered with an error meanwhile.
+    /// Number of times that the backing has stopped answering. If this number has changed since a
+    /// request arrived, that request may have been answered with an error.
     pub fn begun(&self) -> u64 {
         self.begun.load(Ordering::SeqCst)
     }
 
-    /// The error that a request ends with meanwhile.
+    /// The error with which a request ends during a stall.
     pub fn error(&self) -> Error {
         STALLED
     }
 
-    /// Makes every task of a lane look up whenever it has changed. Runs until `ended` says so, which
-    /// is asked at each change ([`Stall::nudge`] is one).
+    /// Wakes all tasks of a lane at each change of the state. Runs until `ended` returns true,
+    /// which is checked at each change ([`Stall::nudge`] counts as one).
     pub async fn relay(&self, lane: &Lane, ended: impl Fn() -> bool) {
         let mut seen = self.changed.seen();
         while !ended() {
@@ -61,13 +62,13 @@ impl Stall {
         }
     }
 
-    /// Wakes the relays without a change.
+    /// Wakes the relays without a change of the state.
     pub fn nudge(&self) {
         self.changed.notify();
     }
 }
 
-/// A question to a stack that waits for the backing no longer than that answers at all.
+/// A request to a stack that waits only while the backing answers.
 pub struct Unless<T = ()> {
     lane: Lane,
     stall: Option<Arc<Stall>>,
@@ -79,7 +80,7 @@ impl<T> Unless<T> {
         Unless { lane: lane.clone(), stall, running: Some(running) }
     }
 
-    /// Returns the error with which it would end now, if the backing does not answer.
+    /// Returns the error with which it would end now, if the backing has stalled.
     pub fn stalled(&self) -> Option<Error> {
         self.stall.as_ref().filter(|stall| stall.is_on()).map(|stall| stall.error())
     }
@@ -97,13 +98,13 @@ impl<T: 'static> Future for Unless<T> {
         if !self.stall.as_ref().is_some_and(|stall| stall.is_on()) {
             return Poll::Pending;
         }
-        // No room for it on its own: then the client waits.
+        // No task slot is free to continue it in the background: then the client waits.
         if self.lane.tasks() >= TASKS_MAX {
             return Poll::Pending;
         }
         let running = self.running.take().expect("it has not ended");
         let left_behind = async move {
-            // The client has been told that there is no result.
+            // The client has already received an error.
             let _ = running.await;
         };
         self.lane.spawn(left_behind).expect("a task slot was free");

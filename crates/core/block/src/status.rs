@@ -1,28 +1,29 @@
-//! What is known about a device's contents without reading them.
+//! Known state of a device's contents, without reading them.
 
-/// A stretch of a device whose sectors are all alike.
+/// A stretch of a device whose sectors all have the same state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stretch {
-    /// How long it is, in sectors; never 0.
+    /// Length in sectors; never 0.
     pub sectors: u64,
-    /// Nothing is allocated for it: writing there may need space.
+    /// No space is allocated for it: writing there may need space.
     pub hole: bool,
-    /// It reads as zeros.
+    /// Reads as zeros.
     pub zero: bool,
 }
 
 impl Stretch {
-    /// A stretch of which nothing is known: data.
+    /// A stretch of unknown contents: data.
     pub fn data(sectors: impl Into<u64>) -> Stretch {
         Stretch { sectors: sectors.into(), hole: false, zero: false }
     }
 
-    /// The same kind over another length.
+    /// The same state with another length.
     pub fn resized(self, sectors: u64) -> Stretch {
         Stretch { sectors, ..self }
     }
 
-    /// Appends a stretch to a list; neighbours of one kind become one, an empty one is left out.
+    /// Appends a stretch to a list. Merges it with a neighbour of the same state; skips an empty
+    /// stretch.
     pub fn push(list: &mut Vec<Stretch>, next: Stretch) {
         match list.last_mut() {
             _ if next.sectors == 0 => {}

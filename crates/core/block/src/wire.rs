@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 /// A connected byte stream, used from one lane.
 ///
-/// One `receive` and one `send` may be under way at a time, side by side.
+/// One `receive` and one `send` may be in progress at the same time.
 pub trait Wire: 'static {
-    /// Receives at least one and at most `length` bytes into the memory at `offset`, and returns
-    /// how many. 0: the other side has ended, or [`Wire::shutdown`] was called.
+    /// Receives at least one and at most `length` bytes into the memory at `offset`. Returns their
+    /// number; 0: the other side has ended, or [`Wire::shutdown`] was called.
     ///
     /// # Errors
-    /// `Io` if the connection broke.
+    /// `Io`: the connection broke.
     fn receive(
         &self,
         memory: &Arc<Memory>,
@@ -24,14 +24,14 @@ pub trait Wire: 'static {
     /// Sends all bytes of all parts, in order. There are at most 1024 parts (`IOV_MAX`).
     ///
     /// # Errors
-    /// `Io` if the connection broke; how much was sent is then unknown.
+    /// `Io`: the connection broke; the number of bytes sent is then unknown.
     fn send(&self, parts: &[Part]) -> impl Future<Output = Result>;
 
-    /// Says that nothing more will be sent: what was sent before still arrives, and then its end.
-    /// Receiving goes on. Not during a `send`.
+    /// Ends the sending direction: bytes sent before still arrive, followed by the end. Receiving
+    /// is still possible. Not during a `send`.
     fn finish(&self);
 
-    /// Ends the connection both ways: a `receive` under way or to come returns 0, a `send` fails
-    /// instead of waiting. What was sent before still arrives. Twice is the same as once.
+    /// Ends both directions: `receive` returns 0, now and later, and `send` fails instead of
+    /// waiting. Bytes sent before still arrive. A second call has no effect.
     fn shutdown(&self);
 }

@@ -1,8 +1,8 @@
-//! Histograms of latencies: fixed memory, no lock, one bucket found by arithmetic.
+//! Latency histograms: fixed memory, no lock, and the bucket is found by arithmetic.
 //!
-//! The buckets are log-linear: every power of two is cut into eight equal parts, so that the width
-//! of a bucket is at most an eighth of what it holds, from nanoseconds to a minute.
-//! Source of the idea: G. Tene, HdrHistogram (hdrhistogram.github.io).
+//! The buckets are log-linear, from nanoseconds to a minute: every power of two is divided into
+//! eight equal parts, so a bucket's width is at most an eighth of its values. Source of the idea:
+//! G. Tene, HdrHistogram (hdrhistogram.github.io).
 //!
 //! ```text
 //! 0 .. 64 ns | 64 72 80 ... 120 | 128 144 ... 240 | 256 ... | ... 60 s | 68.7 s and above
@@ -17,16 +17,16 @@ mod told;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Everything below two to this power is one bucket: a clock does not tell more.
+/// All values below two to this power share one bucket: clocks are not more precise.
 const FIRST_BITS: u32 = 6;
-/// Everything from two to this power on is one bucket: 68.7 seconds.
+/// All values from two to this power on share one bucket: 68.7 seconds.
 const LAST_BITS: u32 = 36;
-/// A power of two is cut into two to this power parts.
+/// Each power of two is divided into two to this power parts.
 const PART_BITS: u32 = 3;
 const PARTS: usize = 1 << PART_BITS;
 const BUCKETS: usize = (LAST_BITS - FIRST_BITS) as usize * PARTS + 2;
 
-/// Counts of latencies, fed from any thread.
+/// Counts of latencies. Any thread may record.
 pub struct Histogram {
     counts: [AtomicU64; BUCKETS],
     sum_ns: AtomicU64,
@@ -46,7 +46,7 @@ fn bucket_of(ns: u64) -> usize {
     1 + (power - FIRST_BITS) as usize * PARTS + part
 }
 
-/// The largest latency that falls into a bucket.
+/// The maximum latency of a bucket.
 fn upper_of(bucket: usize) -> u64 {
     match bucket {
         0 => (1 << FIRST_BITS) - 1,
@@ -59,7 +59,7 @@ fn upper_of(bucket: usize) -> u64 {
 }
 
 impl Histogram {
-    /// A histogram that has counted nothing.
+    /// An empty histogram.
     pub const fn new() -> Histogram {
         Histogram {
             counts: [const { AtomicU64::new(0) }; BUCKETS],
@@ -68,19 +68,19 @@ impl Histogram {
         }
     }
 
-    /// Counts one latency.
+    /// Records one latency.
     #[inline]
     pub fn record(&self, ns: u64) {
         self.counts[bucket_of(ns)].fetch_add(1, Ordering::Relaxed);
         self.sum_ns.fetch_add(ns, Ordering::Relaxed);
-        // Asked first: a new maximum is rare, and a look is cheaper than a locked instruction.
+        // Checked first: a new maximum is rare, and a load is cheaper than a locked instruction.
         if ns > self.max_ns.load(Ordering::Relaxed) {
             self.max_ns.fetch_max(ns, Ordering::Relaxed);
         }
     }
 
-    /// What has been counted. While others go on counting, one that is just being counted may show
-    /// in the count and not yet in the mean.
+    /// Returns the current counts. A latency that is being recorded at this moment may be included
+    /// in the count but not yet in the mean.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             counts: core::array::from_fn(|bucket| self.counts[bucket].load(Ordering::Relaxed)),
@@ -96,7 +96,7 @@ impl Default for Histogram {
     }
 }
 
-/// What a [`Histogram`] had counted at one moment: 2 KB of plain data.
+/// The counts of a [`Histogram`] at one moment: 2 KB of plain data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Snapshot {
     counts: [u64; BUCKETS],
@@ -105,18 +105,18 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// How many latencies.
+    /// Number of latencies.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The latency that the share `quantile` of all (0.5: half; 0.99) do not exceed, in
-    /// nanoseconds: the upper end of its bucket, so that it is never too low, and too high by less
-    /// than an eighth (below 64 ns: by less than 64 ns). 0 if nothing was counted; what is not
-    /// between 0 and 1 is taken for the nearer of them.
+    /// Returns the latency that the share `quantile` of all latencies (0.5: half; 0.99) does not
+    /// exceed, in nanoseconds. The result is the upper end of a bucket: never too low, and too high
+    /// by less than an eighth (below 64 ns: by less than 64 ns). 0 if the histogram is empty; a
+    /// `quantile` outside 0 to 1 is clamped.
     pub fn quantile(&self, quantile: f64) -> u64 {
         let exact = quantile.clamp(0.0, 1.0) * self.count() as f64;
-        // Rounded up by hand, as the crate is `no_std`; the first is asked for at least.
+        // Rounded up by hand, as the crate is `no_std`; the lowest rank is 1.
         let rank = (exact as u64 + u64::from(exact as u64 as f64 != exact)).max(1);
         let mut seen = 0;
         for (bucket, count) in self.counts.iter().enumerate() {
@@ -128,22 +128,22 @@ impl Snapshot {
         self.max_ns
     }
 
-    /// The longest latency in nanoseconds, exactly; 0 if nothing was counted.
+    /// Maximum latency in nanoseconds, exact; 0 if the histogram is empty.
     pub fn max(&self) -> u64 {
         self.max_ns
     }
 
-    /// The mean in nanoseconds, exactly; 0 if nothing was counted.
+    /// Mean in nanoseconds, exact; 0 if the histogram is empty.
     pub fn mean(&self) -> u64 {
         self.sum_ns / self.count().max(1)
     }
 
-    /// The sum in nanoseconds.
+    /// Sum in nanoseconds.
     pub fn sum(&self) -> u64 {
         self.sum_ns
     }
 
-    /// Adds what another one has counted.
+    /// Adds the counts of another snapshot.
     pub fn merge(&mut self, other: &Snapshot) {
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
             *count += more;
@@ -152,8 +152,9 @@ impl Snapshot {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// What was counted since an earlier snapshot of the same histogram. Its longest latency is not
-    /// known: the upper end of its bucket is told for it, or the longest of all if that is shorter.
+    /// Returns the counts since an earlier snapshot of the same histogram. The maximum of that
+    /// interval is unknown: the result has the upper end of its highest bucket, or the overall
+    /// maximum if that is lower.
     pub fn since(&self, earlier: &Snapshot) -> Snapshot {
         let mut since = Snapshot {
             counts: core::array::from_fn(|bucket| {
@@ -167,8 +168,8 @@ impl Snapshot {
         since
     }
 
-    /// The buckets that hold something, ascending: the largest latency that falls into the bucket
-    /// in nanoseconds (`u64::MAX`: there is none), and how many are in it.
+    /// Returns the buckets that are not empty, in ascending order: the maximum latency of the
+    /// bucket in nanoseconds (`u64::MAX`: unlimited), and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let held = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         held.map(|(bucket, &count)| (upper_of(bucket), count))

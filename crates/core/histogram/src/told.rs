@@ -1,12 +1,12 @@
-//! How a snapshot is written: its buckets, and beside them what most readers want, worked out.
+//! A snapshot as JSON: its buckets, and the derived values that most readers use.
 //!
 //! ```json
 //! { "count": 3, "mean_ns": 90, "p50_ns": 71, ..., "max_ns": 130, "sum_ns": 270,
 //!   "buckets": [[71, 2], [143, 1]] }
 //! ```
 //!
-//! A bucket is the largest latency that falls into it, and how many are in it; those that hold nothing
-//! are left out. What is worked out is not read again: it follows from the rest.
+//! A bucket is written as its maximum latency and its count; empty buckets are left out. Derived
+//! values are not read back: they follow from the buckets, the sum and the maximum.
 
 use crate::{Snapshot, bucket_of, upper_of};
 use alloc::format;
@@ -14,9 +14,9 @@ use alloc::vec::Vec;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What is written, in this order.
+/// The fields as they are written, in this order.
 #[derive(Serialize)]
-struct Told {
+struct Output {
     count: u64,
     mean_ns: u64,
     p50_ns: u64,
@@ -28,10 +28,11 @@ struct Told {
     buckets: Vec<(u64, u64)>,
 }
 
-/// What is read. An older daemon tells no buckets: then nothing was counted, as far as can be told.
+/// The fields that are read. An older daemon writes no buckets: its histogram is then read as
+/// empty.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Read {
+struct Input {
     max_ns: u64,
     sum_ns: u64,
     buckets: Vec<(u64, u64)>,
@@ -39,7 +40,7 @@ struct Read {
 
 impl Serialize for Snapshot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let told = Told {
+        let told = Output {
             count: self.count(),
             mean_ns: self.mean(),
             p50_ns: self.quantile(0.5),
@@ -56,7 +57,7 @@ impl Serialize for Snapshot {
 
 impl<'de> Deserialize<'de> for Snapshot {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Snapshot, D::Error> {
-        let Read { max_ns, sum_ns, buckets } = Read::deserialize(deserializer)?;
+        let Input { max_ns, sum_ns, buckets } = Input::deserialize(deserializer)?;
         let mut snapshot = Snapshot { sum_ns, max_ns, ..Snapshot::default() };
         let mut all: u64 = 0;
         for (upper, count) in buckets {

@@ -1,4 +1,4 @@
-//! The lane: ready queue, fixed task slots, timers, tickets.
+//! The lane: ready queue, fixed task slots, timers, and tickets.
 
 use crate::mailbox::{self, Bell, Mailbox, TaskRef};
 use crate::pool::{Pool, Pooled};
@@ -16,19 +16,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Tasks that one lane can hold at a time.
+/// Maximum number of tasks of a lane.
 pub const TASKS_MAX: usize = 4096;
 
-/// Every task slot of the lane is taken.
+/// All task slots of the lane are taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full;
 
 #[derive(Default)]
 struct Slot {
     future: Option<Pooled<()>>,
-    /// In the ready queue already.
+    /// Whether the task is already in the ready queue.
     queued: bool,
-    /// Taken, though the future may be out of its slot while it is polled.
+    /// Whether the slot is taken. The future may be out of its slot while it is polled.
     taken: bool,
 }
 
@@ -46,7 +46,7 @@ struct Inner {
     prices: Cell<Option<Prices>>,
     charged_ns: Cell<u64>,
     stopwatch: Cell<Option<fn() -> u64>>,
-    /// Set in a world where the seed chooses.
+    /// Set in a chosen world.
     chooser: RefCell<Option<Random>>,
     simulated: Cell<bool>,
     polls: Cell<u64>,
@@ -61,7 +61,7 @@ impl Drop for Inner {
 
 /// One thread's executor. Cheap to clone; stays on its thread.
 ///
-/// Time is in nanoseconds since some start; only the loop that drives the lane moves it.
+/// Time is in nanoseconds since an arbitrary start; only the loop that drives the lane advances it.
 #[derive(Clone)]
 pub struct Lane(Rc<Inner>);
 
@@ -72,10 +72,10 @@ impl Default for Lane {
 }
 
 impl Lane {
-    /// A lane with nothing to do.
+    /// Creates a lane without tasks.
     ///
     /// # Panics
-    /// If the process has 256 lanes already.
+    /// If the process already has 256 lanes.
     pub fn new() -> Lane {
         let number = mailbox::claim();
         Lane(Rc::new(Inner {
@@ -98,51 +98,54 @@ impl Lane {
         }))
     }
 
-    /// The lane's number: unique among the lanes that live in this process.
+    /// Number of the lane: unique among the existing lanes of this process.
     pub fn number(&self) -> usize {
         self.0.number
     }
 
-    /// Nanoseconds on the lane's clock. Live, this is the time of the last look at the clock.
+    /// Nanoseconds on the lane's clock. Live, this is the time at which the loop last read the
+    /// clock.
     pub fn now(&self) -> u64 {
         self.0.clock_ns.get()
     }
 
-    /// Nanoseconds on a clock that goes on within a step, to time work with; only differences mean anything. Where the
-    /// loop that drives the lane has given it none, as in a world of virtual time, they are 0 within a step.
+    /// Nanoseconds on a clock that also advances within a step, to measure work with. Only
+    /// differences are meaningful. If the loop that drives the lane has set no clock, as in a world
+    /// of virtual time, differences within a step are 0.
     pub fn stopwatch_ns(&self) -> u64 {
         self.0.stopwatch.get().map_or_else(|| self.now(), |look| look())
     }
 
-    /// What [`Lane::stopwatch_ns`] looks at. For the loop that drives the lane.
+    /// Sets the clock that [`Lane::stopwatch_ns`] reads. For the loop that drives the lane.
     pub fn set_stopwatch(&self, look: fn() -> u64) {
         self.0.stopwatch.set(Some(look));
     }
 
-    /// Moves the clock (forward only). For the loop that drives the lane.
+    /// Advances the clock, and never moves it back. For the loop that drives the lane.
     pub fn set_now(&self, now_ns: u64) {
         self.0.clock_ns.set(self.0.clock_ns.get().max(now_ns));
     }
 
-    /// How many polls the lane has made.
+    /// Number of polls that the lane has made.
     pub fn polls(&self) -> u64 {
         self.0.polls.get()
     }
 
-    /// What a front found last: whether its client had sent one request, which was answered at once, so that
-    /// the next one comes only after the answer. It is what the live loop may poll for.
+    /// Records a front's last observation: whether its client had sent one request that was
+    /// answered immediately, so that the next one comes only after the answer. Only then the live
+    /// loop may poll.
     #[inline]
     pub fn set_lockstep(&self, is_lockstep: bool) {
         self.0.lockstep.set(is_lockstep);
     }
 
-    /// What was set by [`Lane::set_lockstep`] last.
+    /// The value of the last [`Lane::set_lockstep`].
     #[inline]
     pub fn is_lockstep(&self) -> bool {
         self.0.lockstep.get()
     }
 
-    /// Charges work to the lane's own clock; live this does nothing.
+    /// Charges work to the lane's own clock. No effect live.
     #[inline]
     pub fn charge(&self, cost: Cost, times: u32) {
         if let Some(prices) = self.0.prices.get() {
@@ -152,23 +155,23 @@ impl Lane {
         }
     }
 
-    /// All that was charged so far, in nanoseconds: how busy the lane was. Live this is 0.
+    /// Total of all charges, in nanoseconds: the busy time of the lane. 0 live.
     pub fn charged(&self) -> u64 {
         self.0.charged_ns.get()
     }
 
-    /// From now on work is charged at these prices (timed worlds only).
+    /// Sets the prices at which work is charged (timed worlds only).
     pub fn set_prices(&self, prices: Option<Prices>) {
         self.0.prices.set(prices);
     }
 
-    /// From now on every choice of this lane follows from `random`: the laboratory's mode.
+    /// Makes all further choices of this lane follow from `random`: the mode of the laboratory.
     pub fn set_chooser(&self, random: Option<Random>) {
         self.0.simulated.set(random.is_some());
         *self.0.chooser.borrow_mut() = random;
     }
 
-    /// Whether a seed chooses here.
+    /// Whether a seed makes the lane's choices.
     #[inline]
     pub fn is_simulated(&self) -> bool {
         self.0.simulated.get()
@@ -181,7 +184,7 @@ impl Lane {
     /// Starts a task.
     ///
     /// # Errors
-    /// [`Full`] if the lane has [`TASKS_MAX`] tasks; the future is dropped unpolled.
+    /// [`Full`]: the lane has [`TASKS_MAX`] tasks; the future is dropped without a poll.
     pub fn spawn(&self, future: impl Future<Output = ()> + 'static) -> Result<(), Full> {
         let index = match self.0.free.borrow_mut().pop() {
             Some(index) => index,
@@ -205,7 +208,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Makes every task look up: for changes that concern whatever any of them waits for.
+    /// Wakes all tasks, for changes that may affect any of them.
     pub fn wake_all(&self) {
         let mut ready = self.0.ready.borrow_mut();
         for (index, slot) in self.0.slots.borrow_mut().iter_mut().enumerate() {
@@ -215,17 +218,18 @@ impl Lane {
         }
     }
 
-    /// Tasks that have not ended.
+    /// Number of tasks that have not ended.
     pub fn tasks(&self) -> usize {
         self.0.slots.borrow().len() - self.0.free.borrow().len()
     }
 
-    /// A ticket for work that something outside will [`Lane::complete`]. `keep` is held until then.
+    /// Returns a ticket for work that something outside will [`Lane::complete`]. `keep` is held
+    /// until then.
     pub fn ticket(&self, keep: Keep) -> Ticket {
         Ticket::new(&self.0.tickets, keep)
     }
 
-    /// Tickets that wait for their completion.
+    /// Number of tickets that wait for their completion.
     pub fn tickets_open(&self) -> usize {
         self.0.tickets.borrow().open
     }
@@ -241,19 +245,20 @@ impl Lane {
         }
     }
 
-    /// Moves a future of any type into the lane's pooled memory.
+    /// Moves a future of any type into the lane's memory pool.
     pub fn pin<F: Future + 'static>(&self, future: F) -> Pooled<F::Output> {
         self.0.pool.pin(future)
     }
 
-    /// Sleeps until the lane's clock reads `deadline_ns` or more.
+    /// Sleeps until the lane's clock has reached `deadline_ns`.
     pub fn sleep_until(&self, deadline_ns: u64) -> impl Future<Output = ()> + use<> {
         self.sleep(deadline_ns, false)
     }
 
-    /// Sleeps until the lane's clock reads `deadline_ns` or more, and the lane has something else to do: one that
-    /// sleeps is not woken for this. The kernel has such timers, too, under the same name (Linux,
-    /// include/linux/timer.h, `TIMER_DEFERRABLE`). A simulated world moves no clock for it.
+    /// Sleeps until the lane's clock has reached `deadline_ns` and the lane has something else to
+    /// do: a sleeping lane is not woken for this. The Linux kernel has such timers under the same
+    /// name (include/linux/timer.h, `TIMER_DEFERRABLE`). A simulated world does not advance the
+    /// clock for it.
     pub fn sleep_deferrable_until(&self, deadline_ns: u64) -> impl Future<Output = ()> + use<> {
         self.sleep(deadline_ns, true)
     }
@@ -266,7 +271,7 @@ impl Lane {
                 return Poll::Ready(());
             }
             let task = waker::task_of(context.waker()).expect("sleeps are awaited on a lane");
-            // Another task than before: the future has been moved to one of its own.
+            // The task has changed: the future was moved into another task.
             if set.replace(task) != Some(task) {
                 lane.0.timers.borrow_mut().add(deadline_ns, is_deferrable, task);
             }
@@ -274,14 +279,14 @@ impl Lane {
         })
     }
 
-    /// Stands between two lock sections. Live it is nothing; in the laboratory the seed decides
-    /// whether everything else that is ready may go first.
+    /// Separates two lock sections. Live it does nothing; in the laboratory the seed decides
+    /// whether all other ready tasks may run first.
     #[inline]
     pub fn turn(&self) -> Turn<'_> {
         Turn { lane: self, asked: false }
     }
 
-    /// Lets everything else that is ready go first: ends a slice of long work, in every world.
+    /// Lets all other ready tasks run first: ends a slice of long work, in every world.
     pub fn rest(&self) -> impl Future<Output = ()> + use<> {
         let mut rested = false;
         std::future::poll_fn(move |context| {
@@ -294,7 +299,7 @@ impl Lane {
         })
     }
 
-    /// Polls one ready task. False: none is ready.
+    /// Polls one ready task. Returns false if none is ready.
     pub fn step(&self) -> bool {
         self.collect();
         let Some(index) = self.choose() else {
@@ -309,34 +314,36 @@ impl Lane {
         !self.0.ready.borrow().is_empty() || self.0.mailbox.has_mail()
     }
 
-    /// The earliest deadline that a task sleeps for, deferrable ones left out.
+    /// The earliest deadline of a sleeping task, without deferrable ones.
     pub fn next_deadline(&self) -> Option<u64> {
         self.0.timers.borrow().next()
     }
 
-    /// Wakes the sleepers whose deadline has come.
+    /// Wakes the tasks whose deadline has passed.
     pub fn fire_timers(&self) {
         self.0.timers.borrow_mut().fire(self.now());
     }
 
-    /// Announces that the thread will now wait for its bell. False: there is work, do not wait.
+    /// Announces that the thread will now wait for its bell. Returns false if there is work: do not
+    /// wait then.
     pub fn park(&self) -> bool {
         self.0.ready.borrow().is_empty() && self.0.mailbox.park()
     }
 
-    /// The thread has come back from its wait.
+    /// Records that the thread has returned from its wait.
     pub fn unpark(&self) {
         self.0.mailbox.unpark();
     }
 
-    /// Sets what rings when another thread wakes this lane while it is parked.
+    /// Sets the bell that rings when another thread wakes this lane while it is parked.
     pub fn set_bell(&self, bell: Arc<dyn Bell>) {
         self.0.mailbox.set_bell(Some(bell));
     }
 
-    /// Drops every task: the world dies. What is in flight outside stays kept by its tickets.
+    /// Drops all tasks: the world dies. Tickets still keep the memory of operations in flight.
     pub fn abandon(&self) {
-        // One at a time and outside the borrow: a dropped future may wake, complete or look.
+        // One at a time and outside the borrow: dropping a future may wake or complete something,
+        // or read the slots.
         let count = self.0.slots.borrow().len();
         for index in 0..count {
             let future = self.0.slots.borrow_mut()[index].future.take();

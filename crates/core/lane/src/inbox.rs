@@ -1,20 +1,20 @@
-//! Work from other threads: a bounded queue that tasks of a lane take from.
+//! Work from other threads: a bounded queue that tasks of a lane take items from.
 //!
-//! A mailbox only wakes tasks. This carries what they are woken for: requests of a thread that is no
-//! lane (a library that calls back), handed to the lane that serves them. Everything it needs is
-//! there from the start: posting and taking ask for no memory.
+//! A mailbox only wakes tasks. An inbox carries the items: requests of a thread without a lane
+//! (such as a library that calls back), for the lane that serves them. All memory is allocated at
+//! its creation: posting and taking allocate nothing.
 
 use crate::planted::{Race, planted};
 use crate::primitives::{Condvar, Mutex, MutexGuard};
 use crate::sync::Event;
 use std::collections::VecDeque;
 
-/// Why an item was not taken in. It is given back.
+/// The reason why an item was refused. Returns the item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused<T> {
-    /// As many wait as may.
+    /// The inbox is full.
     Full(T),
-    /// The inbox is closed: it takes nothing in any more.
+    /// The inbox is closed, and accepts no more items.
     Closed(T),
 }
 
@@ -22,11 +22,12 @@ pub enum Refused<T> {
 struct Waiting<T> {
     items: VecDeque<T>,
     is_closed: bool,
-    /// Threads that wait for room. To wake one is a system call, and mostly there is none.
+    /// Number of threads that wait for room. Waking one is a system call, and usually there are
+    /// none.
     threads: usize,
 }
 
-/// A queue into a lane. Any thread posts; tasks of a lane take, in the order of the posts.
+/// A queue into a lane. Any thread posts; tasks of the lane take items in the order of the posts.
 #[derive(Debug)]
 pub struct Inbox<T> {
     most: usize,
@@ -38,7 +39,7 @@ pub struct Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// An inbox in which up to `most` items wait, at least one.
+    /// Creates an inbox for up to `most` items, at least one.
     pub fn new(most: usize) -> Inbox<T> {
         let most = most.max(1);
         let waiting =
@@ -47,14 +48,14 @@ impl<T> Inbox<T> {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting<T>> {
-        // Nothing that may panic runs under this lock but the queue itself.
+        // Only queue operations run under this lock, and none of them panics.
         self.waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Posts an item, from any thread, and does not wait.
+    /// Posts an item without waiting, from any thread.
     ///
     /// # Errors
-    /// The inbox is full or closed; the item comes back.
+    /// The inbox is full or closed; the error contains the item.
     pub fn post(&self, item: T) -> Result<(), Refused<T>> {
         let mut waiting = self.waiting();
         if waiting.is_closed {
@@ -69,10 +70,11 @@ impl<T> Inbox<T> {
         Ok(())
     }
 
-    /// Posts an item as soon as there is room. The calling thread waits, so it must not be a lane's.
+    /// Posts an item as soon as there is room. The calling thread blocks, so it must not be a
+    /// lane's.
     ///
     /// # Errors
-    /// The inbox is closed, or was while this waited; the item comes back.
+    /// The inbox is closed, or was closed during the wait; the error contains the item.
     pub fn post_waiting(&self, item: T) -> Result<(), T> {
         let is_full =
             |waiting: &mut Waiting<T>| waiting.items.len() == self.most && !waiting.is_closed;
@@ -90,13 +92,13 @@ impl<T> Inbox<T> {
         Ok(())
     }
 
-    /// The next item, if one waits.
+    /// Takes the next item, if there is one.
     pub fn take(&self) -> Option<T> {
-        self.take_or_hear().ok()
+        self.try_take().ok()
     }
 
-    /// The next item; Err: none waits, and whether none will come.
-    fn take_or_hear(&self) -> Result<T, bool> {
+    /// Takes the next item. Err: there is none; true if the inbox is also closed.
+    fn try_take(&self) -> Result<T, bool> {
         let mut waiting = self.waiting();
         let item = waiting.items.pop_front().ok_or(waiting.is_closed)?;
         if waiting.threads > 0 {
@@ -105,11 +107,11 @@ impl<T> Inbox<T> {
         Ok(item)
     }
 
-    /// Waits for the next item, on a lane. None: the inbox is closed, and every item was taken.
+    /// Waits for the next item, on a lane. None: the inbox is closed, and all items were taken.
     pub async fn next(&self) -> Option<T> {
         loop {
             let seen = self.posted.seen();
-            let taken = self.take_or_hear();
+            let taken = self.try_take();
             let seen = if planted(Race::LookBeforeSeen) { self.posted.seen() } else { seen };
             match taken {
                 Ok(item) => return Some(item),
@@ -119,8 +121,8 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// Takes no more items in; those that wait can still be taken. From any thread; twice is the same as
-    /// once. A lane closes its inboxes before it ends, or threads wait for ever.
+    /// Closes the inbox to new items; waiting items can still be taken. From any thread; a second
+    /// call has no effect. A lane closes its inboxes before it ends, or threads would wait forever.
     pub fn close(&self) {
         self.waiting().is_closed = true;
         if !planted(Race::CloseQuietly) {
@@ -140,7 +142,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     use std::thread::{self, Thread};
 
-    /// Wakes the thread of a lane that has parked.
+    /// Wakes the thread of a parked lane.
     struct Alarm {
         thread: Thread,
         rings: AtomicU64,
@@ -148,7 +150,7 @@ mod tests {
     }
 
     impl Alarm {
-        /// For the thread that calls this.
+        /// Creates an alarm for the calling thread.
         fn new() -> Arc<Alarm> {
             let (rings, is_parked) = (AtomicU64::new(0), AtomicBool::new(false));
             Arc::new(Alarm { thread: thread::current(), rings, is_parked })
@@ -162,8 +164,8 @@ mod tests {
         }
     }
 
-    /// Drives a lane on this thread as the live loop does, until it has no task left: it sleeps whenever
-    /// there is nothing to do, and only its bell ends that.
+    /// Drives a lane on this thread like the live loop, until it has no task left: it sleeps
+    /// whenever there is nothing to do, and only its bell ends the sleep.
     fn drive(lane: &Lane, alarm: &Arc<Alarm>) {
         lane.set_bell(alarm.clone());
         while lane.tasks() > 0 {
@@ -172,7 +174,7 @@ mod tests {
             }
             if lane.park() {
                 alarm.is_parked.store(true, Ordering::SeqCst);
-                // May return early: then the lane looks once more than it has to.
+                // May return early: then the lane checks once more than necessary.
                 thread::park();
                 alarm.is_parked.store(false, Ordering::SeqCst);
             }
@@ -180,7 +182,7 @@ mod tests {
         }
     }
 
-    /// Takes until the inbox is closed.
+    /// Takes items until the inbox is closed.
     fn taker<T: 'static>(lane: &Lane, inbox: &Arc<Inbox<T>>) -> Rc<RefCell<Vec<T>>> {
         let (inbox, taken) = (inbox.clone(), Rc::new(RefCell::new(Vec::new())));
         let into = taken.clone();
@@ -205,7 +207,7 @@ mod tests {
                 let inbox = inbox.clone();
                 thread::spawn(move || {
                     for count in 0..EACH {
-                        // Both ways in; one of them is refused now and then.
+                        // Both ways to post; one of them is refused occasionally.
                         let item = (number, count);
                         let refused = match inbox.post(item) {
                             Err(Refused::Full(item)) => Some(item),
@@ -290,7 +292,7 @@ mod tests {
         };
         let first = waits(1);
         let taken = loop {
-            // Room for one, and it is taken at once or soon.
+            // There is room for one item, and it is taken immediately or soon.
             match inbox.take() {
                 Some(1) => break 1,
                 _ => thread::yield_now(),

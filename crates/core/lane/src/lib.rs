@@ -1,18 +1,18 @@
 //! The executor of Overdrive: one **lane** per thread, and the **world** that simulates several.
 //!
-//! A lane polls a fixed number of tasks, keeps timers, and hands out *tickets* for work that
-//! something outside will complete (the kernel, or a simulated disk). It starts no thread, makes no
-//! system call and reads no clock: an outer loop drives it. There are two such loops, the live one
-//! on io_uring (crate `uring`) and [`World`], which jumps a virtual clock and lets a seed choose
-//! among everything that could happen next. Both drive the very same lane, so what is simulated is
-//! what ships.
+//! A lane polls a fixed number of tasks, has timers, and issues *tickets* for work that something
+//! outside will complete (the kernel, or a simulated disk). It starts no thread, makes no system
+//! call and reads no clock: an outer loop drives it. There are two such loops: the live one on
+//! io_uring (crate `ring`), and [`World`], which advances a virtual clock and lets a seed choose
+//! among all possible next events. Both drive the same lane code, so the simulation runs the code
+//! that ships.
 //!
-//! Rules that make this work, and that the laboratory enforces:
-//! - a future, once polled, is polled to its end, or its whole world dies;
-//! - every future tolerates a spurious poll;
+//! This requires some rules, which the laboratory enforces:
+//! - a future that has been polled once is polled until it completes, unless its whole world dies;
+//! - every future tolerates spurious polls;
 //! - between two polls a task enters at most one [`Lock`] section; two sections are joined by an
 //!   await ([`Lane::turn`] where there is nothing to wait for);
-//! - a task that waits for a change takes [`Event::seen`] *before* looking.
+//! - a task that waits for a change calls [`Event::seen`] *before* it checks the condition.
 
 mod core;
 mod inbox;

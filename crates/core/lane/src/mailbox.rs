@@ -1,11 +1,13 @@
-//! Wake-ups: one static mailbox a lane, one bit a task.
+//! Wake-ups: one static mailbox per lane, one bit per task.
 //!
-//! A wake sets a bit. It never allocates, never blocks, may come from any thread, and twice is the
-//! same as once: that is why a waker can be a packed number instead of a counted pointer.
+//! A wake-up sets a bit. It never allocates, never blocks, may come from any thread, and a second
+//! one has no further effect. That is why a waker can be a packed number instead of a
+//! reference-counted pointer.
 //!
 //! ```text
-//! packed waker (u64):  | lane 16 | task 16 |      mailbox of a lane:  summary  u64      (bit w: word w has a bit)
-//!                                                                     words    u64 x 64 (bit t: task is woken)
+//! packed waker (u64):  | lane 16 | task 16 |
+//! mailbox of a lane:   summary  u64       (bit w: word w has a bit)
+//!                      words    u64 x 64  (bit t: task is woken)
 //! ```
 
 use crate::planted::{Race, planted};
@@ -14,16 +16,16 @@ use crate::primitives::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 const WORDS: usize = 64;
-/// The explorer makes them anew for each execution, and a few will do.
+/// The explorer creates them again for each execution, which needs only a few.
 pub(crate) const LANES_MAX: usize = if cfg!(feature = "explore") { 4 } else { 256 };
 
-/// Rings when a parked lane is woken from another thread (live: an eventfd its ring polls).
+/// Rings when another thread wakes a parked lane (live: an eventfd that its ring polls).
 pub trait Bell: Send + Sync {
     /// Makes the parked lane's thread return from its wait.
     fn ring(&self);
 }
 
-/// Where wakes for one lane land.
+/// Receives the wake-ups of one lane.
 pub struct Mailbox {
     taken: AtomicBool,
     parked: AtomicBool,
@@ -45,8 +47,8 @@ impl Mailbox {
 
     fn post(&self, task: usize) {
         self.words[task / 64].fetch_or(1 << (task % 64), Ordering::Release);
-        // SeqCst on both sides: either the lane that is about to park sees the summary, or we see
-        // that it has parked and ring.
+        // SeqCst on both sides: either the lane that is about to park sees the summary, or this
+        // thread sees that it has parked, and rings.
         self.summary.fetch_or(1 << (task / 64), Ordering::SeqCst);
         if self.parked.load(Ordering::SeqCst) && self.parked.swap(false, Ordering::SeqCst) {
             let bell = self.bell.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
@@ -60,7 +62,7 @@ impl Mailbox {
         self.summary.load(Ordering::SeqCst) != 0
     }
 
-    /// Empties the box; calls `woken` with every task that has a bit, in ascending order.
+    /// Empties the mailbox; calls `woken` with each task whose bit was set, in ascending order.
     pub(crate) fn drain(&self, mut woken: impl FnMut(usize)) {
         let mut summary = self.summary.swap(0, Ordering::Acquire);
         while summary != 0 {
@@ -74,7 +76,8 @@ impl Mailbox {
         }
     }
 
-    /// Announces that the lane's thread is about to wait. False: there is mail, do not wait.
+    /// Announces that the lane's thread is about to wait. Returns false if a task was woken: do not
+    /// wait then.
     pub(crate) fn park(&self) -> bool {
         self.parked.store(true, Ordering::SeqCst);
         if self.has_mail() && !planted(Race::ParkBlindly) {
@@ -96,7 +99,7 @@ impl Mailbox {
 #[cfg(not(feature = "explore"))]
 static MAILBOXES: [Mailbox; LANES_MAX] = [const { Mailbox::new() }; LANES_MAX];
 
-// New ones for each execution: nothing that one leaves behind reaches the next.
+// New for each execution, so that no state of one reaches the next.
 #[cfg(feature = "explore")]
 shuttle::lazy_static! {
     static ref MAILBOXES: [Mailbox; LANES_MAX] = [const { Mailbox::new() }; LANES_MAX];
@@ -120,7 +123,7 @@ pub(crate) fn mailbox(lane: usize) -> &'static Mailbox {
     &MAILBOXES[lane]
 }
 
-/// The packed number of a task: what wait lists keep, and what a waker is.
+/// The packed number of a task, stored in wait lists and wakers.
 ///
 /// Waking a task that has ended is harmless: the slot's next owner gets a spurious poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,7 +143,7 @@ impl TaskRef {
         TaskRef(packed as u32)
     }
 
-    /// Makes the task ready to be polled on its own lane. From any thread.
+    /// Makes the task ready for a poll on its own lane. From any thread.
     pub fn wake(self) {
         MAILBOXES[(self.0 >> 16) as usize].post((self.0 & 0xffff) as usize);
     }

@@ -1,33 +1,34 @@
-//! Planted races: the explorer's proof that it would notice.
+//! Planted races, which show that the explorer would detect them.
 //!
-//! Each breaks one order in which threads must do things. Without the feature `explore` (that is, in the product)
-//! [`planted`] is constant false and the code behind it is gone.
+//! Each breaks one order in which threads must act. Without the feature `explore` (that is, in the
+//! product) [`planted`] is constant false, and the compiler removes the code.
 
 /// A race that the explorer can switch on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Race {
-    /// A lane parks without another look at its mail.
+    /// A lane parks without checking its mailbox again.
     ParkBlindly,
-    /// An event looks whether it is awaited before it has happened.
+    /// An event checks whether it is awaited before it increments its count.
     LookBeforeCount,
-    /// A task goes on an event's list without another look at the event.
+    /// A task joins an event's list without checking the event again.
     WaitBlindly,
-    /// A task that gives up waiting stays on the list, where it takes the wake of one that waits.
+    /// A task that stops waiting stays on the list, where it takes the wake-up of a waiting one.
     StayListed,
-    /// An inbox looks whether it is empty before it asks how often something was posted.
+    /// An inbox checks whether it is empty before it reads the count of posts.
     LookBeforeSeen,
     /// Closing an inbox wakes no thread that waits for room.
     CloseQuietly,
-    /// A count that several lanes change is loaded, and stored where it must be added to.
+    /// Several lanes change a count by a load and a store instead of an atomic addition.
     StoreSum,
-    /// A worker that found nothing sleeps, and does not look whether something has come for which it was relied on.
+    /// A worker that found no work sleeps without checking whether work has arrived that relied on
+    /// it.
     SleepUnasked,
-    /// Changes of several shards take room in the write buffer without having claimed it.
+    /// Changes of several shards take room in the write buffer without claiming it first.
     TakeUnclaimed,
 }
 
 impl Race {
-    /// All of them.
+    /// All races.
     pub const ALL: [Race; 9] = [
         Race::ParkBlindly,
         Race::LookBeforeCount,
@@ -46,7 +47,7 @@ mod hooks {
     use super::Race;
     use std::cell::Cell;
 
-    // The explorer's threads are all on this one.
+    // The explorer runs all its threads on this one.
     thread_local! {
         static PLANTED: Cell<Option<Race>> = const { Cell::new(None) };
     }
@@ -57,7 +58,7 @@ mod hooks {
         PLANTED.get() == Some(race)
     }
 
-    /// Plants a race on this thread, or none.
+    /// Plants a race on this thread, or removes it.
     pub fn plant(race: Option<Race>) {
         PLANTED.set(race);
     }
@@ -66,7 +67,7 @@ mod hooks {
 #[cfg(feature = "explore")]
 pub use hooks::{plant, planted};
 
-/// Whether this race is planted: never, in the product.
+/// Whether this race is planted: never in the product.
 #[cfg(not(feature = "explore"))]
 #[inline(always)]
 pub const fn planted(_race: Race) -> bool {

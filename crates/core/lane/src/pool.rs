@@ -1,8 +1,8 @@
-//! Futures without the heap: memory by size class, kept by the lane and used again.
+//! Futures without the heap: the lane keeps memory by size class and reuses it.
 //!
-//! A future of an erased type ([`Pooled`]) lives in a block of the smallest class that holds it.
-//! Blocks return to their class when the future is dropped, so that a lane in its stride never asks
-//! the system for memory.
+//! A future of an erased type ([`Pooled`]) is stored in a block of the smallest class that fits.
+//! Blocks return to their class when the future is dropped, so that a lane in steady state never
+//! allocates memory.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -18,7 +18,7 @@ const SMALLEST: usize = 128;
 /// 128 B, 256 B, ... 64 KiB.
 const CLASSES: usize = 10;
 
-/// The free blocks of every class.
+/// The free blocks of each class.
 pub(crate) struct Pool {
     free: [RefCell<Vec<NonNull<u8>>>; CLASSES],
 }
@@ -49,13 +49,13 @@ impl Pool {
     /// Moves a future into the pool.
     ///
     /// # Panics
-    /// If the future is larger than 64 KiB: such a future holds a buffer that belongs elsewhere.
+    /// If the future is larger than 64 KiB: such a future contains a buffer that belongs elsewhere.
     pub(crate) fn pin<F: Future + 'static>(self: &Rc<Pool>, future: F) -> Pooled<F::Output> {
         let size = size_of::<F>().max(1).next_power_of_two().max(SMALLEST);
         let class = (size / SMALLEST).trailing_zeros() as usize;
         assert!(class < CLASSES && align_of::<F>() <= ALIGN, "future of {size} bytes");
         let block = self.take(class);
-        // SAFETY: the block is at least as large and as aligned as F, and nothing else has it.
+        // SAFETY: the block is at least as large and as aligned as F, and has no other owner.
         unsafe { block.cast::<F>().write(future) };
         Pooled { block, class, pool: self.clone(), poll: poll_as::<F>, drop: drop_as::<F> }
     }

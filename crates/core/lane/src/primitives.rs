@@ -1,8 +1,9 @@
-//! The atomics and locks of what several threads share: those of the standard library.
+//! Atomics and locks for state that several threads share: those of the standard library.
 //!
-//! With the feature `explore` they are those of the concurrency explorer (shuttle), to which each use is a moment in
-//! which another thread may go on. It runs all threads on one, in an order that it chooses, and knows only the
-//! strongest order of memory. Without the feature nothing of it is there.
+//! With the feature `explore` they are those of the concurrency explorer (shuttle), in which each
+//! use is a point where another thread may continue. Shuttle runs all threads on one thread, in an
+//! order that it chooses, and models only sequentially consistent memory. Without the feature the
+//! explorer is not compiled in.
 
 #[cfg(not(feature = "explore"))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};

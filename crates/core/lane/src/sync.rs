@@ -1,8 +1,8 @@
-//! Locks and events as the engine sees them.
+//! Locks and events of the engine.
 //!
 //! [`Lock`] is a plain mutex entered by a closure: nothing can be awaited inside. In a simulated
-//! world it also enforces the law that a task enters at most one section between two polls, so that
-//! the world sees every interleaving of sections that real threads could produce.
+//! world it also enforces the rule that a task enters at most one section between two polls, so
+//! that the world can produce every interleaving of sections that real threads could.
 
 use crate::mailbox::TaskRef;
 use crate::planted::{Race, planted};
@@ -15,12 +15,13 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 thread_local! {
-    /// Sections entered by the task being polled since it last could have been interleaved.
-    /// `None`: not in a simulated world, nothing is counted.
+    /// Number of sections that the polled task has entered since it could last have been
+    /// interleaved. `None`: not in a simulated world, nothing is counted.
     static SECTIONS: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// Begins counting sections (a simulated poll starts), or stops (`None`). Returns what was before.
+/// Starts counting sections (at the start of a simulated poll), or stops (`None`). Returns the
+/// previous value.
 pub(crate) fn count_sections(from: Option<u32>) -> Option<u32> {
     SECTIONS.replace(from)
 }
@@ -34,11 +35,11 @@ fn enter_section() {
     });
 }
 
-/// Data that is only touched inside a short section.
+/// Data that is accessed only inside a short section.
 #[derive(Default, Debug)]
 pub struct Lock<T>(Mutex<T>);
 
-/// The inside of a section: derefs to the data.
+/// Access to the data inside a section.
 pub type Guarded<'a, T> = MutexGuard<'a, T>;
 
 impl<T> Lock<T> {
@@ -47,38 +48,37 @@ impl<T> Lock<T> {
         Lock(Mutex::new(data))
     }
 
-    /// One section: `decide` runs alone on the data and returns what to do next.
+    /// Runs one section: `decide` has exclusive access to the data, and returns the decision.
     ///
     /// # Panics
     /// In a simulated world, if the task has entered a section since its last await.
     #[inline]
     pub fn with<R>(&self, decide: impl FnOnce(&mut T) -> R) -> R {
         enter_section();
-        // A section that panicked has left half-made decisions behind: the next task must
-        // not build on them.
+        // A section that panicked may have left the data inconsistent: no other task may use it.
         decide(&mut self.0.lock().expect("a section under this lock has panicked"))
     }
 
-    /// A section for statistics and checks: not counted as a step of the task.
+    /// Runs a section for statistics and checks: not counted as a step of the task.
     #[inline]
     pub fn peek<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
         look(&mut self.0.lock().expect("a section under this lock has panicked"))
     }
 
-    /// The data itself, where the borrow proves that nothing else can have it.
+    /// Returns the data; the unique borrow proves that nothing else can access it.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().expect("a section under this lock has panicked")
     }
 }
 
-/// Something that happens again and again, and that tasks of any lane wait for.
+/// Something that happens repeatedly, and that tasks of any lane wait for.
 ///
-/// The way to use it without losing a wake-up: `let seen = event.seen();`, then look, then
-/// `event.after(seen).await`. What happens between the look and the await is seen.
+/// To avoid lost wake-ups: call `let seen = event.seen();`, then check the condition, then
+/// `event.after(seen).await`. An event between the check and the await is not missed.
 #[derive(Default, Debug)]
 pub struct Event {
     count: AtomicU64,
-    /// Whether a task is on the list: most of the time none is.
+    /// Whether a task is on the list: usually none is.
     awaited: AtomicBool,
     waiters: Mutex<Waiters>,
 }
@@ -151,18 +151,19 @@ impl Event {
         Event::default()
     }
 
-    /// How often it has happened. Take this before looking at what the event is about.
+    /// Number of times that it has happened. Call this before checking the condition.
     pub fn seen(&self) -> u64 {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// It has happened: wakes all tasks that wait.
+    /// Records that it has happened, and wakes all waiting tasks.
     pub fn notify(&self) {
         if planted(Race::LookBeforeCount) && !self.awaited.load(Ordering::SeqCst) {
             return self.note();
         }
         self.count.fetch_add(1, Ordering::SeqCst);
-        // Either a waiter's second look sees the new count, or we see that it is on the list.
+        // Either a waiter's second check sees the new count, or this load sees that the waiter is
+        // on the list.
         if !self.awaited.load(Ordering::SeqCst) {
             return;
         }
@@ -171,9 +172,10 @@ impl Event {
         self.awaited.store(false, Ordering::SeqCst);
     }
 
-    /// It has happened: wakes one of the tasks that wait. For events where each of them can do what is to be done,
-    /// and calls the next one if there is more; they must wait for nothing else meanwhile, and not give up
-    /// waiting, or the one that is woken may be one that does not look.
+    /// Records that it has happened, and wakes one waiting task. For events where any of the tasks
+    /// can do the work and wakes the next one if there is more. These tasks must wait for nothing
+    /// else at the same time and must not stop waiting early, or the woken task may be one that
+    /// does not check.
     pub fn notify_one(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         if !self.awaited.load(Ordering::SeqCst) {
@@ -186,12 +188,13 @@ impl Event {
         self.awaited.store(!waiters.is_empty(), Ordering::SeqCst);
     }
 
-    /// It has happened, but no task is woken: only one that has taken `seen` before and does not wait yet will see it.
+    /// Records that it has happened, without waking a task: only a task that has called `seen`
+    /// before and does not wait yet notices it.
     pub fn note(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Waits until the event has happened since `seen` was taken.
+    /// Waits until the event has happened since `seen` was read.
     pub fn after(&self, seen: u64) -> Wait<'_> {
         Wait { event: self, seen }
     }
@@ -220,13 +223,13 @@ impl Future for Wait<'_> {
             }
             self.event.awaited.store(true, Ordering::SeqCst);
         }
-        // A notification before our name was on the list has raised the count.
+        // A notification before this task was on the list has increased the count.
         let looks = !planted(Race::WaitBlindly);
         if looks && self.event.count.load(Ordering::SeqCst) != self.seen {
             if planted(Race::StayListed) {
                 return Poll::Ready(());
             }
-            // Off the list again: a wake for one must reach one that waits.
+            // Removed from the list: a single wake-up must reach a task that waits.
             let waiters = self.event.waiters.lock();
             let mut waiters = waiters.unwrap_or_else(|poisoned| poisoned.into_inner());
             waiters.remove(task);
@@ -236,7 +239,7 @@ impl Future for Wait<'_> {
     }
 }
 
-/// Waits for either of two waits that may be dropped at any time (events, sleeps).
+/// Waits for the first of two waits that may be dropped at any time (events, sleeps).
 pub async fn first(one: impl Future<Output = ()>, two: impl Future<Output = ()>) {
     let (mut one, mut two) = (pin!(one), pin!(two));
     std::future::poll_fn(|context| {

@@ -1,7 +1,8 @@
 //! Tickets: work that something outside the lane will complete.
 //!
-//! A ticket keeps a share of the memory that the work uses until the completion has come, whatever
-//! becomes of the task that waits for it: dropping a future frees nothing that is in flight.
+//! A ticket keeps a reference to the memory that the work uses until the completion arrives, even
+//! if the waiting task is dropped: dropping a future never frees memory that an operation in flight
+//! uses.
 
 use crate::mailbox::TaskRef;
 use crate::waker;
@@ -20,7 +21,7 @@ enum State {
     Free,
     Waiting(Option<TaskRef>),
     Done(i64),
-    /// Nothing waits any more; the completion will free the entry.
+    /// No task waits any more; the completion will free the entry.
     Orphan,
 }
 
@@ -68,7 +69,7 @@ impl Tickets {
         self.free.push(number as u32);
     }
 
-    /// Notes the result; returns the task to wake.
+    /// Records the result. Returns the task to wake.
     pub(crate) fn complete(&mut self, number: u64, result: i64) -> Option<TaskRef> {
         self.open -= 1;
         let entry = self.entry(number);
@@ -84,7 +85,7 @@ impl Tickets {
     }
 }
 
-/// Resolves to the result that [`Lane::complete`](crate::Lane::complete) was given for it.
+/// Resolves to the result of its [`Lane::complete`](crate::Lane::complete).
 pub struct Ticket {
     tickets: Rc<RefCell<Tickets>>,
     number: u64,
@@ -97,7 +98,7 @@ impl Ticket {
         Ticket { tickets: tickets.clone(), number, taken: false }
     }
 
-    /// What the completer must name (an io_uring `user_data`, say).
+    /// The number for the completion (such as an io_uring `user_data`).
     pub fn number(&self) -> u64 {
         self.number
     }

@@ -4,15 +4,15 @@ use crate::mailbox::TaskRef;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Two heaps of deadlines. A sleeper that went away leaves its entry: the wake is then spurious.
+/// Two heaps of deadlines. A dropped sleep leaves its entry: the wake-up is then spurious.
 pub(crate) struct Timers {
     heap: BinaryHeap<Entry>,
-    /// Those for which a lane that sleeps is not woken.
+    /// Deadlines for which a sleeping lane is not woken.
     deferrable: BinaryHeap<Entry>,
     added: u64,
 }
 
-/// Deadline, number, task: of the same deadline the first comes first.
+/// Deadline, number, task: of equal deadlines the first one added fires first.
 type Entry = Reverse<(u64, u64, u32)>;
 
 /// Wakes the tasks of a heap whose deadline is not after `now`.
@@ -42,7 +42,7 @@ impl Timers {
         self.deferrable.clear();
     }
 
-    /// The earliest deadline for which a lane that sleeps is woken.
+    /// The earliest deadline for which a sleeping lane is woken.
     pub(crate) fn next(&self) -> Option<u64> {
         self.heap.peek().map(|Reverse((deadline, ..))| *deadline)
     }

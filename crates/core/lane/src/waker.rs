@@ -1,4 +1,4 @@
-//! The waker of a task: a packed [`TaskRef`], no pointer and no count.
+//! The waker of a task: a packed [`TaskRef`], without pointer and reference count.
 #![allow(unsafe_code)]
 
 use crate::mailbox::TaskRef;
@@ -14,13 +14,13 @@ static VTABLE: RawWakerVTable = RawWakerVTable::new(
 /// The waker that wakes `task`.
 pub(crate) fn waker(task: TaskRef) -> Waker {
     let packed = std::ptr::without_provenance(task.pack());
-    // SAFETY: the data pointer is a plain number that is never dereferenced; clone, wake and drop
-    // work on that number alone and the mailboxes they reach are static, so the contract of
+    // SAFETY: the data pointer is a plain number that is never dereferenced. Clone, wake and drop
+    // use only that number, and the mailboxes that they access are static, so the contract of
     // RawWakerVTable (thread safety included) holds.
     unsafe { Waker::from_raw(RawWaker::new(packed, &VTABLE)) }
 }
 
-/// The task behind a waker of this crate; None for a waker of some other executor.
+/// Returns the task of a waker of this crate; None for a waker of another executor.
 pub(crate) fn task_of(waker: &Waker) -> Option<TaskRef> {
     std::ptr::eq(waker.vtable(), &VTABLE).then(|| TaskRef::unpack(waker.data().addr()))
 }

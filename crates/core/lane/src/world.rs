@@ -6,9 +6,9 @@ use crate::random::Random;
 
 /// Drives lanes in virtual time.
 ///
-/// A *timed* world steps the lane that is furthest behind and charges CPU cost: it answers "how
-/// long". A *chosen* world lets its seed pick among everything that could happen next (which lane,
-/// which task, or time passing): it answers "can it go wrong". The same seed gives the same run.
+/// A *timed* world steps the lane that is furthest behind, and charges CPU cost: it measures time.
+/// A *chosen* world lets its seed select among all possible next events (which lane, which task, or
+/// time passing): it searches for failures. The same seed gives the same run.
 pub struct World {
     lanes: Vec<Lane>,
     now_ns: u64,
@@ -18,7 +18,7 @@ pub struct World {
 }
 
 impl World {
-    /// A world whose every interleaving follows from `seed`.
+    /// A world in which all interleavings follow from `seed`.
     pub fn chosen(seed: u64) -> World {
         World {
             lanes: Vec::new(),
@@ -29,7 +29,7 @@ impl World {
         }
     }
 
-    /// A world that measures: work costs `prices`, the lane furthest behind goes first.
+    /// A world that measures: work costs `prices`, and the lane furthest behind goes first.
     pub fn timed(prices: Prices) -> World {
         World { lanes: Vec::new(), now_ns: 0, random: None, prices: Some(prices), steps: 0 }
     }
@@ -44,17 +44,17 @@ impl World {
         lane
     }
 
-    /// The world's clock, in nanoseconds.
+    /// Time of the world, in nanoseconds.
     pub fn now(&self) -> u64 {
         self.now_ns
     }
 
-    /// How many steps the world has made.
+    /// Number of steps that the world has made.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Starts the world over with another seed, on the same lanes, with every task dropped.
+    /// Restarts the world with another seed, on the same lanes, after dropping all tasks.
     pub fn restart(&mut self, seed: u64) {
         let mut random = Random::new(seed);
         for lane in &self.lanes {
@@ -65,13 +65,15 @@ impl World {
         self.steps = 0;
     }
 
-    /// One thing happens: a task is polled, or time passes. False: nothing can happen any more.
+    /// Makes one step: polls a task, or lets time pass. Returns false if neither is possible any
+    /// more.
     pub fn step(&mut self) -> bool {
         self.steps += 1;
         if self.random.is_some() { self.step_chosen() } else { self.step_timed() }
     }
 
-    /// Runs until `done`, or until nothing can happen any more. True if done.
+    /// Runs until `done` returns true, or until no step is possible any more. Returns whether
+    /// `done` returned true.
     pub fn run_until(&mut self, mut done: impl FnMut() -> bool) -> bool {
         while !done() {
             if !self.step() {
@@ -81,7 +83,7 @@ impl World {
         true
     }
 
-    /// Every task of every lane is dropped: power off, or the process is gone.
+    /// Drops all tasks of all lanes: the power is cut, or the process is gone.
     pub fn abandon(&mut self) {
         self.lanes.iter().for_each(Lane::abandon);
     }
@@ -118,7 +120,7 @@ impl World {
             return false;
         };
         self.now_ns = self.now_ns.max(when);
-        // An idle lane has lived until now, too: a wake from this step finds it here.
+        // The time of an idle lane passes too: a wake-up from this step finds it at this time.
         self.lanes.iter().filter(|lane| !lane.is_ready()).for_each(|lane| lane.set_now(when));
         lane.set_now(when);
         lane.fire_timers();
@@ -232,7 +234,7 @@ mod tests {
         for seed in 0..200 {
             let mut world = World::chosen(seed);
             let lanes = [world.lane(), world.lane()];
-            // Pieces of work, and how often one was looked for.
+            // Pieces of work, and the number of searches for one.
             let work = Arc::new((Lock::new((0, 0)), Event::new()));
             for number in 0..6 {
                 let (lane, work) = (lanes[number % 2].clone(), work.clone());
@@ -267,7 +269,8 @@ mod tests {
             while world.step() {}
             let (left, looks) = work.0.peek(|now| *now);
             assert_eq!(left, 0, "seed {seed}: work is left lying");
-            // One task that is woken, finds a piece and looks again; were all woken, it would be 600.
+            // Each wake-up wakes one task, which finds a piece and searches again. If all were
+            // woken, it would be 600.
             assert!(looks < 300, "seed {seed}: {looks} looks");
         }
     }

@@ -1,4 +1,4 @@
-//! Work from other threads takes no memory for each item.
+//! Work from other threads allocates no memory per item.
 
 use lane::{Inbox, Lane};
 use std::sync::Arc;

@@ -1,14 +1,12 @@
-//! Order of arrival: changes of one client that overlap take effect in the order in which they
-//! came.
+//! Order of arrival: overlapping changes of one client take effect in the order of their arrival.
 //!
-//! A [`Block`] keeps no order between requests that are under way together. A client that sends a
-//! discard and, before its answer, a write of the same blocks expects the data to stay, and gets
-//! that from most servers. So a change waits until the earlier changes of its client that it
-//! overlaps are answered. All others pass: where nothing overlaps, a change costs a look at the
-//! extents that are under way.
+//! A [`Block`] does not order requests that are in flight together. A client that sends a discard
+//! and, before its answer, a write of the same blocks expects the data to stay; most servers ensure
+//! that. So a change waits until the earlier changes of its client that it overlaps are answered.
+//! All others proceed: without overlaps, a change costs one check of the extents in flight.
 //!
-//! This stands above a stack, on one lane, and not inside it. Only here the requests of a client
-//! come in their order: below, each is a task, and tasks run in any order.
+//! This layer is above a stack, on one lane, and not inside the stack. Only here the requests of a
+//! client arrive in order: below, each is a task, and tasks run in any order.
 //!
 //! [`Block`]: block::Block
 
@@ -21,28 +19,28 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker, ready};
 
-/// The unit in which the filter counts extents: sectors of a block of 4 KiB.
+/// Unit in which the filter counts extents: sectors of a block of 4 KiB.
 const GRANULE_SECTORS: u64 = 8;
-/// Granules that an extent is counted in at most; a longer one is counted as such.
+/// Maximum number of granules of an extent; a longer one is counted in `long`.
 const GRANULES_MAX: u64 = 16;
 const BUCKETS: usize = 512;
-/// The shift that leaves the bits of a hash which name a bucket.
+/// Shift that extracts the bucket from a hash.
 const HASH_SHIFT: u32 = u64::BITS - BUCKETS.trailing_zeros();
 
-/// Counts the extents under way by their granules, hashed. Most changes overlap none, and this
-/// shows it without a search.
+/// Counts the granules of the extents in flight, in hashed buckets. Most changes overlap none, and
+/// the filter shows this without a search.
 struct Filter {
     buckets: [u16; BUCKETS],
-    /// Extents that are too long for that.
+    /// Number of extents that are too long for the buckets.
     long: usize,
 }
 
 impl Filter {
-    /// The buckets of an extent. None: it is too long.
+    /// Returns the buckets of an extent. None: it is too long.
     fn buckets_of(at: Extent) -> Option<impl Iterator<Item = usize>> {
         let first = at.first / GRANULE_SECTORS;
         let end = at.end().div_ceil(GRANULE_SECTORS);
-        // Fibonacci hashing: neighbours and any stride spread alike.
+        // Fibonacci hashing: spreads neighbours and strides evenly.
         let bucket = |granule: u64| granule.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> HASH_SHIFT;
         let buckets = (first..end).map(move |granule| bucket(granule) as usize);
         (end - first <= GRANULES_MAX).then_some(buckets)
@@ -62,29 +60,29 @@ impl Filter {
         }
     }
 
-    /// False: none of the extents overlaps this one.
+    /// Returns false only if no extent in flight overlaps this one.
     fn may_overlap(&self, at: Extent) -> bool {
         let is_used = |bucket: usize| self.buckets[bucket] > 0;
         self.long > 0 || Filter::buckets_of(at).is_none_or(|mut buckets| buckets.any(is_used))
     }
 }
 
-/// A change that is under way, or waits for an earlier one.
+/// A change in flight, or one that waits for an earlier one.
 struct Entry {
-    /// Rises from one to the next.
+    /// Increases with each change.
     number: u64,
     at: Extent,
-    /// Wakes the task of a change that waits.
+    /// Wakes the task of a waiting change.
     waker: Option<Waker>,
 }
 
-/// The changes of a client, with the order in which they came.
+/// The changes of a client, in the order of their arrival.
 struct Line {
     entries: Vec<Option<Entry>>,
     free: Vec<usize>,
     filter: Filter,
     number: u64,
-    /// Changes that wait, and have a waker.
+    /// Number of waiting changes with a waker.
     waiting: usize,
 }
 
@@ -99,7 +97,7 @@ impl Line {
         }
     }
 
-    /// Whether a change that overlaps this extent came before this number.
+    /// Whether an earlier change than this number overlaps the extent.
     fn is_taken(&self, at: Extent, number: u64) -> bool {
         let mut entries = self.entries.iter().flatten();
         entries.any(|entry| entry.number < number && entry.at.overlaps(&at))
@@ -110,7 +108,7 @@ impl Line {
         self.filter.may_overlap(at) && self.is_taken(at, u64::MAX)
     }
 
-    /// Takes the last place; returns its index.
+    /// Appends a change. Returns its index.
     fn enter(&mut self, at: Extent) -> usize {
         self.number += 1;
         self.filter.add(at);
@@ -127,7 +125,7 @@ impl Line {
         }
     }
 
-    /// Whether a change that waits may begin now; if not, `waker` is called when it may.
+    /// Whether a waiting change may begin now; if not, `waker` is called when it may.
     fn may_begin(&mut self, index: usize, waker: &Waker) -> bool {
         let entry = self.entries[index].as_ref().expect("a change is in line until it leaves");
         let (at, number, had_waker) = (entry.at, entry.number, entry.waker.is_some());
@@ -139,7 +137,7 @@ impl Line {
         !waits
     }
 
-    /// Removes a change, and wakes those that have waited for it alone.
+    /// Removes a change, and wakes the changes that waited only for it.
     fn leave(&mut self, index: usize) {
         let left = self.entries[index].take().expect("a change leaves once");
         self.free.push(index);
@@ -153,45 +151,45 @@ impl Line {
                 continue;
             };
             if at.overlaps(&left.at) && !self.is_taken(*at, *number) {
-                // It looks again by itself, and takes the waker away.
+                // The task checks again, and removes the waker.
                 waker.wake_by_ref();
             }
         }
     }
 }
 
-/// The changes of one client that are under way in a stack. For one lane.
+/// The changes of one client that are in flight in a stack. For one lane.
 #[derive(Clone)]
 pub struct ArrivalOrder(Rc<RefCell<Line>>);
 
 impl ArrivalOrder {
-    /// For a client without changes under way. Up to `changes` of them take no further memory.
+    /// For a client without changes in flight. Up to `changes` changes need no further memory.
     pub fn new(changes: usize) -> ArrivalOrder {
         ArrivalOrder(Rc::new(RefCell::new(Line::new(changes))))
     }
 
-    /// True if a request that comes now has to wait for an earlier change. It then goes to
-    /// [`ArrivalOrder::run`]; a stack must not be asked to answer it at once.
+    /// Whether a request that arrives now must wait for an earlier change. It then goes to
+    /// [`ArrivalOrder::run`], and not to the stack's `try_now`.
     #[inline]
     pub fn must_wait(&self, request: &Request) -> bool {
         request.is_change() && self.overlaps(request)
     }
 
-    /// Apart from [`ArrivalOrder::must_wait`], so that reads only pass there by a jump.
+    /// Separate from [`ArrivalOrder::must_wait`], so that for reads that is a single jump.
     #[inline(never)]
     fn overlaps(&self, request: &Request) -> bool {
         let overlaps = request.extent().is_some_and(|at| self.0.borrow().overlaps(at));
         overlaps && !planted(Bug::OvertakeOnConnection)
     }
 
-    /// Serves a request below, as [`Stack::run_unless_stalled`] does it, behind the earlier changes
-    /// that it overlaps. Its place in the order is that of this call, not of the first poll. A
-    /// change that still waits when the backing stalls is given up: its client gets the error, and
-    /// nothing of it is done later.
+    /// Serves a request in the stack below like [`Stack::run_unless_stalled`], after the earlier
+    /// changes that it overlaps. Its position in the order is that of this call, not of the first
+    /// poll. A change that still waits when the backing stalls is dropped: its client gets the
+    /// error, and the change never takes effect.
     pub fn run(&self, stack: &Stack, request: Request, padding: Padding) -> InOrder {
         let place = request.extent().filter(|_| request.is_change()).map(|at| {
             let waits = self.must_wait(&request);
-            Place { order: self.clone(), index: self.0.borrow_mut().enter(at), waits }
+            Position { order: self.clone(), index: self.0.borrow_mut().enter(at), waits }
         });
         let asked = match padding {
             Padding::NONE => stack.run_unless_stalled(request),
@@ -201,32 +199,32 @@ impl ArrivalOrder {
     }
 }
 
-/// A place in the line, until it is dropped.
-struct Place {
+/// A position in the order, until it is dropped.
+struct Position {
     order: ArrivalOrder,
     index: usize,
-    /// An earlier change overlaps this one.
+    /// Whether an earlier change overlaps this one.
     waits: bool,
 }
 
-impl Place {
-    /// Whether a change that waits may begin now; if not, its task is woken when it may.
+impl Position {
+    /// Whether a waiting change may begin now; if not, its task is woken when it may.
     fn may_begin(&mut self, context: &mut Context<'_>) -> bool {
         self.waits = !self.order.0.borrow_mut().may_begin(self.index, context.waker());
         !self.waits
     }
 }
 
-impl Drop for Place {
+impl Drop for Position {
     fn drop(&mut self) {
         self.order.0.borrow_mut().leave(self.index);
     }
 }
 
-/// A request under way, or waiting for earlier ones. See [`ArrivalOrder::run`].
+/// A request in flight, or waiting for earlier ones. See [`ArrivalOrder::run`].
 pub struct InOrder {
-    place: Option<Place>,
-    /// Not polled before its place is the first.
+    place: Option<Position>,
+    /// Not polled before the request may begin.
     asked: Unless,
 }
 
@@ -271,7 +269,7 @@ mod tests {
         line.leave(places[0]);
         assert!(line.may_begin(places[2], waker));
         assert_eq!(line.waiting, 0);
-        // The place of one that has left, and a number of its own.
+        // The index of one that has left, with a new number.
         let last = line.enter(extent(19, 1));
         assert_eq!(last, places[0]);
         assert!(!line.may_begin(last, waker) && line.may_begin(places[3], waker));

@@ -1,14 +1,14 @@
-//! The layer `delay`: a device that is slower than the one below it.
+//! The layer `delay`: makes the device below it slower.
 
 use crate::device::Device;
 use alloc::sync::Arc;
 use block::{DelaySpec, Extent, Fua, Layer, Padding, Request, Result, SECTOR, Stack};
 use lane::{Event, Lane, Lock};
 
-/// The half of a delay that all lanes share: one link and one set of servers.
+/// The part of a delay that all lanes share: one link and one set of servers.
 pub struct DelayShared {
     device: Lock<Device>,
-    /// Writes have ended that a flush may wait for.
+    /// Triggered when writes have ended that a flush may be waiting for.
     quiet: Event,
     read_ns: u64,
     write_ns: u64,
@@ -16,7 +16,8 @@ pub struct DelayShared {
 }
 
 impl DelayShared {
-    /// A device as slow as `spec` says. Zero servers count as one, more than 4096 as 4096.
+    /// Creates a device with the delays of `spec`. Zero servers count as one, more than 4096 as
+    /// 4096.
     pub fn new(spec: &DelaySpec) -> Arc<DelayShared> {
         let ns = |us: u64| us.saturating_mul(1000);
         Arc::new(DelayShared {
@@ -32,11 +33,11 @@ impl DelayShared {
 /// One lane's handle on a delayed device.
 ///
 /// Each request crosses the link, takes the earliest free server for its service time, and is
-/// answered when that time has come and the request below has really ended, whichever is later.
-/// Discards and zeroes are served like writes, without bytes on the link. A flush waits for the
-/// writes that were admitted before it, then takes its own time; it needs no server, holds nothing
-/// back, and may overlap with other flushes. A FUA write costs what a write costs, and a flush more
-/// where the device below says that it emulates FUA by one.
+/// answered when that time has passed and the request below has ended, whichever is later. Discards
+/// and zeroes are served like writes, without bytes on the link. A flush waits for the writes that
+/// arrived before it, then takes its own time; it needs no server, delays no other request, and may
+/// overlap with other flushes. A FUA write takes as long as a write, plus a flush if the device
+/// below emulates FUA.
 pub struct Delay {
     shared: Arc<DelayShared>,
     lane: Lane,
@@ -44,12 +45,12 @@ pub struct Delay {
 }
 
 impl Delay {
-    /// The delayed device as `lane` sees it, in front of `below`.
+    /// Creates the handle of `lane` on the delayed device, in front of `below`.
     pub fn attach(shared: Arc<DelayShared>, lane: &Lane, below: Stack) -> Delay {
         Delay { shared, lane: lane.clone(), below }
     }
 
-    /// One section; the turns keep it apart from those of the caller and of what is below.
+    /// Runs one section; the turns separate it from sections of the caller and of the device below.
     async fn section<R>(&self, decide: impl FnOnce(&mut Device) -> R) -> R {
         self.lane.turn().await;
         let decided = self.shared.device.with(decide);
@@ -109,7 +110,7 @@ impl Layer for Delay {
         &self.below
     }
 
-    /// Nothing is answered before its time.
+    /// No request is answered immediately.
     fn try_now(&self, _request: &Request) -> Option<Result> {
         None
     }

@@ -1,37 +1,38 @@
-//! The queueing model behind a [`crate::Delay`]: plain data, no time of its own.
+//! The queueing model of a [`crate::Delay`]: plain data without a clock.
 //!
-//! A request crosses the link, then takes the earliest free server. That is a pair of queues in a
-//! row, both served in the order of arrival, so that no moment of the link or of a server is lost
-//! to a request that came later, and the end of a request is known when it arrives:
+//! A request crosses the link, then takes the earliest free server. These are two queues in series,
+//! both served in the order of arrival. So a later request never delays an earlier one, and the end
+//! of a request is determined when it arrives:
 //!
 //! ```text
 //! across = max(now, link free) + bytes / bandwidth      link free = across
 //! end    = max(across, earliest free server) + service  that server is free at end
 //! ```
 //!
-//! (A real read crosses the link after it was served. In a model that answers at admission this
-//! would let a slow write, whose bytes are due late, close the link to the reads behind it.)
+//! (A real read crosses the link after it was served. In a model that determines the end at
+//! arrival, a slow write, whose bytes are due late, would then block the link for the reads after
+//! it.)
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use block::DelaySpec;
 use core::cmp::Reverse;
 
-/// More servers than requests can be under way make no difference.
+/// Maximum number of servers. More servers than requests in flight make no difference.
 const SERVERS_MAX: u32 = 4096;
 
-/// Writes that were admitted between two flushes.
+/// Writes that arrived between two flushes.
 #[derive(Clone, Copy, Default)]
 struct Generation {
     open: u32,
 }
 
-/// A device of parallel servers behind one link, with the writes that a flush has to wait for.
+/// A device of parallel servers behind one link, with the writes that a flush must wait for.
 pub(crate) struct Device {
-    /// When each server is free, in nanoseconds.
+    /// Time at which each server is free, in nanoseconds.
     servers: BinaryHeap<Reverse<u64>>,
-    /// When the link is free, in nanoseconds.
+    /// Time at which the link is free, in nanoseconds.
     link_free_ns: u64,
-    /// Bytes a second; 0: no limit.
+    /// Bytes per second; 0: no limit.
     bandwidth: u64,
     /// The generations with open writes, oldest first. The last one takes new writes.
     generations: VecDeque<Generation>,
@@ -53,7 +54,7 @@ impl Device {
         }
     }
 
-    /// Admits a request of `bytes` bytes and `service_ns`; returns when it ends.
+    /// Adds a request of `bytes` bytes and `service_ns`. Returns the time of its end.
     pub(crate) fn admit(&mut self, now_ns: u64, bytes: u64, service_ns: u64) -> u64 {
         let across = now_ns.max(self.link_free_ns).saturating_add(self.crossing_ns(bytes));
         if bytes > 0 {
@@ -73,26 +74,27 @@ impl Device {
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
-    /// A write is under way; returns the generation that [`Device::ended`] must name.
+    /// Records the start of a write. Returns the generation for [`Device::ended`].
     pub(crate) fn begun(&mut self) -> u64 {
         let last = self.generations.len() - 1;
         self.generations[last].open += 1;
         self.oldest + last as u64
     }
 
-    /// A write of this generation has ended. True: a flush may be waiting for that.
+    /// Records the end of a write of this generation. Returns true if a flush may be waiting for
+    /// it.
     pub(crate) fn ended(&mut self, generation: u64) -> bool {
         self.generations[(generation - self.oldest) as usize].open -= 1;
         self.retire()
     }
 
-    /// A flush has come: later writes are none of its business. Returns the generation that must
-    /// have ended before it starts.
+    /// Closes the current generation for a flush, which does not wait for later writes. Returns the
+    /// generation that must have ended before the flush starts.
     pub(crate) fn close(&mut self) -> u64 {
         let last = self.generations.len() - 1;
         let closed = self.oldest + last as u64;
         if self.generations[last].open == 0 {
-            // Nothing to wait for but the generations before it; the next write may join.
+            // Only earlier generations must have ended; the next write may join this one.
             return closed.wrapping_sub(1);
         }
         self.generations.push_back(Generation::default());
@@ -101,7 +103,7 @@ impl Device {
 
     /// Whether all writes up to this generation have ended.
     pub(crate) fn is_quiet(&self, generation: u64) -> bool {
-        // Below the first generation of all there is nothing: `close` then returned u64::MAX.
+        // Before the first generation there is none: `close` then returned u64::MAX.
         generation.wrapping_add(1) <= self.oldest
     }
 

@@ -1,4 +1,4 @@
-//! The layer `faults`: operations that fail by their number.
+//! The layer `faults`: operations with certain numbers fail.
 
 use alloc::sync::Arc;
 use block::{Error, FaultsSpec, Layer, Padding, Request, Result, Stack};
@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// Linux's number for an input/output error.
 const EIO: i32 = 5;
 
-/// The half of the faults that all lanes share: the counters.
+/// The part of the faults that all lanes share: the counters.
 pub struct FaultsShared {
     spec: FaultsSpec,
     reads: AtomicU64,
@@ -16,7 +16,7 @@ pub struct FaultsShared {
 }
 
 impl FaultsShared {
-    /// A device that fails as `spec` says.
+    /// Creates a device that fails as in `spec`.
     pub fn new(spec: &FaultsSpec) -> Arc<FaultsShared> {
         Arc::new(FaultsShared {
             spec: spec.clone(),
@@ -26,7 +26,7 @@ impl FaultsShared {
         })
     }
 
-    /// Counts the request; the error if its number is one that fails, as the spec has it.
+    /// Counts the request. Returns the error if the spec lets its number fail.
     fn count(&self, request: &Request) -> Result {
         let (counter, from, doing) = match request {
             Request::Read { .. } => (&self.reads, self.spec.read_from, "read (injected)"),
@@ -36,7 +36,7 @@ impl FaultsShared {
             }
             Request::Advise { .. } => return Ok(()),
         };
-        // Relaxed: the number alone decides, nothing else is published by it.
+        // Relaxed: only the number matters; it publishes no other data.
         let number = counter.fetch_add(1, Ordering::Relaxed) + 1;
         let fails = from != 0
             && number >= from
@@ -52,17 +52,17 @@ impl FaultsShared {
     }
 }
 
-/// One lane's handle on a failing device. With `hang_ms`, requests do not fail but hang for so long,
-/// and are served then. Else what fails does not reach the device below: a failed
-/// read leaves its buffer alone, a failed write leaves the old contents, a failed flush makes
-/// nothing durable.
+/// One lane's handle on a failing device. With `hang_ms`, requests do not fail: they are delayed by
+/// this time, and then served. Otherwise a failing request does not reach the device below: a
+/// failed read leaves its buffer unchanged, a failed write leaves the old contents, a failed flush
+/// makes nothing durable.
 pub struct Faults {
     shared: Arc<FaultsShared>,
     below: Stack,
 }
 
 impl Faults {
-    /// The failing device as one lane sees it, in front of `below`.
+    /// Creates one lane's handle on the failing device, in front of `below`.
     pub fn attach(shared: Arc<FaultsShared>, below: Stack) -> Faults {
         Faults { shared, below }
     }
@@ -73,7 +73,7 @@ impl Layer for Faults {
         &self.below
     }
 
-    /// Each is counted, and it may hang.
+    /// Each request is counted, and may hang.
     fn try_now(&self, _request: &Request) -> Option<Result> {
         None
     }

@@ -1,12 +1,11 @@
-//! Layers around a cache: a [`Delay`] that makes a fast device slow and [`Faults`] that make a
-//! sound one fail stand below it, for tests, benchmarks and the demo; a [`Valve`] that holds
-//! changes stands on top, and above that [`Unaligned`], which serves requests of parts of blocks. A
-//! [`Recorder`] stands wherever it is to be seen what passes. An [`ArrivalOrder`] stands above all
-//! of them, one for each client.
+//! Layers around a cache. Below it, for tests, benchmarks and the demo: a [`Delay`] makes a device
+//! slow, and [`Faults`] make it fail. On top of it: a [`Valve`] holds changes back, and above that
+//! [`Unaligned`] serves requests for parts of blocks. A [`Recorder`] records the requests at any
+//! position. An [`ArrivalOrder`], one per client, is above all of them.
 //!
-//! All are ordinary [`block::Block`]s: they run in virtual time and live. Each has a shared half, made
-//! once for a volume, and a handle for each lane. They enter their sections between two
-//! `turn`s, so that a caller may enter a section of its own right before and right after.
+//! All are ordinary [`block::Block`]s: they run in virtual time and live. Each has a shared part,
+//! created once per volume, and a handle per lane. They enter their sections between two `turn`s,
+//! so that a caller may enter a section of its own directly before and after.
 #![no_std]
 #![forbid(unsafe_code)]
 

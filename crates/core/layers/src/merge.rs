@@ -1,6 +1,6 @@
-//! Read-modify-write: a change of which the first and the last block are meant only in part.
+//! Read-modify-write: a change that covers its first and last block only in part.
 //!
-//! Everything is read before anything is written, so that a read that fails changes nothing.
+//! All reads precede all writes, so that a failed read changes nothing.
 
 use crate::planted::{Bug, planted};
 use crate::unaligned::Unaligned;
@@ -11,14 +11,14 @@ use core::ops::Range;
 /// A block that is changed in part.
 struct Edge {
     at: Extent,
-    /// A copy of it.
+    /// A copy of the block.
     block: Buf,
-    /// The bytes of it that are changed.
+    /// The bytes that are changed.
     own: Range<usize>,
 }
 
 impl Edge {
-    /// Completes the block that lies at byte `offset` of `buffer`: all but the own bytes.
+    /// Completes the block at byte `offset` of `buffer`, except for the changed bytes.
     fn pad(&self, buffer: &Buf, offset: usize) {
         let (own, end) = (&self.own, self.block.bytes());
         buffer.copy_bytes_from(offset, &self.block, 0, own.start);
@@ -26,7 +26,7 @@ impl Edge {
     }
 }
 
-/// The blocks of `at` that are changed in part; `scratch` has room for two.
+/// Returns the blocks of `at` that are changed in part; `scratch` has room for two.
 fn edges(limits: &Limits, at: Extent, padding: Padding, scratch: &Buf) -> [Option<Edge>; 2] {
     let (sectors, bytes) = (limits.block_sectors(), limits.block_bytes() as usize);
     let (head, tail) = (padding.head as usize, padding.tail as usize);
@@ -45,14 +45,14 @@ fn edges(limits: &Limits, at: Extent, padding: Padding, scratch: &Buf) -> [Optio
     [Some(first).filter(in_part), Some(last).filter(|edge| !one_block && in_part(edge))]
 }
 
-/// The blocks of `at` that are changed all over, if there are any.
+/// Returns the blocks of `at` that are changed completely, if there are any.
 fn inner(at: Extent, edges: &[Option<Edge>; 2]) -> Option<Extent> {
     let [head, tail] = edges.each_ref().map(|edge| edge.as_ref().map_or(0, |edge| edge.at.count));
     let count = at.count.checked_sub(head + tail).filter(|count| *count > 0)?;
     Some(Extent::new(at.first + u64::from(head), count))
 }
 
-/// `count` sectors of a request, from its sector `first` on.
+/// Returns `count` sectors of a request, from its sector `first` on.
 fn piece(request: &Request, first: u32, count: u32) -> Request {
     let part = |at: &Extent| Extent::new(at.first + u64::from(first), count);
     match request {
@@ -65,7 +65,7 @@ fn piece(request: &Request, first: u32, count: u32) -> Request {
 }
 
 impl Unaligned {
-    /// Changes a range that has been taken.
+    /// Changes a range that was taken before.
     pub(crate) async fn merge(
         &self,
         at: Extent,
@@ -81,7 +81,7 @@ impl Unaligned {
         let ignored = self.limits.discard == Discard::Ignored;
         let inner = inner(at, &edges);
         if matches!(request, Request::Discard { .. }) && ignored {
-            // What the device would not make zeros stays as it is.
+            // If the device ignores discards, partial blocks stay unchanged too.
             edges = [None, None];
         }
         for edge in edges.iter().flatten() {
@@ -116,7 +116,7 @@ impl Unaligned {
         }
     }
 
-    /// Sends a request of whole blocks in pieces that the device takes.
+    /// Sends a request of whole blocks in pieces within the device's limits.
     pub(crate) async fn send(&self, request: &Request, since: Since) -> Result {
         let count = request.extent().map_or(0, |at| at.count);
         let blocks = self.limits.io_max_bytes / self.limits.block_logical_bytes;

@@ -1,24 +1,24 @@
-//! Planted bugs of the layers: see `cache::planted`, whose list this one continues.
+//! Planted bugs of the layers: see `cache::planted`, whose list continues here.
 
 /// A bug that the laboratory can switch on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bug {
-    /// C1: a change of a part of a block forgets that it is to be durable.
+    /// C1: a change of a part of a block is not made durable although it must be.
     MergeWithoutFua,
-    /// C4: a block is written with what a failed read has left in its other part.
+    /// C4: a block is written with the remains of a failed read in its unchanged part.
     MergeFailedRead,
-    /// C10: a part of a block is changed beside another change of that block.
+    /// C10: a part of a block is changed while another change of that block is in flight.
     MergeBeside,
-    /// C10: a part of a block is changed while changes of whole blocks from before are under way.
+    /// C10: a part of a block is changed while earlier changes of whole blocks are in flight.
     MergeAtOnce,
-    /// C10: a change of whole blocks does not wait for one that is being changed in part.
+    /// C10: a change of whole blocks does not wait for a change of a part of one of them.
     PassMerge,
     /// C10: a change does not wait for an earlier one of its connection that it overlaps.
     OvertakeOnConnection,
 }
 
 impl Bug {
-    /// Every planted bug of the layers.
+    /// All planted bugs of the layers.
     pub const ALL: [Bug; 6] = [
         Bug::MergeWithoutFua,
         Bug::MergeFailedRead,
@@ -44,7 +44,7 @@ mod hooks {
         PLANTED.get() == Some(bug)
     }
 
-    /// Plants a bug on this thread, or none.
+    /// Plants a bug on this thread, or removes it.
     pub fn plant(bug: Option<Bug>) {
         PLANTED.set(bug);
     }
@@ -53,7 +53,7 @@ mod hooks {
 #[cfg(feature = "laboratory")]
 pub use hooks::{plant, planted};
 
-/// Whether this bug is planted: never, in the product.
+/// Whether this bug is planted: never in the product.
 #[cfg(not(feature = "laboratory"))]
 #[inline(always)]
 pub const fn planted(_bug: Bug) -> bool {

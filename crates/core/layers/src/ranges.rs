@@ -1,23 +1,23 @@
-//! Ranges of a volume that changes have taken: plain data, in the order in which they came.
+//! Ranges of a volume that changes have taken: plain data, in the order of their arrival.
 
 use block::Extent;
 
-/// As many ranges as can be taken at a time.
+/// Maximum number of ranges at a time.
 pub(crate) const PLACES: usize = 64;
 
-/// One of the places.
-pub(crate) type Place = usize;
+/// Index of a range.
+pub(crate) type RangeIndex = usize;
 
 #[derive(Clone, Copy)]
-struct Taken {
+struct TakenRange {
     at: Extent,
-    /// Rises from one to the next.
+    /// Increases with each range.
     number: u64,
 }
 
-/// The ranges that are taken, or waited for.
+/// The ranges that are taken or waited for.
 pub(crate) struct Ranges {
-    places: [Option<Taken>; PLACES],
+    places: [Option<TakenRange>; PLACES],
     number: u64,
 }
 
@@ -26,23 +26,23 @@ impl Ranges {
         Ranges { places: [None; PLACES], number: 0 }
     }
 
-    /// Asks for a range, behind those before it. None: all places are in use.
-    pub(crate) fn ask(&mut self, at: Extent) -> Option<Place> {
+    /// Appends a range after the earlier ones. None: the maximum is reached.
+    pub(crate) fn ask(&mut self, at: Extent) -> Option<RangeIndex> {
         let place = self.places.iter().position(Option::is_none)?;
         self.number += 1;
-        self.places[place] = Some(Taken { at, number: self.number });
+        self.places[place] = Some(TakenRange { at, number: self.number });
         Some(place)
     }
 
-    /// Whether nothing that came before touches the range of this place.
-    pub(crate) fn is_first(&self, place: Place) -> bool {
+    /// Whether no earlier range overlaps this one.
+    pub(crate) fn is_first(&self, place: RangeIndex) -> bool {
         let own = self.places[place].expect("a range was asked for");
         let mut before = self.places.iter().flatten().filter(|other| other.number < own.number);
         !before.any(|other| other.at.overlaps(&own.at))
     }
 
-    /// Gives a range back.
-    pub(crate) fn give(&mut self, place: Place) {
+    /// Releases a range.
+    pub(crate) fn give(&mut self, place: RangeIndex) {
         let taken = self.places[place].take();
         assert!(taken.is_some(), "a range is given back once");
     }

@@ -1,32 +1,32 @@
 //! The layer `unaligned`: requests that begin or end inside a block.
 //!
-//! It stands on top of a stack, below all exports. A read of a part of a block reads the block. A
-//! change of a part of a block reads the block, merges the two and writes the block (read-modify-write,
-//! `merge.rs`). Meanwhile no other change of that block may be under way, or one of the two would be
-//! lost; so changes take the ranges of the volume that they touch.
+//! It is on top of a stack, below all exports. A read of a part of a block reads the block. A
+//! change of a part of a block reads the block, merges the two and writes the block
+//! (read-modify-write, `merge.rs`). During that time no other change of the block may be in flight,
+//! or one of the two would be lost; so changes take the ranges of the volume that they affect.
 //!
-//! Changes of whole blocks take no range while no part of one is changed. They are only counted: a
-//! request that comes to change a part of a block announces itself first, from when on all changes take
-//! ranges, and then waits until none is left of those that took none.
+//! While no part of a block is being changed, changes of whole blocks take no range and are only
+//! counted. A request that changes a part of a block first announces itself; from then on all
+//! changes take ranges. It then waits until all changes without a range have ended.
 
 use crate::planted::{Bug, planted};
-use crate::ranges::{PLACES, Place, Ranges};
+use crate::ranges::{PLACES, RangeIndex, Ranges};
 use crate::wanted::Since;
 use alloc::sync::Arc;
 use block::{Buf, Extent, Layer, Limits, Padding, Request, Result, Stack};
 use core::sync::atomic::{AtomicU64, Ordering};
 use lane::{Event, Lock};
 
-/// The half that all lanes share.
+/// The part that all lanes share.
 pub struct UnalignedShared {
-    /// Changes of parts of blocks: while there are any, all changes take their ranges.
+    /// Number of changes of parts of blocks: while it is not 0, all changes take their ranges.
     announced: AtomicU64,
-    /// Changes below that have taken no range.
+    /// Number of changes below that have not taken a range.
     unlisted: AtomicU64,
     ranges: Lock<Ranges>,
-    /// A range was given back, or the last change has ended that had taken none.
+    /// Triggered when a range was released, or the last change without a range has ended.
     changed: Event,
-    /// Two blocks for each place.
+    /// Two blocks per range.
     scratch: Buf,
 }
 
@@ -43,11 +43,12 @@ impl UnalignedShared {
         })
     }
 
-    /// Counts a change of whole blocks in. False: it has to take its range, and is not counted.
+    /// Counts a change of whole blocks that takes no range. Returns false if it must take its
+    /// range; it is not counted then.
     #[inline]
     fn enter(&self) -> bool {
-        // Counted before the look: a request that announces itself and then sees a count of 0 knows that
-        // no other is between the two.
+        // Counted before the check: a request that announces itself and then reads a count of 0 can
+        // be sure that no other is between the two steps.
         self.unlisted.fetch_add(1, Ordering::SeqCst);
         if self.announced.load(Ordering::SeqCst) > 0 && !planted(Bug::PassMerge) {
             self.leave();
@@ -64,13 +65,13 @@ impl UnalignedShared {
         }
     }
 
-    /// Whether every change that is under way has taken its range.
+    /// Whether all changes in flight have taken their ranges.
     fn all_listed(&self) -> bool {
         self.unlisted.load(Ordering::SeqCst) == 0 || planted(Bug::MergeAtOnce)
     }
 
-    /// The two blocks of a place.
-    pub(crate) fn scratch(&self, place: Place) -> Buf {
+    /// The two scratch blocks of a range.
+    pub(crate) fn scratch(&self, place: RangeIndex) -> Buf {
         let sectors = self.scratch.sectors() / PLACES as u32;
         self.scratch.part(place as u32 * sectors, sectors)
     }
@@ -84,7 +85,7 @@ pub struct Unaligned {
 }
 
 impl Unaligned {
-    /// The layer as one lane sees it, on top of `below`.
+    /// Creates one lane's handle on the layer, on top of `below`.
     pub fn attach(shared: &Arc<UnalignedShared>, below: Stack) -> Unaligned {
         let limits = Limits { unaligned: true, ..below.limits().clone() };
         Unaligned { shared: shared.clone(), below, limits }
@@ -98,7 +99,7 @@ impl Unaligned {
         since.still_wanted(&self.below)
     }
 
-    /// Serves a request of whole blocks below.
+    /// Serves a request of whole blocks in the stack below.
     pub(crate) async fn serve_whole(&self, request: Request) -> Result {
         self.below.lane().turn().await;
         if let Some(result) = self.below.try_now(&request) {
@@ -108,9 +109,9 @@ impl Unaligned {
         self.below.run(request).await
     }
 
-    /// Takes a range, behind those that asked before. `merges`: for a part of a block, which also waits
-    /// for changes that have taken none.
-    async fn take(&self, at: Extent, merges: bool, since: Since) -> Result<Place> {
+    /// Takes a range, after those that came before. `merges`: for a part of a block, which also
+    /// waits for changes without a range.
+    async fn take(&self, at: Extent, merges: bool, since: Since) -> Result<RangeIndex> {
         let shared = &self.shared;
         let mut place = None;
         loop {
@@ -134,13 +135,13 @@ impl Unaligned {
         }
     }
 
-    async fn give(&self, place: Place) {
+    async fn give(&self, place: RangeIndex) {
         self.below.lane().turn().await;
         self.shared.ranges.with(|ranges| ranges.give(place));
         self.shared.changed.notify();
     }
 
-    /// A change of whole blocks, while parts of blocks are changed.
+    /// Serves a change of whole blocks while parts of blocks are being changed.
     async fn change_listed(&self, at: Extent, request: Request) -> Result {
         let place = self.take(at, false, self.now()).await?;
         let result = self.serve_whole(request).await;
@@ -157,7 +158,8 @@ impl Unaligned {
         result
     }
 
-    /// Apart from [`Layer::try_now`], so that what is no change only passes there by a jump.
+    /// Separate from [`Layer::try_now`], so that for requests without changes that is a single
+    /// jump.
     #[inline(never)]
     fn try_change(&self, request: &Request) -> Option<Result> {
         if !self.shared.enter() {

@@ -1,8 +1,8 @@
-//! The layer `valve`: changes are held while it is closed.
+//! The layer `valve`: holds changes back while it is closed.
 //!
-//! It stands on top of a stack. Closed and quiet, with everything below made durable, the backing is
-//! a consistent source for a snapshot: nothing changes until the valve is opened again. Reads and
-//! flushes go on.
+//! It is on top of a stack. When it is closed and quiet, and everything below was made durable, the
+//! backing is a consistent source for a snapshot: nothing changes until the valve is opened again.
+//! Reads and flushes are still served.
 
 use crate::wanted::Since;
 use alloc::sync::Arc;
@@ -12,19 +12,19 @@ use lane::Event;
 
 const STOPPING: Error = Error::new(Kind::Stopping, "change a frozen volume that stops");
 
-/// The half of a valve that all lanes share.
+/// The part of a valve that all lanes share.
 #[derive(Default, Debug)]
 pub struct ValveShared {
     closed: AtomicBool,
-    /// What is held gets an error.
+    /// Whether waiting changes get an error.
     refusing: AtomicBool,
-    /// Changes below the valve.
+    /// Number of changes below the valve.
     under_way: AtomicU64,
-    /// Changes that wait above it.
+    /// Number of changes that wait above it.
     held: AtomicU64,
-    /// It was opened.
+    /// Triggered when it is opened.
     opened: Event,
-    /// It was opened or closed, or has become quiet.
+    /// Triggered when it is opened or closed, or has become quiet.
     changed: Event,
 }
 
@@ -34,8 +34,8 @@ impl ValveShared {
         Arc::default()
     }
 
-    /// Holds changes from now on. What is under way goes on: [`ValveShared::quiet`] waits for it.
-    /// False: it was closed already.
+    /// Holds changes back from now on. Changes in flight continue: [`ValveShared::quiet`] waits for
+    /// them. Returns false if it was already closed.
     pub fn close(&self) -> bool {
         let was_open = !self.closed.swap(true, Ordering::SeqCst);
         self.changed.notify();
@@ -49,26 +49,26 @@ impl ValveShared {
         self.changed.notify();
     }
 
-    /// Answers whatever is held, and will be, with an error: the volume stops while it is frozen, and
-    /// what no client was promised must not reach the backing.
+    /// Answers all held and later changes with an error: the volume stops while it is frozen, and
+    /// unacknowledged changes must not reach the backing.
     pub fn refuse(&self) {
         self.refusing.store(true, Ordering::SeqCst);
         self.opened.notify();
         self.changed.notify();
     }
 
-    /// Whether changes are held.
+    /// Whether changes are held back.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Changes that wait for the valve to open.
+    /// Number of changes that wait for the valve to open.
     pub fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Waits until no change is under way below a closed valve. False: it was opened meanwhile, or
-    /// `give_up` said so, which is asked whenever something has changed.
+    /// Waits until no change is in flight below a closed valve. Returns false if the valve was
+    /// opened, or `give_up` returned true, which is called at each change of the valve's state.
     pub async fn quiet(&self, give_up: impl Fn() -> bool) -> bool {
         loop {
             let seen = self.changed.seen();
@@ -82,15 +82,15 @@ impl ValveShared {
         }
     }
 
-    /// Makes [`ValveShared::quiet`] ask whether it should give up.
+    /// Makes [`ValveShared::quiet`] call `give_up` again.
     pub fn nudge(&self) {
         self.changed.notify();
     }
 
-    /// Counts a change in. False: the valve is closed, it is not counted.
+    /// Counts a change. Returns false if the valve is closed; it is not counted then.
     fn enter(&self) -> bool {
-        // Counted before the look: a task that closes the valve and then sees a count of 0 knows that
-        // no other is between the two.
+        // Counted before the check: a task that closes the valve and then reads a count of 0 can be
+        // sure that no other is between the two steps.
         self.under_way.fetch_add(1, Ordering::SeqCst);
         if self.is_closed() {
             self.leave();
@@ -114,12 +114,13 @@ pub struct Valve {
 }
 
 impl Valve {
-    /// The valve as one lane sees it, on top of `below`.
+    /// Creates one lane's handle on the valve, on top of `below`.
     pub fn attach(shared: &Arc<ValveShared>, below: Stack) -> Valve {
         Valve { shared: shared.clone(), below }
     }
 
-    /// Apart from [`Layer::try_now`], so that what is no change only passes there by a jump.
+    /// Separate from [`Layer::try_now`], so that for requests without changes that is a single
+    /// jump.
     #[inline(never)]
     fn try_change(&self, request: &Request) -> Option<Result> {
         if !self.shared.enter() {

@@ -1,4 +1,4 @@
-//! In stride the layers ask the system for no memory.
+//! In steady state the layers allocate no memory.
 
 use allocations::of_this_thread;
 use block::{Buf, DelaySpec, Extent, FaultsSpec, Padding, Ram, Request, Stack};
@@ -19,7 +19,7 @@ fn requests_in_stride_allocate_nothing() {
     let failing = Stack::new(&lane, Faults::attach(faults, ram));
     let shared = DelayShared::new(&DelaySpec::default());
     let delayed = Stack::new(&lane, Delay::attach(shared, &lane, failing));
-    // Full before it is counted: then it drops.
+    // The ring is full before allocations are counted: then it drops events.
     let (shared, mut recording) = RecorderShared::new(0, 512);
     let place = RecorderPlace::new();
     place.switch_on(shared);

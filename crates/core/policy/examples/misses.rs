@@ -1,15 +1,16 @@
-//! `cargo xtask policies`, our half: makes traces from a seed, writes them into a directory, and prints how
-//! many reads of each miss under each policy that can be compared with libcachesim.
+//! The first half of `cargo xtask policies`: generates traces from a seed, writes them into a
+//! directory, and prints the number of misses of each trace under each policy that can be compared
+//! with libcachesim.
 //!
-//! `cargo run --release --package policy --example misses -- DIRECTORY SEED`. A trace is a file of block
-//! numbers, 64 bits each, little-endian. A line of what is printed: the trace, the slots, the policy, the
-//! misses where it does as its paper, and where it does as libcachesim.
+//! `cargo run --release --package policy --example misses -- DIRECTORY SEED`. A trace is a file of
+//! block numbers, 64 bits each, little-endian. A line of the output: the trace, the slots, the
+//! policy, its misses if it follows its paper, and if it follows libcachesim.
 
 use policy::{Kind, Simulation};
 use std::path::Path;
 
-/// Sizes of the caches, in slots. LIRS in libcachesim gives up what was just hit below 200, where it has one
-/// slot for HIR blocks.
+/// Sizes of the caches, in slots. Below 200, where it has one slot for HIR blocks, LIRS in
+/// libcachesim evicts a block that was just hit.
 const SLOTS: [u32; 4] = [200, 501, 997, 3_000];
 /// Reads of each trace.
 const READS: usize = 40_000;
@@ -31,7 +32,7 @@ impl Random {
     }
 }
 
-/// Reads of so many blocks whose shares fall as 1 / rank.
+/// Returns reads of `blocks` blocks whose frequencies are proportional to 1 / rank.
 fn zipf(random: &mut Random, blocks: u64, reads: usize) -> Vec<u64> {
     let mut sum = 0.0;
     let sums: Vec<f64> = (1..=blocks)
@@ -44,11 +45,12 @@ fn zipf(random: &mut Random, blocks: u64, reads: usize) -> Vec<u64> {
         let point = (random.next() >> 11) as f64 / (1u64 << 53) as f64 * sum;
         sums.partition_point(|&partial| partial <= point) as u64
     };
-    // Ranks are scattered over the blocks by a multiplication, which repeats none.
+    // The multiplication scatters the ranks over the blocks; it maps no two ranks to the same
+    // block.
     (0..reads).map(|_| rank() * 2_654_435_761 % (1 << 32)).collect()
 }
 
-/// A loop over each of some lengths after the other.
+/// Returns loops of several lengths, one after the other.
 fn loops(random: &mut Random, reads: usize) -> Vec<u64> {
     let mut trace = Vec::new();
     while trace.len() < reads {
@@ -60,7 +62,7 @@ fn loops(random: &mut Random, reads: usize) -> Vec<u64> {
     trace
 }
 
-/// Runs over blocks that are hardly read again, between reads of a few that are.
+/// Returns scans of blocks that are rarely read again, between reads of a few blocks that are.
 fn scans(random: &mut Random, reads: usize) -> Vec<u64> {
     let mut trace = Vec::new();
     while trace.len() < reads {
@@ -73,7 +75,7 @@ fn scans(random: &mut Random, reads: usize) -> Vec<u64> {
     trace
 }
 
-/// Pieces of all the others, in any order.
+/// Returns pieces of all the other traces, in random order.
 fn mixed(random: &mut Random, reads: usize) -> Vec<u64> {
     let mut trace = Vec::new();
     while trace.len() < reads {
@@ -110,7 +112,8 @@ fn main() -> std::io::Result<()> {
         let bytes: Vec<u8> = trace.iter().flat_map(|block| block.to_le_bytes()).collect();
         std::fs::write(directory.join(name), bytes)?;
         for slots in SLOTS {
-            // The sketch of W-TinyLFU has other hashes, and the project's own policy is nowhere else.
+            // The sketch of W-TinyLFU uses other hashes, and the project's own policy exists only
+            // here.
             let has_no_peer =
                 |kind: &Kind| matches!(kind, Kind::WTinyLfu | Kind::WTinyLfu10 | Kind::Adaptive);
             for kind in Kind::ALL.into_iter().filter(|kind| !has_no_peer(kind)) {

@@ -1,46 +1,50 @@
-//! Which share of the cache the window gets ([`Window`](crate::window::Window)), learnt while it works.
+//! Learns, while the cache works, the window's best share of it
+//! ([`Window`](crate::window::Window)).
 //!
-//! Small caches without bytes, the *shadows*, see the reads of a sample of all blocks, each with another share: from
-//! 3 % to the whole cache, which is LRU. They are as much smaller as the sample is (C. Waldspurger et al., "Cache
-//! Modeling and Optimization using Miniature Simulations", ATC 2017). The cache takes the share of the shadow that
-//! misses least, once the difference is more than chance would make of it.
+//! *Shadows* are small caches without bytes. They see the reads of a sample of all blocks, and each
+//! has another share: from 3 % to the whole cache, which is LRU. A shadow is smaller than the cache
+//! by the same factor as the sample (C. Waldspurger et al., "Cache Modeling and Optimization using
+//! Miniature Simulations", ATC 2017). The cache takes the share of the shadow with the fewest
+//! misses, once the difference is statistically significant.
 //!
-//! Where the whole hot set changes within a few times the cache's size, again and again, it may come to 2 % more
-//! misses than LRU's before that is seen.
+//! If the whole hot set changes repeatedly within a few times the cache's size, the cache may have
+//! up to 2 % more misses than LRU until the change is detected.
 //!
-//! Misses fade: slowly, so that what differs little is told from chance, and beside that quickly, so that a change of
-//! the workload is noticed where it costs much.
+//! Counts of misses decay at two speeds: slowly, so that small differences become significant, and
+//! quickly, so that a costly change of the workload is detected early.
 
 use crate::Hash;
-use crate::sampler::{Sampler, Whose};
+use crate::sampler::{Owner, Sampler};
 use crate::slots::Slots;
 use crate::window::ALL;
 
-/// The shares that are tried, in 1024ths.
+/// Shares of the shadows, in 1024ths.
 const SHARES: [u32; 5] = [ALL, ALL / 2, ALL / 4, ALL / 10, ALL / 32];
-/// The place of [`FIRST_SHARE`](crate::window::FIRST_SHARE) among them.
+/// Index of [`FIRST_SHARE`](crate::window::FIRST_SHARE) in `SHARES`.
 const FIRST: usize = 0;
-/// A shadow has so many slots, or up to twice as many.
+/// Slots of a shadow; up to twice that.
 const SAMPLED: u32 = 1024;
-/// Misses are compared so often while a shadow sees as many reads as it has slots.
+/// Number of comparisons per as many reads as a shadow has slots.
 const LOOKS: u32 = 8;
 
-/// Misses that fade, and how much better a shadow must be.
+/// Decaying counts of misses, and the difference that counts as significant.
 struct Memory {
-    /// What is left of a miss from look to look.
+    /// Factor by which the counts decay at each comparison.
     keeps: f64,
-    /// The least difference, in standard deviations of as many misses, squared.
+    /// The minimum difference, in standard deviations of the number of misses, squared.
     deviations_squared: f64,
     misses: [f64; SHARES.len()],
 }
 
 impl Memory {
-    /// Half of a miss is left after 64 looks, which is eight times the shadow's slots.
+    /// Half-life of 64 comparisons, in which a shadow sees eight times as many reads as it has
+    /// slots.
     const SLOW: Memory = Memory { keeps: 0.98923, deviations_squared: 1.0, misses: [0.0; 5] };
-    /// After four looks.
+    /// Half-life of four comparisons.
     const QUICK: Memory = Memory { keeps: 0.8409, deviations_squared: 16.0, misses: [0.0; 5] };
 
-    /// The shadow that is better than this one by more than chance, if there is one. Misses fade.
+    /// Decays the counts. Returns the shadow that is significantly better than the current one, if
+    /// there is one.
     fn look(&mut self, current: usize) -> Option<usize> {
         let mut best = current;
         for shadow in 0..SHARES.len() {
@@ -55,11 +59,11 @@ impl Memory {
     }
 }
 
-/// Chooses the window's share of a volume's cache, whatever the number of its shards.
+/// Chooses the window's share of a volume's cache, common to all its shards.
 pub struct Arbiter {
     shadows: [Slots; SHARES.len()],
     sampler: Sampler,
-    /// Reads between two looks, and how many of them have passed.
+    /// Reads between two comparisons, and the reads since the last one.
     every: u32,
     seen: u32,
     current: usize,
@@ -68,13 +72,13 @@ pub struct Arbiter {
 }
 
 impl Arbiter {
-    /// For a cache of so many slots, in all its shards.
+    /// Creates an arbiter for a cache with `slots` slots in all its shards.
     pub fn new(slots: u32) -> Arbiter {
         let one_in_log2 = (slots / SAMPLED).max(1).ilog2();
         let sampled = (slots >> one_in_log2).max(1);
         Arbiter {
             shadows: SHARES.map(|share| Slots::with_window(share, sampled)),
-            sampler: Sampler::new(Whose::Arbiter, one_in_log2),
+            sampler: Sampler::new(Owner::Arbiter, one_in_log2),
             every: (sampled / LOOKS).max(16),
             seen: 0,
             current: FIRST,
@@ -83,7 +87,7 @@ impl Arbiter {
         }
     }
 
-    /// The blocks whose accesses it is to be told.
+    /// The sample of blocks whose accesses it must see.
     pub fn sampler(&self) -> Sampler {
         self.sampler
     }
@@ -93,7 +97,7 @@ impl Arbiter {
         SHARES[self.current]
     }
 
-    /// A block of the sample was accessed. The window's new share, where it changes.
+    /// Records an access to a block of the sample. Returns the window's new share if it changes.
     pub fn access(&mut self, hash: Hash) -> Option<u32> {
         for (shadow, slots) in self.shadows.iter_mut().enumerate() {
             if !slots.read_hash(hash) {
@@ -119,7 +123,8 @@ mod tests {
     use crate::{Kind, misses};
     use std::vec::Vec;
 
-    /// Of a cache of so many slots that reads these blocks: the share at the end, and how often it changed.
+    /// Returns the last share for a cache of `slots` slots that reads these blocks, and the number
+    /// of changes.
     fn chosen(slots: u32, blocks: impl IntoIterator<Item = u64>) -> (u32, u32) {
         let mut arbiter = Arbiter::new(slots);
         let mut changes = 0;
@@ -133,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_share_follows_what_is_read() {
-        // Of a loop that is twice the cache the largest main part keeps most.
+        // For a loop twice the cache's size, the largest main part has the most hits.
         let loops = (0..200_000u64).map(|read| read % 8000);
         assert_eq!(chosen(4000, loops).0, ALL / 32);
         // Each block is read again once, after 3,500 others.
@@ -164,7 +169,7 @@ mod tests {
         }
     }
 
-    /// Hot blocks, loops and scans in turns, by a seed.
+    /// Hot blocks, loops and scans in turns, from a seed.
     fn mixed(seed: u64) -> Vec<u64> {
         let (mut state, mut blocks) = (seed, Vec::new());
         for phase in 0..12 {

@@ -1,10 +1,10 @@
-//! ARC (N. Megiddo and D. S. Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST 2003):
-//! blocks that were seen once lately (`T1`) and those that were seen again (`T2`), each with the ghosts of
-//! what went (`B1`, `B2`). A ghost that returns moves the length that `T1` aims at.
+//! ARC (N. Megiddo and D. S. Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST
+//! 2003): recent blocks that were read once (`T1`) or more often (`T2`), each list with the ghosts
+//! of its evicted blocks (`B1`, `B2`). A hit on a ghost changes the target length of `T1`.
 //!
 //! It has no parameter. The target is a real number, as in the paper.
 //!
-//! It is simulated, not served: its ghosts would take more memory than a slot may.
+//! For simulations only: its ghosts need more memory per slot than a served policy may use.
 
 use crate::packed::Packed;
 use crate::table::Table;
@@ -19,11 +19,11 @@ pub(crate) struct Arc {
     slots: u32,
     table: Table,
     links: Links,
-    /// Each with what was not used for longest first.
+    /// Least recently used first in each list.
     lists: [List; 4],
-    /// The list that a number is in.
+    /// The list that contains a number.
     place: Packed<2>,
-    /// How long `T1` should be: the paper's p.
+    /// Target length of `T1`: the paper's p.
     target: f64,
 }
 
@@ -50,7 +50,7 @@ impl Arc {
         self.place.set(number, to as u64);
     }
 
-    /// Forgets the oldest of a list.
+    /// Removes the oldest block of a list.
     fn drop_oldest(&mut self, list: usize) {
         let oldest = self.links.pop_front(&mut self.lists[list]).expect("the paper's case says so");
         self.table.remove(oldest);
@@ -64,7 +64,7 @@ impl Arc {
         self.shift(self.lists[from].head, from, to);
     }
 
-    /// Cases II and III: a ghost returns.
+    /// Cases II and III: a hit on a ghost.
     fn ghost_returns(&mut self, number: u32, from: usize) {
         let (b1, b2) = (f64::from(self.length(B1)), f64::from(self.length(B2)));
         if from == B1 {

@@ -1,19 +1,20 @@
-//! What the tests of the policies share: each is held to its paper's pseudo-code over plain vectors.
+//! Shared test code of the policies: compares each policy with its paper's pseudo-code on plain
+//! vectors.
 
 use crate::{Cause, Hash, Held, Kind, Links, Policy, Simulation};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::vec::Vec;
 
-/// A policy as its paper writes it, slowly.
+/// A policy as in its paper, slow.
 pub(crate) trait Paper {
-    /// An empty cache of so many blocks.
+    /// Creates an empty cache of `slots` blocks.
     fn new(slots: usize) -> Self;
-    /// Whether the request is a hit.
+    /// Requests a block. Returns whether it is a hit.
     fn request(&mut self, block: u64) -> bool;
 }
 
-/// Reads with some locality: what is near 0 comes more often, and there are runs.
+/// Reads with some locality: blocks near 0 are more frequent, and there are runs.
 fn blocks(reads: usize) -> impl Strategy<Value = Vec<u64>> {
     let run = prop_oneof![
         4 => (0..12u64).prop_map(|block| block..block + 1),
@@ -23,13 +24,14 @@ fn blocks(reads: usize) -> impl Strategy<Value = Vec<u64>> {
     proptest::collection::vec(run, 0..reads).prop_map(|runs| runs.into_iter().flatten().collect())
 }
 
-/// The next number of a plain sequence (Knuth's MMIX generator).
+/// Returns the next number of a plain sequence (Knuth's MMIX generator).
 pub(crate) fn draw(state: &mut u64, below: u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*state >> 33) % below
 }
 
-/// Each request must end in the simulation as in the paper: over many small caches, and two larger.
+/// Checks that each request has the same result in the simulation and in the paper: over many small
+/// caches, and two larger ones.
 pub(crate) fn agree<P: Paper>(kind: Kind) {
     let cases = (1..40u32, blocks(300));
     TestRunner::default()
@@ -57,8 +59,8 @@ pub(crate) fn agree<P: Paper>(kind: Kind) {
     }
 }
 
-/// Three slots become clean one after the other; the first was read while it was dirty. The order in
-/// which they go.
+/// Makes three slots clean one after the other, of which the first was read while it was dirty.
+/// Returns the order of eviction.
 pub(crate) fn entry_of_cleaned(kind: Kind) -> Vec<u32> {
     let (mut links, mut policy) = (Links::new(3), Policy::new(kind, 3));
     let hash_of = |slot: u32| Hash::of(u64::from(slot));
@@ -66,7 +68,7 @@ pub(crate) fn entry_of_cleaned(kind: Kind) -> Vec<u32> {
         policy.hit(&mut links, 0, || hash_of(0), Held::Dirty);
     }
     policy.hit(&mut links, 1, || hash_of(1), Held::Dirty);
-    // It gave its block up while it was dirty: what was read of it counts no more.
+    // It was forgotten while it was dirty: its earlier reads do not count any more.
     policy.forget(&mut links, 1, Held::Dirty);
     for slot in 0..3 {
         policy.admit(&mut links, slot, hash_of(slot), Cause::Writeback);
@@ -80,7 +82,8 @@ pub(crate) fn entry_of_cleaned(kind: Kind) -> Vec<u32> {
     order
 }
 
-/// So many slots, all of them read as often as any policy counts: which one goes.
+/// Reads each of `slots` slots as often as any policy counts. Returns the one that is evicted
+/// first.
 pub(crate) fn first_of_many_read(kind: Kind, slots: u32) -> u32 {
     let (mut links, mut policy) = (Links::new(slots), Policy::new(kind, 1));
     policy.resize(slots);
@@ -94,8 +97,8 @@ pub(crate) fn first_of_many_read(kind: Kind, slots: u32) -> u32 {
     policy.victim(&mut links, Hash::of(u64::MAX), hash_of).expect("all are clean")
 }
 
-/// Random calls in the order in which a shard makes them, against a plain note of what is clean: the
-/// lists hold exactly these, and a victim is one of them.
+/// Makes random calls in the order in which a shard makes them, and compares with a plain record of
+/// the clean slots: the lists contain exactly these, and a victim is one of them.
 pub(crate) fn keeps_its_lists(kind: Kind) {
     const SLOTS: u32 = 16;
     let (mut links, mut policy) = (Links::new(SLOTS), Policy::new(kind, SLOTS));
@@ -121,7 +124,7 @@ pub(crate) fn keeps_its_lists(kind: Kind) {
                 *is_clean = false;
             }
             5 => {
-                // A write of its block: the newer version is clean only if this one is.
+                // A write to its block: the newer version is clean only if this one is.
                 let new = draw(&mut state, u64::from(SLOTS)) as u32;
                 let is_kept = *is_clean && draw(&mut state, 2) == 0;
                 if !clean[new as usize] && new != slot {

@@ -1,27 +1,28 @@
-//! CLOCK, or second chance: slots stand in a circle, and a hit only marks its slot. A hand clears the
-//! marks that it passes; the first slot that has none goes, and the new one takes its place.
+//! CLOCK, or second chance: slots form a circle, and a hit only marks its slot. A hand clears the
+//! marks of the slots that it passes, evicts the first slot without a mark, and puts the new one
+//! there.
 //!
 //! (F. J. Corbato, "A Paging Experiment with the Multics System", MIT Project MAC report MAC-M-384,
-//! 1968.) One bit a slot, clear when a slot is admitted. The circle is a list here: the hand stands at
-//! its head, and what it passes goes to the end.
+//! 1968.) One bit a slot, clear when a slot is admitted. The circle is a list here: the hand is at
+//! its head, and slots that it passes move to the end.
 //!
-//! A slot that was dirty enters behind the hand, as if it were new; if it was read while it was dirty,
-//! it is marked. What differs from the paper: a walk of the hand is bounded, because it is made under
-//! the shard's lock; after [`WALK_MAX`](crate::WALK_MAX) marked slots the next one goes.
+//! A slot that was dirty enters behind the hand, like a new one; if it was read while it was dirty,
+//! it is marked. Difference from the paper: the walk of the hand is bounded, because it holds the
+//! shard's lock; after [`WALK_MAX`](crate::WALK_MAX) marked slots the next one is evicted.
 
 use crate::packed::Packed;
 use crate::{Cause, Hash, Held, Links, List, Replacement};
 
 pub(crate) struct Clock {
-    /// The hand stands on the first one.
+    /// The hand is at the first slot.
     list: [List; 1],
-    /// It was read since the hand passed it.
+    /// Whether a slot was read since the hand passed it.
     marks: Packed<1>,
     walk_max: u32,
 }
 
 impl Clock {
-    /// A walk passes so many marked slots at most.
+    /// `walk_max`: maximum number of marked slots that a walk passes.
     pub(crate) const fn new(walk_max: u32) -> Clock {
         Clock { list: [List::EMPTY], marks: Packed::EMPTY, walk_max }
     }

@@ -1,54 +1,57 @@
-//! What a cache of another size would miss, learnt while it works: the live miss-ratio curve.
+//! The live miss-ratio curve: estimates the misses of a cache of another size, while the cache
+//! works.
 //!
-//! Simulated caches of an eighth to four times the memory, without bytes and of the serving policy, see the
-//! accesses of a sample of all blocks and are as much smaller as the sample is (C. Waldspurger et al., "Cache Modeling
-//! and Optimization using Miniature Simulations", ATC 2017). The sample is of blocks, not of accesses: all accesses of a
-//! block are seen, or none (C. Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015).
+//! Simulated caches of an eighth to four times the memory, without bytes and of the serving policy,
+//! see the accesses of a sample of all blocks and are smaller by the same factor as the sample (C.
+//! Waldspurger et al., "Cache Modeling and Optimization using Miniature Simulations", ATC 2017).
+//! The sample consists of blocks, not of accesses: either all accesses to a block are in it, or
+//! none (C. Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015).
 //!
-//! What chance has made of the sample is taken out by what is known of the cache itself: of a point only the difference
-//! to the simulation of the present size counts, and it is added to what the cache really missed.
+//! The real miss ratio corrects the sampling error: only the difference between a point and the
+//! simulation of the present size is used, and added to the real misses of the cache.
 //!
-//! Where the policy is the adaptive one, all sizes have the window's share that the cache has. Each with a choice of
-//! its own would take six times the time, and was not nearer to the truth with real traces.
+//! With the adaptive policy, all sizes use the cache's current window share. A separate choice for
+//! each size would take six times the time, and was not more accurate with real traces.
 //!
-//! Old accesses fade: the counts are halved each time that the window is full.
+//! Old accesses decay: all counts are halved each time the window is full.
 
-use crate::sampler::{Sampler, Whose};
+use crate::sampler::{Owner, Sampler};
 use crate::slots::Slots;
 use crate::{Hash, Kind, Policy};
 
-/// A cache's present size is this one among the points.
+/// Index of the present size among the points.
 pub const PRESENT: usize = 3;
-/// The points: the first has an eighth of the present size, each has twice as much as the one before.
+/// Number of points: the first is an eighth of the present size, each next one twice the previous.
 pub const POINTS: usize = 6;
 
-/// One block in so many is in the sample at least, as a power of two: the simulations are to take no more than a few
-/// thousandths of a small cache's memory.
+/// Minimum sampling factor, as a power of two: limits the simulations to a few thousandths of a
+/// small cache's memory.
 const ONE_IN_LOG2_MIN: u32 = 6;
-/// The simulation of the present size has so many slots, or up to twice as many, in a cache large enough.
+/// Slots of the simulation of the present size, or up to twice that, if the cache is large enough.
 const SAMPLED: u32 = 1024;
-/// With fewer sampled slots than this a curve is guesswork.
+/// With fewer sampled slots than this, a curve is too inaccurate.
 const SAMPLED_MIN: u32 = 1000;
-/// The window in accesses, for each slot.
+/// Accesses in the window, per slot.
 const WINDOW: u32 = 16;
 
-/// What a curve tells.
+/// A miss-ratio curve.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Answer {
-    /// The share of accesses that caches of each size would have missed, from an eighth to four times the present size.
+    /// Share of accesses that caches of each size would have missed, from an eighth to four times
+    /// the present size.
     pub miss_ratios: [f64; POINTS],
-    /// Of all accesses, the share that were reads which this size would have missed and the present one would not.
-    /// Negative: the other way round.
+    /// Share of all accesses that were reads which this size would have missed and the present one
+    /// would not. Negative: this size would have missed fewer.
     pub reads_missed_more: [f64; POINTS],
-    /// Accesses that this is of, whether in the sample or not.
+    /// Number of accesses in the window, whether in the sample or not.
     pub accesses: u64,
-    /// Whether the cache is so small that this is guesswork.
+    /// Whether the cache is too small for an accurate curve.
     pub is_too_small: bool,
 }
 
-/// What a point has missed.
+/// Misses of a point.
 #[derive(Clone, Copy, Default)]
-struct Missed {
+struct MissCounts {
     all: u64,
     reads: u64,
 }
@@ -56,17 +59,17 @@ struct Missed {
 /// The live curve of a volume's cache.
 pub struct Curve {
     points: [Slots; POINTS],
-    misses: [Missed; POINTS],
+    misses: [MissCounts; POINTS],
     sampler: Sampler,
     one_in_log2: u32,
     sampled_slots: u32,
-    /// Accesses of the sample in the window, and how many it may have.
+    /// Number of accesses of the sample in the window, and its maximum.
     seen: u32,
     seen_max: u32,
 }
 
 impl Curve {
-    /// For a cache of this policy with so many slots, in all its shards.
+    /// Creates a curve for a cache of this policy with `slots` slots in all its shards.
     ///
     /// # Panics
     /// As [`Policy::new`].
@@ -80,8 +83,8 @@ impl Curve {
         let sampled_slots = simulated(PRESENT);
         Curve {
             points: core::array::from_fn(|point| empty(simulated(point))),
-            misses: [Missed::default(); POINTS],
-            sampler: Sampler::new(Whose::Curve, one_in_log2),
+            misses: [MissCounts::default(); POINTS],
+            sampler: Sampler::new(Owner::Curve, one_in_log2),
             one_in_log2,
             sampled_slots,
             seen: 0,
@@ -89,17 +92,18 @@ impl Curve {
         }
     }
 
-    /// The blocks whose accesses it is to be told.
+    /// The sample of blocks whose accesses it must see.
     pub fn sampler(&self) -> Sampler {
         self.sampler
     }
 
-    /// The window has this share of the cache from now on, in 1024ths, where the policy is [`Kind::Adaptive`].
+    /// Sets the window's share, in 1024ths, if the policy is [`Kind::Adaptive`].
     pub fn set_window_share(&mut self, share: u32) {
         self.points.iter_mut().for_each(|point| point.set_window_share(share));
     }
 
-    /// A block of the sample was accessed. True: the window is full, and all that was counted is halved.
+    /// Records an access to a block of the sample. Returns true if the window is full and all
+    /// counts were halved.
     pub fn access(&mut self, hash: Hash, is_read: bool) -> bool {
         for (point, missed) in self.points.iter_mut().zip(&mut self.misses) {
             let is_missed = !point.read_hash(hash);
@@ -111,14 +115,14 @@ impl Curve {
         if is_full {
             self.seen /= 2;
             for missed in &mut self.misses {
-                *missed = Missed { all: missed.all / 2, reads: missed.reads / 2 };
+                *missed = MissCounts { all: missed.all / 2, reads: missed.reads / 2 };
             }
         }
         is_full
     }
 
-    /// The curve of a window in which the cache itself has seen so many accesses and missed so many. None: nothing was
-    /// seen yet.
+    /// Returns the curve of a window in which the cache itself had `accesses` accesses and `misses`
+    /// misses. None: nothing was recorded yet.
     pub fn answer(&self, accesses: u64, misses: u64) -> Option<Answer> {
         if accesses == 0 || self.seen == 0 {
             return None;
@@ -129,7 +133,7 @@ impl Curve {
         let mut miss_ratios =
             self.misses.map(|missed| (own + more(missed.all, present.all)).clamp(0.0, 1.0));
         let mut reads_missed_more = self.misses.map(|missed| more(missed.reads, present.reads));
-        // More memory than now does not hurt, and less does not help: what says so is chance.
+        // Misses cannot increase with the size: differences in that direction are chance.
         for point in (0..PRESENT).rev() {
             miss_ratios[point] = miss_ratios[point].max(miss_ratios[point + 1]);
             reads_missed_more[point] = reads_missed_more[point].max(reads_missed_more[point + 1]);
@@ -154,8 +158,8 @@ mod tests {
     use crate::{Arbiter, Simulation, misses};
     use std::vec::Vec;
 
-    /// What a curve tells after these accesses of a cache of so many slots.
-    fn told(kind: Kind, slots: u32, blocks: &[u64]) -> Answer {
+    /// Returns the curve after these accesses to a cache of `slots` slots.
+    fn answer_after(kind: Kind, slots: u32, blocks: &[u64]) -> Answer {
         let mut curve = Curve::new(kind, slots);
         let sampler = curve.sampler();
         let (mut cache, mut arbiter) = (Simulation::new(kind, slots), Arbiter::new(slots));
@@ -190,17 +194,17 @@ mod tests {
     fn it_tells_what_other_sizes_would_miss() {
         let (slots, blocks) = (131_072, zipf_like(1 << 19, 3_000_000));
         for kind in [Kind::Lru, Kind::Adaptive] {
-            let answer = told(kind, slots, &blocks);
+            let answer = answer_after(kind, slots, &blocks);
             assert!(!answer.is_too_small);
             assert_eq!(answer.reads_missed_more[PRESENT], 0.0);
-            // Every other block is only read.
+            // Every second block is only read.
             let [more, all] = [answer.reads_missed_more[0], answer.miss_ratios[0]];
             let share = more / (all - answer.miss_ratios[PRESENT]);
             assert!((0.3..0.7).contains(&share), "{share} of the misses are reads");
             for point in [0, 1, PRESENT] {
                 let ratio = answer.miss_ratios[point];
                 let slots = slots << point >> PRESENT;
-                // The window is of late accesses: of the second half.
+                // The window contains recent accesses: the second half.
                 let (half, all) = blocks.split_at(blocks.len() / 2);
                 let before = misses(kind, slots, half.iter().copied());
                 let late = misses(kind, slots, blocks.iter().copied()) - before;
@@ -214,14 +218,14 @@ mod tests {
     fn a_loop_that_fits_into_twice_the_memory_is_seen() {
         let slots = 65_536;
         let blocks: Vec<u64> = (0..2_000_000).map(|access| access % 100_000).collect();
-        let answer = told(Kind::Lru, slots, &blocks);
+        let answer = answer_after(Kind::Lru, slots, &blocks);
         assert!(answer.miss_ratios[PRESENT] > 0.99, "{answer:?}");
         assert!(answer.miss_ratios[PRESENT + 1] < 0.15, "{answer:?}");
     }
 
     #[test]
     fn a_small_cache_says_so_and_one_that_was_not_used_says_nothing() {
-        assert!(told(Kind::Lru, 60_000, &zipf_like(100_000, 50_000)).is_too_small);
+        assert!(answer_after(Kind::Lru, 60_000, &zipf_like(100_000, 50_000)).is_too_small);
         assert_eq!(Curve::new(Kind::Lru, 64).answer(0, 0), None);
         assert!(Curve::new(Kind::Lru, 1).points.len() == POINTS);
     }

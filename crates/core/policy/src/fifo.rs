@@ -1,12 +1,12 @@
-//! First in, first out: the slot that was admitted first goes, however often it was read.
+//! First in, first out: evicts the slot that was admitted first, however often it was read.
 //!
 //! (L. A. Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems
-//! Journal 5(2), 1966.) It has no parameter. A slot that was dirty enters as the newest when it becomes
-//! clean. Hits on it count no more than others: not at all.
+//! Journal 5(2), 1966.) It has no parameter. A slot that was dirty enters as the newest when it
+//! becomes clean. Hits never count.
 
 use crate::{Cause, Hash, Held, Links, List, Replacement};
 
-/// The oldest first.
+/// The oldest slot first.
 pub(crate) struct Fifo([List; 1]);
 
 impl Fifo {

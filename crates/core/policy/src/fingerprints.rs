@@ -1,36 +1,37 @@
-//! Blocks that were given up lately, as fingerprints of 16 bits: two bytes each.
+//! Recently evicted blocks, as fingerprints of 16 bits: two bytes each.
 //!
-//! A block's name falls into a bucket of sixteen, which drops its oldest for a new one. So a name stays for as long as
-//! sixteen others take to fall into the same bucket: about as many as are kept in all, a quarter more or less. One
-//! block in 4,000 that was never here is taken for one that was: it enters the main part unproven.
+//! A block's fingerprint is stored in a bucket of sixteen, in which a new one replaces the oldest.
+//! So a fingerprint stays until sixteen others are added to its bucket: on average, that is as many
+//! additions as the total capacity, plus or minus a quarter. One in 4,000 new blocks is mistaken
+//! for an evicted one, and enters the main part unproven.
 
 use crate::Hash;
 use alloc::vec::Vec;
 
 const WAYS: usize = 16;
-/// No name.
+/// An empty entry.
 const NONE: u16 = 0;
 
 pub(crate) struct Fingerprints(Vec<[u16; WAYS]>);
 
 impl Fingerprints {
-    /// None yet, and about so many at most.
+    /// Creates an empty set for about `length_max` blocks.
     pub(crate) fn new(length_max: u32) -> Fingerprints {
         let mut buckets = Vec::new();
         buckets.resize((length_max as usize).div_ceil(WAYS), [NONE; WAYS]);
         Fingerprints(buckets)
     }
 
-    /// The bucket of a block, and its name there.
+    /// Returns a block's bucket, and its fingerprint there.
     #[inline]
     fn place(&self, hash: Hash) -> (usize, u16) {
         let bits = hash.bits();
         let bucket = ((u128::from(bits) * self.0.len() as u128) >> 64) as usize;
-        // The low bits: the high ones have chosen the bucket.
+        // The low bits: the high ones have selected the bucket.
         (bucket, (bits as u16).max(1))
     }
 
-    /// Takes a block's name out. Returns whether it was there.
+    /// Removes a block. Returns whether it was there.
     #[inline]
     pub(crate) fn remove(&mut self, hash: Hash) -> bool {
         let (bucket, name) = self.place(hash);
@@ -43,7 +44,7 @@ impl Fingerprints {
         found.is_some()
     }
 
-    /// Notes a block as the newest of its bucket; the oldest there goes.
+    /// Adds a block as the newest of its bucket, and removes the oldest one there.
     #[inline]
     pub(crate) fn push(&mut self, hash: Hash) {
         let (bucket, name) = self.place(hash);

@@ -1,26 +1,26 @@
-//! Blocks that were given up lately, the oldest first: names without slots.
+//! Recently evicted blocks, the oldest first: names without slots.
 //!
-//! A name is the whole hash of 64 bits, which no two blocks share, so that a ghost is never taken for
-//! another block's. That takes 8 bytes a ghost, 8 for its place in the order, 13.3 for the table and
-//! 4 for numbers that are free: much more than 32 bytes a slot leave, so that no policy with such
+//! A name is the whole hash of 64 bits, which no two blocks share, so a ghost is never mistaken for
+//! another block. A ghost takes 8 bytes, plus 8 for its links in the order, 13.3 for the table and
+//! 4 for free numbers. That is far more than the 32 bytes per slot allow, so no policy with such
 //! ghosts is served.
 
 use crate::table::Table;
 use crate::{Hash, Links, List, NIL};
 
-/// At most so many names, in the order in which they came.
+/// A bounded number of names, in the order of their arrival.
 pub(crate) struct Ghosts {
     table: Table,
     links: Links,
     order: List,
-    /// How many are kept.
+    /// Maximum number of names.
     length_max: u32,
 }
 
 impl Ghosts {
-    /// None yet, and at most so many.
+    /// Creates an empty list of at most `length_max` names.
     pub(crate) fn new(length_max: u32) -> Ghosts {
-        // One that is spared and one that is on its way.
+        // Plus the spared name and the one being added.
         let numbers = length_max + 2;
         let (table, links) = (Table::new(numbers), Links::new(numbers));
         Ghosts { table, links, order: List::EMPTY, length_max }
@@ -31,7 +31,7 @@ impl Ghosts {
         self.table.remove(number);
     }
 
-    /// Takes a block's name out. Returns whether it was there.
+    /// Removes a block. Returns whether it was there.
     #[inline]
     pub(crate) fn remove(&mut self, hash: Hash) -> bool {
         let found = self.table.find(hash);
@@ -41,9 +41,8 @@ impl Ghosts {
         found.is_some()
     }
 
-    /// Notes a block that was given up, as the newest. The oldest goes where there are too many, but
-    /// not the name of the block that all this is for: it is about to be taken out, and does not
-    /// count.
+    /// Adds an evicted block as the newest, and removes the oldest if there are too many. Does not
+    /// remove or count `spared`, the block that is being admitted and whose name is removed next.
     pub(crate) fn push(&mut self, hash: Hash, spared: Hash) {
         if self.table.find(hash).is_some() {
             return;

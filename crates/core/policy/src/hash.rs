@@ -1,13 +1,13 @@
-//! How a block is named to tables and sketches.
+//! Names of blocks in tables and sketches.
 
-/// The hash of a block's number. Every step of it can be undone, so two blocks never share one: it names
-/// its block.
+/// The hash of a block's number. Each of its steps is reversible, so no two blocks have the same
+/// hash: it identifies its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hash(u64);
 
 impl Hash {
-    /// MurmurHash3's finalizer (A. Appleby, public domain). One multiplication alone leaves the
-    /// strides of real workloads visible, and long runs of full cells with them.
+    /// MurmurHash3's finalizer (A. Appleby, public domain). A single multiplication would leave the
+    /// strides of real workloads visible, which cause long runs of full cells.
     #[inline]
     pub fn of(block: u64) -> Hash {
         let mut mixed = block;
@@ -21,13 +21,13 @@ impl Hash {
         Hash(bits)
     }
 
-    /// All 64 bits.
+    /// The 64 bits.
     #[inline]
     pub fn bits(self) -> u64 {
         self.0
     }
 
-    /// A sixteenth of all blocks, always the same ones.
+    /// Whether the block is in a fixed sample of a sixteenth of all blocks.
     #[inline]
     pub fn is_sampled(self) -> bool {
         self.0 >> 40 & 15 == 0

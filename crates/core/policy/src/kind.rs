@@ -1,16 +1,16 @@
 //! The policies by name.
 
-/// A policy. Which slots it prefers is said where it is implemented, with its parameters.
+/// A policy. The file that implements it describes its rules and parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Least recently used: the slot that was not read for longest goes (R. L. Mattson et al.,
+    /// Least recently used: evicts the slot that was not read for longest (R. L. Mattson et al.,
     /// "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970).
     Lru,
-    /// The slot that was admitted first goes (L. A. Belady, "A study of replacement algorithms for a
-    /// virtual-storage computer", IBM Systems Journal 5(2), 1966).
+    /// Evicts the slot that was admitted first (L. A. Belady, "A study of replacement algorithms
+    /// for a virtual-storage computer", IBM Systems Journal 5(2), 1966).
     Fifo,
-    /// Second chance: the first slot goes that was not read since the hand passed it (F. J. Corbato, "A
-    /// Paging Experiment with the Multics System", MIT Project MAC, 1968).
+    /// Second chance: evicts the first slot that was not read since the hand passed it (F. J.
+    /// Corbato, "A Paging Experiment with the Multics System", MIT Project MAC, 1968).
     Clock,
     /// 2Q, the full version with 25 % `A1in` and 50 % `A1out` (T. Johnson and D. Shasha, "2Q: A Low
     /// Overhead High Performance Buffer Management Replacement Algorithm", VLDB 1994).
@@ -19,27 +19,27 @@ pub enum Kind {
     /// 2003).
     Arc,
     /// LIRS with 1 % of the slots for HIR blocks (S. Jiang and X. Zhang, "LIRS: An Efficient Low
-    /// Inter-reference Recency Set Replacement Policy to Improve Buffer Cache Performance", SIGMETRICS
-    /// 2002).
+    /// Inter-reference Recency Set Replacement Policy to Improve Buffer Cache Performance",
+    /// SIGMETRICS 2002).
     Lirs,
     /// S3-FIFO with a small queue of 10 % (J. Yang et al., "FIFO Queues are All You Need for Cache
     /// Eviction", SOSP 2023).
     S3Fifo,
-    /// SIEVE: the oldest slot goes that was not read since a hand last passed it (Y. Zhang et al., "SIEVE
-    /// is Simpler than LRU", NSDI 2024).
+    /// SIEVE: evicts the oldest slot that was not read since a hand last passed it (Y. Zhang et
+    /// al., "SIEVE is Simpler than LRU", NSDI 2024).
     Sieve,
     /// W-TinyLFU with a window of 1 % (G. Einziger, R. Friedman and B. Manes, "TinyLFU: A Highly
     /// Efficient Cache Admission Policy", ACM Transactions on Storage 13(4), 2017).
     WTinyLfu,
     /// W-TinyLFU with a window of 10 %.
     WTinyLfu10,
-    /// A window before a CLOCK, its share chosen while it works: the project's own (`window.rs`,
-    /// `arbiter.rs`).
+    /// A window before a CLOCK, whose share is chosen while the cache works: the project's own
+    /// policy (`window.rs`, `arbiter.rs`).
     Adaptive,
 }
 
 impl Kind {
-    /// All of them, in the order in which they are shown.
+    /// All policies, in display order.
     pub const ALL: [Kind; 11] = [
         Kind::Lru,
         Kind::Fifo,
@@ -54,7 +54,7 @@ impl Kind {
         Kind::Adaptive,
     ];
 
-    /// The name that users give and read: lower case, with hyphens.
+    /// The name that users give and see: lower case, with hyphens.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Lru => "lru",
@@ -71,13 +71,13 @@ impl Kind {
         }
     }
 
-    /// The policy of this name, exactly as [`Kind::name`] writes it.
+    /// Returns the policy with this name, exactly as [`Kind::name`] returns it.
     pub fn by_name(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// What the lists of its clean slots are called, in the order of [`Policy::lists`](crate::Policy::lists). None, where
-    /// it is not over slots.
+    /// Names of the lists of clean slots, in the order of [`Policy::lists`](crate::Policy::lists).
+    /// Empty if the policy does not work on slots.
     pub const fn queues(self) -> &'static [&'static str] {
         match self {
             Kind::Lru | Kind::Fifo | Kind::Clock | Kind::Sieve => &["all"],
@@ -89,10 +89,11 @@ impl Kind {
         }
     }
 
-    /// Whether a cache can be served with it: it decides over slots, and takes so little memory for each
-    /// that a slot has 32 bytes of metadata at most (29.5 without it). FIFO and LRU take none, CLOCK and
-    /// SIEVE a bit, W-TinyLFU 2.25 bytes, the project's own 2.3 (half a byte of state, and 1.8 of ghosts); the
-    /// ghosts of 2Q would be 17 bytes a slot, those of S3-FIFO 30, and ARC and LIRS keep even more.
+    /// Whether a cache can be served with this policy: it works on slots, and needs so little
+    /// memory that a slot has at most 32 bytes of metadata (29.5 without the policy). FIFO and LRU
+    /// need none, CLOCK and SIEVE one bit, W-TinyLFU 2.25 bytes, the project's own policy 2.3 (half
+    /// a byte of state, and 1.8 of ghosts). The ghosts of 2Q would need 17 bytes per slot, those of
+    /// S3-FIFO 30, and ARC and LIRS need even more.
     pub const fn is_served(self) -> bool {
         match self {
             Kind::Lru | Kind::Fifo | Kind::Clock => true,

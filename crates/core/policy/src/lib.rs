@@ -1,14 +1,15 @@
-//! Cache policies: which misses are kept, and which clean slot goes when room is needed.
+//! Cache policies: choose the misses to admit, and the clean slot to evict when room is needed.
 //!
-//! A policy sees slots by their number and blocks by their hash. It holds no block, waits for nothing
-//! and reads no clock. A shard of the cache drives it under its lock; [`Simulation`] drives it without
-//! any bytes. Both make the same calls, so what the simulation counts is what the cache would do.
+//! A policy identifies slots by number and blocks by hash. It holds no block, never waits and reads
+//! no clock. A shard of the cache drives it under its lock; [`Simulation`] drives it without any
+//! bytes. Both make the same calls, so the simulation counts what the cache would count.
 //!
-//! The links of the slots belong to the caller: it has other lists of slots, and a slot is in one list
-//! at a time. Clean slots are in a list of the policy; dirty slots are in none of its lists.
+//! The links of the slots belong to the caller, which has other lists of slots; a slot is in one
+//! list at a time. Clean slots are in a list of the policy; dirty slots are in none of its lists.
 //!
-//! A new policy is one file that implements `Replacement`, a variant of [`Kind`] and one of the enum
-//! in `policy.rs`. One that is not over slots implements `Reads`; it can be simulated and not served.
+//! A new policy is one file that implements `Replacement`, a variant of [`Kind`] and one of the
+//! enum in `policy.rs`. A policy that does not work on slots implements `Reads`; it can be
+//! simulated but not served.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -56,64 +57,64 @@ pub use sampler::Sampler;
 pub use shards::{REGION_BLOCKS, shard_of};
 pub use simulation::{Simulation, misses};
 
-/// Slots that a search for a victim passes at most: it is made under the shard's lock. The one behind
-/// them goes, however often it was read.
+/// Maximum number of slots that a search for a victim passes, because it holds the shard's lock.
+/// The next slot is evicted, however often it was read.
 const WALK_MAX: u32 = 1024;
 
-/// Why a slot becomes clean.
+/// The reason why a slot becomes clean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// A read missed and fetched it.
+    /// A read miss fetched its data.
     Fetch,
-    /// A write went to the backing and left a copy.
+    /// A write-through left a copy.
     WriteThrough,
     /// It was dirty and is durable now.
     Writeback,
 }
 
-/// How a slot is held.
+/// State of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Held {
     /// In a list of the policy.
     Clean,
-    /// In none of its lists.
+    /// In none of the policy's lists.
     Dirty,
 }
 
-/// What becomes of a miss.
+/// Decision about a miss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// A copy is kept.
+    /// Admit it.
     Keep,
-    /// It is answered and forgotten.
+    /// Do not admit it.
     Skip,
 }
 
 /// A simulated cache of one policy.
 trait Reads {
-    /// Reads a block. Returns whether it was held.
+    /// Reads a block. Returns whether it was cached.
     fn read(&mut self, block: u64) -> bool;
 }
 
-/// What a policy decides. Nothing here allocates but `resize`.
+/// The decisions of a policy. Nothing here allocates except `resize`.
 trait Replacement {
-    /// The lists that the clean slots are in.
+    /// The lists of the clean slots.
     fn lists(&self) -> &[List];
 
-    /// A slot was read; `hash` tells its block.
+    /// Records a read of a slot; `hash` returns the hash of its block.
     fn hit(&mut self, links: &mut Links, slot: u32, hash: impl FnOnce() -> Hash, held: Held);
 
-    /// A block is missing. Called once for each missing block of a read that goes to the backing, also
-    /// where the read is not kept for another reason, and of a write that is kept.
+    /// Records a missing block. Called once per missing block of a read that goes to the backing,
+    /// even if the read is not admitted for another reason, and of a write that is admitted.
     fn miss(&mut self, _hash: Hash) -> Verdict {
         Verdict::Keep
     }
 
-    /// A slot has become clean.
+    /// Records that a slot has become clean.
     fn admit(&mut self, links: &mut Links, slot: u32, hash: Hash, cause: Cause);
 
-    /// The clean slot to give up for a candidate; it is forgotten next. `hash_of` tells the block of a
-    /// clean slot.
+    /// Returns the clean slot to evict for a candidate; it is forgotten next. `hash_of` returns the
+    /// hash of a clean slot's block.
     fn victim(
         &mut self,
         links: &mut Links,
@@ -121,14 +122,14 @@ trait Replacement {
         hash_of: impl Fn(u32) -> Hash,
     ) -> Option<u32>;
 
-    /// A newer version of `old`'s block is in `new`, which is in no list, and is so held; the access that
-    /// brought it is told before, as one to `old`. A clean one takes `old`'s place in its list. `old` is
-    /// forgotten next.
+    /// Moves the block of `old` to `new`, which holds a newer version and is in no list; `held` is
+    /// the state of `new`. The access itself was recorded before, for `old`. A clean `new` takes
+    /// the position of `old` in its list. `old` is forgotten next.
     fn succeed(&mut self, links: &mut Links, old: u32, new: u32, held: Held);
 
-    /// A slot gives up its block.
+    /// Records that a slot no longer holds its block.
     fn forget(&mut self, links: &mut Links, slot: u32, held: Held);
 
-    /// There are so many slots now.
+    /// Changes the number of slots.
     fn resize(&mut self, _slots: u32) {}
 }

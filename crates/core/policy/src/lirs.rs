@@ -1,25 +1,25 @@
-//! LIRS (S. Jiang and X. Zhang, "LIRS: An Efficient Low Inter-reference Recency Set Replacement Policy to
-//! Improve Buffer Cache Performance", SIGMETRICS 2002): most slots are for blocks whose last two reads
-//! were near each other (LIR). All others (HIR) pass through a short queue. A stack of recency knows both,
-//! and HIR blocks that are not held any more; an HIR block that is read while it is in the stack becomes
-//! LIR, and the LIR block at the stack's bottom becomes HIR.
+//! LIRS (S. Jiang and X. Zhang, "LIRS: An Efficient Low Inter-reference Recency Set Replacement
+//! Policy to Improve Buffer Cache Performance", SIGMETRICS 2002): most slots are for blocks whose
+//! last two reads were close together (LIR). All others (HIR) go through a short queue. A recency
+//! stack contains both, and also HIR blocks that are not cached any more. An HIR block that is read
+//! while it is in the stack becomes LIR, and the LIR block at the stack's bottom becomes HIR.
 //!
-//! The paper's parameter: 1 % of the slots, and one at least, for HIR blocks. The paper leaves it open how
-//! many blocks that are not held the stack may keep. Here, as in libcachesim, it is as long as twice the
-//! slots at most; beyond that goes what was given up first. A cache of one slot has no place for both sorts,
-//! and is an LRU.
+//! The paper's parameter: 1 % of the slots, at least one, for HIR blocks. The paper does not limit
+//! the number of uncached blocks in the stack. Here, as in libcachesim, its length is at most twice
+//! the number of slots; beyond that, the block that was evicted first leaves the stack. A cache of
+//! one slot cannot hold both kinds, and is an LRU.
 //!
-//! libcachesim 0.3.5 differs in one case: on a hit of an HIR block that is not in the stack it makes the LIR
-//! block at the stack's bottom HIR, and gives up the HIR block at the queue's front. The paper does nothing of
-//! the kind. With that difference, the two agree miss for miss.
+//! libcachesim 0.3.5 differs in one case: on a hit of an HIR block that is not in the stack it
+//! makes the LIR block at the stack's bottom HIR, and evicts the HIR block at the queue's front.
+//! The paper does neither. With that difference, the two agree miss for miss.
 //!
-//! It is simulated, not served: the stack would take more memory than a slot may.
+//! For simulations only: the stack needs more memory per slot than a served policy may use.
 
 use crate::packed::Packed;
 use crate::table::Table;
 use crate::{Hash, Links, List, Reads};
 
-/// What is known of a number, as bits.
+/// State of a number, as bits.
 const LIR: u64 = 1;
 const HELD: u64 = 2;
 const STACKED: u64 = 4;
@@ -27,20 +27,22 @@ const STACKED: u64 = 4;
 pub(crate) struct Lirs {
     lir_max: u32,
     hir_max: u32,
-    /// The stack's length at most.
+    /// Maximum length of the stack.
     stack_max: u32,
     table: Table,
     is: Packed<4>,
-    /// The top is the last.
+    /// The top of the stack is at the end.
     stack: List,
     stack_links: Links,
-    /// HIR blocks that are held, and those of the stack that are not. The next to go first.
+    /// Cached HIR blocks, and HIR blocks of the stack that are not cached. The next to be removed
+    /// is first.
     queue: List,
     ghosts: List,
-    /// Of both: no block is in both.
+    /// For both queues: no block is in both.
     queue_links: Links,
     lirs: u32,
-    /// A hit of an HIR block that is not in the stack takes an LIR block's place, as in libcachesim.
+    /// Whether a hit of an HIR block that is not in the stack takes an LIR block's slot, as in
+    /// libcachesim.
     demotes: bool,
 }
 
@@ -48,11 +50,11 @@ impl Lirs {
     /// `demotes`: hits demote as in libcachesim, if the queue has more than one slot.
     ///
     /// # Panics
-    /// With less than two slots.
+    /// If there are fewer than two slots.
     pub(crate) fn new(slots: u32, demotes: bool) -> Lirs {
         assert!(slots > 1, "one for each sort");
         let hir_max = (slots / 100).max(1);
-        // The stack, one that is on its way, and what is in the queue only.
+        // The stack, the block being added, and the blocks that are only in the queue.
         let numbers = 2 * slots + hir_max + 2;
         Lirs {
             lir_max: slots - hir_max,
@@ -70,7 +72,7 @@ impl Lirs {
         }
     }
 
-    /// Gives up the HIR block at the queue's front, if none may be added to it.
+    /// Evicts the HIR block at the queue's front if the queue is full.
     fn make_room(&mut self) {
         if self.queue.length < self.hir_max {
             return;
@@ -84,7 +86,7 @@ impl Lirs {
         self.queue_links.push_back(&mut self.ghosts, front);
     }
 
-    /// The paper's stack pruning: the block at the bottom is LIR afterwards.
+    /// Prunes the stack as in the paper: afterwards the block at the bottom is LIR.
     fn prune(&mut self) {
         while self.stack.length > 0 {
             let bottom = self.stack.head;
@@ -101,8 +103,8 @@ impl Lirs {
         }
     }
 
-    /// A block in the stack, in neither queue, becomes LIR. If there are too many of them, the one at the
-    /// bottom becomes HIR; the queue has room for it.
+    /// Makes a block LIR that is in the stack and in neither queue. If there are too many LIR
+    /// blocks, the one at the bottom becomes HIR; the queue has room for it.
     fn promote(&mut self, number: u32) {
         self.stack_links.touch(&mut self.stack, number);
         self.is.set(number, LIR | HELD | STACKED);
@@ -113,7 +115,7 @@ impl Lirs {
         self.prune();
     }
 
-    /// The LIR block at the stack's bottom becomes HIR; the queue has room for it.
+    /// Makes the LIR block at the stack's bottom HIR; the queue has room for it.
     fn demote(&mut self) {
         let bottom = self.stack_links.pop_front(&mut self.stack).expect("LIR blocks are there");
         self.is.set(bottom, HELD);
@@ -121,7 +123,7 @@ impl Lirs {
         self.lirs -= 1;
     }
 
-    /// A hit of an HIR block that is not in the stack.
+    /// Handles a hit of an HIR block that is not in the stack.
     fn hit_in_queue(&mut self, number: u32) {
         self.queue_links.touch(&mut self.queue, number);
         if self.demotes && self.lirs == self.lir_max {
@@ -134,7 +136,7 @@ impl Lirs {
         self.limit_stack();
     }
 
-    /// A block that is not known.
+    /// Adds a block that is in no list.
     fn enter(&mut self, hash: Hash) {
         let is_lir = self.lirs < self.lir_max;
         if !is_lir {
@@ -201,11 +203,12 @@ mod tests {
         HirGone,
     }
 
-    /// The cases of the paper's section 3.3. The stack's top and the queue's end are the last.
+    /// The cases of the paper's section 3.3. The stack's top and the queue's end are at the end of
+    /// the vectors.
     struct Cases {
         stack: Vec<(u64, Sort)>,
         queue: Vec<u64>,
-        /// In the order in which they were given up.
+        /// Evicted blocks in order of eviction.
         gone: Vec<u64>,
         size: usize,
     }

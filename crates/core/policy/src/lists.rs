@@ -1,4 +1,4 @@
-//! Lists of slots: two 4-byte links a slot, any number of lists, each slot in at most one.
+//! Lists of slots: two 4-byte links per slot, any number of lists, each slot in at most one.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -13,23 +13,23 @@ pub struct List {
     pub head: u32,
     /// The last slot, or [`NIL`].
     pub tail: u32,
-    /// How many slots are in it.
+    /// Number of slots.
     pub length: u32,
 }
 
 impl List {
-    /// A list without slots.
+    /// An empty list.
     pub const EMPTY: List = List { head: NIL, tail: NIL, length: 0 };
 }
 
 /// The links of one slot.
 pub type Link = [AtomicU32; 2];
 
-/// The links of all slots of a shard: before and after, side by side. Only the shard changes them,
-/// under its lock; clones may look at them at any time to bring them nearer.
+/// The links of all slots of a shard: next and previous, adjacent in memory. Only the shard changes
+/// them, under its lock; clones may read them at any time to prefetch them.
 ///
-/// Two words, not one of eight bytes: a neighbour's link is then changed by a store alone, which
-/// waits for nothing, where half of a larger word would have to be read first.
+/// They are two words, not one of eight bytes: a link of a neighbour is then changed by a plain
+/// store, which need not wait for a load of the other half.
 #[derive(Clone)]
 pub struct Links(Arc<[Link]>);
 
@@ -37,7 +37,7 @@ const BEFORE: usize = 0;
 const AFTER: usize = 1;
 
 impl Links {
-    /// So many slots, in no list.
+    /// Links of `slots` slots, in no list.
     pub fn new(slots: u32) -> Links {
         Links((0..slots).map(|_| [AtomicU32::new(NIL), AtomicU32::new(NIL)]).collect())
     }
@@ -52,19 +52,19 @@ impl Links {
         self.0[slot as usize][side].store(other, Ordering::Relaxed);
     }
 
-    /// The slot behind this one in its list, or [`NIL`].
+    /// Returns the next slot in its list, or [`NIL`].
     #[inline]
     pub fn after(&self, slot: u32) -> u32 {
         self.get(slot, AFTER)
     }
 
-    /// The slot before this one in its list, or [`NIL`].
+    /// Returns the previous slot in its list, or [`NIL`].
     #[inline]
     pub fn before(&self, slot: u32) -> u32 {
         self.get(slot, BEFORE)
     }
 
-    /// Puts a slot, in no list so far, at the end of a list.
+    /// Appends a slot, which is in no list, to a list.
     #[inline]
     pub fn push_back(&mut self, list: &mut List, slot: u32) {
         self.set(slot, BEFORE, list.tail);
@@ -77,7 +77,7 @@ impl Links {
         list.length += 1;
     }
 
-    /// Takes a slot out of the list that it is in.
+    /// Removes a slot from its list.
     #[inline]
     pub fn remove(&mut self, list: &mut List, slot: u32) {
         let (before, after) = (self.get(slot, BEFORE), self.get(slot, AFTER));
@@ -92,7 +92,7 @@ impl Links {
         list.length -= 1;
     }
 
-    /// Puts a slot at the end of the list that it is in.
+    /// Moves a slot to the end of its list.
     #[inline]
     pub fn touch(&mut self, list: &mut List, slot: u32) {
         if list.tail != slot {
@@ -101,7 +101,7 @@ impl Links {
         }
     }
 
-    /// Puts a slot, in no list so far, into the place of another, which is in none afterwards.
+    /// Puts a slot that is in no list at the position of another, which is removed.
     pub fn replace(&mut self, list: &mut List, old: u32, new: u32) {
         let (before, after) = (self.get(old, BEFORE), self.get(old, AFTER));
         self.set(new, BEFORE, before);
@@ -116,7 +116,7 @@ impl Links {
         }
     }
 
-    /// Takes the first slot out of a list.
+    /// Removes and returns the first slot of a list.
     #[inline]
     pub fn pop_front(&mut self, list: &mut List) -> Option<u32> {
         let slot = list.head;
@@ -127,13 +127,14 @@ impl Links {
         Some(slot)
     }
 
-    /// The links of a slot, to bring them nearer.
+    /// The links of a slot, to prefetch them.
     #[inline]
     pub fn link(&self, slot: u32) -> &Link {
         &self.0[slot as usize]
     }
 
-    /// The links beside a slot, to bring them nearer: taking it out of its list will change them.
+    /// The links of a slot's neighbours, to prefetch them: removing the slot from its list will
+    /// change them.
     #[inline]
     pub fn neighbours(&self, slot: u32) -> impl Iterator<Item = &Link> {
         let beside = [self.get(slot, BEFORE), self.get(slot, AFTER)];

@@ -1,12 +1,12 @@
 //! Least recently used: the clean slots in the order of their last use.
 //!
-//! (R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2),
-//! 1970.) It has no parameter. A slot that was dirty enters as the one that was used last when it becomes
-//! clean, whether it was read meanwhile or not.
+//! (R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal
+//! 9(2), 1970.) It has no parameter. A slot that was dirty enters as the most recently used when it
+//! becomes clean, whether it was read while dirty or not.
 
 use crate::{Cause, Hash, Held, Links, List, Replacement};
 
-/// The oldest use first.
+/// Least recently used first.
 pub(crate) struct Lru([List; 1]);
 
 impl Lru {

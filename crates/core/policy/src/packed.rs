@@ -1,17 +1,17 @@
-//! Small numbers, one for each slot, packed into words.
+//! Small numbers, one per slot, packed into words.
 
 use alloc::vec::Vec;
 
-/// A number of so many bits (a power of two) for each slot; 0 at first.
+/// A number of `BITS` bits (a power of two) per slot; initially 0.
 pub(crate) struct Packed<const BITS: u32>(Vec<u64>);
 
 impl<const BITS: u32> Packed<BITS> {
-    /// For no slot.
+    /// For no slots.
     pub(crate) const EMPTY: Packed<BITS> = Packed(Vec::new());
     const A_WORD: u32 = u64::BITS / BITS;
     const MASK: u64 = (1 << BITS) - 1;
 
-    /// For so many slots.
+    /// For `slots` slots.
     pub(crate) fn new(slots: u32) -> Packed<BITS> {
         let mut packed = Packed::EMPTY;
         packed.resize(slots);
@@ -35,7 +35,7 @@ impl<const BITS: u32> Packed<BITS> {
         *word = *word & !(Self::MASK << shift) | (value & Self::MASK) << shift;
     }
 
-    /// Sets it, and returns what was there.
+    /// Sets a number. Returns its old value.
     #[inline]
     pub(crate) fn replace(&mut self, slot: u32, value: u64) -> u64 {
         let old = self.get(slot);
@@ -43,14 +43,14 @@ impl<const BITS: u32> Packed<BITS> {
         old
     }
 
-    /// There are so many slots now.
+    /// Changes the number of slots.
     pub(crate) fn resize(&mut self, slots: u32) {
         self.0.resize(slots.div_ceil(Self::A_WORD) as usize, 0);
     }
 }
 
 impl Packed<4> {
-    /// Halves every number.
+    /// Halves all numbers.
     pub(crate) fn halve(&mut self) {
         for word in &mut self.0 {
             *word = *word >> 1 & 0x7777_7777_7777_7777;

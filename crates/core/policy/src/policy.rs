@@ -1,4 +1,4 @@
-//! The policy of a shard: one of those that there are, asked by value.
+//! The policy of a shard: an enum of all policies.
 
 use crate::clock::Clock;
 use crate::fifo::Fifo;
@@ -13,7 +13,7 @@ use crate::{Cause, Hash, Held, Kind, Links, List, Replacement, Verdict, WALK_MAX
 /// A policy and its state.
 pub struct Policy(Which);
 
-/// An enum, not a trait object: it is asked on every hit.
+/// An enum, not a trait object, because it is called on every hit.
 enum Which {
     Lru(Lru),
     Fifo(Fifo),
@@ -25,8 +25,8 @@ enum Which {
     Window(Window),
 }
 
-/// The same call of whichever it is. What most caches are served with is asked for first: a jump by a table costs a
-/// hit nanoseconds.
+/// Calls a method of the current policy. The default policy is tested first: a jump through a table
+/// would cost a hit some nanoseconds.
 macro_rules! ask {
     ($policy:expr, $it:ident => $call:expr) => {
         match $policy {
@@ -46,11 +46,11 @@ macro_rules! ask {
 }
 
 impl Policy {
-    /// A policy over slots from 0 to `slots`, none of them clean.
+    /// Creates a policy for slots 0 to `slots` - 1, none of them clean.
     ///
     /// # Panics
-    /// With [`Kind::Arc`] and [`Kind::Lirs`], which are no policies over slots; every kind that
-    /// [`Kind::is_served`] is one.
+    /// If the kind does not work on slots: [`Kind::Arc`] and [`Kind::Lirs`]. Every kind that
+    /// [`Kind::is_served`] does.
     pub fn new(kind: Kind, slots: u32) -> Policy {
         let mut policy = Policy(match kind {
             Kind::Lru => Which::Lru(Lru::EMPTY),
@@ -68,7 +68,7 @@ impl Policy {
         policy
     }
 
-    /// The same, with searches for a victim that are not bounded, and S3-FIFO as libcachesim fills it.
+    /// Same as `new`, with unbounded searches for a victim, and S3-FIFO filled as in libcachesim.
     pub(crate) fn as_libcachesim(kind: Kind, slots: u32) -> Policy {
         let mut policy = match kind {
             Kind::Clock => Policy(Which::Clock(Clock::new(u32::MAX))),
@@ -80,40 +80,41 @@ impl Policy {
         policy
     }
 
-    /// The clean slots, in lists of the policy's own order.
+    /// The lists of the clean slots, in the policy's own order.
     pub fn lists(&self) -> &[List] {
         ask!(&self.0, policy => policy.lists())
     }
 
-    /// How many slots are clean.
+    /// Number of clean slots.
     #[inline]
     pub fn clean(&self) -> u32 {
         self.lists().iter().map(|list| list.length).sum()
     }
 
-    /// A slot was read; `hash` tells its block, to a policy that asks. Of a dirty one the policy may remember it for the time
-    /// when it is clean.
+    /// Records a read of a slot; `hash` returns the hash of its block, and is called only if the
+    /// policy needs it. The policy may remember a read of a dirty slot until the slot is clean.
     #[inline]
     pub fn hit(&mut self, links: &mut Links, slot: u32, hash: impl FnOnce() -> Hash, held: Held) {
         ask!(&mut self.0, policy => policy.hit(links, slot, hash, held));
     }
 
-    /// A block is missing. To be called once for each missing block of a read that goes to the backing, also where the
-    /// read is not kept for another reason, and of a write that is kept, whatever comes of it. Whether a copy is worth
-    /// a slot.
+    /// Records a missing block and returns whether to admit it. Call it once per missing block of a
+    /// read that goes to the backing, even if the read is not admitted for another reason, and of a
+    /// write that is admitted, whatever its result.
     #[inline]
     pub fn miss(&mut self, hash: Hash) -> Verdict {
         ask!(&mut self.0, policy => policy.miss(hash))
     }
 
-    /// A slot, in no list so far, holds a clean copy of this block: it may be chosen from now on.
+    /// Adds a slot, which is in no list, with a clean copy of this block. It may be chosen as a
+    /// victim from now on.
     #[inline]
     pub fn admit(&mut self, links: &mut Links, slot: u32, hash: Hash, cause: Cause) {
         ask!(&mut self.0, policy => policy.admit(links, slot, hash, cause));
     }
 
-    /// The clean slot to give up for a candidate, which is to be forgotten next; until then it is in a
-    /// list. `hash_of` tells which block a clean slot holds. None: no slot is clean.
+    /// Returns the clean slot to evict for a candidate. The caller must forget it next; until then
+    /// it is in a list. `hash_of` returns the hash of a clean slot's block. None: no slot is clean.
     #[inline]
     pub fn victim(
         &mut self,
@@ -124,28 +125,28 @@ impl Policy {
         ask!(&mut self.0, policy => policy.victim(links, candidate, hash_of))
     }
 
-    /// A write has put a newer version of the block of `old` into `new`, which is in no list. What is known of the
-    /// block is known of `new` from now on; what is still in `old` is to be forgotten next. Where `new` is clean, `old`
-    /// must be, too: it leaves its list, and `new` has its place there.
+    /// Moves the block of `old` to `new`, which is in no list: a write has stored a newer version
+    /// there. The block's history moves to `new`; `old` must be forgotten next. If `new` is clean,
+    /// `old` must be clean too: it leaves its list, and `new` takes its position.
     #[inline]
     pub fn succeed(&mut self, links: &mut Links, old: u32, new: u32, held: Held) {
         ask!(&mut self.0, policy => policy.succeed(links, old, new, held));
     }
 
-    /// A slot gives up its block. A clean one leaves its list.
+    /// Records that a slot no longer holds its block. A clean slot leaves its list.
     #[inline]
     pub fn forget(&mut self, links: &mut Links, slot: u32, held: Held) {
         ask!(&mut self.0, policy => policy.forget(links, slot, held));
     }
 
-    /// The window has this share of the cache from now on, in 1024ths, where the policy is [`Kind::Adaptive`].
+    /// Sets the window's share of the cache, in 1024ths, if the policy is [`Kind::Adaptive`].
     pub fn set_window_share(&mut self, share: u32) {
         if let Which::Window(window) = &mut self.0 {
             window.set_share(share);
         }
     }
 
-    /// There are so many slots from now on. Those beyond were forgotten before. Allocates.
+    /// Changes the number of slots. Slots beyond it were forgotten before. Allocates.
     pub fn resize(&mut self, slots: u32) {
         ask!(&mut self.0, policy => policy.resize(slots));
     }

@@ -1,21 +1,23 @@
-//! S3-FIFO (J. Yang et al., "FIFO Queues are All You Need for Cache Eviction", SOSP 2023): a small FIFO
-//! queue, a main one with second chances, and a queue of ghosts.
+//! S3-FIFO (J. Yang et al., "FIFO Queues are All You Need for Cache Eviction", SOSP 2023): a small
+//! FIFO queue, a main queue with second chances, and a queue of ghosts.
 //!
-//! The paper's parameters: the small queue 10 % of the slots, as many ghosts as the main queue may have
-//! slots, two bits a slot that count hits up to 3. A block leaves the small queue for the main one if it
-//! was hit more than once there, and its count begins again; a ghost that is read enters the main queue.
+//! The paper's parameters: the small queue has 10 % of the slots, there are as many ghosts as the
+//! main queue may have slots, and two bits per slot count hits up to 3. A block moves from the
+//! small queue to the main queue if it was hit more than once there, and its count is reset. A
+//! ghost that is read enters the main queue.
 //!
-//! Three things differ from Algorithm 1. It evicts from the main queue at once when a move from the
-//! small one has overfilled it, which leaves a slot free until the next miss; here the main queue gives
-//! up a slot at that next miss, as in the authors' own code. A ghost whose block returns is a ghost no
-//! more. And a walk is bounded, because it is made under the shard's lock: after
-//! [`WALK_MAX`](crate::WALK_MAX) slots that were moved the next one goes.
+//! There are three differences from Algorithm 1. The algorithm evicts from the main queue
+//! immediately when a move from the small queue has overfilled it, which leaves a slot free until
+//! the next miss; here the main queue evicts a slot at that next miss, as in the authors' own code.
+//! A ghost is removed when its block returns. A walk is bounded, because it holds the shard's lock:
+//! after [`WALK_MAX`](crate::WALK_MAX) moved slots the next one is evicted.
 //!
-//! libcachesim 0.3.5 fills differently: until the first eviction, what does not fit into the small queue
-//! enters the main one. That is the only other difference: with it, the two agree miss for miss.
+//! libcachesim 0.3.5 fills differently: until the first eviction, blocks that do not fit into the
+//! small queue enter the main queue. That is the only other difference: with it, the two agree miss
+//! for miss.
 //!
-//! A slot that was dirty enters the small queue with the hits that it had while it was dirty, or the main
-//! queue if it is a ghost.
+//! A slot that was dirty enters the small queue with the hits that it had while it was dirty, or
+//! the main queue if it is a ghost.
 
 use crate::ghosts::Ghosts;
 use crate::packed::Packed;
@@ -25,22 +27,23 @@ const SMALL: usize = 0;
 const MAIN: usize = 1;
 
 pub(crate) struct S3Fifo {
-    /// The small queue and the main one, the oldest first.
+    /// The small queue and the main queue, oldest first.
     lists: [List; 2],
-    /// The list that a clean slot is in.
+    /// The list that contains a clean slot.
     place: Packed<1>,
     /// Hits, at most 3.
     hits: Packed<2>,
     ghosts: Ghosts,
     small_min: u32,
     walk_max: u32,
-    /// What does not fit into the small queue enters the main one, as in libcachesim: until a slot was
-    /// given up.
+    /// Whether blocks that do not fit into the small queue enter the main queue, as in libcachesim.
+    /// Until the first eviction.
     fills_main: bool,
 }
 
 impl S3Fifo {
-    /// A walk moves so many slots at most. `fills_main`: the cache fills as in libcachesim.
+    /// `walk_max`: maximum number of slots that a walk moves. `fills_main`: the cache fills as in
+    /// libcachesim.
     pub(crate) fn new(walk_max: u32, fills_main: bool) -> S3Fifo {
         S3Fifo {
             lists: [List::EMPTY; 2],
@@ -53,7 +56,8 @@ impl S3Fifo {
         }
     }
 
-    /// The oldest of the small queue that was not hit twice; those before it move to the main one.
+    /// Returns the oldest slot of the small queue that was not hit twice; moves those before it to
+    /// the main queue.
     fn small_victim(&mut self, links: &mut Links, walked: &mut u32) -> Option<u32> {
         let [small, main] = &mut self.lists;
         while small.length > 0 {
@@ -70,7 +74,8 @@ impl S3Fifo {
         None
     }
 
-    /// The oldest of the main queue without hits; those before it stand behind again, with one less.
+    /// Returns the oldest slot of the main queue without hits; moves those before it to the end,
+    /// with one hit less.
     fn main_victim(&mut self, links: &mut Links, walked: &mut u32) -> Option<u32> {
         let main = &mut self.lists[MAIN];
         while main.length > 0 {
@@ -140,7 +145,7 @@ impl Replacement for S3Fifo {
         }
     }
 
-    /// The ghosts are forgotten.
+    /// Removes all ghosts.
     fn resize(&mut self, slots: u32) {
         self.place.resize(slots);
         self.hits.resize(slots);
@@ -155,7 +160,8 @@ mod tests {
     use crate::{Kind, WALK_MAX};
     use std::vec::Vec;
 
-    /// Algorithm 1, line by line but for the two differences above. The head of each queue is at 0.
+    /// Algorithm 1, line by line, with the first two differences above. The head of each queue is
+    /// at 0.
     #[derive(Default)]
     struct Algorithm {
         small: Vec<(u64, u32)>,

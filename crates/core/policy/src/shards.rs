@@ -1,18 +1,18 @@
-//! Which shard a block belongs to, as the engine spreads them in its present format: regions of 4 MiB are taken in
-//! rows of as many as there are shards; each row visits every shard once, in an order of its own. The reasons are in
-//! `cache/src/spread.rs`, and a test there holds that both do the same.
+//! The shard of a block, as the engine spreads blocks in its present format: regions of 4 MiB form
+//! rows of as many regions as there are shards, and each row visits every shard once, in its own
+//! order. `cache/src/spread.rs` gives the reasons, and a test there checks that both agree.
 
-/// The blocks of a region, of 4 KiB each: 4 MiB.
+/// Blocks per region, of 4 KiB each: 4 MiB.
 pub const REGION_BLOCKS: u64 = 1024;
 
-/// 2^64 divided by the golden ratio: multiplying by it spreads neighbouring numbers (Knuth, "The Art of Computer
-/// Programming", volume 3, 6.4).
+/// 2^64 divided by the golden ratio: multiplying by it spreads neighbouring numbers (Knuth, "The
+/// Art of Computer Programming", volume 3, 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The number of the shard that a block belongs to, of so many shards.
+/// Returns the number of the block's shard.
 ///
 /// # Panics
-/// If their number is no power of two.
+/// If the number of shards is not a power of two.
 #[inline]
 pub fn shard_of(block: u64, shards: u32) -> u32 {
     assert!(shards.is_power_of_two(), "{shards} shards");
@@ -43,7 +43,8 @@ mod tests {
 
     #[test]
     fn rows_are_turned_as_the_engine_turns_them() {
-        // By hand: row 1 of two shards; 0x9e3779b9 is odd, so that its first region is in the second shard.
+        // Computed by hand: row 1 of two shards; 0x9e3779b9 is odd, so that its first region is in
+        // the second shard.
         assert_eq!([0, 1, 2, 3].map(|region| shard_of(region * REGION_BLOCKS, 2)), [0, 1, 1, 0]);
         // Row 1 of eight: 0x9e3779b9 & 7 = 1; row 2: 0x13c6ef372 & 7 = 2.
         assert_eq!(shard_of(8 * REGION_BLOCKS, 8), 1);

@@ -1,26 +1,27 @@
-//! SIEVE (Y. Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): slots stand in the order of their
-//! admission, and a hit only marks its slot. A hand walks from the oldest to the newest and clears
-//! marks. The first slot that has none goes.
+//! SIEVE (Y. Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): slots are in the order of their
+//! admission, and a hit only marks its slot. A hand walks from the oldest to the newest slot,
+//! clears marks, and evicts the first slot without a mark.
 //!
-//! Two things differ from the paper. A slot that was read while it was dirty is marked when it becomes
-//! clean; it enters as the newest. And a walk of the hand is bounded, because it is made under the shard's
-//! lock: after [`WALK_MAX`](crate::WALK_MAX) marked slots the next one goes. One bit a slot; no parameter.
+//! There are two differences from the paper. A slot that was dirty enters as the newest when it
+//! becomes clean, and is marked if it was read while it was dirty. The walk of the hand is bounded,
+//! because it holds the shard's lock: after [`WALK_MAX`](crate::WALK_MAX) marked slots the next one
+//! is evicted. One bit per slot; no parameter.
 
 use crate::packed::Packed;
 use crate::{Cause, Hash, Held, Links, List, NIL, Replacement};
 
 pub(crate) struct Sieve {
-    /// The oldest first.
+    /// Oldest first.
     list: [List; 1],
-    /// Where the next walk begins; [`NIL`]: at the oldest.
+    /// Start of the next walk; [`NIL`]: at the oldest slot.
     hand: u32,
-    /// It was read since the hand passed it.
+    /// Whether a slot was read since the hand passed it.
     marks: Packed<1>,
     walk_max: u32,
 }
 
 impl Sieve {
-    /// A walk passes so many marked slots at most.
+    /// `walk_max`: maximum number of marked slots that a walk passes.
     pub(crate) const fn new(walk_max: u32) -> Sieve {
         Sieve { list: [List::EMPTY], hand: NIL, marks: Packed::EMPTY, walk_max }
     }
@@ -93,7 +94,7 @@ mod tests {
     #[derive(Default)]
     struct Algorithm {
         queue: Vec<(u64, bool)>,
-        /// The block that the hand stands on.
+        /// The block at the hand.
         hand: Option<u64>,
         size: usize,
     }

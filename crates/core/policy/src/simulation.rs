@@ -1,4 +1,4 @@
-//! A cache without its bytes: what a policy would do with a sequence of accesses.
+//! A cache without bytes: simulates a policy for a sequence of accesses.
 
 use crate::arbiter::Arbiter;
 use crate::arc::Arc;
@@ -8,7 +8,7 @@ use crate::{Hash, Kind, Policy, Reads, Sampler, shard_of};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// A cache that holds block numbers only. Nothing allocates but `new`.
+/// A cache that holds block numbers only. Nothing allocates except `new`.
 pub struct Simulation(Which);
 
 enum Which {
@@ -16,11 +16,11 @@ enum Which {
     Adaptive(Box<Adaptive>),
     Arc(Arc),
     Lirs(Lirs),
-    /// Shards, each with an equal part of the slots; none of them is of this kind.
+    /// Shards of other kinds, each with an equal part of the slots.
     Shards(Vec<Simulation>),
 }
 
-/// The project's own policy, in one shard or several that have an arbiter in common.
+/// The project's own policy, in one or several shards with a common arbiter.
 struct Adaptive {
     shards: Vec<Slots>,
     arbiter: Arbiter,
@@ -35,7 +35,7 @@ impl Adaptive {
         Adaptive { shards, sampler: arbiter.sampler(), arbiter }
     }
 
-    /// A shard hears of another share with its next miss, as one that is served does.
+    /// A shard applies a new share at its next miss, as in a served cache.
     #[inline]
     fn read(&mut self, shard: usize, hash: Hash) -> bool {
         if self.sampler.takes(hash) {
@@ -52,14 +52,15 @@ impl Adaptive {
 }
 
 impl Simulation {
-    /// The most slots that a simulation can have: 4 TiB of 4 KiB blocks.
+    /// Maximum number of slots of a simulation: 4 TiB of 4 KiB blocks.
     pub const SLOTS_MAX: u32 = 1 << 30;
 
-    /// An empty cache of so many slots. It takes about 34 bytes a slot (LRU, FIFO, CLOCK, SIEVE),
-    /// 36 (W-TinyLFU, and the project's own beside its shadows), 50 (2Q), 64 (S3-FIFO), 67 (ARC), 84 (LIRS).
+    /// Creates an empty cache of `slots` slots. It takes about 34 bytes per slot (LRU, FIFO, CLOCK,
+    /// SIEVE), 36 (W-TinyLFU, and the project's own policy without its shadows), 50 (2Q), 64
+    /// (S3-FIFO), 67 (ARC), 84 (LIRS).
     ///
     /// # Panics
-    /// If it has none, or more than [`Simulation::SLOTS_MAX`].
+    /// If `slots` is 0 or more than [`Simulation::SLOTS_MAX`].
     pub fn new(kind: Kind, slots: u32) -> Simulation {
         assert!(slots > 0, "a cache has at least one slot");
         assert!(slots <= Simulation::SLOTS_MAX, "a simulated cache has 2^30 slots at most");
@@ -72,10 +73,11 @@ impl Simulation {
         })
     }
 
-    /// An empty cache of so many shards, as the engine spreads blocks over them, and of so many slots in each.
+    /// Creates an empty cache of `shards` shards with `slots` slots each, over which blocks are
+    /// spread as in the engine.
     ///
     /// # Panics
-    /// As [`Simulation::new`], and if the number of shards is no power of two.
+    /// As [`Simulation::new`], or if the number of shards is not a power of two.
     pub fn with_shards(kind: Kind, slots: u32, shards: u32) -> Simulation {
         assert!(shards.is_power_of_two(), "{shards} shards");
         match (shards, kind) {
@@ -90,8 +92,9 @@ impl Simulation {
         }
     }
 
-    /// The same, but where libcachesim 0.3.5 differs, it is libcachesim that is followed: no search for a
-    /// victim is bounded, and S3-FIFO and LIRS do what their files say. Only for the comparison with it.
+    /// Same as `new`, but follows libcachesim 0.3.5 where that differs: searches for a victim are
+    /// unbounded, and S3-FIFO and LIRS differ as their files describe. Only for comparisons with
+    /// libcachesim.
     ///
     /// # Panics
     /// As [`Simulation::new`].
@@ -106,7 +109,7 @@ impl Simulation {
         }
     }
 
-    /// Reads a block. Returns whether it was held.
+    /// Reads a block. Returns whether it was cached.
     #[inline]
     pub fn read(&mut self, block: u64) -> bool {
         match &mut self.0 {
@@ -125,7 +128,7 @@ impl Simulation {
     }
 }
 
-/// How many of these reads miss in an empty cache of so many slots (at least one).
+/// Returns the number of misses of these reads in an empty cache of `slots` slots (at least one).
 pub fn misses(kind: Kind, slots: u32, blocks: impl IntoIterator<Item = u64>) -> u64 {
     let mut simulation = Simulation::new(kind, slots);
     blocks.into_iter().filter(|&block| !simulation.read(block)).count() as u64

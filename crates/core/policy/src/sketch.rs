@@ -1,44 +1,45 @@
-//! How often blocks were asked for lately, about.
+//! Approximate counts of recent requests per block.
 //!
-//! A count-min sketch with minimal increment (G. Cormode and S. Muthukrishnan, "An improved data stream
-//! summary: the count-min sketch and its applications", Journal of Algorithms 55(1), 2005; C. Estan and
-//! G. Varghese, "New Directions in Traffic Measurement and Accounting", SIGCOMM 2002) that forgets by
-//! halving (G. Einziger, R. Friedman and B. Manes, "TinyLFU: A Highly Efficient Cache Admission Policy",
-//! ACM Transactions on Storage 13(4), 2017). Four rows of four-bit counters, each as long as there are
-//! slots: 2 bytes a slot. All are halved after ten requests a slot. There is no doorkeeper.
+//! A count-min sketch with minimal increment (G. Cormode and S. Muthukrishnan, "An improved data
+//! stream summary: the count-min sketch and its applications", Journal of Algorithms 55(1), 2005;
+//! C. Estan and G. Varghese, "New Directions in Traffic Measurement and Accounting", SIGCOMM 2002)
+//! whose counts decay by halving (G. Einziger, R. Friedman and B. Manes, "TinyLFU: A Highly
+//! Efficient Cache Admission Policy", ACM Transactions on Storage 13(4), 2017). Four rows of
+//! four-bit counters, each row with one counter per slot: 2 bytes per slot. All counters are halved
+//! after ten requests per slot. There is no doorkeeper.
 //!
-//! A block's four counters stand in the same 64 bytes, which hold 32 of each row, so that a request
-//! touches one line of memory (F. Putze, P. Sanders and J. Singler, "Cache-, Hash- and Space-Efficient
-//! Bloom Filters", WEA 2007).
+//! A block's four counters are in the same 64 bytes, which contain 32 counters of each row, so that
+//! a request accesses one cache line (F. Putze, P. Sanders and J. Singler, "Cache-, Hash- and
+//! Space-Efficient Bloom Filters", WEA 2007).
 
 use crate::Hash;
 use crate::packed::Packed;
 
 /// Rows; a block has one counter in each.
 const ROWS: u32 = 4;
-/// Counters of a row that stand together.
+/// Counters of a row in the same cache line.
 const TOGETHER: u32 = 32;
-/// What a counter holds at most.
+/// Maximum of a counter.
 const COUNT_MAX: u64 = 15;
-/// Requests a slot after which all counts are halved.
+/// Requests per slot after which all counts are halved.
 const SAMPLE: u64 = 10;
-/// Its upper bits after a multiplication with this odd number choose a block's line.
+/// The upper bits of a hash's product with this odd number select a block's cache line.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The counters.
+/// The sketch.
 pub(crate) struct Sketch {
     counters: Packed<4>,
-    /// The length of a row: the slots, up to the next multiple of what stands together.
+    /// Length of a row: the number of slots, rounded up to a multiple of `TOGETHER`.
     width: u32,
-    /// Requests since the counts were halved.
+    /// Requests since the counts were last halved.
     requests: u64,
 }
 
 impl Sketch {
-    /// Of no slots: it must be given some.
+    /// A sketch of no slots. It must be replaced before use.
     pub(crate) const EMPTY: Sketch = Sketch { counters: Packed::EMPTY, width: 0, requests: 0 };
 
-    /// For so many slots; every count is 0.
+    /// A sketch for `slots` slots, with all counts 0.
     pub(crate) fn new(slots: u32) -> Sketch {
         let lines = slots.div_ceil(TOGETHER).clamp(1, u32::MAX / ROWS / TOGETHER);
         Sketch {
@@ -48,12 +49,12 @@ impl Sketch {
         }
     }
 
-    /// The counters of a block.
+    /// The indexes of a block's counters.
     #[inline]
     pub(crate) fn places(&self, hash: Hash) -> [u32; ROWS as usize] {
         let spread = hash.bits().wrapping_mul(MULTIPLIER);
         let line = ((spread >> 32) * u64::from(self.width / TOGETHER)) >> 32;
-        // The hash's own bits; those of the product's lower half that are best mixed are too few.
+        // Uses the hash's own bits: the product's lower half has too few well-mixed bits.
         let within = hash.bits() >> 32;
         [0, 1, 2, 3].map(|row| {
             let place = (within >> (5 * row)) as u32 % TOGETHER;
@@ -61,13 +62,13 @@ impl Sketch {
         })
     }
 
-    /// About how often a block was asked for; never less than what the halvings have left of it.
+    /// Approximate number of requests for a block; never too low, apart from the halvings.
     #[inline]
     pub(crate) fn count(&self, hash: Hash) -> u64 {
         self.places(hash).map(|place| self.counters.get(place)).into_iter().min().unwrap_or(0)
     }
 
-    /// A block is asked for.
+    /// Counts a request for a block.
     #[inline]
     pub(crate) fn add(&mut self, hash: Hash) {
         let places = self.places(hash);

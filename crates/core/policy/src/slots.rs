@@ -1,31 +1,31 @@
-//! A policy over slots, driven without bytes.
+//! A policy that works on slots, driven without bytes.
 
 use crate::table::Table;
 use crate::{Cause, Hash, Held, Kind, Links, Policy, Reads, Verdict};
 
-/// The simulation of a policy over slots. It makes the calls that a shard makes for reads of single
+/// Simulates a policy that works on slots. Makes the calls that a shard makes for reads of single
 /// blocks that are fetched one after the other.
 pub(crate) struct Slots {
     policy: Policy,
     links: Links,
-    /// The slot of each block that is held.
+    /// The slot of each cached block.
     held: Table,
 }
 
 impl Slots {
-    /// The project's own policy with a window of this share, in 1024ths.
+    /// The project's own policy with this share for the window, in 1024ths.
     pub(crate) fn with_window(share: u32, slots: u32) -> Slots {
         let mut all = Slots::new(Policy::new(Kind::Adaptive, slots), slots);
         all.set_window_share(share);
         all
     }
 
-    /// From now on its window has this share.
+    /// Sets the window's share.
     pub(crate) fn set_window_share(&mut self, share: u32) {
         self.policy.set_window_share(share);
     }
 
-    /// How many slots there are.
+    /// Number of slots.
     #[cfg(test)]
     pub(crate) fn count(&self) -> u32 {
         self.held.capacity()
@@ -37,17 +37,17 @@ impl Slots {
         self.policy.lists()
     }
 
-    /// An empty cache of so many slots.
+    /// An empty cache of `slots` slots.
     pub(crate) fn new(policy: Policy, slots: u32) -> Slots {
         Slots { policy, links: Links::new(slots), held: Table::new(slots) }
     }
 }
 
-/// What a miss has changed.
-pub(crate) struct Missed {
-    /// The slot that the block got, if it is kept.
+/// The changes of a miss.
+pub(crate) struct MissResult {
+    /// The slot of the block, if it was admitted.
     pub(crate) slot: Option<u32>,
-    /// The slot whose block had to go for it: mostly the same one.
+    /// The slot that was evicted for it: usually the same one.
     pub(crate) evicted: Option<u32>,
 }
 
@@ -59,7 +59,7 @@ impl Reads for Slots {
 }
 
 impl Slots {
-    /// Reads the block of this hash. Returns whether it was held.
+    /// Reads the block with this hash. Returns whether it was cached.
     #[inline]
     pub(crate) fn read_hash(&mut self, hash: Hash) -> bool {
         let is_hit = self.hit(hash).is_some();
@@ -69,7 +69,7 @@ impl Slots {
         is_hit
     }
 
-    /// Reads the block of this hash if it is held. Returns its slot.
+    /// Reads the block with this hash if it is cached. Returns its slot.
     #[inline]
     pub(crate) fn hit(&mut self, hash: Hash) -> Option<u32> {
         let found = self.held.find(hash);
@@ -79,11 +79,11 @@ impl Slots {
         found
     }
 
-    /// Reads the block of this hash, which is not held.
+    /// Reads the block with this hash, which is not cached.
     #[inline]
-    pub(crate) fn miss(&mut self, hash: Hash) -> Missed {
+    pub(crate) fn miss(&mut self, hash: Hash) -> MissResult {
         if self.policy.miss(hash) != Verdict::Keep {
-            return Missed { slot: None, evicted: None };
+            return MissResult { slot: None, evicted: None };
         }
         let evicted = (self.held.room() == 0).then(|| {
             let hash_of = |slot| self.held.hash(slot);
@@ -95,6 +95,6 @@ impl Slots {
         });
         let slot = self.held.insert(hash);
         self.policy.admit(&mut self.links, slot, hash, Cause::Fetch);
-        Missed { slot: Some(slot), evicted }
+        MissResult { slot: Some(slot), evicted }
     }
 }

@@ -1,9 +1,9 @@
-//! From blocks to small numbers: an open-addressed table that never grows.
+//! Maps blocks to small numbers: an open-addressed table that never grows.
 //!
-//! A cell is `| tag 32 | number + 1, 32 |`, 0 if empty. The tag gives the cell's home, so collisions
-//! go to the next cell, and a removal shifts those behind it back (Knuth, The Art of Computer
-//! Programming 6.4, algorithm R) without a look at any name. There are five cells for three numbers.
-//! A block's name is its hash: that of two blocks is never the same, see [`Hash`].
+//! A cell is `| tag 32 | number + 1, 32 |`, 0 if empty. The tag gives the cell's home, so
+//! collisions go to the next cell, and a removal shifts the following cells back (Knuth, The Art of
+//! Computer Programming 6.4, algorithm R) without reading any name. There are five cells for three
+//! numbers. A block's name is its hash, which is unique, see [`Hash`].
 
 use crate::Hash;
 use alloc::vec;
@@ -13,9 +13,9 @@ use alloc::vec::Vec;
 pub(crate) struct Table {
     cells: Vec<u64>,
     names: Vec<u64>,
-    /// Numbers that were given back; the last one is given out next.
+    /// Numbers that were returned; the last one is reused next.
     free: Vec<u32>,
-    /// The numbers from here on were never given out.
+    /// Numbers from here on were never used.
     fresh: u32,
 }
 
@@ -26,7 +26,7 @@ fn tag(name: u64) -> u64 {
 }
 
 impl Table {
-    /// A table for so many blocks. Nothing else here allocates.
+    /// A table for `capacity` blocks. Nothing else here allocates.
     pub(crate) fn new(capacity: u32) -> Table {
         let cells = capacity as usize + capacity as usize * 2 / 3 + 2;
         let free = Vec::with_capacity(capacity as usize);
@@ -43,13 +43,13 @@ impl Table {
         if at + 1 == self.cells.len() { 0 } else { at + 1 }
     }
 
-    /// How many cells `at` lies behind `from`.
+    /// Number of cells from `from` to `at`.
     #[inline]
     fn distance(&self, from: usize, at: usize) -> usize {
         if at >= from { at - from } else { at + self.cells.len() - from }
     }
 
-    /// The number of a block.
+    /// Returns the number of a block.
     #[inline]
     pub(crate) fn find(&self, hash: Hash) -> Option<u32> {
         let tag = tag(hash.bits());
@@ -67,25 +67,25 @@ impl Table {
         }
     }
 
-    /// Whose number this is, or was last.
+    /// Returns the hash of the block that has this number, or had it last.
     #[inline]
     pub(crate) fn hash(&self, number: u32) -> Hash {
         Hash::from_bits(self.names[number as usize])
     }
 
-    /// How many blocks there is room for in all.
+    /// Total room, in blocks.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> u32 {
         self.names.len() as u32
     }
 
-    /// How many more blocks there is room for.
+    /// Free room, in blocks.
     #[inline]
     pub(crate) fn room(&self) -> u32 {
         self.names.len() as u32 - self.fresh + self.free.len() as u32
     }
 
-    /// A number for a block that has none. There must be room.
+    /// Assigns a number to a block that has none. There must be room.
     pub(crate) fn insert(&mut self, hash: Hash) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             self.fresh += 1;
@@ -101,7 +101,7 @@ impl Table {
         number
     }
 
-    /// Takes a number back.
+    /// Removes a block by its number.
     pub(crate) fn remove(&mut self, number: u32) {
         let tag = tag(self.names[number as usize]);
         let cell = tag << 32 | (u64::from(number) + 1);
@@ -117,7 +117,7 @@ impl Table {
             if cell == EMPTY {
                 break;
             }
-            // It may move back into the hole unless its home lies behind the hole.
+            // It may move back into the hole unless its home is after the hole.
             if self.distance(self.home(cell >> 32), at) >= self.distance(hole, at) {
                 self.cells[hole] = cell;
                 hole = at;

@@ -1,15 +1,16 @@
 //! 2Q, the full version (T. Johnson and D. Shasha, "2Q: A Low Overhead High Performance Buffer
-//! Management Replacement Algorithm", VLDB 1994): a block enters a FIFO queue, `A1in`; what leaves that
-//! is remembered for a while, in `A1out`; what comes back while it is remembered enters the LRU queue
-//! `Am`.
+//! Management Replacement Algorithm", VLDB 1994): a block enters a FIFO queue, `A1in`; when it
+//! leaves that queue, its name stays in `A1out` for a while; a block that returns while its name is
+//! in `A1out` enters the LRU queue `Am`.
 //!
-//! The paper's parameters: `A1in` 25 % of the slots, `A1out` as many names as 50 % of them. The paper
-//! does not say that a name leaves `A1out` when its block enters `Am`; here it does.
+//! The paper's parameters: `A1in` has 25 % of the slots, `A1out` as many names as 50 % of the
+//! slots. The paper does not say whether a name leaves `A1out` when its block enters `Am`; here it
+//! does.
 //!
-//! A slot that was dirty enters `Am` if it was read while it was dirty or is remembered; otherwise
-//! `A1in`. (A read of a slot in `A1in` counts for nothing, since it is taken for a part of what brought
-//! the block; but between a write and its write-out lie seconds.) Only clean slots count as the queues'
-//! lengths. If `Am` has none to give up, `A1in` does.
+//! A slot that was dirty enters `Am` if it was read while it was dirty or its name is in `A1out`;
+//! otherwise `A1in`. (A read of a slot in `A1in` does not count, as it is assumed to belong to the
+//! access that admitted the block; but seconds pass between a write and its writeback.) Only clean
+//! slots count for the queues' lengths. If `Am` is empty, `A1in` evicts.
 
 use crate::ghosts::Ghosts;
 use crate::packed::Packed;
@@ -19,9 +20,9 @@ const IN: usize = 0;
 const MAIN: usize = 1;
 
 pub(crate) struct TwoQ {
-    /// `A1in` and `Am`, the next to go first.
+    /// `A1in` and `Am`, the next victim first.
     lists: [List; 2],
-    /// The list that a clean slot is in; of a dirty one, whether it was read.
+    /// The list that contains a clean slot; for a dirty slot, whether it was read.
     place: Packed<1>,
     /// `A1out`.
     out: Ghosts,
@@ -88,7 +89,7 @@ impl Replacement for TwoQ {
         }
     }
 
-    /// What is remembered is forgotten.
+    /// Removes all ghosts.
     fn resize(&mut self, slots: u32) {
         self.place.resize(slots);
         self.out = Ghosts::new(slots / 2);
@@ -116,7 +117,7 @@ mod tests {
             if self.am.len() + self.a1in.len() < self.size {
                 return;
             }
-            // With a size below 4, `Am` may be empty here, of which the paper says nothing.
+            // With a size below 4, `Am` may be empty here, a case that the paper does not cover.
             if self.a1in.len() > self.size / 4 || self.am.is_empty() {
                 let paged_out = self.a1in.pop().expect("one of the queues has some");
                 self.a1out.insert(0, paged_out);

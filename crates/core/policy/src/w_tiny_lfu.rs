@@ -1,18 +1,19 @@
 //! W-TinyLFU (G. Einziger, R. Friedman and B. Manes, "TinyLFU: A Highly Efficient Cache Admission
-//! Policy", ACM Transactions on Storage 13(4), 2017): a block enters an LRU window; what leaves the
-//! window enters the main part only if a sketch says that it was asked for more often than what would
-//! go there.
+//! Policy", ACM Transactions on Storage 13(4), 2017): a block enters an LRU window; a block that
+//! leaves the window enters the main part only if, according to a sketch, it was requested more
+//! often than the block that it would replace.
 //!
-//! The paper's parameters: a window of 1 % of the slots (10 % as a kind of its own, for more
-//! recency); the main part a segmented LRU with 80 % protected; see `sketch.rs` for the sketch. It
-//! is asked with `>`: among equals the old one stays. The window has one slot at least.
+//! The paper's parameters: a window of 1 % of the slots (10 % as a separate kind, for more
+//! recency); the main part a segmented LRU with 80 % protected; see `sketch.rs` for the sketch. The
+//! comparison is `>`: of two blocks with equal counts the old one stays. The window has at least
+//! one slot.
 //!
-//! libcachesim 0.3.5 cannot be compared with: its sketch has other hashes and wider counters, counts hits
-//! in the main part only, and is halved at another pace.
+//! libcachesim 0.3.5 is not comparable: its sketch has other hashes and wider counters, counts hits
+//! in the main part only, and is halved at other intervals.
 //!
-//! A slot that was dirty enters the window as the newest, or the probationary segment's end if the window
-//! is full and the main part is not. Its hits while it was dirty are in the sketch. Only clean slots count
-//! as the lists' lengths.
+//! A slot that was dirty enters the window as the newest, or the probationary segment's end if the
+//! window is full and the main part is not. Its hits while it was dirty are in the sketch. Only
+//! clean slots count for the lists' lengths.
 
 use crate::packed::Packed;
 use crate::sketch::Sketch;
@@ -23,12 +24,12 @@ const PROBATION: usize = 1;
 const PROTECTED: usize = 2;
 
 pub(crate) struct WTinyLfu {
-    /// Each with what was not used for longest first.
+    /// Least recently used first in each list.
     lists: [List; 3],
-    /// The list that a clean slot is in.
+    /// The list that contains a clean slot.
     place: Packed<2>,
     sketch: Sketch,
-    /// The share of the slots that is the window.
+    /// The window's share of the slots.
     window_percent: u32,
     window_max: u32,
     main_max: u32,
@@ -125,7 +126,7 @@ impl Replacement for WTinyLfu {
         }
     }
 
-    /// The sketch begins again.
+    /// Resets the sketch.
     fn resize(&mut self, slots: u32) {
         self.place.resize(slots);
         self.sketch = Sketch::new(slots);
@@ -144,14 +145,14 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
-    /// The scheme of the paper. The most recently used of each list is at 0.
+    /// The scheme of the paper. The most recently used block of each list is at 0.
     struct Scheme<const PERCENT: usize> {
         window: Vec<u64>,
         probation: Vec<u64>,
         protected: Vec<u64>,
         size: usize,
         counters: Vec<u32>,
-        /// To say which counters a block has.
+        /// Used for the counters' indexes.
         places: Sketch,
         requests: usize,
     }
@@ -189,7 +190,7 @@ mod tests {
             self.size - (self.size * PERCENT / 100).max(1)
         }
 
-        /// The window is too long: its last is a candidate for the main part.
+        /// The window is too long: its last block is a candidate for the main part.
         fn leave_window(&mut self) {
             let candidate = self.window.pop().expect("is too long");
             if self.probation.len() + self.protected.len() < self.main_max() {

@@ -1,6 +1,6 @@
-//! A window before a main part: what is new proves itself in a first-in-first-out queue, the window, before it
-//! takes a place in the main part, a CLOCK. How large the window is can be set at any time, up to the whole cache:
-//! then it is LRU.
+//! A window before a main part: new blocks must be read again in a first-in-first-out queue, the
+//! window, before they enter the main part, a CLOCK. The window's size can be changed at any time,
+//! up to the whole cache: then the policy is LRU.
 //!
 //! ```text
 //!            window                                    main
@@ -11,15 +11,16 @@
 //!                                          ghosts (names only) -- read again ----> main
 //! ```
 //!
-//! The queues are those of S3-FIFO (J. Yang et al., "FIFO Queues are All You Need for Cache Eviction", SOSP 2023)
-//! with the correlation window of Clock2Q+ (VMware, VLDB 2026, arXiv 2511.21958): a read of a block that
-//! came a moment ago belongs to the same work, and proves nothing. Two things are added. What leaves the window
-//! fills the main part as long as that is not full: so of a loop that is larger than the cache a part stays, where
-//! queues of proven blocks alone keep nothing. And the window's share is chosen while the cache works
+//! The queues are those of S3-FIFO (J. Yang et al., "FIFO Queues are All You Need for Cache
+//! Eviction", SOSP 2023) with the correlation window of Clock2Q+ (VMware, VLDB 2026, arXiv
+//! 2511.21958): a read of a block that was admitted a moment ago belongs to the same work, and does
+//! not count. There are two additions. Blocks that leave the window fill the main part while it is
+//! not full: so a part of a loop that is larger than the cache stays cached, where queues of proven
+//! blocks alone would keep nothing. And the window's share is chosen while the cache works
 //! (`arbiter.rs`).
 //!
-//! A slot that was dirty enters the window, as a miss does, unless its block was in the main part before it was
-//! overwritten: then it goes there again. Reads and writes while it was dirty count.
+//! A slot that was dirty enters the window like a miss, unless its block was in the main part
+//! before it was overwritten: then it returns there. Reads and writes while it was dirty count.
 
 use crate::fingerprints::Fingerprints;
 use crate::packed::Packed;
@@ -34,14 +35,14 @@ const READ: u64 = 4;
 
 /// The whole cache, as a share.
 pub(crate) const ALL: u32 = 1024;
-/// The share at first: LRU, until a shadow is better.
+/// Initial share: LRU, until a shadow is better.
 pub(crate) const FIRST_SHARE: u32 = ALL;
 
 pub(crate) struct Window {
-    /// Young, old and main, the oldest first.
+    /// Young, old and main, oldest first.
     lists: [List; 3],
-    /// `| was read 1 | list 2 |` of each slot: which list a clean one is in, and whether it was read since, where that
-    /// counts. Side by side, because a hit asks for both.
+    /// `| was read 1 | list 2 |` of each slot: the list of a clean slot, and whether it was read
+    /// since, if reads count there. They are adjacent because a hit needs both.
     states: Packed<4>,
     ghosts: Fingerprints,
     /// The window's share, in 1024ths.
@@ -58,7 +59,7 @@ impl Window {
         }
     }
 
-    /// From now on the window has this share, in 1024ths: it becomes so with the next victims.
+    /// Sets the window's share, in 1024ths; the next evictions adjust the lists to it.
     pub(crate) fn set_share(&mut self, share: u32) {
         self.share = share;
     }
@@ -71,7 +72,7 @@ impl Window {
         self.lists.iter().map(|list| list.length).sum()
     }
 
-    /// How many of the clean slots are to be in the window.
+    /// Target number of clean slots in the window.
     fn window_max(&self) -> u32 {
         let slots = u64::from(self.clean()) * u64::from(self.share) / u64::from(ALL);
         (slots as u32).max(1)
@@ -91,18 +92,18 @@ impl Window {
         self.states.get(slot) & READ != 0
     }
 
-    /// Whether it was read; from now on it was not.
+    /// Returns whether the slot was read, and clears the mark.
     fn take_read(&mut self, slot: u32) -> bool {
         let state = self.states.get(slot);
         self.states.set(slot, state & PLACE);
         state & READ != 0
     }
 
-    /// A clean slot was read where all is window: it is the newest.
+    /// Makes a clean slot the newest that was read while the window is the whole cache.
     #[inline]
     fn used(&mut self, links: &mut Links, slot: u32) {
         if self.lists[YOUNG].length == self.clean() {
-            // As nearly always. Its state need not be asked for.
+            // The usual case. Needs no access to its state.
             return links.touch(&mut self.lists[YOUNG], slot);
         }
         self.move_to(links, slot, YOUNG);
@@ -115,19 +116,20 @@ impl Window {
         links.push_back(&mut self.lists[to], slot);
     }
 
-    /// Whether it was in main before it was overwritten, or left the window lately.
+    /// Whether its block was in main before it was overwritten, or left the window recently.
     fn is_proven(&mut self, slot: u32, hash: Hash) -> bool {
         self.place(slot) == MAIN || self.ghosts.remove(hash)
     }
 
-    /// The oldest of the window.
+    /// The oldest slot of the window.
     fn oldest(&self) -> Option<u32> {
         let [young, old, _] = &self.lists;
         let list = if old.length > 0 { old } else { young };
         (list.length > 0).then_some(list.head)
     }
 
-    /// Where all is window: main is what is left of another share.
+    /// Returns the victim while the window is the whole cache: main contains only slots from an
+    /// earlier share.
     fn lru_victim(&mut self, links: &mut Links) -> Option<u32> {
         for _ in 0..WALK_MAX {
             let List { head, length, .. } = self.lists[MAIN];
@@ -142,8 +144,8 @@ impl Window {
         self.lists.iter().rev().find(|list| list.length > 0).map(|list| list.head)
     }
 
-    /// The oldest of the window that was not read; those before it move to main. None: the window has given what it
-    /// can.
+    /// Returns the oldest slot of the window that was not read; moves those before it to main.
+    /// None: the window has reached its target size.
     fn window_victim(&mut self, links: &mut Links, walked: &mut u32) -> Option<u32> {
         let clean = self.clean();
         let window_max = self.window_max();
@@ -164,7 +166,8 @@ impl Window {
         None
     }
 
-    /// The first of main that was not read since it was passed; those before it stand behind again.
+    /// Returns the first slot of main that was not read since it was last passed; moves those
+    /// before it to the end.
     fn main_victim(&mut self, links: &mut Links, walked: &mut u32) -> Option<u32> {
         while self.lists[MAIN].length > 0 {
             let slot = self.lists[MAIN].head;
@@ -234,7 +237,7 @@ impl Replacement for Window {
         }
     }
 
-    /// The ghosts are forgotten.
+    /// Removes all ghosts.
     fn resize(&mut self, slots: u32) {
         self.states.resize(slots);
         self.ghosts = Fingerprints::new((u64::from(slots) * 9 / 10) as u32);
@@ -250,7 +253,7 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    /// The rules above, over blocks in vectors, the oldest at 0.
+    /// The rules above on vectors of blocks, oldest at 0.
     struct Plain {
         young: Vec<(u64, bool)>,
         old: Vec<(u64, bool)>,
@@ -356,7 +359,7 @@ mod tests {
             let held: u32 = window.lists().iter().map(|list| list.length).sum();
             assert!(held == 100 || read < 1000 && held <= 100, "{held} after {read} reads");
         }
-        // Main is given back once all is window again.
+        // Main is emptied once the window is the whole cache again.
         window.set_window_share(ALL);
         (0..200).for_each(|block| _ = window.read_hash(Hash::of(1000 + block)));
         assert_eq!(window.lists()[MAIN].length, 0);
@@ -371,7 +374,7 @@ mod tests {
         let mut loops = (0..15_000).map(|read| read % 1500);
         let looped = missed(ALL / 10, &mut loops);
         assert!(looped < 15_000 * 3 / 5, "{looped}");
-        // A hot set, and a scan of twice the cache after it.
+        // A hot set, followed by a scan of twice the cache's size.
         let mut hot = (0..20_000u64).map(|read| match read % 10_000 {
             at @ 8000.. => 1_000_000 + read / 10_000 * 10_000 + at,
             at => at * at % 701,
@@ -380,8 +383,8 @@ mod tests {
         assert!(kept < 4000 + 400 + 300, "{kept}");
     }
 
-    /// What is held after so many misses, of which each enters a slot that was dirty; every other one of the
-    /// first was read while it was.
+    /// Returns the cached blocks after these misses, each of which enters a slot that was dirty.
+    /// Every second one of the first blocks was read while dirty.
     #[test]
     fn what_was_read_while_dirty_has_proved_itself() {
         const SLOTS: u32 = 100;
@@ -417,7 +420,7 @@ mod tests {
         for slot in 0..SLOTS {
             policy.admit(&mut links, slot, of(slot), Cause::Fetch);
         }
-        // Main fills when a victim is wanted.
+        // Main fills when a victim is requested.
         let mut free = policy.victim(&mut links, of(SLOTS), of).expect("all are clean");
         policy.forget(&mut links, free, Held::Clean);
         for list in [MAIN, OLD, YOUNG] {

@@ -1,10 +1,10 @@
-//! No policy asks the system for memory once it is made: on hits, misses, admissions and evictions, of clean
-//! slots and of dirty ones.
+//! No policy allocates memory after its creation: on hits, misses, admissions and evictions, of
+//! clean and of dirty slots.
 
 use allocations::of_this_thread;
 use policy::{Cause, Hash, Held, Kind, Links, Policy, Simulation};
 
-/// The next number of a plain sequence (Knuth's MMIX generator).
+/// Returns the next number of a plain sequence (Knuth's MMIX generator).
 fn draw(state: &mut u64, below: u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*state >> 33) % below

@@ -1,4 +1,5 @@
-//! Pools and stripes over delayed devices, in virtual time: the same numbers on every machine.
+//! Pools and stripes over delayed devices, in virtual time: the results are the same on every
+//! machine.
 //!
 //! `cargo run --release -p pool --example pools`
 
@@ -12,12 +13,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 const GRAIN: u32 = 64;
-/// 256 MiB, were they real.
+/// 256 MiB if they were real.
 const SLOTS: u64 = 65_536;
 const WRITES: u64 = 200_000;
 const DEPTH: u64 = 32;
 
-/// Four servers: 20,000 writes a second of 200 us.
+/// Four servers: 20,000 writes of 200 us per second.
 fn drive(lane: &Lane, write_us: u64) -> Stack {
     let bandwidth = Size(550_000_000);
     let spec = DelaySpec { read_us: 100, write_us, flush_us: 500, servers: 4, bandwidth };
@@ -37,11 +38,11 @@ fn run<T: 'static>(world: &mut World, work: impl Future<Output = T> + 'static, l
     done.take().expect("it ended")
 }
 
-/// Bounded Zipf by the inverse of its continuous form; `theta` below 1.
+/// Bounded Zipf distribution, by the inverse of its continuous form; `theta` below 1.
 fn zipf(random: &mut Random, count: u64, theta: f64) -> u64 {
     let unit = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
     let rank = (count as f64) * unit.powf(1.0 / (1.0 - theta));
-    // Ranks are spread over the space, so that hot slots are no neighbours.
+    // Ranks are spread over the space, so that hot slots are not adjacent.
     (rank as u64).min(count - 1).wrapping_mul(0x9e37_79b9) % count
 }
 
@@ -155,7 +156,7 @@ fn main() {
     }
 }
 
-/// A pool and a stripe over drives of these write times.
+/// Compares a pool and a stripe over drives with these write times.
 fn compare(write_us: &[u64], kind: Load, one: f64) {
     let members = write_us.len();
     let (rate, how) = pooled(write_us, kind);

@@ -1,10 +1,10 @@
-//! A set of numbers that finds its next member fast, however empty it is.
+//! A set of numbers with a fast search for the next member, however empty the set is.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Bits in levels: a bit of level n + 1 says that a word of level n has one. A search touches a word
-/// or two of each level, six levels for 2^32 numbers.
+/// Bits in levels: a bit of level n + 1 shows whether a word of level n has any bit. A search reads
+/// one or two words of each level, six levels for 2^32 numbers.
 pub(crate) struct Bits {
     levels: Vec<Vec<u64>>,
     count: u32,
@@ -25,7 +25,7 @@ impl Bits {
         Bits { levels, count: 0 }
     }
 
-    /// How many numbers are in the set.
+    /// Number of members.
     pub(crate) fn count(&self) -> u32 {
         self.count
     }
@@ -34,7 +34,7 @@ impl Bits {
         self.levels[0][number as usize / 64] >> (number % 64) & 1 == 1
     }
 
-    /// Adds a number; false: it was there.
+    /// Adds a number. Returns false if it was already there.
     pub(crate) fn set(&mut self, number: u32) -> bool {
         if self.has(number) {
             return false;
@@ -53,7 +53,7 @@ impl Bits {
         true
     }
 
-    /// Takes a number out; false: it was not there.
+    /// Removes a number. Returns false if it was not there.
     pub(crate) fn clear(&mut self, number: u32) -> bool {
         if !self.has(number) {
             return false;
@@ -71,7 +71,7 @@ impl Bits {
         true
     }
 
-    /// The least number in the set that is not below `from`.
+    /// Returns the smallest member that is not below `from`.
     pub(crate) fn next(&self, from: u32) -> Option<u32> {
         let mut index = from as usize;
         for level in 0..self.levels.len() {
@@ -89,7 +89,7 @@ impl Bits {
         None
     }
 
-    /// How many consecutive numbers from `first` on are in the set, at most `most`.
+    /// Returns how many consecutive numbers from `first` on are in the set, at most `most`.
     pub(crate) fn run(&self, first: u32, most: u32) -> u32 {
         let size = self.levels[0].len() as u64 * 64;
         let most = u64::from(most).min(size - u64::from(first)) as u32;

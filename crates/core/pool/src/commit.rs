@@ -1,16 +1,16 @@
-//! A commit: what makes changes of the map durable, and the journal from growing.
+//! A commit makes changes of the map durable, and keeps the journal from growing.
 //!
 //! ```text
-//!   close     the open batch is closed; some dirty pages of the map are copied, as they are now
-//!   flush     the members that were written to: now the batch's data is durable
-//!   journal   the batch's records, to every member, durably: now the batch is
-//!             flushes are answered; older places wait until no read looks at them, and are free
-//!   tidy      the copied pages are written; whatever is in them is durable by now
+//!   close     closes the open batch; copies some dirty pages of the map, as they are now
+//!   flush     flushes the members that were written to: now the batch's data is durable
+//!   journal   writes the batch's records to all members, durably: now the batch is durable
+//!             flushes are answered; older places become free when no read uses them
+//!   tidy      writes the copied pages; their contents are durable by now
 //! ```
 //! A pass over all dirty pages begins when three eighths of the journal are in use, and ends within
-//! another quarter, because each commit takes a share of the pages that is as large as its share of
-//! the journal. The next commit's flush makes the last pages durable, and the tail moves to where the
-//! pass began. So the journal never fills up, and no request waits for more than one share.
+//! another quarter, because each commit writes a share of the pages in proportion to its share of
+//! the journal. The next commit's flush makes the last pages durable, and the tail moves to the
+//! start of the pass. So the journal never fills up, and no request waits for more than one share.
 
 use crate::decide::Core;
 use crate::format::{Head, LOST, Record, WEAR, encode_page};
@@ -20,30 +20,30 @@ use block::{Buf, Error, Kind, Result};
 
 const LOST_WRITES: Error = Error::new(Kind::Io, "flush: a member of the pool has lost writes");
 
-/// What a task that wants a batch committed does next.
+/// The next step of a task that needs a batch committed.
 pub(crate) enum Step {
     Done(Result),
     Wait,
-    /// Flush these members, a bit for each, and go on.
+    /// Flush these members (one bit each), then continue.
     Lead(u32),
 }
 
-/// The journal blocks of a batch: `count` from the buffer's start to the slots from `first` on, of
-/// the members that have a bit.
+/// The journal blocks of a batch: `count` blocks from the buffer's start, to the slots from `first`
+/// on, of the members whose bit is set.
 pub(crate) struct Blocks {
     pub(crate) position: u32,
     pub(crate) count: u32,
     pub(crate) members: u32,
 }
 
-/// What is to be done after a commit.
+/// Work that remains after a commit.
 pub(crate) struct After {
     pub(crate) tidy: bool,
     pub(crate) release: bool,
 }
 
 impl Core {
-    /// The batch that a flush waits for; 0: nothing is to be committed.
+    /// Returns the batch that a flush waits for; 0: nothing has to be committed.
     pub(crate) fn flush_target(&self) -> u64 {
         match (self.open.is_empty(), self.commit.running) {
             (false, _) => self.commit.open,
@@ -52,26 +52,26 @@ impl Core {
         }
     }
 
-    /// The commit that was arranged is made, or given up; the batch to commit.
+    /// Ends the arrangement of a commit, whether it was made or not. Returns the batch to commit.
     pub(crate) fn disarm(&mut self) -> u64 {
         self.armed = false;
         self.flush_target()
     }
 
-    /// Members that are written to, a bit for each.
+    /// Members that are written to, one bit each.
     fn alive(&self) -> u32 {
         let alive = self.members.iter().enumerate().filter(|(_, member)| !member.failed);
         alive.fold(0, |bits, (number, _)| bits | 1 << number)
     }
 
-    /// The next step towards the commit of the batch `target`. A flush (`hears`) is told of losses,
-    /// and no later one.
-    pub(crate) fn step(&mut self, target: u64, hears: bool) -> Step {
+    /// Returns the next step towards the commit of batch `target`. A flush (`reports`) reports
+    /// losses; later flushes do not report them again.
+    pub(crate) fn step(&mut self, target: u64, reports: bool) -> Step {
         let state = &mut self.commit;
         if state.done >= target {
-            let failed = target > 0 && state.last_failed >= target || state.unheard;
-            if failed && hears {
-                state.unheard = false;
+            let failed = target > 0 && state.last_failed >= target || state.unreported;
+            if failed && reports {
+                state.unreported = false;
             }
             return Step::Done(if failed { Err(LOST_WRITES) } else { Ok(()) });
         }
@@ -139,7 +139,7 @@ impl Core {
         }
     }
 
-    /// Copies the pages that this commit takes along, as the map is now.
+    /// Copies the pages that this commit writes, as the map is now.
     pub(crate) fn copy_slice(&mut self, into: &Buf) {
         for index in 0..self.commit.slice.len() {
             let part = into.part(index as u32 * SLOT_SECTORS, SLOT_SECTORS);
@@ -158,7 +158,7 @@ impl Core {
         into.write(scratch);
     }
 
-    /// A member is not to be relied on: what was written to it since its last good flush is lost.
+    /// Marks a member as failed: data written to it since its last successful flush is lost.
     fn give_up(&mut self, number: usize) {
         self.members[number].failed = true;
         self.members[number].errors += 1;
@@ -181,12 +181,12 @@ impl Core {
         }
         if lost > 0 {
             self.commit.last_failed = lost;
-            self.commit.unheard = true;
+            self.commit.unreported = true;
         }
     }
 
-    /// The members' flushes have ended, some with an error. Writes the batch's journal blocks into
-    /// the buffer.
+    /// Evaluates the members' flushes, some of which may have failed. Writes the batch's journal
+    /// blocks into the buffer.
     pub(crate) fn flushed(&mut self, failed: u32, into: &Buf) -> Blocks {
         self.give_up_all(failed);
         if let Some(tail) = self.commit.ended.take() {
@@ -218,8 +218,8 @@ impl Core {
         count
     }
 
-    /// The block that says of a member that it is being given everything anew, in the place of the
-    /// block that comes next.
+    /// Writes the block which records that a member is being rewritten completely, with the
+    /// sequence of the next block, which will replace it.
     pub(crate) fn write_renewal(&mut self, number: usize, into: &Buf) {
         let state = &mut self.commit;
         let sequence = state.newest.sequence + 1;
@@ -229,7 +229,7 @@ impl Core {
         into.write(&state.scratch);
     }
 
-    /// One journal block behind the newest; what is left of its room tells of the members' wear.
+    /// Writes one journal block after the newest; the rest of its room records the members' wear.
     pub(crate) fn write_block(&mut self, records: &[Record], into: &Buf) {
         let state = &mut self.commit;
         let absent = !self
@@ -264,14 +264,14 @@ impl Core {
         state.newest = head;
     }
 
-    /// The journal blocks are durable on all members but those that have failed.
+    /// Ends a commit: the journal blocks are durable on all members except those in `failed`.
     pub(crate) fn committed(&mut self, failed: u32) -> After {
         self.give_up_all(failed);
         self.commit.done = self.commit.open - 1;
         self.commit.running = false;
         if self.alive() == 0 && !self.closing.is_empty() {
             self.commit.last_failed = self.commit.done;
-            self.commit.unheard = true;
+            self.commit.unreported = true;
         }
         self.closing.records.clear();
         for (list, discarded) in
@@ -286,7 +286,7 @@ impl Core {
             }
         }
         if self.commit.disturbed {
-            // The copies may name what was lost since.
+            // The copies may name data that was lost since.
             self.commit.slice.drain(..).for_each(|page| _ = self.passing.set(page));
         }
         self.commit.tidying = !self.commit.slice.is_empty();
@@ -306,7 +306,8 @@ impl Core {
         }
     }
 
-    /// Pages of the slice from `from` on that lie together: the first, how many, and where they go.
+    /// Returns a run of adjacent pages of the slice from `from` on: the first page, their number,
+    /// and their new home.
     pub(crate) fn slice_run(&self, from: usize) -> Option<(u32, u32, usize)> {
         let first = *self.commit.slice.get(from)?;
         let home = self.home[first as usize];
@@ -321,7 +322,7 @@ impl Core {
         self.alive()
     }
 
-    /// The pages of the slice are written, but on the members that have failed.
+    /// Ends the write of the slice's pages, on all members except those in `failed`.
     pub(crate) fn tidied(&mut self, failed: u32) {
         for (number, member) in self.members.iter_mut().enumerate() {
             let bad = failed >> number & 1 == 1;
@@ -337,5 +338,5 @@ impl Core {
     }
 }
 
-/// The most records of a block, whatever the grain.
+/// Maximum number of records of a block, for any grain.
 const RECORDS: usize = 336;

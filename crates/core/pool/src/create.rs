@@ -1,4 +1,5 @@
-//! Making a pool: explicit, and only of members that are blank, unless the caller knows better.
+//! Creates pools: only on request, and only from members that are blank, unless the caller
+//! overwrites them.
 
 use crate::decide::blank_map;
 use crate::format::{Head, Record, Superblock, encode_page};
@@ -9,15 +10,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 use block::Stack;
 
-/// The part at the start and at the end of a blank member that must be zeros, in slots: 1 MiB. Most
-/// signatures lie there; the opening of the members finds the others.
+/// The part at the start and at the end of a member that must be zeros, in slots: 1 MiB. Most
+/// signatures are there; the code that opens the members searches for the others.
 const BLANK_SLOTS: u32 = 256;
 
-/// Makes a pool of these members, in this order; `pool` is its identity and should be random. With
-/// `overwrite`, what they hold is given up.
+/// Creates a pool of these members, in this order; `pool` is its identity and should be random.
+/// With `overwrite`, the members' contents are lost.
 ///
 /// # Errors
-/// A [`Refusal`]; nothing was written if it is about sizes or about a member that is not blank.
+/// A [`Refusal`]. Nothing was written if it concerns sizes or a member that is not blank.
 pub async fn create(members: &[Stack], pool: u128, overwrite: bool) -> Result<Layout, Refusal> {
     let sizes: Vec<u32> = members.iter().map(|member| slots_of(member.limits())).collect();
     let grain = members.first().map_or(0, |member| member.limits().grain);
@@ -40,7 +41,7 @@ pub async fn create(members: &[Stack], pool: u128, overwrite: bool) -> Result<La
     Ok(layout)
 }
 
-/// Whether the members' blocks do for a pool.
+/// Checks that the members' block sizes are suitable for a pool.
 pub(crate) fn check_blocks<'a>(
     members: impl Iterator<Item = (usize, &'a Stack)>,
     grain: u32,
@@ -72,14 +73,14 @@ async fn check_blank(member: &Stack, size: u32) -> Result<(), Reason> {
     Ok(())
 }
 
-/// The superblock goes last: without it, what is there is not a pool.
+/// The superblock is written last: without it, the contents are not a pool.
 async fn write_member(member: &Stack, superblock: &Superblock) -> block::Result {
     let (layout, pool) = (&superblock.layout, superblock.pool);
     let mut bytes = vec![0; layout.block_bytes()];
     let mut slots = Slots::of(member);
     slots.write(0, 1, |_, slot| slot.zero()).await?;
     slots.flush().await?;
-    // Nothing of an earlier pool is to be found again; its blocks would not be believed, either.
+    // Erases the remains of an earlier pool. (Their blocks would be rejected anyway.)
     slots.write(1, layout.journal, |_, slot| slot.zero()).await?;
     let first = Head { life: 1, sequence: 1, tail: 1, ..Head::default() };
     let records: [Record; 0] = [];

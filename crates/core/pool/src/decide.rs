@@ -1,5 +1,5 @@
-//! The decisions: where a write goes, where a read finds its slots, what a discard gives up. All of
-//! it is plain data under one lock; nothing here waits.
+//! The decisions: the destination of a write, the slots of a read, the slots that a discard
+//! releases. All of it is plain data under one lock; nothing here waits.
 
 use crate::bits::Bits;
 use crate::format::{ABSENT, LOST, Record};
@@ -11,19 +11,19 @@ use alloc::vec;
 use alloc::vec::Vec;
 use block::{Error, Kind};
 
-/// Pieces of one write: runs of places on one member.
+/// Maximum number of pieces of one write: runs of places on one member.
 pub(crate) const WRITE_PIECES: usize = 4;
-/// Pieces of a read that are looked up in one go.
+/// Maximum number of pieces of a read per lookup.
 pub(crate) const READ_PIECES: usize = 8;
-/// Slots that a discard gives up in one section.
+/// Maximum number of slots that a discard releases per section.
 const FORGET_SLOTS: u32 = 1024;
 
-/// What has been changed in the map and goes to the journal together.
+/// Changes of the map that go to the journal together.
 pub(crate) struct Batch {
     pub(crate) records: Vec<Record>,
-    /// Places that are free once the batch is durable.
+    /// Places that become free when the batch is durable.
     pub(crate) old: Vec<u32>,
-    /// The same, of slots that a client has discarded.
+    /// Same, for slots that a client has discarded.
     pub(crate) discarded: Vec<u32>,
 }
 
@@ -45,7 +45,7 @@ impl Batch {
         (self.old.len() + self.discarded.len()) as u32
     }
 
-    /// Notes that `record.count` slots lie somewhere else now.
+    /// Records that `record.count` slots have a new place.
     fn note(&mut self, record: Record, layout: &Layout) {
         if let Some(last) = self.records.last_mut()
             && last.slot + last.count == record.slot
@@ -58,7 +58,7 @@ impl Batch {
     }
 }
 
-/// Whether a place lies right behind those of a record, on the same member.
+/// Whether a place directly follows those of a record, on the same member.
 fn continues(last: &Record, place: u32, layout: &Layout) -> bool {
     if last.place >= LOST || place >= LOST {
         return last.place == place;
@@ -66,16 +66,16 @@ fn continues(last: &Record, place: u32, layout: &Layout) -> bool {
     last.place + last.count == place && layout.owner(last.place).0 == layout.owner(place).0
 }
 
-/// Where a write goes, or part of it.
-pub(crate) struct Placed {
+/// The destination of a write, or of a part of it.
+pub(crate) struct Reservation {
     pub(crate) member: usize,
-    /// Slots in all.
+    /// Number of slots in total.
     pub(crate) count: u32,
     pub(crate) runs: [Run; WRITE_PIECES],
 }
 
-/// What a change may do.
-pub(crate) enum Place<T> {
+/// Whether a change may proceed.
+pub(crate) enum Decision<T> {
     Go(T),
     /// There is no room until this batch is committed.
     Commit(u64),
@@ -84,64 +84,65 @@ pub(crate) enum Place<T> {
     Fail(Error),
 }
 
-/// When a commit has to be made.
+/// When a commit must be made.
 pub(crate) enum Arrange {
     Nothing,
-    /// Before long, for its age.
+    /// Soon, because of its age.
     Later,
-    /// Of this batch, so that the next one has room before it is needed.
+    /// Now, of this batch, so that the next batch has room before it needs it.
     Now(u64),
 }
 
 /// Slots that are read in one piece.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
-    /// Counted from the first slot looked up.
+    /// Counted from the first slot of the lookup.
     pub(crate) offset: u32,
     pub(crate) count: u32,
-    pub(crate) found: Found,
+    pub(crate) found: Content,
 }
 
-/// What the map says of some slots.
+/// The state of some slots in the map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Found {
+pub(crate) enum Content {
     Data { member: usize, place: u32 },
     Zeros,
     Lost,
 }
 
-/// What a read has to fetch.
-pub(crate) struct Look {
+/// The pieces of a read.
+pub(crate) struct Lookup {
     pub(crate) pieces: [Piece; READ_PIECES],
     pub(crate) used: usize,
-    /// Slots that the pieces cover.
+    /// Number of slots in the pieces.
     pub(crate) count: u32,
-    /// Which readers it counts with; None: nothing is fetched.
+    /// The group of readers that counts this read; None: it fetches nothing.
     pub(crate) readers: Option<usize>,
 }
 
 pub(crate) struct Core {
     pub(crate) layout: Layout,
     pub(crate) pool: u128,
-    /// The place of every slot, counted over all members.
+    /// The place of each slot, numbered across all members.
     pub(crate) map: Vec<u32>,
     pub(crate) members: Vec<Member>,
-    /// What has changed since the last commit began.
+    /// Changes since the last commit began.
     pub(crate) open: Batch,
-    /// What is being committed.
+    /// Changes that are being committed.
     pub(crate) closing: Batch,
-    /// Of writes under way: the records and the slots that they will add.
+    /// Reserved for writes in flight: the records and the slots that they will add.
     reserved_records: u32,
     reserved_slots: u32,
-    /// Reads under way that began before the last turn, and since.
+    /// Reads in flight that began before the last turn, and since then.
     pub(crate) readers: [u32; 2],
-    /// Which of the two new reads count with.
+    /// Index in `readers` for new reads.
     pub(crate) turn: usize,
     pub(crate) releasing: bool,
     pub(crate) commit: State,
-    /// A task will commit what is open before long.
+    /// Whether a task will soon commit the open batch.
     pub(crate) armed: bool,
-    /// Pages that the journal's tail must wait for, after and in the pass over the map.
+    /// Pages that the journal's tail must wait for: those after the pass over the map, and those in
+    /// it.
     pub(crate) dirty: Bits,
     pub(crate) passing: Bits,
     /// The home of each page's newest copy.
@@ -149,7 +150,8 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// A pool whose map is `map`; what it does not name is free. None: two slots are in one place.
+    /// Creates a pool with the map `map`; places that are not in it are free. None: two slots have
+    /// the same place.
     pub(crate) fn new(
         layout: Layout,
         pool: u128,
@@ -187,7 +189,8 @@ impl Core {
         })
     }
 
-    /// Slots that may still be added to the open batch, if `records` records fit in, too.
+    /// Returns the number of slots that may still be added to the open batch together with
+    /// `records` records.
     fn room(&self, records: u32) -> u32 {
         let used = self.open.records.len() as u32 + self.reserved_records + records;
         if used > self.layout.records_max() {
@@ -196,88 +199,92 @@ impl Core {
         self.layout.slots_max() - self.open.places() - self.reserved_slots
     }
 
-    /// What to wait for, when the open batch has no room.
-    fn wait_for_room<T>(&self) -> Place<T> {
+    /// Returns the event to wait for when the open batch has no room.
+    fn wait_for_room<T>(&self) -> Decision<T> {
         match self.open.is_empty() {
-            true => Place::Wait,
-            false => Place::Commit(self.commit.open),
+            true => Decision::Wait,
+            false => Decision::Commit(self.commit.open),
         }
     }
 
-    /// What to wait for, when no member has a free place.
-    fn wait_for_place<T>(&self) -> Place<T> {
+    /// Returns the event to wait for when no member has a free place.
+    fn wait_for_place<T>(&self) -> Decision<T> {
         if self.members.iter().all(|member| member.failed) {
-            return Place::Fail(Error::new(Kind::Io, "write: all members of the pool have failed"));
+            return Decision::Fail(Error::new(
+                Kind::Io,
+                "write: all members of the pool have failed",
+            ));
         }
         let freed = |member: &Member| member.waiting.count() + member.ready.count();
         if self.open.places() > 0 {
-            return Place::Commit(self.commit.open);
+            return Decision::Commit(self.commit.open);
         }
         let coming = self.closing.places() > 0
             || self.reserved_slots > 0
             || self.releasing
             || self.members.iter().any(|member| freed(member) > 0);
         match coming {
-            true => Place::Wait,
-            false => Place::Fail(Error::new(Kind::NoSpace, "write: the pool has no free place")),
+            true => Decision::Wait,
+            false => Decision::Fail(Error::new(Kind::NoSpace, "write: the pool has no free place")),
         }
     }
 
-    /// Finds places for the first of `want` slots, at least one.
-    pub(crate) fn place(&mut self, want: u32) -> Place<Placed> {
+    /// Reserves places for the first of `want` slots, at least for one.
+    pub(crate) fn place(&mut self, want: u32) -> Decision<Reservation> {
         let want = want.min(self.room(WRITE_PIECES as u32));
         if want == 0 {
             return self.wait_for_room();
         }
         let Some(number) = choose(&self.members) else { return self.wait_for_place() };
         let member = &mut self.members[number];
-        let mut placed = Placed { member: number, count: 0, runs: Default::default() };
-        for run in &mut placed.runs {
-            match member.take(want - placed.count) {
-                Some(taken) if placed.count < want => *run = taken,
+        let mut reserved = Reservation { member: number, count: 0, runs: Default::default() };
+        for run in &mut reserved.runs {
+            match member.take(want - reserved.count) {
+                Some(taken) if reserved.count < want => *run = taken,
                 _ => break,
             }
-            placed.count += run.count;
+            reserved.count += run.count;
             member.in_flight += 1;
-            if placed.count == want {
+            if reserved.count == want {
                 break;
             }
         }
         self.reserved_records += WRITE_PIECES as u32;
-        self.reserved_slots += placed.count;
-        Place::Go(placed)
+        self.reserved_slots += reserved.count;
+        Decision::Go(reserved)
     }
 
-    /// The write of `placed` has ended. False: it has to go elsewhere.
+    /// Ends the write of `reserved`, and changes the map. Returns false if the data must be written
+    /// elsewhere.
     pub(crate) fn publish(
         &mut self,
-        placed: &Placed,
+        reserved: &Reservation,
         slot: u32,
         failures: u32,
         took_ns: u64,
     ) -> bool {
         self.reserved_records -= WRITE_PIECES as u32;
-        self.reserved_slots -= placed.count;
-        let member = &mut self.members[placed.member];
-        let runs = placed.runs.iter().filter(|run| run.count > 0);
+        self.reserved_slots -= reserved.count;
+        let member = &mut self.members[reserved.member];
+        let runs = reserved.runs.iter().filter(|run| run.count > 0);
         runs.clone().for_each(|_| member.ended(took_ns));
         member.errors += u64::from(failures);
-        // Whatever was written to a member that has failed meanwhile may be lost.
+        // Data that was just written to a failed member may be lost.
         member.failed |= failures > 0;
         if member.failed {
             return false;
         }
-        let base = self.layout.base(placed.member);
+        let base = self.layout.base(reserved.member);
         let mut slot = slot;
         for run in runs {
-            self.members[placed.member].wrote(run.count);
+            self.members[reserved.member].wrote(run.count);
             self.assign(Record { slot, place: base + run.first, count: run.count }, false);
             slot += run.count;
         }
         true
     }
 
-    /// Changes the map, and notes it for the journal.
+    /// Changes the map, and records the change for the journal.
     fn assign(&mut self, record: Record, discarded: bool) {
         for ahead in 0..record.count {
             let new = if record.place >= LOST { record.place } else { record.place + ahead };
@@ -297,23 +304,23 @@ impl Core {
         self.open.note(record, &self.layout);
     }
 
-    /// Gives up the first of `count` slots; returns how many.
-    pub(crate) fn forget(&mut self, slot: u32, count: u32) -> Place<u32> {
+    /// Releases the first of `count` slots. Returns how many.
+    pub(crate) fn forget(&mut self, slot: u32, count: u32) -> Decision<u32> {
         let count = count.min(FORGET_SLOTS);
         let map = &self.map[slot as usize..(slot + count) as usize];
         let absent = map.iter().take_while(|place| **place == ABSENT).count() as u32;
         if absent > 0 {
-            return Place::Go(absent);
+            return Decision::Go(absent);
         }
         let count = count.min(self.room(1));
         if count == 0 {
             return self.wait_for_room();
         }
         self.assign(Record { slot, place: ABSENT, count }, true);
-        Place::Go(count)
+        Decision::Go(count)
     }
 
-    /// When what is open has to be committed, as far as nothing else sees to it.
+    /// Returns when the open batch must be committed, if no other task will do it.
     pub(crate) fn arrange(&mut self) -> Arrange {
         let half_full = self.open.records.len() as u32 > self.layout.records_max() / 2
             || self.open.places() > self.layout.slots_max() / 2;
@@ -326,26 +333,27 @@ impl Core {
         }
     }
 
-    fn found(&self, slot: u32) -> Found {
+    fn found(&self, slot: u32) -> Content {
         match self.map[slot as usize] {
-            ABSENT => Found::Zeros,
-            LOST => Found::Lost,
+            ABSENT => Content::Zeros,
+            LOST => Content::Lost,
             place => {
                 let (member, place) = self.layout.owner(place);
-                Found::Data { member, place }
+                Content::Data { member, place }
             }
         }
     }
 
-    /// The first piece of `count` slots.
-    pub(crate) fn piece(&self, slot: u32, count: u32) -> (Found, u32) {
+    /// Returns the first piece of `count` slots.
+    pub(crate) fn piece(&self, slot: u32, count: u32) -> (Content, u32) {
         let first = self.found(slot);
         let follows = |ahead: &u32| {
             let next = self.found(slot + ahead);
             match (first, next) {
-                (Found::Data { member, place }, Found::Data { member: other, place: there }) => {
-                    member == other && place + ahead == there
-                }
+                (
+                    Content::Data { member, place },
+                    Content::Data { member: other, place: there },
+                ) => member == other && place + ahead == there,
                 _ => first == next,
             }
         };
@@ -354,31 +362,31 @@ impl Core {
     }
 
     /// Looks up the first of `count` slots, as many as a few pieces cover.
-    pub(crate) fn look(&mut self, slot: u32, count: u32) -> Look {
-        let none = Piece { offset: 0, count: 0, found: Found::Zeros };
-        let mut look = Look { pieces: [none; READ_PIECES], used: 0, count: 0, readers: None };
-        while look.used < READ_PIECES && look.count < count {
-            let (found, length) = self.piece(slot + look.count, count - look.count);
-            look.pieces[look.used] = Piece { offset: look.count, count: length, found };
-            look.used += 1;
-            look.count += length;
-            if let Found::Data { member, .. } = found {
+    pub(crate) fn look_up(&mut self, slot: u32, count: u32) -> Lookup {
+        let none = Piece { offset: 0, count: 0, found: Content::Zeros };
+        let mut lookup = Lookup { pieces: [none; READ_PIECES], used: 0, count: 0, readers: None };
+        while lookup.used < READ_PIECES && lookup.count < count {
+            let (found, length) = self.piece(slot + lookup.count, count - lookup.count);
+            lookup.pieces[lookup.used] = Piece { offset: lookup.count, count: length, found };
+            lookup.used += 1;
+            lookup.count += length;
+            if let Content::Data { member, .. } = found {
                 self.members[member].in_flight += 1;
-                look.readers = Some(self.turn);
+                lookup.readers = Some(self.turn);
             }
         }
-        if look.readers.is_some() {
+        if lookup.readers.is_some() {
             self.readers[self.turn] += 1;
         }
-        look
+        lookup
     }
 
-    /// The reads of a look have ended; `failed` has a bit for each piece that did. True: a task may
-    /// be waiting for that.
-    pub(crate) fn looked(&mut self, look: &Look, failed: u32, took_ns: u64) -> bool {
-        let Some(turn) = look.readers else { return false };
-        for (index, piece) in look.pieces[..look.used].iter().enumerate() {
-            if let Found::Data { member, .. } = piece.found {
+    /// Ends the reads of a lookup; `failed` has a bit for each failed piece. Returns true if a task
+    /// may be waiting for this.
+    pub(crate) fn end_lookup(&mut self, lookup: &Lookup, failed: u32, took_ns: u64) -> bool {
+        let Some(turn) = lookup.readers else { return false };
+        for (index, piece) in lookup.pieces[..lookup.used].iter().enumerate() {
+            if let Content::Data { member, .. } = piece.found {
                 let member = &mut self.members[member];
                 member.ended(took_ns);
                 member.reads += 1;
@@ -390,7 +398,7 @@ impl Core {
     }
 }
 
-/// The map of a pool in which nothing was ever written.
+/// The map of a new pool, in which nothing is written.
 pub(crate) fn blank_map(layout: &Layout) -> Vec<u32> {
     vec![ABSENT; layout.logical as usize]
 }

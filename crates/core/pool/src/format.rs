@@ -1,17 +1,17 @@
-//! What is written on members besides data. Everything is little endian, and begins with a checksum
-//! (XXH64, seeded with the pool's identity) of what follows it.
+//! Formats of the metadata on members. All numbers are little-endian. Each structure begins with a
+//! checksum (XXH64, seeded with the pool's identity) of the bytes after it.
 //!
 //! ```text
 //! superblock  | checksum u64 | "odpool01" | pool u128 | version u16 | members u8 | number u8 |
-//!             | journal u32 | pages u32 | logical u32 | sizes 16 x u32 |               written once
+//!             | journal u32 | pages u32 | logical u32 | sizes 16 x u32 |        written once
 //! journal     | checksum u64 | "odjl" | life u32 | sequence u64 | tail u64 | previous u64 |
 //! block       | pool u64 | count u32 | absent u32 | count records |
-//! record      | slot u32 | place u32 | count u32 |                `count` slots now lie from `place` on
+//! record      | slot u32 | place u32 | count u32 |        `count` slots are now from `place` on
 //! map page    | checksum u64 | "odpg" | number u32 | sequence u64 | pool u64 | places u32 ... |
 //! ```
-//! `previous` is the checksum of the journal block before, so that blocks of a batch that a power cut
-//! has torn apart are never taken for the continuation of something newer. `life` counts openings;
-//! `absent` has a bit for each member that does not get this block.
+//! `previous` is the checksum of the preceding journal block, so that blocks of a batch that a
+//! power cut has torn apart are never mistaken for the continuation of newer blocks. `life` counts
+//! openings; `absent` has a bit for each member that does not get this block.
 
 use crate::layout::{
     JOURNAL_HEADER, Layout, MEMBERS_MAX, PAGE_HEADER, RECORD_BYTES, SUPERBLOCK_BYTES,
@@ -26,12 +26,12 @@ const VERSION: u16 = 1;
 
 /// In the map: nothing is stored, reads return zeros.
 pub(crate) const ABSENT: u32 = u32::MAX;
-/// In the map: a member has lost what was written, reads fail.
+/// In the map: a member has lost the data, reads fail.
 pub(crate) const LOST: u32 = u32::MAX - 1;
-/// Slots of records that tell a member's wear instead: this, and the member's number.
+/// Value of `slot` in records of a member's wear: this plus the member's number.
 pub(crate) const WEAR: u32 = 0xffff_ff00;
 
-/// Consecutive slots, and where they lie now; or a member's wear.
+/// Consecutive slots and their new place; or a member's wear.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Record {
     pub(crate) slot: u32,
@@ -47,7 +47,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// Puts fields one after the other.
+/// Writes fields one after the other.
 struct Writer<'a> {
     bytes: &'a mut [u8],
     at: usize,
@@ -70,7 +70,7 @@ fn sum_of(bytes: &[u8], pool: u128) -> u64 {
     XxHash64::oneshot(pool as u64 ^ (pool >> 64) as u64, &bytes[8..])
 }
 
-/// Puts the checksum in front; returns it.
+/// Writes the checksum at the front. Returns it.
 fn seal(bytes: &mut [u8], pool: u128) -> u64 {
     let sum = sum_of(bytes, pool);
     bytes[..8].copy_from_slice(&sum.to_le_bytes());
@@ -81,7 +81,7 @@ fn is_sealed(bytes: &[u8], pool: u128) -> bool {
     planted(Bug::BelieveDamaged) || u64_at(bytes, 0) == sum_of(bytes, pool)
 }
 
-/// Which pool a member belongs to, and as what.
+/// The pool of a member, and the member's position in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Superblock {
     pub(crate) pool: u128,
@@ -89,13 +89,13 @@ pub(crate) struct Superblock {
     pub(crate) layout: Layout,
 }
 
-/// What the first slot of a device says.
+/// Contents of a device's first slot.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum First {
     Member(Superblock),
-    /// A member's, by its first bytes, but damaged.
+    /// A member, according to its first bytes, but damaged.
     Damaged,
-    /// A member's, of another version.
+    /// A member with another format version.
     Version(u16),
     /// Zeros.
     Blank,
@@ -137,7 +137,7 @@ impl Superblock {
         }
         let mut sizes = [0; MEMBERS_MAX];
         sizes.iter_mut().enumerate().for_each(|(at, size)| *size = u32_at(bytes, 48 + 4 * at));
-        // Derived, and compared: what follows from the sizes is not believed but checked.
+        // The layout is derived from the sizes and compared with the stored values.
         match Layout::for_sizes(&sizes[..members], grain) {
             Ok(layout)
                 if [layout.journal, layout.pages, layout.logical]
@@ -150,17 +150,17 @@ impl Superblock {
     }
 }
 
-/// The head of a journal block.
+/// The header of a journal block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Head {
-    /// Which opening of the pool wrote it.
+    /// The opening of the pool that wrote it.
     pub(crate) life: u32,
     pub(crate) sequence: u64,
     /// The oldest block that is still needed.
     pub(crate) tail: u64,
-    /// The checksum of the block before.
+    /// The checksum of the preceding block.
     pub(crate) previous: u64,
-    /// A bit for each member that does not get it.
+    /// A bit for each member that does not get this block.
     pub(crate) absent: u32,
     pub(crate) count: u32,
     /// Its own checksum.
@@ -168,7 +168,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Writes a block; returns its checksum.
+    /// Writes a block. Returns its checksum.
     pub(crate) fn encode(&self, pool: u128, records: &[Record], bytes: &mut [u8]) -> u64 {
         let mut out = writer(bytes);
         out.put(JOURNAL.to_le_bytes()).put(self.life.to_le_bytes());
@@ -183,7 +183,8 @@ impl Head {
         seal(bytes, pool)
     }
 
-    /// The head of the block at a position of the journal; None: there is no block of this pool.
+    /// Returns the header of the block at a position of the journal. None: it is not a block of
+    /// this pool.
     pub(crate) fn decode(bytes: &[u8], pool: u128, position: u32, layout: &Layout) -> Option<Head> {
         let head = Head {
             sum: u64_at(bytes, 0),
@@ -204,7 +205,7 @@ impl Head {
         sound.then_some(head)
     }
 
-    /// Whether a block may follow on this one.
+    /// Whether a block may follow this one.
     pub(crate) fn is_followed_by(&self, next: &Head) -> bool {
         let follows = next.sequence == self.sequence + 1;
         follows
@@ -239,7 +240,7 @@ pub(crate) fn encode_page(
     seal(bytes, pool);
 }
 
-/// The sequence of a page of the map; None: it is not that page.
+/// Returns the sequence of a page of the map. None: it is not that page.
 pub(crate) fn page_sequence(bytes: &[u8], pool: u128, number: u32) -> Option<u64> {
     let sound = u32_at(bytes, 8) == PAGE
         && u32_at(bytes, 12) == number

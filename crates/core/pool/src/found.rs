@@ -1,4 +1,4 @@
-//! What members say about the map, put together.
+//! The map of a pool, from the metadata of its members.
 
 use crate::bits::Bits;
 use crate::decide::blank_map;
@@ -9,8 +9,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use block::{Result, Stack};
 
-/// The map as it was committed last.
-pub(crate) struct Found {
+/// The map as of the last commit.
+pub(crate) struct RecoveredMap {
     pub(crate) map: Vec<u32>,
     /// The home of each page's newest copy.
     pub(crate) home: Vec<bool>,
@@ -24,11 +24,11 @@ pub(crate) struct Found {
     pub(crate) written: [u64; MEMBERS_MAX],
 }
 
-impl Found {
-    pub(crate) fn new(layout: &Layout) -> Found {
+impl RecoveredMap {
+    pub(crate) fn new(layout: &Layout) -> RecoveredMap {
         let mut missing = Bits::new(layout.pages);
         (0..layout.pages).for_each(|page| _ = missing.set(page));
-        Found {
+        RecoveredMap {
             map: blank_map(layout),
             home: vec![false; layout.pages as usize],
             sequence: 0,
@@ -38,8 +38,8 @@ impl Found {
         }
     }
 
-    /// Takes the pages that are still missing from a member. Pages of a later life than `life` were
-    /// written by an opening that did not come to its end: perhaps not to all members.
+    /// Reads the missing pages from a member. Pages of a later life than `life` were written by an
+    /// interrupted opening, and possibly not to all members.
     pub(crate) async fn read_pages(
         &mut self,
         member: &Stack,
@@ -87,7 +87,7 @@ impl Found {
             .for_each(|(entry, place)| *entry = place);
     }
 
-    /// Applies the journal blocks `first` to `last` of a member. False: they make no sense.
+    /// Applies the journal blocks `first` to `last` of a member. Returns false if they are invalid.
     pub(crate) async fn replay(
         &mut self,
         member: &Stack,

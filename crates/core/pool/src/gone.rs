@@ -1,20 +1,20 @@
-//! A device that is not there.
+//! A missing device.
 
 use block::{Block, Error, Kind, Limits, Request, Result};
 
-/// Stands in for a device that is gone: every request gets an error.
+/// Replaces a missing device: every request fails.
 pub struct Gone {
     limits: Limits,
     error: Error,
 }
 
 impl Gone {
-    /// In the place of a member; `limits` are another member's.
+    /// Replaces a member; `limits` are another member's.
     pub fn new(limits: Limits) -> Gone {
         Gone::with(limits, Error::new(Kind::Io, "use a member of the pool that is missing"))
     }
 
-    /// In the place of another device with these limits; every request gets this error.
+    /// Replaces another device with these limits; every request fails with this error.
     pub fn with(limits: Limits, error: Error) -> Gone {
         Gone { limits, error }
     }

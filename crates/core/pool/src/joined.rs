@@ -1,4 +1,4 @@
-//! Several requests at a time, awaited together, without memory of their own.
+//! Waits for several requests at a time, without allocating memory.
 
 use block::Result;
 use core::future::Future;
@@ -6,7 +6,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use lane::Pooled;
 
-/// Ends when all its requests have; a bit is set for each that failed.
+/// Ends when all its requests have ended; returns a bit for each that failed.
 pub(crate) struct Joined<const N: usize> {
     running: [Option<Pooled<Result>>; N],
     failed: u32,
@@ -17,7 +17,7 @@ impl<const N: usize> Joined<N> {
         Joined { running: [const { None }; N], failed: 0 }
     }
 
-    /// Adds a request; its bit is that of `index`.
+    /// Adds a request, with the bit of `index`.
     pub(crate) fn add(&mut self, index: usize, request: Pooled<Result>) {
         self.running[index] = Some(request);
     }

@@ -1,4 +1,4 @@
-//! What a member's journal says after an interruption.
+//! A member's journal after an interruption.
 
 use crate::format::Head;
 use crate::layout::Layout;
@@ -7,10 +7,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use block::{Result, Stack};
 
-/// A member's journal: the heads of its blocks by position, and the part of them that counts.
+/// A member's journal: the headers of its blocks by position, and its valid part.
 pub(crate) struct Journal {
     heads: Vec<Option<Head>>,
-    /// The first block that is needed, and the last that follows from it.
+    /// The first block that is needed, and the last block that follows it without a gap.
     pub(crate) chain: Option<(u64, Head)>,
     /// The highest life of all blocks.
     pub(crate) life: u32,
@@ -37,7 +37,7 @@ impl Journal {
     fn of(heads: Vec<Option<Head>>, number: usize) -> Journal {
         let newest = heads.iter().flatten().max_by_key(|head| (head.life, head.sequence)).copied();
         let mut journal = Journal { heads, chain: None, life: newest.map_or(0, |head| head.life) };
-        // A member that its own newest block calls absent was being given everything anew.
+        // A member whose newest block marks it absent was being rewritten completely.
         let newest = newest.filter(|newest| newest.absent >> number & 1 == 0);
         journal.chain = newest.and_then(|newest| journal.follow(newest.tail));
         journal
@@ -48,8 +48,8 @@ impl Journal {
         head.filter(|head| head.sequence == sequence)
     }
 
-    /// From the block `first` on to the last that follows on it without a gap. What stands behind a
-    /// gap was never acknowledged.
+    /// Returns the range from block `first` to the last block that follows it without a gap. Blocks
+    /// after a gap were never acknowledged.
     fn follow(&self, first: u64) -> Option<(u64, Head)> {
         let mut last = *self.at(first)?;
         while let Some(next) = self.at(last.sequence + 1).filter(|next| last.is_followed_by(next)) {
@@ -58,8 +58,8 @@ impl Journal {
         Some((first, last))
     }
 
-    /// Whether `end`, the end of another member's chain, is a block of this one's, or the one right
-    /// before it: what that one's first block does not need is in the map pages of all.
+    /// Whether `end`, the end of another member's chain, is a block of this member, or the block
+    /// just before its first: earlier changes are in the map pages of all members.
     pub(crate) fn contains(&self, end: &Head) -> bool {
         let Some((first, last)) = self.chain else { return false };
         if end.sequence + 1 == first {

@@ -1,20 +1,20 @@
-//! Where things lie on a member, and how much of a pool there is to use.
+//! The layout of a member, and the usable size of a pool.
 //!
 //! ```text
-//!  slot  0            1 ..             1 + J ..        1 + J + P ..     data ..
-//!        superblock   journal, J       map pages, P    map pages, P     data, up to the member's end
-//!                     (a ring)         (home 0)        (home 1)
+//!  slot  0            1 ..          1 + J ..       1 + J + P ..   data ..
+//!        superblock   journal, J    map pages, P   map pages, P   data, up to the member's end
+//!                     (a ring)      (home 0)       (home 1)
 //! ```
-//! A slot is 8 sectors (4 KiB live). All but the data is the same on every member: each holds the
-//! whole map, so that losing one loses what lies on it and nothing else.
+//! A slot is 8 sectors (4 KiB live). Everything except the data is the same on all members: each
+//! has the whole map, so that the loss of a member loses only the data on it.
 
 use block::Limits;
 
 /// Sectors in a slot.
 pub const SLOT_SECTORS: u32 = 8;
-/// The most members a pool may have.
+/// Maximum number of members of a pool.
 pub const MEMBERS_MAX: usize = 16;
-/// The bytes of a superblock, the least that a slot must have.
+/// Bytes of a superblock; the minimum size of a slot.
 pub(crate) const SUPERBLOCK_BYTES: u32 = 120;
 /// Bytes before the records of a journal block.
 pub(crate) const JOURNAL_HEADER: u32 = 56;
@@ -22,37 +22,37 @@ pub(crate) const JOURNAL_HEADER: u32 = 56;
 pub(crate) const RECORD_BYTES: u32 = 12;
 /// Bytes before the entries of a map page.
 pub(crate) const PAGE_HEADER: u32 = 32;
-/// One slot in so many is not shown, so that there is always a free place.
+/// One slot in this number is hidden, so that there is always a free place.
 const SPARE_ONE_OF: u32 = 32;
-/// The fewest blocks of a journal.
+/// Minimum number of blocks of a journal.
 const JOURNAL_MIN: u32 = 16;
-/// The most records that wait for a commit: 13 blocks of 4 KiB.
+/// Maximum number of records that wait for a commit: 13 blocks of 4 KiB.
 const RECORDS_MAX: u32 = 4096;
-/// The most slots that wait for a commit: 256 MiB.
+/// Maximum number of slots that wait for a commit: 256 MiB.
 const SLOTS_MAX: u32 = 65_536;
 
-/// The sizes of a pool, all in slots unless they say otherwise.
+/// The sizes of a pool, in slots unless noted otherwise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// Bytes that stand for a sector.
+    /// Number of bytes that represent a sector.
     pub(crate) grain: u32,
     /// Each member's size.
     pub(crate) sizes: [u32; MEMBERS_MAX],
-    /// How many members there are.
+    /// Number of members.
     pub(crate) members: usize,
     /// Blocks of the journal.
     pub(crate) journal: u32,
     /// Pages of the map.
     pub(crate) pages: u32,
-    /// What the pool shows.
+    /// Visible size of the pool.
     pub(crate) logical: u32,
 }
 
 impl Layout {
-    /// The layout for members of these sizes in slots, as a new pool gets it.
+    /// Returns the layout of a new pool with members of these sizes in slots.
     ///
     /// # Errors
-    /// A sentence: too few or too many members, too small or too large ones.
+    /// A sentence: there are too few or too many members, or their sizes are unsuitable.
     pub fn for_sizes(sizes: &[u32], grain: u32) -> Result<Layout, &'static str> {
         if sizes.len() < 2 || sizes.len() > MEMBERS_MAX {
             return Err("a pool has 2 to 16 members");
@@ -85,22 +85,22 @@ impl Layout {
         (grain * SLOT_SECTORS - PAGE_HEADER) / 4
     }
 
-    /// Bytes that stand for a slot.
+    /// Number of bytes that represent a slot.
     pub(crate) fn block_bytes(&self) -> usize {
         (self.grain * SLOT_SECTORS) as usize
     }
 
-    /// Records in a journal block.
+    /// Number of records in a journal block.
     pub(crate) fn records_a_block(&self) -> u32 {
         (self.grain * SLOT_SECTORS - JOURNAL_HEADER) / RECORD_BYTES
     }
 
-    /// Entries in a map page.
+    /// Number of entries in a map page.
     pub(crate) fn entries_a_page(&self) -> u32 {
         Layout::entries_of(self.grain)
     }
 
-    /// The slot of the page `page` in one of its two homes.
+    /// Returns the slot of the page `page` in one of its two homes.
     pub(crate) fn page_slot(&self, page: u32, home: usize) -> u32 {
         1 + self.journal + home as u32 * self.pages + page
     }
@@ -110,27 +110,27 @@ impl Layout {
         1 + self.journal + 2 * self.pages
     }
 
-    /// Places for data on a member.
+    /// Number of places for data on a member.
     pub(crate) fn data(&self, member: usize) -> u32 {
         self.sizes[member] - self.data_first()
     }
 
-    /// Places for data on all members.
+    /// Number of places for data on all members.
     pub(crate) fn places(&self) -> u32 {
         (0..self.members).map(|member| self.data(member)).sum()
     }
 
-    /// Places that are more than is shown.
+    /// Number of places beyond the visible size.
     pub(crate) fn spare(&self) -> u32 {
         (self.places() / SPARE_ONE_OF).max(8 * self.members as u32)
     }
 
-    /// The number of a member's first place, counted over all members.
+    /// Returns the number of a member's first place, numbered across all members.
     pub(crate) fn base(&self, member: usize) -> u32 {
         (0..member).map(|before| self.data(before)).sum()
     }
 
-    /// The member that a place is on, and its number there.
+    /// Returns the member of a place, and the place's number on it.
     pub(crate) fn owner(&self, place: u32) -> (usize, u32) {
         let mut rest = place;
         for member in 0..self.members {
@@ -143,35 +143,35 @@ impl Layout {
         unreachable!("place {place} is on no member")
     }
 
-    /// The most blocks that one commit writes.
+    /// Maximum number of blocks that one commit writes.
     pub(crate) fn commit_blocks(&self) -> u32 {
         (self.journal / 8).min(RECORDS_MAX.div_ceil(self.records_a_block()))
     }
 
-    /// The most records of one commit.
+    /// Maximum number of records of one commit.
     pub(crate) fn records_max(&self) -> u32 {
         self.commit_blocks() * self.records_a_block()
     }
 
-    /// The most slots whose older places wait for one commit.
+    /// Maximum number of slots whose older places wait for one commit.
     pub(crate) fn slots_max(&self) -> u32 {
         (self.spare() / 2).clamp(1, SLOTS_MAX)
     }
 
-    /// The most map pages that one commit takes along: so many that a pass over all of them ends
+    /// Maximum number of map pages that one commit writes: enough that a pass over all pages ends
     /// within a quarter of the journal.
     pub(crate) fn slice_max(&self) -> u32 {
         let pages = u64::from(self.pages) * u64::from(self.commit_blocks());
         (pages.div_ceil(u64::from(self.journal / 4)) as u32 + 1).clamp(2, self.pages.max(2))
     }
 
-    /// What the pool shows, in sectors.
+    /// Visible size of the pool, in sectors.
     pub fn sectors(&self) -> u64 {
         u64::from(self.logical) * u64::from(SLOT_SECTORS)
     }
 }
 
-/// How many whole slots a device has.
+/// Number of whole slots of a device.
 pub(crate) fn slots_of(limits: &Limits) -> u32 {
     u32::try_from(limits.sectors / u64::from(SLOT_SECTORS)).unwrap_or(u32::MAX)
 }

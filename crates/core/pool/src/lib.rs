@@ -1,34 +1,38 @@
-//! Pools: several devices as one, without stripes, and [`Stripe`]s to compare them with.
+//! Pools: several devices as one, without striping; and [`Stripe`]s for comparison.
 //!
-//! After OCZ's Virtualized Controller Architecture 2.0, as far as that is known: requests are not laid
-//! out over the members by their addresses; each write goes, whole, to the member that suits it best
-//! now. A *map* says where every slot of 4 KiB lies. From that follows the rest:
+//! Follows OCZ's Virtualized Controller Architecture 2.0, as far as that was published: addresses
+//! do not determine the member; each write goes, as a whole, to the member that suits it best at
+//! the time. A *map* records the *place* of every slot of 4 KiB: its member, and its position
+//! there. This has the following consequences:
 //!
-//! - The member is the one with the fewest requests in flight; a member that was written more than the
-//!   others counts as having more. Members of one speed are so written evenly, in proportion to their
-//!   sizes; a member that is slower gets less rather than slow all others down, and is reported. (Only while
-//!   the others have free places: nothing is moved, so a pool that is full of data writes to each member
-//!   as much as it frees there.)
-//! - Every write goes to a free place. The older place is free once the map's change is durable, so a
-//!   power cut leaves each slot old or new, never torn, whatever the members' own unit is.
-//! - A request stays together where free places do: reads of it then go to one member. Reads that lie
-//!   on several go there at the same time.
-//! - Zeroes and discards are changes of the map. The owner is told once they are durable. Older places
-//!   of overwritten slots are told only in runs of 64 KiB and more, since others will be used soon.
-//! - The map is 4 bytes a slot in memory, for at most 16 TiB, and half a byte for free places.
+//! - A write goes to the member with the fewest requests in flight; a member with more wear than
+//!   the others counts as having more. So members of equal speed are written evenly, in proportion
+//!   to their sizes. A slower member gets fewer writes, so that it does not slow down the others,
+//!   and is reported. (Only while the others have free places: data is never moved, so a full pool
+//!   writes to each member as much as becomes free there.)
+//! - Every write goes to a free place. The older place becomes free when the change of the map is
+//!   durable, so after a power cut each slot is old or new, never torn, whatever the members'
+//!   atomic unit is.
+//! - A request stays in one piece if free places are adjacent: then reads of it go to one member.
+//!   Reads of several members run in parallel.
+//! - Zeroes and discards are changes of the map. Once they are durable, they are sent to the member
+//!   as discards. Older places of overwritten slots are discarded only in runs of 64 KiB or more,
+//!   since shorter ones are soon reused.
+//! - In memory, the map takes 4 bytes per slot, for at most 16 TiB, and free places half a byte.
 //!
-//! What survives a crash is drawn in `layout.rs` (where), `format.rs` (what) and `commit.rs` (when).
-//! Each member holds the whole map and journal: half a per cent of it for two, and a small write more
-//! for each flush. Only so it is known, when a member is lost, what was on it, and nothing older is
-//! taken for it.
+//! `layout.rs`, `format.rs` and `commit.rs` describe the position, the format and the order of the
+//! data that survives a crash. Each member has the whole map and journal: half a percent of its
+//! size in a pool of two, plus a small write per flush. So when a member is lost, the pool still
+//! has the list of the data that was on it, and never returns older data instead.
 //!
-//! **A lost member** takes along what lay on it, as a disk of a JBOD does; there is no redundancy. A
-//! write that it refuses goes to another member. A flush that it refuses is answered with an error; what
-//! was written to it since its last good flush reads as an error from then on, until it is written
-//! again. Everything else goes on.
+//! **A lost member** loses the data on it, like a disk of a JBOD; there is no redundancy. If a
+//! write to a member fails, it goes to another member. If a flush fails, it is answered with an
+//! error; reads of the data that was written to the member since its last successful flush then
+//! fail, until that data is written again. All other data stays available.
 //!
-//! A pool is a layer: it runs in virtual time, in the crash laboratory and live, has no clock but its
-//! lane's, and decides under one lock. A flush is as slow as the slowest member that was written to.
+//! A pool is a layer: it runs in virtual time, in the crash laboratory and live, uses only its
+//! lane's clock, and decides under one lock. A flush takes as long as the slowest member that was
+//! written to.
 #![no_std]
 #![forbid(unsafe_code)]
 

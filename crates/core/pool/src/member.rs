@@ -1,53 +1,53 @@
-//! One member as the pool's decisions see it: its free places, its queue, its wear.
+//! One member, as seen by the pool's decisions: its free places, its queue, its wear.
 
 use crate::bits::Bits;
 
-/// Slots of wear that weigh as much as one request in flight: 256 KiB.
+/// Wear that weighs as much as one request in flight, in slots: 256 KiB.
 const SLOTS_A_REQUEST: u64 = 64;
-/// A difference of wear weighs no more than so many requests and a quarter of the queue: beyond that
-/// the queue decides, and a slow member gets less.
+/// A difference of wear weighs at most as much as this number of requests plus a quarter of the
+/// queue: beyond that the queue decides, and a slow member gets less.
 const REQUESTS_MAX: u64 = 2;
-/// Differences from an earlier life that are made up for, in slots: 4 MiB.
+/// Maximum difference of wear from an earlier life that is compensated, in slots: 4 MiB.
 const CATCH_UP_SLOTS: u64 = 1024;
-/// Old places in a row from which on they are trimmed: 64 KiB. Fewer are soon used again.
+/// Minimum run of old places that is discarded: 64 KiB. Shorter runs are soon reused.
 pub(crate) const TRIM_SLOTS: u32 = 16;
-/// How many runs are looked at for one that is long enough.
+/// Number of runs that are tried to find one that is long enough.
 const RUNS_TRIED: usize = 8;
-/// Requests before a member's latency says something.
+/// Minimum number of requests for a latency estimate.
 const LATENCY_REQUESTS: u64 = 64;
 
-/// How a member does.
+/// State of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberState {
-    /// As well as the others.
+    /// Works as well as the others.
     Good,
-    /// Its requests take three times as long as the fastest member's, or more.
+    /// Its requests take at least three times as long as the fastest member's.
     Slow,
-    /// A write or a flush has failed: it gets no more of them until the pool is opened again. What
-    /// lies on it is read as long as it answers.
+    /// A write or a flush has failed: it gets no more of them until the pool is opened again. Its
+    /// data is read as long as it answers.
     Failed,
 }
 
-/// What a member has done. Counted since the pool was opened, but for the wear.
+/// Statistics of a member. Counted since the pool was opened, except for the wear.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MemberStatistics {
-    /// Reads that have ended, pieces of requests counted one by one.
+    /// Completed reads, counting each piece of a request.
     pub reads: u64,
-    /// Writes of data that have ended.
+    /// Completed writes of data.
     pub writes: u64,
     /// Runs of places that were discarded.
     pub trims: u64,
     /// Requests that ended with an error.
     pub errors: u64,
-    /// Bytes of data written since the pool was made (as of the last commit, after a crash).
+    /// Bytes of data written since the pool was created (after a crash, as of the last commit).
     pub written_bytes: u64,
-    /// Reads and writes that are under way.
+    /// Reads and writes in flight.
     pub in_flight: u32,
-    /// A moving mean of the time that a request takes, in nanoseconds.
+    /// Moving mean of the time of a request, in nanoseconds.
     pub latency_ns: u64,
-    /// Bytes free for data, those that wait for a commit not counted.
+    /// Bytes free for data, without places that wait for a commit.
     pub free_bytes: u64,
-    /// How it does.
+    /// State of the member.
     pub state: MemberState,
 }
 
@@ -61,11 +61,11 @@ pub(crate) struct Run {
 pub(crate) struct Member {
     /// Places for new data.
     pub(crate) free: Bits,
-    /// Places whose successors are durable, and that a read may still look at.
+    /// Places whose successors are durable, but that reads may still use.
     pub(crate) waiting: Bits,
-    /// The same, and no read does any more.
+    /// Same, and no read uses them any more.
     pub(crate) ready: Bits,
-    /// Places that were discarded by a client: trimmed however few they are.
+    /// Places that a client has discarded: sent to the device as discards even if they are few.
     pub(crate) discarded: Bits,
     cursor: u32,
     size: u32,
@@ -74,20 +74,20 @@ pub(crate) struct Member {
     pub(crate) writes: u64,
     pub(crate) trims: u64,
     pub(crate) errors: u64,
-    /// Slots written since the pool was made.
+    /// Slots written since the pool was created.
     pub(crate) written: u64,
-    /// The same, with what is not made up for any more left out.
+    /// Same, without the differences that are not compensated any more.
     wear: u64,
     pub(crate) latency_ns: u64,
     pub(crate) failed: bool,
-    /// Discards do something there.
+    /// Whether discards have an effect there.
     pub(crate) can_trim: bool,
-    /// Something was written that no flush has covered.
+    /// Whether data was written that no flush has covered.
     pub(crate) unflushed: bool,
 }
 
 impl Member {
-    /// A member with so many places, none of them free.
+    /// A member with `size` places, none of them free.
     pub(crate) fn new(size: u32) -> Member {
         let [free, waiting, ready, discarded] = [(); 4].map(|()| Bits::new(size));
         Member {
@@ -111,8 +111,8 @@ impl Member {
         }
     }
 
-    /// Takes a run of at most `want` free places: the lowest, or, for long ones, a long one. (The
-    /// lowest: so that what is written stays together, and the device knows the rest to be unused.)
+    /// Takes a run of at most `want` free places: the lowest, or for long requests a long one. (The
+    /// lowest, so that data stays together, and the device treats the rest as unused.)
     pub(crate) fn take(&mut self, want: u32) -> Option<Run> {
         let mut from = if want >= TRIM_SLOTS { self.cursor } else { 0 };
         let mut best = Run::default();
@@ -152,7 +152,7 @@ impl Member {
         };
     }
 
-    /// Wear in slots, as if the member were as large as the largest.
+    /// Wear in slots, scaled to the size of the largest member.
     fn wear_by_size(&self, largest: u32) -> u64 {
         let wear = u128::from(self.wear) * u128::from(largest) / u128::from(self.size.max(1));
         u64::try_from(wear).unwrap_or(u64::MAX)
@@ -185,13 +185,13 @@ impl Member {
     }
 }
 
-/// The latency of the fastest member, in nanoseconds.
+/// Returns the latency of the fastest member, in nanoseconds.
 pub(crate) fn fastest_ns(members: &[Member]) -> u64 {
     let known = members.iter().filter(|member| member.reads + member.writes >= LATENCY_REQUESTS);
     known.map(|member| member.latency_ns).min().unwrap_or(u64::MAX)
 }
 
-/// Sets the wear that counts, from what earlier lives have written.
+/// Sets the wear that counts, from the bytes written in earlier lives.
 pub(crate) fn settle_wear(members: &mut [Member]) {
     let least = members.iter().map(|member| member.written).min().unwrap_or(0);
     for member in members {
@@ -199,8 +199,8 @@ pub(crate) fn settle_wear(members: &mut [Member]) {
     }
 }
 
-/// The member for the next write: the one with the fewest requests in flight, where a member that has
-/// been written more counts as having more in flight. None: no member has a free place.
+/// Returns the member for the next write: the one with the fewest requests in flight, where more
+/// wear counts as more requests. None: no member has a free place.
 pub(crate) fn choose(members: &[Member]) -> Option<usize> {
     let largest = members.iter().map(|member| member.size).max()?;
     let usable = || members.iter().enumerate().filter(|(_, member)| member.may_write());

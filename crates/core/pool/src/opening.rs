@@ -1,21 +1,24 @@
-//! Opening a pool: whose journal counts, what the map was, and that all members know it.
+//! Opens a pool: selects the valid journal, reconstructs the map, and brings all members up to
+//! date.
 //!
-//! 1. Superblocks: are these the members, all of them, in their order?
-//! 2. Journals: that of the newest life that reaches furthest counts. All that was acknowledged is in
-//!    it, because a commit ends when it is on every member that has not failed.
-//! 3. Map pages, the newer good copy of each; then the journal's records over them.
-//! 4. The pages that the journal, or an opening that was interrupted, has changed are written to their other homes, and flushed.
-//! 5. A member that has missed something (it had failed, or was not there) gets the whole map anew.
-//! 6. A block that begins a new life and needs nothing before it, on every member, durably. Until that
-//!    is there, a crash finds what this opening found.
+//! 1. Superblocks: checks that these are the members, all of them, in their order.
+//! 2. Journals: selects the longest journal of the newest life. It contains all acknowledged
+//!    changes, because a commit ends only when it is on all members that have not failed.
+//! 3. Map pages: reads the newer good copy of each, then applies the journal's records.
+//! 4. Writes the pages that the journal or an interrupted opening has changed to their other homes,
+//!    and flushes.
+//! 5. Rewrites the whole map on each member that has missed changes (it had failed, or was
+//!    missing).
+//! 6. Writes a block that begins a new life and needs no earlier blocks, on all members, durably.
+//!    Until then, a crash leaves the state that this opening found.
 //!
-//! A member that is not there is one that has failed: what lies on it cannot be read.
+//! A missing member is treated as failed: its data cannot be read.
 
 use crate::bits::Bits;
 use crate::create::check_blocks;
 use crate::decide::Core;
 use crate::format::{First, Superblock, page_sequence};
-use crate::found::Found;
+use crate::found::RecoveredMap;
 use crate::journal::Journal;
 use crate::layout::{Layout, MEMBERS_MAX, SLOT_SECTORS, slots_of};
 use crate::member::{Member, settle_wear};
@@ -41,19 +44,19 @@ fn present<'a>(members: Members<'a>) -> impl Iterator<Item = (usize, &'a Stack)>
     each.filter_map(|(number, member)| Some((number, member.as_ref()?)))
 }
 
-/// Opens the pool of these members, in their order; None stands for one that is gone.
+/// Opens the pool of these members, in their order; None is a missing member.
 ///
-/// Members that can only be read are not written, and show what was committed last.
+/// Read-only members are not written, and show the last commit.
 ///
 /// # Errors
-/// A [`Refusal`]: members that are missing, foreign or in the wrong order, damage, devices' errors.
+/// A [`Refusal`]: missing or foreign members, a wrong order, damage, devices' errors.
 pub async fn open(members: &[Option<Stack>]) -> Result<Arc<PoolShared>, Refusal> {
     let Superblock { layout, pool, .. } = read_superblocks(members).await?;
     let journals = scan(members, pool, &layout).await?;
     let chosen = choose(&journals).ok_or(Refusal::whole(Reason::NoJournal))?;
     let stale = stale(&journals, chosen)?;
     let (first, end) = journals[chosen].as_ref().and_then(|it| it.chain).expect("it was chosen");
-    let mut found = Found::new(&layout);
+    let mut found = RecoveredMap::new(&layout);
     let others = (0..layout.members).filter(|number| *number != chosen);
     for number in core::iter::once(chosen).chain(others) {
         let Some(member) = members[number].as_ref() else { continue };
@@ -70,7 +73,7 @@ pub async fn open(members: &[Option<Stack>]) -> Result<Arc<PoolShared>, Refusal>
         return Err(Refusal::whole(Reason::BadMap));
     }
     let life = journals.iter().flatten().map(|journal| journal.life).max().unwrap_or(0) + 1;
-    // Newer than any page of any member, also of one whose pages were not read.
+    // Newer than any page of any member, including members whose pages were not read.
     let pages = (found.sequence + 1).max(u64::from(life) << 32);
     let state = State::after(end, life, pages, &layout);
     let touched = core::mem::replace(&mut found.touched, Bits::new(0));
@@ -142,7 +145,7 @@ async fn scan(
     Ok(journals)
 }
 
-/// The member whose journal counts.
+/// Selects the member with the valid journal.
 fn choose(journals: &[Option<Journal>]) -> Option<usize> {
     let ends = journals.iter().enumerate().filter_map(|(number, journal)| {
         let (_, end) = journal.as_ref()?.chain?;
@@ -151,17 +154,18 @@ fn choose(journals: &[Option<Journal>]) -> Option<usize> {
     if planted(Bug::BelieveFailedMember) {
         return ends.map(|(number, _)| number).next();
     }
-    // Of equal ones the first.
+    // The first of several equal ones.
     let mut chosen = ends.rev().max_by_key(|(_, end)| *end).map(|(number, _)| number)?;
-    // Lives are counted by the members that they reach: one that a power cut has kept from others may have a
-    // number that they have given again, without this member.
+    // The number of a life is counted by the members that it reaches. A member that a power cut has
+    // excluded from a life may have the same number as a later life of the others.
     for _ in journals {
         chosen = went_on_without(journals, chosen).unwrap_or(chosen);
     }
     Some(chosen)
 }
 
-/// A member that went on without `chosen`, which knows neither that nor of any change since.
+/// Returns a member that continued without `chosen`, if `chosen` has no record of that or of any
+/// later change.
 fn went_on_without(journals: &[Option<Journal>], chosen: usize) -> Option<usize> {
     let journal = journals[chosen].as_ref()?;
     let (_, end) = journal.chain?;
@@ -174,7 +178,7 @@ fn went_on_without(journals: &[Option<Journal>], chosen: usize) -> Option<usize>
     others.max_by_key(|(_, end)| *end).map(|(number, _)| number)
 }
 
-/// Members that have missed something, a bit for each.
+/// Returns the members that have missed changes, one bit each.
 fn stale(journals: &[Option<Journal>], chosen: usize) -> Result<u32, Refusal> {
     let journal = journals[chosen].as_ref().expect("it was chosen");
     let (_, end) = journal.chain.expect("it was chosen");
@@ -184,7 +188,8 @@ fn stale(journals: &[Option<Journal>], chosen: usize) -> Result<u32, Refusal> {
         let was_absent = end.absent >> number & 1 == 1;
         match other.chain {
             Some((_, its_end)) if journal.contains(&its_end) && !was_absent => continue,
-            // A member that was there both times has carried on what it knows.
+            // Otherwise a member that was present in both histories would have carried over the
+            // changes.
             Some((_, its_end)) if (end.absent | its_end.absent) & all == all => {
                 return Err(Refusal::of(number, Reason::Split));
             }
@@ -198,7 +203,7 @@ fn core_of(
     members: Members<'_>,
     layout: Layout,
     pool: u128,
-    found: Found,
+    found: RecoveredMap,
     state: State,
 ) -> Result<Core, Refusal> {
     let mut all = Vec::new();
@@ -215,8 +220,8 @@ fn core_of(
     core.ok_or(Refusal::whole(Reason::BadMap))
 }
 
-/// Gives a member that has missed something the whole map, and an empty journal. A block that says so
-/// goes first: of a journal that is half empty, what is left would say something else than all of it.
+/// Gives a member that has missed changes the whole map and an empty journal. First writes a block
+/// that records this: a partly erased journal would be read as a different one.
 async fn renew(core: &mut Core, member: &Stack, number: usize) -> block::Result {
     let layout = core.layout.clone();
     let mut slots = Slots::of(member);
@@ -227,7 +232,8 @@ async fn renew(core: &mut Core, member: &Stack, number: usize) -> block::Result 
     let behind = layout.journal - position - 1;
     slots.write(1 + position + 1, behind, |_, slot| slot.zero()).await?;
     slots.flush().await?;
-    // Only to the home where all others have their newest copy: the next one goes to the other.
+    // Only to the home of the newest copy on all other members; the next copy goes to the other
+    // home.
     for home in [0, 1] {
         let first = layout.page_slot(0, home);
         let copy = |at: u32, slot: &Buf| match usize::from(core.home[(at - first) as usize]) == home
@@ -240,8 +246,8 @@ async fn renew(core: &mut Core, member: &Stack, number: usize) -> block::Result 
     slots.flush().await
 }
 
-/// Writes the pages that have changed to their other homes. A member whose only good copy
-/// is there (another one was opened from, before a power cut) first gets one in the home that it leaves.
+/// Writes the changed pages to their other homes. If a member's only good copy is there (before a
+/// power cut, another copy was selected), first writes a copy to the current home.
 async fn write_touched(
     core: &mut Core,
     members: Members<'_>,
@@ -264,7 +270,7 @@ async fn write_touched(
     Ok(())
 }
 
-/// The next pages that lie together: the first, how many, and their home.
+/// Returns the next run of adjacent pages: the first page, their number, and their home.
 fn next_run(core: &Core, pages: &Bits, from: u32) -> Option<(u32, u32, usize)> {
     let page = pages.next(from)?;
     let home = core.home[page as usize];
@@ -276,7 +282,7 @@ fn next_run(core: &Core, pages: &Bits, from: u32) -> Option<(u32, u32, usize)> {
     Some((page, (0..most).take_while(alike).count() as u32, usize::from(home)))
 }
 
-/// Pages of which a member has its newest good copy in the other home than the pool has.
+/// Returns the pages whose newest good copy on this member is in the other home than in the pool.
 async fn contrary(core: &Core, member: &Stack, pages: &Bits) -> block::Result<Bits> {
     let mut contrary = Bits::new(core.layout.pages);
     let mut slots = Slots::of(member);
@@ -302,7 +308,7 @@ async fn contrary(core: &Core, member: &Stack, pages: &Bits) -> block::Result<Bi
     Ok(contrary)
 }
 
-/// Writes pages as they are now to a member, durably: to their other homes, or to their homes.
+/// Writes the current pages to a member, durably: to their other homes, or to their homes.
 async fn write_pages(core: &mut Core, member: &Stack, pages: &Bits, other: bool) -> block::Result {
     let mut slots = Slots::of(member);
     let mut from = 0;
@@ -315,7 +321,7 @@ async fn write_pages(core: &mut Core, member: &Stack, pages: &Bits, other: bool)
     slots.flush().await
 }
 
-/// Begins a new life, in which nothing of the journal before is needed.
+/// Begins a new life that needs no earlier blocks of the journal.
 async fn begin_life(core: &mut Core, members: Members<'_>) -> Result<(), Refusal> {
     let block = Buf::new(SLOT_SECTORS, core.layout.grain);
     core.write_block(&[], &block);

@@ -1,30 +1,30 @@
-//! Ways to break the pool's promises, for the crash laboratory, which must find each.
+//! Bugs that break the pool's guarantees, for the crash laboratory, which must find each.
 
-/// A bug that can be planted. In the product none can: the code is gone.
+/// A bug that can be planted. The product contains none of this code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bug {
     /// A flush is answered before the journal has been written.
     AnswerBeforeJournal,
     /// The journal is written before the data that it points to is durable.
     JournalBeforeData,
-    /// An older place is free as soon as its successor is in the map, durable or not.
+    /// An older place is free as soon as its successor is in the map, even before that is durable.
     ReuseTooEarly,
-    /// An older place is used again although a read of it is under way.
+    /// An older place is reused although a read of it is in flight.
     ReuseUnderReaders,
-    /// A discard is sent to the member after the owner.
+    /// A discard is sent to the member after the right one.
     TrimWrongOwner,
-    /// Damaged blocks of the journal and pages of the map are believed.
+    /// Damaged blocks of the journal and pages of the map are accepted.
     BelieveDamaged,
-    /// Blocks of the journal that do not follow on each other are believed.
+    /// Blocks of the journal that do not follow each other are accepted.
     BelieveBroken,
     /// The journal's tail moves on before the pages of the map are written.
     TailBeforePages,
-    /// The first member's journal is believed, also if that member had failed.
+    /// The first member's journal is selected, even if that member had failed.
     BelieveFailedMember,
 }
 
 impl Bug {
-    /// All of them.
+    /// All bugs.
     pub const ALL: [Bug; 9] = [
         Bug::AnswerBeforeJournal,
         Bug::JournalBeforeData,
@@ -50,7 +50,7 @@ mod hooks {
         static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
     }
 
-    /// Plants a bug in every pool of this thread, or takes it out.
+    /// Plants a bug in all pools of this thread, or removes it.
     pub fn plant(bug: Option<Bug>) {
         PLANTED.set(bug);
     }
@@ -64,7 +64,7 @@ mod hooks {
 #[cfg(feature = "laboratory")]
 pub use hooks::{plant, planted};
 
-/// Whether this bug is planted: never, in the product.
+/// Whether this bug is planted: never in the product.
 #[cfg(not(feature = "laboratory"))]
 #[inline(always)]
 pub(crate) const fn planted(_bug: Bug) -> bool {

@@ -1,7 +1,9 @@
 //! The pool as a block device.
 
 use crate::commit::{After, Blocks, Step};
-use crate::decide::{Arrange, Core, Found, Look, Place, Placed, READ_PIECES, WRITE_PIECES};
+use crate::decide::{
+    Arrange, Content, Core, Decision, Lookup, READ_PIECES, Reservation, WRITE_PIECES,
+};
 use crate::joined::Joined;
 use crate::layout::{MEMBERS_MAX, SLOT_SECTORS};
 use crate::member::{MemberStatistics, fastest_ns};
@@ -13,36 +15,36 @@ use alloc::vec::Vec;
 use block::{Block, Buf, Error, Extent, Fua, Kind, Limits, Request, Result, Stack, Stretch};
 use lane::{Event, Lane, Lock};
 
-/// How long a change waits for a commit that no flush asks for, in nanoseconds.
+/// Time after which a change is committed without a flush, in nanoseconds.
 const COMMIT_AGE_NS: u64 = 1_000_000_000;
-/// Slots that a status looks at in one section.
+/// Number of slots that a status request examines per section.
 const STATUS_SLOTS: u32 = 4096;
 
-/// The half of a pool that all lanes share.
+/// The part of a pool that all lanes share.
 pub struct PoolShared {
     pub(crate) core: Lock<Core>,
-    /// A commit, a write, or a release has ended.
+    /// Triggered when a commit, a write, or a release has ended.
     pub(crate) changed: Event,
-    /// No read of the turn before is under way.
+    /// Triggered when no read of the previous turn is in flight.
     pub(crate) quiet: Event,
     pub(crate) limits: Limits,
-    /// The journal blocks of the commit that is under way.
+    /// The journal blocks of the running commit.
     pub(crate) journal: Buf,
-    /// The map pages that it has taken along.
+    /// The map pages that the running commit writes.
     pub(crate) slice: Buf,
-    /// How a member's journal blocks are made durable: by FUA (a bit each), or by a flush.
+    /// Members whose journal blocks are made durable by FUA (one bit each) instead of by a flush.
     pub(crate) fua: u32,
-    /// The first slot of data on every member.
+    /// The first slot of data on each member.
     pub(crate) data_first: u32,
 }
 
 impl PoolShared {
-    /// What it was given when it was made: no other pool has it.
+    /// Identity, given at the pool's creation; unique.
     pub fn identity(&self) -> u128 {
         self.core.peek(|core| core.pool)
     }
 
-    /// What each member has done, in the order of the members.
+    /// Statistics of each member, in the order of the members.
     pub fn statistics(&self) -> Vec<MemberStatistics> {
         let slot_bytes = u64::from(SLOT_SECTORS) * block::SECTOR;
         self.core.peek(|core| {
@@ -52,7 +54,7 @@ impl PoolShared {
         })
     }
 
-    /// What the pool can do.
+    /// Limits of the pool.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -69,17 +71,17 @@ struct Handle {
 pub struct Pool(Rc<Handle>);
 
 impl Pool {
-    /// The pool as `lane` sees it, over its members in their order.
+    /// Creates the handle of `lane` on the pool, over its members in their order.
     ///
     /// # Panics
-    /// If these are not as many as the pool has.
+    /// If the number of members differs from the pool's.
     pub fn attach(shared: &Arc<PoolShared>, lane: &Lane, members: Vec<Stack>) -> Pool {
         let count = shared.core.peek(|core| core.members.len());
         assert_eq!(members.len(), count, "a pool is attached to all its members");
         Pool(Rc::new(Handle { shared: shared.clone(), lane: lane.clone(), members }))
     }
 
-    /// One section; the turns keep it apart from those of the caller and of the members.
+    /// Runs one section; the turns separate it from sections of the caller and of the members.
     async fn section<R>(&self, decide: impl FnOnce(&mut Core) -> R) -> R {
         self.0.lane.turn().await;
         let decided = self.0.shared.core.with(decide);
@@ -91,7 +93,7 @@ impl Pool {
         self.0.shared.changed.notify();
     }
 
-    /// Where `count` places from `place` on lie on a member.
+    /// Returns the extent of `count` places from `place` on, on their member.
     fn extent(&self, place: u32, count: u32) -> Extent {
         let first = u64::from(self.0.shared.data_first) + u64::from(place);
         Extent::new(first * u64::from(SLOT_SECTORS), count * SLOT_SECTORS)
@@ -101,33 +103,33 @@ impl Pool {
         let (slot, total) = slots(at);
         let mut done = 0;
         while done < total {
-            let look = self.section(|core| core.look(slot + done, total - done)).await;
+            let lookup = self.section(|core| core.look_up(slot + done, total - done)).await;
             let began = self.0.lane.now();
-            let failed = self.fetch(&look, done, &into).await;
-            if look.readers.is_some() {
+            let failed = self.fetch(&lookup, done, &into).await;
+            if lookup.readers.is_some() {
                 let took_ns = self.0.lane.now() - began;
-                if self.section(|core| core.looked(&look, failed, took_ns)).await {
+                if self.section(|core| core.end_lookup(&lookup, failed, took_ns)).await {
                     self.0.shared.quiet.notify();
                 }
             }
             if failed != 0 {
                 return Err(Error::new(Kind::Io, "read: a member of the pool has failed"));
             }
-            done += look.count;
+            done += lookup.count;
         }
         Ok(())
     }
 
-    /// Fetches what a look has found; a bit for each piece that failed.
-    async fn fetch(&self, look: &Look, done: u32, into: &Buf) -> u32 {
+    /// Reads the pieces of a lookup. Returns a bit for each piece that failed.
+    async fn fetch(&self, lookup: &Lookup, done: u32, into: &Buf) -> u32 {
         let mut joined = Joined::<READ_PIECES>::new();
         let mut lost = 0;
-        for (index, piece) in look.pieces[..look.used].iter().enumerate() {
+        for (index, piece) in lookup.pieces[..lookup.used].iter().enumerate() {
             let first = (done + piece.offset) * SLOT_SECTORS;
             match piece.found {
-                Found::Zeros => into.zero_part(first, piece.count * SLOT_SECTORS),
-                Found::Lost => lost |= 1 << index,
-                Found::Data { member, place } => {
+                Content::Zeros => into.zero_part(first, piece.count * SLOT_SECTORS),
+                Content::Lost => lost |= 1 << index,
+                Content::Data { member, place } => {
                     let at = self.extent(place, piece.count);
                     let into = into.part(first, at.count);
                     joined.add(index, self.0.members[member].run(Request::Read { at, into }));
@@ -143,14 +145,14 @@ impl Pool {
         while done < total {
             let seen = self.0.shared.changed.seen();
             match self.section(|core| core.place(total - done)).await {
-                Place::Go(placed) => {
+                Decision::Go(reserved) => {
                     let began = self.0.lane.now();
-                    let failures = self.send(&placed, done, &from).await.count_ones();
+                    let failures = self.send(&reserved, done, &from).await.count_ones();
                     let took_ns = self.0.lane.now() - began;
                     let publish =
-                        |core: &mut Core| core.publish(&placed, slot + done, failures, took_ns);
+                        |core: &mut Core| core.publish(&reserved, slot + done, failures, took_ns);
                     if self.section(publish).await {
-                        done += placed.count;
+                        done += reserved.count;
                     }
                     self.notify();
                 }
@@ -161,26 +163,26 @@ impl Pool {
         Ok(())
     }
 
-    /// Writes to the places that were found; a bit for each run that failed.
-    async fn send(&self, placed: &Placed, done: u32, from: &Buf) -> u32 {
+    /// Writes to the reserved places. Returns a bit for each run that failed.
+    async fn send(&self, reserved: &Reservation, done: u32, from: &Buf) -> u32 {
         let mut joined = Joined::<WRITE_PIECES>::new();
         let mut sector = done * SLOT_SECTORS;
-        for (index, run) in placed.runs.iter().filter(|run| run.count > 0).enumerate() {
+        for (index, run) in reserved.runs.iter().filter(|run| run.count > 0).enumerate() {
             let at = self.extent(run.first, run.count);
             let from = from.part(sector, at.count);
             sector += at.count;
             let request = Request::Write { at, from, fua: false };
-            joined.add(index, self.0.members[placed.member].run(request));
+            joined.add(index, self.0.members[reserved.member].run(request));
         }
         joined.await
     }
 
-    async fn make_room<T>(&self, place: Place<T>, seen: u64) -> Result {
+    async fn make_room<T>(&self, place: Decision<T>, seen: u64) -> Result {
         match place {
-            Place::Go(_) => unreachable!("there is room"),
-            Place::Fail(error) => return Err(error),
-            Place::Wait => self.0.shared.changed.after(seen).await,
-            Place::Commit(target) => {
+            Decision::Go(_) => unreachable!("there is room"),
+            Decision::Fail(error) => return Err(error),
+            Decision::Wait => self.0.shared.changed.after(seen).await,
+            Decision::Commit(target) => {
                 if !self.begin_commit(target).await {
                     self.0.shared.changed.after(seen).await;
                 }
@@ -195,7 +197,7 @@ impl Pool {
         while done < total {
             let seen = self.0.shared.changed.seen();
             match self.section(|core| core.forget(slot + done, total - done)).await {
-                Place::Go(count) => {
+                Decision::Go(count) => {
                     done += count;
                     self.0.lane.rest().await;
                 }
@@ -206,7 +208,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Has what is open committed before long, also if no flush comes.
+    /// Arranges that the open batch is committed soon, even without a flush.
     async fn arrange_commit(&self) {
         match self.section(Core::arrange).await {
             Arrange::Nothing => return,
@@ -224,13 +226,13 @@ impl Pool {
             _ = pool.commit(target, false).await;
         };
         if self.0.lane.spawn(later).is_err() {
-            // Without room for a task the next change arranges it, or a flush does it.
+            // Without a task slot, the next change arranges it, or a flush does it.
             self.section(Core::disarm).await;
         }
     }
 
-    /// Begins the commit of a batch, and does not wait for its end. False: one is under way. What it
-    /// may lose is told to the next flush.
+    /// Begins the commit of a batch, and does not wait for its end. Returns false if another commit
+    /// is running. The next flush reports losses of this one.
     async fn begin_commit(&self, target: u64) -> bool {
         match self.step(target, false).await {
             Step::Done(_) => true,
@@ -245,9 +247,9 @@ impl Pool {
         }
     }
 
-    async fn step(&self, target: u64, hears: bool) -> Step {
+    async fn step(&self, target: u64, reports: bool) -> Step {
         let step = |core: &mut Core| {
-            let step = core.step(target, hears);
+            let step = core.step(target, reports);
             if matches!(step, Step::Lead(_)) {
                 core.copy_slice(&self.0.shared.slice);
             }
@@ -265,11 +267,11 @@ impl Pool {
         self.commit(target, true).await
     }
 
-    async fn commit(&self, target: u64, hears: bool) -> Result {
+    async fn commit(&self, target: u64, reports: bool) -> Result {
         let shared = &self.0.shared;
         loop {
             let seen = shared.changed.seen();
-            match self.step(target, hears).await {
+            match self.step(target, reports).await {
                 Step::Done(result) => return result,
                 Step::Wait => shared.changed.after(seen).await,
                 Step::Lead(members) => self.lead(members).await,
@@ -299,7 +301,7 @@ impl Pool {
         }
     }
 
-    /// Flushes members, a bit for each; a bit for each that failed.
+    /// Flushes members (one bit each). Returns a bit for each that failed.
     async fn flush_members(&self, members: u32) -> u32 {
         let mut joined = Joined::<MEMBERS_MAX>::new();
         for (number, member) in self.0.members.iter().enumerate() {
@@ -337,7 +339,7 @@ impl Pool {
         joined.await
     }
 
-    /// Writes the map pages that the commit before has copied.
+    /// Writes the map pages that the preceding commit has copied.
     async fn tidy(&self) {
         let shared = &self.0.shared;
         let (mut from, mut failed) = (0, 0);
@@ -367,7 +369,7 @@ impl Pool {
         self.notify();
     }
 
-    /// Frees older places, until none waits.
+    /// Frees older places, until none is waiting.
     async fn release(&self) {
         let shared = &self.0.shared;
         while let Some(turn) = self.section(Core::release_begin).await {
@@ -392,11 +394,11 @@ impl Pool {
                 self.0.lane.rest().await;
             }
         }
-        // A task that waits for a place learns that none will come.
+        // Wakes tasks that wait for a place: none will become free.
         self.notify();
     }
 
-    /// Tells owners what they need not keep; a bit for each discard that failed.
+    /// Sends discards to the members. Returns a bit for each that failed.
     async fn trim(&self, trims: &Trims) -> u32 {
         let mut joined = Joined::<TRIMS>::new();
         for (index, (number, run)) in trims.iter().flatten().enumerate() {
@@ -409,7 +411,7 @@ impl Pool {
     }
 }
 
-/// Writes slots of a buffer to consecutive slots of a member, in requests that it takes.
+/// Writes slots of a buffer to consecutive slots of a member, in requests within its limits.
 async fn write_slots(
     member: &Stack,
     slot: u32,
@@ -430,7 +432,7 @@ async fn write_slots(
     Ok(())
 }
 
-/// The first slot of an extent, and how many.
+/// Returns the first slot of an extent, and the number of slots.
 fn slots(at: Extent) -> (u32, u32) {
     ((at.first / u64::from(SLOT_SECTORS)) as u32, at.count / SLOT_SECTORS)
 }
@@ -472,7 +474,7 @@ impl Block for Pool {
             let (found, count) = self.section(|core| core.piece(slot + done, most)).await;
             let skipped = if done == 0 { before } else { 0 };
             let sectors = u64::from(count) * u64::from(SLOT_SECTORS) - u64::from(skipped);
-            let zero = found == Found::Zeros;
+            let zero = found == Content::Zeros;
             Stretch::push(&mut stretches, Stretch { sectors, hole: zero, zero });
             done += count;
         }
@@ -480,7 +482,7 @@ impl Block for Pool {
     }
 }
 
-/// What a pool over members of these limits can do.
+/// Returns the limits of a pool over members with these limits.
 pub(crate) fn limits_over(sectors: u64, members: &[Limits]) -> Limits {
     let largest = members.iter().map(|limits| limits.io_best_bytes).max();
     let smallest = members.iter().map(|limits| limits.io_max_bytes).min();

@@ -1,44 +1,44 @@
-//! Why a pool is not made, or not opened.
+//! Reasons why a pool is not created or not opened.
 
 use block::Error;
 use core::fmt;
 
-/// What is wrong, as a sentence to put behind the name of a member.
+/// The reason, formatted as a phrase that follows the name of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// It did not answer well.
+    /// Reading or writing it failed.
     Device(Error),
     /// It is empty.
     Blank,
-    /// It holds something else.
+    /// It contains other data.
     Foreign,
-    /// It holds something, and was to be made a member.
+    /// It contains data, and was to become a member.
     NotBlank,
     /// Its superblock is damaged.
     Damaged,
-    /// It was made by another version.
+    /// It has another format version.
     Version(u16),
-    /// It is smaller than it was.
+    /// It is smaller than before.
     Shrunk,
-    /// It is a member in another place, counted from 1.
+    /// It is a member at another position, counted from 1.
     WrongPlace(usize),
     /// It belongs to another pool.
     OtherPool,
-    /// Its pool has more members, or fewer.
+    /// Its pool has more or fewer members.
     WrongCount(usize),
     /// It and another member were each used without the other.
     Split,
-    /// Its blocks are larger than 4 KiB, or its sectors are not those of the others.
+    /// Its blocks are larger than 4 KiB, or its sectors differ from those of the others.
     Blocks,
-    /// No member has a journal that can be followed.
+    /// No member has a valid journal.
     NoJournal,
     /// No member has a good copy of this page of the map.
     LostPage(u32),
     /// The map contradicts itself.
     BadMap,
-    /// The sizes do not do.
+    /// The sizes are unsuitable.
     Sizes(&'static str),
-    /// No member is there.
+    /// All members are missing.
     NobodyThere,
 }
 
@@ -83,12 +83,12 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A pool that is not made, or not opened.
+/// A refusal to create or open a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// The member it is about, counted from 0; None: the pool as a whole.
+    /// The member that it concerns, counted from 0; None: the whole pool.
     pub member: Option<usize>,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 

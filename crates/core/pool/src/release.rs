@@ -1,23 +1,24 @@
 //! How an older place becomes free again.
 //!
-//! Its successor is durable (`waiting`); no read that began before that looks at it any more
-//! (`ready`); its owner has been told, where that is worth a request; then it is free. One at a time
-//! does this.
+//! First its successor is durable (`waiting`); then all reads that began before that have ended
+//! (`ready`); then it is discarded on its member, if it is worth a request; then it is free. One
+//! task at a time does this.
 
 use crate::decide::Core;
 use crate::member::{Member, Run, TRIM_SLOTS};
 use crate::planted::{Bug, planted};
 
-/// Discards that are sent at a time.
+/// Number of discards that are sent at a time.
 pub(crate) const TRIMS: usize = 8;
-/// Places that one section frees, or hands out to be trimmed in one piece.
+/// Maximum number of places that one section frees, or returns for a discard, in one piece.
 const PLACES: u32 = 4096;
 
-/// Places to be discarded: on which member, and where.
+/// Places to be discarded: their member, and their run.
 pub(crate) type Trims = [Option<(usize, Run)>; TRIMS];
 
 impl Core {
-    /// Takes everything that waits; the readers to wait for. None: there is nothing.
+    /// Takes all waiting places. Returns the group of readers to wait for. None: no place is
+    /// waiting.
     pub(crate) fn release_begin(&mut self) -> Option<usize> {
         if self.members.iter().all(|member| member.waiting.count() == 0) {
             self.releasing = false;
@@ -32,12 +33,13 @@ impl Core {
         Some(before)
     }
 
-    /// Whether no read of this turn is under way.
+    /// Whether no read of this turn is in flight.
     pub(crate) fn is_quiet(&self, turn: usize) -> bool {
         self.readers[turn] == 0 || planted(Bug::ReuseUnderReaders)
     }
 
-    /// Frees what need not be discarded, and finds what must be. False: nothing is left.
+    /// Frees places without a discard, and collects those that need one. Returns false if none is
+    /// left.
     pub(crate) fn release_some(&mut self, trims: &mut Trims) -> bool {
         let (mut budget, mut used) = (PLACES, 0);
         for (number, member) in self.members.iter_mut().enumerate() {
@@ -58,7 +60,7 @@ impl Core {
         used > 0
     }
 
-    /// Discards have ended. What they were for is free, well done or not.
+    /// Frees the places of completed discards, successful or not.
     pub(crate) fn trimmed(&mut self, trims: &Trims, failed: u32) {
         for (index, (number, run)) in trims.iter().flatten().enumerate() {
             let member = &mut self.members[*number];
@@ -70,7 +72,7 @@ impl Core {
 }
 
 impl Member {
-    /// Takes the run at `first` out of what is ready; whether it is to be discarded.
+    /// Takes the run at `first` out of the ready places. Returns whether to discard it.
     fn next_ready(&mut self, first: u32, most: u32) -> (Run, bool) {
         let discarded = self.discarded.has(first);
         let count = self.ready.run(first, most);

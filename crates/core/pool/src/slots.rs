@@ -1,12 +1,12 @@
-//! Slots of a member, read and written one stretch after the other: for opening, where nothing waits
-//! for anything else.
+//! Reads and writes slots of a member, one stretch after the other: for opening a pool, which does
+//! nothing in parallel.
 
 use crate::layout::SLOT_SECTORS;
 use alloc::vec;
 use alloc::vec::Vec;
 use block::{Buf, Extent, Request, Result, Stack};
 
-/// Slots of one request.
+/// Slots per request.
 const STRETCH: u32 = 64;
 
 /// A member and a buffer.
@@ -27,8 +27,8 @@ impl Slots {
         Slots { member: member.clone(), buffer, stretch, bytes }
     }
 
-    /// Calls `each` with the number and the bytes of `count` slots from `first` on. It says whether to
-    /// go on.
+    /// Calls `each` with the number and the bytes of `count` slots from `first` on, until it
+    /// returns false.
     pub(crate) async fn read(
         &mut self,
         first: u32,

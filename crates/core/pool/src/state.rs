@@ -1,50 +1,51 @@
-//! Where a pool's commits are.
+//! State of a pool's commits.
 
 use crate::format::Head;
 use crate::layout::Layout;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Where the commits are.
+/// State of the commits.
 pub(crate) struct State {
     /// The number of the open batch.
     pub(crate) open: u64,
     /// The last batch that was committed.
     pub(crate) done: u64,
-    /// The last one of which something was lost.
+    /// The last batch of which data was lost.
     pub(crate) last_failed: u64,
-    /// Something was lost and no flush has said so yet.
-    pub(crate) unheard: bool,
+    /// Data was lost and no flush has reported it yet.
+    pub(crate) unreported: bool,
     pub(crate) running: bool,
     /// The head of the newest journal block.
     pub(crate) newest: Head,
     pub(crate) life: u32,
     /// The oldest journal block that is needed.
     pub(crate) tail: u64,
-    /// The pass over the map covers all blocks below this one.
+    /// The sequence of the journal block at which the running pass over the map began; the pass
+    /// covers all earlier blocks.
     pub(crate) pass: Option<u64>,
-    /// A pass that has ended, but for a flush.
+    /// A pass that has ended except for a flush.
     pub(crate) ended: Option<u64>,
-    /// The sequence of the next pages that are copied.
+    /// The sequence of the next copies of pages.
     pub(crate) pages: u64,
-    /// Pages that this commit has taken along, in the order of the buffer.
+    /// Pages that this commit writes, in the order of the buffer.
     pub(crate) slice: Vec<u32>,
-    /// They are being written.
+    /// Whether these pages are being written.
     pub(crate) tidying: bool,
-    /// A member has failed during this commit.
+    /// Whether a member has failed during this commit.
     pub(crate) disturbed: bool,
     pub(crate) scratch: Vec<u8>,
 }
 
 impl State {
-    /// Goes on behind `newest`, which is needed no more than what is before it, in a new life; pages
-    /// get sequences from `pages` on.
+    /// Continues after `newest`, which like all earlier blocks is not needed any more, in a new
+    /// life. Pages get sequences from `pages` on.
     pub(crate) fn after(newest: Head, life: u32, pages: u64, layout: &Layout) -> State {
         State {
             open: 1,
             done: 0,
             last_failed: 0,
-            unheard: false,
+            unreported: false,
             running: false,
             newest,
             life,
@@ -59,7 +60,7 @@ impl State {
         }
     }
 
-    /// Where the next journal block goes.
+    /// Position of the next journal block.
     pub(crate) fn next_position(&self, layout: &Layout) -> u32 {
         ((self.newest.sequence + 1) % u64::from(layout.journal)) as u32
     }
@@ -69,7 +70,7 @@ impl State {
         !self.running && !self.tidying
     }
 
-    /// What is copied from now on is newer than what was.
+    /// Gives later copies a newer sequence.
     pub(crate) fn next_pages(&mut self) {
         self.pages += 1;
     }

@@ -1,19 +1,19 @@
-//! Striping, as RAID-0 does it: to compare pools with.
+//! Striping as in RAID-0, for comparison with pools.
 //!
-//! Chunk `c` lies on member `c mod n`, as its chunk `c / n`. There is nothing to write down and nothing
-//! to decide: what a member gets follows from the addresses alone, however slow or worn it is. It is
-//! as large as its smallest member allows, and without any one of them all is lost. The members and
-//! their order are not written anywhere either: in another order it shows other contents.
+//! Chunk `c` is on member `c mod n`, as its chunk `c / n`. There is no metadata and no decision:
+//! addresses alone determine the member, however slow or worn it is. The smallest member limits the
+//! size, and the loss of any member loses everything. The members and their order are not recorded
+//! either: in another order a stripe shows other contents.
 
 use crate::joined::Joined;
 use crate::layout::MEMBERS_MAX;
 use alloc::vec::Vec;
 use block::{Block, Discard, Error, Extent, Fua, Kind, Limits, Request, Result, SECTOR, Stack};
 
-/// Chunks of a read or write that are under way together.
+/// Maximum number of chunks of a read or write in flight.
 const PIECES: usize = 32;
 
-/// Devices side by side.
+/// Striped devices.
 pub struct Stripe {
     members: Vec<Stack>,
     chunk_sectors: u64,
@@ -21,10 +21,11 @@ pub struct Stripe {
 }
 
 impl Stripe {
-    /// Stripes of `chunk_bytes` a member.
+    /// Creates a stripe with chunks of `chunk_bytes` bytes.
     ///
     /// # Errors
-    /// A sentence: too few or too many members, a chunk that does not do, members that are unlike.
+    /// A sentence: there are too few or too many members, the chunk size is unsuitable, or the
+    /// members differ.
     pub fn attach(
         members: Vec<Stack>,
         chunk_bytes: u32,
@@ -34,7 +35,7 @@ impl Stripe {
         Ok(Stripe { members, chunk_sectors: u64::from(chunk_bytes) / SECTOR, limits })
     }
 
-    /// The first chunk of an extent: the member, where on it, and how many sectors.
+    /// Returns the first chunk of an extent: its member, and its extent on the member.
     fn first_chunk(&self, at: Extent) -> (usize, Extent) {
         let (chunk, inside) = (at.first / self.chunk_sectors, at.first % self.chunk_sectors);
         let count = (self.chunk_sectors - inside).min(u64::from(at.count)) as u32;
@@ -43,8 +44,8 @@ impl Stripe {
         ((chunk % members) as usize, Extent::new(first, count))
     }
 
-    /// The part of a member that belongs to `at`: chunks of one member that follow on each other do
-    /// so on the member, too.
+    /// Returns the part of a member that belongs to `at`: consecutive chunks of one member are
+    /// adjacent on it.
     fn share(&self, member: usize, at: Extent) -> Option<Extent> {
         let members = self.members.len() as u64;
         let before = |sector: u64| {
@@ -61,7 +62,7 @@ impl Stripe {
         (first < end).then(|| Extent::new(first, (end - first) as u32))
     }
 
-    /// Reads or writes chunk by chunk; `piece` makes the request of one.
+    /// Reads or writes chunk by chunk; `piece` creates the request of a chunk.
     async fn by_chunks(&self, at: Extent, piece: impl Fn(u32, Extent) -> Request) -> Result {
         let mut done = 0;
         while done < at.count {
@@ -80,7 +81,7 @@ impl Stripe {
         Ok(())
     }
 
-    /// Sends every member its share; `share` makes the request.
+    /// Sends every member its share; `share` creates the request.
     async fn by_members(&self, share: impl Fn(usize) -> Option<Request>) -> Result {
         let mut joined = Joined::<MEMBERS_MAX>::new();
         for (number, member) in self.members.iter().enumerate() {
@@ -99,7 +100,7 @@ fn failed(bits: u32) -> Result {
     }
 }
 
-/// What a stripe over members of these limits can do.
+/// Returns the limits of a stripe over members with these limits.
 ///
 /// # Errors
 /// See [`Stripe::attach`].
@@ -171,7 +172,7 @@ impl Block for Stripe {
                 self.by_chunks(at, piece).await
             }
             Request::Flush => self.by_members(|_| Some(Request::Flush)).await,
-            // Some members could do it and others not: what then reads as zeros would be a puzzle.
+            // If only some members support it, the range would partly read as zeros.
             Request::Discard { .. } if self.limits.discard == Discard::Ignored => Ok(()),
             Request::Advise { .. } => Ok(()),
             Request::Discard { at } => {

@@ -1,4 +1,4 @@
-//! In stride a pool asks the system for no memory: reads, writes, discards, commits, releases.
+//! In steady state a pool allocates no memory: reads, writes, discards, commits, releases.
 
 use allocations::of_this_thread;
 use block::{Buf, DelaySpec, Extent, Ram, Request, Stack};

@@ -1,15 +1,15 @@
-//! What all clients of a server may have under way together.
+//! Limits on the requests that all clients of a server have in flight together.
 
 use lane::Event;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Buffers are whole pages, which lets one word count them together with the requests.
+/// Buffers are whole pages, so that one word can count their pages and the requests.
 const PAGE_BYTES: usize = 4096;
 
 /// Requests, and the bytes of their payloads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Load {
-    /// How many requests.
+    /// Number of requests.
     pub requests: usize,
     /// Bytes of their buffers.
     pub bytes: usize,
@@ -26,18 +26,18 @@ impl Load {
         Load { requests: (packed & u64::from(u32::MAX)) as usize, bytes }
     }
 
-    /// Whether one more request with so many bytes stays inside `most`.
+    /// Whether one more request of `bytes` bytes stays within `most`.
     fn has_room(self, bytes: usize, most: Load) -> bool {
         self.requests < most.requests && (bytes == 0 || self.bytes + bytes <= most.bytes)
     }
 }
 
-/// Limits that the clients of a server share, on all of its lanes. A client that has nothing under way
-/// is always let in with one request, so that none starves.
+/// Limits that the clients of a server share, on all of its lanes. A client without a request in
+/// flight is always allowed one, so that no client starves.
 #[derive(Debug)]
 pub struct Budget {
     most: Load,
-    let_in: AtomicU64,
+    admitted: AtomicU64,
     running: AtomicU64,
     freed: Event,
 }
@@ -50,48 +50,49 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// At most so many bytes of payloads, in so many requests (at least one).
+    /// Allows `bytes_max` bytes of payloads in `requests_max` requests (at least one).
     pub fn new(bytes_max: usize, requests_max: usize) -> Budget {
         Budget {
             most: Load { requests: requests_max.max(1), bytes: bytes_max },
-            let_in: AtomicU64::new(0),
+            admitted: AtomicU64::new(0),
             running: AtomicU64::new(0),
             freed: Event::new(),
         }
     }
 
-    /// What has been let in and not been answered. May exceed the limits by one request of each
-    /// client.
+    /// The requests that were admitted and not answered yet. May exceed the limits by one request
+    /// per client.
     pub fn used(&self) -> Load {
-        Load::unpack(self.let_in.load(Ordering::SeqCst))
+        Load::unpack(self.admitted.load(Ordering::SeqCst))
     }
 
-    /// What the stacks are busy with, where their backing is watched: also requests that have
-    /// been answered with an error because that has stalled, and that go on behind.
+    /// The requests that the stacks are serving, if their backing has a watchdog. Includes requests
+    /// that were answered with an error because the backing has stalled, and that continue in the
+    /// background.
     pub fn running(&self) -> Load {
         Load::unpack(self.running.load(Ordering::SeqCst))
     }
 
-    /// Lets a request in if there is room for it, or in any case.
+    /// Admits a request if it fits, or if `in_any_case` is set. Returns whether it was admitted.
     pub(crate) fn take(&self, bytes: usize, in_any_case: bool) -> bool {
         let one = Load { requests: 1, bytes }.pack();
         let add = |packed: u64| {
             let room = in_any_case || Load::unpack(packed).has_room(bytes, self.most);
             room.then_some(packed + one)
         };
-        self.let_in.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).is_ok()
+        self.admitted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).is_ok()
     }
 
-    /// Gives back requests and bytes, and wakes what waits for them.
+    /// Releases requests and bytes, and wakes the waiting clients.
     pub(crate) fn give(&self, requests: usize, bytes: usize) {
         let load = Load { requests, bytes };
         if load != Load::default() {
-            self.let_in.fetch_sub(load.pack(), Ordering::SeqCst);
+            self.admitted.fetch_sub(load.pack(), Ordering::SeqCst);
             self.freed.notify();
         }
     }
 
-    /// Happens whenever something is given back.
+    /// The event of a release.
     pub(crate) fn freed(&self) -> &Event {
         &self.freed
     }
@@ -104,8 +105,8 @@ impl Budget {
         self.running.fetch_sub(load.pack(), Ordering::SeqCst);
     }
 
-    /// Whether the stacks are busy with so much that a request of so many bytes is too much. One
-    /// alone never is.
+    /// Whether a request of `bytes` bytes, together with those that the stacks are serving, would
+    /// exceed the limits. False if no request runs.
     pub(crate) fn is_overrun(&self, bytes: usize) -> bool {
         let running = self.running();
         running.requests > 0 && !running.has_room(bytes, self.most)

@@ -1,4 +1,4 @@
-//! A client of an export: what it has under way, and how its requests are carried out.
+//! A client of an export: its requests in flight, and how they are served.
 
 use crate::budget::Budget;
 use crate::counting::counting;
@@ -15,14 +15,15 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::sync::Arc;
 
-/// What a client may have under way.
+/// Limits on a client's requests in flight.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// Its requests at a time, at least one. What is answered at once is never under way.
+    /// Number of requests in flight, at least one. A request that is answered immediately is never
+    /// in flight.
     pub in_flight_max: usize,
-    /// Memory for their payloads, in bytes. One request is always let in.
+    /// Memory for payloads, in bytes. One request is always admitted.
     pub in_flight_bytes_max: usize,
-    /// What all clients with clones of these bounds may have under way together.
+    /// Limits on all clients whose bounds are clones of these.
     pub budget: Arc<Budget>,
 }
 
@@ -31,9 +32,9 @@ pub struct Client {
     lane: Lane,
     simulated: bool,
     stack: Stack,
-    /// The same stack, for requests that become tasks.
+    /// The same stack with counting, for requests that become tasks.
     counting: Stack,
-    /// Its changes that are tasks.
+    /// Orders the client's changes that run as tasks.
     order: ArrivalOrder,
     limits: Limits,
     stop: Arc<Stop>,
@@ -45,8 +46,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// A new client of this export, through a front with these limits (see [`Export::limits`]). `stop` is
-    /// the front's own, where the export has none. The session begins here, and ends with the client.
+    /// Starts the session of a new client of this export, through a front with these limits (see
+    /// [`Export::limits`]). `stop` is the front's own and is used if the export has none. The
+    /// session ends with the client.
     pub fn new(export: &Export, limits: Limits, stop: &Arc<Stop>, bounds: Bounds) -> Client {
         let (stack, lane) = (export.stack.clone(), export.stack.lane().clone());
         Client {
@@ -65,31 +67,31 @@ impl Client {
         }
     }
 
-    /// The lane of its requests.
+    /// The lane of the client's requests.
     #[inline]
     pub fn lane(&self) -> &Lane {
         &self.lane
     }
 
-    /// What it may ask for.
+    /// Limits of the requests that the client may send.
     #[inline]
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// What ends it.
+    /// The stop that ends the client.
     #[inline]
     pub fn stop(&self) -> &Stop {
         &self.stop
     }
 
-    /// How many of its requests were let in, and are neither [`Client::answered`] nor withdrawn.
+    /// Number of requests that were admitted and not yet [`Client::answered`] or withdrawn.
     pub fn in_flight(&self) -> usize {
         self.in_flight.get()
     }
 
-    /// Every step that enters the stack is preceded by this: in a simulated world two steps are
-    /// joined by an await, live it is one branch.
+    /// Precedes every step that enters the stack: in a simulated world it awaits, so that other
+    /// steps may come first; live, it is one branch.
     #[inline]
     pub async fn turn(&self) {
         if self.simulated {
@@ -97,15 +99,15 @@ impl Client {
         }
     }
 
-    /// Brings nearer what [`Client::ask`] for these requests will touch.
+    /// Prefetches the memory that [`Client::ask`] for these requests will access.
     #[inline]
     pub fn prefetch(&self, requests: &[Request]) {
         self.stack.prefetch(requests);
     }
 
-    /// Asks the stack for an answer here and now, after a [`Client::turn`]. The one gate for
-    /// requests that carry a buffer. Of an operation, [`Operation::plain`] may be asked for. None:
-    /// nothing was done, and the request comes by [`Client::run`], before any other of this client.
+    /// Tries to get an answer from the stack immediately, after a [`Client::turn`]. All requests
+    /// that carry a buffer enter here. For an operation, use [`Operation::plain`]. None: nothing
+    /// was done, and the request goes to [`Client::run`] before any other request of this client.
     #[inline]
     pub fn ask(&self, request: &Request) -> Option<Result> {
         match self.limits.check(request) {
@@ -115,14 +117,15 @@ impl Client {
         }
     }
 
-    /// A request of which the padding is not meant, as it is carried out for this client: durable when it
-    /// is answered, if it is a change with `fua`.
+    /// Returns a request with padding as it is served for this client: a change with `fua` is
+    /// durable when it is answered.
     #[inline]
     pub fn operation(&self, request: Request, padding: Padding, fua: bool) -> Operation {
         Operation::new(request, padding, fua, &self.limits)
     }
 
-    /// Tells the session if this proves that the client flushes (C11). Comes before it is asked for or run.
+    /// Reports to the session if this operation proves that the client flushes (C11). Must precede
+    /// [`Client::ask`] and [`Client::run`].
     #[inline]
     pub async fn note(&self, operation: &Operation) {
         if operation.is_proof {
@@ -135,29 +138,30 @@ impl Client {
         self.session.flushed();
     }
 
-    /// Carries out an operation that was let in. Ends, with an error, once the backing has stalled.
-    /// Changes that overlap take effect in the order of these calls (C10).
+    /// Serves an admitted operation. Ends with an error when the backing has stalled. Changes that
+    /// overlap take effect in the order of these calls (C10).
     ///
     /// # Errors
-    /// What the stack answers.
+    /// The stack's errors.
     pub fn run(&self, operation: Operation) -> Running {
         let is_flush = matches!(operation.request, Request::Flush);
         let doubt = if is_flush { self.session.take_doubt() } else { Ok(()) };
         Running::new(&self.counting, &self.order, operation, doubt)
     }
 
-    /// What is known of the contents, for a request that was let in.
+    /// Returns the known state of the contents, for an admitted request.
     ///
     /// # Errors
-    /// What the stack answers, or that the backing has stalled.
+    /// The stack's errors, or an error because the backing has stalled.
     pub async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
         self.counting.status_unless_stalled(at).await
     }
 
-    /// Starts a task for one of its requests. On a lane without a free task slot the caller does it itself,
-    /// by awaiting what is returned.
+    /// Starts a task for a request. On a lane without a free task slot the caller runs it instead,
+    /// by awaiting the result.
     pub fn launch(&self, task: impl Future<Output = ()> + 'static) -> impl Future<Output = ()> {
-        // The task moves into the lane's memory at once: the caller's future does not carry its size.
+        // The task moves into the lane's memory here, so the caller's future does not include its
+        // size.
         let own = if self.lane.tasks() < TASKS_MAX {
             self.lane.spawn(task).expect("a task slot was free");
             None
@@ -171,8 +175,8 @@ impl Client {
         }
     }
 
-    /// Whether a request was not done because its server stops. Then it is not answered, but withdrawn:
-    /// the client asks the next server.
+    /// Whether a request was not served because its server stops. Such a request is withdrawn
+    /// without an answer, and the client sends it to the next server.
     pub fn is_for_next(&self, result: Result) -> bool {
         self.stop.is_asked() && result.is_err_and(|error| error.kind == Kind::Stopping)
     }
@@ -183,8 +187,8 @@ impl Client {
         self.in_flight.get() < self.bounds.in_flight_max && bytes_fit
     }
 
-    /// Takes room for a request in what the client and the server may have under way.
-    fn takes(&self, bytes: usize) -> bool {
+    /// Reserves room for a request in the bounds of the client and in the budget of the server.
+    fn reserve(&self, bytes: usize) -> bool {
         let alone = self.in_flight.get() == 0;
         if !self.fits(bytes) || !self.bounds.budget.take(bytes, alone) {
             return false;
@@ -200,12 +204,13 @@ impl Client {
         self.bounds.budget.give(requests, bytes);
     }
 
-    /// Lets a request in, with a buffer of so many bytes (0: none), as soon as there is room. Where there
-    /// is none, `make_room` does what the front can do about it (to send answers that are ready), and then
-    /// this waits. What is let in is [`Client::answered`], or leaves by [`Client::withdraw`].
+    /// Admits a request with a buffer of `bytes` bytes (0: none) as soon as there is room. If there
+    /// is none, calls `make_room`, in which the front can make room (by sending answers that are
+    /// ready), and then waits. Each admitted request ends in [`Client::answered`] or
+    /// [`Client::withdraw`].
     ///
     /// # Errors
-    /// The backing has stalled, and as much as may wait for it does so already.
+    /// The backing has stalled, and the requests that wait for it have reached the limit.
     pub async fn admit(&self, bytes: usize, make_room: impl AsyncFn()) -> Result<Option<Buffer>> {
         let (occupied, budget) = (occupied(bytes), &self.bounds.budget);
         loop {
@@ -216,11 +221,11 @@ impl Client {
             {
                 return Err(stall.error());
             }
-            if self.takes(occupied) {
+            if self.reserve(occupied) {
                 break;
             }
             make_room().await;
-            if self.takes(occupied) {
+            if self.reserve(occupied) {
                 break;
             }
             budget.freed().after(freed).await;
@@ -228,13 +233,13 @@ impl Client {
         Ok((bytes > 0).then(|| self.pool.borrow_mut().take(bytes)))
     }
 
-    /// A request that was let in ends without an answer.
+    /// Ends an admitted request without an answer.
     pub fn withdraw(&self, buffer: Option<Buffer>) {
         self.give(1, 0);
         self.give_back(buffer);
     }
 
-    /// The buffer of a request is not needed any more. The request itself stays let in.
+    /// Releases the buffer of a request. The request itself stays admitted.
     pub fn give_back(&self, buffer: Option<Buffer>) {
         if let Some(buffer) = buffer {
             self.give(0, buffer.bytes());
@@ -242,9 +247,9 @@ impl Client {
         }
     }
 
-    /// So many requests that were let in have been answered, and these buffers are free; they are taken
-    /// from the list. To be called when the client has got the answers: one that takes none keeps its own
-    /// requests in flight.
+    /// Records that `requests` admitted requests were answered, and takes their buffers out of the
+    /// list. Call it when the client has received the answers: requests of a client that does not
+    /// receive them then stay in flight.
     #[inline]
     pub fn answered(&self, requests: usize, buffers: &mut Vec<Buffer>) {
         if requests == 0 {
@@ -261,7 +266,7 @@ impl Client {
 }
 
 impl Drop for Client {
-    /// A client whose world has died gives back what it had under way.
+    /// Releases the load of a client whose world has died.
     fn drop(&mut self) {
         self.bounds.budget.give(self.in_flight.get(), self.in_flight_bytes.get());
     }

@@ -1,21 +1,21 @@
-//! Requests that go on behind a client that was told not to wait for them.
+//! Requests that continue after their client has got an error.
 //!
-//! When a backing has stalled, what was sent to it cannot be called back: it keeps its buffer and a
-//! task until the backing answers after all. So that a client which tries again and again cannot
-//! pile them up, whatever runs is counted in the server's [`Budget`].
+//! When a backing has stalled, requests that were sent to it cannot be cancelled: each keeps its
+//! buffer and a task until the backing answers again. To bound the number that a retrying client
+//! can accumulate, the server's [`Budget`] counts all running requests.
 
 use crate::budget::{Budget, Load};
 use crate::pool::occupied;
 use block::{Extent, Layer, Padding, Request, Result, Stack, Stretch};
 use std::sync::Arc;
 
-/// Counts what runs in the stack below.
+/// Counts the requests that run in the stack below.
 struct Counting {
     below: Stack,
     budget: Arc<Budget>,
 }
 
-/// Counted until it is dropped, which is when the stack has let go of the request.
+/// Counted until it is dropped, that is, until the stack has released the request.
 struct Running<'a> {
     budget: &'a Budget,
     load: Load,
@@ -55,8 +55,8 @@ impl Layer for Counting {
     }
 }
 
-/// The stack for requests that become tasks. Where no watchdog watches the backing, nothing is ever left
-/// behind and nothing has to be counted.
+/// Returns the stack for requests that become tasks. Without a watchdog on the backing no request
+/// is left behind, and nothing is counted.
 pub(crate) fn counting(stack: &Stack, budget: &Arc<Budget>) -> Stack {
     if stack.stall().is_none() {
         return stack.clone();

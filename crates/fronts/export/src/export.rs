@@ -1,4 +1,4 @@
-//! What is served.
+//! A served device.
 
 use crate::session::{Session, Unwatched};
 use crate::stop::Stop;
@@ -6,28 +6,29 @@ use block::{Limits, Stack};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// One block device, under a name.
+/// One block device with a name.
 #[derive(Clone)]
 pub struct Export {
-    /// What clients ask for. A front may bound its length.
+    /// Name that clients request. A front may limit its length.
     pub name: String,
-    /// A text for people; may be empty.
+    /// Text for people; may be empty.
     pub description: String,
-    /// Where requests go. Its grain is 512: clients send real bytes.
+    /// The device that serves the requests. Its grain is 512: clients send real bytes.
     pub stack: Stack,
-    /// Refuse changes even if the stack would take them.
+    /// Whether changes are refused even if the stack would accept them.
     pub read_only: bool,
-    /// A flush on one connection covers the others: clients may use several at once.
+    /// Whether a flush on one connection covers the others, so that clients may use several at
+    /// once.
     pub multi_conn: bool,
-    /// Ends the clients of this export alone, in place of the front's own.
+    /// Ends the clients of this export only, instead of the front's own.
     pub stop: Option<Arc<Stop>>,
     /// Makes the session of a new client.
     pub session: Rc<dyn Fn() -> Box<dyn Session>>,
 }
 
 impl Export {
-    /// An export that every client may change, over several connections, and that tells no owner of its
-    /// clients.
+    /// Returns an export that every client may change, over several connections, and whose sessions
+    /// report nothing to an owner.
     pub fn new(name: &str, stack: Stack) -> Export {
         Export {
             name: name.to_owned(),
@@ -40,8 +41,8 @@ impl Export {
         }
     }
 
-    /// The stack's limits as this export's clients meet them, through a front that transfers at most so
-    /// many bytes at a time.
+    /// Returns the limits that this export has for its clients, through a front that transfers at
+    /// most `io_bytes_max` bytes at a time.
     pub fn limits(&self, io_bytes_max: u32) -> Limits {
         let mut limits = self.stack.limits().clone();
         limits.read_only |= self.read_only;

@@ -1,20 +1,20 @@
-//! What every front needs that serves a block device to clients, whatever it speaks to them.
+//! The parts that all fronts share, whatever protocol they speak.
 //!
-//! An [`Export`] is a [`block::Stack`] under a name. A front makes a [`Client`] of each client that
-//! enters one, and asks that for everything that is not its protocol:
+//! An [`Export`] is a [`block::Stack`] with a name. A front creates a [`Client`] for each client of
+//! an export, and uses it for everything except its protocol:
 //!
 //! ```text
-//!   admit      room for the payload, inside what the client and the server may have under way (Budget)
-//!   operation  what the client asks for as it is carried out: FUA is decided there
-//!   note       a flush or a FUA proves that the client flushes: its Session hears of it (C11)
-//!   ask        an answer here and now, without a task
-//!   run        everything else, in a task that launch starts; a stalled backing ends it with EIO.
+//!   admit      reserves room for the payload, within the limits of client and server (Budget)
+//!   operation  the request in the form in which it is served: the handling of FUA is decided there
+//!   note       a flush or a FUA proves that the client flushes: reported to its Session (C11)
+//!   ask        an immediate answer, without a task
+//!   run        other requests, in a task that launch starts; a stalled backing ends it with EIO.
 //!              A change waits for the earlier ones of its client that it overlaps (C10)
-//!   answered   the answer has gone: its room is free again
+//!   answered   the answer was sent: its room is free again
 //! ```
 //!
-//! Whatever is asked for by many clients is bounded for each and for all. The path of a hit takes no
-//! memory and no task.
+//! Requests in flight are bounded per client and for all clients together. A hit needs no
+//! allocation and no task.
 #![forbid(unsafe_code)]
 
 mod budget;

@@ -1,22 +1,23 @@
-//! What a client asks for, as it is carried out. How FUA is met is decided here, for every front.
+//! A client's request in the form in which it is served. The handling of FUA is decided here, for
+//! all fronts.
 
 use block::{Fua, Limits, Padding, Request};
 
-/// A request of a client, and what belongs to it.
+/// A client's request with its padding and flags.
 #[derive(Clone)]
 pub struct Operation {
     pub(crate) request: Request,
     pub(crate) padding: Padding,
     /// A flush follows, and the answer waits for it.
     pub(crate) then_flush: bool,
-    /// It proves that the client knows what a write buffer is (C11).
+    /// Proves that the client flushes (C11).
     pub(crate) is_proof: bool,
 }
 
 impl Operation {
-    /// A request of which the padding is not meant. A change with `fua` is durable when it is answered: by
-    /// the device itself where it can, else by a flush behind it; what the request says of FUA is
-    /// replaced. On other requests `fua` means nothing.
+    /// Creates an operation from a request with padding. A change with `fua` is durable when it is
+    /// answered: the device does it if it can, else a flush follows. This replaces the request's
+    /// own FUA flag. `fua` has no effect on other requests.
     #[inline]
     pub(crate) fn new(
         mut request: Request,
@@ -36,13 +37,14 @@ impl Operation {
         Operation { request, padding, then_flush, is_proof }
     }
 
-    /// The request for whole blocks that is all of it, which a stack may answer at once. None: it is more.
+    /// Returns the request if it is the whole operation and covers whole blocks: a stack may then
+    /// answer it immediately.
     #[inline]
     pub fn plain(&self) -> Option<&Request> {
         (!self.then_flush && self.padding == Padding::NONE).then_some(&self.request)
     }
 
-    /// Whether it changes what is stored.
+    /// Whether it changes stored data.
     pub fn is_change(&self) -> bool {
         self.request.is_change()
     }
@@ -53,8 +55,9 @@ mod tests {
     use super::*;
     use block::{Buf, Extent};
 
-    /// What reaches the device of an operation: whether it carries FUA, and whether a flush follows.
-    fn met(request: Request, fua: bool, limits: &Limits) -> (bool, bool) {
+    /// Returns how FUA is met: whether the device gets the request with FUA, and whether a flush
+    /// follows.
+    fn fua_handling(request: Request, fua: bool, limits: &Limits) -> (bool, bool) {
         let operation = Operation::new(request, Padding::NONE, fua, limits);
         let by_device = match operation.request {
             Request::Write { fua, .. } | Request::Zero { fua, .. } => fua,
@@ -70,23 +73,23 @@ mod tests {
         let native = Limits { flush_needed: true, fua: Fua::Native, ..plain.clone() };
         let durable = Limits { flush_needed: false, fua: Fua::None, ..plain };
         let at = Extent::new(0, 1);
-        // What the request says is replaced.
+        // The request's own FUA flag is replaced.
         let write = || Request::Write { at, from: Buf::new(1, 512), fua: true };
         let zero = || Request::Zero { at, fua: true, may_unmap: true };
         let discard = || Request::Discard { at };
         for change in [write(), zero()] {
-            assert_eq!(met(change.clone(), false, &none), (false, false));
-            assert_eq!(met(change.clone(), true, &none), (false, true));
-            assert_eq!(met(change.clone(), true, &native), (true, false));
-            assert_eq!(met(change, true, &durable), (true, false));
+            assert_eq!(fua_handling(change.clone(), false, &none), (false, false));
+            assert_eq!(fua_handling(change.clone(), true, &none), (false, true));
+            assert_eq!(fua_handling(change.clone(), true, &native), (true, false));
+            assert_eq!(fua_handling(change, true, &durable), (true, false));
         }
-        // No device takes a discard with FUA.
-        assert_eq!(met(discard(), true, &none), (false, true));
-        assert_eq!(met(discard(), true, &native), (false, true));
-        assert_eq!(met(discard(), true, &durable), (false, false));
+        // No device supports a discard with FUA.
+        assert_eq!(fua_handling(discard(), true, &none), (false, true));
+        assert_eq!(fua_handling(discard(), true, &native), (false, true));
+        assert_eq!(fua_handling(discard(), true, &durable), (false, false));
         let read = Request::Read { at, into: Buf::new(1, 512) };
-        assert_eq!(met(read, true, &none), (false, false));
-        assert_eq!(met(Request::Flush, true, &none), (false, false));
+        assert_eq!(fua_handling(read, true, &none), (false, false));
+        assert_eq!(fua_handling(Request::Flush, true, &none), (false, false));
     }
 
     #[test]

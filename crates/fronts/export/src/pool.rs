@@ -1,14 +1,14 @@
-//! Aligned buffers of one client, kept and used again.
+//! Aligned buffers of one client, reused.
 
 use block::{Buf, Memory};
 use std::sync::Arc;
 
 const SMALLEST: usize = 4096;
-/// 4 KiB, 8 KiB, ... 64 MiB: the largest payload with the blocks around it.
+/// 4 KiB, 8 KiB, ... 64 MiB: the maximum payload with the blocks around it.
 const CLASSES: usize = 15;
 const SECTOR_BYTES: usize = block::SECTOR as usize;
 
-/// A buffer aligned to 4096 bytes, as direct I/O wants it.
+/// A buffer aligned to 4096 bytes, as direct I/O requires.
 pub struct Buffer {
     memory: Arc<Memory>,
     whole: Buf,
@@ -23,35 +23,36 @@ impl Buffer {
         Buffer { whole: Buf::over(memory.clone(), 0, sectors, SECTOR_BYTES as u32), memory, class }
     }
 
-    /// One for at least `bytes` bytes that no client's pool has: for a front whose requests have buffers of their own.
+    /// Allocates a buffer of at least `bytes` bytes that belongs to no client's pool, for a front
+    /// with fixed buffers.
     ///
     /// # Panics
-    /// If that is more than 64 MiB.
+    /// If `bytes` is more than 64 MiB.
     pub fn standing(bytes: usize) -> Buffer {
         Buffer::new(class_of(bytes))
     }
 
-    /// Its memory, of which it is all.
+    /// The memory, all of which belongs to this buffer.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
 
-    /// Its first `sectors` sectors, for a request.
+    /// Returns the first `sectors` sectors, for a request.
     ///
     /// # Panics
-    /// If it has fewer.
+    /// If the buffer is smaller.
     pub fn sectors(&self, sectors: u32) -> Buf {
         self.whole.part(0, sectors)
     }
 
-    /// What it occupies, in bytes.
+    /// Memory used, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         SMALLEST << self.class
     }
 
-    /// Whether nothing else holds a window on it any more.
+    /// Whether no other window on the buffer exists.
     pub fn is_free(&self) -> bool {
-        // Our own handle, and the one that `keep` has just made.
+        // One reference is this buffer's, the other the one that `keep` has just returned.
         Arc::strong_count(&self.whole.keep()) == 2
     }
 }
@@ -63,12 +64,12 @@ fn class_of(bytes: usize) -> usize {
     class
 }
 
-/// What a buffer for this many bytes will occupy; there is none for 0.
+/// Memory that a buffer of `bytes` bytes uses; 0 for no buffer.
 pub(crate) fn occupied(bytes: usize) -> usize {
     if bytes == 0 { 0 } else { SMALLEST << class_of(bytes) }
 }
 
-/// The unused buffers of a client, by size.
+/// Unused buffers of a client, by size.
 pub(crate) struct Pool {
     free: [Vec<Buffer>; CLASSES],
     kept_bytes: usize,
@@ -76,12 +77,12 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A pool that keeps at most so much unused memory.
+    /// Creates a pool that retains at most `kept_bytes_max` bytes of unused memory.
     pub(crate) fn new(kept_bytes_max: usize) -> Pool {
         Pool { free: Default::default(), kept_bytes: 0, kept_bytes_max }
     }
 
-    /// A buffer for at least `bytes` bytes. What is in it is of no meaning.
+    /// Returns a buffer of at least `bytes` bytes with arbitrary contents.
     pub(crate) fn take(&mut self, bytes: usize) -> Buffer {
         let class = class_of(bytes);
         let Some(buffer) = self.free[class].pop() else {
@@ -94,7 +95,7 @@ impl Pool {
     /// Takes back a buffer whose request has ended.
     pub(crate) fn give(&mut self, buffer: Buffer) {
         let fits = self.kept_bytes + buffer.bytes() <= self.kept_bytes_max;
-        // A layer that still holds a window must not see the next request's data through it.
+        // A layer that still holds a window on the buffer must not see the next request's data.
         if fits && buffer.is_free() {
             self.kept_bytes += buffer.bytes();
             self.free[buffer.class].push(buffer);

@@ -1,4 +1,4 @@
-//! An operation that is under way.
+//! An operation in flight.
 
 use crate::operation::Operation;
 use block::{Padding, Request, Result, Stack};
@@ -7,18 +7,18 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Resolves to what a stack answers to an operation, and to the flush behind it. Small, and its request is
-/// in the lane's memory already, because it is moved into a task.
+/// Future that resolves to the stack's answer to an operation and to the flush after it. It is
+/// small, and its request is in the lane's memory already, because it is moved into a task.
 pub struct Running {
     asked: InOrder,
-    /// Where a flush follows.
+    /// Set if a flush follows.
     then_flush: Option<(Stack, ArrivalOrder)>,
-    /// Answered in place of success.
+    /// Error that is answered instead of success.
     doubt: Result,
 }
 
 impl Running {
-    /// Its changes come in the order of these calls. `doubt`: see [`crate::Session::take_doubt`].
+    /// Orders changes by the order of these calls. `doubt`: see [`crate::Session::take_doubt`].
     pub(crate) fn new(
         stack: &Stack,
         order: &ArrivalOrder,

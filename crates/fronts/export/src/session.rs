@@ -1,27 +1,27 @@
-//! What the owner of an export learns about its clients.
+//! Reports about clients to the owner of an export.
 
 use block::Result;
 
-/// What the owner of an export learns about one client. Made when the client enters transmission,
-/// dropped when the last of its requests has ended and it has gone.
+/// Reports about one client to the owner of an export. Created when the client enters transmission;
+/// dropped when the client has left and its last request has ended.
 ///
-/// It may be made on one lane and end on another: a file's handles are used on all of them.
+/// A session may be created on one lane and end on another: a file's handles are used on all lanes.
 pub trait Session: Send {
-    /// The client has sent a flush, or a change with FUA: it knows what a write buffer is (clause
-    /// C11). Called on every such request, before it is run.
+    /// Reports that the client has sent a flush, or a change with FUA: it flushes (clause C11).
+    /// Called for each such request, before it is run.
     fn flushed(&self) {}
 
-    /// Called once for every flush of the client, before it is run.
+    /// Called once per flush of the client, before it is run.
     ///
     /// # Errors
-    /// The flush is answered with this, because writes that the client believes to be covered may
+    /// The error to answer the flush with, because writes that the client assumes to be covered may
     /// be lost (clause C1).
     fn take_doubt(&self) -> Result {
         Ok(())
     }
 }
 
-/// A session that tells no owner anything.
+/// A session that reports nothing.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Unwatched;
 

@@ -1,9 +1,9 @@
-//! What ends waiting: the wish that a server stops, and deadlines.
+//! Ends of waits: the stop of a server, and deadlines.
 
 use lane::{Event, Lane};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Asks clients to end. Shared by all of them; may be asked from any thread.
+/// A request to end, shared by all clients. Any thread may make it.
 #[derive(Default, Debug)]
 pub struct Stop {
     asked: AtomicBool,
@@ -11,29 +11,30 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Not asked yet.
+    /// A stop that was not requested yet.
     pub fn new() -> Stop {
         Stop::default()
     }
 
-    /// Asks. No request is taken any more, nor refused: to a client the server has gone, and it asks
-    /// the next one. Its front says what is still owed to it, then that this was all, and lets it go when
-    /// it leaves, or when its time is over.
+    /// Asks the clients to end. From now on no request is accepted or refused: for the client the
+    /// server has gone, and it sends its requests to the next server. The front sends the remaining
+    /// answers and its goodbye, and drops the connection when the client leaves or its time is
+    /// over.
     pub fn ask(&self) {
         self.asked.store(true, Ordering::SeqCst);
         self.event.notify();
     }
 
-    /// Whether it was asked.
+    /// Whether the stop was requested.
     ///
-    /// A client that is counted and then looks here, and what asks and then looks at the count, are on different
-    /// threads: one of them must see the other.
+    /// A client increments a count and then checks here; the stopping side requests the stop and
+    /// then checks the count. They run on different threads, and at least one must see the other.
     #[inline]
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Waits until the end was asked for.
+    /// Waits until the stop is requested.
     pub async fn wait(&self) {
         loop {
             let seen = self.event.seen();
@@ -45,7 +46,7 @@ impl Stop {
     }
 }
 
-/// A moment on a lane's clock, or never.
+/// A point in time on a lane's clock, or never.
 #[derive(Clone)]
 pub struct Deadline {
     lane: Lane,
@@ -53,7 +54,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// So many milliseconds from now; None: never.
+    /// `after_ms` milliseconds from now; None: never.
     pub fn new(lane: &Lane, after_ms: Option<u64>) -> Deadline {
         let after_ns = after_ms.map(|after| after.saturating_mul(1_000_000));
         Deadline {
@@ -62,12 +63,12 @@ impl Deadline {
         }
     }
 
-    /// Whether it has.
+    /// Whether the deadline has passed.
     pub fn has_come(&self) -> bool {
         self.at_ns.is_some_and(|at| self.lane.now() >= at)
     }
 
-    /// Waits for it.
+    /// Waits for the deadline.
     pub async fn wait(&self) {
         match self.at_ns {
             Some(at) => self.lane.sleep_until(at).await,

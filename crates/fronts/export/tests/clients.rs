@@ -1,4 +1,4 @@
-//! Clients of an export, as a front without a protocol has them.
+//! Clients of an export, as seen by a front without a protocol.
 
 use block::{Block, Extent, Fua, Limits, Padding, Request, Result, Stack};
 use export::{Bounds, Budget, Client, Export, Load, Session, Stop};
@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What was asked for, in order. Sessions write in it, too, which may end on any thread.
+/// The requests, in order. Sessions write to it too, and may end on any thread.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -17,7 +17,7 @@ impl Log {
     }
 }
 
-/// A device that answers later, and writes down what it is asked.
+/// A device that answers later and logs its requests.
 struct Device {
     lane: Lane,
     limits: Limits,
@@ -68,7 +68,7 @@ fn client(export: &Export, budget: &Arc<Budget>) -> Rc<Client> {
     Rc::new(Client::new(export, export.limits(1 << 20), &Arc::new(Stop::new()), bounds))
 }
 
-/// Writes a block, in a task of its own, and waits for the answer.
+/// Writes a block in a separate task, and waits for the answer.
 async fn write(client: &Rc<Client>, done: &Rc<Event>, fua: bool) {
     let admitted = client.admit(4096, async || ()).await;
     let buffer = admitted.expect("nothing stalls").expect("it has a payload");
@@ -107,7 +107,7 @@ fn fua_is_a_write_and_a_flush_and_proves_that_the_client_flushes() {
     assert_eq!(*log.borrow(), expected);
 }
 
-/// Runs this change in a task of its own, and notes its answer.
+/// Runs this change in a separate task, and logs its answer.
 async fn start(client: &Rc<Client>, log: &Log, name: &'static str, request: Request) {
     let operation = client.operation(request, Padding::NONE, false);
     client.turn().await;
@@ -168,7 +168,7 @@ fn a_full_budget_stops_no_client_for_good() {
         let export = Export::new("disk", Stack::new(&lane, Device::new(&lane, None)));
         for _ in 0..4 {
             let client = client(&export, &budget);
-            // Two at a time for each: one of them always has to wait.
+            // Two at a time for each: one of them always waits.
             for _ in 0..2 {
                 let (client, done) = (client.clone(), Rc::new(Event::new()));
                 let acting = async move {

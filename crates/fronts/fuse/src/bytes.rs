@@ -1,14 +1,14 @@
-//! Bytes of a file as blocks of its volume.
+//! A file's bytes as blocks of its volume.
 
 use block::{Extent, SECTOR};
 
-/// The bytes of an extent.
+/// Length of an extent in bytes.
 pub(crate) fn bytes_of(at: Extent) -> usize {
     at.count as usize * SECTOR as usize
 }
 
-/// As much of a request as lies in a file of so many bytes.
-pub(crate) fn inside(file_bytes: u64, offset: u64, length: u64) -> u64 {
+/// Returns the length of the part of a request that lies inside a file of `file_bytes` bytes.
+pub(crate) fn length_inside(file_bytes: u64, offset: u64, length: u64) -> u64 {
     length.min(file_bytes.saturating_sub(offset))
 }
 
@@ -18,9 +18,9 @@ mod tests {
 
     #[test]
     fn requests_end_where_the_file_does() {
-        assert_eq!(inside(100, 0, 100), 100);
-        assert_eq!(inside(100, 99, 2), 1);
-        assert_eq!(inside(100, 100, 1), 0);
-        assert_eq!(inside(100, u64::MAX, u64::MAX), 0);
+        assert_eq!(length_inside(100, 0, 100), 100);
+        assert_eq!(length_inside(100, 99, 2), 1);
+        assert_eq!(length_inside(100, 100, 1), 0);
+        assert_eq!(length_inside(100, u64::MAX, u64::MAX), 0);
     }
 }

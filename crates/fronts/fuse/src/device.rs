@@ -1,28 +1,30 @@
-//! Where messages come from.
+//! The source of messages.
 
 use block::{Part, Result};
 
-/// The kernel's side of a mount, as one lane sees it: messages come whole, and answers go whole. (In tests, memory.)
+/// The kernel's side of a mount, as one lane sees it: each call transfers one whole message or
+/// answer. (In tests, memory.)
 pub trait Device: 'static {
-    /// Takes the next message into the parts, in order; waits until there is one. May be dropped while it waits.
-    /// Returns its length in bytes.
+    /// Reads the next message into the parts, in order; waits until there is one. The future may be
+    /// dropped while it waits. Returns the message's length in bytes.
     ///
     /// # Errors
-    /// `Stopping`: nothing comes any more, because the file system was unmounted or its connection was cut.
+    /// `Stopping`: no more messages come, because the file system was unmounted or its connection
+    /// was aborted.
     fn receive(&self, into: &[Part]) -> impl Future<Output = Result<usize>>;
 
-    /// The same, if there is one.
+    /// Same as [`Device::receive`], but returns None if there is no message.
     ///
     /// # Errors
     /// As [`Device::receive`].
     fn receive_now(&self, into: &[Part]) -> Result<Option<usize>>;
 
-    /// Sends these as one answer, at once.
+    /// Sends the parts as one answer, without waiting.
     ///
     /// # Errors
-    /// The question is not open any more, or the answer makes no sense to the kernel.
+    /// The kernel no longer waits for this answer, or the answer is invalid.
     fn send(&self, parts: &[Part]) -> Result;
 
-    /// Lets nothing on this lane wait for messages any more.
+    /// Ends all waits for messages on this lane.
     fn close(&self) -> impl Future<Output = ()>;
 }

@@ -7,33 +7,33 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The node of the directory. Source: FUSE_ROOT_ID in fuse.h.
+/// Node number of the directory. Source: FUSE_ROOT_ID in fuse.h.
 pub(crate) const ROOT: u64 = 1;
 
-/// The sessions of open handles, by the handle's number. One that an earlier process has opened
-/// gets its session when it flushes for the first time.
+/// Sessions of open handles, by the handle's number. A handle that an earlier process has opened
+/// gets its session at its first flush.
 type Sessions = BTreeMap<u64, Box<dyn Session>>;
 
-/// A volume as a file: what all lanes know of it.
+/// A volume as a file: the state that all lanes share.
 pub(crate) struct File {
     pub(crate) name: String,
     pub(crate) node: u64,
     pub(crate) bytes: u64,
     pub(crate) read_only: bool,
-    /// Ends it.
+    /// Ends the file.
     pub(crate) stop: Arc<Stop>,
     sessions: Mutex<Sessions>,
-    /// Requests on all lanes that are being carried out.
+    /// Number of requests that are being served, on all lanes.
     busy: AtomicU64,
-    /// None of them is left, while the end is asked for.
+    /// Triggered when the end was requested and the last request has ended.
     idle: Event,
-    /// Something was written since the last flush began.
+    /// Whether data was written since the last flush began.
     pub(crate) is_written: AtomicBool,
-    /// It is served no more, and no later process will.
+    /// Whether the volume was removed: neither this process nor a later one serves it.
     pub(crate) is_removed: AtomicBool,
 }
 
-/// A request that is being carried out, until it is dropped.
+/// Counts a request as being served until it is dropped.
 pub(crate) struct Busy(Arc<File>);
 
 impl Drop for Busy {
@@ -45,8 +45,9 @@ impl Drop for Busy {
     }
 }
 
-/// The node of a name: the same in every process that ever serves it, so that a later one need not be told of what
-/// the kernel holds. Source: FNV-1a, draft-eastlake-fnv.
+/// Returns the node number of a name. It is the same in every process that serves the name, so that
+/// a new process needs no information about the nodes that the kernel holds. Source: FNV-1a,
+/// draft-eastlake-fnv.
 pub(crate) fn node_of(name: &str) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
@@ -94,9 +95,9 @@ impl File {
         Attributes::of_file(self.node, self.bytes, self.read_only, owner, time_s)
     }
 
-    /// Begins to carry out a request. None: the end was asked for.
+    /// Starts a request. None: the end was requested.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<Busy> {
-        // Counted first: what asks for the end and then looks at the count is on another thread.
+        // Counted before the check: the thread that requests the end checks the count afterwards.
         self.busy.fetch_add(1, Ordering::SeqCst);
         let busy = Busy(self.clone());
         (!self.stop.is_asked()).then_some(busy)
@@ -106,33 +107,33 @@ impl File {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A handle is open from now on.
+    /// Stores the session of a newly opened handle.
     pub(crate) fn opened(&self, handle: u64, session: Box<dyn Session>) {
         self.sessions().insert(handle, session);
     }
 
-    /// A handle is not needed any more.
+    /// Drops the session of a closed handle.
     pub(crate) fn released(&self, handle: u64) {
         let session = self.sessions().remove(&handle);
-        // Outside the lock: what counts clients hears of it.
+        // Outside the lock: dropping it reports to the counter of clients.
         drop(session);
     }
 
-    /// A client has shown by this handle that it flushes (C11). `make` makes the session of handles that an earlier
-    /// process has opened.
+    /// Reports that the client of this handle flushes (C11). `make` creates the session of a handle
+    /// that an earlier process has opened.
     pub(crate) fn proven(&self, handle: u64, make: impl FnOnce() -> Box<dyn Session>) {
         self.sessions().entry(handle).or_insert_with(make).flushed();
     }
 
-    /// A client flushes by this handle, after [`File::proven`].
+    /// Returns the doubt of a flush through this handle. Comes after [`File::proven`].
     ///
     /// # Errors
-    /// Those of [`Session::take_doubt`].
+    /// The errors of [`Session::take_doubt`].
     pub(crate) fn take_doubt(&self, handle: u64) -> block::Result {
         self.sessions().get(&handle).map_or(Ok(()), |session| session.take_doubt())
     }
 
-    /// Waits until its end was asked for and nothing of it is carried out, then lets its sessions go.
+    /// Waits until the end is requested and no request is being served, then drops all sessions.
     pub(crate) async fn end(&self) {
         self.stop.wait().await;
         loop {
@@ -153,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_name_has_one_node_in_every_process() {
-        // As FNV-1a is published: of "a", and of nothing.
+        // Published FNV-1a values of "a" and of the empty string.
         assert_eq!(node_of("a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(node_of(""), 0xcbf2_9ce4_8422_2325);
         assert_ne!(node_of("disk"), node_of("disk2"));

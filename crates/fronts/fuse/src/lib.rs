@@ -1,23 +1,26 @@
-//! Volumes as files of a directory: a FUSE file system, spoken to the kernel directly.
+//! Volumes as files of a directory: a FUSE file system, without libfuse.
 //!
 //! ```text
 //!   a program, or a loop device
 //!        | read, write, fsync, fallocate, lseek
-//!      kernel -- messages --> Device -- any lane --> Session --> export::Client --> a volume's stack
+//!      kernel -- messages --> Device -- any lane --> Session --> export::Client --> a stack
 //!                                                      |
-//!                                        Mount: files, handles, what all lanes share
+//!                                        Mount: files, handles, shared by all lanes
 //! ```
 //!
-//! The kernel caches no data of these files (`FOPEN_DIRECT_IO`), so that a flush here is a flush, and memory is not spent
-//! twice; writes to one file do not wait for one another (`FOPEN_PARALLEL_DIRECT_WRITES`, Linux 6.2).
+//! The kernel caches no data of these files (`FOPEN_DIRECT_IO`): a flush covers all written data,
+//! and no data is cached twice. Writes to one file run in parallel (`FOPEN_PARALLEL_DIRECT_WRITES`,
+//! Linux 6.2).
 //!
-//! One lane *leads*: it waits for messages. As long as there is one more whenever it has taken one, it calls
-//! others to *help*. So a client that asks for one thing at a time is served by one thread, and many by all.
+//! One lane *leads*: it waits for messages. While more messages are waiting than it can take, it
+//! calls other lanes to *help*. So one thread serves a client that sends one request at a time, and
+//! all threads serve many clients.
 //!
-//! Nothing that the kernel remembers is known to this process alone: a node's number is a hash of its name, and a handle
-//! only counts. So when a process dies and another goes on with the same mount, which a holder has kept open, it asks
-//! the kernel to send again what was not answered ([`Session::resend`]). While no process serves
-//! the mount, the one that keeps the connection answers what needs no data ([`Outline`]).
+//! The kernel holds no identifiers that only this process could interpret: a node's number is a
+//! hash of its name, and a handle is a counter. When a process dies, a holder keeps the mount open,
+//! and the next process that serves it makes the kernel send all unanswered messages again
+//! ([`Session::resend`]). While no process serves the mount, the holder of the connection answers
+//! the messages that need no data ([`Outline`]).
 //!
 //! Source of the protocol: include/uapi/linux/fuse.h, and Documentation/filesystems/fuse/ of Linux.
 #![forbid(unsafe_code)]

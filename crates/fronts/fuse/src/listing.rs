@@ -1,10 +1,10 @@
-//! Questions about a mount's directory, answered for a mount and for its outline alike.
+//! Messages about a mount's directory, answered in the same way for a mount and for its outline.
 
 use crate::codec::*;
 use crate::file::{ROOT, node_of};
 
-/// Requests that the kernel sends without waiting for answers. Its own limit of 12 would throttle a
-/// loop device.
+/// Number of requests that the kernel sends without waiting for answers. Its default of 12 would
+/// throttle a loop device.
 const BACKGROUND_MAX: u16 = 512;
 
 /// A directory with a file for each volume.
@@ -12,18 +12,18 @@ pub(crate) trait Listing {
     /// Returns the attributes of the directory or of a file in it.
     fn attributes_of(&self, node: u64) -> Option<Attributes>;
 
-    /// Visits the name and the size in bytes of each file.
+    /// Calls `visit` with the name and the size in bytes of each file.
     fn each_file(&self, visit: &mut dyn FnMut(&str, u64));
 }
 
 /// An answer that needs no volume.
 pub(crate) enum Described {
     Plain(Reply),
-    /// With these bytes behind it.
+    /// An answer followed by these bytes.
     Data(Reply, Vec<u8>),
 }
 
-/// Answers a question about the directory, its names and its attributes.
+/// Answers a message about the directory, its names and its attributes.
 pub(crate) fn describe(
     listing: &impl Listing,
     header: &Header,
@@ -75,7 +75,7 @@ fn look_up(listing: &impl Listing, header: &Header, name: &[u8]) -> Reply {
     }
 }
 
-/// Nothing can be set. To set the size that it has is allowed.
+/// Refuses all changes of attributes, except setting the size to its current value.
 fn set_attributes(listing: &impl Listing, header: &Header, valid: u32, size: u64) -> Reply {
     let Some(attributes) = listing.attributes_of(header.node) else {
         return Reply::error(header.unique, ENOENT);
@@ -87,7 +87,7 @@ fn set_attributes(listing: &impl Listing, header: &Header, valid: u32, size: u64
     }
 }
 
-/// Returns the entries of the directory from an offset on, as far as they fit.
+/// Returns the directory's entries from an offset on, as many as fit.
 fn list(listing: &impl Listing, offset: u64, length: u32) -> Vec<u8> {
     let mut directory = Directory::new((length as usize).min(TRANSFER_BYTES_MAX));
     let (mut index, mut is_full) = (0, false);
@@ -103,14 +103,14 @@ fn list(listing: &impl Listing, offset: u64, length: u32) -> Vec<u8> {
     directory.bytes().to_vec()
 }
 
-/// How to speak with a kernel that speaks this version and offers this.
+/// Negotiates with a kernel of this version that offers these flags.
 fn init(unique: u64, version: (u32, u32), offered: u64, readahead_bytes_max: u32) -> Reply {
     let wanted = ASYNC_READ | BIG_WRITES | ASYNC_DIO | PARALLEL_DIROPS | ABORT_ERROR | MAX_PAGES;
     match version {
         (VERSION_MAJOR, VERSION_MINOR_MIN..) => {
             Reply::init(unique, readahead_bytes_max, offered & wanted, BACKGROUND_MAX)
         }
-        // It asks again, in our version.
+        // The kernel then sends INIT again, with this server's version.
         (major, _) if major > VERSION_MAJOR => Reply::version(unique),
         _ => Reply::error(unique, EPROTO),
     }

@@ -1,12 +1,12 @@
-//! Memory for messages on their way in and out.
+//! Buffers of messages and answers.
 
 use crate::codec::{LOOKED_AT_BYTES, Reply, TRANSFER_BYTES_MAX, WRITE_HEAD_BYTES};
 use block::{Buf, Memory, Part, SECTOR};
 use std::sync::Arc;
 
-/// What an answer has in front of its data at most, in bytes.
+/// Maximum length of an answer in front of its data, in bytes.
 const HEAD_BYTES: usize = 512;
-/// Room for the blocks around the largest read.
+/// Room for the blocks around a read of maximum size.
 const AROUND_BYTES: usize = 128 << 10;
 
 fn whole(memory: &Arc<Memory>) -> Buf {
@@ -17,8 +17,8 @@ fn part(memory: &Arc<Memory>, offset: usize, length: usize) -> Part {
     Part { memory: memory.clone(), offset, length }
 }
 
-/// Takes one message at a time. The data of a write comes to lie at the beginning of its body, aligned as direct I/O
-/// wants it.
+/// Holds one message at a time. The data of a write starts at the beginning of `body`, aligned as
+/// direct I/O requires.
 ///
 /// ```text
 ///   head  header 40, arguments 40      body  the rest: names, or a write's data
@@ -36,7 +36,7 @@ impl Inbox {
         Inbox { parts, body: whole(&body) }
     }
 
-    /// The beginning of a message of so many bytes.
+    /// Returns the beginning of a message of `bytes` bytes.
     pub(crate) fn look<'a>(&self, bytes: usize, into: &'a mut [u8; LOOKED_AT_BYTES]) -> &'a [u8] {
         let [head, body] = &self.parts;
         let shown = &mut into[..bytes.min(LOOKED_AT_BYTES)];
@@ -46,7 +46,7 @@ impl Inbox {
         shown
     }
 
-    /// A window on the first sectors of a write's data.
+    /// Returns a window on the first sectors of a write's data.
     pub(crate) fn window(&self, sectors: u32) -> Buf {
         self.body.part(0, sectors)
     }
@@ -70,19 +70,19 @@ impl Outbox {
         Outbox { head: Arc::new(Memory::heap(HEAD_BYTES)), whole: whole(&data), data }
     }
 
-    /// A window on so many sectors of room for data.
+    /// Returns a window on `sectors` sectors of the room for data.
     pub(crate) fn window(&self, sectors: u32) -> Buf {
         self.whole.part(0, sectors)
     }
 
-    /// An answer without data.
+    /// Returns an answer without data.
     pub(crate) fn bare(&self, mut reply: Reply) -> [Part; 1] {
         let sealed = reply.seal(0);
         self.head.write(0, sealed);
         [part(&self.head, 0, sealed.len())]
     }
 
-    /// An answer with data that lies in this memory.
+    /// Returns an answer with data that is stored in this memory.
     pub(crate) fn with(
         &self,
         mut reply: Reply,
@@ -95,12 +95,12 @@ impl Outbox {
         [part(&self.head, 0, sealed.len()), part(memory, at, length)]
     }
 
-    /// An answer with data that lies in the window.
+    /// Returns an answer with data that is stored in the window.
     pub(crate) fn own(&self, reply: Reply, at: usize, length: usize) -> [Part; 2] {
         self.with(reply, &self.data, at, length)
     }
 
-    /// An answer with these bytes as its data.
+    /// Returns an answer with a copy of these bytes as its data.
     pub(crate) fn copied(&self, reply: Reply, bytes: &[u8]) -> [Part; 2] {
         self.data.write(0, bytes);
         self.own(reply, 0, bytes.len())

@@ -1,4 +1,4 @@
-//! What all lanes that serve a mount share.
+//! The part of a mount that all its lanes share.
 
 use crate::codec::Attributes;
 use crate::file::{File, ROOT, attributes_of_root, node_of};
@@ -9,41 +9,42 @@ use lane::Event;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A directory with a file for each volume, as it is mounted.
+/// A directory with one file per volume, as mounted.
 pub struct Mount {
     files: Mutex<Vec<Arc<File>>>,
-    /// Ends it.
+    /// Ends the mount.
     stop: Arc<Stop>,
-    /// What all clients of the server may have under way.
+    /// Limits on the requests in flight of all clients of the server.
     pub(crate) budget: Arc<Budget>,
-    /// There is more to do than one lane does: another takes messages, too.
+    /// Triggered when one lane is not enough: another lane takes messages too.
     pub(crate) work: Event,
-    /// User and group of everything in it.
+    /// User and group of the directory and all files.
     owner: (u32, u32),
-    /// When it was mounted, in seconds since 1970.
+    /// Time of mounting, in seconds since 1970.
     time_s: u64,
-    /// Of the handle that is opened next.
+    /// Number of the handle that is opened next.
     handle: AtomicU64,
 }
 
-/// How a mount is served.
+/// Settings of a mount.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What the clients of all fronts may have under way together.
+    /// Limits on the requests in flight of all fronts' clients together.
     pub budget: Arc<Budget>,
     /// User and group of the directory and its files.
     pub owner: (u32, u32),
-    /// When it was mounted, in seconds since 1970: the time of everything in it.
+    /// Time of mounting, in seconds since 1970; the timestamp of all files.
     pub time_s: u64,
-    /// The number of the first handle. A process that goes on with the mount of another must begin with a larger one
-    /// than that has ended with: a clock of nanoseconds does.
+    /// Number of the first handle. A process that takes over a mount must start with a number above
+    /// all earlier ones: a clock in nanoseconds is suitable.
     pub handle: u64,
 }
 
-/// Whether volumes of these names can be files of one directory.
+/// Checks that volumes with these names can be files of one directory.
 ///
 /// # Errors
-/// Why they cannot. (Two names that have the same node are as likely as two hashes of 64 bits that are the same.)
+/// The reason if they cannot. (Two names may have the same node, but as rarely as two equal 64-bit
+/// hashes.)
 pub fn check_names(names: &[String]) -> Result<(), String> {
     names.iter().try_for_each(|name| check_name(name))?;
     for (index, name) in names.iter().enumerate() {
@@ -67,13 +68,13 @@ fn check_name(name: &str) -> Result<(), String> {
 }
 
 impl Mount {
-    /// A mount of these volumes, whose names are good ([`check_names`]).
+    /// Creates a mount of these volumes, whose names have passed [`check_names`].
     pub fn new(exports: &[Export], options: Options) -> Arc<Mount> {
         let Options { budget, owner, time_s, handle } = options;
         let file = |export: &Export| {
             let limits = export.limits(u32::MAX);
             let stop = export.stop.clone().unwrap_or_default();
-            // A block that is not whole cannot be reached.
+            // A partial block at the end cannot be addressed.
             let block = u64::from(limits.block_logical_bytes);
             let bytes = limits.bytes() / block * block;
             Arc::new(File::new(&export.name, bytes, limits.read_only, stop))
@@ -89,12 +90,12 @@ impl Mount {
         })
     }
 
-    /// Whether it is to end.
+    /// The stop that ends the mount.
     pub fn stop(&self) -> &Arc<Stop> {
         &self.stop
     }
 
-    /// Asks it to end: no message is taken any more. What is under way is answered.
+    /// Asks the mount to end: no more messages are taken. Requests in flight are still answered.
     pub fn close(&self) {
         self.stop.ask();
         self.work.notify();
@@ -108,7 +109,7 @@ impl Mount {
         self.list().clone()
     }
 
-    /// Takes a volume off the list: nothing finds it any more, and what has it open gets errors.
+    /// Removes a volume: its name is no longer found, and open handles get errors.
     pub fn remove(&self, name: &str) {
         let mut list = self.list();
         for file in list.iter().filter(|file| file.name == name) {
@@ -117,7 +118,7 @@ impl Mount {
         list.retain(|file| file.name != name);
     }
 
-    /// Whether no volume is left in it.
+    /// Whether the mount has no volumes left.
     pub fn is_empty(&self) -> bool {
         self.list().is_empty()
     }
@@ -126,7 +127,7 @@ impl Mount {
         self.list().iter().find(|file| file.name.as_bytes() == name).cloned()
     }
 
-    /// Returns the directory as plain data, for the process that keeps the mount when this one
+    /// Returns the directory as plain data, for the process that keeps the mount when this process
     /// dies.
     pub fn outline(&self) -> Outline {
         let file = |file: &Arc<File>| OutlineFile {

@@ -1,4 +1,5 @@
-//! The directory and its files, as far as a session knows more of them than an outline does.
+//! The directory and its files, as far as a session has more information about them than an
+//! outline.
 
 use crate::codec::*;
 use crate::device::Device;
@@ -7,7 +8,7 @@ use crate::listing::{Described, describe};
 use crate::session::Session;
 
 impl<D: Device> Session<D> {
-    /// Answers everything that concerns no volume's data.
+    /// Answers all messages that do not concern a volume's data.
     pub(crate) fn describe(&self, header: &Header, question: Question<'_>) {
         match question {
             Question::Open => self.open(header),

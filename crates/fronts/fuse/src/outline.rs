@@ -9,57 +9,57 @@ use serde::{Deserialize, Serialize};
 /// A file of a mount.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OutlineFile {
-    /// Its name.
+    /// Name of the file.
     pub name: String,
-    /// Its size, in bytes.
+    /// Size in bytes.
     pub bytes: u64,
     /// Whether changes are refused.
     pub read_only: bool,
 }
 
-/// A mount's directory: enough to answer questions about names and attributes without the volumes.
+/// A mount's directory: enough to answer messages about names and attributes without the volumes.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Outline {
     /// The files, in the order of the directory.
     pub files: Vec<OutlineFile>,
-    /// User and group of everything in it.
+    /// User and group of the directory and all files.
     pub owner: (u32, u32),
-    /// When it was mounted, in seconds since 1970.
+    /// Time of mounting, in seconds since 1970.
     pub time_s: u64,
 }
 
 /// How a message is handled while no daemon serves the mount.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// These bytes are the answer.
+    /// Send these bytes as the answer.
     Answer(Vec<u8>),
-    /// Only a daemon can carry it out.
+    /// Only a daemon can serve it.
     NeedsDaemon {
-        /// By what its answer is known.
+        /// Identifies its answer.
         unique: u64,
-        /// The process that waits for it; 0: the kernel itself.
+        /// The process that waits for the answer; 0: the kernel itself.
         process: u32,
     },
-    /// A process has a signal, and waits for the answer to this message.
+    /// A process that waits for the answer to this message has received a signal.
     Interrupt {
-        /// By what that answer is known.
+        /// Identifies that answer.
         unique: u64,
     },
-    /// No answer is awaited.
+    /// Needs no answer.
     Silent,
 }
 
-/// The largest message of the kernel, in bytes: a smaller buffer is refused.
+/// Maximum size of a message from the kernel, in bytes. The kernel refuses to read into a smaller
+/// buffer.
 pub const MESSAGE_BYTES_MAX: usize = WRITE_HEAD_BYTES + TRANSFER_BYTES_MAX;
 
-/// Returns the notification by which the kernel sends everything again that was not answered (Linux
-/// 6.9).
+/// Returns the notification that makes the kernel send all unanswered messages again (Linux 6.9).
 pub fn resend_message() -> Vec<u8> {
     Reply::resend().seal(0).to_vec()
 }
 
-/// Decides on a message of the kernel to a mount of this outline. Data is never read, stored or
-/// flushed here. Without an outline, names and attributes need a daemon, too.
+/// Decides how to handle a message from the kernel to a mount with this outline. Never reads,
+/// writes or flushes data. Without an outline, names and attributes need a daemon too.
 pub fn verdict(outline: Option<&Outline>, message: &[u8]) -> Verdict {
     let shown = &message[..message.len().min(LOOKED_AT_BYTES)];
     let Some(header) = Header::parse(shown) else { return Verdict::Silent };
@@ -79,13 +79,13 @@ pub fn verdict(outline: Option<&Outline>, message: &[u8]) -> Verdict {
     }
 }
 
-/// Returns the answer that refuses a message with an error (EIO), or ends it for a process that was
-/// killed (EINTR).
+/// Returns the answer that refuses a message with an error (EIO), or ends it for a killed process
+/// (EINTR).
 pub fn refusal(unique: u64, is_killed: bool) -> Vec<u8> {
     Reply::error(unique, if is_killed { EINTR } else { EIO }).seal(0).to_vec()
 }
 
-/// Whether only a daemon can answer. (Closing a descriptor flushes what was written through it.)
+/// Whether only a daemon can answer. (Closing a descriptor flushes the data written through it.)
 fn needs_volume(question: &Question<'_>) -> bool {
     use Question::*;
     matches!(
@@ -141,7 +141,7 @@ mod tests {
         let node = node_of("disk");
         let (error, told) = answered(GETATTR, node, &[0; 16]);
         assert_eq!(error, 0);
-        // After the validity of 16 bytes: node, size.
+        // After 16 bytes of cache times: node, size.
         assert_eq!(told[16..32], [node, 8192].map(u64::to_ne_bytes).concat());
         let (error, told) = answered(LOOKUP, ROOT, b"disk\0");
         assert_eq!((error, &told[..8]), (0, &node.to_ne_bytes()[..]));

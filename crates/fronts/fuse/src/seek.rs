@@ -1,39 +1,40 @@
-//! Where data begins, and where holes do.
+//! Searches for data and holes.
 
 use crate::codec::*;
 use crate::device::Device;
-use crate::session::{Asked, Session, Wanted};
+use crate::session::{ActiveRequest, ReplyKind, Session};
 use block::{Result, SECTOR};
 use std::rc::Rc;
 
-/// So much is asked of a volume at a time, in bytes.
+/// Maximum length of one status request to a volume, in bytes.
 const PIECE_BYTES_MAX: u64 = 1 << 30;
 
 impl<D: Device> Session<D> {
-    /// Finds the next data or hole. What reads as zeros is a hole: to leave it out is what is asked for.
+    /// Finds the next data or hole. Ranges that read as zeros are reported as holes, so that
+    /// programs skip them.
     pub(crate) async fn seek(self: &Rc<Self>, header: &Header, offset: u64, whence: u32) {
         let wants_hole = match whence {
             SEEK_DATA => false,
             SEEK_HOLE => true,
             _ => return self.refuse(header, EINVAL),
         };
-        let Some(asked) = self.begin(header, Wanted::Done) else { return };
-        if offset >= asked.volume.file.bytes {
+        let Some(active) = self.begin(header, ReplyKind::Done) else { return };
+        if offset >= active.volume.file.bytes {
             return self.refuse(header, ENXIO);
         }
-        let Some(asked) = self.let_in(asked, 0).await else { return };
-        let (session, volume) = (self.clone(), asked.volume.clone());
+        let Some(active) = self.admit(active, 0).await else { return };
+        let (session, volume) = (self.clone(), active.volume.clone());
         let task = async move {
-            let found = find(&asked, offset, wants_hole).await;
-            let end = asked.volume.file.bytes;
+            let found = find(&active, offset, wants_hole).await;
+            let end = active.volume.file.bytes;
             match found {
-                Ok(Some(at)) => session.reply(Reply::found(asked.unique, at)),
-                // Behind the end there is a hole.
-                Ok(None) if wants_hole => session.reply(Reply::found(asked.unique, end)),
-                Ok(None) => session.reply(Reply::error(asked.unique, ENXIO)),
-                Err(error) => session.fail(&asked, error),
+                Ok(Some(at)) => session.reply(Reply::seek_result(active.unique, at)),
+                // The end of the file counts as a hole.
+                Ok(None) if wants_hole => session.reply(Reply::seek_result(active.unique, end)),
+                Ok(None) => session.reply(Reply::error(active.unique, ENXIO)),
+                Err(error) => session.fail(&active, error),
             }
-            let Asked { volume, buffer, busy, .. } = asked;
+            let ActiveRequest { volume, buffer, busy, .. } = active;
             volume.client.withdraw(buffer);
             drop(busy);
         };
@@ -41,9 +42,10 @@ impl<D: Device> Session<D> {
     }
 }
 
-/// Where it is, from this byte on. None: not before the end.
-async fn find(asked: &Asked, offset: u64, wants_hole: bool) -> Result<Option<u64>> {
-    let (client, end) = (&asked.volume.client, asked.volume.file.bytes);
+/// Returns the offset of the next data or hole from `offset` on. None: there is none before the
+/// end.
+async fn find(active: &ActiveRequest, offset: u64, wants_hole: bool) -> Result<Option<u64>> {
+    let (client, end) = (&active.volume.client, active.volume.file.bytes);
     let mut from = offset;
     while from < end {
         let bytes = PIECE_BYTES_MAX.min(end - from);

@@ -1,4 +1,4 @@
-//! The session of a mount on one lane: takes messages, and answers them.
+//! The session of a mount on one lane: receives and answers messages.
 
 use crate::codec::*;
 use crate::device::Device;
@@ -13,36 +13,36 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Requests of a volume that are under way on a lane at most, and the bytes of their payloads.
+/// Maximum number of requests in flight of a volume on a lane, and maximum bytes of their payloads.
 const IN_FLIGHT_MAX: usize = 512;
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
-/// Messages in a row before another lane is called to help.
+/// Number of messages in a row after which another lane is called to help.
 const BURST: u32 = 8;
 
 /// A volume on this lane.
 pub(crate) struct Volume {
     pub(crate) file: Arc<File>,
     pub(crate) client: Client,
-    /// Makes the session of a new handle.
+    /// Creates the session of a new handle.
     pub(crate) session: Rc<dyn Fn() -> Box<dyn export::Session>>,
 }
 
-/// What an answer is to say if all goes well.
+/// The answer to a request if it succeeds.
 #[derive(Clone, Copy)]
-pub(crate) enum Wanted {
-    /// So many bytes of the buffer, from there on.
+pub(crate) enum ReplyKind {
+    /// `length` bytes of the buffer, from `at` on.
     Data { at: usize, length: usize },
-    /// That so many bytes are written.
+    /// The number of bytes written.
     Written(u32),
-    /// That it is done.
+    /// No data.
     Done,
 }
 
-/// A request to a volume that is being carried out.
-pub(crate) struct Asked {
+/// A request to a volume that is being served.
+pub(crate) struct ActiveRequest {
     pub(crate) unique: u64,
     pub(crate) volume: Rc<Volume>,
-    pub(crate) wanted: Wanted,
+    pub(crate) reply_kind: ReplyKind,
     pub(crate) buffer: Option<Buffer>,
     pub(crate) busy: Busy,
 }
@@ -57,12 +57,12 @@ pub struct Session<D> {
 }
 
 impl<D: Device> Session<D> {
-    /// Of these volumes, on the lane of their stacks.
+    /// Creates a session of these volumes, on the lane of their stacks.
     pub fn new(lane: &Lane, device: D, mount: &Arc<Mount>, exports: Vec<Export>) -> Rc<Session<D>> {
         let volume = |export: Export| {
             let file = mount.named(export.name.as_bytes())?;
             let session = export.session.clone();
-            // What is counted are handles, on whatever lane they are used.
+            // Clients are counted by handle, on whatever lane a handle is used.
             let export = Export { session: Rc::new(|| Box::new(Unwatched)), ..export };
             let bounds = Bounds {
                 in_flight_max: IN_FLIGHT_MAX,
@@ -82,36 +82,36 @@ impl<D: Device> Session<D> {
         })
     }
 
-    /// Takes a volume off this lane, when it is served no more.
+    /// Removes a volume from this lane when it is no longer served.
     pub fn remove(&self, name: &str) {
         let mut volumes = self.volumes.borrow_mut();
         let gone: Vec<_> = volumes.extract_if(.., |volume| volume.file.name == name).collect();
         drop(volumes);
-        // Outside the borrow: the last handle of a stack may go with it.
+        // Outside the borrow: this may drop the last reference to a stack.
         drop(gone);
     }
 
-    /// Looks after the end of each volume. On one lane only.
+    /// Starts the tasks that wait for the end of each volume. On one lane only.
     pub fn watch(&self) {
         for file in self.mount.files() {
-            // On a lane without room its sessions end with the mount.
+            // Without a free task slot, its sessions end with the mount.
             let _ = self.lane.spawn(async move { file.end().await });
         }
     }
 
-    /// Asks the kernel to send everything again that was not answered: a process before this one has taken it, and has
-    /// died. Comes after the fence.
+    /// Makes the kernel send all unanswered messages again: an earlier process has received them,
+    /// and has died. Call it after the fence.
     ///
     /// # Errors
-    /// The kernel cannot (before Linux 6.9).
+    /// The kernel does not support it (before Linux 6.9).
     pub fn resend(&self) -> Result {
         self.device.send(&self.outbox.bare(Reply::resend()))
     }
 
-    /// Takes messages until the mount is to end. On one lane only.
+    /// Receives and serves messages until the end of the mount is requested. On one lane only.
     ///
     /// # Errors
-    /// `Stopping` where the file system was unmounted, or its connection cut.
+    /// `Stopping`: the file system was unmounted, or its connection aborted.
     pub async fn lead(self: Rc<Self>) -> Result {
         let inbox = Inbox::new();
         let served = loop {
@@ -131,12 +131,12 @@ impl<D: Device> Session<D> {
         served
     }
 
-    /// Takes messages whenever there is more to do than the lane does that leads.
+    /// Receives and serves messages whenever the leading lane has more to do than it can.
     pub async fn help(self: Rc<Self>) {
         let inbox = Inbox::new();
         loop {
             let seen = self.mount.work.seen();
-            // What is wrong with the connection, the lane hears that leads.
+            // An error of the connection is reported by the leading lane.
             if let Ok(Some(bytes)) = self.device.receive_now(&inbox.parts) {
                 let _ = self.serve_all(&inbox, bytes).await;
             }
@@ -147,7 +147,7 @@ impl<D: Device> Session<D> {
         }
     }
 
-    /// Serves a message, and all that have come by then.
+    /// Serves a message, and all messages that have arrived by then.
     async fn serve_all(self: &Rc<Self>, inbox: &Inbox, bytes: usize) -> Result {
         let (mut next, mut taken) = (Some(bytes), 0);
         while let Some(bytes) = next {
@@ -186,7 +186,7 @@ impl<D: Device> Session<D> {
         }
     }
 
-    /// Sends an answer. One that nothing waits for any more is not missed.
+    /// Sends an answer. Ignores the error of an answer that is no longer awaited.
     pub(crate) fn send(&self, parts: &[Part]) {
         let _ = self.device.send(parts);
     }
@@ -203,8 +203,8 @@ impl<D: Device> Session<D> {
         self.volumes.borrow().iter().find(|volume| volume.file.node == node).cloned()
     }
 
-    /// Begins a request to a volume. None: it was answered, or the next process will do it.
-    pub(crate) fn begin(&self, header: &Header, wanted: Wanted) -> Option<Asked> {
+    /// Starts a request to a volume. None: it was answered, or it is left to the next process.
+    pub(crate) fn begin(&self, header: &Header, reply_kind: ReplyKind) -> Option<ActiveRequest> {
         let Some(volume) = self.volume(header.node) else {
             self.refuse(header, ENODEV);
             return None;
@@ -215,86 +215,90 @@ impl<D: Device> Session<D> {
             }
             return None;
         };
-        Some(Asked { unique: header.unique, volume, wanted, buffer: None, busy })
+        Some(ActiveRequest { unique: header.unique, volume, reply_kind, buffer: None, busy })
     }
 
-    /// Lets a request in, with a buffer of so many bytes (0: none), as soon as there is room. None: its backing has
-    /// stalled, and it was answered.
-    pub(crate) async fn let_in(&self, mut asked: Asked, bytes: usize) -> Option<Asked> {
-        match asked.volume.client.admit(bytes, async || {}).await {
+    /// Admits a request with a buffer of `bytes` bytes (0: none) as soon as there is room. None:
+    /// its backing has stalled, and the request was answered.
+    pub(crate) async fn admit(
+        &self,
+        mut active: ActiveRequest,
+        bytes: usize,
+    ) -> Option<ActiveRequest> {
+        match active.volume.client.admit(bytes, async || {}).await {
             Ok(buffer) => {
-                asked.buffer = buffer;
-                Some(asked)
+                active.buffer = buffer;
+                Some(active)
             }
             Err(error) => {
-                self.fail(&asked, error);
+                self.fail(&active, error);
                 None
             }
         }
     }
 
-    /// Answers at once what can be, and makes a task of the rest.
-    pub(crate) async fn ask_or_start(self: &Rc<Self>, asked: Asked, operation: Operation) {
-        let (client, mut answer) = (&asked.volume.client, None);
+    /// Answers the operation immediately if possible, else starts a task for it.
+    pub(crate) async fn ask_or_start(self: &Rc<Self>, active: ActiveRequest, operation: Operation) {
+        let (client, mut answer) = (&active.volume.client, None);
         if let Some(request) = operation.plain() {
             client.turn().await;
             answer = client.ask(request);
         }
         match answer {
             Some(result) => {
-                // The window goes first, so that the buffer can be used again.
+                // The window is dropped first, so that the buffer can be reused.
                 drop(operation);
-                self.finish(asked, result);
+                self.finish(active, result);
             }
-            None => self.start(asked, operation).await,
+            None => self.start(active, operation).await,
         }
     }
 
-    /// Makes a task of an operation.
-    pub(crate) async fn start(self: &Rc<Self>, asked: Asked, operation: Operation) {
-        let (session, volume) = (self.clone(), asked.volume.clone());
+    /// Starts a task for an operation.
+    pub(crate) async fn start(self: &Rc<Self>, active: ActiveRequest, operation: Operation) {
+        let (session, volume) = (self.clone(), active.volume.clone());
         let mut running = volume.client.run(operation);
         let task = async move {
-            // Where it is: to await it itself would make room for it twice.
+            // By reference: moving it into the await would allocate room for it twice.
             let result = (&mut running).await;
-            session.finish(asked, result);
+            session.finish(active, result);
         };
         volume.client.launch(task).await;
     }
 
-    /// Answers a request that was let in. What is not done because the server stops is not answered: the kernel sends it
-    /// to the next one.
-    pub(crate) fn finish(&self, asked: Asked, result: Result) {
+    /// Answers an admitted request. A request that was not served because the server stops gets no
+    /// answer: the kernel sends it to the next server.
+    pub(crate) fn finish(&self, active: ActiveRequest, result: Result) {
         match result {
-            Ok(()) => self.succeed(&asked),
-            Err(error) => self.fail(&asked, error),
+            Ok(()) => self.succeed(&active),
+            Err(error) => self.fail(&active, error),
         }
-        let Asked { volume, buffer, busy, .. } = asked;
+        let ActiveRequest { volume, buffer, busy, .. } = active;
         volume.client.withdraw(buffer);
         drop(busy);
     }
 
-    fn succeed(&self, asked: &Asked) {
-        match (asked.wanted, &asked.buffer) {
-            (Wanted::Data { at, length }, Some(buffer)) => {
-                let reply = Reply::done(asked.unique);
+    fn succeed(&self, active: &ActiveRequest) {
+        match (active.reply_kind, &active.buffer) {
+            (ReplyKind::Data { at, length }, Some(buffer)) => {
+                let reply = Reply::done(active.unique);
                 self.send(&self.outbox.with(reply, buffer.memory(), at, length));
             }
-            (Wanted::Data { .. }, None) => unreachable!("data is read into a buffer"),
-            (Wanted::Written(bytes), _) => self.reply(Reply::written(asked.unique, bytes)),
-            (Wanted::Done, _) => self.reply(Reply::done(asked.unique)),
+            (ReplyKind::Data { .. }, None) => unreachable!("data is read into a buffer"),
+            (ReplyKind::Written(bytes), _) => self.reply(Reply::written(active.unique, bytes)),
+            (ReplyKind::Done, _) => self.reply(Reply::done(active.unique)),
         }
     }
 
-    pub(crate) fn fail(&self, asked: &Asked, error: Error) {
-        let Asked { volume, unique, wanted, .. } = asked;
+    pub(crate) fn fail(&self, active: &ActiveRequest, error: Error) {
+        let ActiveRequest { volume, unique, reply_kind, .. } = active;
         let is_removed = volume.file.is_removed.load(Ordering::SeqCst);
         if volume.client.is_for_next(Err(error)) && !is_removed {
             return;
         }
         let errno = match error.kind {
             Kind::Stopping => ENODEV,
-            kind => errno_of(kind, matches!(wanted, Wanted::Written(_))),
+            kind => errno_of(kind, matches!(reply_kind, ReplyKind::Written(_))),
         };
         self.reply(Reply::error(*unique, errno));
     }

@@ -1,17 +1,17 @@
-//! Zeros, and space that is given back.
+//! Zeroing and deallocation.
 
-use crate::bytes::inside;
+use crate::bytes::length_inside;
 use crate::codec::*;
 use crate::device::Device;
-use crate::session::{Asked, Session, Wanted};
+use crate::session::{ActiveRequest, ReplyKind, Session};
 use block::{Padding, Request, Result};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// So much is zeroed by one request at most: its length has 32 bits.
+/// Maximum length of one zero request: its length has 32 bits.
 const PIECE_BYTES_MAX: u64 = 1 << 30;
 
-/// What is to become of a range.
+/// A range to be zeroed.
 #[derive(Clone, Copy)]
 struct Zeroing {
     offset: u64,
@@ -19,7 +19,7 @@ struct Zeroing {
     may_unmap: bool,
 }
 
-/// What a mode of fallocate(2) asks for: None for all that would allocate.
+/// Returns whether a mode of fallocate(2) allows unmapping. None: a mode that would allocate.
 fn may_unmap(mode: u32) -> Option<bool> {
     match mode & !KEEP_SIZE {
         PUNCH_HOLE => Some(true),
@@ -29,8 +29,9 @@ fn may_unmap(mode: u32) -> Option<bool> {
 }
 
 impl<D: Device> Session<D> {
-    /// Makes a range read as zeros. A hole is zeros that may be unmapped, never a discard that may be ignored: what a
-    /// loop device discards must read as zeros.
+    /// Makes a range read as zeros. Punching a hole writes zeros that may be unmapped; it never
+    /// sends a discard, which may be ignored: ranges that a loop device discards must read as
+    /// zeros.
     pub(crate) async fn allocate(
         self: &Rc<Self>,
         header: &Header,
@@ -39,9 +40,9 @@ impl<D: Device> Session<D> {
         mode: u32,
     ) {
         let Some(may_unmap) = may_unmap(mode) else { return self.refuse(header, EOPNOTSUPP) };
-        let Some(asked) = self.begin(header, Wanted::Done) else { return };
-        let file = &asked.volume.file;
-        let within = inside(file.bytes, offset, length);
+        let Some(active) = self.begin(header, ReplyKind::Done) else { return };
+        let file = &active.volume.file;
+        let within = length_inside(file.bytes, offset, length);
         if file.read_only {
             return self.refuse(header, EROFS);
         }
@@ -52,23 +53,23 @@ impl<D: Device> Session<D> {
             return self.reply(Reply::done(header.unique));
         }
         file.is_written.store(true, Ordering::SeqCst);
-        let Some(asked) = self.let_in(asked, 0).await else { return };
-        let (session, volume) = (self.clone(), asked.volume.clone());
+        let Some(active) = self.admit(active, 0).await else { return };
+        let (session, volume) = (self.clone(), active.volume.clone());
         let zeroing = Zeroing { offset, length: within, may_unmap };
         let task = async move {
-            let result = zero(&asked, zeroing).await;
-            session.finish(asked, result);
+            let result = zero(&active, zeroing).await;
+            session.finish(active, result);
         };
         volume.client.launch(task).await;
     }
 }
 
 /// Zeroes piece by piece.
-async fn zero(asked: &Asked, zeroing: Zeroing) -> Result {
+async fn zero(active: &ActiveRequest, zeroing: Zeroing) -> Result {
     let Zeroing { mut offset, length, may_unmap } = zeroing;
-    let (client, end) = (&asked.volume.client, offset + length);
+    let (client, end) = (&active.volume.client, offset + length);
     while offset < end {
-        // Up to a border of pieces, so that all but the ends are whole blocks.
+        // Up to a multiple of the piece size, so that all pieces except the ends are whole blocks.
         let border = (offset / PIECE_BYTES_MAX + 1) * PIECE_BYTES_MAX;
         let bytes = border.min(end) - offset;
         let (at, padding) = client.limits().around(offset, bytes as u32)?;

@@ -1,26 +1,26 @@
 //! Reads, writes and flushes.
 
-use crate::bytes::{bytes_of, inside};
+use crate::bytes::{bytes_of, length_inside};
 use crate::codec::*;
 use crate::device::Device;
 use crate::message::Inbox;
-use crate::session::{Asked, Session, Wanted};
+use crate::session::{ActiveRequest, ReplyKind, Session};
 use block::{Extent, Padding, Request};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 impl<D: Device> Session<D> {
-    /// Reads up to the end of the file. Whole blocks are read around what is meant.
+    /// Reads up to the end of the file. Reads the whole blocks around the requested range.
     pub(crate) async fn read(self: &Rc<Self>, header: &Header, offset: u64, length: u32) {
-        let Some(mut asked) = self.begin(header, Wanted::Done) else { return };
-        let volume = asked.volume.clone();
-        let length = inside(volume.file.bytes, offset, u64::from(length)) as u32;
+        let Some(mut active) = self.begin(header, ReplyKind::Done) else { return };
+        let volume = active.volume.clone();
+        let length = length_inside(volume.file.bytes, offset, u64::from(length)) as u32;
         if length == 0 {
             return self.reply(Reply::done(header.unique));
         }
         let (at, padding) = match volume.client.limits().around(offset, length) {
             Ok(found) => found,
-            Err(error) => return self.fail(&asked, error),
+            Err(error) => return self.fail(&active, error),
         };
         let (head, length) = (padding.head as usize, length as usize);
         let request = Request::Read { at, into: self.outbox.window(at.count) };
@@ -29,24 +29,24 @@ impl<D: Device> Session<D> {
             Some(Ok(())) => {
                 self.send(&self.outbox.own(Reply::done(header.unique), head, length));
             }
-            Some(Err(error)) => self.fail(&asked, error),
+            Some(Err(error)) => self.fail(&active, error),
             None => {
-                asked.wanted = Wanted::Data { at: head, length };
-                self.read_later(asked, at).await;
+                active.reply_kind = ReplyKind::Data { at: head, length };
+                self.read_later(active, at).await;
             }
         }
     }
 
-    async fn read_later(self: &Rc<Self>, asked: Asked, at: Extent) {
-        let Some(asked) = self.let_in(asked, bytes_of(at)).await else { return };
-        let buffer = asked.buffer.as_ref().expect("it was let in with one");
+    async fn read_later(self: &Rc<Self>, active: ActiveRequest, at: Extent) {
+        let Some(active) = self.admit(active, bytes_of(at)).await else { return };
+        let buffer = active.buffer.as_ref().expect("it was let in with one");
         let request = Request::Read { at, into: buffer.sectors(at.count) };
-        let operation = asked.volume.client.operation(request, Padding::NONE, false);
-        self.start(asked, operation).await;
+        let operation = active.volume.client.operation(request, Padding::NONE, false);
+        self.start(active, operation).await;
     }
 
-    /// Writes up to the end of the file. Where a program has opened it with O_DSYNC, the write is durable when it is
-    /// answered.
+    /// Writes up to the end of the file. If a program has opened the file with O_DSYNC, the write
+    /// is durable when it is answered.
     pub(crate) async fn write(
         self: &Rc<Self>,
         header: &Header,
@@ -56,20 +56,20 @@ impl<D: Device> Session<D> {
         length: u32,
         durable: bool,
     ) {
-        let Some(asked) = self.begin(header, Wanted::Done) else { return };
-        let volume = asked.volume.clone();
-        let length = inside(volume.file.bytes, offset, u64::from(length)) as u32;
+        let Some(active) = self.begin(header, ReplyKind::Done) else { return };
+        let volume = active.volume.clone();
+        let length = length_inside(volume.file.bytes, offset, u64::from(length)) as u32;
         if length == 0 {
             return self.refuse(header, ENOSPC);
         }
-        let asked = Asked { wanted: Wanted::Written(length), ..asked };
+        let active = ActiveRequest { reply_kind: ReplyKind::Written(length), ..active };
         let (at, padding) = match volume.client.limits().around(offset, length) {
             Ok(found) => found,
-            Err(error) => return self.fail(&asked, error),
+            Err(error) => return self.fail(&active, error),
         };
         volume.file.is_written.store(true, Ordering::SeqCst);
         if durable {
-            self.prove(&asked, handle).await;
+            self.prove(&active, handle).await;
         }
         let write = |from| {
             let request = Request::Write { at, from, fua: durable };
@@ -82,48 +82,48 @@ impl<D: Device> Session<D> {
                 if let Some(result) = volume.client.ask(request) {
                     return match result {
                         Ok(()) => self.reply(Reply::written(header.unique, length)),
-                        Err(error) => self.fail(&asked, error),
+                        Err(error) => self.fail(&active, error),
                     };
                 }
             }
         }
-        let Some(asked) = self.let_in(asked, bytes_of(at)).await else { return };
-        let buffer = asked.buffer.as_ref().expect("it was let in with one");
+        let Some(active) = self.admit(active, bytes_of(at)).await else { return };
+        let buffer = active.buffer.as_ref().expect("it was let in with one");
         inbox.copy_out(buffer.memory(), padding.head as usize, length as usize);
         let operation = write(buffer.sectors(at.count));
-        self.start(asked, operation).await;
+        self.start(active, operation).await;
     }
 
-    /// Makes everything durable that was answered.
+    /// Makes all answered writes durable.
     pub(crate) async fn sync(self: &Rc<Self>, header: &Header, handle: u64) {
-        let Some(asked) = self.begin(header, Wanted::Done) else { return };
-        self.prove(&asked, handle).await;
-        match asked.volume.file.take_doubt(handle) {
-            Ok(()) => self.flush(asked).await,
-            Err(error) => self.fail(&asked, error),
+        let Some(active) = self.begin(header, ReplyKind::Done) else { return };
+        self.prove(&active, handle).await;
+        match active.volume.file.take_doubt(handle) {
+            Ok(()) => self.flush(active).await,
+            Err(error) => self.fail(&active, error),
         }
     }
 
-    /// A descriptor is closed. What was written is made durable then, as programs that copy an image expect it. It proves
-    /// nothing: every program closes what it has opened.
+    /// Handles the close of a descriptor. Flushes written data, as programs that copy an image
+    /// expect. This proves nothing about the client: every program closes its descriptors.
     pub(crate) async fn close(self: &Rc<Self>, header: &Header) {
-        let Some(asked) = self.begin(header, Wanted::Done) else { return };
-        match asked.volume.file.is_written.load(Ordering::SeqCst) {
-            true => self.flush(asked).await,
+        let Some(active) = self.begin(header, ReplyKind::Done) else { return };
+        match active.volume.file.is_written.load(Ordering::SeqCst) {
+            true => self.flush(active).await,
             false => self.reply(Reply::done(header.unique)),
         }
     }
 
-    async fn flush(self: &Rc<Self>, asked: Asked) {
-        let Some(asked) = self.let_in(asked, 0).await else { return };
-        asked.volume.file.is_written.store(false, Ordering::SeqCst);
-        let operation = asked.volume.client.operation(Request::Flush, Padding::NONE, false);
-        self.ask_or_start(asked, operation).await;
+    async fn flush(self: &Rc<Self>, active: ActiveRequest) {
+        let Some(active) = self.admit(active, 0).await else { return };
+        active.volume.file.is_written.store(false, Ordering::SeqCst);
+        let operation = active.volume.client.operation(Request::Flush, Padding::NONE, false);
+        self.ask_or_start(active, operation).await;
     }
 
-    /// A client has shown that it flushes (C11).
-    pub(crate) async fn prove(&self, asked: &Asked, handle: u64) {
-        asked.volume.client.turn().await;
-        asked.volume.file.proven(handle, || (asked.volume.session)());
+    /// Reports that the client flushes (C11).
+    pub(crate) async fn prove(&self, active: &ActiveRequest, handle: u64) {
+        active.volume.client.turn().await;
+        active.volume.file.proven(handle, || (active.volume.session)());
     }
 }

@@ -1,9 +1,9 @@
-//! What a request asks for, decided from its header alone.
+//! The action of a request, decided from its header alone.
 
 use crate::codec::*;
 use block::{Extent, Kind, Limits, Padding, Request, SECTOR};
 
-/// A request that has been understood. Everything in it is inside the export's limits.
+/// A parsed request. All of its ranges are within the export's limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
     Read {
@@ -26,36 +26,36 @@ pub(crate) enum Action {
     Cache {
         at: Extent,
     },
-    /// What is known of the contents; `one`: of the first stretch only.
+    /// Block status; `one`: of the first stretch only.
     Status {
         at: Extent,
         padding: Padding,
         one: bool,
     },
-    /// Any of the others but status and flush, where it begins or ends inside a block: the blocks
-    /// around it, and what of them is not meant.
+    /// A request of any kind except status and flush that begins or ends inside a block: the blocks
+    /// around it, and its padding.
     Part {
         at: Extent,
         padding: Padding,
     },
     Disconnect,
-    /// Answer with this error; so many bytes of payload come with it nevertheless.
+    /// Refused with this error. `payload_bytes` bytes of payload follow the header nevertheless.
     Refuse {
         kind: Kind,
         payload_bytes: u32,
     },
 }
 
-/// What the handshake has allowed beyond the plain protocol.
+/// Protocol features that the handshake has enabled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Features {
-    /// Replies come in chunks.
+    /// Replies are sent in chunks.
     pub(crate) structured: bool,
-    /// The client has selected the context `base:allocation` for the export that it entered.
+    /// The client has selected the context `base:allocation` for its export.
     pub(crate) status: bool,
 }
 
-/// The flags that a command may carry. FUA is always allowed, as the protocol has it.
+/// Returns the flags that a command may carry. The protocol allows FUA on every command.
 fn flags_of(command: u16, features: Features) -> u16 {
     match command {
         NBD_CMD_READ if features.structured => NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_DF,
@@ -65,7 +65,7 @@ fn flags_of(command: u16, features: Features) -> u16 {
     }
 }
 
-/// Decides what a request is, or how it is refused.
+/// Decides the action of a request, or its refusal.
 #[inline]
 pub(crate) fn understand(header: &RequestHeader, limits: &Limits, features: Features) -> Action {
     let checked = match header.command {
@@ -76,7 +76,7 @@ pub(crate) fn understand(header: &RequestHeader, limits: &Limits, features: Feat
     };
     checked.unwrap_or_else(|kind| Action::Refuse {
         kind,
-        // The payload of a write follows its header whatever we think of the header.
+        // The payload of a write follows its header even if the request is refused.
         payload_bytes: if header.command == NBD_CMD_WRITE { header.length } else { 0 },
     })
 }
@@ -109,7 +109,7 @@ fn accept(header: &RequestHeader, limits: &Limits) -> Result<Action, Kind> {
         NBD_CMD_BLOCK_STATUS => {
             let one = header.flags & NBD_CMD_FLAG_REQ_ONE != 0;
             let status = |at| Action::Status { at, padding: Padding::NONE, one };
-            inside(header, limits).map(status)
+            any_length_extent(header, limits).map(status)
         }
         _ => Err(Kind::Invalid),
     }
@@ -122,7 +122,7 @@ fn is_part(header: &RequestHeader, limits: &Limits) -> bool {
     (header.offset | u64::from(header.length)) & mask != 0
 }
 
-/// Decides what such a request is.
+/// Decides the action of such a request.
 fn accept_part(header: &RequestHeader, limits: &Limits) -> Result<Action, Kind> {
     let has_payload = match header.command {
         NBD_CMD_READ | NBD_CMD_CACHE => true,
@@ -144,7 +144,7 @@ fn accept_part(header: &RequestHeader, limits: &Limits) -> Result<Action, Kind> 
             let one = header.flags & NBD_CMD_FLAG_REQ_ONE != 0;
             Ok(Action::Status { at, padding, one })
         }
-        // The ends are read and written: no write would be slower.
+        // The ends are read and written, so it is no faster than a write.
         _ if header.flags & NBD_CMD_FLAG_FAST_ZERO != 0 => Err(Kind::Unsupported),
         _ => Ok(Action::Part { at, padding }),
     }
@@ -154,7 +154,7 @@ fn check(limits: &Limits, request: &Request) -> Result<(), Kind> {
     limits.check(request).map_err(|error| error.kind)
 }
 
-/// Bytes to sectors. Multiples of 512 only; the length always fits, it has 32 bits.
+/// Converts bytes to sectors. Multiples of 512 only; the length always fits, as it has 32 bits.
 fn extent(header: &RequestHeader) -> Result<Extent, Kind> {
     let length = u64::from(header.length);
     if header.length == 0 || !header.offset.is_multiple_of(SECTOR) || !length.is_multiple_of(SECTOR)
@@ -164,18 +164,18 @@ fn extent(header: &RequestHeader) -> Result<Extent, Kind> {
     Ok(Extent::new(header.offset / SECTOR, (length / SECTOR) as u32))
 }
 
-/// The extent of a request that needs a buffer: checked before there is one.
+/// Returns the extent of a request that needs a buffer, checked before the buffer is allocated.
 #[inline]
 fn transfer(header: &RequestHeader, limits: &Limits) -> Result<Extent, Kind> {
     if header.length > limits.io_max_bytes {
         return Err(Kind::Invalid);
     }
-    inside(header, limits)
+    any_length_extent(header, limits)
 }
 
-/// The extent of a request that may be of any length.
+/// Returns the extent of a request that may have any length.
 #[inline]
-fn inside(header: &RequestHeader, limits: &Limits) -> Result<Extent, Kind> {
+fn any_length_extent(header: &RequestHeader, limits: &Limits) -> Result<Extent, Kind> {
     let at = extent(header)?;
     if is_part(header, limits) {
         return Err(Kind::Invalid);
@@ -186,10 +186,10 @@ fn inside(header: &RequestHeader, limits: &Limits) -> Result<Extent, Kind> {
     Ok(at)
 }
 
-/// The protocol's number for a refusal of this command.
+/// Returns the protocol's error number for a refusal of this command.
 pub(crate) fn refusal_error(kind: Kind, command: u16) -> u32 {
     match kind {
-        // Nothing else is refused as unsupported before it is tried: this is a fast zero.
+        // Only a fast zero is refused as unsupported before it is tried.
         Kind::Unsupported => NBD_ENOTSUP,
         _ => error_of(kind, matches!(command, NBD_CMD_WRITE | NBD_CMD_WRITE_ZEROES)),
     }

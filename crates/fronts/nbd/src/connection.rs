@@ -1,4 +1,4 @@
-//! What the receiver, the sender and the requests of one connection share.
+//! The state that the receiver, the sender and the requests of one connection share.
 
 use crate::action::Features;
 use crate::codec::*;
@@ -19,23 +19,23 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// A request that has been let in and not been answered.
+/// A request that was admitted and not answered yet.
 pub(crate) struct Pending {
     pub(crate) cookie: u64,
-    pub(crate) wanted: Wanted,
+    pub(crate) reply_kind: ReplyKind,
     pub(crate) buffer: Option<Buffer>,
 }
 
-/// What a reply is to carry if all goes well.
+/// The contents of a reply if the request succeeds.
 #[derive(Clone, Copy)]
-pub(crate) enum Wanted {
+pub(crate) enum ReplyKind {
     /// The data of this extent without the padding. The request's buffer then holds all of it.
     Data(Extent, Padding),
-    /// What is known about this extent without the padding; `one`: about its beginning.
+    /// The status of this extent without the padding; `one`: of its beginning.
     Status { at: Extent, padding: Padding, one: bool },
-    /// That it is done.
+    /// No data.
     Done,
-    /// That something is stored. Tells the error numbers apart.
+    /// No data, for a request that stores something: it has other error numbers.
     Stored,
 }
 
@@ -43,28 +43,29 @@ pub(crate) struct Connection<W> {
     pub(crate) wire: W,
     pub(crate) client: Client,
     pub(crate) features: Features,
-    /// For how long replies may still be taken by a client after the end has come.
+    /// Time for which replies may still be sent to a client after the end, in milliseconds.
     pub(crate) drain_ms: Option<u64>,
-    /// For how long a client may go on to send once it was told of the end.
+    /// Time for which a client may continue to send after it was notified of the end, in
+    /// milliseconds.
     pub(crate) linger_ms: Option<u64>,
-    /// For how long the rest of a request is awaited, where that is limited.
+    /// Time limit for the rest of a request, in milliseconds, while places are scarce.
     pub(crate) rest_ms: Option<u64>,
     pub(crate) places: Arc<Places>,
     pub(crate) outbox: RefCell<Outbox>,
-    /// A send is under way.
+    /// Whether a send is in progress.
     pub(crate) sending: Cell<bool>,
-    /// The receiver waits for the client, and for nothing else.
+    /// Whether the receiver waits for the client, and for nothing else.
     pub(crate) receiving: Cell<bool>,
     pub(crate) rest: Rest,
-    /// The receiver has left and everything is answered.
+    /// Whether the receiver has ended and all requests are answered.
     pub(crate) closed: Cell<bool>,
-    /// The sender has left.
+    /// Whether the sender has ended.
     pub(crate) sender_gone: Cell<bool>,
-    /// The wire has failed: replies are thrown away from now on.
+    /// The error of the wire: replies are discarded from then on.
     pub(crate) broken: Cell<Option<Error>>,
-    /// There is something for the sender.
+    /// Triggered when the sender has something to do.
     pub(crate) work: Event,
-    /// Replies have gone out: there may be room for the receiver.
+    /// Triggered when replies were sent: the receiver may have room again.
     pub(crate) room: Event,
 }
 
@@ -95,13 +96,13 @@ impl<W: Wire> Connection<W> {
         })
     }
 
-    /// How long the header of a read's reply is.
+    /// Length of the header of a read's reply.
     #[inline]
     pub(crate) fn read_header_bytes(&self) -> usize {
         if self.features.structured { DATA_CHUNK_BYTES } else { SIMPLE_REPLY_BYTES }
     }
 
-    /// The header of the reply to a read.
+    /// Returns the header of the reply to a read.
     #[inline]
     pub(crate) fn read_header(
         &self,
@@ -122,7 +123,7 @@ impl<W: Wire> Connection<W> {
         }
     }
 
-    /// The header of the error reply to anything, by its command.
+    /// Returns the header of an error reply, by the command.
     pub(crate) fn refusal(&self, header: &RequestHeader, error: u32) -> Header {
         let chunks = matches!(header.command, NBD_CMD_READ | NBD_CMD_BLOCK_STATUS);
         if self.features.structured && chunks {
@@ -131,47 +132,48 @@ impl<W: Wire> Connection<W> {
         simple(header.cookie, error)
     }
 
-    /// The header of the reply to a request that was understood, and carries nothing.
-    pub(crate) fn bare(&self, cookie: u64, wanted: Wanted, result: Result) -> Header {
-        let stored = matches!(wanted, Wanted::Stored);
+    /// Returns the header of the reply to a valid request, without data.
+    pub(crate) fn bare(&self, cookie: u64, reply_kind: ReplyKind, result: Result) -> Header {
+        let stored = matches!(reply_kind, ReplyKind::Stored);
         let error = result.err().map_or(0, |error| error_of(error.kind, stored));
-        match wanted {
-            Wanted::Data(..) | Wanted::Status { .. } if self.features.structured => {
+        match reply_kind {
+            ReplyKind::Data(..) | ReplyKind::Status { .. } if self.features.structured => {
                 Header::new(&error_chunk(cookie, error))
             }
             _ => simple(cookie, error),
         }
     }
 
-    /// Lets a request in, with a buffer of so many bytes (0: none), as soon as there is room. What is let
-    /// in is answered by [`Connection::finish`], or leaves by [`Client::withdraw`].
+    /// Admits a request with a buffer of `bytes` bytes (0: none) as soon as there is room. Each
+    /// admitted request ends in [`Connection::finish`] or [`Client::withdraw`].
     ///
     /// # Errors
-    /// The backing has stalled, and as much as may wait for it does so already.
+    /// The backing has stalled, and the requests that wait for it have reached the limit.
     pub(crate) async fn admit(&self, bytes: usize) -> Result<Option<Buffer>> {
         self.client.admit(bytes, async || self.send_ready().await).await
     }
 
-    /// Answers a request that was let in. The reply goes out with the next send. What is not done
-    /// because the server stops is not answered: the client asks the next server.
+    /// Answers an admitted request. The reply is sent with the next send. A request that was not
+    /// served because the server stops gets no answer: the client sends it to the next server.
     pub(crate) fn finish(&self, pending: Pending, result: Result) {
-        let Pending { cookie, wanted, buffer } = pending;
+        let Pending { cookie, reply_kind, buffer } = pending;
         if self.client.is_for_next(result) {
             return self.client.withdraw(buffer);
         }
-        match (wanted, result) {
-            (Wanted::Data(at, padding), Ok(())) => {
+        match (reply_kind, result) {
+            (ReplyKind::Data(at, padding), Ok(())) => {
                 let header = self.read_header(cookie, at, padding, result);
                 let bytes = padding.head as usize..bytes_of(at) - padding.tail as usize;
                 self.reply(&header, buffer, bytes);
             }
-            _ => self.reply(&self.bare(cookie, wanted, result), buffer, 0..0),
+            _ => self.reply(&self.bare(cookie, reply_kind, result), buffer, 0..0),
         }
     }
 
-    /// Answers a request for block status that was let in.
+    /// Answers an admitted request for block status.
     pub(crate) fn finish_status(&self, pending: Pending, result: Result<Vec<Stretch>>) {
-        let (Wanted::Status { at, padding, one }, Ok(stretches)) = (pending.wanted, &result) else {
+        let (ReplyKind::Status { at, padding, one }, Ok(stretches)) = (pending.reply_kind, &result)
+        else {
             return self.finish(pending, result.map(|_| ()));
         };
         let list = status::describe(stretches, at, padding, one, self.client.limits());
@@ -183,7 +185,7 @@ impl<W: Wire> Connection<W> {
         self.reply(&Header::new(&chunk), Some(buffer), 0..list.len() * DESCRIPTOR_BYTES);
     }
 
-    /// The reply to a request that was let in, with these bytes of its buffer.
+    /// Queues the reply to an admitted request, with these bytes of its buffer.
     fn reply(&self, header: &Header, mut buffer: Option<Buffer>, bytes: Range<usize>) {
         let sent = if bytes.is_empty() { None } else { buffer.take() };
         self.client.give_back(buffer);
@@ -192,7 +194,7 @@ impl<W: Wire> Connection<W> {
         outbox.count();
     }
 
-    /// Puts a reply that consists of its header, as soon as there is room for it.
+    /// Queues a reply that consists of its header only, as soon as there is room for it.
     pub(crate) async fn answer(&self, header: Header) {
         if !self.outbox.borrow().has_room(HEADER_BYTES_MAX) {
             self.outbox_room(HEADER_BYTES_MAX).await;
@@ -200,7 +202,7 @@ impl<W: Wire> Connection<W> {
         self.outbox.borrow_mut().put(&header, None);
     }
 
-    /// Waits until a reply of this length may be put.
+    /// Waits until a reply of this length may be queued.
     pub(crate) async fn outbox_room(&self, bytes: usize) {
         loop {
             let seen = self.room.seen();
@@ -215,8 +217,8 @@ impl<W: Wire> Connection<W> {
         }
     }
 
-    /// Sends whatever is ready, and what becomes ready meanwhile. If a send is under way already, it goes
-    /// with the next one.
+    /// Sends all ready replies, including those that become ready while it sends. Returns
+    /// immediately if a send is in progress, which then sends them.
     #[inline]
     pub(crate) async fn send_ready(&self) {
         if self.sending.get() {
@@ -232,15 +234,15 @@ impl<W: Wire> Connection<W> {
                 self.broken.set(Some(error));
                 self.wire.shutdown();
             }
-            // Only now: a client that does not read keeps its own requests in flight.
+            // Only after the send: requests of a client that does not read stay in flight.
             self.client.answered(side.counted, &mut side.buffers);
             self.outbox.borrow_mut().put_back(side);
         }
         self.sending.set(false);
     }
 
-    /// Waits for the client, while nothing else is waited for. `receive` is pinned by the caller: by value
-    /// it would be moved, with room for it, into each future that it passes.
+    /// Waits for the client while nothing else is waited for. The caller pins `receive`: passed by
+    /// value, it would be moved into each future on the way, which reserves room for it each time.
     pub(crate) async fn wait_for<T>(&self, receive: Pin<&mut impl Future<Output = T>>) -> T {
         self.receiving.set(true);
         let received = self.send_beside(receive).await;
@@ -248,15 +250,15 @@ impl<W: Wire> Connection<W> {
         received
     }
 
-    /// Sends what is ready beside a receive, so that both are handed to the system together, and the
-    /// next request does not wait for us to hear that the reply has gone. Ends when both have ended.
+    /// Sends ready replies in parallel with a receive, so that one system call submits both and the
+    /// next request need not wait until the send has completed. Ends when both have ended.
     async fn send_beside<T>(&self, mut receive: Pin<&mut impl Future<Output = T>>) -> T {
         let mut send = pin!(self.send_ready());
         let (mut sent, mut received) = (false, None);
         std::future::poll_fn(|context| {
             if !sent && send.as_mut().poll(context).is_ready() {
                 sent = true;
-                // What waits for the last replies to go out would not hear of it otherwise.
+                // Otherwise a task that waits for the last replies to be sent would not be woken.
                 if self.client.stop().is_asked() {
                     self.room.notify();
                 }
@@ -274,9 +276,9 @@ impl<W: Wire> Connection<W> {
         .await
     }
 
-    /// Everything that was let in and has come is answered, and the answers are sent.
+    /// Whether all admitted requests that have arrived are answered, and the answers are sent.
     pub(crate) fn is_idle(&self) -> bool {
-        let unanswered = self.client.in_flight() - usize::from(self.rest.is_let_in.get());
+        let unanswered = self.client.in_flight() - usize::from(self.rest.is_admitted.get());
         unanswered == 0 && !self.sending.get() && self.outbox.borrow().is_empty()
     }
 }
@@ -285,12 +287,12 @@ fn simple(cookie: u64, error: u32) -> Header {
     Header::new(&SimpleReply { error, cookie }.encode())
 }
 
-/// The bytes of an extent that has a buffer.
+/// Length in bytes of an extent that has a buffer.
 pub(crate) fn bytes_of(at: Extent) -> usize {
     at.count as usize * SECTOR as usize
 }
 
-/// The window that a request uses of its buffer.
+/// Returns the window on a buffer that a request uses.
 pub(crate) fn window(buffer: &Option<Buffer>, at: Extent) -> Buf {
     let buffer = buffer.as_ref().expect("a transfer was let in with a buffer");
     buffer.sectors(at.count)

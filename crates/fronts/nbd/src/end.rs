@@ -1,4 +1,4 @@
-//! How a connection ends, and what is awaited until then.
+//! The end of a connection, and the waits that end with it.
 
 use block::Error;
 use block::Wire;
@@ -13,17 +13,17 @@ use std::task::Poll;
 pub enum End {
     /// The client said goodbye (`NBD_CMD_DISC`, `NBD_OPT_ABORT`).
     Disconnected,
-    /// The client went without a word.
+    /// The client closed the connection without a farewell.
     Closed,
-    /// The server was asked to stop.
+    /// The server stopped.
     Stopped,
-    /// The handshake took too long, or the rest of a request where that is limited.
+    /// The handshake took too long, or the rest of a request if that is limited.
     TimedOut,
-    /// The client asked for an export that does not exist, in the way that knows no other answer.
+    /// The client requested an export that does not exist, with an option that has no error reply.
     Refused,
     /// The lane has no task slot free.
     Busy,
-    /// What the client sent breaks the protocol: this was found.
+    /// The client violated the protocol in this way.
     Malformed(&'static str),
     /// The wire failed.
     Failed(Error),
@@ -44,8 +44,8 @@ impl fmt::Display for End {
     }
 }
 
-/// Runs what waits for the client until `over` says how the connection ends. Nothing is cancelled:
-/// the wire is shut down, and the work ends because nothing comes any more.
+/// Runs work that waits for the client until `over` returns how the connection ends. Nothing is
+/// cancelled: the wire is shut down, and the work ends because no more data arrives.
 pub(crate) async fn until<W: Wire, T>(
     wire: &W,
     over: impl Future<Output = End>,

@@ -1,4 +1,4 @@
-//! The exports of a server, and what the protocol says of each.
+//! The exports of a server, and their properties in the protocol.
 
 use crate::codec::*;
 use block::{Discard, Limits};
@@ -6,14 +6,14 @@ use export::Export;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The exports of a server. The first one is the default: it answers to the empty name, too.
+/// The exports of a server. The first one is the default, which the empty name also selects.
 #[derive(Default)]
 pub struct Exports {
     list: RefCell<Vec<Rc<Export>>>,
 }
 
 impl Exports {
-    /// These exports, in this order.
+    /// Creates a list of these exports, in this order.
     ///
     /// # Panics
     /// If two have the same name, a name or description is longer than 4096 bytes, or a stack's
@@ -30,30 +30,31 @@ impl Exports {
         Exports { list: RefCell::new(list) }
     }
 
-    /// The export with this name.
+    /// Returns the export with this name.
     pub fn find(&self, name: &str) -> Option<Rc<Export>> {
         let list = self.list.borrow();
         let named = list.iter().find(|export| export.name == name);
         named.or_else(|| list.first().filter(|_| name.is_empty())).cloned()
     }
 
-    /// All exports, in order.
+    /// Returns all exports, in order.
     pub fn all(&self) -> Vec<Rc<Export>> {
         self.list.borrow().clone()
     }
 
-    /// Takes an export off the list: new clients do not find it, connected ones keep it.
+    /// Removes an export from the list: new clients do not find it, connected clients keep it.
     pub fn remove(&self, name: &str) {
         self.list.borrow_mut().retain(|export| export.name != name);
     }
 }
 
-/// The limits of an export as its clients meet them.
+/// Returns the limits of an export for its clients.
 pub(crate) fn limits(export: &Export) -> Limits {
     export.limits(PAYLOAD_BYTES_MAX)
 }
 
-/// What the handshake tells of it; `structured`: to a client that takes replies in chunks.
+/// Returns the information about an export for the handshake. `structured`: the client accepts
+/// replies in chunks.
 pub(crate) fn info(export: &Export, structured: bool) -> ExportInfo {
     let limits = limits(export);
     let always = NBD_FLAG_HAS_FLAGS
@@ -76,13 +77,14 @@ pub(crate) fn info(export: &Export, structured: bool) -> ExportInfo {
     }
 }
 
-/// The sizes that its requests should have.
+/// Returns the request sizes of an export.
 pub(crate) fn block_sizes(export: &Export) -> BlockSizes {
     let limits = limits(export);
     let unit = limits.block_logical_bytes;
-    // Clients that ask hold to the minimum themselves, and refuse what their users want below it.
+    // Clients that request sizes enforce the minimum themselves, and refuse smaller requests of
+    // their users.
     let min = if limits.unaligned { 1 } else { unit };
-    // The protocol wants a power of two, and a maximum that is a multiple of the minimum.
+    // The protocol requires a power of two, and a maximum that is a multiple of the minimum.
     let wished = limits.block_physical_bytes.max(4096).max(unit);
     let max = limits.io_max_bytes - limits.io_max_bytes % unit;
     let preferred = wished.checked_next_power_of_two().unwrap_or(unit);

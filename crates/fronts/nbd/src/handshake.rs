@@ -12,17 +12,17 @@ use export::Export;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The receive buffer at first: what most clients ever say in a handshake. A longer option makes it
-/// grow, up to that option's length.
+/// Initial size of the receive buffer: enough for the whole handshake of most clients. A longer
+/// option makes it grow, up to that option's length.
 const INBOX_BYTES: usize = 4096;
 
 type Step<T> = std::result::Result<T, End>;
 
-/// What both sides have agreed on.
+/// The result of the handshake.
 pub(crate) struct Agreed {
     pub(crate) export: Rc<Export>,
     pub(crate) features: Features,
-    /// With what the client may have sent behind its last option.
+    /// Includes bytes that the client may have sent after its last option.
     pub(crate) inbox: Inbox,
 }
 
@@ -30,11 +30,11 @@ pub(crate) struct Handshake<'a, W> {
     wire: &'a W,
     inbox: Inbox,
     exports: &'a Exports,
-    /// Replies come in chunks.
+    /// Whether replies are sent in chunks.
     structured: bool,
-    /// The export, as the client called it, for which it has selected `base:allocation`.
+    /// The name of the export for which the client has selected `base:allocation`.
     selected: Option<String>,
-    /// The client wants 124 zeros after the reply to `NBD_OPT_EXPORT_NAME`.
+    /// Whether the client requires 124 zeros after the reply to `NBD_OPT_EXPORT_NAME`.
     zeroes: bool,
 }
 
@@ -44,7 +44,7 @@ impl<'a, W: Wire> Handshake<'a, W> {
         Handshake { wire, inbox, exports, structured: false, selected: None, zeroes: true }
     }
 
-    /// Haggles until the client enters transmission.
+    /// Negotiates until the client enters transmission.
     pub(crate) async fn run(mut self) -> Step<Agreed> {
         let flags = NBD_FLAG_FIXED_NEWSTYLE | NBD_FLAG_NO_ZEROES;
         self.send(&Greeting { flags }.encode()).await?;
@@ -61,7 +61,7 @@ impl<'a, W: Wire> Handshake<'a, W> {
         Err(End::Malformed("more than 1000 options"))
     }
 
-    /// Takes one option and answers it. Some: the client enters transmission.
+    /// Receives one option and answers it. Some: the client enters transmission.
     async fn serve_option(&mut self) -> Step<Option<(Rc<Export>, Features)>> {
         let header = OptionHeader::parse(&self.next().await?);
         let header = header.ok_or(End::Malformed("an option without its magic number"))?;
@@ -77,7 +77,7 @@ impl<'a, W: Wire> Handshake<'a, W> {
         let entered = self.answer(&mut out, option, &data)?;
         let sent = self.send(&out).await;
         if option == NBD_OPT_ABORT {
-            // The client may have gone without the answer; it has told us that it would.
+            // The client need not wait for this answer.
             return Err(End::Disconnected);
         }
         sent?;
@@ -87,7 +87,7 @@ impl<'a, W: Wire> Handshake<'a, W> {
         }))
     }
 
-    /// Skips the data of an option that is longer than any that makes sense.
+    /// Skips the data of an option that is longer than any valid one.
     async fn refuse_long(&mut self, option: u32, length: usize, out: &mut Vec<u8>) -> Step<()> {
         if length > OPTION_SKIPPED_BYTES_MAX {
             return Err(End::Malformed("an option of more than 16 MiB"));
@@ -112,7 +112,7 @@ impl<'a, W: Wire> Handshake<'a, W> {
         Ok(())
     }
 
-    /// Waits until so many bytes have come.
+    /// Waits until `bytes` bytes have arrived.
     async fn want(&mut self, bytes: usize) -> Step<()> {
         if bytes > self.inbox.capacity() {
             let small = std::mem::replace(&mut self.inbox, Inbox::new(0));
@@ -171,7 +171,7 @@ impl<'a, W: Wire> Handshake<'a, W> {
             }
             NBD_OPT_LIST_META_CONTEXT => self.put_contexts(out, data),
             NBD_OPT_SET_META_CONTEXT => self.select(out, data),
-            // Whatever comes with it.
+            // Its data is ignored.
             NBD_OPT_ABORT => Ok(()),
             _ => Err(NBD_REP_ERR_UNSUP),
         };
@@ -186,8 +186,8 @@ impl<'a, W: Wire> Handshake<'a, W> {
         }
     }
 
-    /// Everything about an export. Its block sizes are told without being asked for: a request
-    /// that is not a multiple of the smallest one is refused later.
+    /// Appends all information about an export. Includes its block sizes even without a request for
+    /// them: requests that are not multiples of the minimum are refused later.
     fn put_info<'d>(
         &self,
         out: &mut Vec<u8>,
@@ -209,7 +209,7 @@ impl<'a, W: Wire> Handshake<'a, W> {
         Ok((export.clone(), request.name))
     }
 
-    /// The data of an option about metadata contexts, for an export that exists.
+    /// Parses the data of an option about metadata contexts, and checks that the export exists.
     fn meta<'d>(&self, data: &'d [u8]) -> std::result::Result<MetaRequest<'d>, u32> {
         if !self.structured {
             return Err(NBD_REP_ERR_INVALID);
@@ -219,20 +219,20 @@ impl<'a, W: Wire> Handshake<'a, W> {
         Ok(request)
     }
 
-    /// Lists the contexts that are asked for. What is not known is no mistake.
+    /// Lists the requested contexts. Unknown contexts are ignored.
     fn put_contexts(&self, out: &mut Vec<u8>, data: &[u8]) -> std::result::Result<(), u32> {
         let request = self.meta(data)?;
         let everything = request.queries().next().is_none();
         let known = [BASE_WILDCARD, ALLOCATION_CONTEXT];
         if everything || request.queries().any(|query| known.contains(&query)) {
-            // The number is reserved here.
+            // The number is reserved in this reply.
             let data = meta_context(0, ALLOCATION_CONTEXT);
             put_reply(out, NBD_OPT_LIST_META_CONTEXT, NBD_REP_META_CONTEXT, &data);
         }
         Ok(())
     }
 
-    /// Selects contexts, instead of those selected before: also if this fails.
+    /// Selects contexts, and replaces the previous selection even if this fails.
     fn select(&mut self, out: &mut Vec<u8>, data: &[u8]) -> std::result::Result<(), u32> {
         self.selected = None;
         let request = self.meta(data)?;

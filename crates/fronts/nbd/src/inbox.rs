@@ -1,4 +1,4 @@
-//! Bytes received and not yet understood.
+//! Received bytes that are not parsed yet.
 
 use crate::windows::Windows;
 use block::Wire;
@@ -19,7 +19,7 @@ impl Inbox {
         Inbox { windows: Windows::new(memory.clone()), memory, start: 0, end: 0 }
     }
 
-    /// The same bytes in a buffer of another size, in which they have room.
+    /// Moves the bytes to a buffer of another size, which must have room for them.
     pub(crate) fn resized(self, bytes: usize) -> Inbox {
         let mut resized = Inbox::new(bytes);
         let length = self.available();
@@ -28,17 +28,17 @@ impl Inbox {
         resized
     }
 
-    /// Bytes that may wait at most.
+    /// Capacity in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.memory.bytes()
     }
 
-    /// Bytes that wait.
+    /// Number of bytes in the buffer.
     pub(crate) fn available(&self) -> usize {
         self.end - self.start
     }
 
-    /// The next bytes, without taking them; None: they have not all come yet.
+    /// Returns the next bytes without consuming them. None: they have not all arrived.
     #[inline]
     pub(crate) fn peek<const BYTES: usize>(&self) -> Option<[u8; BYTES]> {
         if self.available() < BYTES {
@@ -49,7 +49,7 @@ impl Inbox {
         Some(bytes)
     }
 
-    /// A window on the next bytes; None: they have not all come yet, or stand at an odd place.
+    /// Returns a window on the next bytes. None: they have not all arrived, or are not aligned.
     pub(crate) fn window(&mut self, sectors: u32) -> Option<Buf> {
         if self.available() < sectors as usize * block::SECTOR as usize {
             return None;
@@ -57,14 +57,14 @@ impl Inbox {
         self.windows.at(self.start, sectors)
     }
 
-    /// Lets go of the next bytes.
+    /// Consumes the next bytes.
     #[inline]
     pub(crate) fn consume(&mut self, bytes: usize) {
         assert!(bytes <= self.available());
         self.start += bytes;
     }
 
-    /// Takes up to `length` bytes into another memory; returns how many.
+    /// Moves up to `length` bytes to another memory. Returns their number.
     pub(crate) fn copy_out(&mut self, into: &Memory, offset: usize, length: usize) -> usize {
         let count = length.min(self.available());
         self.memory.copy(self.start, into, offset, count);
@@ -72,7 +72,8 @@ impl Inbox {
         count
     }
 
-    /// The next bytes as a vector; the caller has checked that they are few and have come.
+    /// Consumes the next bytes and returns them as a vector. The caller has checked that they have
+    /// arrived, and that they are few.
     pub(crate) fn take(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         self.memory.read(self.start, &mut bytes);
@@ -80,7 +81,7 @@ impl Inbox {
         bytes
     }
 
-    /// Receives more behind what waits. 0: the other side has ended.
+    /// Receives more bytes. 0: the other side has ended.
     pub(crate) async fn receive(&mut self, wire: &impl Wire) -> Result<usize> {
         self.move_to_front();
         let room = self.memory.bytes() - self.end;
@@ -91,8 +92,8 @@ impl Inbox {
         Ok(count)
     }
 
-    /// What waits is nearly always nothing, or the beginning of a header. The pieces are copied
-    /// one by one through a place of their own, because old and new place may overlap.
+    /// The bytes left are nearly always none, or the start of a header. They are copied in pieces
+    /// through a small buffer, because source and destination may overlap.
     fn move_to_front(&mut self) {
         let length = self.available();
         let mut done = 0;

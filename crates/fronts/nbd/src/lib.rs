@@ -1,25 +1,26 @@
 //! The NBD protocol: one codec for both sides, a server, and a client.
 //!
-//! It is the first front of the crate `export`, which has everything that is not the protocol.
+//! The crate `export` contains the parts of a front that do not depend on the protocol.
 //!
-//! [`codec`] is pure: types and functions over bytes. [`Wire`] is the byte stream as a lane sees it;
-//! the live one is a socket on io_uring (crate `uring`), [`Pipe`] is one in memory for simulated
-//! worlds. [`serve`] runs one connection over one wire, in front of the [`block::Stack`] of the
-//! export that the client chose.
+//! [`codec`] is pure: types and functions over bytes. [`Wire`] is the byte stream as a lane sees
+//! it; the live one is a socket on io_uring (crate `ring`), [`Pipe`] is one in memory for simulated
+//! worlds. [`serve`] runs one connection over one wire, and serves the [`block::Stack`] of the
+//! export that the client has chosen.
 //!
-//! The path of a hit, which everything here is arranged for: one `receive` brings any number of
-//! requests; each is checked and answered by `try_now`, with the data copied once, to the place
-//! behind its header from where it is sent; one `send` takes all replies. No task switch and no
-//! memory from the system. Only what `try_now` does not answer becomes a task of its own.
+//! The design is optimized for hits: one `receive` returns any number of requests; each is checked
+//! and answered by `try_now`, which copies the data once, directly behind the reply's header in the
+//! send buffer; one `send` transmits all replies. There is no task switch and no allocation. Only
+//! requests that `try_now` does not answer become tasks.
 //!
-//! What is under way is bounded for each connection and for all of a server ([`export::Budget`]). A request
-//! whose backing has stalled is answered with EIO and goes on behind, with its buffer.
+//! The requests in flight are bounded per connection and for all connections of a server
+//! ([`export::Budget`]). A request whose backing has stalled is answered with EIO and continues in
+//! the background with its buffer.
 //!
 //! [`client`] is the other side: a core without I/O, and a connection over a socket for tests and
 //! tools.
 //!
-//! PROTOCOL.md, beside the sources, ties each demand of the protocol document to the test that
-//! holds it.
+//! PROTOCOL.md, in the directory of this crate, links each requirement of the protocol document to
+//! its test.
 #![forbid(unsafe_code)]
 
 mod action;

@@ -1,39 +1,39 @@
-//! How connections are served.
+//! Settings of connections.
 
 use crate::places::Places;
 use export::{Bounds, Budget, Stop};
 use std::sync::Arc;
 
-/// How connections are served. Values outside their bounds are moved to the nearest bound.
+/// Settings of connections. Values out of range are replaced by the nearest bound.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long the handshake may take, in milliseconds; None: as long as it likes (a world whose
-    /// seed may let time pass at any moment has no use for limits).
+    /// Time limit of the handshake, in milliseconds; None: no limit (for simulated worlds whose
+    /// seed may let time pass at any moment).
     pub handshake_ms: Option<u64>,
-    /// How long a client may take for its last replies after the end has come, in milliseconds;
-    /// None: as long as it likes.
+    /// Time for which a client may still receive its last replies after the end, in milliseconds;
+    /// None: no limit.
     pub drain_ms: Option<u64>,
-    /// How long what still comes in is taken and thrown away, once the server is to stop and has
-    /// said all that it will say, in milliseconds: a connection that is closed before the client has
-    /// read the end may lose replies. None: until the client closes it.
+    /// Time for which incoming data is received and discarded after the server has stopped and has
+    /// sent its last reply, in milliseconds: closing a connection before the client has read the
+    /// end may destroy replies. None: until the client closes it.
     pub linger_ms: Option<u64>,
-    /// How long the payload of a refused write may take to come, in milliseconds: it is thrown away
-    /// before the refusal is sent. While all places are taken: how long, and half as long again, the
-    /// rest of any request may take, and each MiB of a payload. None: as long as it likes.
+    /// Time limit for the payload of a refused write, in milliseconds: the payload is discarded
+    /// before the refusal is sent. While all places are taken, also the time (plus up to half of
+    /// it) for the rest of any request, and for each MiB of a payload. None: no limit.
     pub rest_ms: Option<u64>,
-    /// Requests of one connection that are under way at a time: 1 to 256. What is answered at once
-    /// is never under way.
+    /// Requests of one connection in flight at a time: 1 to 256. A request that is answered
+    /// immediately is never in flight.
     pub in_flight_max: usize,
-    /// Memory for their payloads, in bytes. One request is always let in.
+    /// Memory for their payloads, in bytes. One request is always admitted.
     pub in_flight_bytes_max: usize,
-    /// Size of the receive buffer and of each of two send buffers, in bytes: 128 KiB to 16 MiB.
-    /// They come when the handshake has ended; until then a client costs a few KiB.
+    /// Size of the receive buffer and of each of the two send buffers, in bytes: 128 KiB to 16 MiB.
+    /// They are allocated after the handshake; until then a client uses only a few KiB.
     pub buffer_bytes: usize,
-    /// What all connections with clones of these options may have under way together.
+    /// Limits on the requests in flight of all connections whose options are clones of these.
     pub budget: Arc<Budget>,
-    /// The places of which this connection has one.
+    /// The places for connections, of which this connection takes one.
     pub places: Arc<Places>,
-    /// Ends the connection when it is asked.
+    /// The stop that ends the connection.
     pub stop: Arc<Stop>,
 }
 
@@ -55,14 +55,14 @@ impl Default for Options {
 }
 
 impl Options {
-    /// With every value inside its bounds.
+    /// Returns the options with each value within its bounds.
     pub(crate) fn bounded(mut self) -> Options {
         self.in_flight_max = self.in_flight_max.clamp(1, 256);
         self.buffer_bytes = self.buffer_bytes.clamp(128 << 10, 16 << 20);
         self
     }
 
-    /// What one connection may have under way.
+    /// Returns the limits on one connection's requests in flight.
     pub(crate) fn bounds(&self) -> Bounds {
         Bounds {
             in_flight_max: self.in_flight_max,

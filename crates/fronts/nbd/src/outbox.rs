@@ -1,4 +1,4 @@
-//! Replies that wait to be sent.
+//! Replies that are waiting to be sent.
 
 use crate::codec::*;
 use crate::windows::{PLACE_BYTES, Windows};
@@ -7,16 +7,16 @@ use export::Buffer;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A send takes at most so many parts (`IOV_MAX`).
+/// Maximum number of parts of one send (`IOV_MAX`).
 const PARTS_MAX: usize = 1024;
-/// Reads that are looked up together: enough for the prefetch to hide memory's latency, few enough
-/// for what it fetched to be still there.
+/// Reads that are looked up together: enough for the prefetch to hide memory latency, and few
+/// enough that the prefetched lines are still in the processor's caches.
 pub(crate) const RUN_MAX: usize = 16;
-/// The longest header of a reply, rounded up to a place.
+/// Maximum length of a reply's header, rounded up to a multiple of `PLACE_BYTES`.
 pub(crate) const HEADER_BYTES_MAX: usize = DATA_CHUNK_BYTES;
 const _: () = assert!(HEADER_BYTES_MAX >= ERROR_CHUNK_BYTES);
 
-/// The bytes that stand before a reply's payload, or are all of it.
+/// The bytes before a reply's payload, or the whole reply if it has none.
 #[derive(Clone, Copy)]
 pub(crate) struct Header {
     bytes: [u8; HEADER_BYTES_MAX],
@@ -36,16 +36,16 @@ impl Header {
     }
 }
 
-/// Replies that go out in one send.
+/// Replies that are sent together.
 pub(crate) struct Side {
     memory: Arc<Memory>,
     windows: Windows,
     used: usize,
-    /// What to send, in order.
+    /// Parts to send, in order.
     pub(crate) parts: Vec<Part>,
-    /// Payloads that are sent from where they were read to.
+    /// Buffers of payloads that are sent without a copy.
     pub(crate) buffers: Vec<Buffer>,
-    /// Replies of requests that were counted as being in flight.
+    /// Number of replies whose requests count as in flight.
     pub(crate) counted: usize,
 }
 
@@ -62,7 +62,7 @@ impl Side {
         })
     }
 
-    /// Adds bytes of our own memory to what is sent; neighbours become one part.
+    /// Adds bytes of the side's own memory; merges adjacent parts.
     #[inline]
     fn add(&mut self, offset: usize, length: usize) {
         if let Some(last) = self.parts.last_mut()
@@ -76,7 +76,7 @@ impl Side {
     }
 }
 
-/// A place for a header and its payload, in a run of reads.
+/// Room for a header and its payload, in a run of reads.
 #[derive(Clone, Copy)]
 pub(crate) struct Slot {
     header: usize,
@@ -84,21 +84,21 @@ pub(crate) struct Slot {
     payload_bytes: usize,
 }
 
-/// Two sides: one fills while the other is being sent.
+/// Two sides: one is filled while the other is sent.
 pub(crate) struct Outbox {
     filling: Box<Side>,
     spare: Option<Box<Side>>,
-    /// A run of reads has places here: this side may not go yet.
+    /// A run of reads has reserved room here: this side must not be sent yet.
     held: bool,
-    /// Where the last used place of the run ends, and where the last one does.
+    /// End of the last used room of the run, and end of the last reserved room.
     run: (usize, usize),
     inline_bytes: usize,
     inline_parts: usize,
 }
 
 impl Outbox {
-    /// An outbox in whose sides `bytes` are for replies made by the receiver; the replies of up to
-    /// `counted_max` requests in flight always find room beside these.
+    /// Creates an outbox whose sides have `bytes` bytes for replies of the receiver. The replies of
+    /// up to `counted_max` requests in flight always have room in addition.
     pub(crate) fn new(bytes: usize, counted_max: usize) -> Outbox {
         let all = bytes + counted_max * HEADER_BYTES_MAX;
         Outbox {
@@ -111,7 +111,7 @@ impl Outbox {
         }
     }
 
-    /// Whether a reply of this length, header included, may be put here by the receiver now.
+    /// Whether the receiver may put a reply of this length here now, header included.
     #[inline]
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let side = &*self.filling;
@@ -122,12 +122,12 @@ impl Outbox {
         self.filling.parts.is_empty()
     }
 
-    /// A place for the header and the payload of a read that may be answered at once. Until
-    /// [`Outbox::release`] nothing is sent from this side. None: no room.
+    /// Reserves room for the header and the payload of a read that may be answered immediately.
+    /// This side is not sent until [`Outbox::release`]. None: no room.
     #[inline]
     pub(crate) fn reserve(&mut self, header_bytes: usize, sectors: u32) -> Option<(Slot, Buf)> {
         let payload_bytes = sectors as usize * block::SECTOR as usize;
-        // A run adds at most one part for each place, and none of them is counted yet.
+        // A run adds at most one part per read, and none of them is counted yet.
         let parts = self.filling.parts.len() + RUN_MAX;
         if !self.has_room(header_bytes + payload_bytes) || parts > self.inline_parts {
             return None;
@@ -147,7 +147,7 @@ impl Outbox {
         Some((slot, buf))
     }
 
-    /// The read at this place is answered; `data`: with what now stands behind the header.
+    /// Completes the reply of the read in this room. `data`: whether its data follows the header.
     #[inline]
     pub(crate) fn fill(&mut self, slot: Slot, header: &Header, data: bool) {
         let side = &mut *self.filling;
@@ -161,7 +161,7 @@ impl Outbox {
         }
     }
 
-    /// The run of reads is over: the side may be sent, unused places at its end are given back.
+    /// Ends the run of reads: the side may be sent, and unused room at its end is released.
     pub(crate) fn release(&mut self) {
         if self.held && self.filling.used == self.run.1 {
             self.filling.used = self.run.0;
@@ -169,7 +169,7 @@ impl Outbox {
         self.held = false;
     }
 
-    /// Puts a reply: its header, and as its payload these bytes of a buffer.
+    /// Adds a reply: its header, and these bytes of a buffer as its payload.
     pub(crate) fn put(&mut self, header: &Header, payload: Option<(Buffer, Range<usize>)>) {
         let side = &mut *self.filling;
         side.memory.write(side.used, header.bytes());
@@ -182,12 +182,12 @@ impl Outbox {
         }
     }
 
-    /// Counts a reply whose request is in flight until it has been sent.
+    /// Counts a reply whose request stays in flight until the reply is sent.
     pub(crate) fn count(&mut self) {
         self.filling.counted += 1;
     }
 
-    /// The replies that are ready, to be sent now. None: there are none, or they may not go yet.
+    /// Returns the ready replies to be sent. None: there are none, or they must not be sent yet.
     #[inline]
     pub(crate) fn turn_over(&mut self) -> Option<Box<Side>> {
         if self.held || self.is_empty() {
@@ -197,7 +197,7 @@ impl Outbox {
         Some(std::mem::replace(&mut self.filling, fresh))
     }
 
-    /// Takes a side back whose replies have been sent, and whose buffers were taken from it.
+    /// Takes back a side whose replies were sent and whose buffers were taken out.
     pub(crate) fn put_back(&mut self, mut side: Box<Side>) {
         side.parts.clear();
         side.used = 0;

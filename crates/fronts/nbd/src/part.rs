@@ -1,16 +1,16 @@
-//! Requests that begin or end inside a block, as clients send them that know of no block sizes.
+//! Requests that begin or end inside a block, sent by clients that ignore block sizes.
 //!
-//! Their buffers have room for the blocks around them; the payload lies where it belongs in these.
+//! Their buffers have room for the whole blocks; the payload is at its position within these.
 
 use crate::codec::*;
-use crate::connection::{Wanted, bytes_of, window};
+use crate::connection::{ReplyKind, bytes_of, window};
 use crate::end::End;
 use crate::receiver::Receiver;
 use block::Wire;
 use block::{Extent, Padding, Request};
 
 impl<W: Wire> Receiver<W> {
-    /// Serves a request whose blocks are `at`, of which the padding is not meant.
+    /// Serves a request for a part of the blocks `at`, without the padding.
     pub(crate) async fn serve_part(
         &mut self,
         header: &RequestHeader,
@@ -19,14 +19,14 @@ impl<W: Wire> Receiver<W> {
     ) -> Result<(), End> {
         let (command, cookie, length) = (header.command, header.cookie, header.length as usize);
         if command == NBD_CMD_CACHE {
-            // The blocks around it are as good.
+            // The whole blocks around it are just as useful.
             self.advise(cookie, at).await;
             return Ok(());
         }
         let has_payload = matches!(command, NBD_CMD_READ | NBD_CMD_WRITE);
-        let wanted = match command {
-            NBD_CMD_READ => Wanted::Data(at, padding),
-            _ => Wanted::Stored,
+        let reply_kind = match command {
+            NBD_CMD_READ => ReplyKind::Data(at, padding),
+            _ => ReplyKind::Stored,
         };
         let bytes = if has_payload { bytes_of(at) } else { 0 };
         let pending = match command {
@@ -34,7 +34,7 @@ impl<W: Wire> Receiver<W> {
                 let head = padding.head as usize;
                 self.take_in(cookie, bytes, head..head + length).await?
             }
-            _ => self.let_in(cookie, wanted, bytes).await,
+            _ => self.admit(cookie, reply_kind, bytes).await,
         };
         let Some(pending) = pending else { return Ok(()) };
         let client = &self.connection.client;
@@ -46,7 +46,7 @@ impl<W: Wire> Receiver<W> {
             NBD_CMD_WRITE_ZEROES => Request::Zero { at, fua, may_unmap },
             _ => Request::Read { at, into: window(&pending.buffer, at) },
         };
-        // Whole blocks may be read around what is meant, and they may be at hand.
+        // A read may read whole blocks around its range, which may be cached.
         let is_whole = !request.is_change() && bytes <= client.limits().io_max_bytes as usize;
         let padding = if is_whole { Padding::NONE } else { padding };
         let operation = client.operation(request, padding, fua);

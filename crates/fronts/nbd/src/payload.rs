@@ -1,8 +1,8 @@
-//! Writes, as the receiver meets them: a payload comes behind the header, and has to be taken
-//! whatever becomes of the request.
+//! Writes in the receiver: a payload follows the header, and must be received even if the request
+//! fails.
 
 use crate::codec::*;
-use crate::connection::{Pending, Wanted, bytes_of, window};
+use crate::connection::{Pending, ReplyKind, bytes_of, window};
 use crate::end::{End, until};
 use crate::outbox::Header;
 use crate::receiver::{Receiver, Step};
@@ -12,7 +12,7 @@ use export::{Buffer, Deadline};
 use std::ops::Range;
 use std::pin::pin;
 
-/// A payload of which so much has not come yet is received straight into its own buffer.
+/// A payload with at least this number of bytes missing is received directly into its buffer.
 const DIRECT_BYTES_MIN: usize = 64 << 10;
 
 const MIB: usize = 1 << 20;
@@ -31,7 +31,7 @@ impl<W: Wire> Receiver<W> {
             client.turn().await;
             if let Some(result) = client.ask(request) {
                 self.inbox.consume(bytes_of(at));
-                connection.answer(connection.bare(cookie, Wanted::Stored, result)).await;
+                connection.answer(connection.bare(cookie, ReplyKind::Stored, result)).await;
                 return Ok(());
             }
             is_asked = true;
@@ -48,8 +48,8 @@ impl<W: Wire> Receiver<W> {
         Ok(())
     }
 
-    /// Lets a write in, with a buffer of so many bytes, and takes its payload, which belongs at `part` of
-    /// them. None: it was refused, and has been answered.
+    /// Admits a write with a buffer of `bytes` bytes, and receives its payload into `part` of the
+    /// buffer. None: it was refused, and has been answered.
     pub(crate) async fn take_in(
         &mut self,
         cookie: u64,
@@ -60,22 +60,23 @@ impl<W: Wire> Receiver<W> {
         let buffer = match connection.admit(bytes).await {
             Ok(buffer) => buffer,
             Err(error) => {
-                let reply = connection.bare(cookie, Wanted::Stored, Err(error));
+                let reply = connection.bare(cookie, ReplyKind::Stored, Err(error));
                 return self.refuse(reply, part.len()).await.map(|()| None);
             }
         };
-        connection.rest.is_let_in.set(true);
+        connection.rest.is_admitted.set(true);
         let taken = self.take_payload(&buffer, part).await;
-        connection.rest.is_let_in.set(false);
+        connection.rest.is_admitted.set(false);
         connection.rest.has_come();
         if let Err(end) = taken {
             connection.client.withdraw(buffer);
             return Err(end);
         }
-        Ok(Some(Pending { cookie, wanted: Wanted::Stored, buffer }))
+        Ok(Some(Pending { cookie, reply_kind: ReplyKind::Stored, buffer }))
     }
 
-    /// Moves a write's payload into its part of the buffer; a large rest comes there without a detour.
+    /// Moves a write's payload into its part of the buffer; a large rest is received there
+    /// directly.
     async fn take_payload(&mut self, buffer: &Option<Buffer>, part: Range<usize>) -> Step {
         let Some(buffer) = buffer else { return Ok(()) };
         let (memory, offset, length) = (buffer.memory(), part.start, part.len());
@@ -83,7 +84,7 @@ impl<W: Wire> Receiver<W> {
         let mut awaited_from = None;
         while filled < length {
             let rest = length - filled;
-            // Each MiB of it has its own time.
+            // Each MiB has its own time limit.
             if awaited_from.replace(filled / MIB) != Some(filled / MIB) {
                 self.connection.rest.await_from(self.connection.client.lane().now());
             }
@@ -100,8 +101,8 @@ impl<W: Wire> Receiver<W> {
         Ok(())
     }
 
-    /// Answers a request that is not done, behind its payload: clients expect no reply to a request
-    /// that they still send. The payload is thrown away, and takes nothing from the budget.
+    /// Refuses a request after its payload: clients expect no reply to a request that they are
+    /// still sending. The payload is discarded, and does not count in the budget.
     pub(crate) async fn refuse(&mut self, reply: Header, payload_bytes: usize) -> Step {
         if payload_bytes > PAYLOAD_BYTES_MAX as usize {
             return Err(End::Malformed("a write of more than 32 MiB"));
@@ -113,7 +114,7 @@ impl<W: Wire> Receiver<W> {
         Ok(())
     }
 
-    /// Throws the next bytes away, and waits only so long for them.
+    /// Discards the next bytes, with a time limit.
     async fn skip(&mut self, length: usize) -> Step {
         let connection = self.connection.clone();
         let deadline = Deadline::new(connection.client.lane(), connection.rest_ms);

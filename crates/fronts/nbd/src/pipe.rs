@@ -31,7 +31,7 @@ impl Flow {
         self.changed.notify();
     }
 
-    /// Takes as many of the bytes as there is room for; None: they will not be read.
+    /// Takes as many of the bytes as there is room for. None: the other end does not read any more.
     fn push(&self, from: &[u8]) -> Option<usize> {
         if self.ended.get() {
             return None;
@@ -57,8 +57,8 @@ pub struct Pipe {
     outgoing: Rc<Flow>,
 }
 
-/// Two ends that are connected; each direction holds up to `capacity` bytes that were sent and not
-/// yet received. A small capacity makes every message arrive in pieces.
+/// Returns two connected ends. Each direction holds up to `capacity` bytes that were sent and not
+/// yet received. With a small capacity all messages arrive in pieces.
 pub fn pipe(capacity: usize) -> (Pipe, Pipe) {
     let (one, two) = (Flow::new(capacity), Flow::new(capacity));
     let first = Pipe { incoming: one.clone(), outgoing: two.clone() };
@@ -107,7 +107,7 @@ impl Wire for Pipe {
     }
 
     fn shutdown(&self) {
-        // As on a socket: what came in and was not read is gone, what was sent still arrives.
+        // As on a socket: unread received data is lost, sent data still arrives.
         self.incoming.bytes.borrow_mut().clear();
         self.incoming.end();
         self.outgoing.end();

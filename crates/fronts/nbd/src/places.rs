@@ -1,21 +1,22 @@
-//! Places for connections.
+//! Limit on the number of connections.
 
 use lane::Event;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many connections there may be at a time, on all lanes of a server. While all places are
-/// taken, a client that has sent half a request keeps its own for [`crate::Options::rest_ms`] only.
+/// The maximum number of connections at a time, on all lanes of a server. While all places are
+/// taken, [`crate::Options::rest_ms`] limits the time of a client that has sent an incomplete
+/// request.
 #[derive(Debug)]
 pub struct Places {
     most: usize,
     taken: AtomicUsize,
-    /// The last one was taken.
+    /// Triggered when the last place is taken.
     full: Event,
     left: Event,
 }
 
-/// A place, until it is dropped.
+/// A place of a connection; dropping it frees the place.
 #[derive(Debug)]
 pub struct Place(Arc<Places>);
 
@@ -34,12 +35,12 @@ impl Default for Places {
 }
 
 impl Places {
-    /// So many places, all of them free.
+    /// Creates `most` free places.
     pub fn new(most: usize) -> Places {
         Places { most, taken: AtomicUsize::new(0), full: Event::new(), left: Event::new() }
     }
 
-    /// Takes a place; None: all are taken.
+    /// Takes a place. None: all are taken.
     pub fn take(self: &Arc<Self>) -> Option<Place> {
         let add = |taken| (taken < self.most).then(|| taken + 1);
         self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).ok()?;
@@ -49,12 +50,12 @@ impl Places {
         Some(Place(self.clone()))
     }
 
-    /// How many are taken.
+    /// Number of places taken.
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::SeqCst)
     }
 
-    /// Happens whenever a place is left.
+    /// The event of a place becoming free.
     pub fn left(&self) -> &Event {
         &self.left
     }
@@ -63,7 +64,7 @@ impl Places {
         self.taken() >= self.most
     }
 
-    /// Waits until all are taken.
+    /// Waits until all places are taken.
     pub(crate) async fn full(&self) {
         loop {
             let seen = self.full.seen();

@@ -1,9 +1,9 @@
-//! The receiving task of a connection in transmission: it takes requests, answers what can be
-//! answered at once, and starts tasks for the rest.
+//! The receiving task of a connection in transmission: receives requests, answers immediately if
+//! possible, and starts tasks for the others.
 
 use crate::action::{Action, refusal_error, understand};
 use crate::codec::*;
-use crate::connection::{Connection, Pending, Wanted, bytes_of, window};
+use crate::connection::{Connection, Pending, ReplyKind, bytes_of, window};
 use crate::end::End;
 use crate::inbox::Inbox;
 use crate::outbox::{RUN_MAX, Slot};
@@ -21,19 +21,19 @@ struct Mark {
     slot: Slot,
 }
 
-/// A step of the receiver. Err: how the connection ends.
+/// Result of a step of the receiver. Err: how the connection ends.
 pub(crate) type Step = std::result::Result<(), End>;
 
 pub(crate) struct Receiver<W> {
     pub(crate) connection: Rc<Connection<W>>,
     pub(crate) inbox: Inbox,
-    /// Reads that were received one after another, with places for their replies.
+    /// Consecutive reads, with room reserved for their replies.
     run: Vec<Request>,
     marks: Vec<Mark>,
     missed: Vec<(u64, Extent)>,
-    /// Requests taken since it last waited for the client.
+    /// Requests taken since the receiver last waited for the client.
     taken: u32,
-    /// Larger reads get a buffer of their own.
+    /// Larger reads get their own buffer.
     inline_bytes_max: usize,
 }
 
@@ -54,7 +54,8 @@ impl<W: Wire> Receiver<W> {
         }
     }
 
-    /// Serves the client until one side ends it, then waits for what is under way.
+    /// Serves the client until either side ends the connection, then waits for the requests in
+    /// flight.
     pub(crate) async fn run(mut self) -> End {
         let end = loop {
             if let Err(end) = self.serve_received().await {
@@ -71,8 +72,8 @@ impl<W: Wire> Receiver<W> {
         end
     }
 
-    /// Throws away what comes until the client closes its side, or the sender ends the waiting. To
-    /// close a TCP connection before would destroy replies that are on their way.
+    /// Discards incoming data until the client closes its side, or the sender shuts down the wire.
+    /// Closing a TCP connection earlier would destroy replies that are still on their way.
     async fn drain(&mut self) {
         loop {
             self.inbox.consume(self.inbox.available());
@@ -84,7 +85,7 @@ impl<W: Wire> Receiver<W> {
         }
     }
 
-    /// Sends what is ready, and waits for the client.
+    /// Sends ready replies, and waits for the client.
     pub(crate) async fn receive(&mut self) -> Step {
         let connection = self.connection.clone();
         if self.inbox.available() > 0 && !connection.rest.is_awaited() {
@@ -92,7 +93,7 @@ impl<W: Wire> Receiver<W> {
         }
         let was_one = std::mem::take(&mut self.taken) == 1;
         let receive = async {
-            // By now what was ready has been sent.
+            // The ready replies have been sent by now.
             let client = &connection.client;
             client.lane().set_lockstep(was_one && client.in_flight() == 0);
             self.inbox.receive(&connection.wire).await
@@ -101,7 +102,8 @@ impl<W: Wire> Receiver<W> {
         self.arrived(received)
     }
 
-    /// What became of a wait for the client. Once the server is to stop, what came is not taken.
+    /// Evaluates the result of a wait for the client. Once the server stops, received data is not
+    /// used.
     pub(crate) fn arrived(&self, received: Result<usize>) -> Step {
         match received {
             Err(error) => Err(End::Failed(error)),
@@ -112,8 +114,8 @@ impl<W: Wire> Receiver<W> {
         }
     }
 
-    /// Takes every request that has come completely, and at most one that has not; none any more
-    /// once the server is to stop.
+    /// Serves all requests that have arrived completely, and at most one incomplete request. Serves
+    /// none once the server stops.
     async fn serve_received(&mut self) -> Step {
         while let Some(bytes) = self.inbox.peek() {
             if self.connection.client.stop().is_asked() {
@@ -132,7 +134,8 @@ impl<W: Wire> Receiver<W> {
             if let Action::Read { at } = action {
                 self.read(header.cookie, at).await;
             } else {
-                // Most have no reads before them, and to await nothing costs more than a look.
+                // Most requests have no reads before them, and this check is cheaper than an empty
+                // await.
                 if !self.run.is_empty() {
                     self.serve_run().await;
                 }
@@ -178,7 +181,7 @@ impl<W: Wire> Receiver<W> {
         Ok(())
     }
 
-    /// Adds a read to the run, or serves it by itself if it is large.
+    /// Adds a read to the run, or serves it alone if it is large.
     #[inline]
     async fn read(&mut self, cookie: u64, at: Extent) {
         let header_bytes = self.connection.read_header_bytes();
@@ -211,7 +214,8 @@ impl<W: Wire> Receiver<W> {
         true
     }
 
-    /// Looks up the run. Hits are answered where their data was copied to, misses become tasks.
+    /// Serves the run. Hits are answered from the room that their data was copied to; misses become
+    /// tasks.
     async fn serve_run(&mut self) {
         if self.run.is_empty() {
             return;
@@ -236,8 +240,10 @@ impl<W: Wire> Receiver<W> {
         connection.outbox.borrow_mut().release();
         for index in 0..self.missed.len() {
             let (cookie, at) = self.missed[index];
-            let wanted = Wanted::Data(at, Padding::NONE);
-            let Some(pending) = self.let_in(cookie, wanted, bytes_of(at)).await else { continue };
+            let reply_kind = ReplyKind::Data(at, Padding::NONE);
+            let Some(pending) = self.admit(cookie, reply_kind, bytes_of(at)).await else {
+                continue;
+            };
             let operation = self.reading(&pending, at);
             self.start(pending, operation).await;
         }
@@ -245,21 +251,22 @@ impl<W: Wire> Receiver<W> {
     }
 
     async fn large_read(&mut self, cookie: u64, at: Extent) {
-        let wanted = Wanted::Data(at, Padding::NONE);
-        let Some(pending) = self.let_in(cookie, wanted, bytes_of(at)).await else { return };
+        let reply_kind = ReplyKind::Data(at, Padding::NONE);
+        let Some(pending) = self.admit(cookie, reply_kind, bytes_of(at)).await else { return };
         let operation = self.reading(&pending, at);
         self.ask_or_start(pending, operation).await;
     }
 
-    /// The read of whole blocks into the buffer of its request.
+    /// Returns the operation that reads whole blocks into the buffer of its request.
     fn reading(&self, pending: &Pending, at: Extent) -> Operation {
         let into = window(&pending.buffer, at);
         self.connection.client.operation(Request::Read { at, into }, Padding::NONE, false)
     }
 
-    /// What the client will read soon. It needs no buffer here; a client that has gone will read nothing.
+    /// Handles advice on blocks that the client will read soon. It needs no buffer; advice of a
+    /// client that has gone is dropped.
     pub(crate) async fn advise(&mut self, cookie: u64, at: Extent) {
-        let Some(pending) = self.let_in(cookie, Wanted::Done, 0).await else { return };
+        let Some(pending) = self.admit(cookie, ReplyKind::Done, 0).await else { return };
         if self.connection.broken.get().is_some() {
             return self.connection.client.withdraw(pending.buffer);
         }
@@ -268,11 +275,11 @@ impl<W: Wire> Receiver<W> {
         self.ask_or_start(pending, operation).await;
     }
 
-    /// What is known of the contents. Its descriptors are let in like a payload.
+    /// Requests block status. Its descriptors are admitted like a payload.
     async fn status(&mut self, cookie: u64, at: Extent, padding: Padding, one: bool) {
         let bytes = status::reply_bytes_max(at, one);
-        let wanted = Wanted::Status { at, padding, one };
-        let Some(pending) = self.let_in(cookie, wanted, bytes).await else { return };
+        let reply_kind = ReplyKind::Status { at, padding, one };
+        let Some(pending) = self.admit(cookie, reply_kind, bytes).await else { return };
         let connection = self.connection.clone();
         let asking = async move {
             let result = connection.client.status(at).await;
@@ -282,36 +289,36 @@ impl<W: Wire> Receiver<W> {
         self.connection.client.launch(asking).await;
     }
 
-    /// A change without payload, or a flush.
+    /// Serves a change without payload, or a flush.
     async fn change(&mut self, cookie: u64, operation: Operation) {
-        let wanted = if operation.is_change() { Wanted::Stored } else { Wanted::Done };
-        let Some(pending) = self.let_in(cookie, wanted, 0).await else { return };
+        let reply_kind = if operation.is_change() { ReplyKind::Stored } else { ReplyKind::Done };
+        let Some(pending) = self.admit(cookie, reply_kind, 0).await else { return };
         self.ask_or_start(pending, operation).await;
     }
 
-    /// None: it could not be let in, and has been answered, or the client has gone.
-    pub(crate) async fn let_in(
+    /// Admits a request. None: it was refused and has been answered, or the client has gone.
+    pub(crate) async fn admit(
         &mut self,
         cookie: u64,
-        wanted: Wanted,
+        reply_kind: ReplyKind,
         bytes: usize,
     ) -> Option<Pending> {
         let connection = self.connection.clone();
         match connection.admit(bytes).await {
-            // What a client that has gone wants to be told is not worth the backing's time.
+            // A read of a client that has gone would waste the backing's time.
             Ok(buffer) if bytes > 0 && connection.broken.get().is_some() => {
                 connection.client.withdraw(buffer);
                 None
             }
-            Ok(buffer) => Some(Pending { cookie, wanted, buffer }),
+            Ok(buffer) => Some(Pending { cookie, reply_kind, buffer }),
             Err(error) => {
-                connection.answer(connection.bare(cookie, wanted, Err(error))).await;
+                connection.answer(connection.bare(cookie, reply_kind, Err(error))).await;
                 None
             }
         }
     }
 
-    /// Answers at once what can be, and makes a task of the rest.
+    /// Answers the operation immediately if possible, else starts a task for it.
     pub(crate) async fn ask_or_start(&mut self, pending: Pending, operation: Operation) {
         let (client, mut answer) = (&self.connection.client, None);
         if let Some(request) = operation.plain() {
@@ -320,7 +327,7 @@ impl<W: Wire> Receiver<W> {
         }
         match answer {
             Some(result) => {
-                // The window goes first, so that the buffer can be used again.
+                // The window is dropped first, so that the buffer can be reused.
                 drop(operation);
                 self.connection.finish(pending, result);
             }
@@ -328,12 +335,12 @@ impl<W: Wire> Receiver<W> {
         }
     }
 
-    /// Makes a task of an operation.
+    /// Starts a task for an operation.
     pub(crate) async fn start(&mut self, pending: Pending, operation: Operation) {
         let connection = self.connection.clone();
         let mut running = connection.client.run(operation);
         let task = async move {
-            // Where it is: to await it itself would make room for it twice.
+            // By reference: moving it into the await would allocate room for it twice.
             let result = (&mut running).await;
             connection.finish(pending, result);
             connection.work.notify();
@@ -341,9 +348,9 @@ impl<W: Wire> Receiver<W> {
         self.connection.client.launch(task).await;
     }
 
-    /// Waits until everything that was let in is answered, then lets the sender go. The engine's
-    /// requests are waited for, unless their backing has stalled; a client that takes no replies
-    /// is not, after a while.
+    /// Waits until all admitted requests are answered, then ends the sender. Waits for the engine
+    /// without a limit, unless the backing has stalled; waits for a client that does not receive
+    /// its replies only for a limited time.
     async fn leave(&mut self) {
         let connection = &self.connection;
         let deadline = Deadline::new(connection.client.lane(), connection.drain_ms);

@@ -1,15 +1,15 @@
-//! The rest of a request that has begun to come: a client that does not send it holds a place.
+//! The rest of an incomplete request: a client that does not send it occupies a place.
 
 use std::cell::Cell;
 
-/// What is known of a request that has come in part.
+/// State of an incomplete request.
 #[derive(Default)]
 pub(crate) struct Rest {
-    /// Since when more of it is awaited, on the lane's clock.
+    /// Time since which more of it is awaited, on the lane's clock.
     pub(crate) since_ns: Cell<Option<u64>>,
-    /// It was let in, and its payload is awaited.
-    pub(crate) is_let_in: Cell<bool>,
-    /// It was awaited for too long.
+    /// Whether it was admitted, and its payload is awaited.
+    pub(crate) is_admitted: Cell<bool>,
+    /// Whether it was awaited for too long.
     pub(crate) is_late: Cell<bool>,
 }
 
@@ -18,12 +18,12 @@ impl Rest {
         self.since_ns.get().is_some()
     }
 
-    /// More of it is awaited, from now on.
+    /// Starts the time limit: more of the request is awaited.
     pub(crate) fn await_from(&self, now_ns: u64) {
         self.since_ns.set(Some(now_ns));
     }
 
-    /// What was awaited has come.
+    /// Ends the time limit: the awaited data has arrived.
     pub(crate) fn has_come(&self) {
         self.since_ns.set(None);
     }

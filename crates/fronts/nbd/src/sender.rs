@@ -1,5 +1,5 @@
-//! The task beside the receiver: it sends replies that come while the receiver waits, and it
-//! notices when the server is to stop, and when a client takes too long.
+//! The second task of a connection: sends replies that become ready while the receiver waits, and
+//! notices when the server stops or a client takes too long.
 
 use crate::connection::Connection;
 use block::Wire;
@@ -9,11 +9,11 @@ use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
 
-/// Runs until the receiver has left.
+/// Runs until the receiver has ended.
 pub(crate) async fn run<W: Wire>(connection: Rc<Connection<W>>) {
     let mut sending = pin!(send(&connection));
-    // Waits and nothing else: they may be dropped. Beside the sending, because that may be stuck
-    // with a client that does not read.
+    // These only wait and may be dropped. They run in parallel with the sending, which a client
+    // that does not read can block.
     let mut stopping = pin!(watch_stop(&connection));
     let mut hurrying = pin!(watch_rest(&connection));
     std::future::poll_fn(|context| {
@@ -26,7 +26,8 @@ pub(crate) async fn run<W: Wire>(connection: Rc<Connection<W>>) {
     connection.room.notify();
 }
 
-/// Requests that end together are all in the outbox before this task is polled: they share a send.
+/// Requests that end together are all in the outbox before this task is polled, so they share a
+/// send.
 async fn send<W: Wire>(connection: &Connection<W>) {
     loop {
         let seen = connection.work.seen();
@@ -39,8 +40,9 @@ async fn send<W: Wire>(connection: &Connection<W>) {
     }
 }
 
-/// Once the server is to stop: says that this was all as soon as everything is answered, and gives
-/// the client a moment to go. Shuts the wire down when time is over, which ends the receiver's wait.
+/// Once the server stops: ends the sending direction as soon as all requests are answered, and
+/// gives the client time to leave. Shuts the wire down when that time is over, which ends the
+/// receiver's wait.
 async fn watch_stop<W: Wire>(connection: &Connection<W>) {
     connection.client.stop().wait().await;
     let deadline = Deadline::new(connection.client.lane(), connection.drain_ms);
@@ -60,8 +62,8 @@ async fn watch_stop<W: Wire>(connection: &Connection<W>) {
     std::future::pending().await
 }
 
-/// While all places are taken: hangs up on a client that does not send the rest of a request. To look
-/// from time to time costs nothing for each request, and nothing at all while there is a place.
+/// While all places are taken: disconnects a client that does not send the rest of a request. A
+/// periodic check has no cost per request, and none while a place is free.
 async fn watch_rest<W: Wire>(connection: &Connection<W>) {
     let Some(rest_ms) = connection.rest_ms else { return std::future::pending().await };
     let rest_ns = rest_ms.saturating_mul(1_000_000);

@@ -1,4 +1,4 @@
-//! The server: one call serves one connection.
+//! The server: each call serves one connection.
 
 use crate::connection::Connection;
 use crate::end::{End, until};
@@ -12,12 +12,12 @@ use export::{Client, Deadline, Stop};
 use lane::{Lane, TASKS_MAX, first};
 use std::rc::Rc;
 
-/// Serves one connection until it has ended. When this returns, every request that was started has
-/// ended, and the session and the wire have been dropped. Only what a stalled backing keeps goes on
-/// behind, as tasks of the lane that know nothing of the connection.
+/// Serves one connection until it has ended. When this returns, all started requests have ended,
+/// and the session and the wire have been dropped. Only requests of a stalled backing continue, as
+/// separate tasks of the lane without a reference to the connection.
 ///
-/// To be run as a task of `lane`, which is the lane of every export's stack. It takes one more task
-/// slot for sending, and one for each request that is under way.
+/// Run it as a task of `lane`, which is the lane of all exports' stacks. It uses one more task slot
+/// for sending, and one for each request in flight.
 pub async fn serve<W: Wire>(lane: Lane, wire: W, exports: Rc<Exports>, options: Options) -> End {
     let options = options.bounded();
     let handshake = Handshake::new(&wire, &exports);
@@ -47,7 +47,7 @@ async fn transmit<W: Wire>(lane: &Lane, wire: W, agreed: Agreed, options: Option
     Receiver::new(connection, inbox, inline_bytes_max).run().await
 }
 
-/// How a handshake ends that does not end by itself.
+/// Waits until a handshake that has not ended must end: when the server stops, or at the deadline.
 async fn handshake_over(stop: &Stop, deadline: Deadline) -> End {
     first(stop.wait(), deadline.wait()).await;
     if stop.is_asked() { End::Stopped } else { End::TimedOut }

@@ -1,23 +1,24 @@
-//! Block status: from what a stack knows of its contents to what a client is told.
+//! Block status: converts the known state of a stack's contents to the reply for a client.
 
 use crate::codec::*;
 use block::{Extent, Limits, Padding, SECTOR, Stretch};
 
-/// The number of `base:allocation` in replies.
+/// Number of `base:allocation` in replies.
 pub(crate) const ALLOCATION_ID: u32 = 1;
-/// Descriptors in a reply. A client that wants more asks again from where the reply ended.
+/// Maximum number of descriptors in a reply. A client can request more, from the end of the reply
+/// on.
 const DESCRIPTORS_MAX: usize = 4096;
-/// The longest extent, in sectors: what fits 32 bits and is a multiple of every block size.
+/// Maximum length of an extent, in sectors: fits in 32 bits and is a multiple of all block sizes.
 const SECTORS_MAX: u64 = ((1 << 32) - (64 << 10)) / SECTOR;
 
-/// Bytes that the descriptors of a reply may take: known before there is a buffer for them.
+/// Maximum bytes of the descriptors of a reply, before it has a buffer.
 pub(crate) fn reply_bytes_max(at: Extent, one: bool) -> usize {
     let most = if one { 1 } else { DESCRIPTORS_MAX.min(at.count as usize) };
     most * DESCRIPTOR_BYTES
 }
 
-/// What to tell about `at` without the padding: at least one descriptor, none of them empty,
-/// neighbours different. The last one may reach beyond it unless only `one` is wanted.
+/// Returns the descriptors for `at` without the padding: at least one, none of them empty,
+/// neighbours different. The last one may reach beyond `at` unless only `one` is requested.
 pub(crate) fn describe(
     stretches: &[Stretch],
     at: Extent,
@@ -26,7 +27,7 @@ pub(crate) fn describe(
     limits: &Limits,
 ) -> Vec<Descriptor> {
     let mut list = describe_blocks(stretches, at, one, limits);
-    // Each is a block at least, and the padding less than that.
+    // Each is at least a block, and the padding is less than that.
     list[0].length -= padding.head;
     if one {
         let wanted = u64::from(at.count) * SECTOR - padding.bytes() as u64;
@@ -43,7 +44,7 @@ fn describe_blocks(
 ) -> Vec<Descriptor> {
     let unit = u64::from(limits.block_logical_bytes) / SECTOR;
     let wanted = u64::from(at.count);
-    // Beyond the end there is nothing, whatever the stack says.
+    // Nothing exists beyond the end, whatever the stack returns.
     let most = if one { wanted } else { (limits.sectors - at.first) / unit * unit };
     let mut list = Vec::with_capacity(if one { 1 } else { 16 });
     let mut told = 0;
@@ -64,7 +65,8 @@ fn describe_blocks(
     list
 }
 
-/// The same stretches, cut at whole blocks. A block that is not all alike is only what all of it is.
+/// Returns the same stretches, cut at block borders. A block with several states gets only the
+/// properties that hold for all of it.
 fn in_units(stretches: &[Stretch], unit: u64) -> Vec<Stretch> {
     let mut list = Vec::with_capacity(stretches.len());
     let mut block = Stretch::data(0u32);

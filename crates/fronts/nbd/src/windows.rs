@@ -1,15 +1,15 @@
-//! Buffers on any place of one memory, without asking for memory each time.
+//! Buffers at any offset of one memory, without an allocation for each.
 
 use block::{Buf, Memory};
 use std::sync::Arc;
 
-/// Places are multiples of this: every header of the protocol that stands before data is.
+/// Offsets are multiples of this, as the lengths of all headers before data are.
 pub(crate) const PLACE_BYTES: usize = 4;
 const SECTOR_BYTES: usize = block::SECTOR as usize;
 
 /// Windows on one memory. A [`Buf`] is cut from another in whole sectors, but headers shift data to
-/// places between those; so there is one buffer over the whole memory for each shift, made when it
-/// is first needed, and all others are parts of these.
+/// offsets between sectors. So there is one buffer over the whole memory for each shift, created at
+/// its first use, and all windows are parts of these.
 pub(crate) struct Windows {
     memory: Arc<Memory>,
     shifted: Vec<Option<Buf>>,
@@ -20,7 +20,8 @@ impl Windows {
         Windows { memory, shifted: vec![None; SECTOR_BYTES / PLACE_BYTES] }
     }
 
-    /// `sectors` sectors at byte `offset`; None: not a place, or not all inside.
+    /// Returns a window on `sectors` sectors at byte `offset`. None: the offset is not a multiple
+    /// of `PLACE_BYTES`, or the window exceeds the memory.
     #[inline]
     pub(crate) fn at(&mut self, offset: usize, sectors: u32) -> Option<Buf> {
         if !offset.is_multiple_of(PLACE_BYTES) {

@@ -1,4 +1,4 @@
-//! The client on a socket, against a server that says what it is told to say.
+//! The client on a socket, against a server whose messages the test chooses.
 
 use nbd::client::{Connection, Event, Wish};
 use nbd::codec::*;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const SIZE: u64 = 64 << 20;
 
-/// A handshake for a client that wishes for nothing, then what the test says.
+/// Performs a handshake for a client without special requests, then runs the test's part.
 fn serve<S: Read + Write>(mut stream: S, then: impl FnOnce(S)) {
     let info = info_export(&ExportInfo { bytes: SIZE, flags: NBD_FLAG_HAS_FLAGS });
     let mut out = Greeting { flags: NBD_FLAG_FIXED_NEWSTYLE }.encode().to_vec();
@@ -34,7 +34,7 @@ fn answer(stream: &mut impl Write, cookie: u64, error: u32, data: &[u8]) {
     stream.write_all(&out).expect("it listens");
 }
 
-/// A client, with its server on a thread.
+/// Returns a client, with its server on a thread.
 fn scene(then: impl FnOnce(UnixStream) + Send + 'static) -> Connection {
     let (ours, theirs) = UnixStream::pair().expect("a pair");
     thread::spawn(move || serve(theirs, then));
@@ -79,7 +79,8 @@ fn replies_in_any_order_find_their_requests() {
 
 #[test]
 fn who_sends_and_receives_much_does_not_wait_for_itself() {
-    // The server answers each request before it takes the next: neither socket holds it all.
+    // The server answers each request before it receives the next: neither socket can hold all of
+    // them.
     const BYTES: u32 = 1 << 20;
     let mut client = scene(|mut stream| {
         let mut payload = vec![0; BYTES as usize];
@@ -121,7 +122,7 @@ fn errors_have_names() {
     assert_eq!(text(client.write(0, 0, &into)), "the NBD server answers a write with ENOSPC");
     assert_eq!(text(client.flush()), "the NBD server answers a flush with error 4711");
     let gone = client.flush().expect_err("it has gone");
-    // A server that closes with a request unread resets the connection.
+    // A server that closes with an unread request resets the connection.
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     assert!([UnexpectedEof, BrokenPipe, ConnectionReset].contains(&gone.kind()), "{gone}");
 }
@@ -131,7 +132,7 @@ fn what_is_no_reply_ends_it_and_so_does_one_at_a_time_among_many() {
     let mut client = scene(|mut stream| {
         header(&mut stream);
         answer(&mut stream, 99, 0, &[]);
-        // The client goes first.
+        // The client closes first.
         let _ = stream.read(&mut [0]);
     });
     client.ask(&read(1, 512));

@@ -1,4 +1,4 @@
-//! The codec by itself: round trips, and bytes that make no sense.
+//! The codec alone: round trips, and invalid bytes.
 
 use nbd::codec::*;
 use proptest::prelude::*;

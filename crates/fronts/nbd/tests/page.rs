@@ -1,4 +1,4 @@
-//! PROTOCOL.md names a test, or a reason, for every demand; each test that it names exists.
+//! PROTOCOL.md names a test or a reason for every requirement; all tests that it names exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn sources(directory: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a file of this name has a test of that name: written, and not only mentioned.
+/// Whether a file of this name defines a test of that name, not only mentions it.
 fn exists(sources: &[PathBuf], file: &str, test: &str) -> bool {
     let named = sources.iter().filter(|path| path.file_name().is_some_and(|name| name == file));
     let start = format!("fn {test}(");
@@ -36,7 +36,7 @@ fn named(text: &str) -> Vec<(&str, &str)> {
     quoted.filter(|name| name.contains(".rs::")).filter_map(|name| name.split_once("::")).collect()
 }
 
-/// The lines of the tables: number and last column.
+/// Returns the lines of the tables: number and last column.
 fn demands(page: &str) -> Vec<(&str, &str)> {
     let cells = page.lines().filter_map(|line| {
         let mut cells = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ");

@@ -1,4 +1,5 @@
-//! An export of another server as a block device: the crate's client against the crate's server, over a pipe.
+//! An export of another server as a block device: the crate's client against the crate's server,
+//! over a pipe.
 
 use block::{Buf, Extent, Kind, Memory, Part, Ram, Request, SECTOR, Stack};
 use export::Export;
@@ -154,7 +155,7 @@ fn a_connection_that_ends_fails_what_is_under_way_and_all_that_follows() {
     };
     lane.spawn(task).expect("room");
     let hanging_up = async move {
-        // It hears a request, and goes.
+        // The server receives a request, and disconnects.
         let memory = Arc::new(Memory::heap(28));
         assert_eq!(server.receive(&memory, 0, 28).await, Ok(28));
         drop(server);

@@ -1,8 +1,9 @@
-//! The driver's structures as bytes, with numbers as the machine has them. Whatever the driver writes, nothing here panics.
+//! The driver's structures as bytes, with numbers in the machine's byte order. Nothing here panics,
+//! whatever the driver sends.
 
 use block::{Discard, Fua, Kind, Limits, SECTOR};
 
-/// A device that serves no disk.
+/// A device without a disk.
 pub const STATE_DEAD: u16 = 0;
 /// A device with a server.
 pub const STATE_LIVE: u16 = 1;
@@ -17,32 +18,32 @@ const IOCTL_ENCODE: u64 = 1 << 6;
 pub(crate) const CONTROL_BYTES: usize = 32;
 /// `struct ublksrv_ctrl_dev_info`.
 const INFO_BYTES: usize = 64;
-/// `struct ublk_params` up to what it says of discards.
+/// `struct ublk_params` up to and including the discard parameters.
 const PARAMS_BYTES: usize = 60;
 /// `struct ublksrv_io_desc`.
 pub(crate) const DESCRIPTOR_BYTES: usize = 24;
 
-/// A command to the driver about a device, by the number that an ioctl would have.
+/// A command to the driver about a device; the value is the number of the ioctl.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Command {
-    /// What it is: a [`DeviceInfo`].
+    /// Returns the device's [`DeviceInfo`].
     GetInfo = read(0x02),
-    /// Makes it: from a [`DeviceInfo`], which comes back as it is then.
+    /// Adds a device from a [`DeviceInfo`], which the driver updates.
     Add = both(0x04),
-    /// Takes it away, once no process has it open.
+    /// Deletes the device when no process has it open any more.
     Delete = both(0x05),
-    /// Makes its disk, once all queues are served; `data` is the server's process.
+    /// Creates its disk when all queues are served; `data` is the server's process.
     Start = both(0x06),
-    /// Takes its disk away: what waits for an answer gets an error.
+    /// Removes its disk: waiting requests fail.
     Stop = both(0x07),
-    /// How its disk is to be: [`Params`].
+    /// Sets the [`Params`] of its disk.
     SetParams = both(0x08),
-    /// Takes it away, and waits for no process that has its disk open.
+    /// Deletes the device without waiting for processes that have its disk open.
     DeleteLater = read(0x14),
-    /// Another process will serve its queues.
+    /// Announces that another process will serve its queues.
     StartRecovery = both(0x10),
-    /// That does; `data` is the server's process.
+    /// Ends the recovery: that process serves the queues now; `data` is its process.
     EndRecovery = both(0x11),
 }
 
@@ -56,46 +57,47 @@ const fn both(number: u32) -> u32 {
     1 << 30 | read(number)
 }
 
-/// What a command is about.
+/// Arguments of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Control {
-    /// The device's number; `u32::MAX`: any free one, for [`Command::Add`].
+    /// Number of the device; `u32::MAX` with [`Command::Add`]: any free number.
     pub device: u32,
-    /// A number that belongs to the command.
+    /// Argument of the command.
     pub data: u64,
 }
 
 impl Control {
-    /// As it is sent. The address and the length of what comes with it are left out.
+    /// Encodes the arguments. Leaves the address and the length of the attached data at zero.
     pub fn encode(&self) -> [u8; CONTROL_BYTES] {
         let mut bytes = [0; CONTROL_BYTES];
         bytes[..4].copy_from_slice(&self.device.to_ne_bytes());
-        // No queue is meant.
+        // No particular queue.
         bytes[4..6].copy_from_slice(&u16::MAX.to_ne_bytes());
         bytes[16..24].copy_from_slice(&self.data.to_ne_bytes());
         bytes
     }
 }
 
-/// What a device is.
+/// Properties of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceInfo {
-    /// Its number; `u32::MAX`: any free one.
+    /// Number of the device; `u32::MAX`: any free number.
     pub device: u32,
-    /// Its queues. The driver makes no more than there are processors.
+    /// Number of queues. The driver creates at most one per processor.
     pub queues: u16,
-    /// Requests of a queue at a time.
+    /// Requests per queue at a time.
     pub tags: u16,
     /// `STATE_...`.
     pub state: u16,
-    /// The largest read or write, in bytes.
+    /// Maximum size of a read or write, in bytes.
     pub io_bytes_max: u32,
-    /// A number of its server's, which the driver keeps.
+    /// A number that the server chooses and the driver stores.
     pub note: u64,
 }
 
 impl DeviceInfo {
-    /// As it is sent, for a device that outlives its server, and is asked again what that has not answered.
+    /// Encodes the structure, for a device that outlives its server and sends unanswered requests
+    /// again.
     pub fn encode(&self) -> [u8; INFO_BYTES] {
         let mut bytes = [0; INFO_BYTES];
         let flags = USER_RECOVERY | USER_RECOVERY_REISSUE | IOCTL_ENCODE;
@@ -109,10 +111,10 @@ impl DeviceInfo {
         bytes
     }
 
-    /// Room for what the driver says.
+    /// Zeroed room for the driver's answer.
     pub const ROOM: [u8; INFO_BYTES] = [0; INFO_BYTES];
 
-    /// What the driver says. None: it has no device that outlives its server.
+    /// Parses the driver's answer. None: the device does not outlive its server.
     pub fn parse(bytes: &[u8; INFO_BYTES]) -> Option<DeviceInfo> {
         let flags = long(bytes, 24);
         let kept = USER_RECOVERY | USER_RECOVERY_REISSUE;
@@ -129,7 +131,7 @@ impl DeviceInfo {
     }
 }
 
-/// How a device's disk is to be.
+/// Parameters of a device's disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
     sectors: u64,
@@ -148,13 +150,14 @@ const FUA: u32 = 1 << 3;
 const BASIC: u32 = 1;
 const DISCARD: u32 = 1 << 1;
 
-/// The largest discard, in sectors: below 4 GiB.
+/// Maximum size of a discard, in sectors: below 4 GiB.
 const DISCARD_SECTORS_MAX: u32 = u32::MAX >> 9;
 /// Blocks of a disk are at most a page.
 const SHIFT_MAX: u32 = 12;
 
 impl Params {
-    /// As a volume with these limits is met, by requests of at most so many bytes. It always has a volatile cache.
+    /// Returns the parameters for a volume with these limits, with requests of at most
+    /// `io_bytes_max` bytes. The disk always has a volatile cache.
     pub fn of(limits: &Limits, io_bytes_max: u32) -> Params {
         let block = limits.block_logical_bytes.max(SECTOR as u32);
         let block_shift = block.trailing_zeros().min(SHIFT_MAX);
@@ -168,7 +171,7 @@ impl Params {
         ];
         let sectors_of_block = u64::from(block) / SECTOR;
         Params {
-            // A block that is not whole cannot be reached.
+            // A partial block at the end cannot be addressed.
             sectors: limits.sectors / sectors_of_block * sectors_of_block,
             block_shift: block_shift as u8,
             physical_shift: physical_shift.clamp(block_shift, SHIFT_MAX) as u8,
@@ -178,13 +181,13 @@ impl Params {
         }
     }
 
-    /// As they are sent.
+    /// Encodes the parameters.
     pub fn encode(&self) -> [u8; PARAMS_BYTES] {
         let mut bytes = [0; PARAMS_BYTES];
         bytes[0..4].copy_from_slice(&(PARAMS_BYTES as u32).to_ne_bytes());
         bytes[4..8].copy_from_slice(&(BASIC | DISCARD).to_ne_bytes());
         bytes[8..12].copy_from_slice(&self.attributes.to_ne_bytes());
-        // Blocks, then the transfers that suit it best, then the smallest ones that do.
+        // Logical and physical block size, then optimal and minimum transfer size.
         let best = self.physical_shift.max(SHIFT_MAX as u8);
         bytes[12..16].copy_from_slice(&[
             self.block_shift,
@@ -205,9 +208,9 @@ impl Params {
     }
 }
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Asked {
+pub(crate) enum RequestKind {
     Read,
     Write,
     Flush,
@@ -218,7 +221,7 @@ pub(crate) enum Asked {
 /// A request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Descriptor {
-    pub(crate) asked: Asked,
+    pub(crate) kind: RequestKind,
     pub(crate) fua: bool,
     pub(crate) first: u64,
     pub(crate) sectors: u32,
@@ -228,24 +231,24 @@ const FLAG_FUA: u32 = 1 << 13;
 const FLAG_NO_UNMAP: u32 = 1 << 15;
 
 impl Descriptor {
-    /// A request as the driver has described it. None: one that was not announced.
+    /// Parses a request's descriptor. None: an operation that the device does not support.
     pub(crate) fn parse(bytes: &[u8; DESCRIPTOR_BYTES]) -> Option<Descriptor> {
-        let word_of_asked = word(bytes, 0);
-        let flags = word_of_asked & !0xff;
-        let asked = match word_of_asked & 0xff {
-            0 => Asked::Read,
-            1 => Asked::Write,
-            2 => Asked::Flush,
-            3 => Asked::Discard,
-            5 => Asked::Zero { may_unmap: flags & FLAG_NO_UNMAP == 0 },
+        let operation = word(bytes, 0);
+        let flags = operation & !0xff;
+        let kind = match operation & 0xff {
+            0 => RequestKind::Read,
+            1 => RequestKind::Write,
+            2 => RequestKind::Flush,
+            3 => RequestKind::Discard,
+            5 => RequestKind::Zero { may_unmap: flags & FLAG_NO_UNMAP == 0 },
             _ => return None,
         };
         let fua = flags & FLAG_FUA != 0;
-        Some(Descriptor { asked, fua, first: long(bytes, 8), sectors: word(bytes, 4) })
+        Some(Descriptor { kind, fua, first: long(bytes, 8), sectors: word(bytes, 4) })
     }
 }
 
-/// The error number for a failed request; `change`: it would have stored something. Source: errno(3).
+/// Returns the errno of a failed request. `change`: the request was a change. Source: errno(3).
 pub(crate) fn errno_of(kind: Kind, change: bool) -> i32 {
     const EIO: i32 = 5;
     const ENOSPC: i32 = 28;
@@ -277,7 +280,7 @@ mod tests {
 
     #[test]
     fn commands_have_the_numbers_of_the_header() {
-        // Of include/uapi/linux/ublk_cmd.h, as a C compiler has them.
+        // Values of include/uapi/linux/ublk_cmd.h, as a C compiler computes them.
         let found = [Command::GetInfo, Command::Add, Command::DeleteLater, Command::EndRecovery];
         let expected = [0x8020_7502, 0xc020_7504, 0x8020_7514, 0xc020_7511];
         assert_eq!(found.map(|command| command as u32), expected);
@@ -344,6 +347,6 @@ mod tests {
         }
         bytes[..4].copy_from_slice(&(5 | FLAG_NO_UNMAP).to_ne_bytes());
         let zero = Descriptor::parse(&bytes).expect("it was announced");
-        assert_eq!(zero.asked, Asked::Zero { may_unmap: false });
+        assert_eq!(zero.kind, RequestKind::Zero { may_unmap: false });
     }
 }

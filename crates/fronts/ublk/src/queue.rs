@@ -1,52 +1,54 @@
 //! One queue of a device, on its lane.
 
-use crate::codec::{Asked, DESCRIPTOR_BYTES, Descriptor, errno_of};
+use crate::codec::{DESCRIPTOR_BYTES, Descriptor, RequestKind, errno_of};
 use block::{Buf, Error, Extent, Kind, Padding, Request, Result, SECTOR};
 use export::{Bounds, Budget, Buffer, Client, Export, Stop};
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Requests of a queue at a time.
+/// Requests per queue at a time.
 pub const TAGS: u16 = 128;
-/// The largest read or write, in bytes. Each tag has a buffer of this size.
+/// Maximum size of a read or write, in bytes. Each tag has a buffer of this size.
 pub const IO_BYTES_MAX: u32 = 128 << 10;
 
-/// Nothing comes any more: the device or its server stops (ENODEV, ECANCELED).
+/// Whether no more requests come: the device or its server stops (ENODEV, ECANCELED).
 fn is_over(result: i64) -> bool {
     result < 0
 }
 
-/// A queue's way to the driver.
+/// A queue's connection to the driver.
 pub trait Fetch {
-    /// Waits for the first request of this tag, whose data will be in the buffer: 0, or minus an errno.
+    /// Waits for the first request of this tag, whose data is then in the buffer. Returns 0 or a
+    /// negative errno.
     fn fetch(&self, tag: u16, buffer: &Buf) -> impl Future<Output = i64>;
 
-    /// Answers the request of this tag, and waits for the next: the data of a read is taken from the buffer at once.
+    /// Answers the request of this tag, and waits for the next one. The data of a read is taken
+    /// from the buffer immediately.
     fn answer(&self, tag: u16, result: i32, buffer: &Buf) -> impl Future<Output = i64>;
 
     /// Answers the request of this tag without waiting for another.
     fn answer_last(&self, tag: u16, result: i32, buffer: &Buf);
 
-    /// The request of this tag, as the driver describes it.
+    /// The driver's descriptor of this tag's request.
     fn descriptor(&self, tag: u16) -> [u8; DESCRIPTOR_BYTES];
 }
 
-/// What a queue serves, and how.
+/// Settings of a queue.
 pub struct QueuePlan<'a> {
     /// The volume, on the lane of the queue.
     pub export: &'a Export,
-    /// The largest read or write of the device, in bytes.
+    /// Maximum size of a read or write of the device, in bytes.
     pub io_bytes_max: u32,
     /// Requests at a time.
     pub tags: u16,
-    /// What the clients of all fronts may have under way together.
+    /// Limits on the requests in flight of all fronts together.
     pub budget: &'a Arc<Budget>,
     /// Ends the front.
     pub stop: &'a Arc<Stop>,
 }
 
-/// A queue, and what carries its requests out.
+/// A queue, and the client that serves its requests.
 pub struct Queue<F> {
     driver: F,
     client: Client,
@@ -54,16 +56,16 @@ pub struct Queue<F> {
     io_bytes_max: u32,
 }
 
-/// A request is left to the next server.
-struct Left;
+/// The request is left to the next server.
+struct LeftToNextServer;
 
 impl<F: Fetch> Queue<F> {
-    /// A queue of this driver, which nothing serves yet.
+    /// Creates a queue of this driver, which is not served yet.
     pub fn new(driver: F, plan: &QueuePlan<'_>) -> Rc<Queue<F>> {
         let QueuePlan { export, io_bytes_max, tags, budget, stop } = *plan;
         let bounds = Bounds {
             in_flight_max: usize::from(tags),
-            // The tags' buffers are no others.
+            // The tags' buffers are the only ones.
             in_flight_bytes_max: usize::MAX,
             budget: budget.clone(),
         };
@@ -71,12 +73,12 @@ impl<F: Fetch> Queue<F> {
         Rc::new(Queue { driver, client, stop: stop.clone(), io_bytes_max })
     }
 
-    /// The way to the driver.
+    /// The connection to the driver.
     pub fn driver(&self) -> &F {
         &self.driver
     }
 
-    /// Waits until it is to end.
+    /// Waits until the end of the queue is requested.
     pub async fn stopping(&self) {
         lane::first(self.stop.wait(), self.client.stop().wait()).await;
     }
@@ -85,7 +87,7 @@ impl<F: Fetch> Queue<F> {
         self.stop.is_asked() || self.client.stop().is_asked()
     }
 
-    /// Serves one tag until nothing comes any more.
+    /// Serves one tag until no more requests come.
     pub async fn serve(self: Rc<Self>, tag: u16) {
         let mut buffer = Buffer::standing(self.io_bytes_max as usize);
         let mut fetched = self.driver.fetch(tag, &self.window(&buffer)).await;
@@ -105,39 +107,43 @@ impl<F: Fetch> Queue<F> {
         buffer.sectors(self.io_bytes_max / SECTOR as u32)
     }
 
-    /// Carries out the request of a tag: what the driver is to be told.
-    async fn carry_out(&self, tag: u16, buffer: &Buffer) -> std::result::Result<i32, Left> {
+    /// Serves the request of a tag. Returns the result for the driver.
+    async fn carry_out(
+        &self,
+        tag: u16,
+        buffer: &Buffer,
+    ) -> std::result::Result<i32, LeftToNextServer> {
         let bytes = self.driver.descriptor(tag);
-        let Some(asked) = Descriptor::parse(&bytes) else {
+        let Some(descriptor) = Descriptor::parse(&bytes) else {
             return Ok(-errno_of(Kind::Unsupported, false));
         };
-        let done = match self.request_of(&asked, buffer) {
-            Ok(request) => self.run(request, asked.fua).await,
+        let done = match self.request_of(&descriptor, buffer) {
+            Ok(request) => self.run(request, descriptor.fua).await,
             Err(error) => Err(error),
         };
         if self.client.is_for_next(done) {
-            return Err(Left);
+            return Err(LeftToNextServer);
         }
-        let is_change = !matches!(asked.asked, Asked::Read | Asked::Flush);
+        let is_change = !matches!(descriptor.kind, RequestKind::Read | RequestKind::Flush);
         Ok(match done {
-            Ok(()) => asked.sectors.saturating_mul(SECTOR as u32).min(i32::MAX as u32) as i32,
+            Ok(()) => descriptor.sectors.saturating_mul(SECTOR as u32).min(i32::MAX as u32) as i32,
             Err(error) => -errno_of(error.kind, is_change),
         })
     }
 
-    fn request_of(&self, asked: &Descriptor, buffer: &Buffer) -> Result<Request> {
-        let at = Extent::new(asked.first, asked.sectors);
+    fn request_of(&self, descriptor: &Descriptor, buffer: &Buffer) -> Result<Request> {
+        let at = Extent::new(descriptor.first, descriptor.sectors);
         let data = || {
             let is_inside = at.count <= self.io_bytes_max / SECTOR as u32;
             let too_large = Error::new(Kind::Invalid, "take a request of this size");
             is_inside.then(|| buffer.sectors(at.count)).ok_or(too_large)
         };
-        Ok(match asked.asked {
-            Asked::Read => Request::Read { at, into: data()? },
-            Asked::Write => Request::Write { at, from: data()?, fua: asked.fua },
-            Asked::Flush => Request::Flush,
-            Asked::Discard => Request::Discard { at },
-            Asked::Zero { may_unmap } => Request::Zero { at, fua: asked.fua, may_unmap },
+        Ok(match descriptor.kind {
+            RequestKind::Read => Request::Read { at, into: data()? },
+            RequestKind::Write => Request::Write { at, from: data()?, fua: descriptor.fua },
+            RequestKind::Flush => Request::Flush,
+            RequestKind::Discard => Request::Discard { at },
+            RequestKind::Zero { may_unmap } => Request::Zero { at, fua: descriptor.fua, may_unmap },
         })
     }
 
@@ -151,7 +157,7 @@ impl<F: Fetch> Queue<F> {
                 return result;
             }
         }
-        // Its buffer is the tag's.
+        // The tag's buffer is used.
         self.client.admit(0, async || {}).await?;
         let result = self.client.run(operation).await;
         self.client.withdraw(None);
@@ -159,8 +165,9 @@ impl<F: Fetch> Queue<F> {
     }
 }
 
-/// A buffer with the same bytes, in the place of one that a layer still holds: it must not see the next request's data. Only a
-/// request whose backing has stalled leaves such a hold behind.
+/// Returns a new buffer with the same contents, to replace one that a layer still references: that
+/// layer must not see the next request's data. Only a request whose backing has stalled leaves such
+/// a reference.
 fn another(buffer: &Buffer, bytes: usize) -> Buffer {
     let fresh = Buffer::standing(bytes);
     buffer.memory().copy(0, fresh.memory(), 0, bytes);

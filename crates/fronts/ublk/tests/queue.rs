@@ -1,4 +1,4 @@
-//! A queue over a driver of a few lines, and a volume in memory.
+//! A queue with a minimal driver and a volume in memory.
 
 use block::{Buf, Ram, Stack};
 use export::{Budget, Export, Stop};
@@ -16,16 +16,17 @@ const ZERO: u32 = 5;
 const TAGS: u16 = 4;
 const IO_BYTES_MAX: u32 = 8192;
 
-/// What a tag is to be asked next: what, from which sector on, how many, and for a write the byte that it writes.
+/// Requests of a tag: operation, first sector, number of sectors, and for a write the byte that it
+/// writes.
 type Script = Vec<(u32, u64, u32, u8)>;
 
-/// Hands out a script, and notes the answers, with the first byte of what was read.
+/// Returns the requests of a script, and records the answers with the first byte of data read.
 #[derive(Default)]
 struct Driver {
     scripts: RefCell<Vec<Script>>,
     asked: RefCell<Vec<[u8; 24]>>,
     answers: RefCell<Vec<(u16, i32, u8)>>,
-    /// Nothing more comes, and the tags wait.
+    /// Whether the tags wait when no more requests come.
     waits: Cell<bool>,
     left: Event,
 }
@@ -36,7 +37,8 @@ impl Driver {
         Driver { scripts: RefCell::new(scripts), asked: RefCell::new(asked), ..Driver::default() }
     }
 
-    /// The next request of a tag: 0, or -ENODEV where there is none.
+    /// Returns the result of the next fetch of a tag: 0, or -ENODEV if no request is left. None:
+    /// wait.
     fn next(&self, tag: u16, buffer: &Buf) -> Option<i64> {
         let mut scripts = self.scripts.borrow_mut();
         let script = &mut scripts[usize::from(tag)];
@@ -67,7 +69,7 @@ impl Driver {
             None => loop {
                 let seen = self.left.seen();
                 if !self.waits.get() {
-                    // The ring has left the device.
+                    // The result of a fetch when the ring has left the device.
                     return -125;
                 }
                 self.left.after(seen).await;
@@ -95,7 +97,7 @@ impl Fetch for Driver {
     }
 }
 
-/// A volume of 1 MiB, in a world of its own.
+/// A volume of 1 MiB, in its own world.
 struct Scene {
     world: World,
     queue: Rc<Queue<Driver>>,
@@ -151,7 +153,7 @@ fn requests_are_carried_out_and_answered_by_their_length_or_an_error() {
         (ZERO, 8, 8, 0),
         (READ, 8, 8, 0),
         (READ, 16, 8, 0),
-        // Beyond the end, longer than a buffer, and nothing that was announced.
+        // Beyond the end, longer than a buffer, and an unsupported operation.
         (READ, 2044, 8, 0),
         (WRITE, 2044, 8, 1),
         (READ, 0, 17, 0),

@@ -1,17 +1,19 @@
-//! How much memory there is to be had: of the machine, and in the control groups of this process.
+//! Available memory: of the machine, and in the control groups of this process.
 //!
-//! Memory beyond a group's limit is not refused by the kernel: it ends the process. So the limits are looked
-//! at before. Sources: the kernel's Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
+//! The kernel does not refuse memory beyond a group's limit: it kills the process. So the limits
+//! are checked before an allocation. Sources: the kernel's
+//! Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
 
 use crate::groups::{Generation, Group, own_groups};
 use std::fs;
 
-/// A huge page.
+/// Size of a huge page.
 pub const HUGE: usize = 2 << 20;
-/// What a process needs in a group beside the memory that is asked for: an index of a 64th, and this.
+/// Memory that a process needs in a group in addition to the requested memory: an index of a 64th,
+/// and this.
 const BESIDE: u64 = 16 << 20;
 
-/// A number from /proc/meminfo, as it stands there.
+/// Returns a number from /proc/meminfo, in its own unit.
 fn meminfo(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let rest = line.strip_prefix(name)?.strip_prefix(':')?;
@@ -23,7 +25,7 @@ fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
 }
 
-/// Whether `bytes` of 2 MiB pages are free in the pool.
+/// Checks that `bytes` of 2 MiB pages are free in the pool.
 pub fn huge_pages_free(meminfo_text: &str, bytes: usize) -> Result<(), String> {
     let number = |name| meminfo(meminfo_text, name).unwrap_or(0);
     let free = number("HugePages_Free").saturating_sub(number("HugePages_Rsvd"));
@@ -37,7 +39,7 @@ pub fn huge_pages_free(meminfo_text: &str, bytes: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the machine, and every control group that this process is in, have `bytes` to give.
+/// Checks that the machine, and every control group of this process, have `bytes` available.
 pub fn enough_memory(meminfo_text: &str, bytes: usize) -> Result<(), String> {
     let bytes = bytes as u64;
     match meminfo(meminfo_text, "MemAvailable") {
@@ -53,31 +55,31 @@ pub fn enough_memory(meminfo_text: &str, bytes: usize) -> Result<(), String> {
     own_groups("memory").iter().try_for_each(|group| enough_in(group, bytes))
 }
 
-/// Checks that the machine, and every control group that this process is in, have `bytes` to give.
+/// Checks that the machine, and every control group of this process, have `bytes` available.
 ///
 /// # Errors
-/// How much there is, in one sentence.
+/// A sentence with the available amount.
 pub fn check_memory_available(bytes: u64) -> Result<(), String> {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     enough_memory(&text, usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-/// The memory of the whole machine, in bytes. `None`: it cannot be told.
+/// Memory of the whole machine, in bytes. None: unknown.
 pub fn memory_of_machine() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     meminfo(&text, "MemTotal")?.checked_mul(1024)
 }
 
-/// What the control groups of this process leave it, in bytes; None: they do not limit it.
+/// Memory that the control groups of this process still allow, in bytes. None: they have no limit.
 pub fn memory_left_in_groups() -> Option<u64> {
     own_groups("memory").iter().filter_map(left_in).map(|(_, free)| free).min()
 }
 
-/// The names of the two generations of the interface.
+/// File names of the two generations of the interface.
 struct Names {
     limit: &'static str,
     used: &'static str,
-    /// Page cache, which gives way.
+    /// Page cache, which the kernel can reclaim.
     cache: [&'static str; 2],
 }
 
@@ -96,7 +98,7 @@ fn names(generation: Generation) -> &'static Names {
     }
 }
 
-/// A group's limit, and what is left of it. None: it tells nothing, so it limits nothing.
+/// Returns a group's limit, and the memory left below it. None: the group has no readable limit.
 fn left_in(group: &Group) -> Option<(u64, u64)> {
     let read = |name| fs::read_to_string(group.path.join(name)).unwrap_or_default();
     let number = |text: String| text.trim().parse::<u64>().ok();
@@ -111,7 +113,7 @@ fn left_in(group: &Group) -> Option<(u64, u64)> {
     Some((limit, limit.saturating_sub(used.saturating_sub(cache))))
 }
 
-/// Whether a group has `bytes` to give.
+/// Checks that a group has `bytes` available.
 fn enough_in(group: &Group, bytes: u64) -> Result<(), String> {
     let Some((limit, free)) = left_in(group) else { return Ok(()) };
     let needed = bytes.saturating_add(bytes / 64).saturating_add(BESIDE);

@@ -20,27 +20,27 @@ use std::path::{Path, PathBuf};
 /// The directory with a link to each device.
 pub const DEVICES: &str = "/dev/overdrive";
 
-/// The beginning of the names by which the kernel's drivers remember servers of ours.
+/// Prefix of the names under which the kernel's drivers store Overdrive's servers.
 pub const OURS: &str = "overdrive:";
 
 /// The directory of records within that of the links.
 const RECORDS: &str = ".backings";
 
-/// True if this is the path of a file below a device of ours, of any daemon:
+/// True if this is the path of a file below a device of Overdrive, of any daemon:
 /// RUNTIME/devices/NAME/NAME.
 pub fn is_of_device(file: &Path) -> bool {
     let mut above = file.ancestors().skip(1).filter_map(Path::file_name);
     above.next() == file.file_name() && above.next().is_some_and(|name| name == "devices")
 }
 
-/// Returns the server or file of a device of ours, by the device's name in /dev. None: it is no
-/// device of ours any more.
+/// Returns the server or file of a device of Overdrive, by the device's name in /dev. None: it is
+/// not a device of Overdrive any more.
 pub fn device_owner(name: &str) -> Option<String> {
     let read = |file: &str| fs::read_to_string(format!("/sys/block/{name}/{file}")).ok();
     let file = read("loop/backing_file").map(|file| file.trim_end().to_owned());
     let file = file.filter(|file| is_of_device(Path::new(file)));
     let server = || read("backend").filter(|server| server.starts_with(OURS));
-    // Of ublk's devices the kernel prints nothing here.
+    // The kernel prints nothing here for ublk devices.
     let ublk = || (name.starts_with("ublkb") && read("dev").is_some()).then(|| "ublk".to_owned());
     file.or_else(|| server().map(|server| server.trim_end().to_owned())).or_else(ublk)
 }
@@ -54,16 +54,16 @@ fn is_owner_of(owner: &str, device: &str) -> bool {
     }
 }
 
-/// Whether a device of ours is there.
+/// Whether a device of Overdrive exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Presence {
     Gone,
-    /// It refuses changes: other readers of its backing do no harm.
+    /// It refuses changes: other readers of its backing are harmless.
     ReadOnly,
     Writable,
 }
 
-/// Looks for the device of ours of this name.
+/// Looks up the device of Overdrive with this name.
 fn presence(devices: &Path, device: &str) -> Presence {
     let node = fs::read_link(devices.join(device)).ok();
     let Some(name) = node.as_deref().and_then(Path::file_name).and_then(|name| name.to_str())
@@ -79,14 +79,14 @@ fn presence(devices: &Path, device: &str) -> Presence {
     }
 }
 
-/// Records, and which devices are there.
+/// The records, and the devices that exist.
 struct Records<'a> {
     directory: PathBuf,
     presence: &'a dyn Fn(&str) -> Presence,
 }
 
 impl Records<'_> {
-    /// All devices that have records, whether they are there or not.
+    /// Returns all devices with records, whether they exist or not.
     fn devices(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
@@ -104,7 +104,7 @@ impl Records<'_> {
         self.devices().into_iter().filter(is_on).collect()
     }
 
-    /// True if a device stands on one file or device alone.
+    /// True if a device is on top of a single file or device.
     fn is_over_one(&self, device: &str) -> bool {
         fs::read_dir(self.directory.join(device)).is_ok_and(|entries| entries.count() == 1)
     }
@@ -123,7 +123,8 @@ impl Records<'_> {
         for key in keys {
             fs::write(directory.join(key), "")?;
         }
-        // Its backing may have another identity than before, as after a boot of the disk below.
+        // The identity of its backing may have changed, for example after the disk below was
+        // restarted.
         for entry in fs::read_dir(&directory)?.flatten() {
             if !keys.iter().any(|key| entry.file_name() == **key) {
                 fs::remove_file(entry.path())?;
@@ -174,13 +175,13 @@ pub fn sweep_backings() {
     with_records(|records| records.sweep());
 }
 
-/// Returns the devices of ours that stand on this file or device, whether daemons serve them or
-/// not. Without `writes` only those that may change it.
+/// Returns the devices of Overdrive on top of this file or device, whether daemons serve them or
+/// not. Without `writes`, only those that may change it.
 pub(crate) fn devices_on(backing: Identity, writes: bool) -> Vec<String> {
     with_records(|records| records.devices_on(&backing.key(), writes))
 }
 
-/// True if a device of ours stands on one file or device alone, not on several as a pool does.
+/// True if a device of Overdrive is on top of a single file or device, not of several like a pool.
 pub(crate) fn is_over_one(device: &str) -> bool {
     with_records(|records| records.is_over_one(device))
 }

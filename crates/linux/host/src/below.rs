@@ -1,5 +1,5 @@
-//! What a path lies on, down to the disks: the file system's device, what that is a part of or is made
-//! of, the file behind a loop device, and so on.
+//! Devices and files below a path, down to the disks: the file system's device, its disk or
+//! members, the file of a loop device, and so on.
 
 use crate::identity::Identity;
 use crate::mounts::{mount_around, mounts};
@@ -8,22 +8,22 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The most devices and files that are followed.
+/// Maximum number of devices and files that are followed.
 const STEPS_MAX: usize = 256;
 
-/// The keys ([`crate::FileVolume::key`]) of everything below the file system that `directory`
-/// belongs to, as far as the kernel shows: devices, and files behind loop devices. Anything
-/// behind a network or a FUSE file system cannot be found; there, and in memory, the key is
-/// that of the file system alone (`system-NUMBER`).
+/// Returns the keys ([`crate::FileVolume::key`]) of everything below the file system of
+/// `directory`, as far as the kernel shows it: devices, and files of loop devices. Layers behind a
+/// network or a FUSE file system cannot be found. For these, and for memory, the key is that of the
+/// file system alone (`system-NUMBER`).
 pub fn keys_below(directory: &Path) -> Vec<String> {
     let system = fs::metadata(directory).ok().map(|found| found.dev());
     below(system.into_iter().chain(device_of(directory)))
 }
 
-/// The same of what a file or a device of this key lies on, the device itself included. `paths` are
-/// names that it may have, absolute and without links: file systems with numbers of their own
-/// (btrfs) show their device by a path alone. No path is looked at, only the list of mounts: what
-/// lies there may hang.
+/// Same as [`keys_below`], for a file or a device with this key; includes the device itself.
+/// `paths` are its possible names, absolute and without links: file systems with their own device
+/// numbers (btrfs) show their device only by a path. Reads only the list of mounts and no path,
+/// because access to a path may hang.
 pub fn keys_below_backing<'a>(key: &str, paths: impl Iterator<Item = &'a Path>) -> Vec<String> {
     let Some(identity) = Identity::from_key(key) else { return Vec::new() };
     let own = match identity {
@@ -35,13 +35,13 @@ pub fn keys_below_backing<'a>(key: &str, paths: impl Iterator<Item = &'a Path>) 
     below(std::iter::once(own).chain(by_path))
 }
 
-/// The keys of these devices, or file systems, and of everything below them.
+/// Returns the keys of these devices, or file systems, and of everything below them.
 fn below(tops: impl Iterator<Item = u64>) -> Vec<String> {
     let mut keys = Vec::new();
     let mut left: Vec<u64> = Vec::new();
     for top in tops {
         match rustix::fs::major(top) {
-            // A number of the file system's own, of no device.
+            // A number of the file system itself, without a device.
             0 => keys.push(format!("system-{top}")),
             _ => left.push(top),
         }
@@ -65,8 +65,8 @@ fn below(tops: impl Iterator<Item = u64>) -> Vec<String> {
     keys
 }
 
-/// The device of the file system that a path belongs to. File systems with numbers of their own (btrfs)
-/// name theirs in the list of mounts.
+/// Returns the device of a path's file system. For file systems with their own device numbers
+/// (btrfs) the list of mounts names it.
 fn device_of(path: &Path) -> Option<u64> {
     let found = fs::metadata(path).ok()?;
     if rustix::fs::major(found.dev()) != 0 {
@@ -75,7 +75,7 @@ fn device_of(path: &Path) -> Option<u64> {
     source_device(&fs::canonicalize(path).ok()?)
 }
 
-/// The device that the file system around an absolute path without links is mounted from.
+/// Returns the device from which the file system around an absolute path without links is mounted.
 fn source_device(path: &Path) -> Option<u64> {
     let mounts = mounts();
     let source = &mount_around(&mounts, path)?.source;
@@ -83,7 +83,7 @@ fn source_device(path: &Path) -> Option<u64> {
     (found.rdev() != 0).then(|| found.rdev())
 }
 
-/// The file behind a loop device.
+/// Returns the file of a loop device.
 fn file_behind(device: u64) -> Option<PathBuf> {
     let text = fs::read_to_string(directory(device).join("loop/backing_file")).ok()?;
     Some(PathBuf::from(text.trim_end_matches('\n')))
@@ -108,7 +108,7 @@ mod tests {
         let backing = keys_below_backing(&key, std::iter::once(file.as_path()));
         assert!(!directory.is_empty(), "a test lies in a file system");
         assert_eq!(directory, backing);
-        // A file system in memory is another one.
+        // A file system in memory is a different one.
         let other = keys_below(Path::new("/proc"));
         assert!(!other.is_empty() && other.iter().all(|key| !directory.contains(key)), "{other:?}");
     }

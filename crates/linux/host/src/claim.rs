@@ -1,6 +1,6 @@
 //! Whether a file or device may be opened for an intent: its users, and its contents.
 //!
-//! | contents | serve | serve byte by byte | overwrite, read | pool member | overwritten pool member |
+//! | contents | serve | serve raw | overwrite, read | pool member | overwritten pool member |
 //! |---|---|---|---|---|---|
 //! | image of a disk | refused | noted | refused | refused | |
 //! | LUKS container | noted | noted | named | refused | |
@@ -22,28 +22,27 @@ use crate::signatures::{Found, Kind};
 use std::path::Path;
 use std::sync::Arc;
 
-/// How long programs that look at a device may keep it open, in milliseconds.
+/// Time for programs that only inspect a device to close it, in milliseconds.
 const LAST_LOOKS_MS: u64 = 1_000;
 
-/// Why a file or device is opened.
+/// The purpose of opening a file or device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Intent {
-    /// To serve it, also as a device.
+    /// Serve it, also as a device.
     Serve {
-        /// Also what looks like an image of a disk, and on this host a file system of several
-        /// hosts.
+        /// Also serve an apparent image of a disk, and on this host a file system of several hosts.
         is_raw: bool,
     },
     /// To read it, to measure how fast that is, also beside its users.
     Read,
-    /// To write over it, after the user has agreed to lose its contents or not.
+    /// Overwrite it, with or without the user's agreement to lose its contents.
     Overwrite {
-        /// The user has agreed.
+        /// Whether the user has agreed.
         is_agreed: bool,
     },
-    /// To make it a member of a new pool.
+    /// Make it a member of a new pool.
     PoolMember {
-        /// The user has agreed to lose its contents.
+        /// Whether the user has agreed to lose its contents.
         is_agreed: bool,
     },
 }
@@ -51,17 +50,17 @@ pub enum Intent {
 /// A file or device that may be used.
 #[derive(Clone, Debug)]
 pub struct Claimed {
-    /// It is open and locked.
+    /// The open and locked volume.
     pub volume: Arc<FileVolume>,
     /// Sentences for the user about its contents.
     pub notes: Vec<String>,
 }
 
-/// Opens a file or device for this intent, and waits up to `lock_wait_ms` for a process that was
-/// just killed ([`FileVolume::open_waiting`]).
+/// Opens a file or device for this intent; waits up to `lock_wait_ms` for a process that was just
+/// killed ([`FileVolume::open_waiting`]).
 ///
 /// # Errors
-/// [`OpenError`]: it is in use, or its contents are not for this intent.
+/// [`OpenError`]: it is in use, or its contents are unsuitable for this intent.
 pub fn claim(
     path: &Path,
     options: OpenOptions,
@@ -106,7 +105,7 @@ fn use_of(volume: &FileVolume) -> Option<String> {
 /// the opening.
 ///
 /// # Errors
-/// Busy, with the device, and the ways to go on.
+/// Busy: a sentence with the device and possible next steps.
 pub fn refuse_backing(
     path: &Path,
     writes: bool,
@@ -120,13 +119,14 @@ pub fn refuse_backing(
     }
 }
 
-/// Examines the contents of a file or device for this intent; returns sentences for the user.
+/// Examines the contents of a file or device for this intent. Returns sentences for the user.
 ///
 /// # Errors
-/// [`OpenError`]: its contents are not for this intent, or it is open elsewhere.
+/// [`OpenError`]: its contents are unsuitable for this intent, or it is open elsewhere.
 pub fn examine(volume: &FileVolume, intent: Intent) -> Result<Vec<String>, OpenError> {
     let is_serving = matches!(intent, Intent::Serve { .. });
-    // Serving does not look for signatures that it accepts: on a remote disk that would take long.
+    // Serving searches only for signatures that it may refuse: a full search would take long on a
+    // remote disk.
     let is_wanted = |kind| !is_serving || matches!(kind, Kind::Image(_) | Kind::Cluster);
     let found = volume.signatures(is_wanted)?;
     let path = volume.path();
@@ -191,7 +191,7 @@ fn verdict(path: &Path, found: &Found, intent: Intent) -> Result<Option<String>,
     }
 }
 
-/// The sentence about what a suite would overwrite.
+/// Returns the sentence about contents that a suite would overwrite.
 fn would_be_lost(volume: &FileVolume, found: Option<&Found>) -> String {
     let kind = if volume.is_device() { "a device" } else { "an image" };
     let holds = found.map_or(String::new(), |found| format!(" with {}", found.signature.words));
@@ -203,8 +203,8 @@ fn would_be_lost(volume: &FileVolume, found: Option<&Found>) -> String {
     )
 }
 
-/// Refuses a device that another program has open. Programs that only look at it, as udev does
-/// after each change, have some time to close it.
+/// Refuses a device that another program has open. Programs that only inspect it, as udev does
+/// after each change, get some time to close it.
 fn refuse_opened(path: &Path) -> Result<(), OpenError> {
     let node = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let Some(number) = device_number(&node) else { return Ok(()) };

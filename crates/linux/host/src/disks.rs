@@ -1,4 +1,4 @@
-//! Block devices as /sys and /proc show them; that takes no rights.
+//! Block devices as shown by /sys and /proc; needs no privileges.
 
 use crate::mounts::{Mount, mounts_in};
 use crate::sysfs::number_in;
@@ -7,7 +7,7 @@ use std::fs::{read_dir, read_to_string};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where the kernel's files are.
+/// Roots of the kernel's file systems.
 pub struct Roots {
     /// Usually /sys.
     pub sys: PathBuf,
@@ -24,27 +24,27 @@ impl Default for Roots {
 /// A whole block device.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Device {
-    /// Its name in /dev.
+    /// Name in /dev.
     pub name: String,
-    /// Its size.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// What it calls itself; of a loop device its file, of a mapped one its name there.
+    /// Model name; for a loop device its file, for a mapped device its name.
     pub model: String,
     /// Whether it is a hard disk.
     pub rotational: bool,
-    /// Bytes of a logical block.
+    /// Size of a logical block in bytes.
     pub logical_bytes: u64,
-    /// Bytes of a physical block.
+    /// Size of a physical block in bytes.
     pub physical_bytes: u64,
-    /// The most that one discard takes; 0: it takes none.
+    /// Maximum size of one discard; 0: not supported.
     pub discard_bytes: u64,
     /// Whether it refuses writes.
     pub read_only: bool,
-    /// What uses it or a part of it: mount points, swap, devices above.
+    /// Users of the device or a part of it: mount points, swap, devices above.
     pub uses: Vec<String>,
 }
 
-/// The machine's block devices, by name; none where there is no /sys/block.
+/// Returns the machine's block devices, by name; none without /sys/block.
 ///
 /// # Errors
 /// /sys/block exists and cannot be read.
@@ -70,7 +70,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// loop2 stands before loop10.
+/// Sorts loop2 before loop10.
 fn order(name: &str) -> (String, u64, String) {
     let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
     (stem.to_owned(), name[stem.len()..].parse().unwrap_or(0), name.to_owned())
@@ -100,7 +100,7 @@ fn device(path: &Path, name: String, mounts: &[Mount], swaps: &str) -> Device {
     }
 }
 
-/// What uses the device or one of its partitions.
+/// Returns the users of the device and of its partitions.
 fn uses(path: &Path, name: &str, mounts: &[Mount], swaps: &str) -> Vec<String> {
     let mut parts = vec![(path.to_owned(), name.to_owned())];
     for entry in read_dir(path).into_iter().flatten().flatten() {
@@ -122,7 +122,8 @@ fn uses(path: &Path, name: &str, mounts: &[Mount], swaps: &str) -> Vec<String> {
     found.into_iter().collect()
 }
 
-/// Where a device is mounted: by its number, or by its name where the file system has its own number.
+/// Returns the mount points of a device: by its number, or by its name if the file system has its
+/// own number.
 fn mount_points(mounts: &[Mount], number: Option<u64>, name: &str) -> Vec<String> {
     let is_this = |mount: &&Mount| {
         Some(mount.device) == number || mount.source.strip_prefix("/dev").is_ok_and(|it| it == name)

@@ -17,45 +17,45 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The unit of atomicity of a regular file, in bytes. A premise that is stated to users: file
+/// Unit of atomic writes of a regular file, in bytes. A premise that is documented for users: file
 /// systems write whole pages, and the drives below them do not tear 4 KiB.
 const FILE_PHYSICAL: u32 = 4096;
-/// The largest transfer, in bytes.
+/// Maximum size of a transfer, in bytes.
 const IO_MAX: u32 = 32 << 20;
-/// Bytes of a page in which signatures are looked for.
+/// Bytes of a page, the unit of the search for signatures.
 const PAGE: usize = 4096;
-/// Zeros to write where the kernel cannot zero by itself, in bytes.
+/// Size of the buffer of zeros, for files that the kernel cannot zero, in bytes.
 const ZEROS: usize = 1 << 20;
 
-/// How a backing is to be opened.
+/// Settings for opening a backing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OpenOptions {
-    /// Refuse changes.
+    /// Whether to refuse changes.
     pub read_only: bool,
-    /// Use the host's page cache instead of direct I/O.
+    /// Whether to use the host's page cache instead of direct I/O.
     pub buffered: bool,
     /// Open it also beside other users, who may change it meanwhile: to read it, and to believe
     /// nothing of what was read.
     pub is_shared: bool,
 }
 
-/// Whether other users of the image are kept out.
+/// Whether other users of the image are excluded.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lock {
-    /// By the locks that qemu uses; a device by its exclusive open as well.
+    /// Excluded by the locks that qemu uses; for a device also by the exclusive open.
     Held,
-    /// They are not, and why: that no other program writes is then a premise.
+    /// Not excluded, for this reason: then it is a premise that no other program writes.
     No(String),
 }
 
-/// A regular file or a block device that is open: what the lanes share.
+/// An open regular file or block device, shared by the lanes.
 ///
-/// A device is open exclusively, a file carries the locks that qemu uses. Both belong to the open
-/// file description, and I/O in flight on io_uring keeps that alive beyond the end of its process:
-/// once opening succeeds, the last I/O of an earlier owner on this machine is over (clause C15).
-/// (Where a holder keeps the description, [`crate::Fence`] tells that instead.) On network file
-/// systems this holds as far as the server's locks do.
+/// A device is open exclusively, a file has the locks that qemu uses. Both belong to the open file
+/// description, and I/O in flight on io_uring keeps the description alive beyond the end of its
+/// process: when opening succeeds, the last I/O of an earlier owner on this machine has ended
+/// (clause C15). (If a holder keeps the description, the ring's `Fence` guarantees that instead.)
+/// On network file systems this depends on the server's locks.
 #[derive(Debug)]
 pub struct FileVolume {
     path: PathBuf,
@@ -63,10 +63,10 @@ pub struct FileVolume {
     limits: Limits,
     alignment: Alignment,
     zeros: Arc<Memory>,
-    /// Cleared when the kernel says that it cannot.
+    /// Cleared when the kernel reports that it is not supported.
     can_punch: AtomicBool,
     can_zero: AtomicBool,
-    /// Whether a server stands behind it, which may not answer.
+    /// Whether it depends on a server, which may not answer.
     remote: bool,
     size: ShrinkGuard,
     identity: Identity,
@@ -75,7 +75,7 @@ pub struct FileVolume {
     note: Option<String>,
 }
 
-/// Whether it is a device; what is neither device nor file is refused.
+/// Whether it is a device. Refuses anything that is neither device nor file.
 fn is_device(path: &Path, found: &Stat) -> Result<bool, OpenError> {
     let what = match FileType::from_raw_mode(found.st_mode) {
         FileType::BlockDevice => return Ok(true),
@@ -92,8 +92,8 @@ fn is_device(path: &Path, found: &Stat) -> Result<bool, OpenError> {
     ))
 }
 
-/// Refuses a file or device that is in use. Programs that may have ended a moment ago count only
-/// with `is_patient` unset.
+/// Refuses a file or device that is in use. If `is_patient` is set, ignores programs that may have
+/// just ended.
 fn refuse_used(
     path: &Path,
     identity: Identity,
@@ -105,14 +105,15 @@ fn refuse_used(
     found.map_or(Ok(()), |user| Err(refused(path, &user.to_string())))
 }
 
-/// Opens it, directly if that is wanted and possible; also says why it is not direct.
+/// Opens the path, for direct I/O if that is requested and possible; otherwise also returns the
+/// reason.
 fn open(
     path: &Path,
     options: OpenOptions,
     device: bool,
 ) -> Result<(OwnedFd, Option<&'static str>), Errno> {
     let mut flags = if options.read_only { OFlags::RDONLY } else { OFlags::RDWR };
-    // NONBLOCK: should the path have become a pipe meanwhile, this does not hang.
+    // NONBLOCK: does not hang if the path has become a pipe in the meantime.
     flags |= OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     if device {
         flags |= OFlags::EXCL;
@@ -158,7 +159,7 @@ fn lock(path: &Path, file: &OwnedFd, options: OpenOptions) -> Result<Lock, OpenE
     }
 }
 
-/// Settles alignments, and makes the description buffered where direct I/O does not work.
+/// Determines the alignments, and makes the description buffered if direct I/O does not work.
 fn align(file: &OwnedFd, device: bool, buffered: Option<&str>) -> Result<Alignment, Errno> {
     let least = if device { rustix::fs::ioctl_blksszget(file)?.max(512) } else { 512 };
     if let Some(why) = buffered {
@@ -191,7 +192,7 @@ fn limits(file: &OwnedFd, found: &Stat, bytes: u64, read_only: bool, block: u32)
         io_best_bytes: probe::io_best(number),
         io_max_bytes: IO_MAX,
         flush_needed: true,
-        // RWF_DSYNC: the kernel flushes after the write where the device has no FUA.
+        // RWF_DSYNC: the kernel flushes after the write if the device has no FUA.
         fua: Fua::Emulated,
         discard,
         zero_fast: discard == block::Discard::Zeroes && (device || probe::file_zero(file, bytes)),
@@ -202,8 +203,8 @@ fn limits(file: &OwnedFd, found: &Stat, bytes: u64, read_only: bool, block: u32)
     }
 }
 
-/// What `options` ask of an open description: whether I/O goes around the page cache, as far as that
-/// can be asked. Says why not.
+/// Applies `options` to an open description: requests direct I/O if possible, otherwise returns the
+/// reason.
 fn set_direct(file: &OwnedFd, options: OpenOptions) -> Result<Option<&'static str>, Errno> {
     if options.buffered {
         probe::make_buffered(file)?;
@@ -216,9 +217,9 @@ fn set_direct(file: &OwnedFd, options: OpenOptions) -> Result<Option<&'static st
     }
 }
 
-/// What is to be said about the path of a description that was handed over.
+/// Returns a note about the path of a received description.
 ///
-/// A path that is gone is no obstacle: the description still is what the cache belongs to.
+/// A missing path is accepted: the description is still the file that the cache belongs to.
 fn note_on_path(path: &Path, identity: Identity) -> Result<Option<String>, OpenError> {
     let name = path.display();
     match rustix::fs::stat(path) {
@@ -238,10 +239,10 @@ fn note_on_path(path: &Path, identity: Identity) -> Result<Option<String>, OpenE
 }
 
 impl FileVolume {
-    /// Opens a regular file or a block device, for this process alone.
+    /// Opens a regular file or a block device, for this process only.
     ///
     /// # Errors
-    /// [`OpenError`]: one sentence that names the path, what is wrong, and what to do.
+    /// [`OpenError`]: a sentence with the path, the reason, and a remedy.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Arc<FileVolume>, OpenError> {
         let system = |doing| move |errno| system_error(path, doing, errno);
         let named = rustix::fs::stat(path).map_err(system("look at it"))?;
@@ -264,12 +265,12 @@ impl FileVolume {
         FileVolume::examine(path, file, options, &found, buffered, None)
     }
 
-    /// [`FileVolume::open`], waiting up to `lock_wait_ms` for the process that has it locked or open
-    /// exclusively: a process that was just killed keeps that until its last I/O has ended. This
-    /// blocks the thread. A device that is mounted or a file in use as swap is refused at once.
+    /// Same as [`FileVolume::open`], but waits up to `lock_wait_ms` for a process that has it
+    /// locked or open exclusively: a killed process keeps its locks until its last I/O has ended.
+    /// Blocks the thread. Refuses a mounted device or a file in use as swap immediately.
     ///
     /// # Errors
-    /// As [`FileVolume::open`], of the last try.
+    /// As [`FileVolume::open`], from the last try.
     pub fn open_waiting(
         path: &Path,
         options: OpenOptions,
@@ -290,14 +291,14 @@ impl FileVolume {
         }
     }
 
-    /// A volume over an open description that another process has kept: locks and exclusiveness
-    /// belong to the description, and so come with it.
+    /// Creates a volume from an open description that another process has kept. Locks and
+    /// exclusiveness belong to the description, so the volume has them too.
     ///
-    /// A path that has vanished is no error but a [`FileVolume::note`].
+    /// A missing path is not an error, but causes a [`FileVolume::note`].
     ///
     /// # Errors
-    /// As [`FileVolume::open`]; also if the path now names something else, if it may only be read
-    /// and `options` ask for writing, or if another process got at it.
+    /// As [`FileVolume::open`]; also if the path now names something else, if it is read-only and
+    /// `options` request writing, or if another process has taken it.
     pub fn from_file(
         path: &Path,
         file: OwnedFd,
@@ -317,7 +318,7 @@ impl FileVolume {
         FileVolume::examine(path, file, options, &found, buffered, note)
     }
 
-    /// Locks an open description and finds out what it can do.
+    /// Locks an open description and determines its abilities.
     fn examine(
         path: &Path,
         file: OwnedFd,
@@ -350,82 +351,83 @@ impl FileVolume {
         }))
     }
 
-    /// The open description, to hand to a process that keeps it, with its locks.
+    /// The open description with its locks, for a process that keeps it.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// A number for what this is, whatever path leads to it: a hash (FNV-1a, 64 bits) of its kind
-    /// and, for a file, of the numbers of its file system and of itself (`st_dev`, `st_ino`), for a
-    /// device of its own (`st_rdev`). Every build computes the same. It holds as long as the file
-    /// system stays mounted and the device attached; after a restart of the machine numbers may
-    /// have been given anew.
+    /// A number that identifies the file or device, whatever its path: a hash (FNV-1a, 64 bits) of
+    /// its kind and, for a file, of the numbers of its file system and of itself (`st_dev`,
+    /// `st_ino`), for a device of its own number (`st_rdev`). It is the same in all builds. It is
+    /// valid as long as the file system stays mounted and the device attached; after a restart of
+    /// the machine the numbers may differ.
     pub fn identity(&self) -> u64 {
         self.identity.hash()
     }
 
-    /// The same as words: `file-<st_dev>-<st_ino>` or `device-<major>-<minor>`, fit for file names.
+    /// The same identity in words: `file-<st_dev>-<st_ino>` or `device-<major>-<minor>`, suitable
+    /// for file names.
     pub fn key(&self) -> String {
         self.identity.key()
     }
 
-    /// Whether it was found shorter than it was opened, so that changes and flushes fail.
+    /// Whether it was found shorter than when it was opened, so that changes and flushes fail.
     pub fn was_short(&self) -> bool {
         self.size.was_short()
     }
 
-    /// Goes on with a file that was too short and has its size again; what was beyond the cut is
-    /// lost. Whether it was, and has.
+    /// Accepts a file that was too short and has its full size again; the data beyond the cut is
+    /// lost. Returns whether both conditions were met.
     pub fn accept_size(&self) -> bool {
         self.size.accept(&self.file)
     }
 
-    /// What the user should know about how it was found: one sentence.
+    /// A sentence for the user about the state in which it was found.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
 
-    /// Where it is.
+    /// Path of the backing.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it can do.
+    /// Limits of the backing.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Whether I/O goes around the host's page cache.
+    /// Whether I/O bypasses the host's page cache.
     pub fn direct(&self) -> &Direct {
         &self.alignment.direct
     }
 
-    /// Whether others are kept out.
+    /// Whether other users are excluded.
     pub fn lock(&self) -> &Lock {
         &self.lock
     }
 
-    /// The terms of direct I/O on it.
+    /// Alignments that direct I/O requires.
     pub fn alignment(&self) -> &Alignment {
         &self.alignment
     }
 
-    /// Zeros to write where the kernel cannot zero a range by itself.
+    /// A buffer of zeros, for ranges that the kernel cannot zero.
     pub fn zeros(&self) -> &Arc<Memory> {
         &self.zeros
     }
 
-    /// Whether the kernel can punch holes in it; cleared where that fails.
+    /// Whether the kernel can punch holes in it; cleared when that fails.
     pub fn can_punch(&self) -> &AtomicBool {
         &self.can_punch
     }
 
-    /// Whether the kernel can zero a range of it; cleared where that fails.
+    /// Whether the kernel can zero a range of it; cleared when that fails.
     pub fn can_zero(&self) -> &AtomicBool {
         &self.can_zero
     }
 
-    /// Whether a server stands behind it, which may not answer.
+    /// Whether it depends on a server, which may not answer.
     pub fn is_remote(&self) -> bool {
         self.remote
     }
@@ -436,7 +438,7 @@ impl FileVolume {
     }
 
     /// Returns the stretches of data and holes in `at`. Only for a regular file of this machine:
-    /// otherwise the call may block for long.
+    /// otherwise the call may block for a long time.
     pub fn stretches(&self, at: Extent) -> Vec<Stretch> {
         stretches::of(&self.file, at)
     }
@@ -446,10 +448,10 @@ impl FileVolume {
         self.device
     }
 
-    /// Returns the signatures of the wanted kinds on it, the strongest first.
+    /// Returns its signatures of the wanted kinds, strongest first.
     ///
     /// # Errors
-    /// `Io` if the places of their marks cannot be read.
+    /// `Io`: the pages of their marks cannot be read.
     pub fn signatures(
         &self,
         is_wanted: impl Fn(Contents) -> bool,
@@ -457,14 +459,14 @@ impl FileVolume {
         signatures::find(self.limits.bytes(), is_wanted, |offset| self.page(offset))
     }
 
-    /// Why no other host is kept out, where the file's lock is: in words that follow its name.
+    /// Returns the reason why other hosts are not excluded, as words that follow the file's name.
     pub fn local_locks(&self) -> Option<String> {
         let found = rustix::fs::fstat(&self.file).ok()?;
         let (kind, option) = network_locks::local_locks(&mounts(), found.st_dev)?;
         Some(format!("is on {kind}, mounted so that locks are this machine's alone ({option})"))
     }
 
-    /// Returns the 4096 bytes from this multiple of 4096 on, or those up to the end.
+    /// Returns the 4096 bytes at this multiple of 4096, or fewer at the end.
     fn page(&self, offset: u64) -> Result<Vec<u8>, OpenError> {
         // Direct I/O reads whole blocks, which may be larger, into aligned memory.
         let unit = (self.alignment.block as usize).max(PAGE);

@@ -1,4 +1,4 @@
-//! The control groups that this process is in.
+//! The control groups of this process.
 //!
 //! Sources: the kernel's Documentation/admin-guide/cgroup-v1/cgroups.rst and cgroup-v2.rst,
 //! proc_pid_mountinfo(5).
@@ -10,29 +10,29 @@ use std::path::{Path, PathBuf};
 /// The two generations of the interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Generation {
-    /// A hierarchy for each controller, or a few of them.
+    /// One hierarchy per controller, or per few controllers.
     First,
-    /// One for all.
+    /// One hierarchy for all controllers.
     Second,
 }
 
 /// A control group.
 #[derive(PartialEq, Debug)]
 pub struct Group {
-    /// Its directory.
+    /// Directory of the group.
     pub path: PathBuf,
-    /// The interface that it belongs to.
+    /// The generation of its interface.
     pub generation: Generation,
 }
 
-/// The groups that this process is in with this controller (`memory`, `cpu`), each from its own up to the
-/// outermost that can be seen.
+/// Returns the groups of this process with this controller (`memory`, `cpu`), from its own up to
+/// the outermost visible one.
 pub fn own_groups(controller: &str) -> Vec<Group> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     groups(&own, &mounts(), controller)
 }
 
-/// The mount of a generation's hierarchy with this controller.
+/// Returns the mount of a generation's hierarchy with this controller.
 fn mount_of<'a>(
     mounts: &'a [Mount],
     generation: Generation,
@@ -58,7 +58,7 @@ fn groups(own: &str, mounts: &[Mount], controller: &str) -> Vec<Group> {
             _ => continue,
         };
         let Some(mount) = mount_of(mounts, generation, controller) else { continue };
-        // In a container what is mounted may be a group far down.
+        // In a container, the mounted group may be far down in the hierarchy.
         let below = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(""));
         let below = below.strip_prefix("/").unwrap_or(below);
         groups.extend(
@@ -92,7 +92,7 @@ mod tests {
         let found = memory("0::/system.slice/x.service\n", second);
         assert_eq!(found[0], group("/sys/fs/cgroup/system.slice/x.service", Generation::Second));
         assert_eq!(found.len(), 3);
-        // In a container the process is in the group that is mounted.
+        // In a container the process is in the mounted group.
         let inside = "35 31 0:32 /docker/1 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
         let found = memory("4:memory:/docker/1\n", inside);
         assert_eq!(found, [group("/sys/fs/cgroup/memory/", Generation::First)]);

@@ -1,5 +1,5 @@
-//! What a backing is, apart from its path: the same file or device has the same identity under every
-//! name.
+//! Identity of a backing, independent of its path: the same file or device has the same identity
+//! under every name.
 
 use rustix::fs::{FileType, Stat};
 
@@ -7,11 +7,11 @@ use rustix::fs::{FileType, Stat};
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// A file by its file system and its number there; a device by its own number, whatever node names
-/// it.
+/// Identifies a file by its file system and its number there, and a device by its own number,
+/// whatever its node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Identity {
-    /// A file: numbers of its file system (`st_dev`) and of itself (`st_ino`).
+    /// A file: number of its file system (`st_dev`) and its own (`st_ino`).
     File { system: u64, number: u64 },
     /// A block device (`st_rdev`).
     Device { number: u64 },
@@ -25,7 +25,7 @@ impl Identity {
         }
     }
 
-    /// A number for it that every build of this program computes alike.
+    /// A hash that is the same in every build of this program.
     pub(crate) fn hash(self) -> u64 {
         let (kind, words) = match self {
             Identity::File { system, number } => (0, [system, number]),
@@ -37,7 +37,7 @@ impl Identity {
             .fold(FNV_BASIS, |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME))
     }
 
-    /// The identity of which this is [`Identity::key`].
+    /// Parses an identity from its [`Identity::key`].
     pub(crate) fn from_key(key: &str) -> Option<Identity> {
         let (kind, numbers) = key.split_once('-')?;
         let (one, two) = numbers.split_once('-')?;
@@ -51,7 +51,7 @@ impl Identity {
         }
     }
 
-    /// A name for it that is fit for file names.
+    /// A name that is suitable for file names.
     pub(crate) fn key(self) -> String {
         match self {
             Identity::File { system, number } => format!("file-{system}-{number}"),
@@ -70,7 +70,7 @@ mod tests {
     fn numbers_never_change_and_kinds_are_kept_apart() {
         let file = Identity::File { system: 64768, number: 12 };
         let device = Identity::Device { number: rustix::fs::makedev(259, 3) };
-        // Written down once: what an older daemon has noted must be found by a newer one.
+        // Fixed values: a newer daemon must find the records of an older one.
         assert_eq!(file.hash(), 0x7ed8_686a_24a5_d23c);
         assert_eq!(file.key(), "file-64768-12");
         assert_eq!(device.key(), "device-259-3");

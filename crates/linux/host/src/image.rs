@@ -1,14 +1,14 @@
-//! Image formats that must not be taken for raw disks. Their marks stand in `signatures/table.rs`.
+//! Image formats that must not be served as raw disks. `signatures/table.rs` contains their marks.
 //!
-//! Served raw, a guest could write through the format's own structures, and write a header that
-//! makes another program read other files of the host: so they are refused, with the command that
-//! shows the same image as a raw disk. A fixed VHD has its mark at the end only and is a raw disk
-//! for all but its last sector; it is not found here.
+//! A guest with raw access could overwrite the format's own structures, and write a header that
+//! makes another program read other files of the host. So images are refused, with the command that
+//! presents the same image as a raw disk. A fixed VHD has its mark at the end only, and is a raw
+//! disk except for its last sector; it is not detected here.
 
 use std::fmt;
 use std::path::Path;
 
-/// A format that was recognized.
+/// A detected format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ImageFormat {
@@ -24,18 +24,18 @@ pub enum ImageFormat {
     Vhd,
     /// VirtualBox's.
     Vdi,
-    /// qemu's former QED.
+    /// qemu's former QED format.
     Qed,
     /// Parallels'.
     Parallels,
-    /// LUKS version 1: encrypted, yet a raw disk to what stands below dm-crypt.
+    /// LUKS version 1: encrypted, but a raw disk for layers below dm-crypt.
     Luks1,
-    /// LUKS version 2, likewise.
+    /// LUKS version 2: same.
     Luks2,
 }
 
 impl ImageFormat {
-    /// The name of qemu's driver for it.
+    /// Name of qemu's driver for it.
     pub fn driver(self) -> &'static str {
         match self {
             ImageFormat::Qcow1 => "qcow",
@@ -50,8 +50,7 @@ impl ImageFormat {
         }
     }
 
-    /// Whether it is a container whose raw blocks may well be cached: worth a notice, not a
-    /// refusal.
+    /// Whether it is a container whose raw blocks may be cached: causes a notice, not a refusal.
     pub fn is_container(self) -> bool {
         matches!(self, ImageFormat::Luks1 | ImageFormat::Luks2)
     }
@@ -74,7 +73,7 @@ impl fmt::Display for ImageFormat {
     }
 }
 
-/// The path as one word for a shell.
+/// Returns the path as one word for a shell.
 pub(crate) fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%".contains(c);
     if !path.is_empty() && path.chars().all(plain) {
@@ -83,8 +82,8 @@ pub(crate) fn quoted(path: &str) -> String {
     format!("'{}'", path.replace('\'', r"'\''"))
 }
 
-/// The sentence that refuses the image, or, for a container, the notice; with the way to serve
-/// what is inside.
+/// Returns the sentence that refuses the image, or for a container the notice, with the command to
+/// serve its contents.
 pub fn reason(format: ImageFormat, path: &Path) -> String {
     let name = path.display();
     if format.is_container() {
@@ -103,7 +102,7 @@ pub fn reason(format: ImageFormat, path: &Path) -> String {
     )
 }
 
-/// Returns the sentence that refuses an image to a suite, with the way to measure what is inside.
+/// Returns the sentence that refuses an image to a suite, with the command to measure its contents.
 pub(crate) fn reason_to_measure(format: ImageFormat, path: &Path) -> String {
     let (command, place) = view(format, path);
     format!(
@@ -113,10 +112,10 @@ pub(crate) fn reason_to_measure(format: ImageFormat, path: &Path) -> String {
     )
 }
 
-/// Returns the command that shows the disk in an image as a raw one, and the place where it does.
+/// Returns the command that presents the disk in an image as a raw disk, and the path of that disk.
 fn view(format: ImageFormat, path: &Path) -> (String, String) {
     let name = path.display();
-    // qemu's option parser ends a value at a comma; two stand for one.
+    // qemu's option parser ends a value at a comma; two commas represent one.
     let image = quoted(&name.to_string().replace(',', ",,"));
     let view = format!("{name}.raw");
     let (place, mount) = (quoted(&view), quoted(&view.replace(',', ",,")));

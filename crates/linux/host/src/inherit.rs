@@ -1,4 +1,4 @@
-//! Descriptors that are to be there after an exec.
+//! Descriptors that stay open across an exec.
 #![allow(unsafe_code)]
 
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
@@ -6,38 +6,39 @@ use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
-/// Whether the descriptor stays open across exec. For handing it to the next program: keep the time
-/// between this and the exec short, since children started meanwhile inherit it, too.
+/// Sets whether the descriptor stays open across exec, to pass it to the next program. Keep the
+/// time until the exec short: children that are started in between inherit it too.
 ///
 /// # Errors
-/// What the system says.
+/// The system's errors.
 pub fn set_inherited(file: impl AsFd, inherited: bool) -> io::Result<()> {
     let flags = fcntl_getfd(file.as_fd())?;
     let wanted = if inherited { flags - FdFlags::CLOEXEC } else { flags | FdFlags::CLOEXEC };
     Ok(fcntl_setfd(file, wanted)?)
 }
 
-/// The descriptor of this number, left open by the program that this process executed before: owned
-/// from now on, and closed on the next exec. To be called once for a number, at start, before
-/// anything of our own could have it.
+/// Takes ownership of the descriptor with this number, which the program that this process executed
+/// before has left open; it will be closed on the next exec. Call it once per number, at start,
+/// before this program could have opened a descriptor with that number.
 ///
 /// # Errors
-/// If there is no such descriptor, or it is one of the three standard ones.
+/// There is no such descriptor, or it is one of the three standard ones.
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     let is_standard = (0..=2).contains(&number);
     if number < 0 || is_standard || !Path::new(&format!("/proc/self/fd/{number}")).exists() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "there is no such descriptor"));
     }
-    // SAFETY: it is open, and by this function's contract nothing else in this program has it.
+    // SAFETY: it is open, and by this function's contract it has no other owner in this program.
     let file = unsafe { OwnedFd::from_raw_fd(number) };
     set_inherited(&file, false)?;
     Ok(file)
 }
 
-/// Closes all descriptors but the standard ones. For a process that outlives the one that started it, which may have left
-/// open a lock or the end of a pipe: to be called at start, before anything of our own has any.
+/// Closes all descriptors except the standard ones. For a process that outlives its parent, which
+/// may have left open a lock or the end of a pipe. Call it at start, before this program has opened
+/// any descriptor.
 pub fn close_inherited() {
-    // SAFETY: nothing in this program owns a descriptor yet, by this function's contract.
+    // SAFETY: by this function's contract nothing in this program owns a descriptor yet.
     unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
 }
 

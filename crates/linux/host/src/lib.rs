@@ -1,19 +1,19 @@
 //! The machine below a backing: its files, devices, users, locks and memory. No lane and no
-//! io_uring: calls block their thread, and belong to set-up or to a thread of their own.
+//! io_uring: calls block their thread, so use them during set-up or on a separate thread.
 //!
 //! - [`FileVolume`]: a regular file or a block device, opened and locked once for all lanes.
-//! - [`claim`]: the same for serving, overwriting or a pool, after a look at its users and
-//!   contents.
-//! - [`note_backings`]: devices of Overdrive, and the files below them, also while no daemon serves
-//!   those.
-//! - [`signatures`] and [`detect`]: formats by their marks; [`reason`]: images that are no raw
+//! - [`claim`]: opens one to serve, overwrite or read it, or for a pool, after a check of its users
+//!   and contents.
+//! - [`note_backings`]: records of the devices of Overdrive and the files below them, valid even
+//!   while no daemon serves them.
+//! - [`signatures`] and [`detect`]: formats by their marks; [`reason`]: images that are not raw
 //!   disks.
 //! - [`device_users`], [`Finding`]: users of a file or device, below it and above it.
-//! - [`LoopDevice`]: a file as a block device; [`NbdDevice`]: one of the kernel's NBD client.
+//! - [`LoopDevice`]: a file as a block device; [`NbdDevice`]: a device of the kernel's NBD client.
 //! - [`disks`]: the machine's block devices; [`smartctl`]: their health.
 //! - [`lock_process`]: keeps the process's memory in RAM.
 //! - [`HugeAllocator`]: the system's allocator, with huge pages for large allocations.
-//! - [`resident_bytes`]: how much of a file is in the page cache.
+//! - [`resident_bytes`]: the amount of a file that is in the page cache.
 #![deny(unsafe_code)]
 
 mod available;
@@ -78,5 +78,5 @@ pub use shrink_guard::ShrinkGuard;
 pub use signals::{ignore_file_size_signal, make_ordinary, signals};
 pub use signatures::{Found, Kind, Mark, Signature, detect, signatures};
 
-/// An open file as operations take it: counted, because what is in flight keeps it open.
+/// An open file for operations: reference-counted, because operations in flight keep it open.
 pub type File = std::sync::Arc<std::os::fd::OwnedFd>;

@@ -1,16 +1,17 @@
-//! Image locks on the bytes that qemu uses, so that qemu and Overdrive keep one another out.
+//! Image locks on the bytes that qemu uses, so that qemu and Overdrive exclude each other.
 //!
 //! qemu (block/file-posix.c; described in docs/interop and in qemu's manual under "Disk image file
-//! locking") has a permission for each of five things that a user of an image does. A program that
-//! *has* permission `n` holds a read lock on byte `100 + n`; one that does *not let others have* it holds a
-//! read lock on byte `200 + n`. Read locks never exclude one another, so after taking its own a
-//! newcomer asks whether a write lock would be possible where it conflicts: on `200 + n` for what
-//! it has, on `100 + n` for what it does not share. A newcomer that sees another's lock there gives up.
+//! locking") has a permission for each of five operations on an image. A program that *has*
+//! permission `n` holds a read lock on byte `100 + n`; a program that does *not share* it holds a
+//! read lock on byte `200 + n`. Read locks never exclude each other, so after taking its own locks
+//! a new program tests whether a write lock would be possible on the conflicting bytes: on
+//! `200 + n` for each permission that it has, on `100 + n` for each that it does not share. If
+//! another program has a lock there, it fails.
 //!
-//! The locks are those of the open file description (`F_OFD_SETLK`). An I/O in flight on io_uring
-//! holds its description, also after its process was killed: the locks go only when the last I/O
-//! of the old owner has ended. To have them is therefore to be fenced (clause C15). For the same
-//! reason the description that is locked must be the one that I/O is done on.
+//! The locks belong to the open file description (`F_OFD_SETLK`). An I/O in flight on io_uring
+//! holds its description even after its process was killed: the locks are released only when the
+//! last I/O of the old owner has ended. So a process that gets the locks is fenced from the old
+//! owner (clause C15). For the same reason, I/O must use the description that is locked.
 #![allow(unsafe_code)]
 
 use rustix::io::Errno;
@@ -19,21 +20,21 @@ use std::os::fd::{AsFd, AsRawFd};
 const HAS: i64 = 100;
 const KEEPS_OTHERS_FROM: i64 = 200;
 
-/// Reading what was written.
+/// Reads rely on the written data.
 const CONSISTENT_READ: i64 = 0;
-/// Writing.
+/// Writes.
 const WRITE: i64 = 1;
-/// Changing the size.
+/// Changes the size.
 const RESIZE: i64 = 3;
 
-/// The result of trying to lock, or of looking for locks in the way.
+/// Result of an attempt to lock, or of a check for conflicting locks.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Locked {
-    /// No lock is in the way.
+    /// There is no conflicting lock.
     Yes,
-    /// Another program uses the image in a way that does not go with ours.
+    /// Another program uses the image in a conflicting way.
     Busy,
-    /// This file system has no such locks.
+    /// This file system does not support such locks.
     Unsupported(Errno),
 }
 
@@ -48,7 +49,7 @@ fn record(kind: i32, byte: i64) -> libc::flock {
 }
 
 fn call(file: impl AsFd, command: i32, record: &mut libc::flock) -> Result<(), Errno> {
-    // SAFETY: both commands take a pointer to a flock, which they may write; it is a unique borrow.
+    // SAFETY: both commands take a pointer to a flock, which they may write; the borrow is unique.
     let result = unsafe { libc::fcntl(file.as_fd().as_raw_fd(), command, record) };
     if result == -1 {
         let errno = std::io::Error::last_os_error().raw_os_error();
@@ -57,10 +58,12 @@ fn call(file: impl AsFd, command: i32, record: &mut libc::flock) -> Result<(), E
     Ok(())
 }
 
-/// Locks the image for reading, or for reading and writing, while no other program writes or resizes.
+/// Locks the image for reading, or for reading and writing, while no other program writes or
+/// resizes.
 ///
-/// A writer also keeps out programs that rely on reading a consistent image (in qemu that is every
-/// reader, `-U` or not; `qemu-img info` is none): what is still in the cache is not in the image.
+/// A writer also excludes programs that require a consistent image (in qemu that is every reader,
+/// with `-U` or without; `qemu-img info` is not a reader): data that is still in the cache is not
+/// in the image.
 pub(crate) fn lock(file: impl AsFd, writes: bool) -> Locked {
     let file = file.as_fd();
     let (has, not_shared) = permissions(writes);
@@ -76,7 +79,7 @@ pub(crate) fn lock(file: impl AsFd, writes: bool) -> Locked {
     conflicts(file, writes)
 }
 
-/// Permissions that a reader or writer has, and those that it keeps from others.
+/// Returns the permissions that a reader or writer has, and those that it does not share.
 fn permissions(writes: bool) -> (&'static [i64], &'static [i64]) {
     if writes {
         (&[CONSISTENT_READ, WRITE], &[CONSISTENT_READ, WRITE, RESIZE])
@@ -85,7 +88,8 @@ fn permissions(writes: bool) -> (&'static [i64], &'static [i64]) {
     }
 }
 
-/// Looks for locks of other descriptions that exclude reading, or reading and writing. Takes none.
+/// Checks for locks of other descriptions that exclude reading, or reading and writing. Takes no
+/// locks.
 pub(crate) fn conflicts(file: impl AsFd, writes: bool) -> Locked {
     let (has, not_shared) = permissions(writes);
     let kept_from_us = has.iter().map(|permission| KEEPS_OTHERS_FROM + permission);

@@ -22,7 +22,7 @@ const JOURNAL: u8 = 2;
 /// The device and the inode of the journal's stream, in the environment of services.
 const JOURNAL_STREAM: &str = "JOURNAL_STREAM";
 
-/// How grave a line of a log is.
+/// Severity of a line of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Severity {
     /// Something has happened.
@@ -50,7 +50,7 @@ impl Severity {
     }
 }
 
-/// From now on lines on the standard error begin with their time (UTC) and their severity.
+/// Makes lines on standard error begin with their time (UTC) and their severity, from now on.
 pub fn begin_log() {
     FORM.store(LOG, Ordering::Relaxed);
 }
@@ -88,11 +88,10 @@ pub fn without_stamp(line: &str) -> &str {
     }
 }
 
-/// Bytes of a time as [`utc`] writes it.
+/// Bytes of a time in the format of [`utc`].
 const TIME_BYTES: usize = "2026-11-25T23:01:09Z".len();
 
-/// Returns a time in seconds since 1970 as text. (The calendar: H. Hinnant, days from civil,
-/// inverted.)
+/// Formats a time in seconds since 1970. (The calendar: H. Hinnant, days from civil, inverted.)
 fn utc(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let days = days + 719_468;
@@ -108,8 +107,8 @@ fn utc(seconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Returns a line as this process writes it: with its time and its severity where the standard
-/// error is a log.
+/// Returns a line as this process writes it: with its time and its severity if standard error is a
+/// log.
 pub fn stamped(severity: Severity, line: String) -> String {
     let now_s = || clock_gettime(ClockId::Realtime).tv_sec;
     match FORM.load(Ordering::Relaxed) {

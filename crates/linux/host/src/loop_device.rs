@@ -26,10 +26,10 @@ const READ_ONLY: u32 = 1;
 const PARTITIONS: u32 = 8;
 const DIRECT: u32 = 16;
 
-/// Another process may take the device that was free a moment ago.
+/// Number of tries: another process may take the device that was just free.
 const TRIES: usize = 32;
 
-/// How long what looks at a device may keep it, in milliseconds.
+/// Time for programs that only inspect a device to close it, in milliseconds.
 const LAST_LOOKS_MS: u64 = 2_000;
 
 /// `struct loop_info64`.
@@ -78,7 +78,7 @@ struct Config {
     reserved: [u64; 8],
 }
 
-/// Asks for the number of a free device.
+/// Requests the number of a free device.
 struct GetFree;
 
 // SAFETY: LOOP_CTL_GET_FREE takes no argument and returns a number.
@@ -99,16 +99,16 @@ unsafe impl Ioctl for GetFree {
     }
 }
 
-/// How a file becomes a device.
+/// Settings of a loop device.
 #[derive(Clone, Copy, Debug)]
 pub struct LoopOptions {
-    /// Bytes of a block of the device: 512 to 4096.
+    /// Block size of the device in bytes: 512 to 4096.
     pub block_bytes: u32,
-    /// Refuse changes.
+    /// Whether to refuse changes.
     pub read_only: bool,
 }
 
-/// A loop device that stands over a file.
+/// A loop device over a file.
 #[derive(Debug)]
 pub struct LoopDevice {
     number: u32,
@@ -124,23 +124,24 @@ fn open(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// The number in the name of a loop device in /sys/block.
+/// Returns the number in the name of a loop device in /sys/block.
 fn number_of(name: &str) -> Option<u32> {
     name.strip_prefix("loop")?.parse().ok()
 }
 
-/// The device at this number has no file any more.
+/// Whether the error means that the device has no file any more.
 fn is_free(errno: Errno) -> bool {
     errno == Errno::NXIO
 }
 
 impl LoopDevice {
-    /// The device of this name in /sys/block.
+    /// Returns the device with this name in /sys/block.
     pub(crate) fn named(name: &str) -> Option<LoopDevice> {
         number_of(name).map(|number| LoopDevice { number })
     }
 
-    /// All loop devices over a file of this path, as the kernel remembers its name. No file system is asked.
+    /// Returns all loop devices over a file with this path, by the name that the kernel has stored.
+    /// Accesses no file system.
     pub fn all_over(file: &Path) -> Vec<LoopDevice> {
         let entries = fs::read_dir("/sys/block").ok().into_iter().flatten().flatten();
         let found = entries.filter_map(|entry| {
@@ -151,22 +152,23 @@ impl LoopDevice {
         found.collect()
     }
 
-    /// The device of this node, and the path of its file as the kernel remembers it. None: it is no loop device, or has no
-    /// file.
+    /// Returns the device of this node, and the path of its file as the kernel has stored it. None:
+    /// it is not a loop device, or has no file.
     pub fn at(node: &Path) -> Option<(LoopDevice, PathBuf)> {
         let device = LoopDevice { number: number_of(node.file_name()?.to_str()?)? };
-        let file = device.says("loop/backing_file")?;
+        let file = device.attribute("loop/backing_file")?;
         Some((device, PathBuf::from(file)))
     }
 
-    /// Makes a device of an open file, with direct I/O, and has its partitions found.
+    /// Attaches an open file to a free device, with direct I/O and a scan for partitions.
     ///
     /// # Errors
-    /// What the system says; `Unsupported` where the kernel would do it with buffered I/O only: then nothing is left.
+    /// The system's errors. `Unsupported`: the kernel would use buffered I/O only; the device is
+    /// detached again.
     pub fn attach(file: &OwnedFd, options: LoopOptions) -> io::Result<LoopDevice> {
         let control = open(Path::new("/dev/loop-control"))?;
         for _ in 0..TRIES {
-            // SAFETY: the request's implementation says why.
+            // SAFETY: the request's implementation gives the reason.
             let number = unsafe { ioctl(&control, GetFree) }?;
             let device = LoopDevice { number };
             match device.configure(file, options) {
@@ -189,41 +191,41 @@ impl LoopDevice {
         let info = Info { flags: DIRECT | PARTITIONS | read_only, ..Info::NONE };
         let file = file.as_raw_fd().unsigned_abs();
         let config = Config { file, block_bytes: options.block_bytes, info, reserved: [0; 8] };
-        // SAFETY: LOOP_CONFIGURE reads one `struct loop_config`, which this is.
+        // SAFETY: LOOP_CONFIGURE reads one `struct loop_config`, which `config` is.
         Ok(unsafe { ioctl(&node, Setter::<CONFIGURE, Config>::new(config)) }?)
     }
 
-    /// Its node.
+    /// Path of its node.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/dev/loop{}", self.number))
     }
 
-    /// Its device number. None: it is not there.
+    /// Its device number. None: the device does not exist.
     pub fn device(&self) -> Option<u64> {
-        number_in(&self.says("dev")?)
+        number_in(&self.attribute("dev")?)
     }
 
-    /// A file of its directory in /sys.
-    fn says(&self, name: &str) -> Option<String> {
+    /// Reads a file of its directory in /sys.
+    fn attribute(&self, name: &str) -> Option<String> {
         let path = format!("/sys/block/loop{}/{name}", self.number);
         fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
     }
 
-    /// Whether it uses direct I/O, as the kernel says afterwards.
+    /// Whether it uses direct I/O, according to the kernel.
     pub fn is_direct(&self) -> bool {
-        self.says("loop/dio").as_deref() == Some("1")
+        self.attribute("loop/dio").as_deref() == Some("1")
     }
 
     /// Its size in bytes.
     pub fn bytes(&self) -> Option<u64> {
-        self.says("size")?.parse::<u64>().ok()?.checked_mul(512)
+        self.attribute("size")?.parse::<u64>().ok()?.checked_mul(512)
     }
 
-    /// Whether it stands over this very file, which may have had another of the same name before it. Asks the file
-    /// systems of both.
+    /// Whether it is over exactly this file, not an earlier file of the same name. Accesses the
+    /// file systems of both.
     ///
     /// # Errors
-    /// What the system says, as when the server of its file has gone for good.
+    /// The system's errors, for example if the server of its file is gone.
     pub fn is_over(&self, file: impl AsFd) -> io::Result<bool> {
         Ok(self.under()? == Identity::of(&rustix::fs::fstat(file)?))
     }
@@ -232,12 +234,12 @@ impl LoopDevice {
     /// file.
     ///
     /// # Errors
-    /// As the system reports, for example when the server of its file has ended.
+    /// The system's errors, for example if the server of its file has ended.
     pub(crate) fn under(&self) -> io::Result<Identity> {
         let flags = OFlags::CLOEXEC | OFlags::NONBLOCK;
         let node = rustix::fs::open(self.path(), flags, Mode::empty())?;
         let mut info = Info::NONE;
-        // SAFETY: LOOP_GET_STATUS64 writes one `struct loop_info64`, which this is.
+        // SAFETY: LOOP_GET_STATUS64 writes one `struct loop_info64`, which `info` is.
         unsafe { ioctl(&node, Updater::<STATUS, Info>::new(&mut info)) }?;
         Ok(match unpacked(info.device_of_node) {
             0 => Identity::File { system: unpacked(info.device), number: info.inode },
@@ -245,29 +247,31 @@ impl LoopDevice {
         })
     }
 
-    /// Takes the size that its file has now.
+    /// Sets its size to the current size of its file.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's errors.
     pub fn resize(&self) -> io::Result<()> {
         let node = open(&self.path())?;
         // SAFETY: LOOP_SET_CAPACITY takes no argument.
         Ok(unsafe { ioctl(&node, NoArg::<SET_CAPACITY>::new()) }?)
     }
 
-    /// Takes its file from it: at once, or once all that has it open has closed it.
+    /// Detaches its file: immediately, or when all programs that have the device open have closed
+    /// it.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's errors.
     pub fn detach(&self) -> io::Result<()> {
         clear(&open(&self.path())?)
     }
 
-    /// Takes its file from it, for the one that has claimed it. Whether it has gone: what had only looked at it, as
-    /// udev does after each change, is given some seconds to close it.
+    /// Detaches its file, for the process that has claimed the device. Returns whether the file is
+    /// detached: programs that only inspect the device, as udev does after each change, get some
+    /// seconds to close it.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's errors.
     pub fn detach_claimed(&self, claimed: ClaimedDevice) -> io::Result<bool> {
         clear(&claimed.0)?;
         drop(claimed);
@@ -282,7 +286,7 @@ impl LoopDevice {
 
     /// Whether it has a file.
     pub fn is_attached(&self) -> bool {
-        self.says("loop/backing_file").is_some()
+        self.attribute("loop/backing_file").is_some()
     }
 }
 

@@ -1,5 +1,5 @@
-//! The list of mounts: which file system is mounted where. The one reader of
-//! /proc/PID/mountinfo (proc_pid_mountinfo(5)).
+//! The list of mounts: file systems and their mount points. All reads of /proc/PID/mountinfo
+//! (proc_pid_mountinfo(5)) are here.
 
 use crate::sysfs::number_in;
 use std::ffi::OsString;
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 /// One mount, with its escapes undone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mount {
-    /// Its number in this list.
+    /// Number of the mount in this list.
     pub id: u64,
-    /// The device number of its file system; file systems without a device have one, too.
+    /// Device number of its file system; file systems without a device have one too.
     pub device: u64,
     /// The part of the file system that is mounted.
     pub root: PathBuf,
@@ -22,23 +22,24 @@ pub struct Mount {
     pub options: String,
     /// Type of the file system.
     pub kind: String,
-    /// Source of the file system, in its own words.
+    /// Source of the file system, as the file system names it.
     pub source: PathBuf,
     /// Options of the file system.
     pub system_options: String,
 }
 
-/// The list of mounts of this process, in their order; empty where it cannot be read.
+/// Returns the list of mounts of this process, in order; empty if it is not readable.
 pub fn mounts() -> Vec<Mount> {
     mounts_in(Path::new("/proc/self"))
 }
 
-/// The list of mounts of the process with this directory in /proc; empty where it cannot be read.
+/// Returns the list of mounts of the process with this directory in /proc; empty if it is not
+/// readable.
 pub fn mounts_in(process: &Path) -> Vec<Mount> {
     parse(&fs::read(process.join("mountinfo")).unwrap_or_default())
 }
 
-/// The mount that a path without links lies in: of the longest mount points, the last.
+/// Returns the mount that contains a path without links: of the longest mount points, the last.
 pub fn mount_around<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let around = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     around.max_by_key(|mount| mount.point.components().count())
@@ -48,7 +49,7 @@ fn parse(list: &[u8]) -> Vec<Mount> {
     list.split(|byte| *byte == b'\n').filter_map(mount_of).collect()
 }
 
-/// Reads a line; None: it is malformed.
+/// Parses a line. None: it is malformed.
 fn mount_of(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ');
     let word = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
@@ -65,7 +66,7 @@ fn mount_of(line: &[u8]) -> Option<Mount> {
     Some(Mount { id, device, root, point, options, kind, source, system_options })
 }
 
-/// Undoes the octal escapes of /proc (`\040` for a blank).
+/// Undoes the octal escapes of /proc (`\040` for a space).
 pub(crate) fn unescape(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -81,8 +82,8 @@ pub(crate) fn unescape(text: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// The directories on which a device is mounted, by its number or, for file systems with numbers of
-/// their own (btrfs), by their source.
+/// Returns the mount points of a device, by its number or, for file systems with their own numbers
+/// (btrfs), by their source.
 pub(crate) fn points_of(mounts: &[Mount], device: u64, node: Option<&Path>) -> Vec<String> {
     let is_source = |source: &Path| {
         let is_node = |node| fs::canonicalize(source).is_ok_and(|source| source == node);
@@ -92,7 +93,7 @@ pub(crate) fn points_of(mounts: &[Mount], device: u64, node: Option<&Path>) -> V
     found.map(|mount| mount.point.to_string_lossy().into_owned()).collect()
 }
 
-/// Whether a path lies in a FUSE file system other than that of this number. A request to such a
+/// Whether a path is in a FUSE file system other than the one with this number. A request to such a
 /// file system waits for its server, which may be a killed daemon whose device is about to be taken
 /// over.
 pub(crate) fn is_on_other_server(mounts: &[Mount], path: &Path, device: Option<u64>) -> bool {
@@ -105,7 +106,7 @@ pub(crate) mod tests {
     use super::*;
     use rustix::fs::makedev;
 
-    /// A list as tests write it.
+    /// Parses a list written in a test.
     pub(crate) fn list(text: &str) -> Vec<Mount> {
         parse(text.as_bytes())
     }
@@ -124,7 +125,7 @@ pub(crate) mod tests {
         assert_eq!(mount.system_options, "rw,errors=x");
     }
 
-    /// A list with one such name was once taken for an empty one.
+    /// A list with one such name was once treated as empty.
     #[test]
     fn a_name_that_is_no_text_hides_no_other_mount() {
         let mounts = parse(

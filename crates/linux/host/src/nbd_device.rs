@@ -1,6 +1,8 @@
-//! Devices of the kernel's NBD client, made over generic netlink: such a device outlives the process that made it.
+//! Devices of the kernel's NBD client, created by generic netlink: such a device outlives the
+//! process that has created it.
 //!
-//! Sources: include/uapi/linux/nbd-netlink.h, drivers/block/nbd.c, Documentation/ABI/testing/sysfs-block-device.
+//! Sources: include/uapi/linux/nbd-netlink.h, drivers/block/nbd.c,
+//! Documentation/ABI/testing/sysfs-block-device.
 
 use crate::netlink::{Attributes, Family, attributes, find, find_u32};
 use crate::sysfs::number_in;
@@ -28,35 +30,35 @@ const DEAD_CONNECTION_TIMEOUT_S: u16 = 8;
 const DEVICE_LIST: u16 = 9;
 const BACKEND: u16 = 10;
 
-/// Inside of a list of sockets: one of them, and its descriptor.
+/// In a list of sockets: one socket, and its descriptor.
 const SOCKET_ITEM: u16 = 1;
 const SOCKET_FD: u16 = 1;
-/// Inside of a list of devices: one of them, its number, whether it is connected.
+/// In a list of devices: one device, its number, and whether it is connected.
 const DEVICE_ITEM: u16 = 1;
 const DEVICE_INDEX: u16 = 1;
 const DEVICE_CONNECTED: u16 = 2;
 
-/// The longest time that what uses a device waits for a server, in seconds: 23 days, which as ticks
-/// fits into 32 bits.
+/// Maximum time that users of a device wait for a server, in seconds: 23 days, which fits into 32
+/// bits as ticks.
 const SERVERLESS_MAX_S: u64 = 2_000_000;
 
-/// How a device behaves.
+/// Settings of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct NbdOptions {
-    /// Its size, in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Bytes of a block: 512 to 4096.
+    /// Block size in bytes: 512 to 4096.
     pub block_bytes: u32,
-    /// After so long a request is sent again over another connection, and the one that it was sent over is given up: at
-    /// least a second.
+    /// Time after which a request is sent again on another connection, and its first connection is
+    /// closed: at least a second.
     pub timeout: Duration,
-    /// Requests fail after this time without a server: at least a second. None: after 23 days.
+    /// Time after which requests fail without a server: at least a second. None: after 23 days.
     pub serverless: Option<Duration>,
     /// `NBD_FLAG_...` of the export.
     pub flags: u16,
 }
 
-/// A time limit as the kernel has it, for which 0 is none.
+/// Converts a time limit to the kernel's unit, in which 0 means no limit.
 fn seconds(limit: Duration) -> u64 {
     limit.as_secs().max(1)
 }
@@ -99,18 +101,18 @@ fn list_of<S: AsFd>(sockets: &[S]) -> Attributes {
     list
 }
 
-/// The kernel lets a socket that it has taken send for so long at most.
+/// Whether the kernel uses the socket: it then has set a send timeout.
 fn is_taken(socket: impl AsFd) -> bool {
     socket_timeout(socket, Timeout::Send).is_ok_and(|limit| limit.is_some())
 }
 
 impl NbdDevice {
-    /// Whether this kernel has the client, or can load it when it is asked for a device.
+    /// Whether this kernel has the client, or can load it on demand.
     pub fn is_possible() -> bool {
         open().is_ok()
     }
 
-    /// The devices whose server was told to the kernel by a name that this takes, each with that name.
+    /// Returns the devices whose server name is accepted by `is_meant`, each with that name.
     pub fn all(is_meant: impl Fn(&str) -> bool) -> Vec<(NbdDevice, String)> {
         let entries = fs::read_dir("/sys/block").ok().into_iter().flatten().flatten();
         let found = entries.filter_map(|entry| {
@@ -122,11 +124,12 @@ impl NbdDevice {
         found.collect()
     }
 
-    /// Makes a device whose server is at the other end of these connected sockets, which are in transmission. `backend`
-    /// is its server's name.
+    /// Creates a device whose server is at the other end of these connected sockets, which are in
+    /// transmission. `backend` is the server's name.
     ///
     /// # Errors
-    /// `Unsupported` where the kernel does not remember that name (before 5.14): nothing is left. What the system says.
+    /// `Unsupported`: the kernel does not store that name (before 5.14); the device is removed
+    /// again. Otherwise the system's errors.
     pub fn connect<S: AsFd>(
         sockets: &[S],
         options: &NbdOptions,
@@ -138,10 +141,10 @@ impl NbdDevice {
             .put_u64(SERVER_FLAGS, options.flags.into())
             .put_text(BACKEND, backend)
             .put_nested(SOCKETS, &list_of(sockets));
-        let told = open()?.ask(CONNECT, &asked)?;
-        let number = find_u32(&told, INDEX).ok_or(io::ErrorKind::InvalidData)?;
+        let answer = open()?.ask(CONNECT, &asked)?;
+        let number = find_u32(&answer, INDEX).ok_or(io::ErrorKind::InvalidData)?;
         let device = NbdDevice { number };
-        if device.says("backend").as_deref() != Some(backend) {
+        if device.attribute("backend").as_deref() != Some(backend) {
             device.disconnect()?;
             let message =
                 "the kernel's NBD client does not remember its server (before Linux 5.14)";
@@ -150,11 +153,11 @@ impl NbdDevice {
         Ok(device)
     }
 
-    /// Gives it a further connection to its server in the place of one that is dead, and the size that the server has
-    /// now. False: none is dead.
+    /// Replaces a dead connection to its server, and sets the server's current size. Returns false
+    /// if no connection is dead.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's errors.
     pub fn reconnect(
         &self,
         socket: impl AsFd,
@@ -169,10 +172,10 @@ impl NbdDevice {
         Ok(is_taken(socket))
     }
 
-    /// Sets after how long a request is sent again.
+    /// Sets the time after which a request is sent again.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's errors.
     pub fn set_timeout(&self, timeout: Duration, backend: &str) -> io::Result<()> {
         let mut asked = Attributes::default();
         asked.put_u32(INDEX, self.number).put_text(BACKEND, backend);
@@ -180,11 +183,11 @@ impl NbdDevice {
         open()?.ask(RECONFIGURE, &asked).map(|_| ())
     }
 
-    /// Takes its server from it: what waits for an answer, and what is asked from now on, gets an error. One that has
-    /// none is left as it is.
+    /// Disconnects its server: waiting and later requests fail. No effect on a device without a
+    /// server.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's errors.
     pub fn disconnect(&self) -> io::Result<()> {
         let mut asked = Attributes::default();
         asked.put_u32(INDEX, self.number);
@@ -194,39 +197,39 @@ impl NbdDevice {
     /// Whether it has a server, or waits for one.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's errors.
     pub fn is_connected(&self) -> io::Result<bool> {
         let mut asked = Attributes::default();
         asked.put_u32(INDEX, self.number);
-        let told = open()?.ask(STATUS, &asked)?;
-        Ok(is_connected_by(&told, self.number))
+        let answer = open()?.ask(STATUS, &asked)?;
+        Ok(is_connected_by(&answer, self.number))
     }
 
-    /// How many connections it has at once.
+    /// Maximum number of its parallel connections.
     pub fn connections(&self) -> usize {
         let queues = fs::read_dir(format!("/sys/block/nbd{}/mq", self.number));
         queues.map_or(1, |queues| queues.flatten().count())
     }
 
-    /// Its node.
+    /// Path of its node.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/dev/nbd{}", self.number))
     }
 
-    /// Its device number. None: it is not there.
+    /// Its device number. None: the device does not exist.
     pub fn device(&self) -> Option<u64> {
-        number_in(&self.says("dev")?)
+        number_in(&self.attribute("dev")?)
     }
 
-    fn says(&self, name: &str) -> Option<String> {
+    fn attribute(&self, name: &str) -> Option<String> {
         let path = format!("/sys/block/nbd{}/{name}", self.number);
         fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
     }
 }
 
-/// What a list of devices says of this one.
-fn is_connected_by(told: &[u8], number: u32) -> bool {
-    let list = find(told, DEVICE_LIST).unwrap_or_default();
+/// Returns whether a device is connected, according to a list of devices.
+fn is_connected_by(answer: &[u8], number: u32) -> bool {
+    let list = find(answer, DEVICE_LIST).unwrap_or_default();
     let mut items = attributes(list).filter(|(kind, _)| *kind == DEVICE_ITEM);
     items.any(|(_, item)| {
         let is_on = find(item, DEVICE_CONNECTED).is_some_and(|value| value.first() == Some(&1));
@@ -246,12 +249,12 @@ mod tests {
 
     #[test]
     fn a_list_of_devices_tells_which_are_connected() {
-        let (mut list, mut told) = (Attributes::default(), Attributes::default());
+        let (mut list, mut answer) = (Attributes::default(), Attributes::default());
         list.put_nested(DEVICE_ITEM, &device(3, 0)).put_nested(DEVICE_ITEM, &device(7, 1));
-        told.put_nested(DEVICE_LIST, &list);
-        let told = told.bytes();
-        assert_eq!([3, 7, 1].map(|number| is_connected_by(told, number)), [false, true, false]);
-        assert!(!is_connected_by(&told[..told.len() - 8], 7), "cut off");
+        answer.put_nested(DEVICE_LIST, &list);
+        let answer = answer.bytes();
+        assert_eq!([3, 7, 1].map(|number| is_connected_by(answer, number)), [false, true, false]);
+        assert!(!is_connected_by(&answer[..answer.len() - 8], 7), "cut off");
         assert!(!is_connected_by(&[], 7));
     }
 

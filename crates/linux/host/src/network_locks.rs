@@ -1,18 +1,18 @@
-//! Network file systems whose locks stay on this machine, so that other hosts are not kept out.
+//! Network file systems whose locks are local to this machine, so that other hosts are not
+//! excluded.
 //!
 //! Sources: proc_pid_mountinfo(5), nfs(5), mount.cifs(8).
 
 use crate::mounts::Mount;
 
-/// Options of network file systems by which the server does not get locks.
+/// Options of network file systems with which the server gets no locks.
 const LOCAL_LOCKS: [(&str, &[&str]); 3] = [
     ("nfs", &["nolock", "local_lock=all", "local_lock=posix"]),
     ("nfs4", &["local_lock=all", "local_lock=posix"]),
     ("cifs", &["nobrl"]),
 ];
 
-/// The type of the file system with this number, and the option by which it keeps locks to this
-/// machine.
+/// Returns the type of the file system with this number, and the option that keeps its locks local.
 pub(crate) fn local_locks(mounts: &[Mount], device: u64) -> Option<(String, &'static str)> {
     let mount = mounts.iter().find(|mount| mount.device == device)?;
     let (_, local) = LOCAL_LOCKS.iter().find(|(name, _)| *name == mount.kind)?;

@@ -1,32 +1,33 @@
-//! Why a backing could not be opened.
+//! Reasons why a backing could not be opened.
 
 use std::fmt;
 
 /// The kinds of [`OpenError`]: each maps to an exit status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenErrorKind {
-    /// There is nothing at this path.
+    /// The path does not exist.
     NotFound,
     /// The process may not open it.
     Permission,
     /// Another program uses it.
     Busy,
-    /// It holds not even one block.
+    /// It is smaller than a block.
     TooSmall,
-    /// Its size is no multiple of its block size.
+    /// Its size is not a multiple of its block size.
     Misaligned,
-    /// It can only be read, and writing was asked for.
+    /// It is read-only, and writing was requested.
     ReadOnly,
-    /// It is neither a regular file nor a block device, or cannot do what is needed.
+    /// It is neither a regular file nor a block device, or lacks a required feature.
     Unsupported,
     /// The system failed.
     Io,
 }
 
-/// Why a backing could not be opened: one sentence that says what, where, and what to do.
+/// The reason why a backing could not be opened: a sentence with the reason, the path, and a
+/// remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenError {
-    /// What kind of failure.
+    /// Kind of the failure.
     pub kind: OpenErrorKind,
     /// The sentence.
     pub message: String,

@@ -1,7 +1,7 @@
-//! Pages of this process: kept in memory, and how often one was missing.
+//! Pages of this process: keeps them in memory, and counts page faults.
 //!
-//! The write-back path must not wait for a page to come back from a disk: that disk may be the very
-//! one it writes to.
+//! The writeback path must not wait for a page to be read from a disk: that may be the same disk
+//! that it writes to.
 #![allow(unsafe_code)]
 
 use rustix::io::Errno;
@@ -11,22 +11,23 @@ use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 
-/// CAP_IPC_LOCK: no limit counts for a process that has it. (include/uapi/linux/capability.h)
+/// CAP_IPC_LOCK: no limit applies to a process with this capability.
+/// (include/uapi/linux/capability.h)
 const CAP_IPC_LOCK: u32 = 14;
 
 /// Page faults of this process since it started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Faults {
-    /// Answered from memory.
+    /// Served from memory.
     pub minor: u64,
-    /// Answered by reading from a file or from swap.
+    /// Served by reading from a file or from swap.
     pub major: u64,
 }
 
-/// How many page faults this process has had.
+/// Returns the number of page faults of this process.
 pub fn faults() -> Faults {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: getrusage fills the structure in, which is valid as zeros in any case.
+    // SAFETY: getrusage fills in the structure, which is valid as zeros in any case.
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
         usage.assume_init()
@@ -41,7 +42,7 @@ fn limit() -> String {
     }
 }
 
-/// The sentence for memory that could not be locked.
+/// Returns the sentence for memory that could not be locked.
 pub fn cannot_lock(what: &str, errno: Errno) -> io::Error {
     let message = format!(
         "{what} cannot be locked in RAM ({errno}); this process may lock {} (RLIMIT_MEMLOCK): allow \
@@ -51,8 +52,8 @@ pub fn cannot_lock(what: &str, errno: Errno) -> io::Error {
     io::Error::new(io::Error::from(errno).kind(), message)
 }
 
-/// Whether the process may lock as much as it likes: a limit that is only just kept now would make
-/// some later growth of the heap fail, and that would end the process.
+/// Whether the process may lock any amount of memory. With a limit, even one that is sufficient
+/// now, a later growth of the heap could fail and end the process.
 pub fn may_lock_all() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let capable = status.lines().find_map(|line| {
@@ -62,21 +63,21 @@ pub fn may_lock_all() -> bool {
     capable == Some(true) || getrlimit(Resource::Memlock).current.is_none()
 }
 
-/// A mapping of this process, as /proc/self/smaps shows it.
+/// A mapping of this process, from /proc/self/smaps.
 #[derive(PartialEq, Debug)]
 struct Mapping {
     from: usize,
     bytes: usize,
     is_writable: bool,
-    /// It is code, constants, data, heap or stack.
+    /// Whether it is code, constants, data, heap or stack.
     is_ours: bool,
-    /// It consists of huge pages of the system's pool.
+    /// Whether it consists of huge pages of the system's pool.
     is_huge: bool,
 }
 
 impl Mapping {
-    /// Whether it is to be locked, and can be: one page is shown to every process that is the kernel's (vsyscall, in
-    /// the upper half of the addresses).
+    /// Whether it needs a lock and can be locked: one page of the kernel is mapped in every process
+    /// (vsyscall, in the upper half of the addresses).
     fn is_lockable(&self) -> bool {
         !self.is_huge && isize::try_from(self.from).is_ok()
     }
@@ -94,7 +95,7 @@ fn mapping(line: &str) -> Option<Mapping> {
         from,
         bytes: to.checked_sub(from)?,
         is_writable: rights.as_bytes().get(1) == Some(&b'w'),
-        // What is shared with others is populated by what maps it.
+        // Shared mappings are populated by their owner.
         is_ours: is_named && rights.starts_with('r') && rights.ends_with('p'),
         is_huge: false,
     })
@@ -113,15 +114,15 @@ fn mappings(smaps: &str) -> Vec<Mapping> {
     found
 }
 
-/// Keeps every page that this process has, or will have, in memory from the moment it is first
-/// used, and reads in now what there is of code, constants, data and heap. Memory that was asked
-/// for and never touched is not made to exist by this.
+/// Keeps all present and future pages of this process in memory from their first use on, and loads
+/// the pages of code, constants, data and heap now. Does not allocate pages of memory that was
+/// reserved and never accessed.
 ///
-/// To be called when everything has been set up. What fails to be read in is only slower at first.
+/// Call it when set-up is complete. Pages that cannot be loaded are only slower at first use.
 ///
 /// # Errors
-/// One sentence that explains RLIMIT_MEMLOCK. A finite limit is refused also where it would do
-/// today: once it is reached the process could get no more memory, and would end.
+/// A sentence that explains RLIMIT_MEMLOCK. A finite limit is refused even if it is sufficient now:
+/// when it is reached, the process gets no more memory, and ends.
 pub fn lock_process() -> io::Result<()> {
     if !may_lock_all() {
         return Err(cannot_lock("the process", Errno::NOMEM));
@@ -131,8 +132,8 @@ pub fn lock_process() -> io::Result<()> {
     let (now, later) = (MlockAllFlags::CURRENT, MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
     let locked = match mappings.iter().any(|mapping| mapping.is_huge) {
         false => rustix::mm::mlockall(now | later),
-        // That puts a page behind every huge one, also of parts that are not in use, until the system's
-        // pool is empty. Huge pages are never swapped out: they need no lock.
+        // mlockall would allocate all huge pages, including those of unused parts, until the
+        // system's pool is empty. Huge pages are never swapped out: they need no lock.
         true => lock_small(&mappings).and_then(|()| rustix::mm::mlockall(later)),
     };
     locked.map_err(|errno| cannot_lock("the process", errno))?;
@@ -140,15 +141,16 @@ pub fn lock_process() -> io::Result<()> {
     Ok(())
 }
 
-/// Locks all mappings but those of huge pages.
+/// Locks all mappings except those of huge pages.
 fn lock_small(mappings: &[Mapping]) -> Result<(), Errno> {
-    // In a user namespace a process may seem to be allowed what it is not.
+    // In a user namespace a process may have the capability without its effect.
     let limit = getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
     let mut bytes = 0;
     for mapping in mappings.iter().filter(|mapping| mapping.is_lockable()) {
         bytes += mapping.bytes as u64;
         let at = std::ptr::with_exposed_provenance_mut(mapping.from);
-        // SAFETY: locking changes no contents, and a range that has gone meanwhile is an error.
+        // SAFETY: locking changes no contents, and a range that is unmapped in the meantime is an
+        // error.
         let locked = unsafe { rustix::mm::mlock_with(at, mapping.bytes, MlockFlags::ONFAULT) };
         match locked {
             Err(errno) if bytes > limit => return Err(errno),
@@ -164,7 +166,8 @@ fn read_in(mapping: &Mapping) {
         false => Advice::LinuxPopulateRead,
     };
     let at = std::ptr::with_exposed_provenance_mut(mapping.from);
-    // SAFETY: populating changes no contents, and a range that has gone meanwhile is an error.
+    // SAFETY: populating changes no contents, and a range that is unmapped in the meantime is an
+    // error.
     let _ = unsafe { rustix::mm::madvise(at, mapping.bytes, advice) };
 }
 

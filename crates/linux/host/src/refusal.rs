@@ -1,4 +1,4 @@
-//! The sentences that refuse a backing.
+//! Sentences that refuse a backing.
 
 use crate::backings::DEVICES;
 use crate::image::quoted;
@@ -54,7 +54,8 @@ pub(crate) fn in_use(path: &Path, user: &str) -> OpenError {
     failed(Kind::Busy, format!("{name}: {user}; release it there first"))
 }
 
-/// The refusal of a file or device on which a device of Overdrive stands, alone or with others.
+/// Returns the refusal of a backing of a device of Overdrive, which is its only backing or one of
+/// several.
 pub(crate) fn is_backing(path: &Path, device: &str, is_alone: bool) -> OpenError {
     let name = path.display();
     let backing = match is_alone {
@@ -69,7 +70,7 @@ pub(crate) fn is_backing(path: &Path, device: &str, is_alone: bool) -> OpenError
     failed(Kind::Busy, message)
 }
 
-/// Refuses what holds no block, or no whole number of them.
+/// Refuses a size of less than a block, or of no whole number of blocks.
 pub(crate) fn check_size(
     path: &Path,
     bytes: u64,
@@ -81,7 +82,7 @@ pub(crate) fn check_size(
     if bytes < block {
         let mend = match (device, bytes) {
             (true, _) => "is there a medium in it?".to_owned(),
-            // It has nothing that could be changed.
+            // The file is empty: nothing would be lost.
             (false, 0) => format!("make it larger, with: truncate -s 10G {name}"),
             (false, _) => "no image of a disk is so small; name an image".to_owned(),
         };

@@ -1,7 +1,8 @@
-//! How much of a file is in the page cache.
+//! Measures how much of a file is in the page cache.
 //!
-//! Source: mincore(2). Since Linux 5.2 it tells only an owner of the file, or what may write to it; for others all of a
-//! file seems to be there (mm/mincore.c, can_do_mincore).
+//! Source: mincore(2). Since Linux 5.2 it gives the truth only to the owner of the file and to
+//! processes that may write to it; for others it reports all pages as present (mm/mincore.c,
+//! can_do_mincore).
 #![allow(unsafe_code)]
 
 use rustix::fs::{Access, AtFlags};
@@ -11,10 +12,10 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::null_mut;
 
-/// So much of a file is looked at in one go: its answer takes 64 KiB.
+/// Bytes of a file that are examined per call: the answer takes 64 KiB.
 const WINDOW_BYTES: u64 = 256 << 20;
 
-/// Memory that a file is mapped to, and that nothing reads.
+/// A mapping of a file that is never read.
 struct Window {
     at: *mut c_void,
     bytes: usize,
@@ -22,7 +23,7 @@ struct Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and no reference to it was ever made.
+        // SAFETY: it was mapped with this length, and no reference into it was ever created.
         unsafe { libc::munmap(self.at, self.bytes) };
     }
 }
@@ -30,7 +31,7 @@ impl Drop for Window {
 impl Window {
     fn over(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Window> {
         let (descriptor, offset) = (file.as_raw_fd(), offset as libc::off_t);
-        // SAFETY: the kernel chooses the place; nothing is mapped over.
+        // SAFETY: the kernel chooses the address; no other mapping is replaced.
         let at = unsafe {
             libc::mmap(null_mut(), bytes, libc::PROT_NONE, libc::MAP_SHARED, descriptor, offset)
         };
@@ -40,10 +41,10 @@ impl Window {
         Ok(Window { at, bytes })
     }
 
-    /// Pages of it that are in memory.
+    /// Returns the number of pages of the window in memory.
     fn resident(&self, page: usize) -> io::Result<u64> {
         let mut pages = vec![0u8; self.bytes.div_ceil(page)];
-        // SAFETY: the window is mapped, and there is a byte for each of its pages.
+        // SAFETY: the window is mapped, and `pages` has a byte for each of its pages.
         if unsafe { libc::mincore(self.at, self.bytes, pages.as_mut_ptr()) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -51,11 +52,11 @@ impl Window {
     }
 }
 
-/// How many of these bytes of a file are in the page cache, in whole pages; the first must begin one. None: the kernel
-/// does not tell this user.
+/// Returns how many of these bytes of a file are in the page cache, in whole pages; the first byte
+/// must begin a page. None: the kernel hides this from the user.
 ///
 /// # Errors
-/// It cannot be mapped, or the first byte begins no page.
+/// The file cannot be mapped, or the first byte does not begin a page.
 pub fn resident_bytes(file: impl AsFd, bytes: Range<u64>) -> io::Result<Option<u64>> {
     if !may_be_told(file.as_fd()) {
         return Ok(None);
@@ -70,7 +71,8 @@ pub fn resident_bytes(file: impl AsFd, bytes: Range<u64>) -> io::Result<Option<u
     Ok(Some(resident * page as u64))
 }
 
-/// Whether the kernel tells this user: the same question as it asks, but for capabilities in a user namespace.
+/// Whether the kernel gives this user the truth: the same check as in the kernel, except for
+/// capabilities in a user namespace.
 fn may_be_told(file: BorrowedFd<'_>) -> bool {
     let user = rustix::process::geteuid();
     let is_owner = rustix::fs::fstat(file).is_ok_and(|found| found.st_uid == user.as_raw());
@@ -105,7 +107,7 @@ mod tests {
             eprintln!("this file system keeps its files in memory; nothing more to see");
             return;
         }
-        // One page and what is read ahead of it, but not all.
+        // One page and its read-ahead, but not all.
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).expect("advice");
         file.read_exact(&mut [0; 10]).expect("read");
         let one = resident_bytes(&file, 0..bytes as u64).expect("it can be mapped");

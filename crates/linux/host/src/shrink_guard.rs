@@ -1,14 +1,13 @@
-//! Whether all of a backing is still there.
+//! Detects a backing that has become smaller.
 //!
-//! A file that another program cuts short has lost what was beyond the cut, and a write there would
-//! make it long again, with zeros in between that were never written. So every change of a file looks at
-//! its length first, and every flush of a file or a device looks at it afterwards. The look costs a
-//! fraction of a microsecond. Between the look and the write there is still a moment in which the
-//! file can be cut; the flush after it then finds a file that is too short, unless that very write
-//! reached its end.
+//! A file that another program truncates has lost the data beyond the cut, and a write there would
+//! extend it again, with zeros in between that were never written. So every change of a file first
+//! checks its length, and every flush of a file or a device checks it afterwards. A check takes a
+//! fraction of a microsecond. The file can still be truncated between the check and the write; the
+//! flush after it then finds the file too short, unless that write itself reached its end.
 //!
-//! A file that was found too short stays so, even if it has grown since, because the bytes have not
-//! come back: until it is opened again, or the operator accepts that.
+//! A file that was found too short stays marked even if it has grown since, because the data is
+//! still lost: until it is opened again, or the operator accepts the loss.
 #![allow(unsafe_code)]
 
 use block::{Error, Kind, Result};
@@ -18,17 +17,17 @@ use rustix::ioctl::{Getter, ioctl, opcode};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The error of a flush: what was written may have been beyond the cut.
+/// The error of a flush: written data may have been beyond the cut.
 pub const FLUSH: Error =
     Error::new(Kind::Io, "flush the backing: it has shrunk since it was opened");
-/// The error of a change that would make the file grow again.
+/// The error of a change that would extend the file again.
 pub const CHANGE: Error =
     Error::new(Kind::Io, "write past the end: the backing has shrunk since it was opened");
 /// The error of a read.
 pub const READ: Error =
     Error::new(Kind::Io, "read past the end: the backing has shrunk since it was opened");
 
-/// The size that a backing was opened with, and whether it has been smaller since.
+/// Size of a backing when it was opened, and whether it has been smaller since.
 #[derive(Debug)]
 pub struct ShrinkGuard {
     bytes: u64,
@@ -36,16 +35,17 @@ pub struct ShrinkGuard {
     shrunk: AtomicBool,
 }
 
-/// Bytes of a block device. Takes no lock, unlike a seek to its end, which waits for discards.
+/// Returns the bytes of a block device. Takes no lock, unlike a seek to its end, which waits for
+/// discards.
 fn device_bytes(file: BorrowedFd<'_>) -> std::result::Result<u64, Errno> {
-    // The number is made of the size of a size_t, for historical reasons; the result has 64 bits.
+    // The number contains the size of a size_t, for historical reasons; the result has 64 bits.
     const BLKGETSIZE64: rustix::ioctl::Opcode = opcode::read::<usize>(0x12, 114);
-    // SAFETY: BLKGETSIZE64 writes one u64 (include/uapi/linux/fs.h), which is what is made room for.
+    // SAFETY: BLKGETSIZE64 writes one u64 (include/uapi/linux/fs.h), for which there is room.
     unsafe { ioctl(file, Getter::<BLKGETSIZE64, u64>::new()) }
 }
 
-/// Bytes of a regular file, as far as this machine knows: no network file system is asked, which
-/// might not answer and would hold up the lane.
+/// Returns the bytes of a regular file, from this machine's cache: a network file system is not
+/// accessed, since it might not answer and would block the lane.
 fn file_bytes(file: BorrowedFd<'_>) -> std::result::Result<u64, Errno> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     rustix::fs::statx(file, c"", flags, StatxFlags::SIZE).map(|found| found.stx_size)
@@ -56,7 +56,7 @@ impl ShrinkGuard {
         ShrinkGuard { bytes, device, shrunk: AtomicBool::new(false) }
     }
 
-    /// Whether it is, or has been, smaller than it was.
+    /// Whether it is, or has been, smaller than when it was opened.
     pub fn has_shrunk(&self, file: impl AsFd) -> Result<bool> {
         if self.shrunk.load(Ordering::Relaxed) {
             return Ok(true);
@@ -72,18 +72,19 @@ impl ShrinkGuard {
         Ok(now < self.bytes)
     }
 
-    /// Whether it was found too short, without another look.
+    /// Whether it was found too short by an earlier check.
     pub(crate) fn was_short(&self) -> bool {
         self.shrunk.load(Ordering::Relaxed)
     }
 
-    /// Accepts that it was too short, if it has its size again. Whether it was, and has.
+    /// Accepts that it was too short, if it has its full size again. Returns whether both
+    /// conditions were met.
     pub(crate) fn accept(&self, file: impl AsFd) -> bool {
         if !self.was_short() {
             return false;
         }
         self.shrunk.store(false, Ordering::Relaxed);
-        // Notes it again if it still is.
+        // Marks it again if it is still too short.
         matches!(self.has_shrunk(file), Ok(false))
     }
 
@@ -92,8 +93,8 @@ impl ShrinkGuard {
         if self.has_shrunk(file)? { Err(error) } else { Ok(()) }
     }
 
-    /// Fails if it has shrunk and the bytes up to `end` are no longer all there. Only files are
-    /// looked at: a device does not grow by a write, it refuses.
+    /// Fails if it has shrunk and does not contain all bytes up to `end` any more. Checks files
+    /// only: a write does not extend a device, but fails.
     pub fn check_change(&self, file: impl AsFd, end: u64) -> Result {
         if self.device || !self.has_shrunk(file.as_fd())? {
             return Ok(());

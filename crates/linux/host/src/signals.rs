@@ -1,4 +1,4 @@
-//! Signals as something to wait for on the ring.
+//! Signals as a file that the ring can wait for.
 #![allow(unsafe_code)]
 
 use crate::File;
@@ -21,14 +21,14 @@ fn stopping() -> libc::sigset_t {
     }
 }
 
-/// From now on SIGINT, SIGTERM and SIGHUP do not end the process but make this descriptor readable.
-/// To be called before other threads are started: they inherit it.
+/// Makes SIGINT, SIGTERM and SIGHUP readable from the returned descriptor, instead of ending the
+/// process. Call it before other threads are started: they inherit the signal mask.
 ///
 /// # Errors
-/// What the system says.
+/// The system's errors.
 pub fn signals() -> io::Result<File> {
     let set = stopping();
-    // SAFETY: the set is valid for both calls; a null pointer asks for no old mask.
+    // SAFETY: the set is valid for both calls; with a null pointer no old mask is returned.
     let descriptor = unsafe {
         if libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) != 0 {
             return Err(io::Error::last_os_error());
@@ -38,23 +38,23 @@ pub fn signals() -> io::Result<File> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a fresh descriptor of our own.
+    // SAFETY: a new descriptor without another owner.
     Ok(Arc::new(unsafe { OwnedFd::from_raw_fd(descriptor) }))
 }
 
-/// From now on a write beyond the limit of file sizes (`ulimit -f`) gets an error (EFBIG) instead of ending
-/// the process by SIGXFSZ.
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail (EFBIG), instead of ending the
+/// process with SIGXFSZ.
 pub fn ignore_file_size_signal() {
     // SAFETY: SIGXFSZ can be ignored, and no handler is installed.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Gives a command back what this process has changed of itself: the signals that [`signals`] and
-/// [`ignore_file_size_signal`] have taken, and the ordinary way to wait for memory.
+/// Undoes this process's own changes for a child command: the signals of [`signals`] and
+/// [`ignore_file_size_signal`], and the special way to wait for memory.
 pub fn make_ordinary(command: &mut Command) {
     let set = stopping();
     let unblock = move || {
-        // It fails where it was not permitted before, and so not set.
+        // Fails only if setting it was not permitted either.
         let _ = rustix::process::configure_io_flusher_behavior(false);
         // SAFETY: async-signal-safe, and the default is valid for every signal.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
@@ -64,6 +64,6 @@ pub fn make_ordinary(command: &mut Command) {
             errno => Err(io::Error::from_raw_os_error(errno)),
         }
     };
-    // SAFETY: the closure only makes async-signal-safe calls and allocates nothing.
+    // SAFETY: the closure makes only async-signal-safe calls and allocates nothing.
     unsafe { command.pre_exec(unblock) };
 }

@@ -1,17 +1,18 @@
-//! Where a file has holes, by SEEK_DATA and SEEK_HOLE (lseek(2)).
+//! Holes of a file, found with SEEK_DATA and SEEK_HOLE (lseek(2)).
 //!
-//! They move the position of the open description, which nothing uses: all I/O names its own.
+//! These move the position of the open description, which is not used otherwise: all I/O specifies
+//! its own position.
 
 use block::{Extent, SECTOR, Stretch};
 use rustix::fs::{FsWord, SeekFrom};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
-/// Stretches told at a time: a bound for a call that blocks the lane.
+/// Maximum number of stretches per call, which bounds the time that it blocks the lane.
 const STRETCHES_MAX: usize = 512;
 
-/// File systems whose answer comes from a server, which may not answer: 9P, AFS, Ceph, CIFS (two
-/// numbers), FUSE and NFS. Their files are called data. (include/uapi/linux/magic.h)
+/// File systems that depend on a server, which may not answer: 9P, AFS, Ceph, CIFS (two numbers),
+/// FUSE and NFS. Their files are reported as data. (include/uapi/linux/magic.h)
 const REMOTE: [FsWord; 7] = [
     0x0102_1997,
     0x5346_414f,
@@ -22,14 +23,15 @@ const REMOTE: [FsWord; 7] = [
     0x6969,
 ];
 
-/// Whether the file lies on a server, which may not answer. What cannot be told is taken for one.
+/// Whether the file depends on a server, which may not answer. An unknown file system counts as
+/// one.
 pub(crate) fn is_remote(file: impl AsFd, device: bool) -> bool {
     let system = rustix::fs::fstatfs(file).map(|found| found.f_type);
     !device && !system.is_ok_and(|system| !REMOTE.contains(&system))
 }
 
-/// Cuts `at` into stretches. `seek` finds the first byte from its position on that is data (true)
-/// or hole (false); None: there is none. A sector that is a hole only in part is data.
+/// Cuts `at` into stretches. `seek` finds the first byte of data (true) or of a hole (false) from a
+/// position on; None: there is none. A sector that is partly a hole is data.
 fn cut(
     at: Extent,
     seek: impl Fn(u64, bool) -> Result<Option<u64>, Errno>,
@@ -54,7 +56,7 @@ fn cut(
     Ok(list)
 }
 
-/// What `at` of a file holds; where that cannot be told, data.
+/// Returns the stretches of `at` in a file; a single stretch of data if they are unknown.
 pub(crate) fn of(file: impl AsFd, at: Extent) -> Vec<Stretch> {
     let seek = |from, data| {
         let to = if data { SeekFrom::Data(from) } else { SeekFrom::Hole(from) };
@@ -71,8 +73,8 @@ pub(crate) fn of(file: impl AsFd, at: Extent) -> Vec<Stretch> {
 mod tests {
     use super::*;
 
-    /// A file of 100 sectors whose data lies from these bytes to those.
-    fn told(data: &[(u64, u64)], at: Extent) -> Vec<(u64, bool)> {
+    /// Cuts a file of 100 sectors with data in these ranges of bytes.
+    fn cut_lengths(data: &[(u64, u64)], at: Extent) -> Vec<(u64, bool)> {
         let is_data = |byte| data.iter().any(|&(from, to)| (from..to).contains(&byte));
         let seek = |from, wanted| Ok((from..51200).find(|byte| is_data(*byte) == wanted));
         let list = cut(at, seek).expect("nothing fails here");
@@ -82,14 +84,17 @@ mod tests {
     #[test]
     fn holes_are_rounded_inward() {
         let all = Extent::new(0, 100);
-        assert_eq!(told(&[], all), [(100, true)]);
-        assert_eq!(told(&[(0, 51200)], all), [(100, false)]);
-        assert_eq!(told(&[(600, 601)], all), [(1, true), (1, false), (98, true)]);
-        assert_eq!(told(&[(511, 513)], all), [(2, false), (98, true)]);
-        assert_eq!(told(&[(0, 100), (400, 600), (1024, 1100)], all), [(3, false), (97, true)]);
-        assert_eq!(told(&[(600, 601)], Extent::new(1, 1)), [(1, false)]);
-        assert_eq!(told(&[(600, 601)], Extent::new(2, 7)), [(7, true)]);
-        assert_eq!(told(&[(5120, 6000)], Extent::new(8, 3)), [(2, true), (1, false)]);
+        assert_eq!(cut_lengths(&[], all), [(100, true)]);
+        assert_eq!(cut_lengths(&[(0, 51200)], all), [(100, false)]);
+        assert_eq!(cut_lengths(&[(600, 601)], all), [(1, true), (1, false), (98, true)]);
+        assert_eq!(cut_lengths(&[(511, 513)], all), [(2, false), (98, true)]);
+        assert_eq!(
+            cut_lengths(&[(0, 100), (400, 600), (1024, 1100)], all),
+            [(3, false), (97, true)]
+        );
+        assert_eq!(cut_lengths(&[(600, 601)], Extent::new(1, 1)), [(1, false)]);
+        assert_eq!(cut_lengths(&[(600, 601)], Extent::new(2, 7)), [(7, true)]);
+        assert_eq!(cut_lengths(&[(5120, 6000)], Extent::new(8, 3)), [(2, true), (1, false)]);
     }
 
     #[test]

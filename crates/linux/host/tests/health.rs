@@ -1,11 +1,11 @@
-//! Health from smartctl's JSON: drives on which reports were wrong once, and generated ones.
+//! Health from smartctl's JSON: drives whose reports were once wrong, and generated ones.
 
 use host::smartctl::{self, Report};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-/// Reads a recorded output. They are reduced from public reports.
+/// Reads a recorded output. The recordings are reduced from public reports.
 fn recorded(name: &str) -> Report {
     let path = format!("{}/tests/smart/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).expect("a recorded output");
@@ -123,7 +123,7 @@ fn attribute() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Generates an output with the shape of smartctl's, of a drive of any kind.
+/// Generates an output in smartctl's format, for any kind of drive.
 fn output() -> impl Strategy<Value = (bool, Value)> {
     let table = prop::collection::vec(attribute(), 0..12);
     let numbers = prop::collection::vec(prop::option::of(number()), 12);
@@ -162,7 +162,7 @@ fn output() -> impl Strategy<Value = (bool, Value)> {
     })
 }
 
-/// Panics if a value of a report cannot be true.
+/// Panics if a value of a report is impossible.
 fn check(found: &Report, compresses: bool, printed: &Value) {
     assert!(found.worn_percent.is_none_or(|percent| percent <= 100));
     assert!(found.spare_percent.is_none_or(|percent| percent <= 100));

@@ -1,11 +1,12 @@
-//! Large allocations in huge pages. Alone in its file: it changes the allocator of the process.
+//! Large allocations in huge pages. Alone in this file, because it changes the allocator of the
+//! process.
 
 use host::{HugeAllocator, want_huge_allocations};
 
 #[global_allocator]
 static ALLOCATOR: HugeAllocator = HugeAllocator;
 
-/// Whether the kernel was advised on the mapping that holds an address, as /proc/self/smaps says it.
+/// Whether the kernel was advised on the mapping of an address, according to /proc/self/smaps.
 fn is_advised(address: usize) -> bool {
     let maps = std::fs::read_to_string("/proc/self/smaps").expect("Linux");
     let mut inside = false;

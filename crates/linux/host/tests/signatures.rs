@@ -1,5 +1,4 @@
-//! The table of signatures, compared with libblkid on this machine, where its programs are
-//! installed.
+//! Compares the table of signatures with libblkid, if its programs are installed on this machine.
 
 use host::signatures;
 use std::collections::BTreeSet;
@@ -8,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs a program; None, with a printed reason, if it is not there.
+/// Runs a program. None, with a printed reason, if it is not installed.
 fn program(name: &str, arguments: &[&str]) -> Option<Output> {
     match Command::new(name).args(arguments).output() {
         Ok(output) => Some(output),
@@ -19,8 +18,8 @@ fn program(name: &str, arguments: &[&str]) -> Option<Output> {
     }
 }
 
-/// All a program said.
-fn said(output: &Output) -> String {
+/// Returns all output of a program.
+fn output_text(output: &Output) -> String {
     let both = [output.stdout.clone(), output.stderr.clone()].concat();
     String::from_utf8_lossy(&both).into_owned()
 }
@@ -28,13 +27,13 @@ fn said(output: &Output) -> String {
 #[test]
 fn every_name_that_libblkid_knows_is_in_the_table() {
     let Some(known) = program("blkid", &["-k"]) else { return };
-    let known = said(&known);
+    let known = output_text(&known);
     let ours: BTreeSet<&str> = signatures().iter().flat_map(|it| it.names).copied().collect();
     let missing: Vec<&str> = known.lines().filter(|name| !ours.contains(name)).collect();
     assert!(!known.is_empty() && missing.is_empty(), "{missing:?}");
 }
 
-/// Types and offsets that wipefs finds.
+/// Returns the types and offsets that wipefs finds.
 fn wiped(path: &Path) -> Option<Vec<(String, u64)>> {
     let found = program("wipefs", &["--parsable", "--output", "TYPE,OFFSET", path.to_str()?])?;
     let said = String::from_utf8_lossy(&found.stdout).into_owned();
@@ -51,7 +50,7 @@ fn has(file: &File, offset: u64, bytes: &[u8]) -> bool {
     file.read_exact_at(&mut found, offset).is_ok() && found == bytes
 }
 
-/// Checks that each signature that wipefs finds stands in the table with that name and place.
+/// Checks that each signature that wipefs finds is in the table with that name and position.
 /// Returns whether there is one; None without wipefs.
 fn agrees(path: &Path, what: &str) -> Option<bool> {
     let file = File::open(path).expect("it is there");
@@ -60,7 +59,7 @@ fn agrees(path: &Path, what: &str) -> Option<bool> {
     for (kind, offset) in &theirs {
         let ours = signatures().iter().filter(|it| it.names.contains(&&**kind));
         let mut places = ours.flat_map(|it| it.any).flat_map(|marks| *marks);
-        // libblkid reports some marks by their superblock or sector.
+        // libblkid reports some marks at their superblock or sector.
         let is_there =
             |(at, bytes): (u64, &[u8])| at.abs_diff(*offset) <= 96 && has(&file, at, bytes);
         let is_found = places.any(|mark| mark.places(size).into_iter().any(is_there));

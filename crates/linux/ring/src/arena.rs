@@ -1,5 +1,5 @@
-//! Shared memory for the arena: a memfd that another process can hold, mapped, populated, and left
-//! out of core dumps.
+//! Shared memory for the arena: a memfd that another process can hold, mapped, populated, and
+//! excluded from core dumps.
 #![allow(unsafe_code)]
 
 use block::Memory;
@@ -16,21 +16,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-/// The smallest page.
+/// Size of the smallest page.
 const PAGE: usize = 4096;
 /// Bytes populated between two calls of `progress`.
 const CHUNK: usize = 32 << 20;
 
-/// Whether 2 MiB pages of the system's pool are used. (Not transparent ones: those are asked for
-/// in any case.)
+/// Whether to use 2 MiB pages of the system's pool. (Transparent huge pages are requested in any
+/// case.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HugePages {
-    /// Not.
+    /// Do not use them.
     Never,
-    /// If enough of them are free.
+    /// Use them if enough of them are free.
     #[default]
     IfFree,
-    /// It is an error if there are not enough.
+    /// Fail if there are not enough.
     Require,
 }
 
@@ -39,31 +39,33 @@ struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: the mapping is only an address range that is unmapped once, when this is dropped; which
-// thread does that does not matter.
+// SAFETY: the mapping is only an address range that is unmapped once, on drop; any thread may do
+// that.
 unsafe impl Send for Mapping {}
-// SAFETY: nothing can be done through a shared reference.
+// SAFETY: a shared reference gives no access.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by us with this length; the Memory that owned this is gone.
+        // SAFETY: this process has mapped it with this length, and the Memory that owned it is
+        // gone.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "a mapping of our own");
     }
 }
 
-/// Memory that is shared by descriptor: it lives as long as a process holds that, or maps it.
+/// Memory that is shared by descriptor: it exists as long as a process holds the descriptor or maps
+/// it.
 pub struct SharedMemory {
     memory: Arc<Memory>,
     file: OwnedFd,
     huge: bool,
-    /// What is in use of it, ascending and apart.
+    /// The parts in use, ascending and disjoint.
     used: Vec<Range<usize>>,
 }
 
 impl SharedMemory {
-    /// The memory. It stays mapped as long as any clone lives.
+    /// The memory. It stays mapped as long as any clone exists.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
@@ -73,38 +75,40 @@ impl SharedMemory {
         self.huge
     }
 
-    /// The descriptor, to hand to another process.
+    /// The descriptor, for another process.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// Maps memory that [`shared_memory`] made, in this process or another, from its descriptor. Its
-    /// pages are there, but each is entered on its first use, until [`SharedMemory::warm`] has done so.
+    /// Maps memory that [`shared_memory`] has created, in this process or another, from its
+    /// descriptor. Its pages are allocated, but each is entered in the page table on its first use,
+    /// or by [`SharedMemory::warm`].
     ///
     /// # Errors
-    /// If it is no memfd sealed against changes of its size, or cannot be mapped.
+    /// It is not a memfd sealed against changes of its size, or cannot be mapped.
     pub fn adopt(file: OwnedFd) -> io::Result<SharedMemory> {
         let (bytes, huge) = check_handed_over(&file)?;
         let memory = map(&file, bytes)?;
         Ok(SharedMemory { memory, file, huge, used: whole(bytes) })
     }
 
-    /// Enters the pages that are in use, beside whatever else is done, so that no later access faults. To be
-    /// called after [`crate::signals`], like everything that starts a thread. If there can be no
-    /// thread, pages go on being entered on their first use.
+    /// Enters the pages in use in the page table, on a separate thread, so that no later access
+    /// faults. Call it after [`crate::signals`], like everything that starts a thread. If no thread
+    /// can be started, each page is entered on its first use.
     pub fn warm(&self) -> Option<JoinHandle<()>> {
         let (memory, used) = (self.memory.clone(), self.used.clone());
-        // Entered for reading they may be written just as well, because the mapping is shared, and
-        // the kernel enters sixteen at a time (0.3 against 0.7 s for 4 GiB).
+        // Populating for reading is enough for writes, because the mapping is shared, and the
+        // kernel then enters sixteen pages at a time (0.3 instead of 0.7 s for 4 GiB).
         let work = move || {
-            // What cannot be entered now faults later, or is missed there for good reason.
+            // Pages that cannot be entered now fault later, or that access fails with the real
+            // error.
             let _ = populate(&memory, &used, Advice::LinuxPopulateRead, &mut |_, _| ());
         };
         std::thread::Builder::new().name("od-warm".into()).spawn(work).ok()
     }
 
-    /// Maps memory as [`SharedMemory::adopt`] does, but puts no pages behind the mapping: to read a
-    /// small part of it.
+    /// Maps memory as [`SharedMemory::adopt`] does, but allocates no pages for the mapping: to read
+    /// a small part of it.
     ///
     /// # Errors
     /// As [`SharedMemory::adopt`].
@@ -114,31 +118,33 @@ impl SharedMemory {
         Ok(map(&file, bytes)?)
     }
 
-    /// Locks what is in use in RAM: none of it is ever swapped out, once it has been touched. Huge pages
-    /// never are, and need no lock.
+    /// Locks the parts in use in RAM: a page is never swapped out once it has been accessed. Huge
+    /// pages are never swapped, and need no lock.
     ///
     /// # Errors
-    /// One sentence that says how much may be locked (RLIMIT_MEMLOCK), and how to allow more.
+    /// A sentence with the permitted amount (RLIMIT_MEMLOCK), and how to raise it.
     pub fn lock(&self) -> io::Result<()> {
         if self.huge {
             return Ok(());
         }
         self.used.iter().try_for_each(|part| {
             let at = self.memory.address(part.start, part.len()).as_ptr();
-            // On its first use: what was adopted need not be brought in before it is served.
+            // On first use: adopted memory need not be loaded before it is served.
             let flags = MlockFlags::ONFAULT;
-            // SAFETY: our own mapping; locking does not change its contents, and ends with the mapping.
+            // SAFETY: the mapping belongs to this object; locking does not change its contents, and
+            // ends with the mapping.
             let locked = unsafe { rustix::mm::mlock_with(at.cast(), part.len(), flags) };
             locked.map_err(|errno| host::cannot_lock("the cache's memory", errno))
         })
     }
 
-    /// From now on these parts are in use, ascending and apart; of memory that was adopted, all of it was.
+    /// Sets the parts in use, ascending and disjoint. For adopted memory, all of it was in use
+    /// before.
     pub fn set_used(&mut self, used: Vec<Range<usize>>) {
         self.used = used;
     }
 
-    /// Puts pages behind what is in use and has none, about `bytes` of them.
+    /// Allocates the missing pages of the parts in use, about `bytes` bytes.
     ///
     /// # Errors
     /// As [`shared_memory_of`].
@@ -148,17 +154,17 @@ impl SharedMemory {
         enough(&text, bytes).map_err(out_of_memory)?;
         populate(&self.memory, &self.used, Advice::LinuxPopulateWrite, progress).map_err(|errno| {
             match errno {
-                // What the kernel says where the pool of huge pages is empty.
+                // The kernel's error when the pool of huge pages is empty.
                 Errno::FAULT => out_of_memory("there are not enough huge pages".to_owned()),
                 _ => errno.into(),
             }
         })
     }
 
-    /// Gives all pages that nothing in use touches back to the system.
+    /// Releases all pages outside the parts in use to the system.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's errors.
     pub fn give_back_unused(&self) -> io::Result<()> {
         let page = if self.huge { HUGE } else { rustix::param::page_size() };
         let ends = self.used.iter().map(|part| part.end.next_multiple_of(page));
@@ -173,15 +179,16 @@ impl SharedMemory {
     }
 }
 
-/// The one part that is all of a memory.
+/// The single part that covers a whole memory.
 fn whole(bytes: usize) -> Vec<Range<usize>> {
     std::iter::once(0..bytes).collect()
 }
 
-/// The size of memory that was handed over, and whether it consists of huge pages.
+/// Returns the size of received memory, and whether it consists of huge pages.
 fn check_handed_over(file: &OwnedFd) -> io::Result<(usize, bool)> {
     let seals = rustix::fs::fcntl_get_seals(file).unwrap_or(SealFlags::empty());
-    // Without the seal its other holders could take pages away under us: a SIGBUS.
+    // Without the seal, other holders could truncate the memory, and an access would cause a
+    // SIGBUS.
     if !seals.contains(SealFlags::SHRINK) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -216,25 +223,25 @@ fn create(name: &str, bytes: usize, huge: bool) -> Result<(OwnedFd, Arc<Memory>)
 
 fn map(file: &OwnedFd, bytes: usize) -> Result<Arc<Memory>, Errno> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // Nothing is reserved for parts that are not in use; those that are, are populated at once.
+    // No memory is reserved for unused parts; the parts in use are populated immediately.
     let flags = MapFlags::SHARED | MapFlags::NORESERVE;
     // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
     let base =
         unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, flags, file, 0) }?;
     let base = NonNull::new(base.cast::<u8>()).ok_or(Errno::NOMEM)?;
     let mapping = Mapping { base, bytes };
-    // Both are best effort: a kernel without transparent huge pages says EINVAL.
+    // Both are best effort: a kernel without transparent huge pages returns EINVAL.
     for advice in [Advice::LinuxDontDump, Advice::LinuxHugepage] {
-        // SAFETY: our own mapping; these advices do not change its contents.
+        // SAFETY: the mapping belongs to this process; this advice does not change its contents.
         let _ = unsafe { rustix::mm::madvise(base.as_ptr().cast(), bytes, advice) };
     }
     // SAFETY: mapped readable and writable for this length, page-aligned, until `mapping` drops;
-    // the seal keeps its pages from being taken away.
+    // the seal prevents truncation.
     Ok(Arc::new(unsafe { Memory::mapped(base, bytes, Box::new(mapping)) }))
 }
 
-/// Puts pages behind these parts and enters them in the page table, so that no later write faults.
-/// What is there already is not changed.
+/// Allocates pages for these parts and enters them in the page table, so that no later write
+/// faults. Existing pages are not changed.
 fn populate(
     memory: &Memory,
     parts: &[Range<usize>],
@@ -255,16 +262,16 @@ fn populate(
 }
 
 fn populate_piece(memory: &Memory, piece: Range<usize>, how: Advice) -> Result<(), Errno> {
-    // Whole pages: the mapping begins at one, and the memory at its first byte.
+    // Whole pages: the mapping begins at a page, and the memory at the mapping's first byte.
     let begin = piece.start / PAGE * PAGE;
     let length = piece.end.next_multiple_of(PAGE).min(memory.bytes()) - begin;
     let at = memory.address(begin, length).as_ptr().cast();
     loop {
-        // SAFETY: our own mapping; populating does not change its contents.
+        // SAFETY: the mapping belongs to this process; populating does not change its contents.
         match unsafe { rustix::mm::madvise(at, length, how) } {
             Ok(()) => return Ok(()),
             Err(Errno::INTR | Errno::AGAIN) => (),
-            // Before Linux 5.14: touch them by hand, without a change.
+            // Before Linux 5.14: touch each page without changing it.
             Err(Errno::INVAL) => {
                 (begin..begin + length).step_by(PAGE).for_each(|at| {
                     memory.word(at).fetch_or(0, Ordering::Relaxed);
@@ -276,8 +283,8 @@ fn populate_piece(memory: &Memory, piece: Range<usize>, how: Advice) -> Result<(
     }
 }
 
-/// Fresh zeroed memory of at least `bytes` bytes (rounded up to whole pages) that can be shared by
-/// its descriptor, with pages behind all of it.
+/// Creates zeroed memory of at least `bytes` bytes (rounded up to whole pages) that can be shared
+/// by its descriptor, with all pages allocated.
 ///
 /// # Errors
 /// As [`shared_memory_of`].
@@ -290,14 +297,15 @@ pub fn shared_memory(
     shared_memory_of(name, bytes, whole(bytes), huge_pages, progress)
 }
 
-/// The same with pages behind these parts only (ascending, apart). The rest is address space.
+/// Same as [`shared_memory`], with pages for these parts only (ascending, disjoint). The rest is
+/// only address space.
 ///
-/// `name` shows in /proc. `progress` is called with the bytes done and the bytes in all, since a
-/// gigabyte takes up to a second.
+/// `name` shows in /proc. `progress` is called with the bytes done and the total, since a gigabyte
+/// takes up to a second.
 ///
 /// # Errors
-/// Where there is not enough: a sentence with what is asked for and what there is. Else what the
-/// system says.
+/// If there is not enough memory: a sentence with the requested and the available amount. Otherwise
+/// the system's errors.
 pub fn shared_memory_of(
     name: &str,
     bytes: usize,
@@ -313,10 +321,10 @@ pub fn shared_memory_of(
     let used_bytes = used.iter().map(Range::len).sum::<usize>();
     if huge_pages != HugePages::Never {
         let rounded = bytes.next_multiple_of(HUGE);
-        // A part may touch one page more than it fills at either end.
+        // A part may touch one more page at either end.
         let wanted = (used_bytes + used.len() * HUGE).min(rounded).next_multiple_of(HUGE);
         let had = huge_pages_free(&text, wanted)
-            // The pool may have been used meanwhile: then populating fails.
+            // Other programs may take pages of the pool meanwhile: then populating fails.
             .and_then(|()| create(name, rounded, true).map_err(|errno| errno.to_string()))
             .and_then(|(file, memory)| {
                 match populate(&memory, &used, Advice::LinuxPopulateWrite, progress) {

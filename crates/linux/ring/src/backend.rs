@@ -1,6 +1,6 @@
 //! The backend `file`: a [`FileVolume`] as one lane sees it.
 
-use crate::operations::{By, Way};
+use crate::operations::{Direction, Executor};
 use crate::ring::Ring;
 use block::{
     Block, Buf, Discard, Error, Extent, Kind, Limits, Memory, Request, Result, SECTOR, Stretch,
@@ -10,9 +10,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes of a detour for buffers that direct I/O cannot take.
+/// Size of a bounce buffer for memory that direct I/O cannot use.
 const DETOUR: usize = 256 << 10;
-/// Detours that a lane keeps for the next time.
+/// Number of bounce buffers that a lane keeps for reuse.
 const DETOURS_KEPT: usize = 16;
 
 /// A regular file or a block device, used from one lane.
@@ -31,13 +31,13 @@ fn is_unable(error: &Error) -> bool {
 }
 
 impl FileBackend {
-    /// The volume as the lane of `ring` sees it.
+    /// Creates the handle of the lane of `ring` on the volume.
     pub fn attach(volume: &Arc<FileVolume>, ring: &Ring) -> FileBackend {
         FileBackend { volume: volume.clone(), ring: ring.clone(), detours: RefCell::default() }
     }
 
-    /// Whether direct I/O can take the buffer as it is: every stretch must begin and end on the
-    /// device's terms. The engine's slots always do; a client's buffer need not.
+    /// Whether direct I/O can use the buffer as it is: every stretch must have the device's
+    /// alignment. The engine's slots always do; a client's buffer may not.
     fn fits(&self, buf: &Buf) -> bool {
         let alignment = self.volume.alignment();
         if alignment.direct != Direct::Yes {
@@ -51,22 +51,22 @@ impl FileBackend {
         fits
     }
 
-    fn by(&self) -> By {
-        if self.volume.is_remote() { By::Worker } else { By::Lane }
+    fn by(&self) -> Executor {
+        if self.volume.is_remote() { Executor::Worker } else { Executor::Lane }
     }
 
-    async fn transfer(&self, offset: u64, buf: &Buf, way: Way) -> Result {
+    async fn transfer(&self, offset: u64, buf: &Buf, way: Direction) -> Result {
         self.ring.transfer(self.volume.file(), offset, buf, way, self.by()).await
     }
 
     async fn read(&self, at: Extent, into: &Buf) -> Result {
         if self.fits(into) {
-            return self.transfer(position(&at), into, Way::Read).await;
+            return self.transfer(position(&at), into, Direction::Read).await;
         }
         self.by_detour(at, |detour, part, first| {
             let (ring, file, by) = (&self.ring, self.volume.file(), self.by());
             async move {
-                ring.transfer(file, position(&part), &detour, Way::Read, by).await?;
+                ring.transfer(file, position(&part), &detour, Direction::Read, by).await?;
                 into.part(first, part.count).copy_from_buf(&detour);
                 Ok(())
             }
@@ -80,13 +80,13 @@ impl FileBackend {
         self.explain(result)
     }
 
-    /// Refuses a change of what a shrunk file does not hold any more: a write would make it grow.
+    /// Refuses a change beyond the end of a shrunk file: a write would extend it.
     fn check_change(&self, at: &Extent) -> Result {
         let end = position(at) + u64::from(at.count) * SECTOR;
         self.volume.shrink_guard().check_change(self.volume.file(), end)
     }
 
-    /// What a device says beyond its end is that there is no space.
+    /// Replaces a device's "no space" error for a request beyond its end.
     fn explain(&self, result: Result) -> Result {
         match result {
             Err(error) if error.kind == Kind::NoSpace && self.volume.is_device() => self
@@ -105,20 +105,20 @@ impl FileBackend {
 
     async fn write_checked(&self, at: Extent, from: &Buf, dsync: bool) -> Result {
         if self.fits(from) {
-            return self.transfer(position(&at), from, Way::Write { dsync }).await;
+            return self.transfer(position(&at), from, Direction::Write { dsync }).await;
         }
         self.by_detour(at, |detour, part, first| {
             let (ring, file, by) = (&self.ring, self.volume.file(), self.by());
             async move {
                 detour.copy_from_buf(&from.part(first, part.count));
-                ring.transfer(file, position(&part), &detour, Way::Write { dsync }, by).await
+                ring.transfer(file, position(&part), &detour, Direction::Write { dsync }, by).await
             }
         })
         .await
     }
 
-    /// Does `each` for `at` cut into what a detour holds: with the detour, the part, and the part's
-    /// first sector within `at`.
+    /// Calls `each` for pieces of `at` that fit into a bounce buffer: with the buffer, the piece,
+    /// and the piece's first sector within `at`.
     async fn by_detour<F: Future<Output = Result>>(
         &self,
         at: Extent,
@@ -143,7 +143,7 @@ impl FileBackend {
         result
     }
 
-    /// Tries fallocate in this mode. False: it cannot be done so here.
+    /// Tries fallocate in this mode. Returns false if it is not supported here.
     async fn try_mode(&self, can: &AtomicBool, mode: i32, at: Extent) -> Result<bool> {
         if !can.load(Ordering::Relaxed) {
             return Ok(false);
@@ -183,7 +183,7 @@ impl FileBackend {
             let count = room.min(at.count - done);
             let place = position(&at) + u64::from(done) * SECTOR;
             let part = zeros.part(0, count);
-            self.transfer(place, &part, Way::Write { dsync: false }).await?;
+            self.transfer(place, &part, Direction::Write { dsync: false }).await?;
             done += count;
         }
         Ok(())
@@ -214,7 +214,7 @@ impl Block for FileBackend {
 
     async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
         let volume = &*self.volume;
-        // Beyond a cut there is no hole but nothing at all: reading it is an error, not zeros.
+        // The part that was cut off is not a hole: reading it is an error, not zeros.
         let is_whole = || volume.shrink_guard().has_shrunk(volume.file()) == Ok(false);
         if volume.is_remote() || volume.is_device() || !is_whole() {
             return Ok(vec![Stretch::data(at.count)]);

@@ -1,4 +1,4 @@
-//! What wakes a parked ring: an eventfd whose read is always in flight.
+//! The bell that wakes a parked ring: an eventfd whose read is always in flight.
 
 use lane::Bell;
 use rustix::event::{EventfdFlags, eventfd};
@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 /// The bell of one ring.
 pub(crate) struct EventBell {
-    // Blocking on purpose: io_uring answers a read of a non-blocking file with EAGAIN at once
+    // Blocking on purpose: io_uring answers a read of a non-blocking file with EAGAIN immediately
     // instead of waiting for it.
     event: OwnedFd,
 }

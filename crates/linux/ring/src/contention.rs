@@ -1,19 +1,21 @@
-//! Whether processors are short for this lane: a poll then takes from others what they wait for.
+//! Detects a shortage of processors for this lane: polling would then take processor time from
+//! waiting threads.
 //!
-//! Read from the kernel now and then: how long this thread was ready and waited (`/proc/thread-self/schedstat`),
-//! and how often a quota has stopped its control groups (`nr_throttled` in `cpu.stat`).
+//! Reads from the kernel at intervals: the time that this thread was runnable and waited
+//! (`/proc/thread-self/schedstat`), and the number of times that a quota has stopped its control
+//! groups (`nr_throttled` in `cpu.stat`).
 
 use host::own_groups;
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Between two looks, in nanoseconds.
+/// Interval between two readings, in nanoseconds.
 const LOOK_NS: u64 = 10_000_000;
-/// Waits of more than one in so many nanoseconds are contention.
+/// Waiting for more than this part of the time is contention.
 const WAITED_PART: u64 = 20;
 
-/// What the kernel has counted.
+/// The kernel's counts.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Reading {
     at_ns: u64,
@@ -21,9 +23,9 @@ struct Reading {
     throttled: u64,
 }
 
-/// What a lane's thread knows of it.
+/// State of a lane's thread.
 pub(crate) struct Contention {
-    /// None: the kernel does not tell; then nothing is known to be calm.
+    /// None: the kernel does not provide it; then the thread never counts as calm.
     thread: Option<OwnedFd>,
     groups: Vec<OwnedFd>,
     before: Option<Reading>,
@@ -40,7 +42,7 @@ fn read<T>(file: &OwnedFd, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
     parse(std::str::from_utf8(&bytes[..length]).ok()?)
 }
 
-/// `RAN WAITED SLICES`, in nanoseconds.
+/// Parses the waiting time of `RAN WAITED SLICES`, in nanoseconds.
 fn waited(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
@@ -56,7 +58,7 @@ fn is_calm(before: &Reading, now: &Reading) -> bool {
 }
 
 impl Contention {
-    /// To be called on the lane's thread.
+    /// Opens the files. Call it on the lane's thread.
     pub(crate) fn open() -> Contention {
         let groups = own_groups("cpu");
         Contention {
@@ -74,8 +76,8 @@ impl Contention {
         Some(Reading { at_ns, waited_ns, throttled })
     }
 
-    /// Whether processors were to be had lately. A few system calls each 10 ms at most; not known at the first
-    /// question.
+    /// Whether processors were available recently. At most a few system calls each 10 ms. Returns
+    /// false on the first call.
     pub(crate) fn is_calm(&mut self, now_ns: u64) -> bool {
         let is_due = self.before.is_none_or(|before| now_ns >= before.at_ns + LOOK_NS);
         if is_due {

@@ -1,19 +1,19 @@
-//! Fencing: to know that the last I/O of a daemon that died is over (clause C15).
+//! Fencing: detects that the last I/O of a dead daemon has ended (clause C15).
 //!
-//! A holder process keeps the description of the backing, so the locks on that say nothing about
-//! the daemon's I/O any more. What says it is a lock on a description that only the daemon has:
-//! flock(2) on the memory, opened anew, and *registered* with each ring that does I/O
-//! (IORING_REGISTER_FILES).
+//! A holder process keeps the open file description of the backing, so locks on that description do
+//! not show whether the daemon's I/O has ended. The fence is a lock on a description that only the
+//! daemon has: flock(2) on the memory, opened a second time, and *registered* with each ring that
+//! does I/O (IORING_REGISTER_FILES).
 //!
-//! In the kernel's terms (io_uring/io_uring.c, Linux 6.18): when a process ends, its descriptors are
-//! closed, but a ring goes on until `io_ring_exit_work` has waited for `ctx->refs` to fall to zero.
-//! Every request holds one of these references until it has completed, and a write completes when
-//! the device has answered it. Only then does `io_ring_ctx_free` call `io_sqe_files_unregister`, and
-//! only that gives the registered files back. Their lock ends with the description's last reference
-//! (`locks_remove_file` in `__fput`). So the lock outlives the process for as long as its I/O, and by
-//! the few milliseconds that the ring needs to go. Requests that the kernel serves on threads of the
-//! process (`io-wq`) or that a thread makes by blocking calls keep the process itself, and with it
-//! the descriptors, until they have ended. The same since registered files exist (Linux 5.1).
+//! In the kernel's terms (io_uring/io_uring.c, Linux 6.18): when a process ends, its descriptors
+//! are closed, but a ring goes on until `io_ring_exit_work` has waited for `ctx->refs` to fall to
+//! zero. Every request holds one of these references until it has completed, and a write completes
+//! when the device has answered it. Only then does `io_ring_ctx_free` call
+//! `io_sqe_files_unregister`, which releases the registered files. The lock ends with the
+//! description's last reference (`locks_remove_file` in `__fput`). So the lock outlives the process
+//! until its I/O has ended, plus the few milliseconds that the ring needs to exit. Requests on
+//! `io-wq` threads and blocking calls of a thread keep the process itself, and with it the
+//! descriptors, until they have ended. This has been so since registered files exist (Linux 5.1).
 #![allow(unsafe_code)]
 
 use crate::ring::Ring;
@@ -24,19 +24,19 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-/// The right to do I/O for a volume whose memory this is. No other process has it until this has been
-/// dropped, every ring that [holds](Ring::hold) it has gone, and their last I/O has ended.
+/// The right to do I/O for a volume with this memory. No other process gets it until this has been
+/// dropped, all rings that [hold](Ring::hold) it are gone, and their last I/O has ended.
 #[derive(Debug)]
 pub struct Fence {
     file: OwnedFd,
 }
 
-/// The process in whose name the file is locked, by its line in /proc/locks:
+/// Returns the process that holds the lock on the file, from its line in /proc/locks:
 /// `1: FLOCK  ADVISORY  WRITE 1234 00:01:5678 0 EOF`.
 fn owner(locks: &str, major: u32, minor: u32, inode: u64) -> Option<u32> {
     let place = format!("{major:02x}:{minor:02x}:{inode}");
     locks.lines().find_map(|line| {
-        // A line with an arrow is of a process that waits.
+        // A line with an arrow belongs to a process that waits.
         let mut words = line.split_ascii_whitespace().skip(1);
         let is_flock = words.next() == Some("FLOCK");
         let process = words.nth(2)?.parse().ok()?;
@@ -44,7 +44,7 @@ fn owner(locks: &str, major: u32, minor: u32, inode: u64) -> Option<u32> {
     })
 }
 
-/// What still uses the memory, as words.
+/// Describes the process that still uses the memory.
 fn user(file: &OwnedFd) -> String {
     let found = rustix::fs::fstat(file).ok().and_then(|found| {
         let (major, minor) = (rustix::fs::major(found.st_dev), rustix::fs::minor(found.st_dev));
@@ -60,14 +60,14 @@ fn user(file: &OwnedFd) -> String {
 }
 
 impl Fence {
-    /// Takes the fence of the memory behind `arena` (a memfd, of huge pages or not), waiting up to
-    /// `patience_ms` for the process that has it. This blocks the thread.
+    /// Takes the fence of the memory `arena` (a memfd, with huge pages or without); waits up to
+    /// `patience_ms` for the process that has it. Blocks the thread.
     ///
     /// # Errors
-    /// `WouldBlock` with a sentence that names the process whose I/O is not over; else what the
-    /// system says, where /proc is missing for example.
+    /// `WouldBlock`: a sentence that names the process whose I/O has not ended. Otherwise the
+    /// system's errors, for example if /proc is missing.
     pub fn take(arena: BorrowedFd<'_>, patience_ms: u64) -> io::Result<Fence> {
-        // A description of our own: the one handed over is shared with what else holds it.
+        // A separate description: the received one is shared with other holders.
         let path = format!("/proc/self/fd/{}", arena.as_raw_fd());
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::empty())?;
@@ -90,11 +90,11 @@ impl Fence {
 }
 
 impl Ring {
-    /// Makes the fence outlive the last I/O of this ring, whatever becomes of the process. To be
-    /// called before the ring does any I/O for the volume.
+    /// Makes the fence outlive the last I/O of this ring, even if the process dies. Call it before
+    /// the ring does any I/O for the volume.
     ///
     /// # Errors
-    /// What the system says; also if the ring holds as many as it can (256).
+    /// The system's errors; also if the ring holds the maximum number (256).
     pub fn hold(&self, fence: &Fence) -> io::Result<()> {
         self.register_file(&fence.file)
     }
@@ -127,7 +127,7 @@ mod tests {
         match shared_memory("test", 2 << 20, HugePages::Require, &mut |_, _| ()) {
             Ok(first) => drop(first),
             Err(error) => {
-                // An empty one needs no page of the pool, and is opened and locked alike.
+                // An empty one needs no page of the pool, and is opened and locked in the same way.
                 println!("no huge pages are reserved here ({error}): on an empty memory only");
                 use rustix::fs::MemfdFlags;
                 let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
@@ -153,7 +153,7 @@ mod tests {
         drop(fence);
         assert!(Fence::take(shared.file(), 20).is_err(), "the ring holds it");
         drop(ring);
-        // The kernel takes rings down in the background.
+        // The kernel tears rings down in the background.
         Fence::take(shared.file(), 10_000).map(|_| ())
     }
 

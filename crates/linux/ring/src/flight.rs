@@ -1,7 +1,7 @@
-//! What is in flight, and what it holds.
+//! Operations in flight, and the resources that they hold.
 //!
-//! An entry of the table outlives the future that started it: the kernel may read and write the
-//! memory, the scatter list and the file until the completion has come.
+//! An entry of the table outlives the future that started it: the kernel may access the memory, the
+//! scatter list and the file until the completion arrives.
 #![allow(unsafe_code)]
 
 use block::Memory;
@@ -10,14 +10,14 @@ use lane::Keep;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The longest scatter list that the kernel takes (UIO_MAXIOV).
+/// Maximum length of a scatter list in the kernel (UIO_MAXIOV).
 pub(crate) const PIECES_MAX: usize = 1024;
 
-/// A scatter list and its message header, at a fixed place (it is boxed by the pool).
+/// A scatter list and its message header, at a fixed address (the pool boxes it).
 pub(crate) struct Vectors {
     pub(crate) iovecs: Vec<libc::iovec>,
     pub(crate) header: libc::msghdr,
-    /// The memories of a message; the one memory of a block buffer is held by the flight itself.
+    /// The memories of a message. The flight itself holds the single memory of a block buffer.
     pub(crate) memories: Vec<Arc<Memory>>,
     pub(crate) bytes: usize,
 }
@@ -39,7 +39,7 @@ impl Vectors {
         self.bytes = 0;
     }
 
-    /// Appends a stretch. False: the list is full.
+    /// Appends a stretch. Returns false if the list is full.
     pub(crate) fn push(&mut self, at: NonNull<u8>, bytes: usize) -> bool {
         if self.iovecs.len() == PIECES_MAX {
             return false;
@@ -49,7 +49,7 @@ impl Vectors {
         true
     }
 
-    /// Points the header at the list as it is now; returns the header's address.
+    /// Points the header at the current list. Returns the header's address.
     pub(crate) fn seal(&mut self) -> *const libc::msghdr {
         self.header.msg_iov = self.iovecs.as_mut_ptr();
         self.header.msg_iovlen = self.iovecs.len();
@@ -57,18 +57,19 @@ impl Vectors {
     }
 }
 
-/// What one operation in flight holds.
+/// Resources of one operation in flight.
 #[derive(Default)]
 pub(crate) struct Hold {
     pub(crate) keep: Keep,
     pub(crate) file: Option<File>,
     pub(crate) vectors: Option<Box<Vectors>>,
-    /// The kernel keeps the operation until the ring goes, and nothing cancels it before.
+    /// Whether the kernel keeps the operation until the ring is gone, and nothing cancels it
+    /// before.
     pub(crate) stays: bool,
 }
 
 impl Hold {
-    /// Lets go of all of it: the kernel is done.
+    /// Releases all resources: the kernel has finished.
     pub(crate) fn release(self) {
         let Hold { keep, file, vectors, stays: _ } = self;
         drop((keep, file, vectors));
@@ -99,7 +100,7 @@ pub(crate) struct Flights {
 }
 
 impl Flights {
-    /// Notes an operation; its number is what the kernel hands back.
+    /// Adds an operation. Returns its number, which the kernel returns with the completion.
     pub(crate) fn add(&mut self, ticket: u64, hold: Hold) -> u64 {
         let flight = Flight { state: State::Awaited(ticket), hold };
         let index = match self.free.pop() {
@@ -115,7 +116,8 @@ impl Flights {
         u64::from(index)
     }
 
-    /// The operation has ended: its ticket, if that is awaited, and what it held, for the caller to release.
+    /// Ends an operation. Returns its ticket, if that is still awaited, and its resources, for the
+    /// caller to release.
     pub(crate) fn end(&mut self, number: u64) -> (Option<u64>, Hold) {
         let flight = &mut self.table[number as usize];
         let ticket = match std::mem::replace(&mut flight.state, State::Free) {
@@ -131,7 +133,8 @@ impl Flights {
         (ticket, hold)
     }
 
-    /// Waits no more for those of this file that stay: their tickets.
+    /// Stops waiting for the operations of this file that stay in the kernel. Returns their
+    /// tickets.
     pub(crate) fn leave(&mut self, file: &File) -> Vec<u64> {
         let is_its = |hold: &Hold| {
             hold.stays && hold.file.as_ref().is_some_and(|held| std::sync::Arc::ptr_eq(held, file))
@@ -147,18 +150,18 @@ impl Flights {
         .collect()
     }
 
-    /// How many are in flight that end, or can be cancelled.
+    /// Number of operations in flight that end or can be cancelled.
     pub(crate) fn passing(&self) -> usize {
         let is_passing = |flight: &&Flight| flight.state != State::Free && !flight.hold.stays;
         self.table.iter().filter(is_passing).count()
     }
 
-    /// How many are in flight.
+    /// Number of operations in flight.
     pub(crate) fn count(&self) -> usize {
         self.table.len() - self.free.len()
     }
 
-    /// An empty scatter list from the pool.
+    /// Takes an empty scatter list from the pool.
     pub(crate) fn list(&mut self) -> Box<Vectors> {
         self.lists.pop().unwrap_or_else(|| Box::new(Vectors::new()))
     }

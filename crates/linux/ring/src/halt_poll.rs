@@ -1,56 +1,57 @@
-//! How long a lane polls before it sleeps: grown and shrunk as KVM does it for halted processors, from what
-//! the waits before were like.
+//! The time that a lane polls before it sleeps. It grows and shrinks with the previous waits, as in
+//! KVM for halted processors.
 //!
-//! A short wait that was slept through grows the limit, one that no poll would have met shrinks it. On top of
-//! that polling has to pay: for clients that send each request in their own time, however short, it takes a
-//! processor and brings nothing. So it begins with a trial, and goes on only while requests follow one another
-//! faster by it than they did when the lane slept. What finds nothing is paid from a budget.
+//! A short wait during which the lane slept grows the limit; a wait that is too long for any poll
+//! shrinks it. In addition, polling must have a benefit: for clients that send requests at their
+//! own times, it takes processor time without making them faster. So polling begins with a trial,
+//! and continues only while requests arrive at shorter intervals than when the lane slept. Polls
+//! without a result are limited by a budget.
 //!
-//! No clock and no system call here. Source: the kernel's Documentation/virt/kvm/halt-polling.rst, and
-//! `grow_halt_poll_ns` and `shrink_halt_poll_ns` in virt/kvm/kvm_main.c.
+//! No clock and no system call here. Source: the kernel's Documentation/virt/kvm/halt-polling.rst,
+//! and `grow_halt_poll_ns` and `shrink_halt_poll_ns` in virt/kvm/kvm_main.c.
 
-/// The longest poll, in nanoseconds.
+/// Maximum time of a poll, in nanoseconds.
 pub(crate) const LIMIT_MAX_NS: u64 = 50_000;
-/// The limit that growing begins with, and the least that shrinking leaves, in nanoseconds.
+/// Initial limit, and the minimum after shrinking, in nanoseconds.
 const LIMIT_START_NS: u64 = 10_000;
-/// Requests that follow one another more slowly than this are not waited for, in nanoseconds. Two waits that
-/// are slept through, the client's and ours, have two wake-ups in them, of up to 75 us each between virtual
-/// processors; the rest a poll would meet.
+/// Maximum interval between requests for polling, in nanoseconds. If both the client and the lane
+/// sleep, an interval contains two wake-ups, of up to 75 us each on virtual processors; polling
+/// could shorten only the rest.
 const PERIOD_MAX_NS: u64 = 200_000;
-/// Requests of a trial, and of what it is compared with.
+/// Number of requests of a trial, and of the measurement that it is compared with.
 const TRIAL: u32 = 32;
-/// So many slower ones may be among them, which are left out: on a machine that others share, hardly any 32
-/// follow one another without one that had to wait for a processor.
+/// Maximum number of slower requests among them, which are not counted: on a shared machine, hardly
+/// any 32 consecutive requests come without one that had to wait for a processor.
 const SLOW_MAX: u32 = TRIAL / 4;
-/// So many slow ones in a row end polling.
+/// Number of consecutive slow requests that ends polling.
 const SLOW_IN_A_ROW_MAX: u32 = 3;
-/// What a period must have become by polling, in eighths, for polling to go on.
+/// Maximum interval with polling, in eighths of the interval without, for polling to continue.
 const GAIN_EIGHTHS: u64 = 7;
-/// After a trial that failed the lane sleeps at least so long, each time twice as long; in nanoseconds.
+/// Minimum sleep after a failed trial, doubled each time; in nanoseconds.
 const PAUSE_MIN_NS: u64 = 20_000_000;
 const PAUSE_MAX_NS: u64 = 1_000_000_000;
-/// So long polling goes on before the lane sleeps for a trial's length, to compare anew; in nanoseconds.
+/// Polling time between two comparisons with sleeping, in nanoseconds.
 const SPELL_NS: u64 = 1_000_000_000;
-/// One in so many nanoseconds of a lane's time may be spent on polling that finds nothing.
+/// Maximum share of a lane's time for polls without a result: one in this number of nanoseconds.
 const BUDGET_PART: u64 = 50;
-/// What may be saved up of that, in nanoseconds.
+/// Maximum unused budget, in nanoseconds.
 const BUDGET_MAX_NS: u64 = 2_000_000;
 
-/// A request has come, after a wait.
+/// The arrival of a request after a wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
-    /// When.
+    /// Time of arrival.
     pub(crate) now_ns: u64,
-    /// How much of the wait was spent in polling.
+    /// Part of the wait that was spent polling.
     pub(crate) polled_ns: u64,
-    /// The lane has slept.
+    /// Whether the lane has slept.
     pub(crate) has_slept: bool,
-    /// It is of a client that sends each request only once it has the answer to the one before, and no other
-    /// client has sent any meanwhile.
+    /// Whether the client sends each request only after the answer to the one before, and no other
+    /// client has sent any since.
     pub(crate) is_alone: bool,
 }
 
-/// A bucket of tokens: polling in vain takes from it, time fills it.
+/// A token bucket: polls without a result take from it, time fills it.
 #[derive(Debug)]
 struct Budget {
     left_ns: u64,
@@ -74,25 +75,25 @@ impl Budget {
 /// The state of one lane.
 #[derive(Debug)]
 pub(crate) struct HaltPoll {
-    /// How long it polls; 0: it sleeps at once.
+    /// Current time of a poll; 0: sleep immediately.
     limit_ns: u64,
-    /// When the request before has come.
+    /// Arrival of the previous request.
     before_ns: u64,
-    /// Requests of this trial, or of what the next one will be compared with, and their periods' sum.
+    /// Requests of the current trial or measurement, and the sum of their intervals.
     requests: u32,
     sum_ns: u64,
-    /// Those that were too slow to count, among these and in a row.
+    /// Slow requests that were not counted, in total and in a row.
     slow: u32,
     slow_in_a_row: u32,
-    /// The mean period while the lane slept.
+    /// The mean interval while the lane slept.
     slept_ns: u64,
-    /// What the next trial begins with.
+    /// The initial limit of the next trial.
     start_ns: u64,
-    /// When this spell of polling began.
+    /// Start of the current spell of polling.
     began_ns: u64,
-    /// What was polled in this trial.
+    /// Time polled in this trial.
     polled_ns: u64,
-    /// No trial before this time; and how long a failure will put the next one off.
+    /// Earliest time of the next trial, and the pause after the next failure.
     not_before_ns: u64,
     pause_ns: u64,
     budget: Budget,
@@ -119,12 +120,13 @@ impl Default for HaltPoll {
 }
 
 impl HaltPoll {
-    /// How long to poll before sleeping, in nanoseconds.
+    /// Time to poll before sleeping, in nanoseconds.
     pub(crate) fn limit_ns(&self) -> u64 {
         self.limit_ns
     }
 
-    /// A request has come. True: a trial is due, for which [`HaltPoll::begin`] may be called.
+    /// Records the arrival of a request. Returns true if a trial is due, for which
+    /// [`HaltPoll::begin`] may be called.
     pub(crate) fn arrived(&mut self, arrival: &Arrival) -> bool {
         let period_ns = arrival.now_ns.saturating_sub(self.before_ns);
         self.before_ns = arrival.now_ns;
@@ -143,7 +145,7 @@ impl HaltPoll {
         (self.slow, self.slow_in_a_row) = (0, 0);
     }
 
-    /// Counts a period, unless it is too long for that.
+    /// Counts an interval, unless it is too long.
     fn count(&mut self, period_ns: u64) {
         if period_ns > PERIOD_MAX_NS {
             self.slow += 1;
@@ -155,7 +157,7 @@ impl HaltPoll {
         }
     }
 
-    /// A mean of one after the other is what a trial is compared with.
+    /// Measures the mean interval of consecutive requests, with which a trial is compared.
     fn slept(&mut self, arrival: &Arrival, period_ns: u64) -> bool {
         self.count(period_ns);
         if !arrival.is_alone || self.slow > SLOW_MAX {
@@ -170,21 +172,21 @@ impl HaltPoll {
         arrival.now_ns >= self.not_before_ns && self.budget.left_ns >= 2 * LIMIT_MAX_NS
     }
 
-    /// Polls from now on.
+    /// Starts polling.
     pub(crate) fn begin(&mut self) {
         (self.limit_ns, self.began_ns) = (self.start_ns, self.before_ns);
         self.restart();
     }
 
-    /// Sleeps from now on. It may try again soon: nothing has failed.
+    /// Stops polling. A new trial may begin soon, as there was no failure.
     pub(crate) fn end(&mut self) {
         self.limit_ns = 0;
         self.restart();
     }
 
-    /// Sleeps from now on, and longer than after the failure before.
+    /// Stops polling, for longer than after the previous failure.
     pub(crate) fn fail(&mut self) {
-        // Not only what found nothing: nothing of it was worth its while.
+        // All polls count against the budget: even those with a result had no benefit.
         self.budget.take(self.polled_ns);
         self.not_before_ns = self.before_ns + self.pause_ns;
         self.pause_ns = (2 * self.pause_ns).min(PAUSE_MAX_NS);
@@ -212,7 +214,7 @@ impl HaltPoll {
         self.judge();
     }
 
-    /// Polling has met nothing.
+    /// Adjusts the limit after a poll without a result.
     fn resize(&mut self, period_ns: u64) {
         if period_ns <= PERIOD_MAX_NS && self.limit_ns < LIMIT_MAX_NS {
             self.limit_ns = (2 * self.limit_ns).min(LIMIT_MAX_NS);
@@ -221,7 +223,7 @@ impl HaltPoll {
         }
     }
 
-    /// At the end of a trial: whether it has paid.
+    /// Decides at the end of a trial whether polling has a benefit.
     fn judge(&mut self) {
         if self.requests < TRIAL {
             return;
@@ -233,7 +235,7 @@ impl HaltPoll {
         self.pause_ns = PAUSE_MIN_NS;
         self.restart();
         if self.before_ns - self.began_ns >= SPELL_NS {
-            // What it has grown to is where it will go on.
+            // The next spell starts with the current limit.
             self.start_ns = self.limit_ns;
             self.end();
         }
@@ -248,11 +250,11 @@ mod tests {
     struct World {
         poll: HaltPoll,
         now_ns: u64,
-        /// From our answer to the next request, and how much longer it takes because of us: what a wake-up
-        /// adds when we sleep.
+        /// Time from the answer to the next request, and the additional time of a wake-up if the
+        /// lane sleeps.
         gap_ns: u64,
         wake_ns: u64,
-        /// The client sends in its own time, every so many nanoseconds.
+        /// Interval of a client that sends at its own times, in nanoseconds.
         own_time_ns: Option<u64>,
         spent_ns: u64,
         vain_ns: u64,
@@ -274,7 +276,7 @@ mod tests {
             }
         }
 
-        /// One wait, and the request that ends it.
+        /// Simulates one wait, and the request that ends it.
         fn step(&mut self, is_alone: bool) {
             let limit_ns = self.poll.limit_ns();
             let due = self.own_time_ns.map(|every| (self.now_ns / every + 1) * every - self.now_ns);
@@ -338,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_wait_for_a_processor_now_and_then_keeps_it_from_nothing() {
-        // As many as the budget for polling in vain allows.
+        // As many as the budget for polls without a result permits.
         for (gap_ns, every) in [(6_000, 10), (30_000, 50)] {
             let mut world = World::new(gap_ns, 40_000);
             let mut polling = 0;
@@ -378,7 +380,7 @@ mod tests {
             assert!(world.vain_ns > 0, "{gap_ns}");
             assert!(world.vain_ns <= 20_000_000_000 / BUDGET_PART + BUDGET_MAX_NS, "{gap_ns}");
         }
-        // Met and missed in turns, and each that is met pays.
+        // Polls alternate between success and failure, and each success has a benefit.
         let mut world = World::new(0, 40_000);
         for round in 0..400_000 {
             world.gap_ns = if round % 2 == 0 { 20_000 } else { 120_000 };

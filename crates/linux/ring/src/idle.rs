@@ -1,18 +1,19 @@
-//! What a lane does with a wait: it sleeps in the kernel, or it polls, that is, looks for work without
-//! sleeping, for a fixed time or as long as that has paid lately.
+//! Idle lanes: a lane sleeps in the kernel, or it polls, that is, checks for work without sleeping,
+//! for a fixed time or as long as recent polls had a benefit.
 //!
-//! Sleeping and being woken costs several microseconds of every answer, most where processors are
-//! virtual; polling costs a processor. One at a time over a unix socket a wait on the ring makes some percent
-//! fewer round trips than a receive that blocks on the bare socket (`cargo xtask bench poll --parts wait`).
-//! That is no work of ours: nearly all of a round trip is its two wake-ups. A blocked receiver is woken by
-//! mistake as soon as the client reads the answer before, since room to send and bytes to receive share a list
-//! of sleepers, and so wakes up while the client prepares its next request; what the ring and poll(2) put on
-//! that list is woken by the request only. Waiting by poll(2), receives that poll first, registered rings and no
-//! deadline were tried, and make no difference that can be told.
+//! Sleeping and waking adds several microseconds to each answer, most with virtual processors;
+//! polling uses a whole processor. With one request at a time over a unix socket, a wait on the
+//! ring has a few percent fewer round trips per second than a blocking receive on the bare socket
+//! (`cargo xtask bench poll --parts wait`). The cause is not in this program: nearly all of a round
+//! trip is its two wake-ups. A blocked receiver is already woken when the client reads the previous
+//! answer, since room to send and bytes to receive share a list of sleepers, and so it wakes up
+//! while the client prepares its next request. A sleeper of the ring or of poll(2) is woken only by
+//! the request. Waiting with poll(2), receives that poll first, registered rings and no deadline
+//! were tried, and made no measurable difference.
 //!
-//! A loop that polls has its receivers ask their sockets themselves, once a round. By way of the
-//! ring, what comes takes three calls: to hand in the receive, which finds nothing and is put on the
-//! socket's list, to let the kernel finish it once it has come, and the next one's beginning.
+//! While a loop polls, its receivers check their sockets directly, once per round. Through the
+//! ring, each request would need three calls: to submit the receive, which finds no data and joins
+//! the socket's list; to let the kernel finish it when data has arrived; and to start the next one.
 
 use crate::contention::Contention;
 use crate::halt_poll::{Arrival, HaltPoll};
@@ -24,87 +25,87 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-/// Looks for news between two looks at the clock, which cost more.
+/// Checks for news between two readings of the clock, which are slower.
 const LOOKS: u32 = 16;
 
-/// Sockets that are asked directly at most. Each takes a call to the kernel a round, whether
-/// anything has come or not.
+/// Maximum number of sockets that are checked directly. Each takes a system call per round, whether
+/// data has arrived or not.
 const ASKERS_MAX: usize = 4;
-/// So long a receiver may ask at least, however short a poll is to be, in nanoseconds: the poll itself begins
-/// only when everything else is done.
+/// Minimum time for which a receiver checks directly, however short the poll is, in nanoseconds:
+/// the poll itself begins only when all other work is done.
 const ASKING_MIN_NS: u64 = 1_000_000;
 
-/// How a ring waits.
+/// Idle state of a ring.
 #[derive(Default)]
 pub(crate) struct Idle {
     polling: Cell<Polling>,
-    /// How long it polls before it sleeps; 0: not at all.
+    /// Time to poll before sleeping; 0: do not poll.
     limit_ns: Cell<u64>,
     adaptive: RefCell<Adaptive>,
-    /// Something has come from outside since the last look. A timer is no such thing, and no reason
-    /// to poll any longer: a server's own go off several times a second as long as it lives.
+    /// Whether something has arrived from outside since the last check. A timer does not count, and
+    /// does not prolong polling: the server's own timers fire several times per second.
     news: Cell<bool>,
-    /// When that was seen.
+    /// Time at which that was detected.
     news_ns: Cell<u64>,
     polled: Arc<Polled>,
-    /// What had been spent when news came last.
+    /// Total polling time at the last news.
     spent_before_ns: Cell<u64>,
-    /// Times that it has slept.
+    /// Number of sleeps.
     sleeps: Cell<u64>,
-    /// Receivers that ask their sockets themselves while the loop polls.
+    /// Number of receivers that check their sockets directly while the loop polls.
     askers: Cell<usize>,
-    /// What they poll by, where polling is adaptive.
+    /// Their permit to poll, if polling is adaptive.
     permit: RefCell<Option<Permit<'static>>>,
-    /// How many lanes may poll, as it was found when a trial began.
+    /// Maximum number of polling lanes, determined when a trial began.
     lanes_max: Cell<usize>,
-    /// They may ask once more.
+    /// Starts the next round of checks.
     round: Event,
-    /// When that was allowed last.
+    /// Time of the last round.
     round_ns: Cell<u64>,
-    /// The time of polling has passed: they hand their sockets to the ring.
+    /// Whether the polling time has passed: the receivers then submit to the ring.
     over: Cell<bool>,
 }
 
-/// What adaptive polling knows.
+/// State of adaptive polling.
 #[derive(Default)]
 struct Adaptive {
     poll: HaltPoll,
-    /// None where polling is not adaptive.
+    /// None if polling is not adaptive.
     contention: Option<Contention>,
-    /// What had been spent when the last request came, and the socket it came from.
+    /// Total polling time at the last request, and the socket of that request.
     spent_ns: u64,
     socket: RawFd,
 }
 
-/// What a loop does that has nothing to do.
+/// The next action of a loop that has nothing to do.
 pub(crate) enum Next {
-    /// It sleeps.
+    /// Sleep.
     Sleep,
-    /// It goes on: a deadline has come, or receivers are to hand their sockets to the ring.
+    /// Continue: a deadline has passed, or receivers must submit to the ring.
     GoOn,
-    /// It polls.
+    /// Poll.
     Look(Look),
 }
 
-/// A time of polling.
+/// A period of polling.
 pub(crate) struct Look {
     start_ns: u64,
     end_ns: u64,
-    /// When the lane has something to do in any case.
+    /// Time at which the lane has something to do in any case.
     deadline_ns: u64,
     had_news: bool,
 }
 
-/// A receiver that asks its socket itself.
+/// A receiver that checks its socket directly.
 pub(crate) struct Asker<'a> {
     idle: &'a Idle,
     lane: &'a Lane,
-    /// When it goes to the ring in any case: others may be busy without end.
+    /// Time at which it submits to the ring in any case: other tasks may be busy without end.
     end_ns: u64,
 }
 
 impl Asker<'_> {
-    /// Waits for the next round. False: there will be none.
+    /// Waits for the next round. Returns false if there is none.
     pub(crate) async fn next(&self) -> bool {
         let seen = self.idle.round.seen();
         if self.idle.over.get() || self.lane.now() >= self.end_ns {
@@ -114,8 +115,8 @@ impl Asker<'_> {
         true
     }
 
-    /// Something had come. The time since the round before was spent in polling, too.
-    pub(crate) fn found(&self) {
+    /// Records that data had arrived. The time since the previous round counts as polling too.
+    pub(crate) fn record_arrival(&self) {
         self.idle.spend_until(self.lane.now());
         self.idle.note_news();
     }
@@ -137,7 +138,8 @@ impl Adaptive {
         self.contention.as_mut().is_none_or(|contention| !contention.is_calm(now_ns))
     }
 
-    /// How many lanes of the process may poll, if a trial begins.
+    /// Records an arrival. Returns the number of lanes of the process that may poll, if a trial
+    /// begins.
     fn arrived(&mut self, arrival: &Arrival) -> Option<usize> {
         if !self.poll.arrived(arrival) {
             if self.poll.limit_ns() > 0 && self.is_contended(arrival.now_ns) {
@@ -172,18 +174,18 @@ impl Idle {
         &self.polled
     }
 
-    /// Times that the loop has slept.
+    /// Number of sleeps of the loop.
     pub(crate) fn sleeps(&self) -> u64 {
         self.sleeps.get()
     }
 
-    /// The loop will now sleep.
+    /// Records that the loop will now sleep.
     pub(crate) fn note_sleep(&self) {
         self.sleeps.set(self.sleeps.get() + 1);
     }
 
-    /// A request has come from this socket; `sleeps` is what [`Idle::sleeps`] was when it began to be waited
-    /// for. What is learnt from it is how long to poll next time.
+    /// Records the arrival of a request from this socket, and adapts the polling time. `sleeps` is
+    /// the value of [`Idle::sleeps`] when the wait for the request began.
     pub(crate) fn arrived(&self, lane: &Lane, socket: RawFd, sleeps: u64) {
         if self.polling.get() != Polling::Adaptive {
             return;
@@ -202,8 +204,8 @@ impl Idle {
         self.limit_ns.set(adaptive.poll.limit_ns());
     }
 
-    /// Lets a receiver ask its socket itself, while the loop polls. None: it does not, or
-    /// enough do so already.
+    /// Lets a receiver check its socket directly while the loop polls. None: the loop does not
+    /// poll, or the maximum is reached.
     pub(crate) fn ask<'a>(&'a self, lane: &'a Lane) -> Option<Asker<'a>> {
         let (limit_ns, askers) = (self.limit_ns.get(), self.askers.get());
         if limit_ns == 0 || self.over.get() || askers == ASKERS_MAX {
@@ -217,8 +219,8 @@ impl Idle {
         Some(Asker { idle: self, lane, end_ns })
     }
 
-    /// Whether a loop with nothing to do polls, and until when. Adaptive polling is for clients only: it needs
-    /// a receiver that asks.
+    /// Decides whether a loop with nothing to do polls, and until when. Adaptive polling is only
+    /// for clients: it requires a receiver that checks its socket.
     pub(crate) fn next(&self, lane: &Lane) -> Next {
         let limit_ns = self.limit_ns.get();
         let is_fixed = matches!(self.polling.get(), Polling::Fixed(_)) && limit_ns > 0;
@@ -239,8 +241,8 @@ impl Idle {
         if start_ns >= deadline_ns || self.end(start_ns) { Next::GoOn } else { Next::Sleep }
     }
 
-    /// Looks, as `has_news` does, until something has come or the time is over. True: there is something
-    /// to do.
+    /// Checks `has_news` repeatedly until something has arrived or the time is over. Returns true
+    /// if there is something to do.
     pub(crate) fn look(&self, look: &Look, has_news: impl Fn() -> bool) -> bool {
         let mut now = look.start_ns;
         let found = loop {
@@ -264,19 +266,21 @@ impl Idle {
         found
     }
 
-    /// Whether receivers ask their sockets themselves.
+    /// Whether receivers check their sockets directly.
     pub(crate) fn has_askers(&self) -> bool {
         self.askers.get() > 0
     }
 
-    /// Something has come from outside: a completion, a wake from another thread.
+    /// Records that something has arrived from outside: a completion, or a wake-up from another
+    /// thread.
     #[inline]
     pub(crate) fn note_news(&self) {
         self.news.set(true);
         self.over.set(false);
     }
 
-    /// Polling is over. Whether receivers that ask their sockets have something to do about that.
+    /// Ends polling. Returns whether receivers that check their sockets must now submit to the
+    /// ring.
     fn end(&self, now_ns: u64) -> bool {
         if self.has_askers() {
             self.spend_until(now_ns);
@@ -288,8 +292,8 @@ impl Idle {
         self.has_askers()
     }
 
-    /// The receivers that ask their sockets do so once more. The time since the last round was spent in polling, if
-    /// nothing has come of it.
+    /// Lets the receivers check their sockets once more. The time since the last round counts as
+    /// polling, if nothing has arrived.
     pub(crate) fn begin_round(&self, look: &Look) {
         if !look.had_news {
             self.spend_until(look.start_ns);
@@ -298,7 +302,7 @@ impl Idle {
         self.round.notify();
     }
 
-    /// The time since the last round was spent in polling.
+    /// Counts the time since the last round as polling.
     fn spend_until(&self, now_ns: u64) {
         let since_ns = self.round_ns.get().max(self.news_ns.get());
         self.polled.spend(now_ns.saturating_sub(since_ns));
@@ -318,7 +322,7 @@ mod tests {
         assert!(idle.ask(&lane).is_none(), "nothing is known yet");
         idle.limit_ns.set(1_000_000_000);
         assert!(idle.ask(&lane).is_none(), "no lane may poll");
-        // Other tests' rings may poll beside this.
+        // Rings of other tests may poll at the same time.
         idle.lanes_max.set(1000);
         idle.note_news();
         assert!(matches!(idle.next(&lane), Next::Sleep));

@@ -3,13 +3,13 @@
 //! - [`Ring`]: one lane's ring; [`Ring::run`] is the live counterpart of the simulated `World`.
 //! - [`FileBackend`]: a regular file or a block device ([`host::FileVolume`]) as a lane's backing.
 //! - [`shared_memory`]: the arena's memory.
-//! - [`Fence`]: reports when the I/O of a daemon that died is over.
+//! - [`Fence`]: detects when the I/O of a dead daemon has ended.
 //! - [`UblkControl`], [`UblkQueue`]: the kernel's driver ublk.
 //! - [`Listener`]: unix and TCP sockets; [`peer`]: the process at the other end of a unix one.
 //!
-//! The rule that makes the kernel `unsafe` of this crate sound: whatever an operation in flight
-//! points to (buffers, scatter lists, the open file) is held by the ring until its completion has
-//! come, not by the future that waits for it.
+//! The rule that makes this crate's `unsafe` kernel calls sound: the ring, not the waiting future,
+//! holds all resources of an operation in flight (buffers, scatter lists, the open file) until its
+//! completion arrives.
 #![deny(unsafe_code)]
 
 mod arena;

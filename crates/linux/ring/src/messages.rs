@@ -1,5 +1,5 @@
-//! Devices that are read and written by whole messages, as /dev/fuse is. They must be non-blocking: a message that
-//! another thread has taken meanwhile would be waited for.
+//! Devices that are read and written by whole messages, such as /dev/fuse. They must be
+//! non-blocking: a read would otherwise block if another thread has taken the message.
 #![allow(unsafe_code)]
 
 use crate::operations::{failure, is_passing};
@@ -9,10 +9,10 @@ use host::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// The most parts of a message.
+/// Maximum number of parts of a message.
 const PARTS_MAX: usize = 4;
 
-/// Makes the list of a message's parts, which points into their memories.
+/// Returns the list of a message's parts, which points into their memories.
 fn list_of(parts: &[Part]) -> ([libc::iovec; PARTS_MAX], libc::c_int) {
     assert!(parts.len() <= PARTS_MAX, "a message has few parts");
     let mut list = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; PARTS_MAX];
@@ -30,12 +30,12 @@ fn result_of(result: isize) -> i64 {
     }
 }
 
-/// Whether the message that was read has been withdrawn meanwhile, or there is none.
+/// Whether there is no message, or it was withdrawn while it was read.
 fn is_none(result: i64) -> bool {
     is_passing(result) || result == -i64::from(libc::ENOENT)
 }
 
-/// What an error means: `Stopping` where the device has no other side any more.
+/// Converts an error: `Stopping` if the device has no other side any more.
 fn error_of(result: i64, doing: &'static str) -> block::Error {
     match -result as i32 {
         errno @ (libc::ENODEV | libc::ECONNABORTED) => {
@@ -45,13 +45,13 @@ fn error_of(result: i64, doing: &'static str) -> block::Error {
     }
 }
 
-/// Takes the next message into the parts, in order, if there is one: how long it is.
+/// Reads the next message into the parts, in order, if there is one. Returns its length.
 ///
 /// # Errors
-/// `Stopping`: nothing comes any more. `Io`.
+/// `Stopping`: no more messages come. `Io`.
 ///
 /// # Panics
-/// If a part is not all inside its memory.
+/// If a part exceeds its memory.
 pub fn take_message(device: &File, parts: &[Part]) -> Result<Option<usize>> {
     let (list, count) = list_of(parts);
     // SAFETY: the list points into memories that outlive the call, as `address` has checked.
@@ -66,10 +66,10 @@ pub fn take_message(device: &File, parts: &[Part]) -> Result<Option<usize>> {
 /// Sends the parts as one message.
 ///
 /// # Errors
-/// What the device says of it. `Stopping`: it has no other side any more.
+/// The device's errors. `Stopping`: it has no other side any more.
 ///
 /// # Panics
-/// If a part is not all inside its memory.
+/// If a part exceeds its memory.
 pub fn send_message(device: &File, parts: &[Part]) -> Result {
     let (list, count) = list_of(parts);
     loop {
@@ -84,8 +84,8 @@ pub fn send_message(device: &File, parts: &[Part]) -> Result {
 }
 
 impl Ring {
-    /// Takes the next message into the parts, in order; waits until there is one. What is dropped while it waits leaves
-    /// a wait behind: [`Ring::cancel`] ends it.
+    /// Reads the next message into the parts, in order; waits until there is one. Dropping the
+    /// future leaves an operation behind, which [`Ring::cancel`] ends.
     ///
     /// # Errors
     /// As [`take_message`].
@@ -105,12 +105,13 @@ impl Ring {
         }
     }
 
-    /// The same while the loop polls. None: it does not poll, or nothing has come as long as it did.
+    /// Same as [`Ring::message`], while the loop polls. None: it does not poll, or no message came
+    /// while it did.
     async fn message_polling(&self, device: &File, parts: &[Part]) -> Result<Option<usize>> {
         let Some(asker) = self.ask() else { return Ok(None) };
         while asker.next().await {
             if let Some(bytes) = take_message(device, parts)? {
-                asker.found();
+                asker.record_arrival();
                 return Ok(Some(bytes));
             }
         }
@@ -128,7 +129,7 @@ mod tests {
         Part { memory: memory.clone(), offset, length }
     }
 
-    /// Two ends of a connection that keeps messages apart.
+    /// Returns the two ends of a connection that preserves message borders.
     fn pair() -> (File, File) {
         let (one, two) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
         one.set_nonblocking(true).expect("a socket");

@@ -1,4 +1,4 @@
-//! Operations on files: each an `async fn` that ends when all of it is done.
+//! Operations on files: each is an `async fn` that ends when the whole operation is done.
 #![allow(unsafe_code)]
 
 use crate::flight::Hold;
@@ -10,20 +10,20 @@ use io_uring::{opcode, squeue, types};
 use lane::Ticket;
 use std::os::fd::AsRawFd;
 
-/// Which way a transfer goes.
+/// Direction of a transfer.
 #[derive(Clone, Copy)]
-pub(crate) enum Way {
+pub(crate) enum Direction {
     Read,
     Write { dsync: bool },
 }
 
-/// What does it.
+/// The thread that executes an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
-    /// The kernel, at once if it can.
+pub(crate) enum Executor {
+    /// The submitting thread, if the kernel can complete it without waiting.
     Lane,
-    /// One of the kernel's own threads: where handing it in could already wait for a server, as for
-    /// a lock of FUSE that a request in flight holds. A lane must not be kept by that.
+    /// A kernel worker thread, for operations whose submission could already block on a server,
+    /// such as on a FUSE lock that a request in flight holds. That must not block a lane.
     Worker,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn fd(file: &File) -> types::Fd {
     types::Fd(file.as_raw_fd())
 }
 
-/// What a result below zero means.
+/// Converts a negative result to an error.
 pub(crate) fn failure(result: i64, doing: &'static str) -> Error {
     let errno = -result as i32;
     if errno == libc::ECANCELED {
@@ -40,18 +40,18 @@ pub(crate) fn failure(result: i64, doing: &'static str) -> Error {
     Error::from_errno(errno, doing)
 }
 
-/// Whether the operation is to be started again as it was.
+/// Whether the operation must be started again unchanged.
 pub(crate) fn is_passing(result: i64) -> bool {
     result == -i64::from(libc::EINTR) || result == -i64::from(libc::EAGAIN)
 }
 
 impl Ring {
-    /// Reads all of `into` from byte `offset` on.
+    /// Fills `into` from byte `offset` on.
     ///
     /// # Errors
-    /// `Io` for an error of the device, and where the file ends before the buffer does.
+    /// `Io`: the device failed, or the file ends too early.
     pub async fn read(&self, file: &File, offset: u64, into: &Buf) -> Result {
-        self.transfer(file, offset, into, Way::Read, By::Lane).await
+        self.transfer(file, offset, into, Direction::Read, Executor::Lane).await
     }
 
     /// Writes all of `from` at byte `offset`; with `dsync` it is durable when answered (RWF_DSYNC).
@@ -59,7 +59,7 @@ impl Ring {
     /// # Errors
     /// `NoSpace`, `ReadOnly`, or `Io`.
     pub async fn write(&self, file: &File, offset: u64, from: &Buf, dsync: bool) -> Result {
-        self.transfer(file, offset, from, Way::Write { dsync }, By::Lane).await
+        self.transfer(file, offset, from, Direction::Write { dsync }, Executor::Lane).await
     }
 
     pub(crate) async fn transfer(
@@ -67,8 +67,8 @@ impl Ring {
         file: &File,
         offset: u64,
         buf: &Buf,
-        way: Way,
-        by: By,
+        way: Direction,
+        by: Executor,
     ) -> Result {
         assert!(u64::from(buf.grain()) == SECTOR, "files hold real bytes");
         let mut done = 0;
@@ -79,24 +79,31 @@ impl Ring {
             if is_passing(result) {
                 self.lane().rest().await;
             } else if result >= SECTOR as i64 {
-                // A sector that was only begun is done again: pieces are sectors.
+                // A sector that was transferred in part is repeated: pieces are whole sectors.
                 done += (result / SECTOR as i64) as u32;
             } else {
                 return Err(match way {
-                    Way::Read if result < 0 => failure(result, "read the backing"),
-                    Way::Read => READ,
-                    Way::Write { .. } if result < 0 => failure(result, "write the backing"),
-                    Way::Write { .. } => Error::new(Kind::Io, "write a whole sector"),
+                    Direction::Read if result < 0 => failure(result, "read the backing"),
+                    Direction::Read => READ,
+                    Direction::Write { .. } if result < 0 => failure(result, "write the backing"),
+                    Direction::Write { .. } => Error::new(Kind::Io, "write a whole sector"),
                 });
             }
         }
         Ok(())
     }
 
-    fn start_transfer(&self, file: &File, offset: u64, buf: &Buf, way: Way, by: By) -> Ticket {
+    fn start_transfer(
+        &self,
+        file: &File,
+        offset: u64,
+        buf: &Buf,
+        way: Direction,
+        by: Executor,
+    ) -> Ticket {
         let mut list = self.0.flights.borrow_mut().list();
         buf.addresses(|at, bytes| {
-            // What does not fit follows: the transfer is then short.
+            // Stretches beyond the list follow later: the transfer is then short.
             list.push(at, bytes);
         });
         assert!(list.bytes <= 1 << 30, "a transfer fits the kernel's limit");
@@ -104,29 +111,33 @@ impl Ring {
         let (base, length) = (first.iov_base.cast::<u8>(), first.iov_len as u32);
         let vectors = list.iovecs.as_ptr();
         let entry = match (way, count) {
-            (Way::Read, 1) => opcode::Read::new(fd(file), base, length).offset(offset).build(),
-            (Way::Read, _) => opcode::Readv::new(fd(file), vectors, count).offset(offset).build(),
-            (Way::Write { dsync }, 1) => opcode::Write::new(fd(file), base, length)
+            (Direction::Read, 1) => {
+                opcode::Read::new(fd(file), base, length).offset(offset).build()
+            }
+            (Direction::Read, _) => {
+                opcode::Readv::new(fd(file), vectors, count).offset(offset).build()
+            }
+            (Direction::Write { dsync }, 1) => opcode::Write::new(fd(file), base, length)
                 .offset(offset)
                 .rw_flags(if dsync { libc::RWF_DSYNC } else { 0 })
                 .build(),
-            (Way::Write { dsync }, _) => opcode::Writev::new(fd(file), vectors, count)
+            (Direction::Write { dsync }, _) => opcode::Writev::new(fd(file), vectors, count)
                 .offset(offset)
                 .rw_flags(if dsync { libc::RWF_DSYNC } else { 0 })
                 .build(),
         };
         let entry = match by {
-            By::Lane => entry,
-            By::Worker => entry.flags(squeue::Flags::ASYNC),
+            Executor::Lane => entry,
+            Executor::Worker => entry.flags(squeue::Flags::ASYNC),
         };
         let (keep, file) = (Some(buf.keep() as _), Some(file.clone()));
         let hold = Hold { keep, file, vectors: Some(list), stays: false };
-        // SAFETY: the entry points into the buffer's memory (kept by `keep`) and to the boxed
-        // scatter list, both of which `hold` keeps where they are; so it does the file open.
+        // SAFETY: the entry points into the buffer's memory (held by `keep`) and to the boxed
+        // scatter list. `hold` keeps both at their addresses, and the file open.
         unsafe { self.launch(entry, hold) }
     }
 
-    /// Starts an operation that points to no memory, again and again until its result is final.
+    /// Runs an operation that points to no memory, repeatedly until its result is final.
     pub(crate) async fn plain(
         &self,
         file: &File,
@@ -135,8 +146,8 @@ impl Ring {
     ) -> Result<usize> {
         loop {
             let hold = Hold { file: Some(file.clone()), ..Hold::default() };
-            // SAFETY: the callers in this crate build entries that hold numbers only; the file
-            // stays open by `hold`.
+            // SAFETY: callers in this crate build entries that contain numbers only; `hold` keeps
+            // the file open.
             let result = unsafe { self.launch(entry(), hold) }.await;
             if is_passing(result) {
                 self.lane().rest().await;
@@ -148,10 +159,11 @@ impl Ring {
         }
     }
 
-    /// Makes durable what was written to the file, and its size.
+    /// Makes the file's written data and its size durable.
     ///
     /// # Errors
-    /// `Io`: what was written since the last good call may be lost, even if the next one succeeds.
+    /// `Io`: data written since the last successful call may be lost, even if the next call
+    /// succeeds.
     pub async fn fdatasync(&self, file: &File) -> Result {
         self.plain(file, "flush the backing", || {
             opcode::Fsync::new(fd(file)).flags(types::FsyncFlags::DATASYNC).build()
@@ -163,7 +175,7 @@ impl Ring {
     /// fallocate(2) with `mode` (`FALLOC_FL_...`), from byte `offset` on, for `length` bytes.
     ///
     /// # Errors
-    /// `Unsupported` where the file system or the device cannot; `NoSpace`, or `Io`.
+    /// `Unsupported`: the file system or the device does not support it. `NoSpace`, or `Io`.
     pub async fn fallocate(&self, file: &File, mode: i32, offset: u64, length: u64) -> Result {
         self.plain(file, "change the backing's space", || {
             opcode::Fallocate::new(fd(file), length).offset(offset).mode(mode).build()
@@ -172,11 +184,11 @@ impl Ring {
         .map(|_| ())
     }
 
-    /// Cancels every operation in flight on the file: each ends with `Stopping`, or as it would
-    /// have where it cannot be stopped any more. Returns how many were found.
+    /// Cancels all operations in flight on the file: each ends with `Stopping`, or normally if it
+    /// cannot be stopped any more. Returns the number of operations found.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's errors.
     pub async fn cancel(&self, file: &File) -> Result<usize> {
         let found = self
             .plain(file, "cancel operations", || {

@@ -1,22 +1,23 @@
-//! What a ring is told about polling, and what it tells of it.
+//! Settings and statistics of a ring's polling.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Whether a lane with nothing to do looks for work before it sleeps.
+/// Whether an idle lane polls for work before it sleeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Polling {
-    /// It sleeps at once.
+    /// Sleep immediately.
     #[default]
     Off,
-    /// It looks for up to 50 us, while a client that waits for each answer is answered sooner by that, and
-    /// processors are to be had.
+    /// Poll for up to 50 us while that shortens the answers to a client that waits for each of
+    /// them, and processors are available.
     Adaptive,
-    /// It looks until there was nothing for so long.
+    /// Poll until nothing has arrived for this time.
     Fixed(Duration),
 }
 
-/// What a ring has spent in polling; any thread may look. Of a lane's processor time it is what was no work.
+/// Time that a ring has spent polling, readable by any thread. It is the part of a lane's processor
+/// time without work.
 #[derive(Debug, Default)]
 pub struct Polled {
     spent_ns: AtomicU64,
@@ -24,12 +25,12 @@ pub struct Polled {
 }
 
 impl Polled {
-    /// Nanoseconds of polling, by the clock.
+    /// Nanoseconds of polling.
     pub fn spent_ns(&self) -> u64 {
         self.spent_ns.load(Ordering::Relaxed)
     }
 
-    /// Nanoseconds of that after which there was nothing, so that the lane slept.
+    /// Nanoseconds of polling without a result, after which the lane slept.
     pub fn vain_ns(&self) -> u64 {
         self.vain_ns.load(Ordering::Relaxed)
     }
@@ -39,7 +40,7 @@ impl Polled {
         self.spent_ns.store(self.spent_ns() + ns, Ordering::Relaxed);
     }
 
-    /// What was spent last has found nothing.
+    /// Marks polling time as spent without a result.
     pub(crate) fn waste(&self, ns: u64) {
         self.vain_ns.store(self.vain_ns() + ns, Ordering::Relaxed);
     }

@@ -1,26 +1,26 @@
-//! Deadlines that are met to the microsecond: the kernel is asked to wake the thread a little earlier, and the rest of
-//! the time the loop looks at the clock.
+//! Deadlines that are met to the microsecond: the kernel wakes the thread a little earlier, and the
+//! loop reads the clock until the deadline.
 
 use std::cell::Cell;
 use std::io;
 
-/// How long before a deadline a ring wakes up.
+/// Time before a deadline at which a ring wakes up.
 #[derive(Default)]
 pub(crate) struct Punctual {
     spin_ns: Cell<u64>,
 }
 
-/// What a ring does until its next deadline.
+/// The state of a ring until its next deadline.
 pub(crate) enum Until {
-    /// It sleeps until then; None: until something comes.
+    /// Sleep until then; None: until something arrives.
     Sleep(Option<u64>),
-    /// It looks, without sleeping.
+    /// Check the clock, without sleeping.
     Look(u64),
 }
 
 impl Punctual {
     pub(crate) fn set(&self, spin_ns: u64) -> io::Result<()> {
-        // By itself the kernel may be 50 us late, so that it can wake several threads at once.
+        // By default the kernel may be 50 us late, so that it can wake several threads together.
         rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))?;
         self.spin_ns.set(spin_ns);
         Ok(())

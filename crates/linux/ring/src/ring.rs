@@ -1,8 +1,8 @@
 //! The live loop of a lane.
 //!
-//! One round: read the clock, fire timers, poll a bounded batch of tasks, hand everything they have
-//! queued to the kernel in one call, look at completions. With nothing ready the same call waits,
-//! until a completion, the next deadline, or the bell.
+//! One round: read the clock, fire timers, poll a bounded batch of tasks, submit all operations
+//! that they have queued in one call, and handle completions. If no task is ready, the same call
+//! waits for a completion, the next deadline, or the bell.
 #![allow(unsafe_code)]
 
 use crate::bell::EventBell;
@@ -24,20 +24,20 @@ use std::time::Duration;
 
 /// Entries of the submission queue; when it is full, it is submitted early.
 const SUBMISSIONS: u32 = 256;
-/// Entries of the completion queue. What does not fit is kept by the kernel (FEAT_NODROP).
+/// Entries of the completion queue. The kernel stores further completions (FEAT_NODROP).
 const COMPLETIONS: u32 = 4096;
-/// Polls before the loop looks at completions and the clock again.
+/// Polls before the loop checks completions and the clock again.
 const POLLS: usize = 64;
-/// Completions taken from the queue at a time.
+/// Maximum number of completions taken from the queue at a time.
 const TAKEN: usize = 64;
-/// Files that can be registered with a ring.
+/// Maximum number of files registered with a ring.
 const REGISTERED_MAX: u32 = 256;
-/// How long a ring that is dropped waits for what it could not cancel.
+/// Time for which a dropped ring waits for operations that it could not cancel.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// The read of the bell. Flights are numbered by a 32-bit index, so these are never theirs.
+/// The read of the bell. Flights have 32-bit numbers, so these values never collide with them.
 const BELL: u64 = u64::MAX;
-/// Operations of the ring itself, whose results are not awaited.
+/// Operations of the ring itself, whose results are ignored.
 const QUIET: u64 = u64::MAX - 1;
 
 pub(crate) struct Inner {
@@ -45,24 +45,24 @@ pub(crate) struct Inner {
     uring: RefCell<IoUring>,
     pub(crate) flights: RefCell<Flights>,
     bell: Arc<EventBell>,
-    /// Where the bell's counter is read to.
+    /// Destination of reads of the bell's counter.
     rung: Arc<Memory>,
     bell_armed: Cell<bool>,
     closing: Cell<bool>,
-    /// Places taken in the table of registered files; None: there is no table yet.
+    /// Number of entries in the table of registered files; None: there is no table yet.
     registered: Cell<Option<u32>>,
     pub(crate) idle: Idle,
     punctual: Punctual,
-    /// What a task has queued is handed to the kernel before the next task goes on.
+    /// Whether operations that a task has queued are submitted before the next task runs.
     prompt: Cell<bool>,
 }
 
 /// The io_uring of one lane. Cheap to clone; stays on its thread.
 ///
 /// Tasks of the lane that hold a ring keep it, and through it the lane, alive: end them, or call
-/// [`Lane::abandon`], before the last handle goes. A ring that is dropped cancels what is in flight
-/// and waits up to five seconds for it; memory that the kernel still uses then is given up, not
-/// freed.
+/// [`Lane::abandon`], before the last handle is dropped. A dropped ring cancels the operations in
+/// flight and waits up to five seconds for them; memory that the kernel still uses after that is
+/// leaked, not freed.
 #[derive(Clone)]
 pub struct Ring(pub(crate) Rc<Inner>);
 
@@ -76,7 +76,7 @@ fn build() -> io::Result<IoUring> {
         .setup_defer_taskrun()
         .build(SUBMISSIONS);
     match best {
-        // Kernels before 6.1 do not know all of these.
+        // Kernels before 6.1 do not support all of these.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             IoUring::builder().setup_cqsize(COMPLETIONS).build(SUBMISSIONS)
         }
@@ -85,11 +85,11 @@ fn build() -> io::Result<IoUring> {
 }
 
 impl Ring {
-    /// A ring for `lane`, whose bell it becomes. Must be made and used on the lane's thread.
+    /// Creates a ring for `lane`, and sets its bell. Must be created and used on the lane's thread.
     ///
     /// # Errors
-    /// What the system says where io_uring is missing, forbidden (`kernel.io_uring_disabled`, a
-    /// seccomp filter) or older than Linux 5.11.
+    /// The system's errors if io_uring is missing, forbidden (`kernel.io_uring_disabled`, a seccomp
+    /// filter) or older than Linux 5.11.
     pub fn new(lane: &Lane) -> io::Result<Ring> {
         let uring = build()?;
         if !uring.params().is_feature_ext_arg() || !uring.params().is_feature_nodrop() {
@@ -119,61 +119,63 @@ impl Ring {
         Ok(ring)
     }
 
-    /// The lane it drives.
+    /// The lane that it drives.
     pub fn lane(&self) -> &Lane {
         &self.0.lane
     }
 
-    /// Operations that are queued or in flight.
+    /// Number of operations that are queued or in flight.
     pub fn in_flight(&self) -> usize {
         self.0.flights.borrow().count()
     }
 
-    /// From now on the loop polls in this way before it sleeps in the kernel. Answers come sooner, at the
-    /// price of a processor.
+    /// Sets how the loop polls before it sleeps in the kernel. Polling makes answers faster, but
+    /// occupies a processor.
     ///
-    /// What comes from outside begins the time of a fixed poll anew: a completion, a wake from another thread.
-    /// A deadline does not, so a loop that only keeps its own time goes back to sleep at once.
+    /// Events from outside restart the time of a fixed poll: a completion, or a wake-up from
+    /// another thread. A deadline does not, so a loop that only serves its own timers sleeps again
+    /// immediately.
     pub fn set_polling(&self, polling: Polling) {
         self.0.idle.set_polling(polling);
     }
 
-    /// From now on the loop is awake `spin_ns` before each deadline and looks at the clock until then, and the kernel is
-    /// asked to wake this thread without delay. For what must start on time, at the price of a processor.
+    /// Makes the loop wake up `spin_ns` before each deadline and read the clock until then, and
+    /// sets the thread's timer slack to the minimum. For work that must start exactly on time;
+    /// occupies a processor.
     ///
     /// # Errors
-    /// The system does not set the thread's timer slack.
+    /// The system cannot set the thread's timer slack.
     pub fn set_punctual(&self, spin_ns: u64) -> io::Result<()> {
         self.0.punctual.set(spin_ns)
     }
 
-    /// From now on what a task has queued is handed to the kernel before the next task goes on, in a system call of its
-    /// own, and not at the end of the loop's round. A device then works on the first request while the next is
-    /// made. For loads that are to tell how long a device takes.
+    /// Submits the operations of each task before the next task runs, in a separate system call,
+    /// instead of at the end of the loop's round. A device then works on the first request while
+    /// the next is prepared. For loads that measure the time of a device.
     pub fn set_prompt(&self) {
         self.0.prompt.set(true);
     }
 
-    /// Lets a receiver ask its socket itself; see [`Idle::ask`].
+    /// Lets a receiver check its socket directly; see [`Idle::ask`].
     pub(crate) fn ask(&self) -> Option<Asker<'_>> {
         self.0.idle.ask(&self.0.lane)
     }
 
-    /// What the loop spends in polling instead of sleeping, for any thread to look at.
+    /// Time that the loop spends polling instead of sleeping, readable by any thread.
     pub fn polled(&self) -> &Arc<Polled> {
         self.0.idle.polled()
     }
 
-    /// The live loop: runs the lane until `done`, which is asked once a round.
+    /// Runs the live loop until `done` returns true, which is called once per round.
     ///
-    /// The lane's clock is CLOCK_MONOTONIC in nanoseconds. A thread that changes what `done` looks at
-    /// from outside must also wake a task of this lane, or the loop sleeps on.
+    /// The lane's clock is CLOCK_MONOTONIC in nanoseconds. A thread that changes the condition of
+    /// `done` from outside must also wake a task of this lane, or the loop stays asleep.
     ///
     /// # Errors
-    /// What io_uring_enter says, where that is no passing condition.
+    /// Errors of io_uring_enter that are not temporary.
     pub fn run(&self, mut done: impl FnMut() -> bool) -> io::Result<()> {
         let inner = &*self.0;
-        // The caller has something to be done.
+        // The caller may have something to do.
         inner.idle.note_news();
         loop {
             inner.lane.set_now(now_ns());
@@ -197,7 +199,7 @@ impl Ring {
         }
     }
 
-    /// Runs the lane until `future`, as a task of it, has ended; returns what it returned.
+    /// Runs the lane until `future`, as one of its tasks, has ended. Returns its result.
     ///
     /// # Errors
     /// As [`Ring::run`]; also if the lane has no free task slot.
@@ -215,15 +217,15 @@ impl Ring {
         Ok(result.take().expect("the loop ended because it is there"))
     }
 
-    /// Enters a file in the ring's table of registered files, where it stays open until the ring has
-    /// gone and with it all that was in flight.
+    /// Enters a file in the ring's table of registered files. The file stays open until the ring
+    /// and all its operations in flight are gone.
     pub(crate) fn register_file(&self, file: &OwnedFd) -> io::Result<()> {
         let inner = &*self.0;
         let uring = inner.uring.borrow();
         let taken = match inner.registered.get() {
             Some(taken) => taken,
             None => {
-                // All places are made at once, empty: a ring has one table.
+                // All entries are created at once, empty: a ring has one table.
                 uring.submitter().register_files(&[-1; REGISTERED_MAX as usize])?;
                 0
             }
@@ -237,16 +239,17 @@ impl Ring {
         Ok(())
     }
 
-    /// Queues an operation. The ticket resolves to the kernel's result: a count, or minus an errno.
+    /// Queues an operation. The ticket resolves to the kernel's result: a count, or a negative
+    /// errno.
     ///
     /// # Safety
-    /// Everything that `entry` points to stays valid for the kernel as long as `hold` lives.
+    /// All memory that `entry` points to must stay valid for the kernel as long as `hold` lives.
     pub(crate) unsafe fn launch(&self, entry: squeue::Entry, hold: Hold) -> Ticket {
         let inner = &*self.0;
         let ticket = inner.lane.ticket(None);
         let number = inner.flights.borrow_mut().add(ticket.number(), hold);
-        // SAFETY: the flight table holds `hold` until the completion with this number has come,
-        // and a ring that goes away with flights open leaks the table.
+        // SAFETY: the flight table holds `hold` until the completion with this number arrives, and
+        // a ring that is dropped with open flights leaks the table.
         if let Err(error) = unsafe { inner.push(entry.user_data(number)) } {
             let errno = error.raw_os_error().unwrap_or(libc::EIO);
             inner.land(number, -errno);
@@ -257,7 +260,7 @@ impl Ring {
 
 impl Inner {
     /// # Safety
-    /// What `entry` points to stays valid until its completion has come.
+    /// All memory that `entry` points to must stay valid until its completion arrives.
     unsafe fn push(&self, entry: squeue::Entry) -> io::Result<()> {
         loop {
             {
@@ -268,7 +271,7 @@ impl Inner {
                 }
             }
             self.enter(0, None)?;
-            // If the kernel took nothing, that is because completions must be taken first.
+            // If the kernel accepted no entry, completions must be taken first.
             if self.uring.borrow_mut().submission().is_full() {
                 self.reap()?;
             }
@@ -279,12 +282,12 @@ impl Inner {
         let at = self.rung.address(0, 8).as_ptr();
         let read = opcode::Read::new(types::Fd(self.bell.raw()), at, 8).build();
         self.bell_armed.set(true);
-        // SAFETY: the memory and the eventfd live in `self`, which waits for this read when it is
-        // dropped, and leaks the memory where that fails.
+        // SAFETY: the memory and the eventfd belong to `self`, which waits for this read when it is
+        // dropped, and leaks the memory if that fails.
         unsafe { self.push(read.user_data(BELL)) }
     }
 
-    /// Submits what is queued; with `want` completions to wait for, until the deadline.
+    /// Submits the queued operations; waits for `want` completions, until the deadline.
     fn enter(&self, want: usize, deadline_ns: Option<u64>) -> io::Result<()> {
         let uring = self.uring.borrow();
         let result = match deadline_ns {
@@ -298,14 +301,14 @@ impl Inner {
         };
         match result.map_err(|error| error.raw_os_error()) {
             Ok(_) | Err(Some(libc::ETIME | libc::EINTR)) => Ok(()),
-            // The kernel's queues are full: the caller takes completions and comes back.
+            // The kernel's queues are full: the caller handles completions and tries again.
             Err(Some(libc::EBUSY | libc::EAGAIN)) => Ok(()),
             Err(errno) => Err(io::Error::from_raw_os_error(errno.unwrap_or(libc::EIO))),
         }
     }
 
-    /// Submits what is queued and lets the kernel finish what it has put off; without a system
-    /// call where there is neither.
+    /// Submits the queued operations and lets the kernel finish deferred work; without a system
+    /// call if there is neither.
     fn submit(&self) -> io::Result<()> {
         let idle = {
             let mut uring = self.uring.borrow_mut();
@@ -315,7 +318,7 @@ impl Inner {
         if idle { Ok(()) } else { self.enter(0, None) }
     }
 
-    /// Submits what is queued, if anything is; what the kernel has put off stays put off.
+    /// Submits the queued operations, if there are any; deferred work of the kernel stays deferred.
     fn submit_queued(&self) -> io::Result<()> {
         let nothing = self.uring.borrow_mut().submission().is_empty();
         if nothing { Ok(()) } else { self.enter(0, None) }
@@ -343,7 +346,7 @@ impl Inner {
         self.reap().map(|_| ())
     }
 
-    /// Waits by looking, until a deadline or until something has come.
+    /// Waits by polling, until a deadline or until something has arrived.
     fn look_until(&self, deadline_ns: u64) -> io::Result<()> {
         self.submit()?;
         while now_ns() < deadline_ns && !self.has_news() {
@@ -353,8 +356,8 @@ impl Inner {
         self.reap().map(|_| ())
     }
 
-    /// Waits by looking, where that is asked for, but not beyond the next deadline. True: there is
-    /// something to do, do not sleep.
+    /// Waits by polling, if that is enabled, but not beyond the next deadline. Returns true if
+    /// there is something to do: do not sleep then.
     fn poll(&self) -> io::Result<bool> {
         let look = match self.idle.next(&self.lane) {
             Next::Sleep => return Ok(false),
@@ -378,9 +381,9 @@ impl Inner {
         Ok(found)
     }
 
-    /// Looks, without entering the kernel, whether there is something to do. What the kernel has put
-    /// off (above all completions of sockets, which it posts only to a thread that enters) it
-    /// announces by a flag in the queue's memory.
+    /// Checks, without a system call, whether there is something to do. The kernel announces
+    /// deferred work (mainly completions of sockets, which it posts only to a thread that enters
+    /// it) by a flag in the queue's memory.
     fn has_news(&self) -> bool {
         let mut uring = self.uring.borrow_mut();
         let queue = uring.submission();
@@ -389,7 +392,7 @@ impl Inner {
         is_announced || !uring.completion().is_empty() || self.lane.is_ready()
     }
 
-    /// Takes every completion that is there; returns how many.
+    /// Handles all available completions. Returns their number.
     fn reap(&self) -> io::Result<usize> {
         let mut total = 0;
         loop {
@@ -422,7 +425,7 @@ impl Inner {
             QUIET => (),
             _ => {
                 let (ticket, hold) = self.flights.borrow_mut().end(number);
-                // Outside the borrow: what is dropped here may be the last of something large.
+                // Outside the borrow: this may drop the last reference to something large.
                 hold.release();
                 if let Some(ticket) = ticket {
                     self.lane.complete(ticket, i64::from(result));
@@ -440,7 +443,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.closing.set(true);
         let cancel = opcode::AsyncCancel2::new(types::CancelBuilder::any()).build();
-        // SAFETY: a cancellation points to nothing.
+        // SAFETY: a cancellation points to no memory.
         let mut broken = unsafe { self.push(cancel.user_data(QUIET)) }.is_err();
         let end = now_ns() + FAREWELL.as_nanos() as u64;
         while self.outstanding() && !broken && now_ns() < end {
@@ -448,7 +451,7 @@ impl Drop for Inner {
             broken = self.enter(1, Some(soon)).is_err() || self.reap().is_err();
         }
         if self.outstanding() || self.flights.borrow().count() > 0 {
-            // The kernel may still write there: better lost than used twice.
+            // The kernel may still write there: a leak is better than reuse.
             std::mem::forget(std::mem::take(&mut *self.flights.borrow_mut()));
             std::mem::forget(self.rung.clone());
         }

@@ -1,5 +1,5 @@
-//! Listening sockets for exports and control: unix ones, private and never stolen from a live owner;
-//! TCP ones, where they are asked for.
+//! Listening sockets for exports and control: unix sockets, private and never taken from a live
+//! owner; and TCP sockets on request.
 
 use host::File;
 use host::Patience;
@@ -18,23 +18,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Connections that may wait to be accepted.
+/// Maximum number of connections that wait for an accept.
 const BACKLOG: i32 = 128;
-/// A silent TCP peer is asked after this time, then so often, at such distances.
+/// Idle time after which a silent TCP peer is probed; interval and number of the probes follow.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEPALIVE_TRIES: u32 = 4;
 
-/// A listening socket, unix or TCP. Dropped, it takes its path away (if that is still its own).
+/// A listening socket, unix or TCP. Dropping it removes its path (if the path still belongs to it).
 #[derive(Debug)]
 pub struct Listener {
     file: File,
-    place: Place,
+    address: Address,
 }
 
 #[derive(Debug)]
-enum Place {
-    /// With the identity of the file that bind made.
+enum Address {
+    /// With the identity of the file that bind created.
     Unix {
         path: PathBuf,
         identity: Option<(u64, u64)>,
@@ -42,7 +42,7 @@ enum Place {
     Tcp(SocketAddr),
 }
 
-/// The process at the other end of a unix socket, as it was when it connected.
+/// The process at the other end of a unix socket, as of its connect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
     /// The process; it may have ended since.
@@ -53,10 +53,10 @@ pub struct Peer {
     pub group: u32,
 }
 
-/// The process at the other end of a unix socket.
+/// Returns the process at the other end of a unix socket.
 ///
 /// # Errors
-/// If it is not a connected unix socket.
+/// It is not a connected unix socket.
 pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
     let found = rustix::net::sockopt::socket_peercred(socket)?;
     Ok(Peer {
@@ -75,7 +75,7 @@ fn socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
-/// Takes a path that no process listens on out of the way; refuses to touch anything else.
+/// Removes a socket on which no process listens; refuses to remove anything else.
 fn clear_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -88,7 +88,7 @@ fn clear_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
             "exists and is not a socket; choose another path, or remove it",
         ));
     }
-    // Non-blocking: a live owner whose queue is full answers EAGAIN instead of keeping us.
+    // Non-blocking: a live owner with a full queue returns EAGAIN instead of blocking.
     match rustix::net::connect(&socket(SocketFlags::NONBLOCK)?, address) {
         Err(Errno::CONNREFUSED) => fs::remove_file(path),
         Err(Errno::ACCESS | Errno::PERM) => Err(failed(
@@ -104,10 +104,11 @@ fn clear_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     }
 }
 
-/// Removes the sockets of a directory on which no process listens any more, as far as `is_ours` takes their
-/// names. A socket on which a process listens stays, also if that is stopped. Returns how many went.
+/// Removes the sockets of a directory on which no process listens any more, if `is_ours` accepts
+/// their names. A socket with a listening process stays, even if that process is stopped. Returns
+/// the number of removed sockets.
 ///
-/// A directory in which a process just sets up a socket is left for another time.
+/// Skips a directory in which a process is setting up a socket at the moment.
 pub fn sweep(directory: &Path, is_ours: impl Fn(&str) -> bool) -> usize {
     let Ok(_locked) = lock_directory(directory, 0) else { return 0 };
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -125,11 +126,11 @@ fn directory_of(path: &Path) -> &Path {
     parent.unwrap_or(Path::new("."))
 }
 
-/// How long another process may take to set up its socket, in milliseconds.
+/// Maximum wait for another process that sets up its socket, in milliseconds.
 const DIRECTORY_WAIT_MS: u64 = 5_000;
 
-/// Locks the directory as long as the result lives: of two that find the same stale socket, the
-/// second must not remove what the first has just bound.
+/// Locks the directory as long as the result lives: of two processes that find the same stale
+/// socket, the second must not remove the socket that the first has just bound.
 fn lock_directory(directory: &Path, wait_ms: u64) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(directory, flags, Mode::empty()).map_err(|errno| {
@@ -154,11 +155,11 @@ fn lock_directory(directory: &Path, wait_ms: u64) -> io::Result<OwnedFd> {
 }
 
 impl Listener {
-    /// Listens at `path` as [`Listener::bind`] does, in a directory of the program's own: where it is
-    /// missing it is made, for its owner alone (0700).
+    /// Listens at `path` like [`Listener::bind`], in a directory of this program, which is created
+    /// if it is missing, for its owner only (0700).
     ///
     /// # Errors
-    /// As [`Listener::bind`], or that the directory cannot be made.
+    /// As [`Listener::bind`], or the directory cannot be created.
     pub fn bind_private(path: &Path) -> io::Result<Listener> {
         let directory = directory_of(path);
         DirBuilder::new()
@@ -169,11 +170,12 @@ impl Listener {
         Listener::bind(path)
     }
 
-    /// Listens at `path`, in a directory that is there. The socket is for its owner alone (0600); a
+    /// Listens at `path`, in an existing directory. The socket is for its owner only (0600); a
     /// stale socket is replaced.
     ///
     /// # Errors
-    /// One sentence that names the path: a process listens there, it is no socket, too long, ...
+    /// A sentence that names the path: a process listens there, it is not a socket, it is too long,
+    /// ...
     pub fn bind(path: &Path) -> io::Result<Listener> {
         let address = SocketAddrUnix::new(path).map_err(|_| {
             failed(
@@ -185,8 +187,8 @@ impl Listener {
         let _locked = lock_directory(directory_of(path), DIRECTORY_WAIT_MS)?;
         clear_stale(path, &address)?;
         let socket = socket(SocketFlags::NONBLOCK)?;
-        // The mode of the socket is the mode of the file that bind makes (less the umask, which
-        // belongs to the whole process and is left alone).
+        // The socket's mode becomes the mode of the file that bind creates (less the umask, which
+        // belongs to the whole process and is not changed).
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
         rustix::net::bind(&socket, &address)
             .map_err(|errno| failed(path, io::Error::from(errno).kind(), "cannot be bound"))?;
@@ -195,21 +197,23 @@ impl Listener {
         let identity = Some((bound.dev(), bound.ino()));
         Ok(Listener {
             file: Arc::new(socket),
-            place: Place::Unix { path: path.to_owned(), identity },
+            address: Address::Unix { path: path.to_owned(), identity },
         })
     }
 
-    /// Listens on TCP, without any protection: whatever reaches the address may connect. What is
-    /// accepted sends at once (TCP_NODELAY) and notices a peer that has vanished, after two minutes
-    /// (keepalive): Linux hands both on from the listening socket.
+    /// Listens on TCP, without any protection: every peer that reaches the address may connect.
+    /// Accepted sockets send without delay (TCP_NODELAY) and detect a vanished peer after two
+    /// minutes (keepalive): Linux copies both options from the listening socket.
     ///
     /// # Errors
-    /// One sentence that names the address: in use, not of this machine, a port below 1024, ...
+    /// A sentence that names the address: it is in use, it does not belong to this machine, its
+    /// port is below 1024, ...
     pub fn bind_tcp(address: SocketAddr) -> io::Result<Listener> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-        // Else the address stays taken for a minute after an end with connections open.
+        // Otherwise the address stays in use for a minute after the process has ended with open
+        // connections.
         sockopt::set_socket_reuseaddr(&socket, true)?;
         sockopt::set_tcp_nodelay(&socket, true)?;
         sockopt::set_socket_keepalive(&socket, true)?;
@@ -224,15 +228,15 @@ impl Listener {
             io::Error::new(kind, format!("{address}: cannot listen there ({errno}); {mend}"))
         })?;
         let bound = rustix::net::getsockname(&socket)?;
-        let place = Place::Tcp(bound.try_into().unwrap_or(address));
-        Ok(Listener { file: Arc::new(socket), place })
+        let address = Address::Tcp(bound.try_into().unwrap_or(address));
+        Ok(Listener { file: Arc::new(socket), address })
     }
 
-    /// A listener from a descriptor that listens already, as inherited over an exec
-    /// ([`crate::set_inherited`]) or received. Owns it, and its path, from now on.
+    /// Creates a listener from a descriptor that is already listening, inherited across an exec
+    /// ([`crate::set_inherited`]) or received. Takes ownership of it and of its path.
     ///
     /// # Errors
-    /// If it is no listening stream socket of unix or TCP.
+    /// It is not a listening stream socket of unix or TCP.
     pub fn from_file(file: OwnedFd) -> io::Result<Listener> {
         let refuse = || {
             let message = "the descriptor handed over is no listening unix or TCP socket";
@@ -243,9 +247,9 @@ impl Listener {
             return Err(refuse());
         }
         let bound = rustix::net::getsockname(&file)?;
-        let place = match bound.address_family() {
+        let address = match bound.address_family() {
             AddressFamily::INET | AddressFamily::INET6 => {
-                Place::Tcp(bound.try_into().map_err(|_| refuse())?)
+                Address::Tcp(bound.try_into().map_err(|_| refuse())?)
             }
             AddressFamily::UNIX => {
                 let unix: SocketAddrUnix = bound.try_into().map_err(|_| refuse())?;
@@ -254,19 +258,20 @@ impl Listener {
                 let found = fs::symlink_metadata(&path).ok();
                 let found = found.filter(|found| found.file_type().is_socket());
                 let identity = found.map(|found| (found.dev(), found.ino()));
-                Place::Unix { path, identity }
+                Address::Unix { path, identity }
             }
             _ => return Err(refuse()),
         };
         set_inherited(&file, false)?;
         let flags = rustix::fs::fcntl_getfl(&file)?;
         rustix::fs::fcntl_setfl(&file, flags | OFlags::NONBLOCK)?;
-        Ok(Listener { file: Arc::new(file), place })
+        Ok(Listener { file: Arc::new(file), address })
     }
 
-    /// The socket, to hand it over: its path stays, for the process that goes on listening.
+    /// Returns the socket, for another process. Its path stays, for that process to continue
+    /// listening.
     pub fn into_file(mut self) -> File {
-        if let Place::Unix { identity, .. } = &mut self.place {
+        if let Address::Unix { identity, .. } = &mut self.address {
             *identity = None;
         }
         self.file.clone()
@@ -279,27 +284,27 @@ impl Listener {
 
     /// The path of a unix socket; empty for TCP.
     pub fn path(&self) -> &Path {
-        match &self.place {
-            Place::Unix { path, .. } => path,
-            Place::Tcp(_) => Path::new(""),
+        match &self.address {
+            Address::Unix { path, .. } => path,
+            Address::Tcp(_) => Path::new(""),
         }
     }
 
-    /// The address of a TCP socket, with the port that it really has.
+    /// The address of a TCP socket, with the actual port.
     pub fn address(&self) -> Option<SocketAddr> {
-        match self.place {
-            Place::Unix { .. } => None,
-            Place::Tcp(address) => Some(address),
+        match self.address {
+            Address::Unix { .. } => None,
+            Address::Tcp(address) => Some(address),
         }
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let Place::Unix { path, identity: Some(identity) } = &self.place else { return };
+        let Address::Unix { path, identity: Some(identity) } = &self.address else { return };
         let found = fs::symlink_metadata(path);
         if found.is_ok_and(|found| (found.dev(), found.ino()) == *identity) {
-            // If it cannot be removed it is stale, which the next one to bind deals with.
+            // If it cannot be removed it is stale; the next bind replaces it.
             let _ = fs::remove_file(path);
         }
     }

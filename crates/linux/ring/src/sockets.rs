@@ -1,5 +1,5 @@
-//! Operations on stream sockets. They must be blocking ones (as [`Ring::accept`] makes them): the
-//! kernel answers for a non-blocking one at once instead of waiting.
+//! Operations on stream sockets. The sockets must be blocking (as [`Ring::accept`] creates them):
+//! on a non-blocking socket the kernel would answer immediately instead of waiting.
 #![allow(unsafe_code)]
 
 use crate::flight::{Hold, Vectors};
@@ -15,18 +15,19 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-/// Ends a connection both ways, or a listener's listening: what waits on it is answered.
+/// Ends both directions of a connection, or the listening of a listener: all waiting operations
+/// end.
 ///
 /// # Errors
-/// What the system says; that there was no connection any more is no error.
+/// The system's errors, except for a connection that has already ended.
 pub fn shutdown(socket: &File) -> Result {
     end(socket, Shutdown::Both)
 }
 
-/// Ends sending only: the other side reads everything that was sent, and then the end.
+/// Ends the sending direction only: the other side reads all sent data, and then the end.
 ///
 /// # Errors
-/// What the system says; that there was no connection any more is no error.
+/// The system's errors, except for a connection that has already ended.
 pub fn finish(socket: &File) -> Result {
     end(socket, Shutdown::Write)
 }
@@ -38,11 +39,11 @@ fn end(socket: &File, how: Shutdown) -> Result {
     }
 }
 
-/// Receives what has come already: how much, or minus an errno.
+/// Receives data that has already arrived. Returns its length, or a negative errno.
 fn receive_now(socket: &File, memory: &Arc<Memory>, offset: usize, length: usize) -> i64 {
     let at = memory.address(offset, length);
     let (file, flags) = (socket.as_raw_fd(), libc::MSG_DONTWAIT);
-    // SAFETY: the bytes are inside the memory, as `address` has checked, and it outlives the call.
+    // SAFETY: `address` has checked that the bytes are inside the memory, which outlives the call.
     let result = unsafe { libc::recv(file, at.as_ptr().cast(), length, flags) };
     match result {
         0.. => result as i64,
@@ -51,7 +52,7 @@ fn receive_now(socket: &File, memory: &Arc<Memory>, offset: usize, length: usize
 }
 
 impl Ring {
-    /// Waits until the file can be read, has ended, or has an error; returns the poll(2) events.
+    /// Waits until the file is readable, has ended, or has an error. Returns the poll(2) events.
     async fn poll(&self, file: &File) -> Result<u32> {
         self.plain(file, "wait for a file", || {
             opcode::PollAdd::new(fd(file), libc::POLLIN as u32).build()
@@ -60,22 +61,23 @@ impl Ring {
         .map(|events| events as u32)
     }
 
-    /// Waits until the file (a socket, a pidfd, a signalfd) can be read or has ended.
+    /// Waits until the file (a socket, a pidfd, a signalfd) is readable or has ended.
     ///
     /// # Errors
-    /// `Stopping` if cancelled.
+    /// `Stopping`: it was cancelled.
     pub async fn readable(&self, file: &File) -> Result {
         self.poll(file).await.map(|_| ())
     }
 
-    /// Accepts a connection: a blocking socket, closed on exec. The listener must be non-blocking.
+    /// Accepts a connection, as a blocking socket that is closed on exec. The listener must be
+    /// non-blocking.
     ///
-    /// This waits by a poll and then calls accept4, since an accept that the kernel completes after
-    /// nothing waits for it any more would leave an open connection that nothing knows of.
+    /// Waits with a poll and then calls accept4: if the kernel completed an accept after its future
+    /// was dropped, it would leave an open connection without an owner.
     ///
     /// # Errors
-    /// `Stopping` once the listener was shut down or the wait cancelled; `Io` with its errno where
-    /// the process or the system is out of descriptors or memory (wait a little, then try again).
+    /// `Stopping`: the listener was shut down or the wait cancelled. `Io` with an errno: the
+    /// process or the system is out of descriptors or memory (wait a little, then try again).
     pub async fn accept(&self, listener: &File) -> Result<OwnedFd> {
         const DOING: &str = "accept a connection";
         loop {
@@ -85,20 +87,22 @@ impl Ring {
                 Err(Errno::INVAL) => return Err(Error::new(Kind::Stopping, DOING)),
                 Err(errno) => return Err(failure(-i64::from(errno.raw_os_error()), DOING)),
             }
-            // A unix listener that was shut down goes on saying EAGAIN; only poll tells.
+            // accept4 on a unix listener that was shut down still returns EAGAIN; only poll shows
+            // it.
             if self.poll(listener).await? & libc::POLLHUP as u32 != 0 {
                 return Err(Error::new(Kind::Stopping, DOING));
             }
         }
     }
 
-    /// Receives at least one byte and up to `length` into `memory`; 0 at the end of the stream.
+    /// Receives at least one byte and up to `length` bytes into `memory`. Returns their number; 0
+    /// at the end of the stream.
     ///
     /// # Errors
     /// `Io`, `Stopping`.
     ///
     /// # Panics
-    /// If the bytes are not all inside the memory.
+    /// If the range exceeds the memory.
     pub async fn receive(
         &self,
         socket: &File,
@@ -125,8 +129,8 @@ impl Ring {
         }
     }
 
-    /// Receives while the loop polls: how much, or minus an errno. None: it does not poll,
-    /// or nothing has come as long as it did.
+    /// Receives while the loop polls. Returns the number of bytes, or a negative errno. None: it
+    /// does not poll, or no data came while it did.
     async fn receive_polling(
         &self,
         socket: &File,
@@ -138,7 +142,7 @@ impl Ring {
         while asker.next().await {
             let result = receive_now(socket, memory, offset, length);
             if !is_passing(result) {
-                asker.found();
+                asker.record_arrival();
                 return Some(result);
             }
         }
@@ -151,7 +155,7 @@ impl Ring {
     /// `Io`, `Stopping`.
     ///
     /// # Panics
-    /// If the bytes are not all inside the memory.
+    /// If the range exceeds the memory.
     pub async fn receive_all(
         &self,
         socket: &File,
@@ -186,22 +190,22 @@ impl Ring {
         let entry = opcode::Recv::new(fd(socket), at.as_ptr(), length).flags(flags).build();
         let (keep, file) = (Some(memory.clone() as _), Some(socket.clone()));
         let hold = Hold { keep, file, ..Hold::default() };
-        // SAFETY: the entry points into the memory, which `hold` keeps; so it does the file open.
+        // SAFETY: the entry points into the memory; `hold` keeps the memory, and the file open.
         unsafe { self.launch(entry, hold) }
     }
 
-    /// Sends all of the parts, in order. On one socket only one task at a time may do so.
+    /// Sends all parts, in order. Only one task at a time may send on a socket.
     ///
-    /// What the socket's buffer takes at once is sent by a plain system call. On the ring the
-    /// completion of such a send would be there before the wait for anything else began, and end
-    /// it: one more entry into the kernel for every reply (7.0 against 5.7 us for a round trip over
-    /// a socket pair, client included).
+    /// Data that fits into the socket's buffer is sent by a plain system call. On the ring, the
+    /// completion of such a send would be there before the wait for the next request, and would end
+    /// that wait: one more system call per reply (7.0 instead of 5.7 us for a round trip over a
+    /// socket pair, client included).
     ///
     /// # Errors
     /// `Io` (the peer has gone), `Stopping`.
     ///
     /// # Panics
-    /// If a part is not all inside its memory.
+    /// If a part exceeds its memory.
     pub async fn send(&self, socket: &File, parts: &[Part]) -> Result {
         let total: usize = parts.iter().map(|part| part.length).sum();
         let mut sent = 0;
@@ -225,7 +229,8 @@ impl Ring {
         Ok(())
     }
 
-    /// A scatter list of the parts without their first `skip` bytes, as far as a list goes.
+    /// Returns a scatter list of the parts without their first `skip` bytes, up to the list's
+    /// maximum.
     fn list_of(&self, parts: &[Part], mut skip: usize) -> Box<Vectors> {
         let mut list = self.0.flights.borrow_mut().list();
         for part in parts {
@@ -244,11 +249,11 @@ impl Ring {
         list
     }
 
-    /// Sends what fits into the socket's buffer: how much, or minus an errno.
+    /// Sends as much as fits into the socket's buffer. Returns its length, or a negative errno.
     fn send_now(&self, socket: &File, mut list: Box<Vectors>) -> i64 {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-        // SAFETY: the header points to the list beside it, and that into memories which it holds;
-        // all of it stays in place for the duration of the call.
+        // SAFETY: the header points to the list next to it, and the list into memories that it
+        // holds; all of it keeps its address during the call.
         let result = unsafe { libc::sendmsg(socket.as_raw_fd(), list.seal(), flags) };
         let result = match result {
             0.. => result as i64,
@@ -259,13 +264,13 @@ impl Ring {
     }
 
     fn start_send(&self, socket: &File, mut list: Box<Vectors>) -> Ticket {
-        // WAITALL: the kernel goes on after a short send by itself.
+        // WAITALL: the kernel itself continues after a short send.
         let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
         let entry = opcode::SendMsg::new(types::Fd(fd(socket).0), list.seal()).flags(flags).build();
         let file = Some(socket.clone());
         let hold = Hold { file, vectors: Some(list), ..Hold::default() };
-        // SAFETY: the entry points to the boxed header, it to the list beside it, and that into
-        // memories which the list holds; `hold` keeps the box where it is, and the file open.
+        // SAFETY: the entry points to the boxed header, the header to the list next to it, and the
+        // list into memories that it holds; `hold` keeps the box at its address, and the file open.
         unsafe { self.launch(entry, hold) }
     }
 }

@@ -1,14 +1,14 @@
-//! At most one lane of a process polls for each processor to spare.
+//! Limits the number of polling lanes of a process to the number of spare processors.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many lanes poll.
+/// Number of polling lanes.
 pub(crate) struct Spare {
     polling: AtomicUsize,
 }
 
-/// Those of this process.
+/// The polling lanes of this process.
 pub(crate) static SPARE: Spare = Spare::new();
 
 /// The right to poll, until it is dropped.
@@ -19,7 +19,7 @@ impl Spare {
         Spare { polling: AtomicUsize::new(0) }
     }
 
-    /// Lets another lane poll, if fewer than `most` do.
+    /// Permits another lane to poll, if fewer than `most` do.
     pub(crate) fn take(&self, most: usize) -> Option<Permit<'_>> {
         let more = |polling: usize| (polling < most).then_some(polling + 1);
         let taken = self.polling.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
@@ -33,13 +33,14 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// How many lanes may poll: no more than this process has processors, and one that is online stays free for
-/// clients. They may run where we do not, so what we may use is not what they have.
+/// Returns how many lanes may poll: at most as many as this process has processors, and one online
+/// processor stays free for clients. Clients may run on processors that this process may not use.
 fn most(ours: usize, online: usize) -> usize {
     ours.min(online.saturating_sub(1))
 }
 
-/// How many lanes of this process may poll, by its affinity, its quota, and the machine's processors.
+/// Returns how many lanes of this process may poll, from its affinity, its quota, and the machine's
+/// processors.
 pub(crate) fn most_here() -> usize {
     let ours = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     // SAFETY: the call takes a number and returns one.

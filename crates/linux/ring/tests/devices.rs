@@ -1,9 +1,10 @@
-//! Block devices, by way of loop devices: needs root and a free one, else it says that it skips.
+//! Block devices, on loop devices: needs root and a free loop device, otherwise reports that it
+//! skips.
 
 mod common;
 
 use block::{Buf, Discard, Extent, Kind, Request, Stack, Stretch};
-use common::{DEFAULT, filled, image, program, read, ring, run, said, stack, write, zero};
+use common::{DEFAULT, filled, image, output_text, program, read, ring, run, stack, write, zero};
 use host::{Direct, FileVolume, OpenErrorKind, OpenOptions};
 use ring::FileBackend;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
@@ -11,7 +12,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-/// A loop device that goes away with the test.
+/// A loop device that is removed with the test.
 struct Loop(PathBuf);
 
 impl Loop {
@@ -24,10 +25,10 @@ impl Loop {
         let arguments = [options, &["--find", "--show", &name]].concat();
         let output = program("losetup", &arguments)?;
         if !output.status.success() {
-            println!("skipped: no loop device: {}", said(&output));
+            println!("skipped: no loop device: {}", output_text(&output));
             return None;
         }
-        Some(Loop(said(&output).trim().into()))
+        Some(Loop(output_text(&output).trim().into()))
     }
 
     fn path(&self) -> &Path {
@@ -89,7 +90,7 @@ fn blocks_of_4096_bytes_are_the_smallest_request_there() {
     let (_volume, stack) = stack(device.path(), DEFAULT, &ring);
     assert_eq!(stack.limits().block_logical_bytes, 4096);
     assert!(run(&ring, &stack, write(1, &filled(8, 1), false)).is_err());
-    // Pieces smaller than a block take the detour.
+    // Pieces smaller than a block need a bounce buffer.
     let pieces = common::in_pieces(16, 1);
     pieces.write(&[7; 16 * 512]);
     run(&ring, &stack, write(8, &pieces, false)).expect("written");
@@ -148,7 +149,7 @@ fn a_device_over_a_file_that_is_in_use_is_refused_by_whatever_name_the_file_has(
     let expected =
         format!("lies on {}, which is locked by process {}", path.display(), std::process::id());
     assert!(refusal_of(device.path()).contains(&expected));
-    // A device on that device, and a partition of it, are refused alike.
+    // A device on that device, and a partition of it, are refused too.
     let upper = Loop::over(device.path(), &[]).expect("as the first");
     assert!(refusal_of(upper.path()).contains(&expected));
     drop(upper);
@@ -182,7 +183,7 @@ fn a_second_device_over_a_file_or_device_is_refused() {
     let upper = Loop::over(first.path(), &[]).expect("as the first");
     let expected = format!("{}: is attached to {}", first.path().display(), upper.path().display());
     assert!(refusal_of(first.path()).contains(&expected));
-    // A device claims nothing of what lies below it.
+    // A device does not claim the devices below it.
     let lower = FileVolume::open(second.path(), DEFAULT).expect("nothing else uses this part");
     let above = Loop::over(second.path(), &[]).expect("as the first");
     let expected = format!("lies on {}, which is open exclusively", second.path().display());
@@ -190,11 +191,11 @@ fn a_second_device_over_a_file_or_device_is_refused() {
     drop(lower);
 }
 
-/// A mapped device, until it is dropped.
+/// A mapped device; removed on drop.
 struct Mapped(String);
 
 impl Mapped {
-    /// Of these sectors of a device, the first and how many.
+    /// Maps these sectors of a device: the first and their number.
     fn over(device: &Path, name: &str, [first, count]: [u32; 2]) -> Option<Mapped> {
         if !Path::new("/dev/mapper/control").exists() {
             println!("skipped: this kernel has no device mapper");
@@ -202,10 +203,10 @@ impl Mapped {
         }
         let name = format!("uring-test-{}-{name}", std::process::id());
         let table = format!("0 {count} linear {} {first}", device.display());
-        // Nodes are made here, because udev may not run.
+        // Device nodes are created here, because udev may not run.
         let arguments = ["create", "--noudevsync", "--verifyudev", &name, "--table", &table];
         let output = program("dmsetup", &arguments)?;
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", output_text(&output));
         program("dmsetup", &["mknodes", &name]);
         Some(Mapped(name))
     }
@@ -236,12 +237,12 @@ fn mapped_devices_share_a_member_and_inherit_the_users_of_its_file() {
     FileVolume::open(&two.path(), DEFAULT).expect("they share a member, as volumes of LVM do");
     assert!(refusal_of(&one.path()).contains("opened it exclusively"));
     assert!(refusal_of(device.path()).contains("is used by dm-"));
-    // A loop device over a mapped one is a second face of it.
+    // A loop device over a mapped one is the same disk a second time.
     let over = Loop::over(&one.path(), &[]).expect("as the first");
     let refused = refusal_of(over.path());
     assert!(refused.contains("which is open exclusively in another program"), "{refused}");
     drop((over, first));
-    // So is a second loop device over the member's file.
+    // Same for a second loop device over the member's file.
     let second = Loop::over(&path, &[]).expect("as the first");
     let refused = refusal_of(&two.path());
     let expected = format!("which is attached to {}", second.path().display());
@@ -263,7 +264,7 @@ fn a_mounted_device_is_refused_by_name() {
     {
         match program(tool, &arguments) {
             Some(output) if output.status.success() => (),
-            Some(output) => return println!("skipped: {tool}: {}", said(&output)),
+            Some(output) => return println!("skipped: {tool}: {}", output_text(&output)),
             None => return,
         }
     }
@@ -336,7 +337,7 @@ fn a_device_that_was_kept_is_a_volume_again_and_shrinking_is_noticed() {
     assert_eq!(run(&ring, &stack, read(0, &filled(8, 0))), Ok(()));
 }
 
-/// A program that has a device open, until it is dropped.
+/// A program that has a device open; ended on drop.
 struct Holder(Child);
 
 impl Holder {
@@ -352,7 +353,7 @@ impl Drop for Holder {
     }
 }
 
-/// A node beside those of /dev, until it is dropped.
+/// A second device node besides the one in /dev; removed on drop.
 struct Alias(PathBuf);
 
 impl Drop for Alias {
@@ -361,16 +362,16 @@ impl Drop for Alias {
     }
 }
 
-/// A partition without a table, until it is dropped.
+/// A partition without a partition table; removed on drop.
 struct Partition(String);
 
 impl Partition {
-    /// Of these sectors, the first and how many.
+    /// Creates one of these sectors: the first and their number.
     fn of(device: &Path, [first, count]: [&str; 2]) -> Option<Partition> {
         let name = device.display().to_string();
         let output = program("addpart", &[&name, "1", first, count])?;
         if !output.status.success() {
-            println!("skipped: no partition: {}", said(&output));
+            println!("skipped: no partition: {}", output_text(&output));
             return None;
         }
         Some(Partition(name))
@@ -383,7 +384,7 @@ impl Drop for Partition {
     }
 }
 
-/// The users of a device, once they are these: other programs of this machine may look at it for a
+/// Waits until the users of a device are these: other programs of this machine may open it for a
 /// moment.
 #[allow(clippy::disallowed_methods, reason = "other processes are waited for")]
 fn users_become(device: u64, node: &Path, expected: &[String]) {
@@ -432,7 +433,7 @@ fn a_partition_of_a_device_that_is_open_is_in_use() {
     let number = number.expect("a partition's number");
     let (major, minor) = number.trim().split_once(':').expect("MAJOR:MINOR");
     let number = makedev(major.parse().expect("a number"), minor.parse().expect("a number"));
-    // Where no udev runs there is no node of it yet.
+    // Without udev there is no device node of it yet.
     let part = directory.path().join("partition");
     let made = mknodat(CWD, &part, FileType::BlockDevice, Mode::RUSR, number);
     made.expect("a node");

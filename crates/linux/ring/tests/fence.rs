@@ -1,9 +1,9 @@
-//! Fencing: a daemon that is killed in the middle of a write keeps its fence until that write is
-//! over, and no longer.
+//! Fencing: a daemon that is killed in the middle of a write keeps its fence until that write has
+//! ended, and no longer.
 //!
-//! The slow device is nbdkit's memory behind a delay, shown as a file by nbdfuse. Written to
-//! directly, the write sits on a thread of the process in the kernel; through a loop device on top
-//! (root only) it sits in the device, and the process is gone altogether.
+//! The slow device is nbdkit's memory plugin with a delay, mounted as a file by nbdfuse. A direct
+//! write to it waits on a kernel thread of the process; through a loop device on top (root only) it
+//! waits in the device, and the process can exit completely.
 
 mod common;
 
@@ -19,11 +19,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Where the child finds the file to write to; unset: this is no child.
+/// Path of the file that the child writes to; unset: this is not the child.
 const TARGET: &str = "OVERDRIVE_TEST_FENCE_TARGET";
 const DELAY: Duration = Duration::from_secs(3);
 
-/// Says why a test does nothing; with CI=true that is a failure.
+/// Prints why a test is skipped; with CI=true that is a failure.
 fn skip(why: &str) {
     assert!(std::env::var_os("CI").is_none_or(|value| value != "true"), "cannot skip: {why}");
     println!("skipped: {why}");
@@ -89,7 +89,7 @@ fn wait_until(there: impl Fn() -> bool) -> bool {
     true
 }
 
-/// The part of the daemon: memory from its standard input, a fence on it, a write that takes long.
+/// Runs the daemon's part: memory from standard input, a fence on it, and a slow write.
 #[test]
 fn child() {
     let Some(target) = std::env::var_os(TARGET) else { return };
@@ -112,7 +112,7 @@ fn child() {
     ring.lane().spawn(writes).expect("a slot is free");
     let sleeper = ring.lane().clone();
     let says = async move {
-        // Long after the write was handed to the kernel, and long before it is over.
+        // Long after the write was submitted, and long before it ends.
         sleeper.sleep_until(sleeper.now() + 200_000_000).await;
         println!("in flight");
         #[allow(
@@ -140,7 +140,7 @@ fn start_child(shared: &SharedMemory, target: &Path) -> Child {
     child
 }
 
-/// Kills the child in the middle of its write. `gone`: the process vanishes at once, all the same.
+/// Kills the child in the middle of its write. `gone`: whether the process disappears at once.
 #[allow(clippy::disallowed_methods, reason = "the time is what is tested")]
 fn kill_in_flight(slow: &Slow, target: &Path, gone: bool) {
     let shared = shared_memory("test", 1 << 20, HugePages::Never, &mut |_, _| ()).expect("memory");
@@ -159,7 +159,7 @@ fn kill_in_flight(slow: &Slow, target: &Path, gone: bool) {
     let took = start.elapsed();
     println!("{}: the fence was had after {took:?}: {busy}", target.display());
     assert!(took >= DELAY - Duration::from_millis(300), "after {took:?}");
-    // The write has taken effect: it will not come over what is written from now on.
+    // The write has taken effect: it will not overwrite later data.
     let mut first = [0; 512];
     std::fs::File::open(slow.path())
         .and_then(|mut file| file.read_exact(&mut first))
@@ -188,9 +188,9 @@ fn a_write_in_a_device_when_the_process_is_gone() {
         return skip("losetup cannot be run");
     };
     if !made.status.success() {
-        return skip(&format!("no loop device: {}", common::said(&made)));
+        return skip(&format!("no loop device: {}", common::output_text(&made)));
     }
-    let device = PathBuf::from(common::said(&made).trim());
+    let device = PathBuf::from(common::output_text(&made).trim());
     let result = std::panic::catch_unwind(|| kill_in_flight(&slow, &device, true));
     common::program("losetup", &["--detach", &device.display().to_string()]);
     if let Err(panic) = result {

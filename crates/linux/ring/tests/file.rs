@@ -1,4 +1,4 @@
-//! The file backend on regular files: direct and buffered, in every kind of request.
+//! The file backend on regular files: direct and buffered, with all kinds of requests.
 
 mod common;
 
@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 const BUFFERED: OpenOptions = OpenOptions { read_only: false, buffered: true, is_shared: false };
 
-/// A directory on a file system that does direct I/O (the build's), or on one that keeps files in
-/// memory.
+/// Returns a directory on a file system that supports direct I/O (that of the build), or on one
+/// that keeps files in memory.
 fn directory(parent: &str) -> tempfile::TempDir {
     tempfile::tempdir_in(parent).expect("a directory")
 }
@@ -113,7 +113,7 @@ fn single_sectors_and_misaligned_memory() {
         }
         run(&ring, &stack, write(0, &filled(16, 1), false)).expect("written");
         run(&ring, &stack, write(3, &filled(1, 2), true)).expect("one sector");
-        // More than one detour, at an address that is a multiple of 8 only.
+        // More than one bounce buffer, at an address that is a multiple of 8 only.
         let memory = Arc::new(Memory::heap((3 << 20) + 8));
         let odd = Buf::over(memory.clone(), 8, 1500, 512);
         odd.write(&[3; 1500 * 512]);
@@ -160,7 +160,7 @@ fn zeroes_and_discards() {
         let all = stack.limits().sectors as u32;
         run(&ring, &stack, write(0, &filled(all, 9), true)).expect("written");
         let full = std::fs::metadata(&path).expect("it is there").blocks();
-        // Ragged ends, and more than one chunk of zeros where the kernel cannot do it itself.
+        // Unaligned ends, and more than one chunk of zeros if the kernel cannot write zeros itself.
         run(&ring, &stack, zero(3, 5000, false)).expect("zeroed");
         run(&ring, &stack, zero(6001, 1003, true)).expect("zeroed and unmapped");
         let discard = Request::Discard { at: Extent::new(8000, 8000) };
@@ -225,7 +225,7 @@ fn a_backing_that_shrank_fails_flushes_and_does_not_grow_again() {
         let mut beyond = vec![
             write(16, &filled(8, 2), false),
             write(8, &filled(16, 2), true),
-            // The last blocks: writing them would give the file its old length.
+            // The last blocks: writing them would restore the file's old length.
             write(2040, &filled(8, 2), false),
             zero(1000, 8, false),
             zero(1000, 8, true),
@@ -240,7 +240,7 @@ fn a_backing_that_shrank_fails_flushes_and_does_not_grow_again() {
             assert!(error.doing.contains("has shrunk"), "{error}");
             assert_eq!(contents(&path).len(), 8192, "{parent}: {request:?} made it grow");
         }
-        // What is left can be used; but no flush succeeds, and that stays so when the file grows.
+        // The rest is usable; but all flushes fail, even if the file grows again.
         assert_eq!(run(&ring, &stack, write(0, &filled(16, 3), false)), Ok(()));
         assert_eq!(run(&ring, &stack, read(0, &filled(16, 0))), Ok(()));
         file.set_len(1 << 20).expect("it is ours");
@@ -249,8 +249,8 @@ fn a_backing_that_shrank_fails_flushes_and_does_not_grow_again() {
     }
 }
 
-/// What the stack says of `at`, as lengths and whether it is a hole.
-fn told(ring: &Ring, stack: &Stack, at: Extent) -> Vec<(u64, bool)> {
+/// Returns the stack's status of `at`, as lengths and whether each stretch is a hole.
+fn status_of(ring: &Ring, stack: &Stack, at: Extent) -> Vec<(u64, bool)> {
     let list = ring.block_on(stack.status(at)).expect("the loop runs").expect("it answers");
     assert!(list.iter().all(|stretch| stretch.hole == stretch.zero));
     list.iter().map(|stretch| (stretch.sectors, stretch.hole)).collect()
@@ -264,18 +264,18 @@ fn holes_are_told() {
         let ring = ring();
         let (_volume, stack) = stack(&path, DEFAULT, &ring);
         let all = Extent::new(0, 2048);
-        assert_eq!(told(&ring, &stack, all), [(2048, true)], "{parent}");
+        assert_eq!(status_of(&ring, &stack, all), [(2048, true)], "{parent}");
         for first in [64, 1024] {
             run(&ring, &stack, write(first, &filled(64, 1), true)).expect("written");
         }
         let expected = [(64, true), (64, false), (896, true), (64, false), (960, true)];
-        assert_eq!(told(&ring, &stack, all), expected, "{parent}");
-        assert_eq!(told(&ring, &stack, Extent::new(100, 10)), [(10, false)]);
-        assert_eq!(told(&ring, &stack, Extent::new(126, 10)), [(2, false), (8, true)]);
-        // What was cut off is nothing, and nothing is no zeros.
+        assert_eq!(status_of(&ring, &stack, all), expected, "{parent}");
+        assert_eq!(status_of(&ring, &stack, Extent::new(100, 10)), [(10, false)]);
+        assert_eq!(status_of(&ring, &stack, Extent::new(126, 10)), [(2, false), (8, true)]);
+        // The part that was cut off is neither a hole nor zeros.
         let file = std::fs::File::options().write(true).open(&path).expect("it is ours");
         file.set_len(8192).expect("it is ours");
-        assert_eq!(told(&ring, &stack, Extent::new(1500, 8)), [(8, false)]);
+        assert_eq!(status_of(&ring, &stack, Extent::new(1500, 8)), [(8, false)]);
     }
 }
 
@@ -322,7 +322,7 @@ fn what_was_kept_must_suit() {
     let reader = std::fs::File::open(&path).expect("it is ours");
     let error = FileVolume::from_file(&path, reader.into(), DEFAULT).expect_err("not writable");
     assert_eq!(error.kind, OpenErrorKind::ReadOnly);
-    // A description without locks gets them; not if another description has them.
+    // A description without locks gets them, but not if another description has them.
     let plain = || std::fs::File::options().read(true).write(true).open(&path).expect("ours");
     let first = FileVolume::from_file(&path, plain().into(), DEFAULT).expect("it is free");
     assert_eq!(first.lock(), &Lock::Held);

@@ -1,4 +1,4 @@
-//! Listeners: TCP, and those that are handed over.
+//! Listeners: TCP, and listeners that are passed to another process.
 
 mod common;
 
@@ -44,7 +44,7 @@ fn tcp_is_prompt_and_notices_vanished_peers() {
     assert!(sockopt::tcp_nodelay(&socket).expect("TCP"));
     assert!(sockopt::socket_keepalive(&socket).expect("TCP"));
     assert_eq!(sockopt::tcp_keepidle(&socket).expect("TCP"), Duration::from_secs(60));
-    // Taken again at once, though a connection has just ended there.
+    // Bound again immediately, though a connection has just ended there.
     drop(socket);
     Listener::bind_tcp(address).expect("it is free");
 }
@@ -57,7 +57,7 @@ fn a_listener_is_handed_over_with_its_path_and_its_clients() {
     let kept: OwnedFd = first.file().try_clone().expect("a descriptor");
     drop(first.into_file());
     assert!(path.exists(), "its path stays for the next one");
-    // One that comes between the two owners waits.
+    // A connection that comes between the two owners waits.
     let mut early = UnixStream::connect(&path).expect("it still listens");
     let second = Listener::from_file(kept).expect("a listener");
     assert_eq!((second.path(), second.address()), (path.as_path(), None));

@@ -1,5 +1,5 @@
-//! Memory that is taken over and memory that is locked, each in a process of its own, since page
-//! faults and locks belong to the whole process.
+//! Adopted memory and locked memory, each in a separate process, since page faults and locks are
+//! counted per process.
 
 use host::{faults, lock_process};
 use ring::{HugePages, SharedMemory, shared_memory, shared_memory_of};
@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Which part the child plays; unset: this is no child.
+/// The part that the child runs; unset: this is not the child.
 const PART: &str = "OVERDRIVE_TEST_PAGES_PART";
 const BYTES: usize = 1 << 30;
 
@@ -17,7 +17,7 @@ fn locked_kibibytes() -> u64 {
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
-/// Touches every page, as the engine would: how many faults that makes.
+/// Accesses every page, like the engine. Returns the number of page faults.
 fn faults_of_touching(shared: &SharedMemory) -> u64 {
     let before = faults();
     for page in (0..shared.memory().bytes()).step_by(4096) {
@@ -64,7 +64,7 @@ fn locks() {
     }
 }
 
-/// Parts of an arena that are not in use stay without huge pages: others need them.
+/// Unused parts of an arena get no huge pages, which others need.
 fn locks_huge() {
     const HUGE: usize = 2 << 20;
     let used = std::iter::once(0..HUGE).collect();
@@ -77,7 +77,7 @@ fn locks_huge() {
     assert_eq!(blocks * 512, HUGE as i64, "bytes behind 2 MiB in use");
 }
 
-/// Without the capability and with a limit: both say how to have more.
+/// Without the capability and with a limit: both errors explain how to raise it.
 fn is_refused() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let limit = Rlimit { current: Some(64 << 10), maximum: Some(64 << 10) };
@@ -148,7 +148,7 @@ fn what_is_not_in_use_takes_no_huge_pages() {
 #[test]
 fn where_it_is_not_the_reason_is_told() {
     if rustix::process::geteuid().is_root() {
-        // Root may lock what it likes, unless that capability is taken away.
+        // Root may lock any amount, unless that capability is removed.
         let through = ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock"];
         play("is_refused", Stdio::null(), &through);
     } else {

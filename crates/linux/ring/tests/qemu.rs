@@ -1,8 +1,8 @@
-//! Against the installed qemu: locks both ways, image formats, the command that mends.
+//! Tests with the installed qemu: locks in both directions, image formats, the suggested command.
 
 mod common;
 
-use common::{DEFAULT, image, program, said};
+use common::{DEFAULT, image, output_text, program};
 use host::{FileVolume, ImageFormat, OpenErrorKind, OpenOptions, detect, reason};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -19,8 +19,8 @@ struct Ended(Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // Not SIGKILL: that would leave a FUSE mount behind. Again and again: qemu-nbd forgets one that
-        // comes before it has begun to serve.
+        // Not SIGKILL: that would leave a FUSE mount behind. Repeatedly: qemu-nbd ignores a signal
+        // that arrives before it has started to serve.
         wait_until(|| {
             let _ = rustix::process::kill_process(
                 rustix::process::Pid::from_child(&self.0),
@@ -60,7 +60,7 @@ fn qemu_io(path: &Path, read_only: bool, command: &str) -> Option<(bool, String)
         arguments.insert(0, "-r");
     }
     let output = program("qemu-io", &arguments)?;
-    Some((output.status.success(), said(&output)))
+    Some((output.status.success(), output_text(&output)))
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn images_made_by_qemu_are_recognized() {
         let Some(output) = program("qemu-img", &arguments) else {
             return;
         };
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", output_text(&output));
         let first = std::fs::read(&path).expect("it was made");
         let found = detect(&first[..first.len().min(4096)]);
         assert_eq!(found, expected, "{format} {options}");
@@ -166,7 +166,7 @@ fn images_made_by_qemu_are_recognized() {
     }
 }
 
-/// The very command of the refusal shows the inside of a qcow2 image as a raw file that can be
+/// The command in the refusal presents the contents of a qcow2 image as a raw file that can be
 /// served.
 #[test]
 fn the_mend_for_qcow2_works() {
@@ -176,7 +176,7 @@ fn the_mend_for_qcow2_works() {
     let Some(made) = program("qemu-img", &["create", "-f", "qcow2", &name, "4M"]) else {
         return;
     };
-    assert!(made.status.success(), "{}", said(&made));
+    assert!(made.status.success(), "{}", output_text(&made));
     let filled = program("qemu-io", &["-f", "qcow2", "-c", "write -P 0x5a 0 64k", &name]);
     assert!(filled.is_some_and(|output| output.status.success()));
     let text = reason(ImageFormat::Qcow2, &path);
@@ -184,7 +184,7 @@ fn the_mend_for_qcow2_works() {
     let (command, _) = command.split_once(" and then").expect("its end");
     let (touch, daemon) = command.split_once(" && ").expect("two commands");
     let touched = program("sh", &["-c", touch]).expect("a shell");
-    assert!(touched.status.success(), "{}", said(&touched));
+    assert!(touched.status.success(), "{}", output_text(&touched));
     let mut words = daemon.split(' ');
     let mut command = Command::new(words.next().expect("a program"));
     let Some(_daemon) = start(command.args(words)) else {
@@ -198,7 +198,7 @@ fn the_mend_for_qcow2_works() {
     }
     let ring = common::ring();
     let (volume, stack) = common::stack(&view, DEFAULT, &ring);
-    // Dropped before the daemon ends: it unmounts only what is not in use.
+    // Dropped before the daemon ends, which unmounts only unused mounts.
     println!("{:?} {:?} {:?}", volume.direct(), volume.lock(), volume.limits());
     let into = common::filled(128, 0);
     common::run(&ring, &stack, common::read(0, &into)).expect("read");

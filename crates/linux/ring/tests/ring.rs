@@ -183,7 +183,7 @@ fn receive_all_fills_up_and_knows_the_end() {
     writer.join().expect("it ends");
 }
 
-/// How many bytes wait at a socket when the task behind the one that receives them has its turn.
+/// Returns the number of bytes at a socket when the task after the receiving task runs.
 fn seen_by_the_next_task(is_prompt: bool) -> u64 {
     let ring = ring();
     if is_prompt {
@@ -359,8 +359,8 @@ fn more_in_flight_than_both_queues_hold() {
     const EACH: usize = 6;
     let (ours, mut theirs) = pair();
     let count = Rc::new(Cell::new(0));
-    // All wait for one socket at once, and are all answered by one byte: more completions at a
-    // time than the queue of 4096 has room for.
+    // All wait for one socket at the same time, and one byte completes all of them: more
+    // completions than the queue of 4096 has room for.
     for _ in 0..TASKS {
         let (waiter, socket, count) = (ring.clone(), ours.clone(), count.clone());
         let waits = async move {
@@ -405,18 +405,18 @@ fn a_polling_ring_looks_for_work_and_sleeps_when_there_is_none() {
     ring.set_polling(Polling::Fixed(Duration::from_millis(20)));
     let start = worked_ns();
     ring.block_on(doze_for(300)).expect("the loop runs");
-    // 20 ms of looking, perhaps interrupted by others, then sleep.
+    // 20 ms of polling, perhaps interrupted by others, then sleep.
     let spent = ring.polled().spent_ns();
     assert!((20_000_000..200_000_000).contains(&spent), "{spent} ns");
     assert!(worked_ns() - start < 50_000_000, "it does not sleep");
 
-    // A deadline within that time is met by looking.
+    // A deadline within that time is met by polling.
     let before = ring.polled().spent_ns();
     ring.block_on(doze_for(5)).expect("the loop runs");
     let spent = ring.polled().spent_ns() - before;
     assert!(spent > 3_000_000, "{spent} ns");
 
-    // Deadlines of its own keep it awake no longer.
+    // Its own deadlines do not keep it awake any longer.
     let before = ring.polled().spent_ns();
     let ticks = async move {
         for _ in 0..10 {
@@ -438,7 +438,7 @@ fn a_polling_ring_looks_for_work_and_sleeps_when_there_is_none() {
 fn a_polling_ring_sees_sockets_files_and_other_threads() {
     let ring = ring();
     ring.set_polling(Polling::Fixed(Duration::from_secs(30)));
-    // It would sleep only after half a minute: whatever is not seen by looking hangs.
+    // It would sleep only after half a minute: whatever polling misses hangs.
     let start = ring.lane().now();
     let (ours, mut theirs) = pair();
     let shared = Arc::new((Event::new(), AtomicU64::new(0)));
@@ -479,7 +479,7 @@ fn a_polling_ring_sees_sockets_files_and_other_threads() {
     assert!(ring.polled().spent_ns() > 0);
 }
 
-/// Sends what comes back to a client of another thread that waits for each echo, and returns what was polled.
+/// Echoes data to a client on another thread that waits for each echo. Returns the time polled.
 fn echo(polling: Polling, is_lockstep: bool) -> (u64, u64) {
     const ROUNDS: u32 = 2000;
     let ring = ring();
@@ -511,7 +511,7 @@ fn echo(polling: Polling, is_lockstep: bool) -> (u64, u64) {
 #[test]
 fn an_adaptive_ring_answers_and_polls_only_for_a_client_that_waits_for_answers() {
     let (spent, vain) = echo(Polling::Adaptive, true);
-    // Whether it polls at all is up to the machine.
+    // Whether it polls at all depends on the machine.
     assert!(vain <= spent, "{vain} of {spent} ns");
     assert_eq!(echo(Polling::Adaptive, false), (0, 0));
     assert_eq!(echo(Polling::Off, true), (0, 0));

@@ -1,6 +1,8 @@
-//! An allocator for tests that counts what each thread asks of it. A program that uses this crate has it.
+//! An allocator for tests that counts the allocations of each thread. It becomes the allocator of
+//! each program that uses this crate.
 //!
-//! By thread, since the test harness has one, too: it says what takes longer than a minute.
+//! It counts per thread because the test harness has a thread too, which reports tests that take
+//! longer than a minute.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -15,13 +17,13 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: everything is left to the system's allocator; the counter is no part of its contract, and
-// neither allocates nor panics.
+// SAFETY: all calls are forwarded to the system's allocator. The counter does not affect its
+// contract, and it neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that ends may have none any more; nothing asks it either.
+        // A thread that is ending may have no counter any more. Then no one reads it either.
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise about the layout is handed on.
+        // SAFETY: the caller's guarantee about the layout is passed on.
         unsafe { System.alloc(layout) }
     }
 
@@ -31,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// How often the calling thread has allocated so far.
+/// Number of allocations of the calling thread until now.
 pub fn of_this_thread() -> u64 {
     ALLOCATIONS.get()
 }

@@ -1,20 +1,21 @@
-//! A disk in memory with a volatile cache, which all lanes share.
+//! A disk in memory with a volatile cache, shared by all lanes.
 
 use block::{Block, Limits, Memory, Ram, Request, Result};
 use lane::Lane;
 use std::sync::Arc;
 
-/// The disk. What is not flushed is not durable.
+/// The disk. Unflushed data is not durable.
 #[derive(Clone)]
 pub struct Disk {
     ram: Ram,
-    /// What a power cut would leave.
+    /// The contents that would survive a power cut.
     durable: Arc<Memory>,
     now: Arc<Memory>,
     limits: Limits,
 }
 
-/// It as one lane sees it. A request takes effect somewhere between its sending and its answer, whole.
+/// The disk as one lane sees it. A request takes effect atomically, at some time between its
+/// sending and its answer.
 struct OnLane {
     disk: Disk,
     lane: Lane,
@@ -30,22 +31,22 @@ impl Disk {
         Disk { ram, durable, now, limits }
     }
 
-    /// The same disk for requests of this lane.
+    /// Returns the same disk for requests of this lane.
     pub fn on(&self, lane: &Lane) -> impl Block {
         OnLane { disk: self.clone(), lane: lane.clone() }
     }
 
-    /// What it can do.
+    /// Abilities of the disk.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// What a power cut would leave.
+    /// The contents that would survive a power cut.
     pub fn durable(&self) -> &Memory {
         &self.durable
     }
 
-    /// What reads show.
+    /// The contents that reads return.
     pub fn now(&self) -> &Memory {
         &self.now
     }

@@ -1,30 +1,31 @@
-//! What clients may find: the values that were written to each cell, in their order.
+//! The permitted results of reads: the values that were written to each cell, in order.
 //!
-//! A cell has one writer, so that the order of its values is known. Any client reads it.
+//! A cell has only one writer, so the order of its values is known. Any client reads it.
 
 use std::sync::Mutex;
 
 #[derive(Clone, Debug)]
 struct Cell {
-    /// All that it ever was, from zeros on. What is not zeros is unique.
+    /// All values until now, starting with zero. The others are unique.
     values: Vec<u64>,
-    /// The newest of them that is known to be there: its write was answered, or a read has shown it.
+    /// Index of the newest value known to be stored: its write was answered, or a read has returned
+    /// it.
     known: usize,
 }
 
 impl Cell {
-    /// The newest place of this value from `floor` on.
-    fn place(&self, value: u64, floor: usize) -> Option<usize> {
-        (floor..self.values.len()).rev().find(|&place| self.values[place] == value)
+    /// Returns the newest index of this value from `floor` on.
+    fn index(&self, value: u64, floor: usize) -> Option<usize> {
+        (floor..self.values.len()).rev().find(|&index| self.values[index] == value)
     }
 }
 
-/// The cells of a volume. Its lock is held by no thread that the explorer stops.
+/// The cells of a volume. No thread holds this lock while the explorer stops it.
 #[derive(Debug)]
 pub struct Ledger(Mutex<Vec<Cell>>);
 
 impl Ledger {
-    /// So many cells of zeros.
+    /// Creates `cells` cells of zeros.
     pub fn new(cells: usize) -> Ledger {
         Ledger(Mutex::new(vec![Cell { values: vec![0], known: 0 }; cells]))
     }
@@ -34,51 +35,54 @@ impl Ledger {
         act(&mut cells[cell])
     }
 
-    /// A write of this value is about to be sent. Returns its place.
-    pub fn sends(&self, cell: usize, value: u64) -> usize {
+    /// Records that a write of this value will be sent. Returns the value's index.
+    pub fn record_send(&self, cell: usize, value: u64) -> usize {
         self.with(cell, |cell| {
             cell.values.push(value);
             cell.values.len() - 1
         })
     }
 
-    /// That write has been answered.
-    pub fn answered(&self, cell: usize, place: usize) {
-        self.with(cell, |cell| cell.known = cell.known.max(place));
+    /// Records that this write was answered.
+    pub fn record_answer(&self, cell: usize, index: usize) {
+        self.with(cell, |cell| cell.known = cell.known.max(index));
     }
 
-    /// The place of the newest value that is known to be there: nothing older may be read from now on.
+    /// Returns the index of the newest value that is known to be stored. Later reads must not
+    /// return an older one.
     pub fn floor(&self, cell: usize) -> usize {
         self.with(cell, |cell| cell.known)
     }
 
-    /// A read that was sent when the floor was this has shown this value.
+    /// Records that a read has returned this value. `floor` is the floor at the time the read was
+    /// sent.
     ///
     /// # Panics
-    /// If it may not (C10).
-    pub fn shown(&self, cell: usize, value: u64, floor: usize) {
+    /// If the value is not permitted (C10).
+    pub fn check_read(&self, cell: usize, value: u64, floor: usize) {
         let known = self.with(cell, |cell| {
-            let place = cell.place(value, floor);
-            if let Some(place) = place
+            let index = cell.index(value, floor);
+            if let Some(index) = index
                 && value != 0
             {
-                cell.known = cell.known.max(place);
+                cell.known = cell.known.max(index);
             }
-            place.ok_or_else(|| cell.clone())
+            index.ok_or_else(|| cell.clone())
         });
         assert!(known.is_ok(), "C10: cell {cell} shows {value}, floor {floor}: {known:?}");
     }
 
-    /// The disk would keep this value after a power cut, though a flush was answered that was sent at this floor.
+    /// Checks the value that the disk would have after a power cut, when a flush was answered that
+    /// was sent at this floor.
     ///
     /// # Panics
-    /// If it may not (C1).
-    pub fn kept(&self, cell: usize, value: u64, floor: usize) {
-        let known = self.with(cell, |cell| cell.place(value, floor).ok_or_else(|| cell.clone()));
+    /// If the value is not permitted (C1).
+    pub fn check_durable(&self, cell: usize, value: u64, floor: usize) {
+        let known = self.with(cell, |cell| cell.index(value, floor).ok_or_else(|| cell.clone()));
         assert!(known.is_ok(), "C1: cell {cell} would be {value}, floor {floor}: {known:?}");
     }
 
-    /// The newest value, once all was answered.
+    /// The newest value. Valid once all requests were answered.
     pub fn newest(&self, cell: usize) -> u64 {
         self.with(cell, |cell| *cell.values.last().expect("it was zeros"))
     }

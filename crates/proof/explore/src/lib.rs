@@ -1,13 +1,14 @@
-//! The concurrency explorer: what lanes on several threads share, under every order that a scheduler thinks of.
+//! The concurrency explorer: runs lanes on several threads in the orders that a scheduler chooses.
 //!
-//! The laboratory (crate `crash`) lets whole lock sections follow one another in any order. Between two sections
-//! threads also read and change atomics: mailboxes, events, gauges. Here shuttle runs the threads, and chooses at each
-//! use of an atomic or a lock which of them goes on (`lane::atomic`). A run that ends with every thread waiting is a
-//! wake-up that was lost.
+//! The laboratory (crate `crash`) runs whole lock sections in any order. Between two sections,
+//! threads also read and change atomics: mailboxes, events, gauges. Here shuttle runs the threads
+//! and chooses, at each use of an atomic or a lock, the thread that continues (`lane::atomic`). A
+//! run that ends with all threads waiting shows a lost wake-up.
 //!
-//! Shuttle knows only the strongest order of memory: what a weaker one lets a processor do besides is not tried here.
+//! Shuttle models sequentially consistent memory only: reorderings that weaker memory orders permit
+//! are not explored.
 //!
-//! Run it by `cargo xtask explore`; without the feature `explore` the crate is empty.
+//! Run it with `cargo xtask explore`; without the feature `explore` the crate is empty.
 #![cfg(feature = "explore")]
 
 mod disk;

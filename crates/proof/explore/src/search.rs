@@ -1,4 +1,4 @@
-//! Searches through the orders in which threads may go on.
+//! Searches through the possible orders of threads.
 
 use lane::planted::{Race, plant};
 use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler};
@@ -7,9 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Executions of one scheduler, which begins with a seed of its own.
+/// Executions of one scheduler, which starts with its own seed.
 const ROUND: usize = 16;
-/// How deep a bug may be that the priorities look for: so many places at which threads change, and one.
+/// Depths of the bugs that the priority schedulers search for: one more than the number of priority
+/// changes.
 const DEPTHS: [usize; 4] = [2, 3, 4, 6];
 
 fn number_of(name: &str) -> Option<usize> {
@@ -21,13 +22,14 @@ fn config() -> Config {
     let mut config = Config::new();
     config.stack_size = 1 << 18;
     config.silence_warnings = true;
-    // The number of the round says it in fewer words.
+    // The round's number identifies the failure in fewer words.
     config.failure_persistence = FailurePersistence::None;
     config
 }
 
-/// A scheduler by its number: every second one chooses anew at each step, the others let the thread with the
-/// highest priority go on and change priorities at a few places (PCT: Burckhardt et al., ASPLOS 2010).
+/// Returns the scheduler with this number. Every second one chooses a random thread at each step.
+/// The others run the thread with the highest priority, and change priorities at a few points (PCT:
+/// Burckhardt et al., ASPLOS 2010).
 fn scheduler(round: usize) -> Box<dyn Scheduler + Send> {
     let seed = round as u64;
     match round % 2 {
@@ -39,10 +41,10 @@ fn scheduler(round: usize) -> Box<dyn Scheduler + Send> {
     }
 }
 
-/// Says which round it was that failed.
+/// Prints the round that failed.
 struct Round(usize);
 
-/// Forgets the race that was planted.
+/// Removes the planted race.
 struct Planted;
 
 impl Drop for Planted {
@@ -59,11 +61,12 @@ impl Drop for Round {
     }
 }
 
-/// Runs `scene` in `rounds` rounds of 16 executions. In the environment, `EXPLORE_TIMES` makes them more,
-/// `EXPLORE_SEED` others, and `EXPLORE_ROUND` is the only one to be run.
+/// Runs `scene` in `rounds` rounds of 16 executions. Environment variables: `EXPLORE_TIMES`
+/// multiplies the rounds, `EXPLORE_SEED` selects other rounds, and `EXPLORE_ROUND` runs only one
+/// round.
 ///
 /// # Panics
-/// If an execution does, or ends with all threads waiting.
+/// If an execution panics or ends with all threads waiting.
 pub fn explore(rounds: usize, scene: fn()) {
     let first = number_of("EXPLORE_SEED").unwrap_or(0) * 1_000_000;
     let rounds = rounds * number_of("EXPLORE_TIMES").unwrap_or(1);
@@ -77,10 +80,10 @@ pub fn explore(rounds: usize, scene: fn()) {
     }
 }
 
-/// Runs `scene` in every order that there is. Only for small ones.
+/// Runs `scene` in every possible order. For small scenes only.
 ///
 /// # Panics
-/// If an execution does, or there are more than `most` orders.
+/// If an execution panics, or there are more than `most` orders.
 pub fn explore_all(most: usize, scene: fn()) {
     let ran = Arc::new(AtomicUsize::new(0));
     let counted = ran.clone();
@@ -93,7 +96,7 @@ pub fn explore_all(most: usize, scene: fn()) {
     println!("{ran} orders");
 }
 
-/// Whether a search notices this race.
+/// Whether a search detects this race.
 pub fn is_found(race: Race, search: impl FnOnce()) -> bool {
     plant(Some(race));
     let _planted = Planted;

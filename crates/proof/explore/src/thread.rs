@@ -1,37 +1,40 @@
-//! Lanes' threads, as the live loop drives them: each sleeps whenever it has nothing to do. And their clock.
+//! Threads of lanes, as the live loop drives them: each sleeps whenever it has nothing to do. And
+//! their clock.
 
 use lane::{Bell, Lane};
 use shuttle::sync::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The clock goes on to a deadline that is no further away than this. What waits for longer is never woken by it: that
-/// would hide that a wake-up was lost.
+/// The clock advances only to deadlines within this time. It never wakes a task with a later
+/// deadline, because that would hide a lost wake-up.
 const SOON_NS: u64 = 1_000_000_000;
 
 /// A lane, as the clock sees it.
 #[derive(Clone, Copy, Default, Debug)]
 struct Sleeper {
-    /// When it wants to be woken, if it sleeps and wants to be.
+    /// Time at which it is to be woken, if it sleeps with a deadline.
     deadline_ns: Option<u64>,
     is_asleep: bool,
-    /// It has been rung, perhaps before it fell asleep.
+    /// Whether it was rung, perhaps before it fell asleep.
     is_rung: bool,
 }
 
-/// The clock of some lanes, and what rings them. It stands still while any of them has something to do.
+/// The clock of some lanes, which also rings them. Time stands still while any lane has something
+/// to do.
 #[derive(Clone, Debug)]
 pub struct Clock(Arc<Parts>);
 
 #[derive(Debug)]
 struct Parts {
-    /// The explorer does not see this: what time it is orders nothing.
+    /// Not visible to the explorer: the time orders nothing.
     now_ns: AtomicU64,
     lanes: Mutex<Vec<Sleeper>>,
     rung: Condvar,
 }
 
-/// Lets the time pass, if all are asleep: up to the earliest deadline, whose lane is rung. Returns what time it is then.
+/// Advances the time if all lanes are asleep: to the earliest deadline, whose lane is rung. Returns
+/// the new time.
 fn pass(lanes: &mut [Sleeper], now_ns: u64) -> Option<u64> {
     if lanes.iter().any(|sleeper| !sleeper.is_asleep) {
         return None;
@@ -44,7 +47,7 @@ fn pass(lanes: &mut [Sleeper], now_ns: u64) -> Option<u64> {
 }
 
 impl Clock {
-    /// A clock of so many lanes.
+    /// A clock of `lanes` lanes.
     pub fn new(lanes: usize) -> Clock {
         let lanes = Mutex::new(vec![Sleeper::default(); lanes]);
         Clock(Arc::new(Parts { now_ns: AtomicU64::new(0), lanes, rung: Condvar::new() }))
@@ -65,7 +68,7 @@ impl Clock {
         }
     }
 
-    /// Sleeps until the lane is rung, or its deadline has come.
+    /// Sleeps until the lane is rung or its deadline has passed.
     fn sleep(&self, lane: usize, deadline_ns: Option<u64>) {
         let mut lanes = self.lanes();
         let is_rung = lanes[lane].is_rung;
@@ -75,7 +78,7 @@ impl Clock {
         woken.expect("nothing panics under it")[lane] = Sleeper::default();
     }
 
-    /// The lane has ended: the others wait for it no more.
+    /// Removes the lane, which has ended, from those that the clock waits for.
     fn leave(&self, lane: usize) {
         let mut lanes = self.lanes();
         lanes[lane] = Sleeper { is_asleep: true, ..Sleeper::default() };
@@ -98,7 +101,7 @@ impl Bell for Alarm {
     }
 }
 
-/// Drives a lane, the one with this number of the clock's, on this thread until it has no task left.
+/// Drives the lane with this number on this thread until it has no task left.
 pub fn drive(lane: &Lane, clock: &Clock, number: usize) {
     lane.set_bell(Arc::new(Alarm { clock: clock.clone(), lane: number }));
     while lane.tasks() > 0 {

@@ -14,34 +14,34 @@ const GRAIN: u32 = 16;
 const BLOCK: u64 = cache::BLOCK_SECTORS as u64;
 /// Sectors of a cell: half a block.
 const CELL: u64 = BLOCK / 2;
-/// A region's worth, and another one: with two shards, both have some.
+/// A region and another one: with two shards, both have blocks.
 const BLOCKS: u64 = 8;
 
-/// How long a volume is left alone, in nanoseconds.
+/// Time for which a volume is left idle, in nanoseconds.
 const REST_NS: u64 = 500_000_000;
 
-/// What is set up, and how much is done.
+/// Setup and amount of work of an execution.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Threads, each with a lane.
     pub lanes: u32,
-    /// Clients of each lane.
+    /// Clients per lane.
     pub clients: u32,
-    /// Requests of each client.
+    /// Requests per client.
     pub requests: u32,
     /// Shards of the cache.
     pub shards: u32,
-    /// Blocks that may be dirty.
+    /// Maximum number of dirty blocks.
     pub dirty_blocks_max: u32,
-    /// What happens to writes at first.
+    /// How writes are handled at first.
     pub write: WriteMode,
-    /// What a flush means.
+    /// The guarantee of a flush.
     pub durability: Durability,
-    /// Write-outs of each lane.
+    /// Writeback workers per lane.
     pub workers: u32,
-    /// Whether the cache also steps aside, and the write mode changes.
+    /// Whether the cache is also bypassed, and the write mode changes.
     pub changes: bool,
-    /// Each client only writes, each of its blocks once: no version replaces another.
+    /// Whether each client only writes, each of its blocks once: no version replaces another.
     pub once: bool,
 }
 
@@ -61,13 +61,13 @@ impl Plan {
 
     fn settings(&self) -> Settings {
         Settings {
-            // Its sampler has a lock of its own: of so few slots it would be taken at each access, and the races that
-            // this is about would be met as seldom.
+            // LRU has no sampler. With so few slots the lock of a sampler would be taken at each
+            // access, and the races tested here would occur less often.
             policy: Kind::Lru,
             write: self.write,
             durability: self.durability,
             dirty_blocks_max: self.dirty_blocks_max,
-            // Longer than any run: what waits must be woken by what happens.
+            // Longer than any run: waiting tasks must be woken by events.
             dirty_age_ns: 3_600_000_000_000,
             flush_target_ns: 0,
             retry_time_ns: 100_000_000,
@@ -78,7 +78,7 @@ impl Plan {
     }
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Scene {
     plan: Plan,
     shared: Arc<Shared>,
@@ -104,7 +104,7 @@ fn sector(cell: u64) -> u64 {
     cell * CELL
 }
 
-/// The value that these bytes of a cell show.
+/// Returns the value that these bytes of a cell represent.
 fn value_of(cell: u64, bytes: &[u8]) -> u64 {
     let mut values = bytes.chunks(GRAIN as usize).map(|sector| {
         u64::from_le_bytes(sector[..8].try_into().expect("a sector has eight bytes"))
@@ -114,7 +114,7 @@ fn value_of(cell: u64, bytes: &[u8]) -> u64 {
     first
 }
 
-/// What a memory holds in a cell.
+/// Returns the value of a cell in a memory.
 fn value_in(memory: &Memory, cell: u64) -> u64 {
     let mut bytes = vec![0; CELL as usize * GRAIN as usize];
     memory.read(sector(cell) as usize * GRAIN as usize, &mut bytes);
@@ -132,7 +132,7 @@ fn filled(value: u64, sectors: u64) -> Buf {
 }
 
 impl Client {
-    /// A block that is ours.
+    /// Chooses one of this client's blocks.
     fn own_block(&mut self) -> u64 {
         let clients = u64::from(self.scene.plan.lanes * self.scene.plan.clients);
         let mine = (BLOCKS - 1 - u64::from(self.number)) / clients + 1;
@@ -146,7 +146,7 @@ impl Client {
         }
     }
 
-    /// A block or half of it: its cells.
+    /// Chooses a block or half of it. Returns its cells.
     fn cells_of(&mut self, block: u64) -> std::ops::Range<u64> {
         let first = 2 * block;
         match self.random.below(3) {
@@ -170,21 +170,21 @@ impl Client {
         };
         let ledger = &self.scene.ledger;
         let sent: Vec<_> =
-            cells.map(|cell| (cell as usize, ledger.sends(cell as usize, value))).collect();
+            cells.map(|cell| (cell as usize, ledger.record_send(cell as usize, value))).collect();
         self.ask(request).await;
-        sent.iter().for_each(|(cell, place)| ledger.answered(*cell, *place));
+        sent.iter().for_each(|(cell, index)| ledger.record_answer(*cell, *index));
     }
 
-    /// Writes each block that is ours once.
+    /// Writes each of this client's blocks once.
     async fn fill(&self) {
         let clients = u64::from(self.scene.plan.lanes * self.scene.plan.clients);
         for block in (u64::from(self.number)..BLOCKS).step_by(clients as usize) {
             let stamp = u64::from(self.number + 1) << 32 | (block + 1);
             let at = Extent::new(sector(2 * block), BLOCK as u32);
             let cells = [2 * block as usize, 2 * block as usize + 1];
-            let sent = cells.map(|cell| (cell, self.scene.ledger.sends(cell, stamp)));
+            let sent = cells.map(|cell| (cell, self.scene.ledger.record_send(cell, stamp)));
             self.ask(Request::Write { at, from: filled(stamp, BLOCK), fua: false }).await;
-            sent.iter().for_each(|(cell, place)| self.scene.ledger.answered(*cell, *place));
+            sent.iter().for_each(|(cell, index)| self.scene.ledger.record_answer(*cell, *index));
         }
     }
 
@@ -194,7 +194,7 @@ impl Client {
         let floor = self.scene.ledger.floor(cell as usize);
         let at = Extent::new(sector(cell), CELL as u32);
         self.ask(Request::Read { at, into: into.clone() }).await;
-        self.scene.ledger.shown(cell as usize, value_of(cell, &into.to_vec()), floor);
+        self.scene.ledger.check_read(cell as usize, value_of(cell, &into.to_vec()), floor);
     }
 
     async fn flush(&mut self) {
@@ -204,7 +204,7 @@ impl Client {
         if self.scene.plan.durability == Durability::Flush {
             for (cell, floor) in floors.into_iter().enumerate() {
                 let value = value_in(self.scene.disk.durable(), cell as u64);
-                self.scene.ledger.kept(cell, value, floor);
+                self.scene.ledger.check_durable(cell, value, floor);
             }
         }
     }
@@ -229,7 +229,7 @@ impl Client {
                     self.cache.shared().set_write_mode(modes[self.random.below(3) as usize]);
                 }
             }
-            // Other clients of the lane come in between.
+            // Lets other clients of the lane run in between.
             if self.random.one_in(2) {
                 self.stack.lane().rest().await;
             }
@@ -255,7 +255,8 @@ impl Scene {
         })
     }
 
-    /// Nothing is asked any more, and all sleep: what should be written out has been.
+    /// Checks that all blocks that should be written back were: no request is in flight, and all
+    /// lanes sleep.
     fn at_rest(&self) {
         let most = self.plan.dirty_blocks_max;
         let open_most = (most * 7).div_ceil(16);
@@ -265,7 +266,7 @@ impl Scene {
         self.shared.check();
     }
 
-    /// Waits for all clients, makes everything durable and looks at what is there.
+    /// Waits for all clients, flushes, and checks the contents.
     async fn end(&self, cache: &Cache) {
         loop {
             let seen = self.ended.seen();
@@ -274,7 +275,7 @@ impl Scene {
             }
             self.ended.after(seen).await;
         }
-        // So long that whatever was begun has come to rest.
+        // Long enough that all work has come to rest.
         cache.lane().sleep_until(cache.lane().now() + REST_NS).await;
         self.at_rest();
         cache.drain().await.expect("the disk does not fail");
@@ -289,7 +290,7 @@ impl Scene {
     }
 }
 
-/// One lane's thread.
+/// Runs one lane on this thread.
 fn serve(scene: &Arc<Scene>, number: u32, seed: u64) {
     let lane = Lane::new();
     let cache = Cache::attach(&scene.shared, &lane, Stack::new(&lane, scene.disk.on(&lane)));
@@ -316,8 +317,9 @@ fn serve(scene: &Arc<Scene>, number: u32, seed: u64) {
     drive(&lane, &scene.clock, number as usize);
 }
 
-/// Judges what is dirty when a change has been admitted. A change that replaces a block counts both versions for a
-/// moment. In another shard than this one's that moment may be now: a block for each other lane.
+/// Checks the amount of dirty data when a change has been admitted. A change that replaces a block
+/// counts both versions for a moment. In other shards that moment may be now, so one block per
+/// other lane is allowed.
 fn observe(admitted: Admitted, plan: Plan) {
     let at_once = if plan.shards > 1 && !plan.once { plan.lanes - 1 } else { 0 };
     assert!(
@@ -328,10 +330,10 @@ fn observe(admitted: Admitted, plan: Plan) {
     );
 }
 
-/// One execution: what clients do follows from a seed that the explorer draws.
+/// Runs one execution. The clients' requests follow from a seed that the explorer draws.
 ///
 /// # Panics
-/// If a promise is broken.
+/// If a guarantee is broken.
 pub fn run(plan: Plan) {
     planted::observe(Some(Box::new(move |admitted| observe(admitted, plan))));
     let seed = shuttle::rand::thread_rng().r#gen();

@@ -1,5 +1,5 @@
-//! Mailboxes, events and inboxes, in every order of what threads do or in very many of them; and that each planted
-//! race is noticed.
+//! Mailboxes, events and inboxes under all orders of threads, or under very many. Each planted race
+//! must be detected.
 
 use explore::{Clock, drive, explore, explore_all, is_found};
 use lane::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -13,17 +13,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// Orders of a small scene.
+/// Maximum number of orders of a small scene.
 const MOST: usize = 3_000_000;
 
-/// Lets a task of `lane` wait until `flag` is set, and sends what wakes it.
+/// Makes a task of `lane` wait until `flag` is set, and sends its waker.
 fn wait_for(lane: &Lane, flag: &Arc<AtomicBool>, wakers: mpsc::Sender<Waker>) {
     let flag = flag.clone();
     let waits = async move {
         poll_fn(|context| match flag.load(Ordering::SeqCst) {
             true => Poll::Ready(()),
             false => {
-                // The one that wakes may have gone, if this poll is a spurious one.
+                // The receiver may be gone, if this poll is spurious.
                 let _ = wakers.send(context.waker().clone());
                 Poll::Pending
             }
@@ -36,7 +36,7 @@ fn wait_for(lane: &Lane, flag: &Arc<AtomicBool>, wakers: mpsc::Sender<Waker>) {
 /// A lane parks, and another thread wakes its task.
 fn one_wake() {
     let lane = Lane::new();
-    // The mailbox alone is to be explored: the explorer does not see this flag.
+    // Only the mailbox is explored: this flag is not visible to the explorer.
     let flag = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let waker = Rc::new(RefCell::new(None));
     let (set, given) = (flag.clone(), waker.clone());
@@ -63,14 +63,14 @@ fn a_lane_that_parks_is_woken_in_every_order() {
     explore_all(MOST, one_wake);
 }
 
-/// Two threads wake tasks of one lane, which parks again and again.
+/// Two threads wake tasks of one lane, which parks repeatedly.
 fn many_wakes() {
     let lane = Lane::new();
     let others: Vec<_> = (0..2)
         .map(|_| {
             let flags = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
             let (wakers, woken) = mpsc::channel();
-            // The second task waits only when the first has ended.
+            // The second task waits only after the first has ended.
             let (first, second) = (flags[0].clone(), flags[1].clone());
             let waits = async move {
                 for flag in [first, second] {
@@ -103,7 +103,7 @@ fn no_wake_of_several_threads_is_lost() {
     explore(200, many_wakes);
 }
 
-/// A lane ends, another takes its mailbox, and a wake for a task of the first comes late.
+/// A lane ends, another lane gets its mailbox, and a wake-up for a task of the first comes late.
 fn late_wake() {
     let (late, woken_late) = mpsc::channel();
     let (wakers, woken) = mpsc::channel();
@@ -111,7 +111,7 @@ fn late_wake() {
     let first = Lane::new();
     let polled = Rc::new(Cell::new(false));
     let once = polled.clone();
-    // It ends by itself, but what could wake it is still there.
+    // The task ends without a wake-up, but its waker still exists.
     let ends = poll_fn(move |context| match once.replace(true) {
         true => Poll::Ready(()),
         false => {
@@ -169,7 +169,7 @@ fn two_lanes_never_have_one_mailbox() {
     explore(100, claims);
 }
 
-/// A task waits for an event, another thread makes it happen.
+/// A task waits for an event that another thread triggers.
 fn one_event() {
     let event = Arc::new(Event::new());
     let flag = Arc::new(AtomicBool::new(false));
@@ -198,8 +198,8 @@ fn what_waits_for_an_event_is_woken() {
     explore(500, one_event);
 }
 
-/// Work for lanes of which any may do it, as the write-out's workers: one of those that wait is woken for it. A piece
-/// takes until both have been begun.
+/// Work that any lane may do, like the tasks of writeback workers: one waiting lane is woken per
+/// piece. A piece ends only when both pieces have been started.
 #[derive(Default)]
 struct Work {
     left: AtomicU32,
@@ -209,7 +209,7 @@ struct Work {
 }
 
 impl Work {
-    /// One piece, if there is one.
+    /// Takes one piece, if there is one.
     fn take(&self) -> bool {
         let less = |left: u32| left.checked_sub(1);
         self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
@@ -252,7 +252,7 @@ fn one_of_several() {
             })
         })
         .collect();
-    // Only what is about to wait sees this; what waits already is woken for both.
+    // Seen only by tasks that are about to wait. Tasks that wait already are woken for both pieces.
     work.left.fetch_add(1, Ordering::SeqCst);
     work.event.note();
     work.left.fetch_add(1, Ordering::SeqCst);
@@ -265,7 +265,7 @@ fn a_wake_for_one_reaches_one_that_looks() {
     explore(400, one_of_several);
 }
 
-/// Threads post to a lane, which takes; one of them closes the inbox at the end.
+/// Threads post to a lane, which receives; one of them closes the inbox at the end.
 fn inbox() {
     const EACH: u32 = 2;
     let inbox = Arc::new(Inbox::new(1));
@@ -318,7 +318,7 @@ fn an_inbox_loses_nothing_and_keeps_the_order_of_each_thread() {
     explore(200, inbox);
 }
 
-/// Threads wait for room in an inbox that nothing takes from any more, and it is closed.
+/// Threads wait for room in an inbox whose lane receives nothing more, and the inbox is closed.
 fn closing() {
     let inbox = Arc::new(Inbox::new(1));
     assert_eq!(inbox.post(0), Ok(()));

@@ -1,5 +1,5 @@
-//! The disks of a whole system: Debian with the program, its units and rules as `cargo xtask install` puts them, and three
-//! disks to serve.
+//! The disks of a whole system: Debian with the program, its units and rules as installed by
+//! `cargo xtask install`, and three disks to serve.
 
 use super::super::cpio::Archive;
 use super::super::debian::{Kernel, depmod};
@@ -14,11 +14,11 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What Debian is made of here, beside what each has.
+/// Packages of this Debian, in addition to the essential ones.
 const INCLUDED: &str =
     "--include=systemd-sysv,udev,e2fsprogs,xfsprogs,kmod,lvm2,cryptsetup-bin,fdisk,util-linux";
 
-/// Modules that are not for virtual machines, and large.
+/// Modules that virtual machines do not need, and that are large.
 const LEFT_OUT: [&str; 6] = [
     "sound",
     "drivers/gpu",
@@ -28,34 +28,35 @@ const LEFT_OUT: [&str; 6] = [
     "drivers/net/wireless",
 ];
 
-/// Modules without which there is no root.
+/// Modules that the root requires.
 const MODULES: [&str; 5] = ["virtio_pci", "virtio_blk", "crc32c_generic", "crc32c_intel", "ext4"];
 
-/// Volumes of the guest: a name, and what it lies on.
+/// Volumes of the guest: name and backing.
 const VOLUMES: [(&str, &str); 3] = [
     ("disk", "/dev/disk/by-id/virtio-disk"),
     ("parted", "/dev/disk/by-id/virtio-parted"),
     ("image", "/srv/image.img"),
 ];
 
-/// The names of the disks, which are their serial numbers, too.
+/// Names of the disks, and their serial numbers.
 pub(super) const DISKS: [&str; 4] = ["root", "disk", "parted", "scratch"];
 
-/// What fstab calls the file system of the disk `disk`, and the partition of `parted`.
+/// UUID in fstab of the file system on the disk `disk`, and of the partition of `parted`.
 const UUID: &str = "0d0d0d0d-0001-4000-8000-000000000001";
 const PARTUUID: &str = "0d0d0d0d-0002-4000-8000-000000000002";
 
 const MIB: u64 = 1 << 20;
 
-/// The file of a disk.
+/// Returns the file of a disk.
 pub(super) fn disk(place: &Path, name: &str) -> PathBuf {
     place.join(format!("{name}.img"))
 }
 
-/// Makes all disks anew below `place`, with the program that is built, and the archive that boots the first of them.
+/// Creates all disks below `place`, with the built program, and the archive that boots the first of
+/// them.
 ///
 /// # Errors
-/// If Debian's packages cannot be had, or a program fails.
+/// Debian's packages are not available, or a program fails.
 pub(super) fn make(cache: &Path, place: &Path, kernel: &Kernel) -> anyhow::Result<()> {
     let archive = debian(cache)?;
     let root = place.join("root");
@@ -79,7 +80,8 @@ fn tool(name: &str) -> anyhow::Result<PathBuf> {
     find(name).with_context(|| format!("{name} is missing"))
 }
 
-/// The archive of a Debian of the kind that this machine has, so that its libraries are those of what was built here.
+/// Returns the archive of a Debian of the same version as this machine's, so that its libraries
+/// suit the programs built here.
 fn debian(cache: &Path) -> anyhow::Result<PathBuf> {
     let release = fs::read_to_string("/etc/os-release").context("/etc/os-release")?;
     let name = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
@@ -128,7 +130,7 @@ fn put_files(root: &Path) -> anyhow::Result<()> {
             format!("[volume.{name}]\nbacking = \"{backing}\"\nmemory = \"64M\"\nattach = true\n");
         put(&format!("etc/overdrive/{name}.toml"), &config, 0o600)?;
         fs::create_dir_all(root.join("mnt").join(name))?;
-        // As `systemctl enable` does it.
+        // Same as `systemctl enable`.
         let unit = "usr/lib/systemd/system/overdrive-device@.service";
         symlink(format!("/{unit}"), wants.join(format!("overdrive-device@{name}.service")))?;
     }
@@ -138,7 +140,8 @@ fn put_files(root: &Path) -> anyhow::Result<()> {
 fn make_disks(root: &Path, place: &Path) -> anyhow::Result<()> {
     for (name, mib) in DISKS.iter().zip([3072, 256, 256, 256]) {
         let file = disk(place, name);
-        // Another file, not this one made empty: a holder of an earlier run may still keep what was written to that.
+        // A new file, not the old one truncated: a holder of an earlier run may still have
+        // unwritten data for that.
         if file.exists() {
             fs::remove_file(&file)?;
         }
@@ -160,7 +163,7 @@ fn make_disks(root: &Path, place: &Path) -> anyhow::Result<()> {
     run(ext4().args(["-E", "offset=1048576"]).arg(disk(place, "parted")).arg("180M"))
 }
 
-/// What the kernel boots, until it has its root.
+/// Returns the archive that the kernel boots from until it has its root.
 fn initramfs(kernel: &Kernel) -> anyhow::Result<Vec<u8>> {
     let read = |path: &Path| fs::read(path).with_context(|| path.display().to_string());
     let mut archive = Archive::default();

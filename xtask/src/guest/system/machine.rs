@@ -12,34 +12,35 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// What the kernel is told, beside the part of the trial.
+/// Arguments of the kernel, without the part of the trial.
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 panic=-1 oops=panic mitigations=off";
 
-/// One that runs. It ends when this is dropped, or this process ends.
+/// A running machine. It ends when this is dropped, or this process ends.
 pub(super) struct Machine {
     child: Child,
     lines: Receiver<String>,
 }
 
-/// What a machine has said.
-pub(super) enum Said {
+/// Output of a machine.
+pub(super) enum Output {
     Line(String),
-    /// It is off, and has said all.
+    /// It is off, and all output was read.
     Off,
-    /// Nothing more for so long.
+    /// No more output within the time limit.
     Late,
 }
 
-/// Where the words of a machine's kernel and of its service manager are kept.
+/// File of the messages of a machine's kernel and service manager.
 pub(super) fn console(place: &Path, part: &str) -> PathBuf {
     place.join(format!("console.{part}"))
 }
 
 impl Machine {
-    /// Boots this part of the trial. `root` is where the disk of that name is, for QEMU's `-blockdev`.
+    /// Boots this part of the trial. `root` is the location of the disk with that name, for QEMU's
+    /// `-blockdev`.
     ///
     /// # Errors
-    /// If QEMU cannot be started.
+    /// QEMU cannot be started.
     pub(super) fn boot(
         place: &Path,
         kernel: &Kernel,
@@ -65,12 +66,12 @@ impl Machine {
         Ok(Self { child, lines })
     }
 
-    /// What it says next.
-    pub(super) fn hear(&self, time: Duration) -> Said {
+    /// Returns its next output.
+    pub(super) fn next_output(&self, time: Duration) -> Output {
         match self.lines.recv_timeout(time) {
-            Ok(line) => Said::Line(line),
-            Err(RecvTimeoutError::Timeout) => Said::Late,
-            Err(RecvTimeoutError::Disconnected) => Said::Off,
+            Ok(line) => Output::Line(line),
+            Err(RecvTimeoutError::Timeout) => Output::Late,
+            Err(RecvTimeoutError::Disconnected) => Output::Off,
         }
     }
 }
@@ -82,7 +83,7 @@ impl Drop for Machine {
     }
 }
 
-/// QEMU's arguments. The trial's words are its standard output.
+/// QEMU's arguments. The trial's output is standard output.
 fn arguments(place: &Path, kernel: &Kernel, part: &str, root: &str) -> Vec<OsString> {
     let mut all: Vec<OsString> = Vec::new();
     let mut add = |words: &str| all.extend(words.split(' ').map(OsString::from));
@@ -106,7 +107,7 @@ fn arguments(place: &Path, kernel: &Kernel, part: &str, root: &str) -> Vec<OsStr
     all
 }
 
-/// A disk that is a file, as `-blockdev` has it.
+/// Returns the `-blockdev` of a disk in a file.
 pub(super) fn local(place: &Path, name: &str) -> String {
     let path = disk(place, name).display().to_string().replace(',', ",,");
     format!("driver=file,node-name={name},filename={path}")

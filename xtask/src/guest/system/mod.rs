@@ -1,8 +1,9 @@
-//! `cargo xtask system`: a Debian with systemd and udev, in a machine that QEMU emulates, mounts volumes by fstab; it is
-//! turned off, rebooted, and its power is cut. At last its own disk is a volume, whose daemon is killed.
+//! `cargo xtask system`: a Debian with systemd and udev, in a machine emulated by QEMU, mounts
+//! volumes by fstab. It is turned off, it is rebooted, and its power is cut. Finally its own disk
+//! is a volume, whose daemon is killed.
 //!
-//! `image.rs` makes the disks anew. Each boot does one part of `trial.sh`, and tells by lines how it went; what is left on
-//! the disks is checked here.
+//! `image.rs` creates the disks. Each boot runs one part of `trial.sh`, which prints its results as
+//! lines; the contents of the disks are then checked here.
 
 mod image;
 mod machine;
@@ -13,20 +14,20 @@ use crate::cargo;
 use crate::packages::{Purpose, find};
 use crate::setup;
 use anyhow::{Context, bail, ensure};
-use machine::{Machine, Said, console};
+use machine::{Machine, Output, console};
 use served::Served;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-/// Something that it needs cannot be had here; what to do was said.
+/// Something that it needs is not available here; a remedy was printed.
 const EXIT_MISSING: u8 = 4;
 
-/// How long a guest may say nothing.
+/// Maximum time without output of a guest.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
 
-/// The parts, in their order, and how each ends.
+/// The parts in order, and how each ends.
 const PARTS: [(&str, End); 8] = [
     ("first", End::Off),
     ("second", End::Off),
@@ -38,21 +39,21 @@ const PARTS: [(&str, End); 8] = [
     ("asleep", End::Off),
 ];
 
-/// How a boot ends.
+/// The end of a boot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
-    /// The guest turns itself off, or boots anew.
+    /// The guest turns itself off, or reboots.
     Off,
-    /// QEMU is killed when the guest asks for it.
+    /// QEMU is killed when the guest requests it.
     Cut,
 }
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Where it cannot be had: say so and end well, but not under CI.
+    /// If it is not possible, print the reason and succeed, except under CI.
     #[arg(long)]
     if_possible: bool,
-    /// Only this part, on new disks: first, served, luks, lvm and asleep need none before them.
+    /// Only this part, on new disks: first, served, luks, lvm and asleep need no earlier part.
     #[arg(long, value_name = "PART", value_parser = PARTS.map(|(part, _)| part))]
     only: Option<String>,
 }
@@ -60,7 +61,7 @@ pub(crate) struct Options {
 /// The command `system`.
 ///
 /// # Errors
-/// If a part fails; what was said is shown.
+/// A part fails; its output was printed.
 pub(crate) fn run_all(options: &Options) -> anyhow::Result<ExitCode> {
     ensure!(cfg!(target_arch = "x86_64"), "the guest runs programs for x86-64, and these are not");
     let cache = cargo::target().join("guest");
@@ -75,7 +76,7 @@ pub(crate) fn run_all(options: &Options) -> anyhow::Result<ExitCode> {
         println!("{part} ...");
         match try_part(&place, &kernel, part, end) {
             Ok(()) => passed += 1,
-            // The others find other things.
+            // Later parts may find other faults.
             Err(error) => {
                 failed += 1;
                 println!("{part}: {error:#}; {} tells more", console(&place, part).display());
@@ -86,7 +87,7 @@ pub(crate) fn run_all(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
-/// Boots a part to its end, and checks what is left.
+/// Boots a part, waits for its end, and checks the disks.
 fn try_part(place: &Path, kernel: &Kernel, part: &str, end: End) -> anyhow::Result<()> {
     let mut served = if part == "served" { Some(Served::start(place)?) } else { None };
     boot(place, kernel, part, end, served.as_mut())?;
@@ -96,7 +97,7 @@ fn try_part(place: &Path, kernel: &Kernel, part: &str, end: End) -> anyhow::Resu
     check(place, part)
 }
 
-/// The guest's kernel. None: something is missing, and what to do was said.
+/// Returns the guest's kernel. None: something is missing, and a remedy was printed.
 fn prepare(cache: &Path) -> anyhow::Result<Option<Kernel>> {
     if !setup::is_root() {
         eprintln!("cargo xtask system: only root can make the files of a Debian");
@@ -120,7 +121,7 @@ fn missing(options: &Options) -> ExitCode {
     ExitCode::from(EXIT_MISSING)
 }
 
-/// Boots a part, and hears it to its end.
+/// Boots a part, and reads its output to the end.
 fn boot(
     place: &Path,
     kernel: &Kernel,
@@ -132,8 +133,8 @@ fn boot(
     let machine = Machine::boot(place, kernel, part, &root)?;
     let mut has_passed = false;
     loop {
-        match machine.hear(SILENCE_MAX) {
-            Said::Line(line) => match line.as_str() {
+        match machine.next_output(SILENCE_MAX) {
+            Output::Line(line) => match line.as_str() {
                 "trial: passed" => has_passed = true,
                 "trial: failed" => bail!("it has failed"),
                 "trial: cut" if end == End::Cut => return Ok(()),
@@ -143,14 +144,14 @@ fn boot(
                 },
                 _ => println!("  {line}"),
             },
-            Said::Off if has_passed => return Ok(()),
-            Said::Off => bail!("it was off before it had passed"),
-            Said::Late => bail!("it has said nothing for {} s", SILENCE_MAX.as_secs()),
+            Output::Off if has_passed => return Ok(()),
+            Output::Off => bail!("it was off before it had passed"),
+            Output::Late => bail!("it has said nothing for {} s", SILENCE_MAX.as_secs()),
         }
     }
 }
 
-/// After an orderly end, the disks alone are whole, and need no replay of a journal.
+/// After a regular end, the disks alone are complete, and need no replay of a journal.
 fn check(place: &Path, part: &str) -> anyhow::Result<()> {
     let disks: &[&str] = match part {
         "first" | "second" => &["disk"],
@@ -164,10 +165,10 @@ fn check(place: &Path, part: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a program to its end.
+/// Runs a program until it ends.
 ///
 /// # Errors
-/// With what it says.
+/// The program fails; includes its output.
 fn run(command: &mut Command) -> anyhow::Result<()> {
     let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
     let said = [output.stdout, output.stderr].concat();

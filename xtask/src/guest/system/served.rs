@@ -1,4 +1,4 @@
-//! The disk of a guest, served by Overdrive on the host, whose daemon is killed and started again.
+//! The disk of a guest, served by Overdrive on the host; the daemon is killed and restarted.
 
 use super::image::disk;
 use crate::cargo;
@@ -8,24 +8,24 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// The daemon that serves a guest's root, with a holder behind it.
+/// The daemon that serves a guest's root, with a holder.
 pub(super) struct Served {
     place: PathBuf,
     daemon: Child,
-    /// What it says later goes there; a closed pipe would be an error to it.
+    /// Destination of its later output; a closed pipe would cause an error in the daemon.
     _output: BufReader<ChildStdout>,
 }
 
 impl Served {
     /// # Errors
-    /// If it cannot be served.
+    /// The disk cannot be served.
     pub(super) fn start(place: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(place.join("runtime"))?;
         let (daemon, output) = daemon(place)?;
         Ok(Self { place: place.to_owned(), daemon, _output: output })
     }
 
-    /// What QEMU's `-blockdev` is told.
+    /// Returns the argument for QEMU's `-blockdev`.
     pub(super) fn blockdev(&self) -> String {
         let socket = socket(&self.place).display().to_string().replace(',', ",,");
         format!(
@@ -36,7 +36,7 @@ impl Served {
     /// Kills the daemon, and starts another one.
     ///
     /// # Errors
-    /// If that cannot serve.
+    /// The new daemon cannot serve.
     pub(super) fn kill(&mut self) -> anyhow::Result<()> {
         self.daemon.kill()?;
         self.daemon.wait()?;
@@ -44,10 +44,10 @@ impl Served {
         Ok(())
     }
 
-    /// Has everything written out.
+    /// Stops the daemon, which writes all data back.
     ///
     /// # Errors
-    /// If it cannot be.
+    /// Writeback failed.
     pub(super) fn stop(mut self) -> anyhow::Result<()> {
         let detached = command(&self.place).args(["volume", "detach", "root"]).status()?;
         ensure!(detached.success(), "what the guest has written cannot be written out");
@@ -68,14 +68,14 @@ fn socket(place: &Path) -> PathBuf {
     place.join("runtime/root.sock")
 }
 
-/// The program, with a runtime directory of its own.
+/// Returns the program's command, with a separate runtime directory.
 fn command(place: &Path) -> Command {
     let mut command = Command::new(cargo::target().join("release/overdrive"));
     command.env("XDG_RUNTIME_DIR", place.join("runtime"));
     command
 }
 
-/// One that serves already.
+/// Starts a daemon and waits until it serves.
 fn daemon(place: &Path) -> anyhow::Result<(Child, BufReader<ChildStdout>)> {
     let mut command = command(place);
     command.arg("serve").arg(disk(place, "root")).args(["--name", "root", "--memory", "256M"]);

@@ -1,4 +1,4 @@
-//! The layer `record`: notes each request with its time and its result.
+//! The layer `record`: records each request with its time and its result.
 
 mod place;
 mod ring;
@@ -11,19 +11,19 @@ use block::{Layer, Padding, Request, Result, Stack};
 use ring::Ring;
 use trace::{Event, Operation};
 
-/// The half of a recorder that all lanes share.
+/// The part of a recorder that all lanes share.
 pub struct RecorderShared {
     ring: Ring,
-    /// The number of the device in what is recorded.
+    /// Number of the device in the events.
     device: u32,
 }
 
-/// Where what was recorded is taken out. There is one for each recorder.
+/// The reader's end of a recorder. Each recorder has one.
 pub struct Recording(Arc<RecorderShared>);
 
 impl RecorderShared {
-    /// A recorder of the device with this number. It holds so many events (at least one) until they are taken out;
-    /// what comes beyond that is dropped and counted.
+    /// Creates a recorder of the device with this number. It holds up to `events_max` events (at
+    /// least one) until they are taken; further events are dropped and counted.
     pub fn new(device: u32, events_max: usize) -> (Arc<RecorderShared>, Recording) {
         let shared = Arc::new(RecorderShared { ring: Ring::new(events_max), device });
         (shared.clone(), Recording(shared))
@@ -31,32 +31,32 @@ impl RecorderShared {
 }
 
 impl Recording {
-    /// Takes out what was recorded, in the order of the answers. Returns how many events were dropped since the last
-    /// call.
+    /// Moves the recorded events to `into`, in the order of the answers. Returns the number of
+    /// events dropped since the last call.
     pub fn take(&mut self, into: &mut Vec<Event>) -> u64 {
-        // There is one `Recording` for a ring, and this borrows it.
+        // A ring has only one `Recording`, which this call borrows mutably.
         let words = core::iter::from_fn(|| self.0.ring.pop());
         into.extend(words.filter_map(Event::from_words));
         self.0.ring.take_dropped()
     }
 }
 
-/// One lane's handle on a recorder. It changes nothing of what it passes on. Of a part of a block it notes the whole
-/// block.
+/// One lane's handle on a recorder. It forwards requests unchanged. For a part of a block it
+/// records the whole block.
 pub struct Recorder {
     shared: Arc<RecorderShared>,
     below: Stack,
 }
 
 impl Recorder {
-    /// The recorder as one lane sees it, in front of `below`.
+    /// Creates one lane's handle on the recorder, in front of `below`.
     pub fn attach(shared: &Arc<RecorderShared>, below: Stack) -> Recorder {
         Recorder { shared: shared.clone(), below }
     }
 
-    /// A request that comes now.
+    /// Creates the event of a request that arrives now.
     #[inline]
-    fn seen(&self, request: &Request) -> Event {
+    fn event_of(&self, request: &Request) -> Event {
         let operation = match *request {
             Request::Read { .. } => Operation::Read,
             Request::Write { fua, .. } => Operation::Write { fua },
@@ -70,10 +70,10 @@ impl Recorder {
         Event { time_ns, took_ns: None, operation, device, first, sectors, failed: None }
     }
 
-    /// It is answered now. Neither waits nor allocates nor enters a section: this may stand in `try_now`, beside the
-    /// section of what is below.
+    /// Records that the request is answered now. Neither waits nor allocates nor enters a section:
+    /// it may run in `try_now`, next to the section of the device below.
     #[inline]
-    fn answered(&self, event: Event, result: Result) {
+    fn record(&self, event: Event, result: Result) {
         let took_ns = Some(self.below.lane().now() - event.time_ns);
         let failed = result.err().map(|error| error.errno);
         self.shared.ring.push(Event { took_ns, failed, ..event }.to_words());
@@ -87,16 +87,16 @@ impl Layer for Recorder {
 
     #[inline]
     fn try_now(&self, request: &Request) -> Option<Result> {
-        let event = self.seen(request);
+        let event = self.event_of(request);
         let result = self.below.try_now(request)?;
-        self.answered(event, result);
+        self.record(event, result);
         Some(result)
     }
 
     async fn serve(&self, request: Request, padding: Padding) -> Result {
-        let event = self.seen(&request);
+        let event = self.event_of(&request);
         let result = self.below.serve(request, padding).await;
-        self.answered(event, result);
+        self.record(event, result);
         result
     }
 }

@@ -1,20 +1,20 @@
-//! A bounded ring of events: any lane puts them in, one reader takes them out, and neither waits.
+//! A bounded ring of events: any lane adds events, one reader takes them, and neither waits.
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
 use trace::WORDS;
 
-/// An event's place.
+/// Room for one event.
 #[derive(Default)]
-struct Place {
-    /// One more than the number of the event that lies here whole.
+struct RingSlot {
+    /// The number of the complete event in it, plus one.
     filled: AtomicU64,
     words: [AtomicU64; WORDS],
 }
 
 pub(super) struct Ring {
-    places: Box<[Place]>,
-    /// Events that were given a place, and events that were taken out.
+    slots: Box<[RingSlot]>,
+    /// Number of events that were assigned a slot, and number of events that were taken.
     given: AtomicU64,
     taken: AtomicU64,
     dropped: AtomicU64,
@@ -22,21 +22,22 @@ pub(super) struct Ring {
 
 impl Ring {
     pub(super) fn new(events_max: usize) -> Ring {
-        let places = (0..events_max.max(1)).map(|_| Place::default()).collect();
+        let slots = (0..events_max.max(1)).map(|_| RingSlot::default()).collect();
         let [given, taken, dropped] = [const { AtomicU64::new(0) }; 3];
-        Ring { places, given, taken, dropped }
+        Ring { slots, given, taken, dropped }
     }
 
-    fn place(&self, number: u64) -> &Place {
-        &self.places[(number % self.places.len() as u64) as usize]
+    fn slot(&self, number: u64) -> &RingSlot {
+        &self.slots[(number % self.slots.len() as u64) as usize]
     }
 
-    /// Puts an event in, or drops and counts it. True: it is in.
+    /// Adds an event, or drops and counts it. Returns whether it was added.
     #[inline]
     pub(super) fn push(&self, words: [u64; WORDS]) -> bool {
-        let room = self.places.len() as u64;
+        let room = self.slots.len() as u64;
         let next = |given: u64| {
-            // Acquire: the reader is done with the place. An old `given` may lie below it; then the exchange fails.
+            // Acquire: the reader has finished with the slot. A stale `given` may be below it;
+            // then the exchange fails.
             let taken = self.taken.load(Ordering::Acquire);
             (given.saturating_sub(taken) < room).then_some(given + 1)
         };
@@ -45,27 +46,28 @@ impl Ring {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
         };
-        let place = self.place(number);
-        for (to, word) in place.words.iter().zip(words) {
+        let slot = self.slot(number);
+        for (to, word) in slot.words.iter().zip(words) {
             to.store(word, Ordering::Relaxed);
         }
-        place.filled.store(number + 1, Ordering::Release);
+        slot.filled.store(number + 1, Ordering::Release);
         true
     }
 
-    /// Takes the oldest event out. None: there is none, or it is not whole yet. For one reader at a time.
+    /// Takes the oldest event. None: there is none, or it is not complete yet. For one reader at a
+    /// time.
     pub(super) fn pop(&self) -> Option<[u64; WORDS]> {
         let number = self.taken.load(Ordering::Relaxed);
-        let place = self.place(number);
-        if place.filled.load(Ordering::Acquire) != number + 1 {
+        let slot = self.slot(number);
+        if slot.filled.load(Ordering::Acquire) != number + 1 {
             return None;
         }
-        let words = place.words.each_ref().map(|word| word.load(Ordering::Relaxed));
+        let words = slot.words.each_ref().map(|word| word.load(Ordering::Relaxed));
         self.taken.store(number + 1, Ordering::Release);
         Some(words)
     }
 
-    /// How many were dropped since the last call.
+    /// Returns the number of events dropped since the last call.
     pub(super) fn take_dropped(&self) -> u64 {
         self.dropped.swap(0, Ordering::Relaxed)
     }

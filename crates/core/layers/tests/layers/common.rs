@@ -1,4 +1,4 @@
-//! What the tests of the layers share: a timed world, and requests that note when they ended.
+//! Shared test code of the layers: a timed world, and requests that record the time of their end.
 
 use block::{Buf, DelaySpec, Extent, Ram, Request, Result, Size, Stack};
 use lane::{Lane, Prices, World};
@@ -6,15 +6,15 @@ use layers::{Delay, DelayShared};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Bytes that stand for a sector in these tests.
+/// Number of bytes that represent a sector in these tests.
 pub(crate) const GRAIN: u32 = 16;
 
-/// A world in which nothing but the device takes time.
+/// A world in which only the device takes time.
 pub(crate) fn world() -> World {
     World::timed(Prices::default())
 }
 
-/// A memory of 1024 sectors, seen from this lane.
+/// Returns a memory of 1024 sectors, as seen from this lane.
 pub(crate) fn ram(lane: &Lane) -> Stack {
     Stack::new(lane, Ram::new(1024, GRAIN))
 }
@@ -42,10 +42,10 @@ pub(crate) fn write(first: u64, count: u32, byte: u8) -> Request {
     Request::Write { at: Extent::new(first, count), from, fua: false }
 }
 
-/// When each request ended (in microseconds) and how, in the order of their ends.
+/// The end time (in microseconds) and the result of each request, in the order of their ends.
 pub(crate) type Ends = Rc<RefCell<Vec<(&'static str, u64, Result)>>>;
 
-/// Sends a request at `when_us`; its end is noted under `name`.
+/// Sends a request at `when_us`; its end is recorded under `name`.
 pub(crate) fn send(ends: &Ends, stack: &Stack, name: &'static str, when_us: u64, request: Request) {
     let (ends, stack) = (ends.clone(), stack.clone());
     let lane = stack.lane().clone();
@@ -59,7 +59,7 @@ pub(crate) fn send(ends: &Ends, stack: &Stack, name: &'static str, when_us: u64,
         .expect("a slot is free");
 }
 
-/// The microsecond at which the request of this name ended.
+/// Returns the microsecond at which the request of this name ended.
 pub(crate) fn end_of(ends: &Ends, name: &str) -> u64 {
     let ends = ends.borrow();
     let found = ends.iter().find(|(known, ..)| *known == name);

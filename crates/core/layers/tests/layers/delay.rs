@@ -1,4 +1,4 @@
-//! The delay in virtual time: every figure is exact.
+//! The delay in virtual time: all results are exact.
 
 use crate::common::{Ends, GRAIN, delayed, end_of, ram, read, send, spec, world, write};
 use block::{Block, Buf, DelaySpec, Extent, Fua, Kind, Limits, Null, Request, Result, Size, Stack};
@@ -8,7 +8,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Keeps `depth` requests under way until `total` have ended; the nanosecond of the last end.
+/// Keeps `depth` requests in flight until `total` have ended. Returns the nanosecond of the last
+/// end.
 fn load(spec: &DelaySpec, depth: u64, total: u64, request: fn(u64) -> Request) -> u64 {
     let mut world = world();
     let lane = world.lane();
@@ -141,7 +142,7 @@ fn nothing_ends_before_it_has_ended_below() {
     assert_eq!(end_of(&ends, "flush"), 1700, "it starts when the write has really ended");
 }
 
-/// A null device of which it is said that it emulates FUA.
+/// A null device that claims to emulate FUA.
 struct Emulating(Null, Limits);
 
 impl Block for Emulating {
@@ -193,7 +194,7 @@ fn an_error_below_takes_its_time_and_is_passed_on() {
     assert_eq!(end_of(&ends, "flush"), 750, "a failed write has ended, too");
 }
 
-/// A caller with a section of its own right before and after each request, as the engine has.
+/// A caller with its own section directly before and after each request, like the engine.
 async fn caller(stack: Stack, own: Arc<Lock<u64>>, lane: Lane, flushes: bool) {
     for round in 0..4u64 {
         own.with(|count| *count += 1);

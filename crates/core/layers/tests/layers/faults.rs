@@ -1,4 +1,4 @@
-//! Operations fail by their number, counted over all lanes, and what fails does nothing.
+//! Operations fail by their number, counted over all lanes, and failed operations have no effect.
 
 use crate::common::{Ends, GRAIN, read, send, world, write};
 use block::{Advice, Extent, FaultsSpec, Kind, Ram, Request, Stack};
@@ -11,7 +11,7 @@ fn attach(shared: &Arc<FaultsShared>, lane: &Lane, ram: &Ram) -> Stack {
     Stack::new(lane, Faults::attach(shared.clone(), below))
 }
 
-/// Sends the requests one after another, from two lanes in turn; what each was answered.
+/// Sends the requests one after another, from two lanes in turn. Returns their results.
 fn answers(spec: &FaultsSpec, ram: &Ram, requests: Vec<Request>) -> Vec<Result<(), (Kind, i32)>> {
     let mut world = world();
     let lanes = [world.lane(), world.lane()];

@@ -19,7 +19,7 @@ impl Layer for Plain {
 
 type Log = Rc<RefCell<Vec<String>>>;
 
-/// Answers no question as the defaults of [`Block`] do.
+/// Returns other values than the defaults of [`Block`].
 struct Odd {
     limits: Limits,
     stall: Arc<Stall>,
@@ -81,7 +81,7 @@ fn ended<T: 'static>(world: &mut World, work: impl Future<Output = T> + 'static)
     slot.take().expect("it has ended")
 }
 
-/// Every answer of a stack, and what reached the device.
+/// Returns all answers of a stack, and the calls that reached the device.
 fn answers(wrap: impl FnOnce(&Lane, Stack) -> Stack) -> Vec<String> {
     let mut world = world();
     let lane = world.lane();

@@ -1,4 +1,4 @@
-//! A recorder notes what came, when and how it ended, and changes nothing.
+//! A recorder records each request, its times and its result, and changes nothing.
 
 use crate::common::{Ends, GRAIN, delayed, end_of, ram, read, send, spec, world, write};
 use block::{Block, Extent, FaultsSpec, Limits, Ram, Request, Result, Stack};
@@ -65,7 +65,7 @@ fn what_is_answered_at_once_is_noted_and_what_fails_with_its_errno() {
     assert_eq!(events, [event(0, 0, operation, 0, 8), failed]);
 }
 
-/// Answers at once, as a cache does: from within a section.
+/// Answers immediately, like a cache: from within a section.
 struct Sectioned(Ram, Lock<()>);
 
 impl Block for Sectioned {
@@ -84,7 +84,7 @@ impl Block for Sectioned {
 
 #[test]
 fn it_may_stand_beside_the_section_of_what_answers_at_once() {
-    // A world that chooses counts sections, and panics at the second one of a poll.
+    // A chosen world counts sections, and panics at the second one of a poll.
     let mut world = World::chosen(1);
     let lane = world.lane();
     let (shared, mut recording) = RecorderShared::new(3, 16);

@@ -1,4 +1,4 @@
-//! Parts of blocks: what is written beside them stays, whatever is written there at the same time.
+//! Parts of blocks: the other bytes of the block stay, whatever is written there at the same time.
 
 use crate::common::world;
 use block::{
@@ -12,12 +12,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// Bytes of a sector in these tests: few, so that they meet.
+/// Bytes of a sector in these tests: few, so that changes overlap often.
 const GRAIN: u32 = 16;
 /// The device, in bytes.
 const BYTES: usize = 64 * GRAIN as usize;
 
-/// A slow memory that notes what it is asked, and fails when it is told to.
+/// A slow memory that records its requests, and fails on request.
 #[derive(Clone)]
 struct Device {
     lane: Lane,
@@ -99,7 +99,7 @@ enum Change {
     Discard,
 }
 
-/// Changes bytes as an export does: whole blocks are an ordinary request.
+/// Changes bytes as an export does: a change of whole blocks is an ordinary request.
 async fn change(stack: &Stack, what: Change, offset: u64, length: u32, fua: bool) -> Result {
     let (at, padding) = stack.limits().around(offset, length).expect("inside");
     let request = match what {
@@ -168,8 +168,8 @@ fn bytes_read_back_and_those_beside_them_stay() {
     }
 }
 
-/// Several clients, each with bytes of its own in every block: interleaved, so that they always meet.
-/// One of them changes whole blocks, which are its own alone.
+/// Several clients, each with its own bytes in every block: interleaved, so that they always
+/// overlap. One of them changes whole blocks, which belong to it alone.
 #[test]
 fn clients_that_change_parts_of_one_block_lose_nothing() {
     for seed in 0..40 {
@@ -187,7 +187,7 @@ fn clients_that_change_parts_of_one_block_lose_nothing() {
                     let byte = (client * 60 + number) as u8 + 1;
                     let block_bytes = u64::from(stack.limits().block_bytes());
                     let blocks = BYTES as u64 / block_bytes;
-                    // The last client zeroes whole blocks, which no client's bytes survive.
+                    // The last client zeroes whole blocks, with the bytes of all clients.
                     let (what, offset, length) = match client {
                         3 => (Change::Zero, random.below(blocks) * block_bytes, block_bytes),
                         own => {
@@ -210,7 +210,7 @@ fn clients_that_change_parts_of_one_block_lose_nothing() {
             .expect("a slot is free");
         }
         while world.step() {}
-        // What is not zero is the newest of its own client.
+        // A byte that is not zero is the newest of its client.
         for (at, (found, newest)) in device.bytes().iter().zip(&*expected.borrow()).enumerate() {
             assert!(found == newest || *found == 0, "seed {seed}, byte {at}: {found}, {newest}");
         }
@@ -261,7 +261,7 @@ fn a_read_that_fails_changes_nothing() {
         let shown = run(&mut world, &lane, async move {
             change(&stack, Change::Write(7), 0, BYTES as u32, false).await.expect("sound");
             failing.set(true);
-            // Both ends are in part, and there is a whole block in between.
+            // Both ends are partial, with a whole block in between.
             let result = change(&stack, what, 10, 40, false).await;
             failing.set(false);
             assert_eq!(result.map_err(|error| error.kind), Err(Kind::Io));
@@ -322,7 +322,8 @@ fn what_is_longer_than_the_device_takes_goes_in_pieces() {
     assert_eq!(log[..5], ["read 0+1", "read 10+1", "write 0+4", "write 4+4", "write 8+3"]);
 }
 
-/// The same for one that comes while the backing does not answer, and goes on when it does again.
+/// Same for a change that arrives while the backing does not answer, and continues when it answers
+/// again.
 #[test]
 fn what_came_while_the_backing_was_stalled_is_not_done_later() {
     let mut world = world();
@@ -340,7 +341,7 @@ fn what_came_while_the_backing_was_stalled_is_not_done_later() {
         let mut running = std::pin::pin!(
             stack.run_padded_unless_stalled(Request::Write { at, from, fua: false }, padding)
         );
-        // Polled once while it is stalled: that is when the client is told.
+        // Polled once during the stall: the client then gets the error.
         let told =
             std::future::poll_fn(|context| Poll::Ready(running.as_mut().poll(context))).await;
         stall.set(false);
@@ -350,7 +351,8 @@ fn what_came_while_the_backing_was_stalled_is_not_done_later() {
     assert_eq!(device.bytes()[..16], [0; 16]);
 }
 
-/// C8: a client that was told that the backing does not answer must not find its change done later.
+/// C8: when a client got an error because the backing does not answer, its change must not take
+/// effect later.
 #[test]
 fn what_only_waited_when_the_backing_stalled_is_not_done_later() {
     for waits_in_part in [true, false] {
@@ -382,7 +384,7 @@ fn what_only_waited_when_the_backing_stalled_is_not_done_later() {
         .expect("a slot is free");
         let (stall, stalling) = (device.stall.clone().expect("set"), lane.clone());
         lane.spawn(async move {
-            // While the first one writes, and the second one waits.
+            // The first change is writing, and the second one waits.
             stalling.sleep_until(25_000).await;
             stall.set(true);
             stalling.wake_all();

@@ -1,4 +1,4 @@
-//! A closed valve holds changes, and nothing else.
+//! A closed valve holds changes back, and nothing else.
 
 use crate::common::{Ends, delayed, end_of, read, send, spec, world, write};
 use block::{Layer, Request, Stack, Stall};
@@ -113,7 +113,7 @@ fn what_is_held_when_the_volume_stops_is_refused_and_never_done() {
     assert!(kinds.into_iter().all(|end| end == Err(block::Kind::Stopping)), "{ends:?}");
 }
 
-/// A stack whose backing can be said to hang.
+/// A stack whose backing can be marked as hanging.
 struct Hanging {
     below: Stack,
     stall: Arc<Stall>,

@@ -1,4 +1,4 @@
-//! Members in virtual time, and loads on what stands over them.
+//! Members in virtual time, and loads on the pools and stripes over them.
 
 use block::{Buf, DelaySpec, Extent, FaultsSpec, Ram, Request, Result, Size, Stack};
 use lane::{Lane, Prices, Random, World};
@@ -9,26 +9,26 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Bytes that stand for a sector: with 64, a slot has room for dozens of entries.
+/// Number of bytes that represent a sector: with 64, a slot has room for dozens of entries.
 pub(crate) const GRAIN: u32 = 64;
 
-/// A drive of four servers.
+/// A drive with four servers.
 pub(crate) fn drive(write_us: u64) -> DelaySpec {
     DelaySpec { read_us: 100, write_us, flush_us: 100, servers: 4, bandwidth: Size(0) }
 }
 
-/// A drive of `slots` slots on this lane.
+/// Returns a drive of `slots` slots on this lane.
 pub(crate) fn member(lane: &Lane, slots: u64, spec: &DelaySpec) -> Stack {
     let ram = Stack::new(lane, Ram::new(slots * u64::from(SLOT_SECTORS), GRAIN));
     Stack::new(lane, Delay::attach(DelayShared::new(spec), lane, ram))
 }
 
-/// A drive that begins to fail.
+/// Returns a drive that begins to fail.
 pub(crate) fn failing(lane: &Lane, below: Stack, faults: &FaultsSpec) -> Stack {
     Stack::new(lane, Faults::attach(FaultsShared::new(faults), below))
 }
 
-/// Runs one future to its end.
+/// Runs one future until it ends.
 pub(crate) fn run<T: 'static>(
     world: &mut World,
     lane: &Lane,
@@ -51,7 +51,7 @@ pub(crate) fn world() -> (World, Lane) {
     (world, lane)
 }
 
-/// A new pool of these members.
+/// Creates a pool of these members.
 pub(crate) fn pool_of(
     world: &mut World,
     lane: &Lane,
@@ -78,7 +78,7 @@ pub(crate) fn write(slot: u64, slots: u32, byte: u8) -> Request {
     Request::Write { at, from, fua: false }
 }
 
-/// What a slot holds, if all of it is one byte.
+/// Returns the byte of a slot, all of whose bytes must be the same.
 pub(crate) async fn byte_of(stack: &Stack, slot: u64) -> Result<u8> {
     let at = Extent::new(slot * u64::from(SLOT_SECTORS), SLOT_SECTORS);
     let into = Buf::new(at.count, GRAIN);
@@ -88,18 +88,18 @@ pub(crate) async fn byte_of(stack: &Stack, slot: u64) -> Result<u8> {
     Ok(bytes[0])
 }
 
-/// Which slot the next request is for.
+/// Distribution of the requests over the slots.
 #[derive(Clone, Copy)]
 pub(crate) enum Spread {
-    /// Each as likely.
+    /// Uniform.
     Uniform,
-    /// The first quarter alone.
+    /// The first quarter only.
     Quarter,
     /// The first tenth gets nine tenths of the requests.
     Hot,
 }
 
-/// Writes of one slot, `depth` at a time, `total` of them; the virtual nanoseconds it took.
+/// Writes `total` single slots, `depth` at a time. Returns the virtual nanoseconds that it took.
 pub(crate) fn load(
     world: &mut World,
     stack: &Stack,

@@ -6,7 +6,7 @@ use pool::MemberState;
 
 const SLOTS: u64 = 600;
 
-/// Two members, of which the second fails as `faults` says once a pool is made of them.
+/// Returns two members, of which the second fails as in `faults` once a pool is made of them.
 fn two(lane: &lane::Lane, faults: &FaultsSpec) -> (Vec<Stack>, Vec<Stack>) {
     let sound: Vec<Stack> = (0..2).map(|_| member(lane, SLOTS, &drive(200))).collect();
     let bad = vec![sound[0].clone(), failing(lane, sound[1].clone(), faults)];
@@ -34,7 +34,7 @@ fn writes_that_a_member_refuses_go_to_another() {
         for slot in 0..40 {
             assert_eq!(byte_of(&stack, slot).await, Ok(7), "what it took is read from it");
         }
-        // And so it is after a restart, where the member gets another chance.
+        // Same after a restart, which uses the member again.
         let (_, stack) = open(&on, &sound).await;
         for slot in 0..40 {
             assert_eq!(byte_of(&stack, slot).await, Ok(7));
@@ -45,7 +45,7 @@ fn writes_that_a_member_refuses_go_to_another() {
 #[test]
 fn a_flush_that_a_member_refuses_is_told_once_and_what_it_lost_is_never_shown_as_good() {
     let (mut world, lane) = world();
-    // The first two are those of the opening.
+    // The first two flushes are those of the opening.
     let faults = FaultsSpec { flush_from: 3, ..FaultsSpec::default() };
     let (sound, bad) = two(&lane, &faults);
     pool_of(&mut world, &lane, &sound);

@@ -1,4 +1,4 @@
-//! Pools in virtual time: which member gets what, and what becomes of one that is slow, fails or is gone.
+//! Pools in virtual time: the distribution over members, and slow, failing and missing members.
 
 mod common;
 mod failure;

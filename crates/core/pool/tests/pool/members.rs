@@ -1,4 +1,4 @@
-//! Members by name: in their order, all of one pool, and blank before.
+//! Checks of members: in their order, all of one pool, and blank before.
 
 use crate::common::{byte_of, drive, member, open, pool_of, run, world, write};
 use block::{Extent, Request, Stack};
@@ -77,7 +77,7 @@ fn a_missing_member_takes_its_slots_along_and_is_renewed_when_it_comes_back() {
             stack.run(write(*slot, 1, 11)).await.expect("room on the others");
         }
         stack.run(Request::Flush).await.expect("two members do");
-        // It is back, with a map of long ago, which counts for nothing.
+        // The member is back, with an old map, which must be ignored.
         let (_, stack) = open(&on, &members).await;
         for slot in 0..60 {
             let expected = if lost[..10].contains(&slot) { 11 } else { 10 };
@@ -106,7 +106,7 @@ fn members_that_were_gone_in_turn_come_together() {
     pool_of(&mut world, &lane, &members);
     let [one, two, three] = &members[..] else { panic!() };
     let there = |members: [Option<&Stack>; 3]| members.map(|it| it.cloned()).to_vec();
-    // Without the first, then without the second: the third knows of all that was changed.
+    // Without the first, then without the second: the third has records of all changes.
     assert_eq!(refusal(&mut world, &lane, there([None, Some(two), Some(three)])), None);
     assert_eq!(refusal(&mut world, &lane, there([Some(one), None, Some(three)])), None);
     assert_eq!(refusal(&mut world, &lane, there([Some(one), Some(two), Some(three)])), None);

@@ -1,4 +1,4 @@
-//! Speed and evenness: exact, because time is virtual.
+//! Speed and evenness. The results are exact, because time is virtual.
 
 use crate::common::{Spread, drive, load, member, pool_of, world};
 use block::Stack;
@@ -7,7 +7,8 @@ use pool::{MemberState, Stripe};
 const SLOTS: u64 = 8000;
 const WRITES: u64 = 20_000;
 
-/// Writes a second of a pool over drives of these write times, and each member's share of bytes.
+/// Returns the writes per second of a pool over drives with these write times, and each member's
+/// share of bytes.
 fn pooled(write_us: &[u64], spread: Spread) -> (f64, Vec<u64>, Vec<MemberState>) {
     let (mut world, lane) = world();
     let members: Vec<Stack> = write_us.iter().map(|us| member(&lane, SLOTS, &drive(*us))).collect();
@@ -35,7 +36,7 @@ fn unevenness(bytes: &[u64]) -> f64 {
 
 #[test]
 fn members_add_up() {
-    // Four servers of 200 us: 20,000 a second each.
+    // Four servers of 200 us: 20,000 per second each.
     for members in [2, 4] {
         let (rate, ..) = pooled(&vec![200; members], Spread::Uniform);
         let most = 20_000.0 * members as f64;
@@ -58,7 +59,7 @@ fn members_of_one_speed_are_written_evenly_within_one_per_cent() {
 fn a_slow_member_gets_less_and_is_reported_where_a_stripe_is_as_slow_as_it() {
     let speeds = [200, 800];
     let (rate, bytes, states) = pooled(&speeds, Spread::Quarter);
-    // 20,000 and 5,000 a second: together 25,000; a stripe has twice 5,000.
+    // 20,000 and 5,000 per second: together 25,000; a stripe has twice 5,000.
     assert!((22_000.0..=25_000.0).contains(&rate), "{rate}");
     let striped = striped(&speeds, Spread::Quarter);
     assert!((9_000.0..=10_500.0).contains(&striped), "{striped}");
@@ -70,7 +71,8 @@ fn a_slow_member_gets_less_and_is_reported_where_a_stripe_is_as_slow_as_it() {
 #[test]
 fn a_full_pool_needs_the_places_of_its_slow_member_as_much_as_the_others() {
     let (rate, bytes, _) = pooled(&[200, 800], Spread::Uniform);
-    // Where an older place is freed on each as often, each is written as often, sooner or later.
+    // If older places become free on each member equally often, each is written equally often in
+    // the long run.
     let share = bytes[1] as f64 / bytes.iter().sum::<u64>() as f64;
     assert!((0.26..0.5).contains(&share), "{share}");
     assert!(rate > 1.2 * striped(&[200, 800], Spread::Uniform), "{rate}");

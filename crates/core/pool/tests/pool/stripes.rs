@@ -1,4 +1,4 @@
-//! Stripes: every sector where arithmetic says.
+//! Stripes: the address of every sector.
 
 use crate::common::{GRAIN, drive, member, run, world};
 use block::{Buf, Extent, Request, Stack};

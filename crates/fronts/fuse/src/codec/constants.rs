@@ -1,9 +1,10 @@
 //! Numbers of the protocol. Source: include/uapi/linux/fuse.h of Linux 6.9, and errno(3).
 
 pub(crate) const VERSION_MAJOR: u32 = 7;
-/// What this server speaks: messages that a newer kernel would send are not asked for.
+/// The newest version that this server supports; it requests no messages of newer versions.
 pub(crate) const VERSION_MINOR: u32 = 36;
-/// The oldest that it speaks (Linux 4.20): requests of more than 128 KiB, and their number told.
+/// The oldest supported version (Linux 4.20): the first with requests of more than 128 KiB and a
+/// negotiated number of pages.
 pub(crate) const VERSION_MINOR_MIN: u32 = 28;
 
 pub(crate) const LOOKUP: u32 = 1;
@@ -30,7 +31,7 @@ pub(crate) const LSEEK: u32 = 46;
 /// SYMLINK, MKNOD, MKDIR, UNLINK, RMDIR, RENAME, LINK, CREATE, RENAME2, TMPFILE.
 pub(crate) const NAMING: [u32; 10] = [6, 8, 9, 10, 11, 12, 13, 35, 45, 51];
 
-/// Of what a mount offers and wants.
+/// Flags that a mount offers or requests.
 pub(crate) const ASYNC_READ: u64 = 1 << 0;
 pub(crate) const BIG_WRITES: u64 = 1 << 5;
 pub(crate) const ASYNC_DIO: u64 = 1 << 15;
@@ -38,16 +39,17 @@ pub(crate) const PARALLEL_DIROPS: u64 = 1 << 18;
 pub(crate) const ABORT_ERROR: u64 = 1 << 21;
 pub(crate) const MAX_PAGES: u64 = 1 << 22;
 
-/// Of an open file: its data is not cached by the kernel, and writes need not wait for one another.
+/// Flags of an open file: the kernel does not cache its data, and its writes may run in parallel.
 pub(crate) const OPEN_DIRECT_IO: u32 = 1 << 0;
 pub(crate) const OPEN_PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 
-/// Of an attribute change: the size; what follows from it, and what says by which handle.
+/// Fields of an attribute change: the size, the fields that follow from it, and the field with the
+/// handle.
 pub(crate) const SET_SIZE: u32 = 1 << 3;
 pub(crate) const SET_HARMLESS: u32 =
     (1 << 5) | (1 << 6) | (1 << 8) | (1 << 9) | (1 << 10) | (1 << 11);
 
-/// What the kernel is told without having asked.
+/// A notification that the server sends to the kernel.
 pub(crate) const NOTIFY_RESEND: i32 = 7;
 
 /// fallocate(2).
@@ -59,11 +61,10 @@ pub(crate) const ZERO_RANGE: u32 = 16;
 pub(crate) const SEEK_DATA: u32 = 3;
 pub(crate) const SEEK_HOLE: u32 = 4;
 
-/// open(2), as on every machine that this project knows but alpha, mips, parisc and sparc.
+/// open(2), as on all machines except alpha, mips, parisc and sparc.
 pub(crate) const O_DSYNC: u32 = 0o10_000;
 
-/// stat(2).
-/// A directory that only its owner enters.
+/// stat(2). A directory that only its owner may enter.
 pub(crate) const ROOT_MODE: u32 = 0o040_500;
 pub(crate) const S_IFREG: u32 = 0o100_000;
 /// readdir(3).

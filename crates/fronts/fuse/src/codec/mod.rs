@@ -1,4 +1,5 @@
-//! Messages of the protocol: what the kernel asks, what it is answered. Numbers are in the machine's own byte order.
+//! Messages of the protocol: the kernel's questions and the server's answers. Numbers are in the
+//! machine's byte order.
 
 mod constants;
 mod question;
@@ -10,16 +11,16 @@ pub(crate) use reply::{Attributes, Directory, Reply};
 
 use block::Kind;
 
-/// In front of each message of the kernel's.
+/// Bytes of the header of each message from the kernel.
 pub(crate) const HEADER_BYTES: usize = 40;
-/// Header and arguments of a write, behind which its data follows.
+/// Bytes of the header and the arguments of a write; its data follows.
 pub(crate) const WRITE_HEAD_BYTES: usize = HEADER_BYTES + 40;
-/// The largest read or write.
+/// Maximum size of a read or write.
 pub(crate) const TRANSFER_BYTES_MAX: usize = 1 << 20;
-/// Of pages of 4 KiB.
+/// In pages of 4 KiB.
 pub(crate) const TRANSFER_PAGES_MAX: u16 = 256;
 
-/// The error number for a failed request; `change`: it would have stored something.
+/// Returns the errno of a failed request. `change`: the request was a change.
 pub(crate) fn errno_of(kind: Kind, change: bool) -> i32 {
     match kind {
         Kind::NoSpace => ENOSPC,
@@ -29,7 +30,7 @@ pub(crate) fn errno_of(kind: Kind, change: bool) -> i32 {
         Kind::ReadOnly => EROFS,
         Kind::Unsupported => EOPNOTSUPP,
         Kind::Stopping => ENODEV,
-        // `Kind` may grow: what is not known here is a plain failure.
+        // `Kind` may grow: a new kind is a plain failure.
         _ => EIO,
     }
 }

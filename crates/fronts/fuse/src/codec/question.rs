@@ -1,27 +1,28 @@
-//! What the kernel asks.
+//! Messages from the kernel.
 
 use super::constants::*;
 use super::{HEADER_BYTES, TRANSFER_BYTES_MAX, WRITE_HEAD_BYTES};
 
-/// The longest name that is looked up, in bytes: what a file system has.
+/// Maximum length of a name, in bytes, as in other file systems.
 const NAME_BYTES_MAX: usize = 255;
-/// As much of a message is looked at, its data aside: no argument or name that means anything is longer.
+/// Number of bytes of a message that are parsed, without its data: no valid argument or name is
+/// longer.
 pub(crate) const LOOKED_AT_BYTES: usize = HEADER_BYTES + 512;
 
-/// In front of each message.
+/// The header of each message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
-    /// The whole message, in bytes.
+    /// Length of the whole message, in bytes.
     pub(crate) bytes: u32,
     pub(crate) opcode: u32,
-    /// What the answer is known by.
+    /// Identifies the answer.
     pub(crate) unique: u64,
     pub(crate) node: u64,
     /// The process that waits for the answer; 0: the kernel itself.
     pub(crate) process: u32,
 }
 
-/// A message that has been understood.
+/// A parsed message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Question<'a> {
     Init {
@@ -56,14 +57,14 @@ pub(crate) enum Question<'a> {
     Sync {
         handle: u64,
     },
-    /// A descriptor of an open file is closed, one of several perhaps.
+    /// A descriptor of an open file is closed. Other descriptors of it may stay open.
     Close,
     OpenDirectory,
     ReadDirectory {
         offset: u64,
         length: u32,
     },
-    /// Done by saying so.
+    /// Needs no action, only an answer.
     Nothing,
     Allocate {
         offset: u64,
@@ -74,23 +75,23 @@ pub(crate) enum Question<'a> {
         offset: u64,
         whence: u32,
     },
-    /// A process has a signal, and waits for the answer to this message.
+    /// A process that waits for the answer to this message has received a signal.
     Interrupt {
         unique: u64,
     },
-    /// No answer is awaited.
+    /// Needs no answer.
     Silent,
-    /// The last message: the file system has been unmounted.
+    /// The last message: the file system was unmounted.
     Destroy,
-    /// Names are made and taken away by serving volumes, not by programs.
+    /// Creates, renames or removes a name. Refused: only serving a volume changes the names.
     Naming,
-    /// It is not done here; the kernel does without, or says so to the program.
+    /// Not supported; the kernel does without it or reports that to the program.
     Unknown,
-    /// It is shorter than it says, or than it must be.
+    /// Shorter than its header says, or than its kind requires.
     Malformed,
 }
 
-/// Reads numbers from the front of some bytes; past their end it has none.
+/// Reads numbers from the front of a byte slice. Returns none past its end.
 struct Fields<'a>(Option<&'a [u8]>);
 
 impl<'a> Fields<'a> {
@@ -108,7 +109,7 @@ impl<'a> Fields<'a> {
         u64::from_ne_bytes(self.take())
     }
 
-    /// The bytes up to a zero.
+    /// Returns the bytes up to a zero.
     fn name(&mut self) -> &'a [u8] {
         let bytes = self.0.unwrap_or_default();
         let end = bytes.iter().position(|byte| *byte == 0);
@@ -139,7 +140,7 @@ impl Header {
 }
 
 impl<'a> Question<'a> {
-    /// What a message of `bytes` bytes in all asks, of which this is the beginning.
+    /// Parses a message of `bytes` bytes in total, from its first bytes.
     pub(crate) fn parse(header: &Header, message: &'a [u8], bytes: usize) -> Question<'a> {
         if header.bytes as usize != bytes {
             return Question::Malformed;

@@ -1,29 +1,30 @@
-//! What the kernel is answered.
+//! Answers to the kernel.
 
 use super::constants::*;
 use super::{TRANSFER_BYTES_MAX, TRANSFER_PAGES_MAX};
 
-/// The longest answer but data and directories, in bytes.
+/// Maximum length of an answer without data and directories, in bytes.
 const BYTES_MAX: usize = 160;
-/// For how long the kernel may believe what it was told of names, in seconds.
+/// Time for which the kernel may cache names, in seconds.
 const NAMES_VALID_S: u64 = 1;
-/// The same of attributes. It asks each time: by an answer a file that is served is told from one whose server has gone.
+/// The same for attributes. With 0 the kernel requests them each time: the answer shows whether the
+/// file is still served.
 const ATTRIBUTES_VALID_S: u64 = 0;
-/// What a name takes in a directory, beside its own bytes.
+/// Bytes of a directory entry without its name.
 const ENTRY_BYTES: usize = 24;
 
-/// An answer in the making: its header, and what it says.
+/// An answer under construction: its header and body.
 pub(crate) struct Reply {
     bytes: [u8; BYTES_MAX],
     length: usize,
 }
 
-/// What the kernel is told of a file or of the directory.
+/// Attributes of a file or of the directory, as sent to the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Attributes {
     pub(crate) node: u64,
     pub(crate) bytes: u64,
-    /// Kind and permissions, as stat(2) has them.
+    /// Kind and permissions, as in stat(2).
     pub(crate) mode: u32,
     pub(crate) links: u32,
     pub(crate) user: u32,
@@ -33,7 +34,7 @@ pub(crate) struct Attributes {
 }
 
 impl Reply {
-    /// The answer to this message; `error` is 0 or minus an error number.
+    /// Starts the answer to this message; `error` is 0 or a negative errno.
     fn new(unique: u64, error: i32) -> Reply {
         let mut reply = Reply { bytes: [0; BYTES_MAX], length: 0 };
         reply.u32(0);
@@ -42,17 +43,17 @@ impl Reply {
         reply
     }
 
-    /// It was done.
+    /// The answer for success.
     pub(crate) fn done(unique: u64) -> Reply {
         Reply::new(unique, 0)
     }
 
-    /// It was not, because of this error.
+    /// The answer for this error.
     pub(crate) fn error(unique: u64, errno: i32) -> Reply {
         Reply::new(unique, -errno)
     }
 
-    /// What the kernel is told unasked: to send everything again that was not answered.
+    /// The notification that makes the kernel send all unanswered messages again.
     pub(crate) fn resend() -> Reply {
         Reply::new(0, NOTIFY_RESEND)
     }
@@ -78,14 +79,14 @@ impl Reply {
         self.length += bytes;
     }
 
-    /// Its bytes, with so many more behind them that are sent from elsewhere.
+    /// Completes the answer. `more_bytes` bytes that are stored elsewhere follow it.
     pub(crate) fn seal(&mut self, more_bytes: usize) -> &[u8] {
         let whole = (self.length + more_bytes) as u32;
         self.bytes[..4].copy_from_slice(&whole.to_ne_bytes());
         &self.bytes[..self.length]
     }
 
-    /// How this server speaks: `flags` are those that the kernel has offered and that are wanted.
+    /// The answer to the kernel's INIT: `flags` are the kernel's flags that this server uses.
     pub(crate) fn init(
         unique: u64,
         readahead_bytes_max: u32,
@@ -106,7 +107,7 @@ impl Reply {
         reply
     }
 
-    /// The version, to a kernel that speaks a later one and then asks again.
+    /// The version, for a kernel with a newer one, which then sends INIT again.
     pub(crate) fn version(unique: u64) -> Reply {
         let mut reply = Reply::done(unique);
         reply.u32(VERSION_MAJOR);
@@ -118,7 +119,7 @@ impl Reply {
     pub(crate) fn entry(unique: u64, attributes: &Attributes) -> Reply {
         let mut reply = Reply::done(unique);
         reply.u64(attributes.node);
-        // A name stands for the same node as long as the file system is mounted.
+        // A name refers to the same node as long as the file system is mounted.
         reply.u64(0);
         reply.u64(NAMES_VALID_S);
         reply.u64(ATTRIBUTES_VALID_S);
@@ -150,7 +151,7 @@ impl Reply {
         self.u32(0);
     }
 
-    /// What can be done with an open file or directory.
+    /// The flags of an open file or directory.
     pub(crate) fn opened(unique: u64, handle: u64, flags: u32) -> Reply {
         let mut reply = Reply::done(unique);
         reply.u64(handle);
@@ -166,13 +167,13 @@ impl Reply {
         reply
     }
 
-    pub(crate) fn found(unique: u64, offset: u64) -> Reply {
+    pub(crate) fn seek_result(unique: u64, offset: u64) -> Reply {
         let mut reply = Reply::done(unique);
         reply.u64(offset);
         reply
     }
 
-    /// So much is stored in so many files, and nothing is free.
+    /// The file system's statistics: `bytes` bytes in `files` files, and no free space.
     pub(crate) fn space(unique: u64, bytes: u64, files: u64) -> Reply {
         const BLOCK: u64 = 4096;
         let mut reply = Reply::done(unique);
@@ -188,19 +189,19 @@ impl Reply {
     }
 }
 
-/// Names of a directory, as far as they fit.
+/// Directory entries, as many as fit.
 pub(crate) struct Directory {
     bytes: Vec<u8>,
     most: usize,
 }
 
 impl Directory {
-    /// With room for so many bytes.
+    /// Creates a list with room for `most` bytes.
     pub(crate) fn new(most: usize) -> Directory {
         Directory { bytes: Vec::new(), most }
     }
 
-    /// Adds a name behind which `next` goes on. False: it does not fit.
+    /// Adds an entry; `next` is the offset of the entry after it. Returns false if it does not fit.
     pub(crate) fn add(&mut self, name: &[u8], node: u64, is_directory: bool, next: u64) -> bool {
         let length = (ENTRY_BYTES + name.len()).next_multiple_of(8);
         if self.bytes.len() + length > self.most {
@@ -224,7 +225,7 @@ impl Directory {
 mod tests {
     use super::*;
 
-    /// In front of each answer, in bytes.
+    /// Bytes of the header of each answer.
     const HEADER_BYTES: usize = 16;
 
     /// Sizes of the structures in fuse.h.
@@ -239,7 +240,7 @@ mod tests {
             (Reply::attributes(1, &attributes), 104),
             (Reply::opened(1, 2, 3), 16),
             (Reply::written(1, 2), 8),
-            (Reply::found(1, 2), 8),
+            (Reply::seek_result(1, 2), 8),
             (Reply::space(1, 2, 3), 80),
             (Reply::error(1, EIO), 0),
             (Reply::resend(), 0),

@@ -1,4 +1,5 @@
-//! A client on a socket, for one thread that may wait: many requests at a time, replies in any order.
+//! A client on a socket, for a thread that may block: many requests at a time, replies in any
+//! order.
 
 use super::{Agreed, Event, Negotiation, Replies, UnderWay, Wish};
 use crate::codec::*;
@@ -12,49 +13,50 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The receive buffer: as much as a unix socket holds by default.
+/// Bytes of the receive buffer: the default capacity of a unix socket.
 const BUFFER_BYTES: usize = 256 << 10;
-/// How long a server may take for the whole handshake.
+/// Time limit of the whole handshake.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
-/// A connection in transmission. In stride it takes no memory.
+/// A connection in transmission. In steady state it allocates no memory.
 ///
-/// It holds no more than the kernel does: a client that has much to send and much to receive calls
-/// [`Connection::pump`], which does both; [`Connection::send`] waits for the server alone.
+/// Only the kernel buffers replies: [`Connection::send`] waits for the server and receives nothing.
+/// A client that sends and receives much at the same time calls [`Connection::pump`], which does
+/// both.
 pub struct Connection<S = UnixStream> {
     stream: S,
     agreed: Agreed,
     replies: Replies,
     under_way: UnderWay,
-    /// To be sent, from `sent` on.
+    /// Bytes to send, from `sent` on.
     out: Vec<u8>,
     sent: usize,
     buffer: Box<[u8]>,
-    /// What of the buffer has come, and is not yet understood.
-    heard: Range<usize>,
+    /// The part of the buffer that was received and not yet parsed.
+    unparsed: Range<usize>,
 }
 
 impl Connection {
     /// Connects to a unix socket, and enters transmission.
     ///
     /// # Errors
-    /// What the system says; [`super::Fault`], as the inner error: the server breaks the protocol,
-    /// or refuses.
+    /// The system's errors. With [`super::Fault`] as the inner error: the server violates the
+    /// protocol, or refuses the export.
     pub fn open(socket: &Path, wish: Wish) -> io::Result<Connection> {
         Connection::over(UnixStream::connect(socket)?, wish)
     }
 }
 
 impl<S: AsFd> Connection<S> {
-    /// Enters transmission on a socket that is connected, a `TcpStream` for one.
+    /// Enters transmission on a connected socket, such as a `TcpStream`.
     ///
     /// # Errors
     /// As [`Connection::open`].
     pub fn over(stream: S, wish: Wish) -> io::Result<Connection<S>> {
-        Connection::within(stream, wish, HANDSHAKE)
+        Connection::open_within(stream, wish, HANDSHAKE)
     }
 
-    fn within(stream: S, wish: Wish, patience: Duration) -> io::Result<Connection<S>> {
+    fn open_within(stream: S, wish: Wish, patience: Duration) -> io::Result<Connection<S>> {
         let mut negotiation = Negotiation::new(wish);
         let mut buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
         let mut out = Vec::new();
@@ -67,7 +69,7 @@ impl<S: AsFd> Connection<S> {
             let Some(count) = receive(&stream, &mut buffer, RecvFlags::DONTWAIT)? else { continue };
             let mut input = &buffer[..count];
             let agreed = negotiation.take(&mut input, &mut out)?;
-            let heard = count - input.len()..count;
+            let unparsed = count - input.len()..count;
             send_all(&stream, &out)?;
             out.clear();
             if let Some(agreed) = agreed {
@@ -82,49 +84,51 @@ impl<S: AsFd> Connection<S> {
                     out,
                     sent: 0,
                     buffer,
-                    heard,
+                    unparsed,
                 });
             }
         }
     }
 
-    /// What the handshake came to.
+    /// Result of the handshake.
     pub fn agreed(&self) -> &Agreed {
         &self.agreed
     }
 
-    /// The socket, in transmission, for another to go on with. What has come on it and was not taken is lost.
+    /// Returns the socket, in transmission, for further use. Bytes that were received and not
+    /// parsed are lost.
     pub fn into_stream(self) -> S {
         self.stream
     }
 
-    /// How many requests are queued or under way.
+    /// Number of requests that are queued or in flight.
     pub fn under_way(&self) -> usize {
         self.under_way.count()
     }
 
-    /// How many bytes are queued, and not yet sent.
+    /// Number of queued bytes that are not sent yet.
     pub fn unsent_bytes(&self) -> usize {
         self.out.len() - self.sent
     }
 
-    /// How many bytes the queue holds until all of them are sent, those among them that are.
+    /// Number of bytes in the queue, including those already sent. The queue is emptied only when
+    /// all of them are sent.
     pub fn queued_bytes(&self) -> usize {
         self.out.len()
     }
 
-    /// Queues a request; the payload of a write is appended to what is returned. The client chooses
-    /// the cookie, and may use it again once the request is answered.
+    /// Queues a request. The caller appends the payload of a write to the returned vector. The
+    /// client chooses the cookie, and may reuse it once the request is answered.
     ///
     /// # Panics
-    /// If a request with this cookie is under way.
+    /// If a request with this cookie is in flight.
     #[inline]
     pub fn ask(&mut self, header: &RequestHeader) -> &mut Vec<u8> {
         self.under_way.ask(header, &mut self.out);
         &mut self.out
     }
 
-    /// Sends all that is queued, however long that takes.
+    /// Sends all queued bytes, and waits as long as that takes.
     ///
     /// # Errors
     /// The connection broke.
@@ -135,7 +139,7 @@ impl<S: AsFd> Connection<S> {
         Ok(())
     }
 
-    /// Sends what the socket takes at once. True: something was sent.
+    /// Sends as many bytes as the socket accepts without waiting. Returns whether any were sent.
     ///
     /// # Errors
     /// The connection broke.
@@ -156,16 +160,16 @@ impl<S: AsFd> Connection<S> {
         Ok(moved)
     }
 
-    /// Receives once, and waits in the kernel until something comes.
+    /// Receives once; blocks until data arrives.
     ///
     /// # Errors
-    /// The server has ended the connection (`UnexpectedEof`), or it broke.
+    /// The server has closed the connection (`UnexpectedEof`), or the connection broke.
     pub fn receive(&mut self) -> io::Result<()> {
         while !self.receive_once(RecvFlags::empty())? {}
         Ok(())
     }
 
-    /// Receives once, what has come. True: something has.
+    /// Receives once without waiting. Returns whether any data was there.
     ///
     /// # Errors
     /// As [`Connection::receive`].
@@ -174,19 +178,19 @@ impl<S: AsFd> Connection<S> {
     }
 
     fn receive_once(&mut self, flags: RecvFlags) -> io::Result<bool> {
-        if self.heard.is_empty() {
-            self.heard = 0..0;
+        if self.unparsed.is_empty() {
+            self.unparsed = 0..0;
         }
-        if self.heard.end == self.buffer.len() {
-            // What lies there has to be understood first.
+        if self.unparsed.end == self.buffer.len() {
+            // The buffered bytes must be parsed first.
             return Ok(true);
         }
-        let received = receive(&self.stream, &mut self.buffer[self.heard.end..], flags)?;
-        self.heard.end += received.unwrap_or(0);
+        let received = receive(&self.stream, &mut self.buffer[self.unparsed.end..], flags)?;
+        self.unparsed.end += received.unwrap_or(0);
         Ok(received.is_some())
     }
 
-    /// Sends and receives what can be, and waits at most so long for either.
+    /// Sends and receives as much as possible, and waits at most `patience` for either.
     ///
     /// # Errors
     /// As [`Connection::receive`].
@@ -199,31 +203,32 @@ impl<S: AsFd> Connection<S> {
         Ok(())
     }
 
-    /// Waits until something can be received, or sent of what is queued. False: not for so long.
+    /// Waits until data can be received, or queued bytes can be sent. Returns false after
+    /// `patience`.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's errors.
     pub fn wait(&self, patience: Duration) -> io::Result<bool> {
         let sends = if self.unsent_bytes() > 0 { PollFlags::OUT } else { PollFlags::empty() };
         is_ready(&self.stream, PollFlags::IN | sends, patience)
     }
 
-    /// The next thing that what was received tells. None: more has to be received.
+    /// Returns the next event of the received bytes. None: more bytes must be received.
     ///
     /// # Errors
-    /// The server breaks the protocol.
+    /// The server violates the protocol.
     #[inline]
     pub fn event(&mut self) -> io::Result<Option<Event<'_>>> {
-        let mut input = &self.buffer[self.heard.clone()];
+        let mut input = &self.buffer[self.unparsed.clone()];
         let event = self.replies.take(&mut input, &mut self.under_way)?;
-        self.heard.start = self.heard.end - input.len();
+        self.unparsed.start = self.unparsed.end - input.len();
         Ok(event)
     }
 
-    /// Reads as much as `into` holds, and waits for it. Nothing else may be under way.
+    /// Reads `into.len()` bytes, and waits for them. No other request may be in flight.
     ///
     /// # Errors
-    /// The server answers with an error, named; the connection broke.
+    /// The server answers with an error, whose name is included; the connection broke.
     pub fn read(&mut self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         let length = length_of(into.len())?;
         self.start(NBD_CMD_READ, 0, offset, length, &[])?;
@@ -236,7 +241,8 @@ impl<S: AsFd> Connection<S> {
         })
     }
 
-    /// Writes, and waits for the answer; `flags` are `NBD_CMD_FLAG_...`. Nothing else may be under way.
+    /// Writes, and waits for the answer; `flags` are `NBD_CMD_FLAG_...`. No other request may be in
+    /// flight.
     ///
     /// # Errors
     /// As [`Connection::read`].
@@ -245,8 +251,8 @@ impl<S: AsFd> Connection<S> {
         self.finish(NBD_CMD_WRITE, |_| ())
     }
 
-    /// Any command that carries no data, such as a flush or a trim, and waits for the answer.
-    /// Nothing else may be under way.
+    /// Sends a command without data, such as a flush or a trim, and waits for the answer. No other
+    /// request may be in flight.
     ///
     /// # Errors
     /// As [`Connection::read`].
@@ -255,7 +261,7 @@ impl<S: AsFd> Connection<S> {
         self.finish(command, |_| ())
     }
 
-    /// Flushes, and waits for the answer. Nothing else may be under way.
+    /// Flushes, and waits for the answer. No other request may be in flight.
     ///
     /// # Errors
     /// As [`Connection::read`].
@@ -263,8 +269,8 @@ impl<S: AsFd> Connection<S> {
         self.plain(NBD_CMD_FLUSH, 0, 0, 0)
     }
 
-    /// Block status in each context that was agreed on, and waits for it. Nothing else may be under
-    /// way.
+    /// Requests the block status in each selected context, and waits for it. No other request may
+    /// be in flight.
     ///
     /// # Errors
     /// As [`Connection::read`].
@@ -284,8 +290,8 @@ impl<S: AsFd> Connection<S> {
         Ok(told)
     }
 
-    /// Tells the server that nothing more will come, as far as it can be told at once. A server that
-    /// has gone needs no farewell.
+    /// Sends the farewell as far as that is possible without waiting. Errors are ignored: the
+    /// server may have gone.
     pub fn goodbye(&mut self) {
         let header =
             RequestHeader { flags: 0, command: NBD_CMD_DISC, cookie: 0, offset: 0, length: 0 };
@@ -307,11 +313,11 @@ impl<S: AsFd> Connection<S> {
         }
         self.ask(&RequestHeader { flags, command, cookie: 0, offset, length });
         self.send()?;
-        // The data goes from where it lies.
+        // The data is sent from the caller's memory, without a copy.
         send_all(&self.stream, data)
     }
 
-    /// Takes events until the only request is answered.
+    /// Handles events until the only request is answered.
     fn finish(&mut self, command: u16, mut take: impl FnMut(Event<'_>)) -> io::Result<()> {
         loop {
             match self.event()? {
@@ -345,7 +351,7 @@ fn is_ready(stream: &impl AsFd, wanted: PollFlags, patience: Duration) -> io::Re
     };
     match poll(&mut [PollFd::new(stream, wanted)], Some(&time)) {
         Ok(ready) => Ok(ready > 0),
-        // The caller looks again.
+        // The caller checks again.
         Err(Errno::INTR) => Ok(true),
         Err(errno) => Err(errno.into()),
     }
@@ -357,7 +363,7 @@ fn send_all(stream: &impl AsFd, bytes: &[u8]) -> io::Result<()> {
         match send(stream, &bytes[sent..], SendFlags::NOSIGNAL) {
             Ok(count) => sent += count,
             Err(Errno::INTR) => {}
-            // A socket that does not wait: so we do.
+            // The socket does not block, so wait here.
             Err(Errno::AGAIN) => {
                 poll(&mut [PollFd::new(stream, PollFlags::OUT)], None).or_else(retried)?;
             }
@@ -371,7 +377,7 @@ fn retried(errno: Errno) -> io::Result<usize> {
     if errno == Errno::INTR { Ok(0) } else { Err(errno.into()) }
 }
 
-/// Receives once. None: there is nothing now.
+/// Receives once. None: no data is there now.
 fn receive(stream: &impl AsFd, into: &mut [u8], flags: RecvFlags) -> io::Result<Option<usize>> {
     match recv(stream, into, flags) {
         Ok((0, _)) => {
@@ -398,7 +404,7 @@ mod tests {
             let pause = Duration::from_millis(50);
             (0..100).take_while(greets).all(|_| is_ready(&waiting, PollFlags::IN, pause).is_ok());
         });
-        let result = Connection::within(ours, Wish::default(), Duration::from_millis(200));
+        let result = Connection::open_within(ours, Wish::default(), Duration::from_millis(200));
         assert_eq!(result.err().map(|error| error.kind()), Some(ErrorKind::TimedOut));
         server.join().expect("it ends with its client");
     }

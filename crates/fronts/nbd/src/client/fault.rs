@@ -1,18 +1,18 @@
-//! What ends a connection from the client's side.
+//! Failures of a connection, seen from the client.
 
 use std::fmt;
 use std::io;
 
-/// Why a client cannot go on with a server. The connection is of no use afterwards.
+/// The reason why a client cannot continue with a server. The connection is unusable afterwards.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// The server sent what the protocol does not allow.
+    /// The server violates the protocol.
     Nonsense(&'static str),
-    /// The server refuses the export, with an `NBD_REP_ERR_...` and the text that it gave.
+    /// The server refuses the export, with an `NBD_REP_ERR_...` and a text.
     Refused {
         /// The reply to the option.
         reply: u32,
-        /// For people; what is no text is replaced.
+        /// Text for people; bytes that are no text are replaced.
         text: String,
     },
 }
@@ -22,7 +22,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::Nonsense(what) => write!(out, "the NBD server breaks the protocol: {what}"),
             Fault::Refused { reply, text } => {
-                // A terminal would do what control characters say.
+                // A terminal would obey control characters.
                 let text = text.replace(char::is_control, " ");
                 write!(out, "the NBD server refuses the export ({reply:#x}): {text}")
             }

@@ -1,13 +1,14 @@
 //! The client's side of the protocol.
 //!
-//! The core knows neither sockets nor clocks. [`Negotiation`] takes the bytes of a server and says
-//! what to send until both have agreed. [`UnderWay`] writes requests and remembers them; [`Replies`]
-//! turns the server's bytes into [`Event`]s. The bytes may come in pieces of any size. Whatever they
-//! are, nothing panics, no memory is taken for what is only claimed, and bytes that the protocol does
-//! not allow are a [`Fault`].
+//! The core uses neither sockets nor clocks. [`Negotiation`] consumes a server's bytes and produces
+//! the bytes to send until both sides have agreed. [`UnderWay`] writes requests and records them;
+//! [`Replies`] parses the server's bytes into [`Event`]s. The bytes may arrive in pieces of any
+//! size. The core never panics, and never allocates memory by a length that the server only claims;
+//! bytes that violate the protocol are a [`Fault`].
 //!
-//! [`Connection`] puts the core on a socket, for tests and tools: send many, receive in any order. [`Remote`] makes a
-//! block device of a lane of it, over any wire.
+//! [`Connection`] runs the core on a socket, for tests and tools: it sends many requests and
+//! receives replies in any order. [`Remote`] makes the core a block device of a lane, over any
+//! wire.
 
 mod blocking;
 mod fault;

@@ -1,41 +1,41 @@
-//! The handshake, as a machine over bytes.
+//! The handshake, as a state machine over bytes.
 
 use super::Fault;
 use crate::codec::*;
 
-/// Replies to one option that are listened to; none of ours needs so many.
+/// Maximum number of replies to one option; this client's options need far fewer.
 const REPLIES_MAX: usize = 1000;
 
-/// What a client wants of a server.
+/// The export and the features that a client requests.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Wish {
-    /// The export's name; empty: the default one.
+    /// Name of the export; empty: the default export.
     pub export: String,
-    /// Whether to ask for block sizes. A client that asks has to hold to them.
+    /// Whether to request block sizes. A client that requests them must observe them.
     pub sizes: bool,
-    /// Whether to ask for structured replies.
+    /// Whether to request structured replies.
     pub structured: bool,
-    /// Metadata contexts to select, such as `base:allocation`. Any needs structured replies.
+    /// Metadata contexts to select, such as `base:allocation`. They require structured replies.
     pub contexts: Vec<String>,
 }
 
 impl Wish {
-    /// An export by its name, and nothing else.
+    /// Requests an export by its name, and no features.
     pub fn export(name: &str) -> Wish {
         Wish { export: name.to_owned(), ..Wish::default() }
     }
 }
 
-/// What both have agreed on when transmission begins.
+/// The result of the handshake.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Agreed {
     /// The export's size and `NBD_FLAG_...`.
     pub export: ExportInfo,
-    /// None: not told. A server may tell them unasked.
+    /// None: not sent. A server may send them without a request.
     pub sizes: Option<BlockSizes>,
-    /// Whether replies have structure.
+    /// Whether replies are structured.
     pub structured: bool,
-    /// The contexts that were selected: the number that chunks carry, and the name.
+    /// The selected contexts: the number that chunks carry, and the name.
     pub contexts: Vec<(u32, String)>,
 }
 
@@ -46,22 +46,22 @@ impl Agreed {
     }
 }
 
-/// What is waited for.
+/// The message that is expected next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Greeting,
-    /// The replies to this option.
+    /// Replies to this option.
     Option(u32),
     Over,
 }
 
-/// A handshake that is under way: fixed newstyle, with `NBD_OPT_GO`.
+/// A handshake in progress: fixed newstyle, with `NBD_OPT_GO`.
 pub struct Negotiation {
     wish: Wish,
     step: Step,
-    /// A message that has come in part.
+    /// Bytes of an incomplete message.
     gathered: Vec<u8>,
-    /// Replies to the present option so far.
+    /// Number of replies to the current option.
     replies: usize,
     export: Option<ExportInfo>,
     sizes: Option<BlockSizes>,
@@ -70,7 +70,7 @@ pub struct Negotiation {
 }
 
 impl Negotiation {
-    /// A handshake that waits for the server's greeting.
+    /// Starts a handshake, which waits for the server's greeting.
     pub fn new(wish: Wish) -> Negotiation {
         Negotiation {
             wish,
@@ -84,11 +84,12 @@ impl Negotiation {
         }
     }
 
-    /// Takes what has come from the front of `input`, and appends what is to be sent to `out`. Some:
-    /// transmission begins, and what is left of `input` belongs to it. None: more must come.
+    /// Consumes received bytes from the front of `input`, and appends the bytes to send to `out`.
+    /// Some: transmission begins, and the rest of `input` belongs to it. None: more bytes are
+    /// needed.
     ///
     /// # Errors
-    /// The server breaks the protocol, is no fixed newstyle server, or refuses the export.
+    /// The server violates the protocol, is not a fixed newstyle server, or refuses the export.
     pub fn take(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<Option<Agreed>, Fault> {
         loop {
             match self.step {
@@ -107,7 +108,7 @@ impl Negotiation {
         }
     }
 
-    /// Moves bytes until so many are gathered.
+    /// Moves bytes until `bytes` are gathered. Returns whether they are.
     fn gather(&mut self, input: &mut &[u8], bytes: usize) -> bool {
         let missing = bytes.saturating_sub(self.gathered.len()).min(input.len());
         let (taken, rest) = input.split_at(missing);
@@ -120,7 +121,7 @@ impl Negotiation {
         self.gather(input, bytes).then(|| std::mem::take(&mut self.gathered))
     }
 
-    /// The next reply to an option, once it has come whole: its kind and its data.
+    /// Returns the kind and the data of the next reply to an option, once it is complete.
     fn reply(&mut self, input: &mut &[u8], option: u32) -> Result<Option<(u32, Vec<u8>)>, Fault> {
         if !self.gather(input, OPTION_REPLY_HEADER_BYTES) {
             return Ok(None);
@@ -180,7 +181,7 @@ impl Negotiation {
         self.send(NBD_OPT_GO, &data, out);
     }
 
-    /// Takes a reply to the option that was sent last.
+    /// Handles a reply to the option that was sent last.
     fn answered(
         &mut self,
         option: u32,
@@ -196,12 +197,12 @@ impl Negotiation {
             }
             (NBD_OPT_SET_META_CONTEXT, NBD_REP_META_CONTEXT) => self.selected(data)?,
             (NBD_OPT_SET_META_CONTEXT, NBD_REP_ACK) => self.go(out),
-            // A server may do without either.
+            // Both are optional for a server.
             (NBD_OPT_STRUCTURED_REPLY | NBD_OPT_SET_META_CONTEXT, _) if is_error => {
                 self.contexts.clear();
                 self.go(out);
             }
-            (NBD_OPT_GO, NBD_REP_INFO) => self.told(data)?,
+            (NBD_OPT_GO, NBD_REP_INFO) => self.take_info(data)?,
             (NBD_OPT_GO, NBD_REP_ACK) => return self.agreed().map(Some),
             (NBD_OPT_GO, _) if is_error => {
                 let text = String::from_utf8_lossy(data).into_owned();
@@ -225,7 +226,7 @@ impl Negotiation {
         Ok(())
     }
 
-    fn told(&mut self, data: &[u8]) -> Result<(), Fault> {
+    fn take_info(&mut self, data: &[u8]) -> Result<(), Fault> {
         let Some(info) = data.first_chunk().map(|bytes| u16::from_be_bytes(*bytes)) else {
             return Err(Fault::Nonsense("information about nothing"));
         };
@@ -251,7 +252,7 @@ impl Negotiation {
     }
 }
 
-/// Sizes that requests can be cut to.
+/// Whether requests can be cut to these sizes.
 fn make_sense(sizes: &BlockSizes) -> bool {
     let BlockSizes { min, preferred, max } = *sizes;
     let powers = min.is_power_of_two() && preferred.is_power_of_two();

@@ -6,8 +6,8 @@
 //!   answer <-------+------------------------------receiver------+
 //! ```
 //!
-//! All that is queued in one round of the lane goes out in one send. A connection that breaks fails what is under
-//! way and all that comes later; it is not opened again.
+//! All requests that are queued in one round of the lane are sent together. When the connection
+//! breaks, the requests in flight and all later ones fail; it is not reopened.
 
 use super::{Agreed, Event as Reply, Replies, UnderWay};
 use crate::codec::*;
@@ -21,33 +21,33 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Bytes that are sent or received at a time.
+/// Maximum number of bytes per send or receive.
 const STAGE_BYTES: usize = 1 << 20;
-/// The largest transfer where the server names none: what every server takes.
+/// Maximum transfer if the server sends no limit: every server accepts this.
 const TRANSFER_BYTES: u32 = 32 << 20;
-/// Requests other than reads and writes are not longer than this: lengths have 32 bits.
+/// Maximum length of requests other than reads and writes, as lengths have 32 bits.
 const RANGE_SECTORS: u32 = 1 << 21;
 
 const LOST: Error = Error::new(Kind::Io, "reach the NBD server: the connection has ended");
 const NONSENSE: Error = Error::new(Kind::Io, "understand the NBD server: it breaks the protocol");
 
-/// A request that was asked, and what is to become of its answer.
-struct Asked {
+/// A request that was sent or queued, and the destination of its answer.
+struct PendingRequest {
     ticket: u64,
     into: Option<Buf>,
 }
 
-/// A request that is to be sent.
+/// A request in the send queue.
 struct Queued {
     header: [u8; REQUEST_BYTES],
     is_headed: bool,
     from: Option<Buf>,
-    /// Sectors of the payload that are staged.
+    /// Number of sectors of the payload that are staged.
     staged: u32,
 }
 
 struct State {
-    asked: Vec<Option<Asked>>,
+    pending: Vec<Option<PendingRequest>>,
     free: Vec<usize>,
     under_way: UnderWay,
     replies: Replies,
@@ -62,7 +62,8 @@ struct Shared<W> {
     queued: Event,
 }
 
-/// An export of another server. Its tasks live on the lane until the connection ends or the lane is abandoned.
+/// An export of another server. Its tasks run on the lane until the connection ends or the lane is
+/// abandoned.
 pub struct Remote<W: Wire> {
     shared: Rc<Shared<W>>,
     limits: Limits,
@@ -83,7 +84,7 @@ fn limits(agreed: &Agreed) -> Limits {
         io_max_bytes: io_max.max(logical),
         flush_needed: agreed.can(NBD_FLAG_SEND_FLUSH),
         fua: if agreed.can(NBD_FLAG_SEND_FUA) { Fua::Native } else { Fua::None },
-        // A trim of the protocol promises nothing about what is read afterwards; zeroes may free space as well.
+        // The protocol does not define reads after a trim; write-zeroes may free space too.
         discard: if zeroes { Discard::Zeroes } else { Discard::Ignored },
         zero_fast: zeroes,
         rotational: agreed.can(NBD_FLAG_ROTATIONAL),
@@ -93,14 +94,14 @@ fn limits(agreed: &Agreed) -> Limits {
 }
 
 impl<W: Wire> Remote<W> {
-    /// The export at the other end of a wire that is in transmission, as this lane uses it.
+    /// Returns the export at the other end of a wire in transmission, for use on this lane.
     ///
     /// # Panics
-    /// If the lane has no room for two tasks.
+    /// If the lane has fewer than two free task slots.
     pub fn over(lane: &Lane, wire: W, agreed: &Agreed) -> Remote<W> {
         let contexts = agreed.contexts.iter().map(|context| context.0).collect();
         let state = State {
-            asked: Vec::new(),
+            pending: Vec::new(),
             free: Vec::new(),
             under_way: UnderWay::default(),
             replies: Replies::new(agreed.structured, contexts),
@@ -123,7 +124,7 @@ impl<W: Wire> Remote<W> {
         }
     }
 
-    /// Zeroes of any length, in pieces that the protocol can name.
+    /// Zeroes a range of any length, in pieces that the protocol can express.
     async fn zero(&self, at: Extent, flags: u16) -> Result {
         let mut done = 0;
         while done < at.count {
@@ -135,7 +136,7 @@ impl<W: Wire> Remote<W> {
         Ok(())
     }
 
-    /// Zeroes where the server has no command for them.
+    /// Writes zeros, for a server without the command.
     async fn write_zeros(&self, at: Extent, flags: u16) -> Result {
         let room = (self.limits.io_max_bytes.min(STAGE_BYTES as u32) / SECTOR as u32).max(1);
         let zeros = Buf::new(room.min(at.count), SECTOR as u32);
@@ -195,12 +196,12 @@ impl<W: Wire> Shared<W> {
         }
         let ticket = self.lane.ticket(None);
         let (into, from) = if command == NBD_CMD_READ { (buf, None) } else { (None, buf) };
-        let asked = Some(Asked { ticket: ticket.number(), into });
-        let place = state.free.pop().unwrap_or(state.asked.len());
-        if place == state.asked.len() {
-            state.asked.push(asked);
+        let asked = Some(PendingRequest { ticket: ticket.number(), into });
+        let place = state.free.pop().unwrap_or(state.pending.len());
+        if place == state.pending.len() {
+            state.pending.push(asked);
         } else {
-            state.asked[place] = asked;
+            state.pending[place] = asked;
         }
         let (offset, length) = (at.first * SECTOR, at.count * SECTOR as u32);
         let header = RequestHeader { flags, command, cookie: place as u64, offset, length };
@@ -212,12 +213,12 @@ impl<W: Wire> Shared<W> {
         Ok(ticket)
     }
 
-    /// Nothing more can be answered.
+    /// Fails all requests: no more replies can come.
     fn fail(&self, error: Error) {
         let mut state = self.state.borrow_mut();
         state.broken.get_or_insert(error);
         state.queue.clear();
-        for asked in state.asked.iter_mut().filter_map(Option::take) {
+        for asked in state.pending.iter_mut().filter_map(Option::take) {
             self.lane.complete(asked.ticket, 1);
         }
         drop(state);
@@ -225,7 +226,8 @@ impl<W: Wire> Shared<W> {
         self.queued.notify();
     }
 
-    /// Copies what is queued to the stage, as far as it fits; returns how many bytes. None: the connection has ended.
+    /// Copies as many queued bytes to the stage as fit. Returns their number. None: the connection
+    /// has ended.
     fn fill(&self, stage: &Memory) -> Option<usize> {
         let mut state = self.state.borrow_mut();
         if state.broken.is_some() {
@@ -255,14 +257,14 @@ impl<W: Wire> Shared<W> {
         Some(used)
     }
 
-    /// Takes the replies out of what was received.
+    /// Parses received bytes and ends the answered requests.
     fn take(&self, stage: &Buf, bytes: &[u8]) -> Result {
         let mut state = self.state.borrow_mut();
-        let State { asked, free, under_way, replies, .. } = &mut *state;
+        let State { pending, free, under_way, replies, .. } = &mut *state;
         let mut input = bytes;
         loop {
             let event = replies.take(&mut input, under_way).map_err(|_| NONSENSE)?;
-            let into = |cookie: u64| asked[cookie as usize].as_ref()?.into.as_ref();
+            let into = |cookie: u64| pending[cookie as usize].as_ref()?.into.as_ref();
             match event {
                 None => return Ok(()),
                 Some(Reply::Data { cookie, at, bytes: data }) => {
@@ -276,7 +278,7 @@ impl<W: Wire> Shared<W> {
                 Some(Reply::Status { .. }) => return Err(NONSENSE),
                 Some(Reply::Done { cookie, error }) => {
                     let place = cookie as usize;
-                    let done = asked[place].take().ok_or(NONSENSE)?;
+                    let done = pending[place].take().ok_or(NONSENSE)?;
                     free.push(place);
                     self.lane.complete(done.ticket, -i64::from(error));
                 }
@@ -292,7 +294,7 @@ async fn send<W: Wire>(shared: Rc<Shared<W>>) {
         let Some(length) = shared.fill(&stage) else { return };
         if length == 0 {
             shared.queued.after(seen).await;
-            // What others queue in this round goes along.
+            // Requests that other tasks queue in this round are sent together with this one.
             shared.lane.rest().await;
             continue;
         }

@@ -1,28 +1,28 @@
-//! Replies, as events out of a stream of bytes.
+//! Parses a byte stream of replies into events.
 
 use super::Fault;
-use super::under_way::{Asked, UnderWay};
+use super::under_way::{RequestState, UnderWay};
 use crate::codec::*;
 
-/// The longest chunk of block status that is listened to, in bytes.
+/// Maximum length of a chunk of block status, in bytes.
 pub const STATUS_BYTES_MAX: usize = 1 << 20;
-/// The longest chunk that tells an error, in bytes: its fields and a text.
+/// Maximum length of an error chunk, in bytes: its fields and a text.
 const ERROR_BYTES_MAX: usize = 14 + STRING_BYTES_MAX;
 
-/// What a reply, or a part of it, tells.
+/// An event: a reply or a part of it.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Event<'a> {
-    /// Bytes of a read, from `at` behind its start on. They lie in the request, and none comes twice.
-    /// They count only if the read is `Done` without an error.
+    /// Data of a read, starting `at` bytes into the request. All bytes are inside the request, and
+    /// none comes twice. They are valid only if the read ends in `Done` without an error.
     Data {
         /// The request's.
         cookie: u64,
         /// In bytes.
         at: u32,
-        /// As much as has come; not empty.
+        /// The bytes that have arrived; not empty.
         bytes: &'a [u8],
     },
-    /// The same of a part that is all zeros.
+    /// Same as `Data`, for a part that is all zeros.
     Zeros {
         /// The request's.
         cookie: u64,
@@ -37,28 +37,28 @@ pub enum Event<'a> {
         cookie: u64,
         /// The context's number, one of those agreed on.
         context: u32,
-        /// From the request's start on. The last may reach beyond its end.
+        /// From the request's start on. The last extent may reach beyond the request's end.
         extents: Vec<Descriptor>,
     },
-    /// The request is answered, and its cookie free.
+    /// The request is answered, and its cookie free again.
     Done {
         /// The request's.
         cookie: u64,
-        /// 0, or an `NBD_E...`. With 0, every byte of a read has come.
+        /// 0, or an `NBD_E...`. With 0, all bytes of a read have arrived.
         error: u32,
     },
 }
 
-/// What is waited for.
+/// The part of the stream that is expected next.
 #[derive(Clone, Copy)]
 enum Step {
     /// The start of a reply or of a chunk.
     Head,
-    /// Bytes of a read; behind the last of them the reply may end.
+    /// Data of a read; after the last of it the reply may end.
     Data { cookie: u64, at: u32, left: u32, last: bool },
-    /// The rest of a chunk that is taken as a whole.
+    /// The rest of a chunk that is parsed as a whole.
     Body(Chunk),
-    /// Nothing more.
+    /// Nothing: the stream is invalid.
     Broken,
 }
 
@@ -70,15 +70,15 @@ enum Head {
 /// The replies of one connection.
 pub struct Replies {
     structured: bool,
-    /// The numbers of the contexts that were selected.
+    /// Numbers of the selected contexts.
     contexts: Vec<u32>,
     step: Step,
-    /// A head or a body that has come in part.
+    /// Bytes of an incomplete head or body.
     gathered: Vec<u8>,
 }
 
 impl Replies {
-    /// `structured` and `contexts` as agreed on in the handshake.
+    /// Creates a parser. `structured` and `contexts` come from the handshake.
     pub fn new(structured: bool, contexts: Vec<u32>) -> Replies {
         Replies {
             structured,
@@ -88,8 +88,8 @@ impl Replies {
         }
     }
 
-    /// So many bytes at least belong to what comes next: a client that takes no more at a time never
-    /// holds bytes of another reply. 0: the next event needs none.
+    /// Returns the minimum number of bytes that the next event consumes. A client that passes no
+    /// more at a time never holds bytes of another reply. 0: the next event needs no bytes.
     pub fn needs(&self) -> usize {
         match self.step {
             Step::Head if self.gathered.len() < SIMPLE_REPLY_BYTES => {
@@ -102,10 +102,10 @@ impl Replies {
         }
     }
 
-    /// Takes from the front of `input` what the next event needs. None: more must come.
+    /// Consumes the bytes of the next event from the front of `input`. None: more bytes are needed.
     ///
     /// # Errors
-    /// The server breaks the protocol. Every further call says so too.
+    /// The server violates the protocol. All further calls fail too.
     #[inline]
     pub fn take<'a>(
         &mut self,
@@ -160,8 +160,8 @@ impl Replies {
         }
     }
 
-    /// Moves bytes until so many are gathered. Memory grows with what has come, not with what was
-    /// claimed.
+    /// Moves bytes until `bytes` are gathered. Memory grows with the bytes received, not with the
+    /// length claimed.
     fn gather(&mut self, input: &mut &[u8], bytes: usize) -> bool {
         let missing = bytes.saturating_sub(self.gathered.len()).min(input.len());
         let (taken, rest) = input.split_at(missing);
@@ -171,7 +171,7 @@ impl Replies {
     }
 
     fn head(&mut self, input: &mut &[u8]) -> Result<Option<Head>, Fault> {
-        // Mostly a simple reply lies there whole.
+        // Usually a complete simple reply is there.
         if self.gathered.is_empty()
             && let Some((bytes, rest)) = input.split_first_chunk()
             && let Some(reply) = SimpleReply::parse(bytes)
@@ -202,13 +202,13 @@ impl Replies {
         under_way: &mut UnderWay,
     ) -> Result<Option<Event<'a>>, Fault> {
         let SimpleReply { error, cookie } = reply;
-        let asked = find(under_way, cookie)?;
+        let request = find(under_way, cookie)?;
         if error == 0 {
-            if self.structured && [NBD_CMD_READ, NBD_CMD_BLOCK_STATUS].contains(&asked.command) {
+            if self.structured && [NBD_CMD_READ, NBD_CMD_BLOCK_STATUS].contains(&request.command) {
                 return Err(Fault::Nonsense("a reply that needs structure has none"));
             }
-            if asked.command == NBD_CMD_READ {
-                self.step = Step::Data { cookie, at: 0, left: asked.length, last: true };
+            if request.command == NBD_CMD_READ {
+                self.step = Step::Data { cookie, at: 0, left: request.length, last: true };
                 return Ok(None);
             }
         }
@@ -216,7 +216,7 @@ impl Replies {
         Ok(Some(Event::Done { cookie, error }))
     }
 
-    /// Looks at a chunk's header, before any more of it is taken.
+    /// Checks a chunk's header before more of the chunk is consumed.
     fn chunk<'a>(
         &mut self,
         chunk: Chunk,
@@ -225,17 +225,20 @@ impl Replies {
         if !self.structured {
             return Err(Fault::Nonsense("a chunk where structure was not agreed on"));
         }
-        let asked = find(under_way, chunk.cookie)?;
+        let request = find(under_way, chunk.cookie)?;
         let length = chunk.length as usize;
         let (belongs, fits) = match chunk.kind {
             NBD_REPLY_TYPE_NONE => (is_last(&chunk), length == 0),
             NBD_REPLY_TYPE_OFFSET_DATA => {
-                // Its bytes are handed on as they come; only where they belong is taken as a whole.
-                (asked.command == NBD_CMD_READ, length > 8 && length - 8 <= asked.length as usize)
+                // Its data is passed on as it arrives; only its offset is gathered first.
+                (
+                    request.command == NBD_CMD_READ,
+                    length > 8 && length - 8 <= request.length as usize,
+                )
             }
-            NBD_REPLY_TYPE_OFFSET_HOLE => (asked.command == NBD_CMD_READ, length == 12),
+            NBD_REPLY_TYPE_OFFSET_HOLE => (request.command == NBD_CMD_READ, length == 12),
             NBD_REPLY_TYPE_BLOCK_STATUS => {
-                (asked.command == NBD_CMD_BLOCK_STATUS, length <= STATUS_BYTES_MAX)
+                (request.command == NBD_CMD_BLOCK_STATUS, length <= STATUS_BYTES_MAX)
             }
             kind if is_error(kind) => (true, (6..=ERROR_BYTES_MAX).contains(&length)),
             _ => return Err(Fault::Nonsense("a chunk of a kind that is not known")),
@@ -247,16 +250,16 @@ impl Replies {
             return Err(Fault::Nonsense("a chunk has not the length of its kind"));
         }
         let is_data = chunk.kind == NBD_REPLY_TYPE_OFFSET_DATA;
-        // Of data, only the offset is gathered; `body` goes on with the rest.
+        // For data, only the offset is gathered; `body` handles the rest.
         let gathered = if is_data { 8 } else { chunk.length };
         self.step = Step::Body(Chunk { length: gathered, ..chunk });
         if is_data {
-            asked.data_bytes = chunk.length - 8;
+            request.data_bytes = chunk.length - 8;
         }
         Ok(None)
     }
 
-    /// Takes what stands behind a chunk's header: all of it, or where its data belongs.
+    /// Parses the bytes after a chunk's header: the whole body, or the offset of its data.
     fn body<'a>(
         &mut self,
         chunk: Chunk,
@@ -264,48 +267,48 @@ impl Replies {
     ) -> Result<Option<Event<'a>>, Fault> {
         let body = std::mem::take(&mut self.gathered);
         let (cookie, last) = (chunk.cookie, is_last(&chunk));
-        let asked = find(under_way, cookie)?;
-        // The end of the reply is an event of its own, behind that of this chunk.
+        let request = find(under_way, cookie)?;
+        // The end of the reply is a separate event, after that of this chunk.
         self.step = Step::Data { cookie, at: 0, left: 0, last };
         let event = match chunk.kind {
             NBD_REPLY_TYPE_OFFSET_DATA => {
-                let left = asked.data_bytes;
-                let at = place(asked, &body, left)?;
+                let left = request.data_bytes;
+                let at = place(request, &body, left)?;
                 self.step = Step::Data { cookie, at, left, last };
                 None
             }
             NBD_REPLY_TYPE_OFFSET_HOLE => {
                 let length = body.last_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
-                Some(Event::Zeros { cookie, at: place(asked, &body, length)?, length })
+                Some(Event::Zeros { cookie, at: place(request, &body, length)?, length })
             }
             NBD_REPLY_TYPE_BLOCK_STATUS => {
-                let (context, extents) = status(asked, &body, &self.contexts)?;
+                let (context, extents) = status(request, &body, &self.contexts)?;
                 Some(Event::Status { cookie, context, extents })
             }
             kind if is_error(kind) => {
                 let error = error_of_chunk(&body)?;
-                if asked.error == 0 {
-                    asked.error = error;
+                if request.error == 0 {
+                    request.error = error;
                 }
                 None
             }
             _ => None,
         };
-        // Its memory serves the next one, unless that was an unusually long one.
+        // Its memory is reused, unless it was unusually large.
         self.gathered = body;
         self.gathered.clear();
         self.gathered.shrink_to(ERROR_BYTES_MAX);
         Ok(event)
     }
 
-    /// The end of a reply.
+    /// Ends a reply.
     fn done<'a>(&self, cookie: u64, under_way: &mut UnderWay) -> Result<Event<'a>, Fault> {
-        let Some(asked) = under_way.end(cookie) else { return Err(UNKNOWN) };
-        let error = asked.error;
+        let Some(request) = under_way.end(cookie) else { return Err(UNKNOWN) };
+        let error = request.error;
         if self.structured && error == 0 {
-            let whole = match asked.command {
-                NBD_CMD_READ => asked.is_whole(),
-                NBD_CMD_BLOCK_STATUS => asked.contexts.len() == self.contexts.len(),
+            let whole = match request.command {
+                NBD_CMD_READ => request.is_whole(),
+                NBD_CMD_BLOCK_STATUS => request.contexts.len() == self.contexts.len(),
                 _ => true,
             };
             if !whole {
@@ -319,7 +322,7 @@ impl Replies {
 const UNKNOWN: Fault = Fault::Nonsense("a reply to what was not asked");
 
 #[inline]
-fn find(under_way: &mut UnderWay, cookie: u64) -> Result<&mut Asked, Fault> {
+fn find(under_way: &mut UnderWay, cookie: u64) -> Result<&mut RequestState, Fault> {
     under_way.find(cookie).ok_or(UNKNOWN)
 }
 
@@ -331,14 +334,14 @@ fn is_error(kind: u16) -> bool {
     kind >> 15 == 1
 }
 
-/// Where a piece stands in its read; its offset in the export leads the chunk.
-fn place(asked: &mut Asked, body: &[u8], length: u32) -> Result<u32, Fault> {
+/// Returns the position of a piece in its read. The chunk starts with the offset in the export.
+fn place(request: &mut RequestState, body: &[u8], length: u32) -> Result<u32, Fault> {
     let offset = body.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
-    let at = offset.and_then(|offset| asked.place(offset, length));
+    let at = offset.and_then(|offset| request.place(offset, length));
     at.ok_or(Fault::Nonsense("a piece of a read lies beside it, or comes twice"))
 }
 
-/// The error of a chunk; its text has to fit, and is left out.
+/// Returns the error of a chunk. Checks the length of its text, and ignores the text.
 fn error_of_chunk(body: &[u8]) -> Result<u32, Fault> {
     let error = body.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
     let text = body.get(4..6).and_then(|bytes| bytes.first_chunk());
@@ -349,22 +352,22 @@ fn error_of_chunk(body: &[u8]) -> Result<u32, Fault> {
     Ok(error)
 }
 
-/// A block status: only its last extent may reach beyond what was asked about.
+/// Parses a block status. Only its last extent may reach beyond the requested range.
 fn status(
-    asked: &mut Asked,
+    request: &mut RequestState,
     body: &[u8],
     contexts: &[u32],
 ) -> Result<(u32, Vec<Descriptor>), Fault> {
     let status = parse_status(body).ok_or(Fault::Nonsense("a block status without sense"))?;
     let (context, extents) = status;
-    if !contexts.contains(&context) || asked.contexts.contains(&context) {
+    if !contexts.contains(&context) || request.contexts.contains(&context) {
         return Err(Fault::Nonsense("a block status in a context that is not expected"));
     }
-    asked.contexts.push(context);
+    request.contexts.push(context);
     let inner = extents.iter().rev().skip(1).map(|next| u64::from(next.length)).sum::<u64>();
-    let one = asked.flags & NBD_CMD_FLAG_REQ_ONE != 0;
+    let one = request.flags & NBD_CMD_FLAG_REQ_ONE != 0;
     let bytes = inner + extents.last().map_or(0, |last| u64::from(last.length));
-    let length = u64::from(asked.length);
+    let length = u64::from(request.length);
     if inner >= length || one && (extents.len() > 1 || bytes > length) {
         return Err(Fault::Nonsense("a block status reaches too far"));
     }

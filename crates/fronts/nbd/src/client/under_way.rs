@@ -1,15 +1,15 @@
-//! The requests that a client has sent and not yet heard of, by their cookies.
+//! The requests that a client has sent and that are not answered yet, by cookie.
 
 use crate::codec::*;
 use hashbrown::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
-/// The most pieces of a read that may stand apart at a time; a server that scatters one more breaks
-/// the bounds of a client.
+/// Maximum number of separate pieces of a read at a time. A server that sends more scattered pieces
+/// than that exceeds the client's bounds.
 pub const PIECES_MAX: usize = 1024;
 
-/// Spreads cookies, which the client itself chooses, over a table.
+/// Hashes cookies, which the client chooses itself.
 #[derive(Default)]
 struct CookieHasher(u64);
 
@@ -23,22 +23,22 @@ impl Hasher for CookieHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // Fibonacci hashing; the table looks at the highest and at the lowest bits.
+        // Fibonacci hashing. The table uses the highest and the lowest bits.
         self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
     }
 }
 
-/// Which bytes of a read have come in chunks. No byte may come twice.
+/// The bytes of a read that have arrived in chunks. No byte may come twice.
 #[derive(Default)]
 struct Covered {
-    /// So many from the start on.
+    /// Number of bytes from the start on without a gap.
     from_start: u32,
-    /// Pieces behind that, in the order in which they came.
+    /// Pieces after that, in the order of arrival.
     apart: Vec<Range<u32>>,
 }
 
 impl Covered {
-    /// False: some of these bytes have come before, or there are too many pieces.
+    /// Adds a piece. False: some of its bytes have already arrived, or there are too many pieces.
     fn add(&mut self, piece: Range<u32>) -> bool {
         let overlaps = |known: &Range<u32>| piece.start < known.end && known.start < piece.end;
         if piece.start < self.from_start || self.apart.iter().any(overlaps) {
@@ -59,51 +59,51 @@ impl Covered {
     }
 }
 
-/// A request under way, and what is known of its reply.
-pub(super) struct Asked {
+/// A request in flight, and the state of its reply.
+pub(super) struct RequestState {
     pub(super) flags: u16,
     pub(super) command: u16,
     pub(super) offset: u64,
     pub(super) length: u32,
     covered: Covered,
-    /// Bytes of data in the chunk that is coming.
+    /// Number of data bytes in the current chunk.
     pub(super) data_bytes: u32,
-    /// Contexts whose block status has come.
+    /// Contexts whose block status has arrived.
     pub(super) contexts: Vec<u32>,
-    /// The first error that a chunk told; 0: none.
+    /// The first error in a chunk; 0: none.
     pub(super) error: u32,
 }
 
-impl Asked {
-    /// Where a piece that the server places at `offset` of the export stands in the request. None:
-    /// it does not lie in the request, or some of it has come before.
+impl RequestState {
+    /// Returns the position in the request of a piece at `offset` of the export. None: it is not
+    /// inside the request, or some of it has already arrived.
     pub(super) fn place(&mut self, offset: u64, length: u32) -> Option<u32> {
         let at = u32::try_from(offset.checked_sub(self.offset)?).ok()?;
         let end = at.checked_add(length).filter(|&end| end <= self.length)?;
         (length > 0 && self.covered.add(at..end)).then_some(at)
     }
 
-    /// Whether every byte has come.
+    /// Whether all bytes have arrived.
     pub(super) fn is_whole(&self) -> bool {
         self.covered.from_start == self.length
     }
 }
 
-/// The requests under way. Takes no memory while no more of them are under way than ever before,
-/// unless replies come in pieces.
+/// The requests in flight. Allocates memory only if more of them are in flight than ever before, or
+/// if replies come in pieces.
 #[derive(Default)]
 pub struct UnderWay {
-    table: HashMap<u64, Asked, BuildHasherDefault<CookieHasher>>,
+    table: HashMap<u64, RequestState, BuildHasherDefault<CookieHasher>>,
 }
 
 impl UnderWay {
-    /// Remembers a request that is being sent. The client chooses the cookie, and may use it again
-    /// once the request is answered.
+    /// Records a request that is being sent. The client chooses the cookie, and may reuse it once
+    /// the request is answered.
     ///
     /// # Panics
-    /// If a request with this cookie is under way: its replies could not be told apart.
+    /// If a request with this cookie is in flight: their replies could not be distinguished.
     pub fn note(&mut self, header: &RequestHeader) {
-        let asked = Asked {
+        let request = RequestState {
             flags: header.flags,
             command: header.command,
             offset: header.offset,
@@ -113,12 +113,12 @@ impl UnderWay {
             contexts: Vec::new(),
             error: 0,
         };
-        let before = self.table.insert(header.cookie, asked);
+        let before = self.table.insert(header.cookie, request);
         assert!(before.is_none(), "cookie {} is under way already", header.cookie);
     }
 
-    /// Appends a request to what is to be sent, and remembers it. The payload of a write has to
-    /// follow it. A farewell (`NBD_CMD_DISC`) is not remembered: it is not answered.
+    /// Appends a request to the bytes to send, and records it. The payload of a write must follow
+    /// it. A farewell (`NBD_CMD_DISC`) is not recorded, as it gets no answer.
     ///
     /// # Panics
     /// As [`UnderWay::note`].
@@ -130,23 +130,23 @@ impl UnderWay {
         out.extend_from_slice(&header.encode());
     }
 
-    /// Whether a request with this cookie is under way.
+    /// Whether a request with this cookie is in flight.
     pub fn holds(&self, cookie: u64) -> bool {
         self.table.contains_key(&cookie)
     }
 
-    /// How many requests are under way.
+    /// Number of requests in flight.
     pub fn count(&self) -> usize {
         self.table.len()
     }
 
     #[inline]
-    pub(super) fn find(&mut self, cookie: u64) -> Option<&mut Asked> {
+    pub(super) fn find(&mut self, cookie: u64) -> Option<&mut RequestState> {
         self.table.get_mut(&cookie)
     }
 
     #[inline]
-    pub(super) fn end(&mut self, cookie: u64) -> Option<Asked> {
+    pub(super) fn end(&mut self, cookie: u64) -> Option<RequestState> {
         self.table.remove(&cookie)
     }
 }

@@ -1,28 +1,28 @@
-//! Numbers of the protocol, under the names that the protocol document gives them.
+//! Numbers of the protocol, with the names of the protocol document.
 #![allow(missing_docs, reason = "each constant is the protocol's own; its document explains it")]
 
-/// The first eight bytes a server sends: `NBDMAGIC`.
+/// The first eight bytes of a server: `NBDMAGIC`.
 pub const NBD_MAGIC: u64 = 0x4e42_444d_4147_4943;
-/// Stands before the server's flags and before every option: `IHAVEOPT`.
+/// Precedes the server's flags and every option: `IHAVEOPT`.
 pub const NBD_OPTS_MAGIC: u64 = 0x4948_4156_454f_5054;
-/// Stands before every reply to an option.
+/// Precedes every reply to an option.
 pub const NBD_REP_MAGIC: u64 = 0x0003_e889_0455_65a9;
-/// Stands before every request.
+/// Precedes every request.
 pub const NBD_REQUEST_MAGIC: u32 = 0x2560_9513;
-/// Stands before every simple reply.
+/// Precedes every simple reply.
 pub const NBD_SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
-/// Stands before every chunk of a structured reply.
+/// Precedes every chunk of a structured reply.
 pub const NBD_STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
-/// The longest string the protocol allows, in bytes.
+/// Maximum length of a string in the protocol, in bytes.
 pub const STRING_BYTES_MAX: usize = 4096;
-/// The most option data we listen to, in bytes. Larger options are skipped and refused.
+/// Maximum option data that the server parses, in bytes. Larger options are skipped and refused.
 pub const OPTION_BYTES_MAX: usize = 64 << 10;
-/// The most option data we skip, in bytes. Larger options end the connection.
+/// Maximum option data that the server skips, in bytes. Larger options end the connection.
 pub const OPTION_SKIPPED_BYTES_MAX: usize = 16 << 20;
-/// The most options we listen to. One more ends the connection.
+/// Maximum number of options. One more ends the connection.
 pub const OPTIONS_MAX: usize = 1000;
-/// The largest payload of a read or a write, in bytes: what clients that know no better assume.
+/// Maximum payload of a read or a write, in bytes: the limit that clients assume by default.
 pub const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
 
 // Handshake flags, of the server and of the client.
@@ -31,7 +31,7 @@ pub const NBD_FLAG_NO_ZEROES: u16 = 1 << 1;
 pub const NBD_FLAG_C_FIXED_NEWSTYLE: u32 = 1 << 0;
 pub const NBD_FLAG_C_NO_ZEROES: u32 = 1 << 1;
 
-// Transmission flags: what an export can do.
+// Transmission flags: abilities of an export.
 pub const NBD_FLAG_HAS_FLAGS: u16 = 1 << 0;
 pub const NBD_FLAG_READ_ONLY: u16 = 1 << 1;
 pub const NBD_FLAG_SEND_FLUSH: u16 = 1 << 2;

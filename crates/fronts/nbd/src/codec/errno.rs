@@ -1,14 +1,14 @@
-//! Errors on the wire and errors of the block layer.
+//! Conversion between errors on the wire and errors of the block layer.
 
 use super::constants::*;
 use block::Kind;
 use std::borrow::Cow;
 
-/// The protocol's number for a failed request; `change` says whether the request stores something
-/// (write, write-zeroes), for which reaching beyond the end reads as "no space".
+/// Returns the protocol's error number for a failed request. `change`: the request stores something
+/// (write, write-zeroes); if it exceeds the end, the error is then "no space".
 ///
-/// `NBD_ENOTSUP` is never among them: the protocol keeps that for write-zeroes that would not be
-/// fast, and forbids it for those that need not be.
+/// Never returns `NBD_ENOTSUP`: the protocol reserves it for write-zeroes that must be fast and
+/// would not be, and forbids it for other write-zeroes.
 pub fn error_of(kind: Kind, change: bool) -> u32 {
     match kind {
         Kind::NoSpace => NBD_ENOSPC,
@@ -17,12 +17,12 @@ pub fn error_of(kind: Kind, change: bool) -> u32 {
         Kind::OutOfRange => NBD_EINVAL,
         Kind::ReadOnly => NBD_EPERM,
         Kind::Stopping => NBD_ESHUTDOWN,
-        // `Kind` may grow: what is not known here is a plain failure.
+        // `Kind` may grow: a new kind is a plain failure.
         _ => NBD_EIO,
     }
 }
 
-/// What an error number from a server means; None for 0, which is success.
+/// Converts a server's error number; None for 0, which is success.
 pub fn kind_of(error: u32) -> Option<Kind> {
     match error {
         0 => None,
@@ -35,7 +35,7 @@ pub fn kind_of(error: u32) -> Option<Kind> {
     }
 }
 
-/// The name of an error number from a server, or the number itself where it has none here.
+/// Returns the name of a server's error number, or the number itself if it has no name here.
 pub fn error_name(error: u32) -> Cow<'static, str> {
     let name = match error {
         NBD_EPERM => "EPERM",
@@ -51,7 +51,8 @@ pub fn error_name(error: u32) -> Cow<'static, str> {
     name.into()
 }
 
-/// What a command is called in a message: "a read", or the number where it has no name here.
+/// Returns the name of a command for messages, such as "a read", or its number if it has no name
+/// here.
 pub fn command_name(command: u16) -> Cow<'static, str> {
     let name = match command {
         NBD_CMD_READ => "a read",

@@ -1,4 +1,4 @@
-//! What a server tells about an export.
+//! Information about an export in the handshake.
 
 use super::constants::*;
 use super::options::{take_u16, take_u32, take_u64};
@@ -13,7 +13,7 @@ pub struct ExportInfo {
 }
 
 impl ExportInfo {
-    /// Reads the data of an `NBD_REP_INFO`; None: it is not about this, or not of its length.
+    /// Parses the data of an `NBD_REP_INFO`. None: it is of another type, or has a wrong length.
     pub fn parse(data: &[u8]) -> Option<ExportInfo> {
         let mut rest = data;
         let right = take_u16(&mut rest)? == NBD_INFO_EXPORT;
@@ -22,7 +22,7 @@ impl ExportInfo {
     }
 }
 
-/// The data of an `NBD_REP_INFO` with `NBD_INFO_EXPORT`.
+/// Encodes the data of an `NBD_REP_INFO` with `NBD_INFO_EXPORT`.
 pub fn info_export(info: &ExportInfo) -> [u8; 12] {
     let mut data = [0; 12];
     data[..2].copy_from_slice(&NBD_INFO_EXPORT.to_be_bytes());
@@ -31,8 +31,8 @@ pub fn info_export(info: &ExportInfo) -> [u8; 12] {
     data
 }
 
-/// The reply to `NBD_OPT_EXPORT_NAME`: it has no frame, and 124 zeros behind it unless the client
-/// has said that it can do without.
+/// Encodes the reply to `NBD_OPT_EXPORT_NAME`. It has no frame; 124 zeros follow it unless the
+/// client has declared that it does not need them.
 pub fn export_name_reply(info: &ExportInfo, zeroes: bool) -> Vec<u8> {
     let mut data = Vec::with_capacity(134);
     data.extend_from_slice(&info.bytes.to_be_bytes());
@@ -43,19 +43,19 @@ pub fn export_name_reply(info: &ExportInfo, zeroes: bool) -> Vec<u8> {
     data
 }
 
-/// `NBD_INFO_BLOCK_SIZE`: what sizes requests may have, in bytes.
+/// `NBD_INFO_BLOCK_SIZE`: permitted request sizes, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockSizes {
-    /// Every offset and length is a multiple of this.
+    /// Offsets and lengths are multiples of this.
     pub min: u32,
-    /// Requests of this size and alignment cost nothing extra.
+    /// Requests of this size and alignment have no extra cost.
     pub preferred: u32,
-    /// The largest payload.
+    /// Maximum payload.
     pub max: u32,
 }
 
 impl BlockSizes {
-    /// Reads the data of an `NBD_REP_INFO`; None: it is not about this, or not of its length.
+    /// Parses the data of an `NBD_REP_INFO`. None: it is of another type, or has a wrong length.
     pub fn parse(data: &[u8]) -> Option<BlockSizes> {
         let mut rest = data;
         let right = take_u16(&mut rest)? == NBD_INFO_BLOCK_SIZE;
@@ -68,7 +68,7 @@ impl BlockSizes {
     }
 }
 
-/// The data of an `NBD_REP_INFO` with `NBD_INFO_BLOCK_SIZE`.
+/// Encodes the data of an `NBD_REP_INFO` with `NBD_INFO_BLOCK_SIZE`.
 pub fn info_block_size(sizes: &BlockSizes) -> [u8; 14] {
     let mut data = [0; 14];
     data[..2].copy_from_slice(&NBD_INFO_BLOCK_SIZE.to_be_bytes());
@@ -78,7 +78,7 @@ pub fn info_block_size(sizes: &BlockSizes) -> [u8; 14] {
     data
 }
 
-/// The data of an `NBD_REP_INFO` with a text: `NBD_INFO_NAME` or `NBD_INFO_DESCRIPTION`.
+/// Encodes the data of an `NBD_REP_INFO` with a text: `NBD_INFO_NAME` or `NBD_INFO_DESCRIPTION`.
 pub fn info_text(info: u16, text: &str) -> Vec<u8> {
     let mut data = Vec::with_capacity(2 + text.len());
     data.extend_from_slice(&info.to_be_bytes());

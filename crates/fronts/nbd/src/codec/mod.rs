@@ -1,9 +1,9 @@
 //! The NBD codec: constants by their protocol names, and pure functions between bytes and types.
 //!
-//! Source: "The NBD protocol", doc/proto.md of github.com/NetworkBlockDevice/nbd. Every number on
-//! the wire is big-endian. Both directions are here, so that the server, a client and the tests
-//! share one reading of the document. Nothing here panics, whatever the bytes; nothing takes memory
-//! by a length that was not checked.
+//! Source: "The NBD protocol", doc/proto.md of github.com/NetworkBlockDevice/nbd. All numbers on
+//! the wire are big-endian. Both directions are here, so that the server, the client and the tests
+//! share one interpretation of the document. Nothing here panics, whatever the bytes, or allocates
+//! memory by an unchecked length.
 
 mod constants;
 mod errno;

@@ -4,12 +4,12 @@ use super::constants::*;
 
 /// Length of the server's greeting.
 pub const GREETING_BYTES: usize = 18;
-/// Length of what stands before an option's data.
+/// Length of an option's header.
 pub const OPTION_HEADER_BYTES: usize = 16;
-/// Length of what stands before the data of a reply to an option.
+/// Length of the header of a reply to an option.
 pub const OPTION_REPLY_HEADER_BYTES: usize = 20;
 
-/// What a newstyle server says first.
+/// The first message of a newstyle server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Greeting {
     /// `NBD_FLAG_FIXED_NEWSTYLE` and `NBD_FLAG_NO_ZEROES`.
@@ -17,7 +17,7 @@ pub struct Greeting {
 }
 
 impl Greeting {
-    /// The greeting as bytes.
+    /// Encodes the greeting.
     pub fn encode(&self) -> [u8; GREETING_BYTES] {
         let mut bytes = [0; GREETING_BYTES];
         bytes[..8].copy_from_slice(&NBD_MAGIC.to_be_bytes());
@@ -26,7 +26,7 @@ impl Greeting {
         bytes
     }
 
-    /// None: this is no newstyle server.
+    /// Parses a greeting. None: this is not a newstyle server.
     pub fn parse(bytes: &[u8; GREETING_BYTES]) -> Option<Greeting> {
         let mut rest = &bytes[..];
         let right = take_u64(&mut rest)? == NBD_MAGIC && take_u64(&mut rest)? == NBD_OPTS_MAGIC;
@@ -35,17 +35,18 @@ impl Greeting {
     }
 }
 
-/// What stands before an option's data.
+/// Header of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OptionHeader {
     /// `NBD_OPT_...`, or anything.
     pub option: u32,
-    /// Bytes of data that follow. Not checked against anything.
+    /// Bytes of data that follow; not checked.
     pub length: u32,
 }
 
 impl OptionHeader {
-    /// None: the magic number is wrong, the stream makes no sense any more.
+    /// Parses the header. None: the magic number is wrong, and the stream cannot be parsed any
+    /// further.
     pub fn parse(bytes: &[u8; OPTION_HEADER_BYTES]) -> Option<OptionHeader> {
         let mut rest = &bytes[..];
         let right = take_u64(&mut rest)? == NBD_OPTS_MAGIC;
@@ -62,19 +63,19 @@ pub fn put_option(out: &mut Vec<u8>, option: u32, data: &[u8]) {
     out.extend_from_slice(data);
 }
 
-/// What stands before the data of a reply to an option.
+/// Header of a reply to an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OptionReplyHeader {
     /// The option that is answered.
     pub option: u32,
     /// `NBD_REP_...`; the highest bit marks an error.
     pub kind: u32,
-    /// Bytes of data that follow. Not checked against anything.
+    /// Bytes of data that follow; not checked.
     pub length: u32,
 }
 
 impl OptionReplyHeader {
-    /// None: the magic number is wrong.
+    /// Parses the header. None: the magic number is wrong.
     pub fn parse(bytes: &[u8; OPTION_REPLY_HEADER_BYTES]) -> Option<OptionReplyHeader> {
         let mut rest = &bytes[..];
         let right = take_u64(&mut rest)? == NBD_REP_MAGIC;
@@ -96,10 +97,10 @@ pub fn put_reply(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     out.extend_from_slice(data);
 }
 
-/// Reads an export's name, the whole data of `NBD_OPT_EXPORT_NAME`.
+/// Parses an export's name: the whole data of `NBD_OPT_EXPORT_NAME`.
 ///
 /// # Errors
-/// The `NBD_REP_ERR_...` that says why not: too long, or not text.
+/// The `NBD_REP_ERR_...` to answer with: the name is too long, or not text.
 pub fn export_name(data: &[u8]) -> Result<&str, u32> {
     if data.len() > STRING_BYTES_MAX {
         return Err(NBD_REP_ERR_TOO_BIG);
@@ -114,17 +115,17 @@ pub fn export_name(data: &[u8]) -> Result<&str, u32> {
 /// The data of `NBD_OPT_INFO` and `NBD_OPT_GO`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InfoRequest<'a> {
-    /// The export that is asked about; empty: the default one.
+    /// Name of the export; empty: the default export.
     pub name: &'a str,
-    /// Two bytes for each piece of information that is wanted.
+    /// Two bytes for each requested item.
     wanted: &'a [u8],
 }
 
 impl<'a> InfoRequest<'a> {
-    /// Reads the data of the option.
+    /// Parses the data of the option.
     ///
     /// # Errors
-    /// The `NBD_REP_ERR_...` to answer with: lengths that do not fit, a name that is none.
+    /// The `NBD_REP_ERR_...` to answer with: lengths do not match, or the name is not valid.
     pub fn parse(data: &'a [u8]) -> Result<InfoRequest<'a>, u32> {
         let mut rest = data;
         let length = take_u32(&mut rest).ok_or(NBD_REP_ERR_INVALID)? as usize;
@@ -139,12 +140,12 @@ impl<'a> InfoRequest<'a> {
         Ok(InfoRequest { name: export_name(name)?, wanted: rest })
     }
 
-    /// Whether the client asked for this `NBD_INFO_...`.
+    /// Whether the client requested this `NBD_INFO_...`.
     pub fn wants(&self, info: u16) -> bool {
         self.wanted.chunks_exact(2).any(|bytes| bytes == info.to_be_bytes())
     }
 
-    /// The option's data for a name and what is wanted.
+    /// Encodes the option's data for a name and the requested items.
     pub fn encode(name: &str, wanted: &[u16]) -> Vec<u8> {
         let mut data = Vec::with_capacity(6 + name.len() + 2 * wanted.len());
         data.extend_from_slice(&(name.len() as u32).to_be_bytes());
@@ -157,7 +158,7 @@ impl<'a> InfoRequest<'a> {
     }
 }
 
-/// The data of `NBD_REP_SERVER`: a name, and a text for people.
+/// Encodes the data of `NBD_REP_SERVER`: a name, and a text for people.
 pub fn listed(name: &str, description: &str) -> Vec<u8> {
     let mut data = Vec::with_capacity(4 + name.len() + description.len());
     data.extend_from_slice(&(name.len() as u32).to_be_bytes());
@@ -166,7 +167,7 @@ pub fn listed(name: &str, description: &str) -> Vec<u8> {
     data
 }
 
-/// Reads the data of `NBD_REP_SERVER`: name and text. None: it makes no sense.
+/// Parses the data of `NBD_REP_SERVER`: name and text. None: it is invalid.
 pub fn parse_listed(data: &[u8]) -> Option<(&str, &str)> {
     let mut rest = data;
     let length = take_u32(&mut rest)? as usize;

@@ -7,21 +7,21 @@ use super::options::{take_u16, take_u32, take_u64};
 pub const REQUEST_BYTES: usize = 28;
 /// Length of a simple reply, without the payload of a read.
 pub const SIMPLE_REPLY_BYTES: usize = 16;
-/// Length of what stands before a chunk's own data.
+/// Length of a chunk's header.
 pub const CHUNK_HEADER_BYTES: usize = 20;
-/// Length of all that stands before the payload in a chunk of data.
+/// Length of the part of a data chunk before its payload.
 pub const DATA_CHUNK_BYTES: usize = CHUNK_HEADER_BYTES + 8;
 /// Length of a chunk that reports an error without a text.
 pub const ERROR_CHUNK_BYTES: usize = CHUNK_HEADER_BYTES + 6;
 
-/// A request as it stands on the wire. Nothing but its magic number has been checked.
+/// A request on the wire. Only its magic number has been checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestHeader {
     /// `NBD_CMD_FLAG_...`.
     pub flags: u16,
     /// `NBD_CMD_...`, or anything.
     pub command: u16,
-    /// Chosen by the client; its reply carries the same.
+    /// Chosen by the client; the reply carries the same cookie.
     pub cookie: u64,
     /// In bytes.
     pub offset: u64,
@@ -30,7 +30,8 @@ pub struct RequestHeader {
 }
 
 impl RequestHeader {
-    /// None: the magic number is wrong, the stream makes no sense any more.
+    /// Parses a request. None: the magic number is wrong, and the stream cannot be parsed any
+    /// further.
     #[inline]
     pub fn parse(bytes: &[u8; REQUEST_BYTES]) -> Option<RequestHeader> {
         let mut rest = &bytes[..];
@@ -45,7 +46,7 @@ impl RequestHeader {
         right.then_some(header)
     }
 
-    /// The request as bytes.
+    /// Encodes the request.
     pub fn encode(&self) -> [u8; REQUEST_BYTES] {
         let mut bytes = [0; REQUEST_BYTES];
         bytes[..4].copy_from_slice(&NBD_REQUEST_MAGIC.to_be_bytes());
@@ -58,7 +59,7 @@ impl RequestHeader {
     }
 }
 
-/// A reply without structure. After a read that succeeded its payload follows.
+/// A simple reply. The payload of a successful read follows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SimpleReply {
     /// 0, or an `NBD_E...`.
@@ -68,7 +69,7 @@ pub struct SimpleReply {
 }
 
 impl SimpleReply {
-    /// The reply as bytes.
+    /// Encodes the reply.
     #[inline]
     pub fn encode(&self) -> [u8; SIMPLE_REPLY_BYTES] {
         let mut bytes = [0; SIMPLE_REPLY_BYTES];
@@ -78,7 +79,7 @@ impl SimpleReply {
         bytes
     }
 
-    /// None: the magic number is another one.
+    /// Parses a simple reply. None: the magic number differs.
     pub fn parse(bytes: &[u8; SIMPLE_REPLY_BYTES]) -> Option<SimpleReply> {
         let mut rest = &bytes[..];
         let right = take_u32(&mut rest)? == NBD_SIMPLE_REPLY_MAGIC;
@@ -87,7 +88,7 @@ impl SimpleReply {
     }
 }
 
-/// What stands before a chunk's own data.
+/// Header of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chunk {
     /// `NBD_REPLY_FLAG_DONE` marks the last chunk of a reply.
@@ -96,12 +97,12 @@ pub struct Chunk {
     pub kind: u16,
     /// The request's.
     pub cookie: u64,
-    /// Bytes that follow. Not checked against anything.
+    /// Bytes that follow; not checked.
     pub length: u32,
 }
 
 impl Chunk {
-    /// The header as bytes.
+    /// Encodes the header.
     #[inline]
     pub fn encode(&self) -> [u8; CHUNK_HEADER_BYTES] {
         let mut bytes = [0; CHUNK_HEADER_BYTES];
@@ -113,7 +114,7 @@ impl Chunk {
         bytes
     }
 
-    /// None: the magic number is another one.
+    /// Parses the header. None: the magic number differs.
     pub fn parse(bytes: &[u8; CHUNK_HEADER_BYTES]) -> Option<Chunk> {
         let mut rest = &bytes[..];
         let right = take_u32(&mut rest)? == NBD_STRUCTURED_REPLY_MAGIC;
@@ -127,7 +128,8 @@ impl Chunk {
     }
 }
 
-/// Everything before the payload of a read's only chunk: `length` bytes from `offset` on.
+/// Encodes the part before the payload of a read's only chunk, with `length` bytes from `offset`
+/// on.
 #[inline]
 pub fn data_chunk(cookie: u64, offset: u64, length: u32) -> [u8; DATA_CHUNK_BYTES] {
     let chunk = Chunk {
@@ -142,7 +144,7 @@ pub fn data_chunk(cookie: u64, offset: u64, length: u32) -> [u8; DATA_CHUNK_BYTE
     bytes
 }
 
-/// The only chunk of a request that failed with `error`, without a text.
+/// Encodes the only chunk of a request that failed with `error`, without a text.
 pub fn error_chunk(cookie: u64, error: u32) -> [u8; ERROR_CHUNK_BYTES] {
     let chunk = Chunk { flags: NBD_REPLY_FLAG_DONE, kind: NBD_REPLY_TYPE_ERROR, cookie, length: 6 };
     let mut bytes = [0; ERROR_CHUNK_BYTES];

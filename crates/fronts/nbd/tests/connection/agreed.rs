@@ -1,4 +1,4 @@
-//! What the crate's own client and server agree on.
+//! Agreement of the crate's own client and server.
 
 use crate::client::Client;
 use crate::scene::Scene;

@@ -1,4 +1,4 @@
-//! What connections share.
+//! The budget that connections share.
 
 use crate::client::{Client, request};
 use crate::scene::Scene;
@@ -33,7 +33,7 @@ fn connections_share_bytes_and_requests() {
         let acts = (0..4).map(|_| |client| reads_all(client, 20, 256 << 10));
         let ends = scene.play_all(acts);
         assert!(ends.iter().all(|(end, ())| *end == End::Disconnected));
-        // Each connection may go beyond it by one, if it has nothing else.
+        // Each connection may exceed it by one request, if it has no other.
         assert!((most..=most + 3).contains(&peak.get()), "{} at a time", peak.get());
     }
 }
@@ -62,7 +62,7 @@ fn what_one_connection_gives_back_another_one_gets() {
         async move |client: Client| {
             client.go().await;
             if index == 1 {
-                // Comes later, and finds everything taken by a client that does not read.
+                // Starts later, and finds the whole budget used by a client that does not read.
                 lane.sleep_until(1_000_000_000).await;
                 assert_eq!(budget.used().requests, 8);
             }

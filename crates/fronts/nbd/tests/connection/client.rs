@@ -1,4 +1,4 @@
-//! A client that says what it is told to say.
+//! A client whose messages the test chooses.
 
 use block::Memory;
 use block::Part;
@@ -20,14 +20,14 @@ pub(crate) struct Reply {
     pub(crate) data: Vec<u8>,
 }
 
-/// It understands replies by the crate's own client, and says what it likes.
+/// Parses replies with the crate's own client, and sends any bytes.
 pub(crate) struct Client {
     pub(crate) wire: Pipe,
     pub(crate) structured: bool,
     replies: RefCell<Replies>,
     under_way: RefCell<UnderWay>,
     /// The start of a request that is being sent.
-    said: RefCell<Vec<u8>>,
+    request_start: RefCell<Vec<u8>>,
     /// Bytes of its payload that are still to be sent.
     payload: Cell<usize>,
 }
@@ -36,7 +36,8 @@ pub(crate) fn request(command: u16, cookie: u64, offset: u64, length: u32) -> Re
     RequestHeader { flags: 0, command, cookie, offset, length }
 }
 
-/// Does two things at a time: a client that only sends would wait for a server that only sends.
+/// Runs two futures at the same time: a client that only sends would block a server that only
+/// sends.
 pub(crate) async fn both<T>(one: impl Future<Output = ()>, two: impl Future<Output = T>) -> T {
     let (mut one, mut two) = (pin!(one), pin!(two));
     let (mut one_done, mut result) = (false, None);
@@ -57,39 +58,39 @@ impl Client {
         Client {
             wire,
             structured,
-            // The server knows one context.
+            // The server has one context.
             replies: RefCell::new(Replies::new(structured, vec![1])),
             under_way: RefCell::default(),
-            said: RefCell::default(),
+            request_start: RefCell::default(),
             payload: Cell::default(),
         }
     }
 
-    /// Notes the requests that these bytes hold, as far as they make sense.
+    /// Records the requests that these bytes contain, as far as they are valid.
     pub(crate) fn note(&self, bytes: &[u8]) {
-        let (mut said, mut rest) = (self.said.borrow_mut(), bytes);
+        let (mut request_start, mut rest) = (self.request_start.borrow_mut(), bytes);
         while !rest.is_empty() {
             let payload = self.payload.get().min(rest.len());
-            let head = (REQUEST_BYTES - said.len()).min(rest.len() - payload);
-            said.extend_from_slice(&rest[payload..payload + head]);
+            let head = (REQUEST_BYTES - request_start.len()).min(rest.len() - payload);
+            request_start.extend_from_slice(&rest[payload..payload + head]);
             rest = &rest[payload + head..];
             self.payload.set(self.payload.get() - payload);
-            if said.len() == REQUEST_BYTES {
-                let header = said.first_chunk().and_then(RequestHeader::parse);
-                said.clear();
+            if request_start.len() == REQUEST_BYTES {
+                let header = request_start.first_chunk().and_then(RequestHeader::parse);
+                request_start.clear();
                 let Some(header) = header else { return };
                 let writes = header.command == NBD_CMD_WRITE;
                 self.payload.set(if writes { header.length as usize } else { 0 });
-                // Some requests have the cookie of another, and are not listened for.
+                // Requests that reuse a cookie in flight are not tracked.
                 let mut under_way = self.under_way.borrow_mut();
                 if !under_way.holds(header.cookie) {
                     under_way.ask(&header, &mut Vec::new());
                 }
             }
             let magic = NBD_REQUEST_MAGIC.to_be_bytes();
-            if !magic.starts_with(&said[..said.len().min(4)]) {
-                // No request: an option, or nothing that makes sense.
-                said.clear();
+            if !magic.starts_with(&request_start[..request_start.len().min(4)]) {
+                // Not a request: an option, or invalid bytes.
+                request_start.clear();
                 return;
             }
         }
@@ -104,11 +105,11 @@ impl Client {
         memory.write(0, bytes);
         let length = bytes.len();
         let part = Part { memory, offset: 0, length };
-        // A server that has hung up is noticed by what does not come back.
+        // A server that has disconnected is detected later, by the missing reply.
         let _ = self.wire.send(&[part]).await;
     }
 
-    /// Exactly so many bytes; None: the server has closed the connection before.
+    /// Receives exactly `length` bytes. None: the server has closed the connection before that.
     pub(crate) async fn receive(&self, length: usize) -> Option<Vec<u8>> {
         let memory = Arc::new(Memory::heap(length));
         let mut filled = 0;
@@ -129,7 +130,7 @@ impl Client {
         self.receive(BYTES).await?.try_into().ok()
     }
 
-    /// Hears the greeting, sends the flags.
+    /// Receives the greeting, and sends the flags.
     pub(crate) async fn greet(&self, flags: u32) {
         let bytes = self.exactly().await.expect("a greeting");
         let greeting = Greeting::parse(&bytes).expect("a newstyle server");
@@ -143,7 +144,7 @@ impl Client {
         Some((header.kind, self.receive(header.length as usize).await?))
     }
 
-    /// Sends an option; returns all its replies, the final one last.
+    /// Sends an option. Returns all its replies, the final one last.
     pub(crate) async fn option(&self, option: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
         let mut bytes = Vec::new();
         put_option(&mut bytes, option, data);
@@ -166,7 +167,7 @@ impl Client {
         (agreed.export, agreed.sizes.expect("asked for"))
     }
 
-    /// A handshake of the crate's own client, which hears one byte at a time.
+    /// Performs a handshake of the crate's own client, which receives one byte at a time.
     pub(crate) async fn negotiate(&self, wish: Wish) -> Result<Agreed, Fault> {
         let mut negotiation = Negotiation::new(wish);
         loop {
@@ -180,7 +181,7 @@ impl Client {
         }
     }
 
-    /// Greets, and asks for structured replies if it wants them.
+    /// Greets, and requests structured replies if the client uses them.
     pub(crate) async fn haggle(&self) {
         self.greet(NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES).await;
         if self.structured {
@@ -200,7 +201,7 @@ impl Client {
         (export.expect("always told"), sizes.expect("asked for"))
     }
 
-    /// The next reply. The server tells each in one piece.
+    /// Receives the next reply. The server sends each reply in one chunk.
     pub(crate) async fn reply(&self) -> Option<Reply> {
         let (mut input, mut came, mut data) = (Vec::new(), 0, Vec::new());
         let mut head = SIMPLE_REPLY_BYTES;
@@ -236,31 +237,34 @@ impl Client {
         }
     }
 
-    /// Whether anything comes within a millisecond. A byte of it is then lost.
-    pub(crate) async fn hears_something(&self, lane: &Lane) -> bool {
-        let heard = Cell::new(false);
+    /// Whether any data arrives within a millisecond. One byte of it is then lost.
+    pub(crate) async fn receives_something(&self, lane: &Lane) -> bool {
+        let is_received = Cell::new(false);
         let hearing = async {
             self.receive(1).await;
-            heard.set(true);
+            is_received.set(true);
         };
         lane::first(hearing, lane.sleep_until(lane.now() + 1_000_000)).await;
-        heard.get()
+        is_received.get()
     }
 
-    /// A write whose last sector is sent only when no reply has come before it; the error.
+    /// Sends a write, and its last sector only if no reply has come before it. Returns the error.
     pub(crate) async fn write_in_two(&self, lane: &Lane, offset: u64, length: usize) -> u32 {
         let header = request(NBD_CMD_WRITE, offset ^ 81, offset, length as u32);
         let mut bytes = header.encode().to_vec();
         bytes.resize(REQUEST_BYTES + length - 512, 7);
         self.send(&bytes).await;
-        assert!(!self.hears_something(lane).await, "a reply to a request that is still being sent");
+        assert!(
+            !self.receives_something(lane).await,
+            "a reply to a request that is still being sent"
+        );
         self.send(&[7; 512]).await;
         let reply = self.reply().await.expect("a reply");
         assert_eq!(reply.cookie, header.cookie);
         reply.error
     }
 
-    /// One request and its reply: the error, and the data of a read.
+    /// Sends one request. Returns the error, and the data of a read.
     pub(crate) async fn ask(&self, header: RequestHeader, payload: &[u8]) -> (u32, Vec<u8>) {
         let mut bytes = header.encode().to_vec();
         bytes.extend_from_slice(payload);
@@ -286,13 +290,13 @@ impl Client {
         self.ask(header, &[]).await.0
     }
 
-    /// Selects contexts for an export; the replies.
+    /// Selects contexts for an export. Returns the replies.
     pub(crate) async fn select(&self, name: &str, queries: &[&str]) -> Vec<(u32, Vec<u8>)> {
         let data = MetaRequest::encode(name, queries);
         self.option(NBD_OPT_SET_META_CONTEXT, &data).await
     }
 
-    /// Block status: the error, and lengths with flags.
+    /// Requests block status. Returns the error, and lengths with flags.
     pub(crate) async fn status(
         &self,
         flags: u16,

@@ -1,4 +1,4 @@
-//! Metadata contexts: haggled over, and asked about.
+//! Metadata contexts: negotiation and block status.
 
 use crate::client::{Client, request};
 use crate::scene::Scene;

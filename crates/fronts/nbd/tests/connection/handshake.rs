@@ -1,4 +1,4 @@
-//! How connections begin.
+//! The handshake of connections.
 
 use crate::client::{Client, request};
 use crate::scene::Scene;
@@ -103,7 +103,7 @@ fn haggling_goes_on_after_refusals() {
     let (end, ()) = Scene::timed().play(async |client: Client| {
         client.greet(BARE).await;
         let refused = |kind| vec![(kind, vec![])];
-        // 4 was once an option of an experiment.
+        // 4 was the number of an experimental option.
         let unsupported = [NBD_OPT_STARTTLS, NBD_OPT_EXTENDED_HEADERS, 4, 4711];
         for option in unsupported {
             assert_eq!(client.option(option, &[]).await, refused(NBD_REP_ERR_UNSUP));

@@ -1,4 +1,5 @@
-//! Bytes from a hostile client. Nothing panics, everything ends, nothing is left behind.
+//! Bytes from a hostile client. Nothing panics, all connections end, and all resources are
+//! released.
 
 use crate::client::{Client, both, request};
 use crate::scene::Scene;
@@ -7,7 +8,7 @@ use nbd::{End, Wire};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// Sends the bytes, then reads until the server hangs up.
+/// Sends the bytes, then reads until the server disconnects.
 async fn pour(client: Client, greets: bool, bytes: Vec<u8>) {
     if greets {
         client.go().await;

@@ -1,4 +1,4 @@
-//! What bounds a connection, and how it ends.
+//! The limits of a connection, and how connections end.
 
 use crate::client::{Client, request};
 use crate::scene::Scene;
@@ -68,7 +68,8 @@ fn a_client_that_does_not_read_is_served_so_far_and_holds_nobody() {
             served
         });
         assert_eq!(end, End::Disconnected);
-        // At once: two sides of 62 replies. Else: those in flight. And what the pipe holds.
+        // If reads are answered immediately: two sides of 62 replies. Otherwise: the requests in
+        // flight. Plus the contents of the pipe.
         let (least, most) = if at_once == 0 { (16, 16 + 5) } else { (62, 160) };
         assert!((least..=most).contains(&served), "{served} reads were served unread");
     }

@@ -1,4 +1,4 @@
-//! Requests that begin and end anywhere, where the stack takes them.
+//! Requests that begin and end at any byte, on a stack that supports them.
 
 use crate::client::{Client, request};
 use crate::scene::Scene;
@@ -7,7 +7,7 @@ use lane::Random;
 use nbd::End;
 use nbd::codec::*;
 
-/// A scene whose stack takes bytes, over blocks of this size.
+/// A scene whose stack accepts any bytes, over blocks of this size.
 fn scene(seed: u64, block: u32) -> Scene {
     let mut scene = Scene::chosen(seed);
     scene.device.limits.block_logical_bytes = block;
@@ -59,7 +59,7 @@ fn any_bytes_of_one_client_are_those_of_plain_memory() {
     }
 }
 
-/// Each client has bytes of its own in every block, and all send at once.
+/// Each client has its own bytes in every block, and all clients send at the same time.
 #[test]
 fn clients_with_bytes_in_the_same_blocks_lose_nothing() {
     for seed in 0..16 {
@@ -72,7 +72,7 @@ fn clients_with_bytes_in_the_same_blocks_lose_nothing() {
                 let mut own = [0u8; 48];
                 for round in 1..=30u8 {
                     let place = random.below(48);
-                    // Ten bytes, or what there is of them, of three blocks that all write to.
+                    // Ten bytes, or fewer at the end, of three blocks that all clients write to.
                     let offset = place * 32 + number * 10;
                     assert_eq!(client.write(0, offset, &[round; 10]).await, 0);
                     own[place as usize] = round;
@@ -128,7 +128,7 @@ fn bytes_that_cannot_be_are_refused_and_the_stream_stays_whole() {
         assert_eq!(client.plain(NBD_CMD_TRIM, 0, 1, u32::MAX).await, NBD_EINVAL);
         let fast = client.plain(NBD_CMD_WRITE_ZEROES, NBD_CMD_FLAG_FAST_ZERO, 1, 700).await;
         assert_eq!(fast, NBD_ENOTSUP);
-        // The sector that cannot be read.
+        // The sector with a read error.
         assert_eq!(client.write(0, 3 * 512 + 7, &[1; 4]).await, NBD_EIO);
         assert_eq!(client.read(3 * 512 + 7, 4).await.0, NBD_EIO);
         assert_eq!(client.write(0, size - 3, &[7; 3]).await, 0);

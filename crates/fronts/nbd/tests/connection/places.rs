@@ -1,4 +1,4 @@
-//! Clients that keep others out, and what is done for those that have gone.
+//! Clients that occupy all places, and places of clients that have gone.
 
 use crate::client::{Client, request};
 use crate::scene::Scene;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A scene with so many places, and one of them, as another client would have it.
+/// Returns a scene with `places` places, and one of them, as if taken by another client.
 fn scene(places: usize) -> (Scene, Place) {
     let mut scene = Scene::timed();
     scene.options.places = Arc::new(Places::new(places));
@@ -16,7 +16,7 @@ fn scene(places: usize) -> (Scene, Place) {
     (scene, place)
 }
 
-/// What has a beginning and no end.
+/// Messages with a beginning and no end.
 fn halves() -> [Vec<u8>; 3] {
     [
         request(NBD_CMD_READ, 1, 0, 4096).encode()[..20].to_vec(),
@@ -40,7 +40,7 @@ fn a_client_with_half_a_request_keeps_its_place_only_while_there_are_others() {
                 assert!((10 * SECOND_NS..=16 * SECOND_NS).contains(&lane.now()), "{}", lane.now());
             } else {
                 lane.sleep_until(100 * SECOND_NS).await;
-                assert!(!client.hears_something(&lane).await, "no other client wants its place");
+                assert!(!client.receives_something(&lane).await, "no other client wants its place");
             }
             drop(place);
         });
@@ -72,7 +72,7 @@ fn a_client_that_is_silent_or_slow_keeps_its_place() {
         client.go().await;
         let sleep = |seconds: u64| lane.sleep_until(lane.now() + seconds * SECOND_NS);
         sleep(100).await;
-        // A header in two pieces, then a MiB in 8 s, again and again.
+        // A header in two pieces, then a MiB every 8 s.
         let header = request(NBD_CMD_WRITE, 1, 0, 8 << 20).encode();
         client.send(&header[..13]).await;
         sleep(8).await;

@@ -1,4 +1,4 @@
-//! Writes that are not done: clients expect no reply to a request that they still send.
+//! Refused writes: clients expect no reply to a request that they are still sending.
 
 use crate::client::Client;
 use crate::scene::Scene;
@@ -52,7 +52,7 @@ fn a_write_that_finds_no_room_is_answered_behind_its_payload() {
                 assert_eq!(client.write_in_two(&lane, offset, MIB).await, NBD_EIO);
             }
             assert!((4 * MIB..=15 * MIB).contains(&budget.running().bytes), "most are refused");
-            // All of them are at this point at the same moment.
+            // All clients have reached this point at the same moment.
             lane.sleep_until(1_000_000_000).await;
             hang.set(false);
             stall.set(false);

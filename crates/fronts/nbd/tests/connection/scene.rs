@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// A session that writes down what it learns.
+/// A session that logs its calls.
 struct Watched(Log, Arc<Lock<()>>);
 
 impl Session for Watched {
@@ -29,23 +29,23 @@ impl Drop for Watched {
     }
 }
 
-/// Calls of the server's wire.
+/// Counts of calls to the server's wire.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) receives: Cell<usize>,
     pub(crate) sends: Cell<usize>,
     pub(crate) parts_max: Cell<usize>,
-    /// The largest memory that was received into, in bytes.
+    /// The largest memory that data was received into, in bytes.
     pub(crate) memory_max: Cell<usize>,
-    /// Sends take a moment.
+    /// Whether sends take a moment.
     pub(crate) slow: Cell<bool>,
-    /// Sends during which a receive began.
+    /// Number of sends during which a receive began.
     pub(crate) together: Cell<usize>,
 }
 
 struct Counted(Pipe, Rc<Counts>);
 
-/// Lets everything else go on once.
+/// Lets all other tasks run once.
 async fn moment() {
     let mut over = false;
     std::future::poll_fn(|context| {
@@ -92,14 +92,14 @@ pub(crate) struct Scene {
     pub(crate) options: Options,
     pub(crate) counts: Rc<Counts>,
     pub(crate) structured: bool,
-    /// What the pipe holds in each direction.
+    /// Capacity of the pipe in each direction.
     pub(crate) capacity: usize,
     pub(crate) change_export: fn(&mut Export),
     unaligned: Option<Arc<UnalignedShared>>,
 }
 
 impl Scene {
-    /// What serves parts of blocks, on top of the device.
+    /// Adds a layer that supports parts of blocks, on top of the device.
     pub(crate) fn unaligned(&mut self) {
         self.unaligned = Some(UnalignedShared::new(&self.device.limits));
     }
@@ -119,12 +119,13 @@ impl Scene {
         }
     }
 
-    /// Time passes as it should.
+    /// A scene in which time passes normally.
     pub(crate) fn timed() -> Scene {
         Scene::over(World::timed(Prices::default()), 1, 80 << 11)
     }
 
-    /// The seed decides about every step. Time may pass at any moment, so there are no limits to it.
+    /// A scene whose seed decides every step. Time may pass at any moment, so there are no time
+    /// limits.
     pub(crate) fn chosen(seed: u64) -> Scene {
         let mut scene = Scene::over(World::chosen(seed), seed, 4 << 11);
         scene.options.handshake_ms = None;
@@ -138,7 +139,7 @@ impl Scene {
         self.device.log.clone()
     }
 
-    /// Plays until nothing happens any more. The connection must have ended by then.
+    /// Runs until nothing more happens. The connection must have ended by then.
     pub(crate) fn play<F, T>(self, act: impl FnOnce(Client) -> F + 'static) -> (End, T)
     where
         F: Future<Output = T> + 'static,
@@ -147,7 +148,7 @@ impl Scene {
         self.play_all([act]).remove(0)
     }
 
-    /// The same with several connections at a time.
+    /// Same as `play`, with several connections at a time.
     pub(crate) fn play_all<F, T>(
         mut self,
         acts: impl IntoIterator<Item = impl FnOnce(Client) -> F + 'static>,
@@ -205,7 +206,7 @@ impl Scene {
         playing
     }
 
-    /// Makes the lane look up when the backing stalls, until the connections have ended.
+    /// Wakes the lane's tasks when the backing stalls, until the connections have ended.
     fn watch_stall(&self, ends: Vec<Rc<Cell<Option<End>>>>) {
         let Some(stall) = self.device.stall.clone() else { return };
         let lane = self.lane.clone();
@@ -216,7 +217,7 @@ impl Scene {
     }
 }
 
-/// A connection in play: how it ended, and what the client has brought back.
+/// A running connection: how it ended, and the client's result.
 struct Playing<T> {
     end: Rc<Cell<Option<End>>>,
     said: Rc<RefCell<Option<T>>>,

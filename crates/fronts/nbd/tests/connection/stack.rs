@@ -1,4 +1,4 @@
-//! A device whose manners can be chosen.
+//! A device with configurable behaviour.
 
 use block::{Block, Buf, Error, Extent, Kind, Limits, Ram, Request, Result, Stall, Stretch};
 use lane::{Event, Lane, Lock, Random};
@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What happened, in order. Sessions write in it, too, which may end on any thread.
+/// Events, in order. Sessions write to it too, and may end on any thread.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -16,7 +16,7 @@ impl Log {
     }
 }
 
-/// Whether a device answers anything at all.
+/// Whether a device hangs, and the requests that wait.
 #[derive(Default)]
 pub(crate) struct Hang {
     on: Cell<bool>,
@@ -55,19 +55,19 @@ pub(crate) struct Device {
     pub(crate) ram: Ram,
     pub(crate) lane: Lane,
     pub(crate) limits: Limits,
-    /// Answers at once in this many of 4 cases.
+    /// Answers immediately in this number of 4 cases.
     pub(crate) at_once: u64,
     pub(crate) random: Rc<RefCell<Random>>,
-    /// The longest delay of what is not answered at once, in nanoseconds.
+    /// Maximum delay of other answers, in nanoseconds.
     pub(crate) delay_ns: u64,
     /// Requests that touch this sector fail.
     pub(crate) fails: Option<(u64, Kind)>,
-    /// What is known of the contents, from the first sector on.
+    /// Known state of the contents, from the first sector on.
     pub(crate) known: Rc<RefCell<Vec<Stretch>>>,
     pub(crate) hang: Rc<Hang>,
     pub(crate) stall: Option<Arc<Stall>>,
     pub(crate) log: Log,
-    /// Entered in every step, as a cache would: simulated worlds forbid two steps without an await.
+    /// Locked in every step, as in a cache: simulated worlds forbid two steps without an await.
     pub(crate) shard: Arc<Lock<()>>,
     pub(crate) running: Rc<Cell<usize>>,
     pub(crate) running_max: Rc<Cell<usize>>,

@@ -1,4 +1,4 @@
-//! A backing that does not answer any more.
+//! A backing that has stopped answering.
 
 use crate::client::{Client, request};
 use crate::scene::Scene;
@@ -39,8 +39,8 @@ fn what_waits_for_it_is_answered_with_an_error() {
         let mut bytes = Vec::new();
         for command in commands {
             let length = if command == NBD_CMD_FLUSH { 0 } else { 4096 };
-            // Each has a place of its own: what overlaps would wait for the others, not for the
-            // backing.
+            // Each request has its own offset: overlapping requests would wait for each other, not
+            // for the backing.
             let offset = if command == NBD_CMD_FLUSH { 0 } else { u64::from(command) * 4096 };
             bytes.extend(request(command, u64::from(command), offset, length).encode());
         }
@@ -107,13 +107,13 @@ fn what_goes_on_behind_keeps_its_buffer() {
             assert_eq!(client.write(0, offset, &[byte; 8192]).await, NBD_EIO);
             assert_eq!(client.read(offset, 8192).await.0, NBD_EIO);
         }
-        // What the device holds is still what each write brought, and no two share memory.
+        // The device still holds the data of each write, and no two writes share memory.
         let held = hang.held.borrow().clone();
         assert_eq!(held.len(), 40);
         for (index, buf) in held.iter().enumerate().step_by(2) {
             assert_eq!(buf.to_vec(), vec![(index / 2) as u8 + 1; 8192]);
         }
-        // A read that ends late must not write into what serves others by now.
+        // A read that ends late must not write into a buffer that has been reused.
         stall.set(false);
         hang.set(false);
         let answer = client.write(0, 0, &[99; 8192]).await;

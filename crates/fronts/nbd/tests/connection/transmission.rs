@@ -1,4 +1,4 @@
-//! What requests do.
+//! Effects of requests.
 
 use crate::client::{Client, both, request};
 use crate::scene::Scene;
@@ -15,7 +15,7 @@ fn pattern(seed: u64, length: usize) -> Vec<u8> {
 
 async fn round_trips(client: Client) {
     client.go().await;
-    // Smaller than a block, a block, more than is answered in place, more than the buffers hold.
+    // Less than a block, a block, more than is answered in place, more than the buffers hold.
     for (index, length) in [512, 4096, 65536, 131_072, 1 << 20, 32 << 20].into_iter().enumerate() {
         let offset = 512 * (index as u64 + 1);
         let data = pattern(index as u64, length);
@@ -358,7 +358,7 @@ fn a_device_without_fua_is_flushed_after_the_write() {
     }
 }
 
-/// One step of the model: what, which block of 4 KiB, how many of them, which byte.
+/// One step of the model: operation, block of 4 KiB, number of blocks, byte.
 type Op = (u8, u64, u64, u8);
 
 fn encode(cookie: u64, op: Op) -> Vec<u8> {
@@ -403,7 +403,7 @@ async fn batch(client: &Client, model: &mut [u8], ops: &BTreeMap<u64, Op>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// 256 blocks in 16 regions; the operations of a batch are in regions of their own.
+    /// 256 blocks in 16 regions; each operation of a batch has its own regions.
     #[test]
     fn any_history_is_that_of_plain_memory(
         seed: u64,

@@ -2,7 +2,7 @@
 
 use nbd::codec::*;
 
-/// Feeds the bytes to every parser. What one accepts, its encoder gives back.
+/// Feeds the bytes to every parser. Encoding a parsed value must return the same bytes.
 pub(crate) fn codec(input: &[u8]) {
     if let Some(header) = input.first_chunk().and_then(RequestHeader::parse) {
         assert_eq!(header.encode(), input[..REQUEST_BYTES]);

@@ -1,8 +1,8 @@
-//! Any bytes against a server: what must hold whatever they are. The fuzzer and the replay of its
-//! corpus call the same function.
+//! Any bytes against a server: properties that must hold for all of them. The fuzzer and the replay
+//! of its corpus call the same function.
 //!
-//! The first two bytes of an input are no client's: the first holds the manners of the device and
-//! of the wire, the second is the world's seed.
+//! The first two bytes of an input are not the client's: the first configures the device and the
+//! wire, the second is the world's seed.
 
 use block::{Block, Extent, Limits, Memory, Part, Ram, Request, Result, Stack, Stretch};
 use export::{Export, Load};
@@ -20,24 +20,24 @@ use std::task::Poll;
 /// Sectors of the volume.
 const SECTORS: u64 = 512;
 const VOLUME_BYTES: usize = SECTORS as usize * 512;
-/// Payloads that may be under way.
+/// Maximum bytes of payloads in flight.
 const IN_FLIGHT_BYTES_MAX: usize = 512 << 10;
-/// No connection takes so many steps.
+/// More steps than any connection takes.
 const STEPS_MAX: u64 = 20_000_000;
 
-/// The device answers everything at once.
+/// The device answers all requests immediately.
 pub(crate) const AT_ONCE: u8 = 1;
-/// It answers half of everything at once.
+/// It answers half of the requests immediately.
 pub(crate) const HALF_AT_ONCE: u8 = 2;
-/// The wire holds little, so that everything comes and goes in pieces.
+/// The wire has little capacity, so that all messages are transferred in pieces.
 pub(crate) const NARROW: u8 = 4;
-/// The bytes come after a handshake with chunks and block status.
+/// The bytes follow a handshake with chunks and block status.
 pub(crate) const ENTERED: u8 = 8;
-/// The device wants whole 4096-byte blocks.
+/// The device requires whole 4096-byte blocks.
 pub(crate) const LARGE_BLOCKS: u8 = 16;
-/// The device has no FUA of its own.
+/// The device does not support FUA.
 pub(crate) const WITHOUT_FUA: u8 = 32;
-/// Requests may begin and end anywhere.
+/// Requests may begin and end at any byte.
 pub(crate) const BYTES: u8 = 64;
 
 #[derive(Clone)]
@@ -93,7 +93,7 @@ fn pattern() -> Vec<u8> {
     (0..VOLUME_BYTES).map(|index| (index / 512 % 251) as u8 | 1).collect()
 }
 
-/// What a client says before the input if that begins behind the handshake.
+/// The client's bytes before the input, if the input starts after the handshake.
 fn prelude() -> Vec<u8> {
     let mut bytes = (NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES).to_be_bytes().to_vec();
     put_option(&mut bytes, NBD_OPT_STRUCTURED_REPLY, &[]);
@@ -103,8 +103,8 @@ fn prelude() -> Vec<u8> {
     bytes
 }
 
-/// Feeds the bytes to a connection. It must end, change nothing but what the bytes ask for, and
-/// give everything back.
+/// Feeds the bytes to a connection. It must end, make only changes that the bytes request, and
+/// release everything.
 pub(crate) fn connection(input: &[u8]) {
     let [knobs, seed, said @ ..] = input else { return };
     let mut bytes = if knobs & ENTERED != 0 { prelude() } else { Vec::new() };
@@ -168,7 +168,7 @@ fn play(knobs: u8, seed: u8, bytes: Vec<u8>, memory: &Arc<Memory>) -> (End, Vec<
     let end = ended.get().expect("the connection hangs");
     assert_eq!(lane.tasks(), 0, "a task was left behind");
     assert_eq!(budget.used(), Load::default(), "something was not given back");
-    // One alone is always let in; none is larger than the volume.
+    // A single request is always admitted; none is larger than the volume.
     assert!(peak.get() <= IN_FLIGHT_BYTES_MAX.max(VOLUME_BYTES), "{} bytes", peak.get());
     (end, heard.take())
 }
@@ -187,13 +187,13 @@ fn exports(device: Device) -> Rc<Exports> {
     Rc::new(Exports::new([Export::new("disk", stack), locked]))
 }
 
-/// Says everything, then nothing more, and listens until the server hangs up.
+/// Sends all bytes and ends the sending direction, then receives until the server disconnects.
 async fn talk(client: &Pipe, bytes: &[u8], heard: &RefCell<Vec<u8>>) {
     let saying = async {
         let memory = Arc::new(Memory::heap(bytes.len()));
         memory.write(0, bytes);
         let part = Part { memory, offset: 0, length: bytes.len() };
-        // A server that has hung up is noticed by what does not come back.
+        // A server that has disconnected is detected later, by the missing reply.
         let _ = client.send(&[part]).await;
         client.finish();
     };
@@ -215,7 +215,7 @@ async fn talk(client: &Pipe, bytes: &[u8], heard: &RefCell<Vec<u8>>) {
     .await;
 }
 
-/// Every change that the bytes could mean, wherever in them: more than a server may find.
+/// Returns all changes that the bytes could contain, at any offset: more than a server may find.
 fn changes(said: &[u8]) -> Vec<(RequestHeader, &[u8])> {
     let starts = 0..said.len().saturating_sub(REQUEST_BYTES - 1);
     let headers = starts.filter_map(|start| {
@@ -227,7 +227,8 @@ fn changes(said: &[u8]) -> Vec<(RequestHeader, &[u8])> {
     headers.filter(|(header, _)| is_change(header.command)).collect()
 }
 
-/// A sector (or byte, if that is the unit) holds what it held, or what a change brought there.
+/// Checks that each sector (or byte, if that is the unit) has its old contents, or those of a
+/// change.
 fn check_contents(contents: &[u8], said: &[u8], unit: usize) {
     let changes = changes(said);
     for ((index, now), before) in contents.chunks(unit).enumerate().zip(pattern().chunks(unit)) {
@@ -256,7 +257,7 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> &'a [u8] {
     taken
 }
 
-/// With chunks, all that a server says can be understood without knowing what it was asked.
+/// With chunks, a server's messages can be parsed without the requests.
 fn check_replies(heard: &[u8], unit: usize) {
     let mut rest = heard;
     take(&mut rest, GREETING_BYTES);

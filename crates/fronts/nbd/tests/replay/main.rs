@@ -1,8 +1,8 @@
-//! The fuzzer's corpus, replayed without the fuzzer: every input, and some hundred mutations of
-//! each kind that follow from a seed.
+//! Replays the fuzzer's corpus without the fuzzer: all inputs, and some hundred mutations of each
+//! kind, generated from a seed.
 //!
-//! To write seeds that are missing: `OVERDRIVE_WRITE_SEEDS=1 cargo test -p nbd --test replay`. To
-//! look for more than this can find, at the root of the workspace, with cargo-fuzz installed:
+//! To write missing seeds: `OVERDRIVE_WRITE_SEEDS=1 cargo test -p nbd --test replay`. To search
+//! further, run the fuzzer at the root of the workspace, with cargo-fuzz installed:
 //! `RUSTC_BOOTSTRAP=1 cargo fuzz run connection` (or `codec`, or `client`).
 
 mod client;
@@ -18,7 +18,7 @@ fn directory(target: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus").join(target)
 }
 
-/// All inputs of a target, in the order of their names.
+/// Returns all inputs of a target, in the order of their names.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let entries = fs::read_dir(directory(target)).expect("the corpus stands in fuzz/corpus");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a file").path()).collect();
@@ -37,7 +37,8 @@ fn holds(target: &str, seeds: Vec<(String, Vec<u8>)>) {
     }
 }
 
-/// One to four changes: a bit, a byte that is special, a piece lost, doubled, or of another input.
+/// Applies one to four changes: flips a bit, sets a special byte, truncates, or removes, doubles or
+/// replaces a piece.
 fn mutate(random: &mut Random, from: &[u8], other: &[u8]) -> Vec<u8> {
     let mut bytes = from.to_vec();
     for _ in 0..=random.below(4) {
@@ -78,7 +79,7 @@ fn mutations(target: &str, count: usize, mut feed: impl FnMut(&[u8])) {
     }
 }
 
-/// The most memory that this process ever had, in KiB.
+/// Peak memory of this process, in KiB.
 fn memory_max_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("Linux tells");
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("it is there");

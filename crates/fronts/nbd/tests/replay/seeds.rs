@@ -1,4 +1,4 @@
-//! Where the fuzzer starts from: what clients really say.
+//! Seeds of the fuzzer: messages of real clients.
 
 use crate::client::{READ_BYTES, STRUCTURED};
 use crate::connection::*;
@@ -37,7 +37,7 @@ fn with(knobs: u8, seed: u8, parts: &[Vec<u8>]) -> Vec<u8> {
     [&[knobs, seed][..], &parts.concat()].concat()
 }
 
-/// Handshakes, each with a request or two behind it.
+/// Handshakes, each followed by one or two requests.
 fn handshakes() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let both = || flags(NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES);
     let structured = || option(NBD_OPT_STRUCTURED_REPLY, &[]);
@@ -94,7 +94,7 @@ fn handshakes() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     ]
 }
 
-/// Requests behind a handshake.
+/// Requests after a handshake.
 fn requests() -> Vec<(&'static str, Vec<u8>)> {
     let (fua, kept) = (NBD_CMD_FLAG_FUA, NBD_CMD_FLAG_NO_HOLE);
     let flush = || request(0, NBD_CMD_FLUSH, 0, 0);
@@ -149,7 +149,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// What the corpus of connections holds at least.
+/// Minimum corpus of connections.
 pub(crate) fn connections() -> Vec<(String, Vec<u8>)> {
     let mut list = Vec::new();
     for (name, parts) in handshakes() {
@@ -170,7 +170,7 @@ pub(crate) fn connections() -> Vec<(String, Vec<u8>)> {
     list
 }
 
-/// What the corpus of the codec holds at least.
+/// Minimum corpus of the codec.
 pub(crate) fn messages() -> Vec<(String, Vec<u8>)> {
     let info = ExportInfo { bytes: 1 << 30, flags: 0x56d };
     let sizes = BlockSizes { min: 512, preferred: 4096, max: 32 << 20 };
@@ -198,7 +198,7 @@ pub(crate) fn messages() -> Vec<(String, Vec<u8>)> {
     named.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
 }
 
-/// What servers say to the client that `crate::client` plays: a handshake, and replies.
+/// Messages of servers to the client that `crate::client` runs: a handshake, and replies.
 pub(crate) fn servers() -> Vec<(String, Vec<u8>)> {
     let handshake = |structured: bool| {
         let mut bytes = Greeting { flags: 3 }.encode().to_vec();

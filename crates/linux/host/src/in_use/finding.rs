@@ -1,21 +1,21 @@
-//! One way in which a file or device is in use: plain data, and words for it.
+//! One use of a file or device: plain data, and its description.
 
 use crate::backings::DEVICES;
 use std::fmt;
 use std::path::PathBuf;
 
-/// How something is in use.
+/// The kind of use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Usage {
-    /// It is mounted here.
+    /// It is mounted at this path.
     Mounted(String),
-    /// These devices stand on it (device mapper, RAID, ...).
+    /// These devices are on top of it (device mapper, RAID, ...).
     Held(String),
     /// It is swap space.
     Swap,
-    /// The loop device of this name stands on it.
+    /// The loop device of this name is on top of it.
     Loop(String),
-    /// Another description has the image locks, as far as known in these processes.
+    /// Another description has the image locks, in these processes if they are known.
     Locked(Vec<String>),
     /// Another program has it open exclusively.
     Claimed,
@@ -28,7 +28,7 @@ pub enum Usage {
 }
 
 impl Usage {
-    /// True if a program that was just killed may be the cause: its last I/O ends within moments.
+    /// True if a program that was just killed may be the cause: its last I/O ends soon.
     pub fn may_end_soon(&self) -> bool {
         matches!(self, Usage::Locked(_) | Usage::Claimed)
     }
@@ -54,25 +54,25 @@ impl fmt::Display for Usage {
     }
 }
 
-/// The thing in use, as seen from the file or device that was examined.
+/// The part in use, relative to the examined file or device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Relation {
     /// The file or device itself.
     Itself,
-    /// The partition of this name on it.
+    /// The partition with this name on it.
     Partition(String),
     /// A file or device below it: a loop device's file, a member, a partition's disk.
     Below(PathBuf),
-    /// The disk of which it is a partition.
+    /// The disk that contains it as a partition.
     Disk(PathBuf),
 }
 
-/// One way in which a file or device is in use. Displayed as words that follow its name.
+/// One use of a file or device. Displayed as words that follow its name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// The part that is in use.
+    /// The part in use.
     pub relation: Relation,
-    /// How.
+    /// The kind of use.
     pub usage: Usage,
 }
 

@@ -1,4 +1,4 @@
-//! All loop devices of this machine, and what lies below each.
+//! All loop devices of this machine, and the file or device below each.
 
 use crate::identity::Identity;
 use crate::loop_device::LoopDevice;
@@ -11,26 +11,26 @@ use std::path::{Path, PathBuf};
 /// The file or device below a loop device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Under {
-    /// This one.
+    /// A known file or device.
     Known(Identity),
     /// A file of a FUSE file system: only its path is known, because its server may not answer.
     Served(PathBuf),
-    /// A file that was not examined, or may not be: no path leads to it in this mount namespace.
+    /// A file that was not examined, or cannot be: no path leads to it in this mount namespace.
     Unknown(PathBuf),
 }
 
 /// A loop device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Loop {
-    /// Its number.
+    /// Device number.
     pub(super) device: u64,
-    /// Its name, such as `loop0`.
+    /// Name, such as `loop0`.
     pub(super) name: String,
-    /// Below it.
+    /// The file or device below it.
     pub(super) under: Under,
-    /// The path of that, as the kernel prints it.
+    /// Path of that, as the kernel prints it.
     pub(super) path: PathBuf,
-    /// Bytes of the lower file or device that it shows.
+    /// Bytes of the lower file or device that it covers.
     pub(super) range: Range<u64>,
 }
 
@@ -39,8 +39,8 @@ fn number_at(directory: &Path, name: &str) -> u64 {
     text.trim().parse().unwrap_or(0)
 }
 
-/// Examines the file below a loop device where its file system is sure to answer: by its path it is
-/// there, and in no FUSE file system, or it was deleted.
+/// Examines the file of a loop device if its file system is certain to answer: the path exists and
+/// is not in a FUSE file system, or the file was deleted.
 fn examine(name: &str, path: &Path, mounts: &[Mount], asked: Option<u64>) -> Under {
     if is_on_other_server(mounts, path, asked) {
         return Under::Served(path.to_owned());
@@ -51,15 +51,15 @@ fn examine(name: &str, path: &Path, mounts: &[Mount], asked: Option<u64>) -> Und
     known.or(named).map_or_else(|| Under::Unknown(path.to_owned()), Under::Known)
 }
 
-/// Returns the file below a loop device. Its file system has to answer.
+/// Returns the file of a loop device. Requires an answer of its file system.
 fn ask(name: &str) -> Option<Identity> {
     LoopDevice::named(name)?.under().ok()
 }
 
 impl Loop {
-    /// The file or device below it, also where its file system may not answer. For a device that is
-    /// to be opened: that would wait for the same file system.
-    pub(super) fn asked(&self) -> Under {
+    /// Returns the file or device below it, even if its file system may not answer. For a device
+    /// that is about to be opened: opening it would wait for the same file system.
+    pub(super) fn examine_now(&self) -> Under {
         match &self.under {
             Under::Unknown(_) => ask(&self.name).map_or_else(|| self.under.clone(), Under::Known),
             under => under.clone(),
@@ -67,7 +67,8 @@ impl Loop {
     }
 }
 
-/// Reads the loop device of this directory in /sys. `asked` is a file system that answers.
+/// Reads the loop device of this directory in /sys. `asked` is a file system that is known to
+/// answer.
 fn read(directory: &Path, mounts: &[Mount], asked: Option<u64>) -> Option<Loop> {
     let path = fs::read_to_string(directory.join("loop/backing_file")).ok()?;
     let path = PathBuf::from(path.strip_suffix('\n').unwrap_or(&path));
@@ -82,8 +83,8 @@ fn read(directory: &Path, mounts: &[Mount], asked: Option<u64>) -> Option<Loop> 
     Some(Loop { device, name, under, path, range: first..end })
 }
 
-/// All loop devices that have a file. Servers of FUSE file systems other than `asked` get no
-/// request.
+/// Returns all loop devices that have a file. Sends no request to servers of FUSE file systems
+/// other than `asked`.
 pub(super) fn all(mounts: &[Mount], asked: Option<u64>) -> Vec<Loop> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let loops = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"loop"));

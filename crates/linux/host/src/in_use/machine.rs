@@ -15,46 +15,45 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of the unit in which the kernel reports sizes.
+/// Bytes of the unit of sizes in /sys.
 const SECTOR: u64 = 512;
 
-/// Devices, and what uses them. A trait, so that devices which a test machine lacks can be
-/// described.
+/// Devices and their users. A trait, so that tests can describe devices that the machine lacks.
 pub(super) trait Machine {
     /// All loop devices.
     fn loops(&self) -> &[Loop];
-    /// The file or device below a loop device, which is below the one that is to be opened.
+    /// The file or device below a loop device that is below the one to be opened.
     fn under(&self, found: &Loop) -> Under;
-    /// Devices that a mapped device or an array is made of.
+    /// Members of a mapped device or an array.
     fn members(&self, device: u64) -> Vec<u64>;
-    /// The disk of a partition, the partition's first byte there, and its length in bytes.
+    /// The disk of a partition, the partition's first byte on it, and its length in bytes.
     fn disk_of(&self, device: u64) -> Option<(u64, u64, u64)>;
     /// Partitions of a disk.
     fn partitions(&self, device: u64) -> Vec<u64>;
     /// The name of a device in /dev.
     fn node(&self, device: u64) -> PathBuf;
-    /// How the kernel itself uses a device.
+    /// The kernel's own use of a device.
     fn usage(&self, device: u64) -> Option<Usage>;
-    /// True if a device is open exclusively.
+    /// Whether a device is open exclusively.
     fn is_claimed(&self, device: u64) -> bool;
-    /// True if a file is swap space.
+    /// Whether a file is swap space.
     fn is_swap(&self, file: Identity) -> bool;
     /// The owner of a lock on a file that excludes readers, or readers and writers.
     fn owner(&self, file: Identity, path: &Path, writes: bool) -> Owner;
-    /// The devices of Overdrive that stand on a file or device; without `writes` those that may
+    /// The devices of Overdrive on top of a file or device; without `writes`, only those that may
     /// change it.
     fn devices_on(&self, backing: Identity, writes: bool) -> Vec<String>;
 }
 
-/// This machine, now.
+/// This machine in its current state.
 pub(super) struct Live {
     mounts: Vec<Mount>,
     loops: Vec<Loop>,
 }
 
 impl Live {
-    /// Looks at all loop devices. `asked` is a file system that answers, because the caller has
-    /// just looked at a file there.
+    /// Reads all loop devices. `asked` is a file system that answers: the caller has just accessed
+    /// a file there.
     pub(super) fn new(asked: Option<u64>) -> Live {
         let mounts = mounts();
         let loops = loops::all(&mounts, asked);
@@ -62,7 +61,7 @@ impl Live {
     }
 }
 
-/// Whether a line of /proc/swaps is of this file or device.
+/// Whether a line of /proc/swaps is for this file or device.
 fn is_swap(file: Identity) -> bool {
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
     swaps.lines().skip(1).any(|line| {
@@ -72,7 +71,7 @@ fn is_swap(file: Identity) -> bool {
     })
 }
 
-/// The devices that stand on this one (device mapper, RAID, ...), by name.
+/// Names of the devices on top of this one (device mapper, RAID, ...).
 fn holders(device: u64) -> Option<String> {
     let entries = fs::read_dir(directory(device).join("holders")).ok()?;
     let names: Vec<String> = entries
@@ -94,7 +93,7 @@ impl Machine for Live {
     }
 
     fn under(&self, found: &Loop) -> Under {
-        found.asked()
+        found.examine_now()
     }
 
     fn members(&self, device: u64) -> Vec<u64> {

@@ -1,5 +1,5 @@
 //! Users of a file or device, below it and above it: by device numbers and file identity, as the
-//! kernel reports them in /sys, /proc and LOOP_GET_STATUS64. Names serve for messages only.
+//! kernel reports them in /sys, /proc and LOOP_GET_STATUS64. Names are used in messages only.
 //!
 //! ```text
 //!   above   mounts, holders (device mapper, RAID), swap, loop devices; the same for its partitions
@@ -10,17 +10,17 @@
 //!           a loop device's file or device: its locks, its exclusive opener, and all of the above
 //! ```
 //!
-//! For a device itself the exclusive opening decides, for a file its lock; both see only the one
-//! layer. The kernel opens members of mapped devices and arrays exclusively, so several of these
-//! may share a member (LVM). A loop device claims nothing, so whatever lies below one is examined
-//! here.
+//! For a device itself the exclusive open decides, for a file its lock; both cover only one layer.
+//! The kernel opens members of mapped devices and arrays exclusively, so several of these may share
+//! a member (LVM). A loop device does not claim its file, so everything below a loop device is
+//! examined here.
 //!
-//! A device of Overdrive counts as a user of its backing also while no daemon serves it. Of the
-//! examined file or device itself [`crate::refuse_backing`] finds that, because the next daemon of
-//! the device may go on with it.
+//! A device of Overdrive counts as a user of its backing even while no daemon serves it. For the
+//! examined file or device itself, [`crate::refuse_backing`] checks this instead, because the next
+//! daemon of the device may take it over.
 //!
-//! Files of FUSE file systems end the way down: an attached volume of Overdrive is a disk as others
-//! are.
+//! The search downwards ends at files of FUSE file systems: an attached volume of Overdrive is a
+//! disk like others.
 
 mod finding;
 mod loops;
@@ -38,7 +38,7 @@ use std::path::PathBuf;
 pub use finding::{Finding, Relation, Usage};
 pub use openers::{device_number, device_users, mount_points};
 
-/// Devices that are followed at most.
+/// Maximum number of devices that are followed.
 const STEPS_MAX: usize = 256;
 
 /// All bytes of a file or device.
@@ -48,9 +48,9 @@ const WHOLE: Range<u64> = 0..u64::MAX;
 struct Step {
     under: Under,
     path: PathBuf,
-    /// The bytes that the upper one consists of.
+    /// The bytes of this layer that the upper one covers.
     range: Range<u64>,
-    /// The loop device that stands between. None: a layer that the kernel claims.
+    /// The loop device in between. None: a layer that the kernel claims.
     through: Option<u64>,
 }
 
@@ -58,13 +58,13 @@ fn overlap(one: &Range<u64>, two: &Range<u64>) -> bool {
     one.start < two.end && two.start < one.end
 }
 
-/// Returns the bytes of a lower layer that these bytes of the upper one lie on.
+/// Returns the bytes of a lower layer that contain these bytes of the upper one.
 fn shifted(upper: &Range<u64>, lower: &Range<u64>) -> Range<u64> {
     let at = |byte: u64| lower.start.saturating_add(byte).min(lower.end);
     at(upper.start)..at(upper.end)
 }
 
-/// Everything below a device.
+/// Returns everything below a device.
 fn steps_below(machine: &impl Machine, device: u64) -> Vec<Step> {
     let mut steps = Vec::new();
     let (mut seen, mut left) = (Vec::new(), vec![(device, WHOLE)]);
@@ -96,7 +96,7 @@ fn steps_below(machine: &impl Machine, device: u64) -> Vec<Step> {
     steps
 }
 
-/// Loop devices, but for one, over these bytes.
+/// Returns the loop devices, except for one, over these bytes.
 fn loops_over<'a>(
     machine: &'a impl Machine,
     under: &'a Under,
@@ -108,7 +108,7 @@ fn loops_over<'a>(
     })
 }
 
-/// How a device or one of its partitions is used by what stands above it.
+/// Returns the uses of a device and its partitions by layers above.
 fn above(machine: &impl Machine, device: u64, writes: bool) -> Vec<Finding> {
     let usages = |device: u64| {
         let under = Under::Known(Identity::Device { number: device });
@@ -128,7 +128,7 @@ fn above(machine: &impl Machine, device: u64, writes: bool) -> Vec<Finding> {
     own.chain(partitions).collect()
 }
 
-/// How what lies below a device is used by others than the device.
+/// Returns the uses of the layers below a device, except by the device itself.
 fn below(machine: &impl Machine, device: u64, writes: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for Step { under, path, range, through } in steps_below(machine, device) {
@@ -147,7 +147,8 @@ fn below(machine: &impl Machine, device: u64, writes: bool) -> Vec<Finding> {
         match under {
             Under::Known(Identity::Device { number }) => {
                 let over = above(machine, number, writes).into_iter();
-                // The loop devices over it are counted already, and one of them is ours.
+                // The loop devices over it are already counted, and one of them is the examined
+                // one.
                 let over = over.filter(|it| !matches!(it.usage, Usage::Loop(_)));
                 let usages: Vec<_> = over.map(|finding| finding.usage).collect();
                 let claimed = usages.is_empty() && machine.is_claimed(number);
@@ -187,8 +188,8 @@ fn users_of(machine: &impl Machine, target: Identity, writes: bool) -> Vec<Findi
     }
 }
 
-/// Finds what uses a file or device, above and below it, in this mount namespace. The caller has
-/// just looked at it. `writes`: it is to be written, so that readers are in the way, too.
+/// Finds the users of a file or device, above and below it, in this mount namespace. The caller has
+/// just accessed it. `writes`: it will be written, so that readers conflict too.
 pub(crate) fn find(target: Identity, writes: bool) -> Vec<Finding> {
     let asked = match target {
         Identity::File { system, .. } => Some(system),

@@ -1,7 +1,7 @@
 //! Programs that have a block device open, and mounts in other namespaces.
 //!
-//! The exclusive opening decides. This says why it was refused, and finds what it does not see:
-//! programs that have the device open without claiming it.
+//! The exclusive open decides. This module finds the reason for its failure, and users that it does
+//! not detect: programs that have the device open without claiming it.
 
 use super::find_above;
 use super::finding::{Finding, Relation, Usage};
@@ -24,26 +24,27 @@ impl Part {
     }
 }
 
-/// The device itself, and its partitions.
+/// Returns the device itself and its partitions.
 fn parts_of(device: u64, node: &Path) -> Vec<Part> {
     let mut parts = vec![Part { device, node: node.to_owned() }];
     parts.extend(sysfs::partitions(device).into_iter().filter_map(Part::of));
     parts
 }
 
-/// Where parts are mounted by the list of a process.
+/// Returns the mount points of the parts in a process's list of mounts.
 fn places_in(mounts: &[Mount], parts: &[Part]) -> Vec<String> {
     let places = |part: &Part| points_of(mounts, part.device, Some(&part.node));
     parts.iter().flat_map(places).collect()
 }
 
-/// The number of a device by its node. None: there is no such device.
+/// Returns the number of a device by its node. None: there is no such device.
 pub fn device_number(node: &Path) -> Option<u64> {
     let found = fs::metadata(node).ok()?;
     found.file_type().is_block_device().then(|| found.rdev())
 }
 
-/// Where a device and its partitions are mounted, in the mount namespace of this process. `node` is its name in /dev.
+/// Returns the mount points of a device and its partitions, in the mount namespace of this process.
+/// `node` is its name in /dev.
 pub fn mount_points(device: u64, node: &Path) -> Vec<String> {
     places_in(&mounts(), &parts_of(device, node))
 }
@@ -58,7 +59,7 @@ pub(super) fn name_of(process: u32) -> String {
     format!("process {process} ({})", name.trim())
 }
 
-/// Mounts in namespaces other than ours, one of each.
+/// Returns mounts in other namespaces, one per part.
 fn mounted_elsewhere(parts: &[Part]) -> Vec<Usage> {
     let mut seen = BTreeSet::from_iter(fs::read_link("/proc/self/ns/mnt").ok());
     let mut users = Vec::new();
@@ -76,8 +77,8 @@ fn mounted_elsewhere(parts: &[Part]) -> Vec<Usage> {
     users
 }
 
-/// Programs that have one of these open, by whatever name below /dev, or by the name given. Links to elsewhere are
-/// not followed: what they lead to might not answer.
+/// Returns the programs that have one of these open, by any name below /dev, or by the given name.
+/// Does not follow links to other paths, which might not answer.
 fn open_in(parts: &[Part]) -> Vec<u32> {
     let is_part = |link: PathBuf| {
         let Ok(name) = fs::read_link(&link) else { return false };
@@ -92,14 +93,14 @@ fn open_in(parts: &[Part]) -> Vec<u32> {
     processes().filter(|process| *process != own).filter(has).collect()
 }
 
-/// Finds what uses a block device, one of its partitions, or its disk if it is a partition. Empty:
-/// nothing that this process may see. `node` is its name in /dev.
+/// Finds the users of a block device, of its partitions, and of its disk if it is a partition.
+/// Empty: this process can see no users. `node` is its name in /dev.
 pub fn device_users(device: u64, node: &Path) -> Vec<Finding> {
     let parts = parts_of(device, node);
     let mut users = find_above(device);
     let own = |usage| Finding::of(Relation::Itself, usage);
     users.extend(mounted_elsewhere(&parts).into_iter().map(own));
-    // A mount's own hold is no open file, so nothing is reported twice.
+    // A mount does not appear as an open file, so nothing is reported twice.
     let open = |process: u32| Usage::Open(name_of(process));
     users.extend(open_in(&parts).into_iter().map(|process| own(open(process))));
     if let Some(disk) = sysfs::disk_of(device).and_then(Part::of) {

@@ -1,4 +1,4 @@
-//! The processes that have a file locked or open, by its identity, where its name may be gone.
+//! The processes that have a file locked or open, by the file's identity, as its name may be gone.
 
 use super::openers::{name_of, processes};
 use crate::identity::Identity;
@@ -10,21 +10,21 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Processes that a sentence names at most.
+/// Maximum number of processes in a sentence.
 const NAMED_MAX: usize = 3;
 
 /// Whether another program uses a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Owner {
-    /// None that takes image locks.
+    /// No program has image locks.
     None,
-    /// One, in these processes as far as known.
+    /// A program has image locks, in these processes if they are known.
     Locked(Vec<String>),
     /// The file cannot be examined.
     Unknown,
 }
 
-/// Opens a file by a name, if it is the one looked for.
+/// Opens a file by a name, if that is the file with this identity.
 fn open(name: &Path, file: Identity) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let is_it = |found: &rustix::fs::Stat| Identity::of(found) == file;
@@ -34,21 +34,21 @@ fn open(name: &Path, file: Identity) -> Option<OwnedFd> {
     Some(opened)
 }
 
-/// The inode number that the kernel prints of a descriptor (Linux 5.14 and later).
+/// Returns the inode number of a descriptor (Linux 5.14 and later).
 fn inode_of(information: &Path) -> Option<u64> {
     let text = fs::read_to_string(information).ok()?;
     text.lines().find_map(|line| line.strip_prefix("ino:"))?.trim().parse().ok()
 }
 
-/// Where processes have a file open: links in /proc.
+/// Links in /proc of the processes that have a file open.
 struct Links {
     found: Vec<(u32, PathBuf)>,
-    /// True if the descriptors of some process may not be read.
+    /// Whether the descriptors of some process are not readable.
     is_partial: bool,
 }
 
-/// Finds a file among the open descriptors. `path` is its name as the kernel prints it. Links into
-/// FUSE file systems are not followed, because their servers may not answer.
+/// Finds a file among the open descriptors. `path` is its name as the kernel prints it. Does not
+/// follow links into FUSE file systems, whose servers may not answer.
 fn links_to(file: Identity, path: &Path, mounts: &[Mount]) -> Links {
     let Identity::File { system, number } = file else {
         return Links { found: Vec::new(), is_partial: true };
@@ -59,7 +59,7 @@ fn links_to(file: Identity, path: &Path, mounts: &[Mount]) -> Links {
         let entries = match fs::read_dir(own.join("fd")) {
             Ok(entries) => entries,
             Err(error) => {
-                // A process that has ended has nothing open.
+                // A process that has ended has no open files.
                 links.is_partial |= error.kind() == io::ErrorKind::PermissionDenied;
                 continue;
             }
@@ -82,7 +82,7 @@ fn links_to(file: Identity, path: &Path, mounts: &[Mount]) -> Links {
     links
 }
 
-/// Whether another program uses this file so that it excludes reading, or reading and writing.
+/// Returns whether another program's use of this file excludes reading, or reading and writing.
 pub(super) fn owner_of(file: Identity, path: &Path, writes: bool, mounts: &[Mount]) -> Owner {
     let locked = |opened: &OwnedFd| conflicts(opened, writes) == Locked::Busy;
     let named = open(path, file);

@@ -1,4 +1,4 @@
-//! Machines with devices that this one may lack.
+//! Machines with devices that the test machine may lack.
 
 use super::*;
 use std::path::Path;
@@ -100,7 +100,8 @@ fn a_loop_device_over_a_locked_file_is_in_use_however_deep() {
             over(10, Under::Known(file(7)), WHOLE),
             over(11, Under::Known(disk(20)), WHOLE),
         ],
-        // LVM on the first loop device, a partition on that, and the second loop device on it.
+        // LVM on the first loop device, a partition on LVM, and the second loop device on the
+        // partition.
         members: vec![(19, vec![10])],
         partitions: vec![(20, 19, MIB, MIB)],
         locked: vec![7],
@@ -149,7 +150,7 @@ fn a_loop_device_over_a_disk_inherits_its_users_and_the_disk_its_loop_device() {
         words(&machine, disk(1)),
         ["is attached to /dev/loop10", "has the partition d2, which is mounted at /mnt"]
     );
-    // The disk of a partition is the kernel's to claim; a loop device over it is not.
+    // The kernel claims the disk of a partition, but not the file of a loop device.
     let found = words(&machine, disk(2));
     assert_eq!(found, ["is mounted at /mnt", "lies on /dev/d1, which is attached to /dev/loop10"]);
 }
@@ -167,7 +168,7 @@ fn volumes_that_share_a_member_and_those_on_an_attached_volume_are_free() {
     };
     assert_eq!(words(&machine, disk(20)), [""; 0]);
     assert_eq!(words(&machine, disk(10)), [""; 0], "its exclusive opening decides");
-    // A second loop device over the volume's file is a second face of it.
+    // A second loop device over the volume's file is the same disk a second time.
     let twice = vec![over(10, served.clone(), WHOLE), over(11, served, WHOLE)];
     let machine = Described { loops: twice, ..machine };
     let expected = ["lies on /run/overdrive/devices/db/db, which is attached to /dev/loop11"];
@@ -195,7 +196,7 @@ fn backings_of_devices_that_wait_are_in_use_below_and_above() {
     assert_eq!(words(&machine, disk(10)), [format!("lies on /images/7, which {backing}")]);
     assert_eq!(words(&machine, disk(1)), [format!("has the partition d2, which {backing}")]);
     assert_eq!(words(&machine, disk(4)), [format!("lies on /dev/d3, which {backing}")]);
-    // Itself: its own device may go on with it.
+    // Not the backing itself: its own device may take it over.
     assert_eq!(words(&machine, disk(2)), [""; 0]);
 }
 

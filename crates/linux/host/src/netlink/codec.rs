@@ -1,14 +1,14 @@
-//! Messages of generic netlink as bytes. Whatever the kernel's side is made of, nothing here panics.
+//! Messages of generic netlink as bytes. Nothing here panics, whatever the kernel sends.
 //!
 //! ```text
-//!   header  length 4, type 2, flags 2, sequence 4, port 4      numbers as the machine has them
+//!   header  length 4, type 2, flags 2, sequence 4, port 4      numbers in the machine's byte order
 //!   generic command 1, version 1, reserved 2
 //!   then attributes, each at a multiple of 4: length 2 (with its own header of 4), type 2, value
 //! ```
 //!
 //! Sources: include/uapi/linux/netlink.h, genetlink.h.
 
-/// The family that knows the others.
+/// The family that resolves the names of other families.
 pub(super) const CONTROL: u16 = 0x10;
 pub(super) const GET_FAMILY: u8 = 3;
 pub(super) const FAMILY_ID: u16 = 1;
@@ -21,7 +21,7 @@ const ACKNOWLEDGE: u16 = 4;
 const HEADER_BYTES: usize = 16;
 const GENERIC_BYTES: usize = 4;
 const ATTRIBUTE_BYTES: usize = 4;
-/// Of an attribute's type: it holds attributes itself.
+/// Flag of an attribute's type: it contains attributes itself.
 const NESTED: u16 = 1 << 15;
 const TYPE: u16 = 0x3fff;
 
@@ -33,12 +33,12 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// Attributes, as they are written.
+/// Encoded attributes.
 #[derive(Default, Debug)]
 pub(crate) struct Attributes(Vec<u8>);
 
 impl Attributes {
-    /// Appends one.
+    /// Appends an attribute.
     pub(crate) fn put(&mut self, kind: u16, value: &[u8]) -> &mut Attributes {
         let length = u16::try_from(ATTRIBUTE_BYTES + value.len()).expect("values are short");
         self.0.extend_from_slice(&length.to_ne_bytes());
@@ -56,23 +56,23 @@ impl Attributes {
         self.put(kind, &value.to_ne_bytes())
     }
 
-    /// Appends a text, with the zero that ends it.
+    /// Appends a text with its terminating zero.
     pub(crate) fn put_text(&mut self, kind: u16, text: &str) -> &mut Attributes {
         self.put(kind, &[text.as_bytes(), &[0]].concat())
     }
 
-    /// Appends one that holds these.
+    /// Appends an attribute that contains these.
     pub(crate) fn put_nested(&mut self, kind: u16, inner: &Attributes) -> &mut Attributes {
         self.put(kind | NESTED, inner.bytes())
     }
 
-    /// As they are sent.
+    /// The encoded bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// The attributes in these bytes, up to the first that makes no sense.
+/// Parses the attributes in these bytes, up to the first invalid one.
 pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let (length, kind) = (usize::from(short(bytes, 0)?), short(bytes, 2)?);
@@ -95,7 +95,7 @@ pub(crate) fn find_u32(bytes: &[u8], kind: u16) -> Option<u32> {
     word(find(bytes, kind)?, 0)
 }
 
-/// A request, whose end the kernel is to tell.
+/// Encodes a request, whose end the kernel must acknowledge.
 pub(super) fn request(family: u16, command: u8, sequence: u32, attributes: &Attributes) -> Vec<u8> {
     let length = HEADER_BYTES + GENERIC_BYTES + attributes.bytes().len();
     let mut bytes = Vec::with_capacity(length);
@@ -109,17 +109,18 @@ pub(super) fn request(family: u16, command: u8, sequence: u32, attributes: &Attr
     bytes
 }
 
-/// What a message of the kernel's says.
+/// A message from the kernel.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) enum Said<'a> {
-    /// The request is over: 0, or minus an errno.
+pub(super) enum Answer<'a> {
+    /// The request has ended: 0, or a negative errno.
     Ended(i32),
     /// These attributes.
     Attributes(&'a [u8]),
 }
 
-/// The messages in these bytes that answer the request of this number, up to the first that makes no sense.
-pub(super) fn answers(mut bytes: &[u8], sequence: u32) -> impl Iterator<Item = Said<'_>> {
+/// Returns the messages in these bytes that answer the request with this number, up to the first
+/// invalid one.
+pub(super) fn answers(mut bytes: &[u8], sequence: u32) -> impl Iterator<Item = Answer<'_>> {
     std::iter::from_fn(move || {
         loop {
             let length = word(bytes, 0)? as usize;
@@ -129,8 +130,8 @@ pub(super) fn answers(mut bytes: &[u8], sequence: u32) -> impl Iterator<Item = S
                 continue;
             }
             return match short(message, 4)? {
-                ERROR => Some(Said::Ended(word(message, HEADER_BYTES)?.cast_signed())),
-                _ => Some(Said::Attributes(message.get(HEADER_BYTES + GENERIC_BYTES..)?)),
+                ERROR => Some(Answer::Ended(word(message, HEADER_BYTES)?.cast_signed())),
+                _ => Some(Answer::Attributes(message.get(HEADER_BYTES + GENERIC_BYTES..)?)),
             };
         }
     })
@@ -197,21 +198,21 @@ mod tests {
             message(ERROR, 2, &0i32.to_ne_bytes()),
         ];
         let all = all.concat();
-        let found: Vec<Said<'_>> = answers(&all, 2).collect();
-        let [Said::Attributes(told), Said::Ended(0)] = found[..] else { panic!("{found:?}") };
+        let found: Vec<Answer<'_>> = answers(&all, 2).collect();
+        let [Answer::Attributes(told), Answer::Ended(0)] = found[..] else { panic!("{found:?}") };
         assert_eq!(find_u16(told, FAMILY_ID), Some(42));
     }
 
     #[test]
     fn what_makes_no_sense_ends_and_does_no_harm() {
         let good = message(30, 2, &[1, 1, 0, 0, 6, 0, 1, 0, 42, 0, 0, 0]);
-        // Every byte in turn has every value, and every length is tried.
+        // Tries every value of every byte, and every length.
         for at in 0..good.len() {
             for value in 0..=255 {
                 let mut bad = good.clone();
                 bad[at] = value;
                 for answer in answers(&bad, 2) {
-                    if let Said::Attributes(told) = answer {
+                    if let Answer::Attributes(told) = answer {
                         assert!(attributes(told).count() <= told.len());
                     }
                 }

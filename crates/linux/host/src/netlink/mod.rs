@@ -1,22 +1,22 @@
-//! Questions to a family of generic netlink.
+//! Requests to a family of generic netlink.
 
 mod codec;
 
 pub(crate) use codec::{Attributes, attributes, find, find_u32};
 
-use codec::{CONTROL, FAMILY_ID, FAMILY_NAME, GET_FAMILY, Said};
+use codec::{Answer, CONTROL, FAMILY_ID, FAMILY_NAME, GET_FAMILY};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// The longest answer, which is a list of devices.
+/// Maximum length of an answer, which is a list of devices.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// How long the kernel may take; what it does at a request's behest may include waiting for I/O.
+/// Maximum time of a request, which may include waiting for I/O in the kernel.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A family, and a socket to ask it.
+/// A family, and a socket for requests to it.
 pub(crate) struct Family {
     socket: OwnedFd,
     number: u16,
@@ -24,10 +24,11 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// The family of this name.
+    /// Opens the family with this name.
     ///
     /// # Errors
-    /// `NotFound`: the kernel has none, as long as its module is not loaded. What else the system says.
+    /// `NotFound`: the kernel has no such family, at least until its module is loaded. Otherwise
+    /// the system's errors.
     pub(crate) fn open(name: &str) -> io::Result<Family> {
         let flags = SocketFlags::CLOEXEC;
         let protocol = Some(netlink::GENERIC);
@@ -43,10 +44,10 @@ impl Family {
         Ok(family)
     }
 
-    /// Asks, and waits for the end. What was told is returned; empty: nothing.
+    /// Sends a request, and waits for its end. Returns the attributes of the answer, possibly none.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's errors.
     pub(crate) fn ask(&mut self, command: u8, asked: &Attributes) -> io::Result<Vec<u8>> {
         self.sequence += 1;
         let request = codec::request(self.number, command, self.sequence, asked);
@@ -60,9 +61,9 @@ impl Family {
             };
             for answer in codec::answers(&buffer[..bytes], self.sequence) {
                 match answer {
-                    Said::Attributes(attributes) => told = attributes.to_vec(),
-                    Said::Ended(0) => return Ok(told),
-                    Said::Ended(error) => {
+                    Answer::Attributes(attributes) => told = attributes.to_vec(),
+                    Answer::Ended(0) => return Ok(told),
+                    Answer::Ended(error) => {
                         return Err(io::Error::from_raw_os_error(error.wrapping_neg()));
                     }
                 }

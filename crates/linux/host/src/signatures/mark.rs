@@ -1,13 +1,13 @@
-//! Where the bytes of a signature lie.
+//! Positions and bytes of a signature.
 
 /// Positions on a file or device, in bytes.
 #[derive(Clone, Copy, Debug)]
-enum From {
-    /// From the start.
+enum Origin {
+    /// Origin the start.
     Start(u64),
-    /// From the start, in one of these places.
+    /// Origin the start, at one of these positions.
     Starts(&'static [u64]),
-    /// So far before the end, where the end is rounded down to a multiple of a unit.
+    /// `back` bytes before the end, where the end is rounded down to a multiple of `unit`.
     End { unit: u64, back: u64 },
 }
 
@@ -21,28 +21,29 @@ enum Bytes {
 /// Bytes at a position. Several strings and several positions are alternatives.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
-    from: From,
+    from: Origin,
     bytes: Bytes,
     step: u64,
     count: u64,
 }
 
-/// These bytes, so far from the start.
+/// Creates a mark with these bytes at this offset from the start.
 pub(super) const fn at(offset: u64, bytes: &'static [u8]) -> Mark {
-    Mark { from: From::Start(offset), bytes: Bytes::One(bytes), step: 0, count: 1 }
+    Mark { from: Origin::Start(offset), bytes: Bytes::One(bytes), step: 0, count: 1 }
 }
 
-/// One of these strings in one of these places from the start.
+/// Creates a mark with one of these strings at one of these offsets from the start.
 pub(super) const fn one_of(offsets: &'static [u64], bytes: &'static [&'static [u8]]) -> Mark {
-    Mark { from: From::Starts(offsets), bytes: Bytes::Any(bytes), step: 0, count: 1 }
+    Mark { from: Origin::Starts(offsets), bytes: Bytes::Any(bytes), step: 0, count: 1 }
 }
 
-/// These bytes, so far before the end, which is rounded down to a multiple of `unit`.
+/// Creates a mark with these bytes, `back` bytes before the end, which is rounded down to a
+/// multiple of `unit`.
 pub(super) const fn end(unit: u64, back: u64, bytes: &'static [u8]) -> Mark {
-    Mark { from: From::End { unit, back }, bytes: Bytes::One(bytes), step: 0, count: 1 }
+    Mark { from: Origin::End { unit, back }, bytes: Bytes::One(bytes), step: 0, count: 1 }
 }
 
-/// The mark in one of `count` places, `step` bytes apart.
+/// Repeats the mark at `count` positions, `step` bytes apart.
 pub(super) const fn slots(mark: Mark, step: u64, count: u64) -> Mark {
     Mark { step, count, ..mark }
 }
@@ -55,12 +56,12 @@ impl Mark {
         }
     }
 
-    /// Positions on something of this size, each with the bytes that may lie there.
+    /// Returns the possible positions for this size, each with its bytes.
     pub fn places(&self, size: u64) -> Vec<(u64, &'static [u8])> {
         let firsts: Vec<u64> = match self.from {
-            From::Start(offset) => vec![offset],
-            From::Starts(offsets) => offsets.to_vec(),
-            From::End { unit, back } => {
+            Origin::Start(offset) => vec![offset],
+            Origin::Starts(offsets) => offsets.to_vec(),
+            Origin::End { unit, back } => {
                 (size - size % unit).checked_sub(back).into_iter().collect()
             }
         };

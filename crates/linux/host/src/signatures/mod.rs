@@ -1,4 +1,4 @@
-//! Contents of a file or device, by the marks of formats: one table for all commands.
+//! Contents of a file or device, detected by the marks of formats: one table for all commands.
 
 mod mark;
 mod pages;
@@ -12,16 +12,16 @@ use table::SIGNATURES;
 
 pub use mark::Mark;
 
-/// The kind of contents that a signature shows.
+/// The kind of contents of a signature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A table of partitions.
+    /// A partition table.
     Table,
     /// A file system of one host.
     FileSystem,
-    /// A file system that several hosts mount at one time.
+    /// A file system that several hosts may mount at the same time.
     Cluster,
-    /// A member of a RAID, a volume group, a pool or the like.
+    /// A member of a RAID, a volume group, a pool or similar.
     Member,
     /// An encrypted volume.
     Encrypted,
@@ -34,17 +34,17 @@ pub enum Kind {
 /// The signature of a format.
 #[derive(Debug)]
 pub struct Signature {
-    /// Names of the formats, as libblkid has them.
+    /// Names of the formats, as in libblkid.
     pub names: &'static [&'static str],
     /// The kind of contents.
     pub kind: Kind,
     /// The format in words, which follow "has".
     pub words: &'static str,
-    /// Alternatives, each of marks that occur together.
+    /// Alternatives; all marks of an alternative must be present.
     pub any: &'static [&'static [Mark]],
 }
 
-/// All signatures, the strongest first.
+/// All signatures, strongest first.
 pub fn signatures() -> &'static [Signature] {
     SIGNATURES
 }
@@ -58,7 +58,8 @@ pub struct Found {
     pub offset: u64,
 }
 
-/// Returns the format of the image that begins with these bytes: 512 suffice, fewer show less.
+/// Detects the image format from these first bytes: 512 are sufficient, with fewer some formats are
+/// not detected.
 pub fn detect(first_bytes: &[u8]) -> Option<ImageFormat> {
     let is_image = |kind| matches!(kind, Kind::Image(_));
     let read = |offset| match offset {
@@ -72,7 +73,7 @@ pub fn detect(first_bytes: &[u8]) -> Option<ImageFormat> {
     })
 }
 
-/// Finds a mark.
+/// Returns the position of a mark.
 fn position<E>(
     mark: &Mark,
     size: u64,
@@ -86,12 +87,12 @@ fn position<E>(
     Ok(None)
 }
 
-/// Returns the signatures of the wanted kinds on something of this size, the strongest first, and
-/// of those that begin with the same mark the first only. `read` returns the page of 4096 bytes at
-/// an offset, or the part of it up to the end.
+/// Returns the signatures of the wanted kinds in contents of this size, strongest first; of several
+/// with the same first mark, only the first. `read` returns the page of 4096 bytes at an offset, or
+/// its part up to the end.
 ///
 /// # Errors
-/// Those of `read`.
+/// The errors of `read`.
 pub(crate) fn find<E>(
     size: u64,
     is_wanted: impl Fn(Kind) -> bool,

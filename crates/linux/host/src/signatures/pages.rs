@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 const PAGE: u64 = 4096;
 
-/// Pages that were read.
+/// The pages that were read.
 pub(super) struct Pages<R> {
     read: R,
     pages: BTreeMap<u64, Vec<u8>>,
@@ -23,7 +23,7 @@ impl<E, R: FnMut(u64) -> Result<Vec<u8>, E>> Pages<R> {
         Ok(&self.pages[&first])
     }
 
-    /// True if these bytes lie at this offset.
+    /// True if these bytes are at this offset.
     pub(super) fn has(&mut self, offset: u64, mut bytes: &[u8]) -> Result<bool, E> {
         let mut offset = offset;
         while !bytes.is_empty() {

@@ -3,18 +3,18 @@
 //! Offsets, marks and names are those of libblkid in util-linux (2.38, with the additions up to
 //! 2.41): its `superblocks` and `partitions`. Image formats are from their published descriptions:
 //! qemu's docs/interop for qcow2, QED and Parallels; VMware "Virtual Disk Format 5.0"; MS-VHDX;
-//! Microsoft's VHD specification; VirtualBox's sources for VDI; the LUKS on-disk formats 1 and 2. A
-//! name that libblkid does not have is this project's own.
+//! Microsoft's VHD specification; VirtualBox's sources for VDI; the LUKS on-disk formats 1 and 2.
+//! Names that are not in libblkid are this project's own.
 //!
-//! Strong marks come first, so that the first one found is the best name for the contents. Left out
-//! are libblkid's guesses without a mark (Atari's partition table, FAT by its first byte): they lie
-//! in the first sector, and a check for blank contents reads that anyway.
+//! Strong marks come first, so that the first one found is the best name for the contents.
+//! Libblkid's guesses without a mark (Atari's partition table, FAT by its first byte) are left out:
+//! they are in the first sector, which a check for blank contents reads anyway.
 
 use super::mark::{Mark, at, end, one_of, slots};
 use super::{Kind, Signature};
 use crate::image::ImageFormat;
 
-/// A signature: names, kind, words for a message, and alternatives, each of marks that occur
+/// A signature: names, kind, words for a message, and alternatives, each a list of marks that occur
 /// together.
 macro_rules! signatures {
     ($($names:expr, $kind:expr, $words:expr, [$([$($mark:expr),+]),+];)+) => {
@@ -27,18 +27,18 @@ macro_rules! signatures {
     };
 }
 
-/// A qcow image's first bytes.
+/// First bytes of a qcow image.
 const QCOW: &[u8] = b"QFI\xfb";
 /// The superblock of GFS and GFS2: its mark, and its type, highest byte first.
 const GFS: &[u8] = &[0x01, 0x16, 0x19, 0x70, 0, 0, 0, 1];
 const GFS_AT: u64 = 64 << 10;
-/// Protocols, 96 bytes further on, by which several hosts lock it.
+/// Locking protocols of several hosts, 96 bytes further on.
 const GFS_LOCKS: &[&[u8]] = &[b"lock_dlm", b"lock_gulm"];
 const BTRFS: &[u8] = b"_BHRfS_M";
-/// The second header of LUKS2, by the size of the first.
+/// Positions of the second header of LUKS2, one for each size of the first.
 const LUKS_SECOND_AT: &[u64] =
     &[0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000];
-/// The end of the first page, in the sizes that pages have.
+/// The end of the first page, for each page size.
 const SWAP_AT: &[u64] = &[0xff6, 0x1ff6, 0x3ff6, 0x7ff6, 0xfff6];
 const SWAP: &[&[u8]] = &[b"SWAPSPACE2", b"SWAP-SPACE"];
 const SUSPENDED: &[&[u8]] = &[b"S1SUSPEND", b"S2SUSPEND", b"ULSUSPEND", b"LINHIB0001"];
@@ -52,7 +52,7 @@ const UBERBLOCK: &[u8] = &[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0];
 const UBERBLOCK_BIG: &[u8] = &[0, 0, 0, 0, 0, 0xba, 0xb1, 0x0c];
 const LABEL: u64 = 256 << 10;
 const UFS_AT: &[u64] = &[1372, 1372 + 0x2000, 1372 + 0x1_0000, 1372 + 0x4_0000];
-/// Six marks, in both orders of bytes.
+/// Six marks, in both byte orders.
 const UFS: &[&[u8]] = &[
     &[0x19, 0x01, 0x54, 0x19],
     &[0x19, 0x54, 0x01, 0x19],
@@ -70,7 +70,7 @@ const UFS: &[&[u8]] = &[
 /// The mark is at 504 in a superblock of 512 bytes, in the second half of one of four blocks.
 const SYSV_AT: &[u64] = &[1016, 1016 + 9 * 1024, 1016 + 15 * 1024, 1016 + 18 * 1024];
 const SYSV: &[&[u8]] = &[&[0x20, 0x7e, 0x18, 0xfd], &[0xfd, 0x18, 0x7e, 0x20]];
-/// Versions 1 and 2, in both orders of bytes.
+/// Versions 1 and 2, in both byte orders.
 const MINIX: &[&[u8]] = &[
     &[0x7f, 0x13],
     &[0x8f, 0x13],
@@ -92,12 +92,12 @@ const fn last_uberblocks(back: u64, bytes: &'static [u8]) -> Mark {
     slots(end(LABEL, back * LABEL - LABEL / 2, bytes), 1024, 128)
 }
 
-/// So many sectors before the end.
+/// At this number of sectors before the end.
 const fn sectors(back: u64, bytes: &'static [u8]) -> Mark {
     end(512, back * 512, bytes)
 }
 
-/// All signatures, the strongest first.
+/// All signatures, strongest first.
 pub(super) static SIGNATURES: &[Signature] = signatures! {
     // Images of disks.
     ["qcow"], Kind::Image(ImageFormat::Qcow1), "a qcow (version 1) image",
@@ -116,7 +116,7 @@ pub(super) static SIGNATURES: &[Signature] = signatures! {
     ["crypto_LUKS"], Kind::Image(ImageFormat::Luks2), "a LUKS container", [[at(0, b"LUKS\xba\xbe")]];
     ["crypto_LUKS"], Kind::Encrypted, "the second header of a LUKS container",
         [[one_of(LUKS_SECOND_AT, &[b"SKUL\xba\xbe"])]];
-    // File systems that several hosts mount at one time.
+    // File systems that several hosts may mount at the same time.
     ["VMFS_volume_member"], Kind::Cluster, "VMFS", [[at(1 << 20, &[0x0d, 0xd0, 0x01, 0xc0])]];
     ["VMFS"], Kind::Cluster, "VMFS", [[at(2 << 20, &[0x5e, 0xf1, 0xab, 0x2f])]];
     ["ocfs2"], Kind::Cluster, "OCFS2", [[one_of(&[0x400, 0x800, 0x1000, 0x2000], &[b"OCFSV2"])]];
@@ -124,7 +124,7 @@ pub(super) static SIGNATURES: &[Signature] = signatures! {
     ["gfs2", "gfs"], Kind::Cluster, "GFS2", [[at(GFS_AT, GFS), one_of(&[GFS_AT + 96], GFS_LOCKS)]];
     ["scoutfs_meta", "scoutfs_data"], Kind::Cluster, "scoutfs",
         [[at(0x1_0004, &[0x8b, 0x42, 0x3c, 0x10])]];
-    // Members of something larger.
+    // Members of a larger device.
     ["overdrive_pool"], Kind::Member, "a member of a pool of Overdrive", [[at(8, b"odpool01")]];
     ["LVM2_member"], Kind::Member, "a physical volume of LVM",
         [[one_of(&[0x218, 0x18, 0x418, 0x618], &[b"LVM2 001"])]];

@@ -3,18 +3,19 @@
 use super::*;
 use std::convert::Infallible;
 
-/// Large enough for all marks, with an end that is a multiple of nothing much.
+/// Large enough for all marks, and not a multiple of any large unit.
 const BYTES: u64 = (300 << 30) + 7 * 512;
 
 /// Bytes at their offsets.
 type Marks = Vec<(u64, &'static [u8])>;
 
-/// Every way in which a signature may lie on something of this size: marks with their offsets.
+/// Returns all ways in which a signature may occur in contents of this size: marks with their
+/// offsets.
 fn ways(signature: &Signature, size: u64) -> Vec<Marks> {
     let mut ways = Vec::new();
     for marks in signature.any {
         let choices = marks.iter().map(|mark| mark.places(size).len()).max().unwrap_or(0);
-        // Of rings with many slots some suffice.
+        // Of rings with many slots, only some.
         for choice in (0..choices).step_by(if choices > 64 { 41 } else { 1 }) {
             let chosen = marks.iter().map(|mark| {
                 let places = mark.places(size);

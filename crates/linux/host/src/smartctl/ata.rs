@@ -4,7 +4,7 @@ use super::families::{self, Family, Figure, Row, Unit};
 use super::{Limits, Line, Report, generic, limits, raw};
 use serde_json::Value;
 
-/// SATA's fastest interface.
+/// Bandwidth of SATA's fastest interface.
 const BYTES_PER_SECOND: u64 = 600_000_000;
 
 /// Reads a drive's attributes and statistics.
@@ -21,7 +21,7 @@ pub(super) fn read(report: &mut Report, value: &Value) {
     };
     report.host_written_bytes = carried(statistics.sectors(24), Figure::HostWritten);
     report.host_read_bytes = carried(statistics.sectors(40), Figure::HostRead);
-    // smartctl's own digest of these may come from attributes of any meaning.
+    // smartctl's own summary of wear may be based on attributes with another meaning.
     report.worn_percent = statistics.used_percent().or_else(|| {
         let mut worn = drive.figures(Figure::Worn).into_iter();
         worn.find_map(|percent| limits.wear(percent, report.host_written_bytes))
@@ -46,7 +46,7 @@ fn line(attribute: &Value) -> Line {
     }
 }
 
-/// Returns the drive's family, if its attributes' meaning is known.
+/// Returns the drive's family, if the meaning of its attributes is known.
 fn family(value: &Value, model: &str) -> Option<&'static Family> {
     let database = value["model_family"].as_str().unwrap_or_default();
     let is_disk = value["rotation_rate"].as_u64().is_some_and(|rate| rate > 0);
@@ -55,7 +55,7 @@ fn family(value: &Value, model: &str) -> Option<&'static Family> {
     families::find(database, model).or(disk)
 }
 
-/// Sets flash writes and amplification, where both are possible.
+/// Sets flash writes and amplification, if both are possible.
 fn flash(report: &mut Report, drive: &Drive<'_>) {
     let Some(host) = report.host_written_bytes.filter(|bytes| *bytes > 0) else { return };
     let compresses = drive.family.is_some_and(|family| family.compresses);
@@ -83,13 +83,14 @@ struct Drive<'a> {
 }
 
 impl Drive<'_> {
-    /// Returns the values of a figure: the family's, in its order, then those by name alone.
+    /// Returns the values of a figure: those of the family, in its order, then those found by name
+    /// only.
     fn figures(&self, figure: Figure) -> Vec<u64> {
         let rows = self.family.map_or(&[][..], |family| family.rows);
         let known = rows.iter().filter(|row| row.figure == figure);
         let known = known.filter_map(|row| self.value(row, |_| true));
         let by_name = generic::ROWS.iter().filter(|row| row.figure == figure);
-        // An id that the family's table lists means what stands there, whatever its name.
+        // The family's table determines the meaning of the ids in it, whatever their names.
         let is_free = |attribute: &Value| {
             let id = attribute["id"].as_u64();
             !rows.iter().any(|row| row.id == id)
@@ -106,7 +107,7 @@ impl Drive<'_> {
         values.into_iter().try_fold(0u64, |sum, part| sum.checked_add(part))
     }
 
-    /// Returns a row's value; two attributes that fit and differ have none.
+    /// Returns a row's value; None if two matching attributes differ.
     fn value(&self, row: &Row, admits: impl Fn(&Value) -> bool) -> Option<u64> {
         let fits = |attribute: &&Value| {
             row.id.is_none_or(|id| attribute["id"].as_u64() == Some(id))
@@ -116,7 +117,7 @@ impl Drive<'_> {
         let mut values = self.table.iter().filter(fits).map(|one| in_unit(one, row.unit));
         let first = values.next()??;
         let value = values.all(|value| value == Some(first)).then_some(first);
-        // Attributes count what is left of a life.
+        // Attributes count the remaining life.
         if row.figure == Figure::Worn { value.map(|left| 100 - left) } else { value }
     }
 }
@@ -124,7 +125,7 @@ impl Drive<'_> {
 /// Returns an attribute's value: bytes, a count, or the percentage that is left.
 fn in_unit(attribute: &Value, unit: Unit) -> Option<u64> {
     let raw = || raw::count(attribute);
-    // Normalized values are 1 to 253; a drive that does not count has 0.
+    // Normalized values are 1 to 253; 0 on a drive that does not count.
     let percent = || attribute["value"].as_u64().filter(|value| (1..=100).contains(value));
     match unit {
         Unit::Bytes(bytes) => raw()?.checked_mul(bytes),
@@ -144,7 +145,7 @@ fn in_unit(attribute: &Value, unit: Unit) -> Option<u64> {
     }
 }
 
-/// The log of device statistics (ACS-3), whose pages and offsets are standard.
+/// The log of device statistics (ACS-3), with standardized pages and offsets.
 struct Statistics<'a>(&'a Value);
 
 impl Statistics<'_> {
@@ -158,7 +159,7 @@ impl Statistics<'_> {
         entry["value"].as_u64().filter(|_| is_valid)
     }
 
-    /// Returns the bytes of a counter of sectors on the first page; 0 there is "not counted".
+    /// Returns the bytes of a counter of sectors on the first page; 0 there means "not counted".
     fn sectors(&self, offset: u64) -> Option<u64> {
         let sector = self.0["logical_block_size"].as_u64().unwrap_or(512);
         self.value(1, offset).filter(|sectors| *sectors > 0)?.checked_mul(sector)

@@ -1,9 +1,9 @@
 //! Attributes by drive family: figure and unit of each id.
 //!
 //! Source of every row, unless a comment names another: the drive database of smartmontools
-//! (drivedb.h 7.3/5319 of 2022-02-19, and lib/drivedb.h of 2025), which is GPL; the facts are
-//! listed here anew. The id decides, because that database gives one name to several attributes of
-//! a drive, and an older copy of it may not know the drive at all.
+//! (drivedb.h 7.3/5319 of 2022-02-19, and lib/drivedb.h of 2025), which is GPL; the facts were
+//! listed again here. The id decides, because that database gives one name to several attributes of
+//! a drive, and an older copy of it may not contain the drive at all.
 
 /// A figure of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,9 +11,9 @@ pub(super) enum Figure {
     HostWritten,
     HostRead,
     FlashWritten,
-    /// Part of the flash writes (as SLC, as TLC); all parts of a family add up.
+    /// Part of the flash writes (as SLC, as TLC); the parts of a family are added.
     FlashPart,
-    /// Pages that the host had programmed, and those that the firmware added.
+    /// Pages programmed for the host, and pages added by the firmware.
     HostPages,
     OwnPages,
     Worn,
@@ -22,7 +22,7 @@ pub(super) enum Figure {
     Reallocated,
 }
 
-/// How an attribute carries its figure.
+/// The unit in which an attribute contains its figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unit {
     /// The raw value counts units of this many bytes.
@@ -47,11 +47,11 @@ pub(super) struct Row {
     pub(super) unit: Unit,
 }
 
-/// Drives whose attributes mean the same.
+/// Drives whose attributes have the same meaning.
 pub(super) struct Family {
     /// Beginnings of the family's names in the drive database.
     database: &'static [&'static str],
-    /// Beginnings of models' names, for a database that does not know the drive.
+    /// Beginnings of models' names, for a database that does not contain the drive.
     models: &'static [&'static str],
     /// Whether the drive compresses, so that it may write less than the host.
     pub(super) compresses: bool,
@@ -74,7 +74,7 @@ pub(super) const fn named(name: &'static str, figure: Figure, unit: Unit) -> Row
     Row { id: None, name: Some(name), figure, unit }
 }
 
-/// Hard disks: sectors, where a sector has 512 bytes.
+/// Hard disks: sectors of 512 bytes.
 pub(super) const DISK: Family = Family {
     database: &[],
     models: &[],
@@ -92,7 +92,7 @@ pub(super) fn find(database: &str, model: &str) -> Option<&'static Family> {
     by_name.or_else(|| FAMILIES.iter().find(|family| begins(model, family.models)))
 }
 
-/// The families; of two whose beginnings fit, the first counts.
+/// The families; if the beginnings of several match, the first counts.
 static FAMILIES: &[Family] = &[
     Family {
         // 233 counts GiB to the flash, 234 GiB of the host: Kingston's description of the SV300.
@@ -121,7 +121,7 @@ static FAMILIES: &[Family] = &[
         ],
     },
     Family {
-        // 233 counts host writes, too; 241 and 242 have the unit of 225.
+        // 233 counts host writes too; 241 and 242 have the unit of 225.
         database: &["Dell Certified Intel"],
         models: &["SSDSCKJB", "SSDSC2JB", "SSDSC2KB", "SSDSCKKB", "SSDSC2KG"],
         compresses: false,
@@ -162,7 +162,7 @@ static FAMILIES: &[Family] = &[
         ],
     },
     Family {
-        // Micron's technical note TN-FD-22 has the units.
+        // The units are from Micron's technical note TN-FD-22.
         database: &["Crucial/Micron Client", "Micron 5100", "Micron M500DC"],
         models: &["Crucial_CT", "Micron_"],
         compresses: false,
@@ -186,7 +186,7 @@ static FAMILIES: &[Family] = &[
         rows: &[row(202, Worn, LeftIfAgreed)],
     },
     Family {
-        // 231: the normalized value of many stays at 100.
+        // 231: the normalized value stays at 100 on many drives.
         database: &["Phison Driven"],
         models: &["KINGSTON SKC400", "KINGSTON SA400S37", "KINGSTON SEDC400"],
         compresses: false,
@@ -212,14 +212,14 @@ static FAMILIES: &[Family] = &[
         ],
     },
     Family {
-        // 198 and 199 count sectors here, no errors.
+        // 198 and 199 count sectors here, not errors.
         database: &["Indilinx Barefoot based"],
         models: &[],
         compresses: false,
         rows: &[row(199, HostWritten, Bytes(512)), row(198, HostRead, Bytes(512))],
     },
     Family {
-        // Their issue 312 measured the unit.
+        // smartmontools' issue 312 measured the unit.
         database: &["Toshiba HK4R"],
         models: &["TOSHIBA THNSN8"],
         compresses: false,

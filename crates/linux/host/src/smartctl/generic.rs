@@ -1,6 +1,6 @@
-//! Attributes whose name in smartmontools' drive database says figure and unit, for drives of a
+//! Attributes whose name in smartmontools' drive database includes figure and unit, for drives of a
 //! family that `families` does not list. Names that smartctl gives to an attribute of every drive
-//! ("Total_LBAs_Written") say nothing of the unit and are not here.
+//! ("Total_LBAs_Written") do not determine the unit and are not here.
 
 use super::families::{Figure::*, GIB, Row, Unit::*, named};
 

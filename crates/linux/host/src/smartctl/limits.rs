@@ -1,18 +1,18 @@
-//! Bounds of what can be true of a drive. A value beyond them was misread, miscounted or has
+//! Bounds of the possible values of a drive. A value beyond them was misread, miscounted or has
 //! another unit, and is not shown.
 
 use serde_json::Value;
 
-/// Longest time that a drive can have been on: 40 years.
+/// Maximum age of a drive: 40 years.
 const HOURS_MAX: u64 = 350_000;
-/// Largest number of errors that is believed.
+/// Maximum plausible number of errors.
 const ERRORS_MAX: u64 = 1 << 32;
-/// Largest number of replaced sectors where the capacity is not known.
+/// Maximum number of replaced sectors if the capacity is unknown.
 const REALLOCATED_MAX: u64 = 1 << 24;
-/// Most erase cycles that flash is rated for (SLC), and fewest.
+/// Maximum and minimum rated erase cycles of flash (SLC is the maximum).
 const CYCLES_MAX: u64 = 100_000;
 const CYCLES_MIN: u64 = 100;
-/// Largest write amplification of a whole life.
+/// Maximum write amplification over the whole life.
 const AMPLIFICATION_MAX: f64 = 100.0;
 
 /// Facts of a drive that bound its counters.
@@ -23,24 +23,24 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Returns the limits of the drive, whose interface carries `bytes_per_second` at most.
+    /// Returns the limits of the drive, whose interface transfers at most `bytes_per_second`.
     pub(super) fn new(value: &Value, hours: Option<u64>, bytes_per_second: u64) -> Limits {
         let capacity = value["user_capacity"]["bytes"].as_u64();
         let capacity = capacity.or(value["nvme_total_capacity"].as_u64());
         Limits {
-            // The hour that has begun counts, too.
+            // The current hour counts too.
             hours: hours.unwrap_or(HOURS_MAX).saturating_add(1),
             capacity_bytes: capacity.filter(|bytes| *bytes > 0),
             bytes_per_second,
         }
     }
 
-    /// Returns the bytes if the interface can have carried them in the time that the drive was on.
+    /// Returns the bytes if the interface can have transferred them in the drive's hours.
     pub(super) fn carried(&self, bytes: u64) -> Option<u64> {
         (u128::from(bytes) <= self.carried_max()).then_some(bytes)
     }
 
-    /// Returns the most bytes that the interface can have carried.
+    /// Returns the maximum bytes that the interface can have transferred.
     fn carried_max(&self) -> u128 {
         u128::from(self.hours) * 3600 * u128::from(self.bytes_per_second)
     }
@@ -51,12 +51,13 @@ impl Limits {
         (sectors <= most).then_some(sectors)
     }
 
-    /// Returns the wear if the bytes that the host has written, or can have written in the drive's
-    /// hours, can have caused it: no flash lasts for fewer than 100 cycles or more than 100,000.
+    /// Returns the wear if it is possible with the bytes that the host has written, or can have
+    /// written in the drive's hours: flash lasts for 100 to 100,000 cycles.
     pub(super) fn wear(&self, percent: u64, host_written_bytes: Option<u64>) -> Option<u64> {
         let Some(capacity) = self.capacity_bytes else { return Some(percent) };
         let written = host_written_bytes.map_or(self.carried_max(), u128::from);
-        // One percent of the fewest cycles, at an amplification of 20; below 5 %, age alone counts.
+        // One percent of the minimum cycles, at an amplification of 20; below 5 %, age alone is
+        // sufficient.
         let least = u128::from(percent.saturating_sub(5)) * u128::from(CYCLES_MIN) / 100
             * u128::from(capacity)
             / 20;
@@ -66,33 +67,33 @@ impl Limits {
     }
 }
 
-/// Returns the amplification if it is possible: at least 1 where the drive does not compress.
+/// Returns the amplification if it is possible: at least 1 if the drive does not compress.
 pub(super) fn amplification(ratio: f64, compresses: bool) -> Option<f64> {
     let least = if compresses { 0.01 } else { 1.0 };
     (least..=AMPLIFICATION_MAX).contains(&ratio).then_some(ratio)
 }
 
-/// Returns a share of 100 at most; drives may count on after their rated life.
+/// Returns the share, at most 100: drives may continue to count after their rated life.
 pub(super) fn worn(percent: u64) -> u64 {
     percent.min(100)
 }
 
-/// Returns a percentage that is one.
+/// Returns a percentage if it is valid.
 pub(super) fn percent(value: Option<u64>) -> Option<u64> {
     value.filter(|percent| *percent <= 100)
 }
 
-/// Returns a number of errors that is possible.
+/// Returns a number of errors if it is possible.
 pub(super) fn errors(value: Option<u64>) -> Option<u64> {
     value.filter(|errors| *errors < ERRORS_MAX)
 }
 
-/// Returns hours that are possible.
+/// Returns hours if they are possible.
 pub(super) fn hours(value: Option<u64>) -> Option<u64> {
     value.filter(|hours| *hours <= HOURS_MAX)
 }
 
-/// Returns a temperature at which drives can work.
+/// Returns a temperature if drives can work at it.
 pub(super) fn temperature(value: Option<i64>) -> Option<i64> {
     value.filter(|degrees| (-60..=150).contains(degrees))
 }
@@ -110,12 +111,14 @@ mod tests {
         assert_eq!(limits.carried(21_600_000_000_001), None);
         assert_eq!(limits.reallocated(195_312_500), Some(195_312_500));
         assert_eq!(limits.reallocated(195_312_501), None);
-        // Written once: 99 % of the life is not gone, and 0 % is not after 100,000 times.
+        // Written once: 99 % of the life cannot be used up, and after 100,000 times it cannot be 0
+        // %.
         assert_eq!(limits.wear(99, Some(1_000_000_000_000)), None);
         assert_eq!(limits.wear(5, Some(1_000_000_000_000)), Some(5));
         assert_eq!(limits.wear(99, Some(100_000_000_000_000)), Some(99));
         assert_eq!(limits.wear(0, Some(1_000_000_000_000_001)), None);
-        // In ten hours the interface carries the capacity 21 times, which is enough for that wear.
+        // In ten hours the interface transfers the capacity 21 times, which is enough for that
+        // wear.
         assert_eq!(limits.wear(99, None), Some(99));
         let new = Limits::new(&drive, Some(0), 600_000_000);
         assert_eq!((new.wear(99, None), new.wear(20, None)), (None, Some(20)));

@@ -1,8 +1,8 @@
-//! Reads smartctl's JSON and brings it to the same few values for every vendor.
+//! Reads smartctl's JSON and converts it to the same few values for all vendors.
 //!
-//! NVMe's log, SCSI's log pages and ATA's device statistics are standards. ATA attributes are their
-//! vendor's: `families` lists the meaning and unit of each, by drive family. A value without a
-//! known meaning, or one that cannot be true (`limits`), stays empty: reports never guess.
+//! NVMe's log, SCSI's log pages and ATA's device statistics are standards. ATA attributes depend on
+//! the vendor: `families` lists the meaning and unit of each, by drive family. A value with an
+//! unknown meaning, or an impossible value (`limits`), stays empty: reports never guess.
 
 mod ata;
 mod families;
@@ -20,68 +20,68 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// An attribute as its vendor numbers it; NVMe's have no numbers.
+/// An attribute, numbered by its vendor; NVMe attributes have no numbers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
-    /// Its number; 0: it has none.
+    /// Number; 0: none.
     pub id: u64,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its value as its vendor scales it.
+    /// Value as scaled by the vendor.
     pub normalized: Option<u64>,
-    /// Its value as it is counted.
+    /// Raw value.
     pub raw: String,
 }
 
-/// A drive's health. A value that the drive does not report, or that cannot be true, is `None`.
+/// A drive's health. A value that the drive does not report, or that is impossible, is `None`.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Report {
     /// The model's name.
     pub model: String,
     /// The firmware's version.
     pub firmware: String,
-    /// The drive's own verdict.
+    /// The drive's own assessment.
     pub passed: Option<bool>,
     /// Bytes that the host wrote.
     pub host_written_bytes: Option<u64>,
     /// Bytes that the host read.
     pub host_read_bytes: Option<u64>,
-    /// Bytes that went to the flash.
+    /// Bytes written to the flash.
     pub nand_written_bytes: Option<u64>,
-    /// The flash writes over the host's; below 1 only where a drive compresses.
+    /// Flash writes divided by host writes; below 1 only if a drive compresses.
     pub write_amplification: Option<f64>,
     /// Used share of the flash's rated life, in percent; at most 100.
     pub worn_percent: Option<u64>,
-    /// Spare blocks that are left, in percent of their first number.
+    /// Spare blocks left, in percent of their initial number.
     pub spare_percent: Option<u64>,
     /// Temperature in degrees Celsius.
     pub temperature_c: Option<i64>,
-    /// Hours that it was on.
+    /// Hours that the drive was on.
     pub power_on_hours: Option<u64>,
     /// Reads or writes whose errors could not be corrected.
     pub media_errors: Option<u64>,
-    /// Sectors or blocks that were replaced.
+    /// Replaced sectors or blocks.
     pub reallocated: Option<u64>,
     /// The vendor's attributes, as smartctl prints them.
     pub attributes: Vec<Line>,
 }
 
-/// Why there is no report.
+/// Reasons why there is no report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Nothing {
-    /// smartctl did not start: the system's words.
+    /// smartctl did not start: the system's error.
     Unstarted(String),
     /// smartctl has not ended within this time, because the drive does not answer.
     Late(Duration),
     /// smartctl printed no JSON, as versions before 7.0, or no end of it: the reason.
     Garbled(String),
-    /// The device could not be opened: smartctl's words.
+    /// The device could not be opened: smartctl's message.
     Closed(String),
-    /// The device has no SMART, or does not report it: smartctl's words, if any.
+    /// The device has no SMART, or does not report it: smartctl's message, if any.
     None(String),
 }
 
-/// Maximum size of smartctl's output; real ones have less than 1 MiB.
+/// Maximum size of smartctl's output; real output has less than 1 MiB.
 const OUTPUT_MAX_BYTES: u64 = 16 << 20;
 
 /// Maximum time of smartctl; a hard disk that has to start turning takes up to 20 s.
@@ -90,7 +90,7 @@ const TIME_MAX: Duration = Duration::from_secs(30);
 /// Runs the program `smartctl` on a device and reads its output.
 ///
 /// # Errors
-/// The program did not work, or there is no health in its output.
+/// The program failed, or its output contains no health data.
 pub fn ask(smartctl: &Path, device: &Path) -> Result<Report, Nothing> {
     let output = output(smartctl, device, OUTPUT_MAX_BYTES, TIME_MAX)?;
     let value = serde_json::from_slice(&output);
@@ -106,7 +106,7 @@ fn output(
     max_time: Duration,
 ) -> Result<Vec<u8>, Nothing> {
     let unstarted = |error: std::io::Error| Nothing::Unstarted(error.to_string());
-    // Device statistics are standard, where vendors' attributes are not.
+    // Device statistics are standard, vendors' attributes are not.
     let mut command = Command::new(smartctl);
     command.args(["-j", "-a", "-l", "devstat"]).arg(device);
     let mut child = command
@@ -144,12 +144,12 @@ fn output(
 /// Reads smartctl's JSON.
 ///
 /// # Errors
-/// There is no health in it.
+/// It contains no health data.
 pub fn report(value: &Value) -> Result<Report, Nothing> {
     let messages = value["smartctl"]["messages"].as_array().into_iter().flatten();
     let messages: Vec<&str> = messages.filter_map(|one| one["string"].as_str()).collect();
     let messages = messages.join("; ");
-    // Bit 0: the device's type is not known; bit 1: it was not opened.
+    // Bit 0: the device's type is unknown; bit 1: it was not opened.
     let status = value["smartctl"]["exit_status"].as_u64().unwrap_or(0);
     if status & 2 != 0 || messages.contains("Permission denied") {
         return Err(Nothing::Closed(messages));
@@ -167,7 +167,7 @@ pub fn report(value: &Value) -> Result<Report, Nothing> {
     Ok(report)
 }
 
-/// Returns the values that smartctl prints alike for every kind of drive.
+/// Returns the values that smartctl prints in the same way for all kinds of drives.
 fn common(value: &Value) -> Report {
     let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
     let hours = value["power_on_time"]["hours"].as_u64();

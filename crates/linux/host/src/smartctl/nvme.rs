@@ -3,10 +3,10 @@
 use super::{Limits, Line, Report, limits};
 use serde_json::Value;
 
-/// More than any NVMe interface carries (PCIe 6.0 with 4 lanes).
+/// More than the bandwidth of any NVMe interface (PCIe 6.0 with 4 lanes).
 const BYTES_PER_SECOND: u64 = 32_000_000_000;
 
-/// Reads the log; its fields are standard.
+/// Reads the log, whose fields are standard.
 pub(super) fn read(report: &mut Report, value: &Value) {
     let log = &value["nvme_smart_health_information_log"];
     let number = |key: &str| log[key].as_u64();

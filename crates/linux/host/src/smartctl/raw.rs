@@ -5,8 +5,9 @@ use serde_json::Value;
 /// Returns the number that an attribute counts.
 ///
 /// A raw value may be packed from several words; smartctl then prints its count first in
-/// `raw.string` ("0 (2000 0)", "31 (Min/Max 23/44)"). Hexadecimal words ("0x0026_0014_0026") are no
-/// count, and neither is a value of only ones: drives report so what they do not count.
+/// `raw.string` ("0 (2000 0)", "31 (Min/Max 23/44)"). Hexadecimal words ("0x0026_0014_0026") are
+/// not a count, and neither is a value of all ones, which drives report for values that they do not
+/// count.
 pub(super) fn count(attribute: &Value) -> Option<u64> {
     let raw = &attribute["raw"];
     let counted = match raw["string"].as_str() {
@@ -17,7 +18,7 @@ pub(super) fn count(attribute: &Value) -> Option<u64> {
     counted.filter(|count| !all_ones.contains(count))
 }
 
-/// Reads the decimal number at the beginning, if a blank or nothing follows.
+/// Parses the decimal number at the beginning, if a space or the end follows.
 fn leading(string: &str) -> Option<u64> {
     let word = string.split_whitespace().next()?;
     word.bytes().all(|byte| byte.is_ascii_digit()).then(|| word.parse().ok()).flatten()

@@ -6,10 +6,10 @@
 use super::{Limits, Line, Report, limits};
 use serde_json::Value;
 
-/// More than any SAS interface carries (two ports of 24 Gb/s).
+/// More than the bandwidth of any SAS interface (two ports of 24 Gb/s).
 const BYTES_PER_SECOND: u64 = 5_000_000_000;
 
-/// True if there is a log page that says something of the drive's health.
+/// True if a log page contains health data.
 pub(super) fn has_health(value: &Value) -> bool {
     value["scsi_grown_defect_list"].is_u64()
         || value["scsi_error_counter_log"].is_object()
@@ -53,7 +53,7 @@ fn processed(counter: &Value) -> Option<u64> {
         Value::String(text) => text.parse().ok()?,
         number => number.as_f64()?,
     };
-    // The conversion saturates; the limits refuse what that gives.
+    // The conversion saturates; the limits refuse the result.
     (gigabytes >= 0.0).then_some((gigabytes * 1e9) as u64)
 }
 

@@ -38,7 +38,7 @@ fn each_vendors_units_become_bytes() {
     assert_eq!((samsung.temperature_c, samsung.power_on_hours), (Some(31), Some(10_000)));
     let intel = drive("Intel 320 Series SSDs", "", &[attribute(225, "Host_Writes_32MiB", 200, 32)]);
     assert_eq!(intel.host_written_bytes, Some(1 << 30));
-    // It compresses: less goes to the flash than the host writes.
+    // It compresses: less is written to the flash than by the host.
     let sandforce = [
         attribute(233, "SandForce_Internal", 0, 300),
         attribute(241, "Lifetime_Writes_GiB", 0, 400),
@@ -75,14 +75,14 @@ fn a_unit_or_direction_that_is_not_known_is_not_guessed() {
     let unknown = drive("A family of next year", "A drive", &table);
     assert_eq!((unknown.host_written_bytes, unknown.worn_percent), (None, None));
     assert_eq!((unknown.reallocated, unknown.attributes.len()), (Some(2), 4));
-    // An honest name is enough, unless two attributes have it and differ.
+    // A correct name is sufficient, unless two attributes have it and differ.
     let mut named = vec![attribute(241, "Host_Writes_32MiB", 100, 32)];
     let known = drive("A family of next year", "A drive", &named);
     assert_eq!(known.host_written_bytes, Some(1 << 30));
     named.push(attribute(225, "Host_Writes_32MiB", 100, 33));
     let twice = drive("A family of next year", "A drive", &named);
     assert_eq!(twice.host_written_bytes, None);
-    // The attribute that smartctl itself takes for wear may be such a one, too.
+    // The attribute that smartctl itself uses for wear may be such an attribute too.
     let digest = json!({
         "model_family": "A family of next year",
         "endurance_used": { "current_percent": 99 },

@@ -1,4 +1,4 @@
-//! Commands to the driver, for a thread that may wait.
+//! Commands to the driver, for a thread that may block.
 #![allow(unsafe_code)]
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
@@ -9,11 +9,11 @@ use std::path::Path;
 
 const NODE: &str = "/dev/ublk-control";
 
-/// Where a command has the length and the address of what comes with it.
+/// Offsets of the length and the address of the attached data in a command.
 const LENGTH_AT: usize = 6;
 const ADDRESS_AT: usize = 8;
 
-/// A way to the driver.
+/// A connection to the driver.
 pub struct UblkControl {
     uring: IoUring<squeue::Entry128, cqueue::Entry>,
     node: OwnedFd,
@@ -25,10 +25,10 @@ impl UblkControl {
         Path::new(NODE).exists()
     }
 
-    /// Opens one.
+    /// Opens the driver.
     ///
     /// # Errors
-    /// `NotFound`: the kernel has no driver. What else the system says.
+    /// `NotFound`: the kernel has no driver. Otherwise the system's errors.
     pub fn open() -> io::Result<UblkControl> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let node = rustix::fs::open(NODE, flags, Mode::empty())?;
@@ -36,13 +36,13 @@ impl UblkControl {
         Ok(UblkControl { uring, node })
     }
 
-    /// Has the driver do this, with what comes with it, which may come back changed. Waits until it is done. Of `command`
-    /// the length and the address are filled in here.
+    /// Sends a command with attached data, which the driver may change, and waits for its
+    /// completion. Fills in the length and the address in `command`.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's errors.
     pub fn ask(&mut self, number: u32, command: [u8; 32], with: &mut [u8]) -> io::Result<u32> {
-        // The kernel has it until the completion has come.
+        // The kernel uses it until the completion arrives.
         let mut room = with.to_vec().into_boxed_slice();
         let mut bytes = [0; 80];
         bytes[..32].copy_from_slice(&command);
@@ -53,7 +53,8 @@ impl UblkControl {
         }
         let file = types::Fd(self.node.as_raw_fd());
         let entry = opcode::UringCmd80::new(file, number).cmd(bytes).build();
-        // SAFETY: what the command points to is `room`, which lives until its completion has come, or for ever.
+        // SAFETY: the command points to `room`, which lives until its completion arrives, or
+        // forever.
         unsafe { self.uring.submission().push(&entry) }.map_err(io::Error::other)?;
         let result = loop {
             let waited = self.uring.submit_and_wait(1);

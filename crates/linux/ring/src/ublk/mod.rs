@@ -1,7 +1,8 @@
-//! Devices of the kernel's driver ublk: commands to it, and the queues of a device on a ring. What the bytes mean is with
-//! the crate `ublk`.
+//! Devices of the kernel's ublk driver: commands to it, and the queues of a device on a ring. The
+//! crate `ublk` defines the contents of the bytes.
 //!
-//! Sources: include/uapi/linux/ublk_cmd.h, Documentation/block/ublk.rst, drivers/block/ublk_drv.c of Linux 6.12.
+//! Sources: include/uapi/linux/ublk_cmd.h, Documentation/block/ublk.rst, drivers/block/ublk_drv.c
+//! of Linux 6.12.
 
 mod control;
 mod queue;

@@ -1,4 +1,4 @@
-//! A queue of a device: its requests' descriptions, and the commands that fetch and answer them.
+//! A queue of a device: its requests' descriptors, and the commands that fetch and answer requests.
 #![allow(unsafe_code)]
 
 use crate::flight::Hold;
@@ -13,13 +13,14 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
-/// `_IOWR('u', 0x20, struct ublksrv_io_cmd)`, and the same of 0x21.
+/// `_IOWR('u', 0x20, struct ublksrv_io_cmd)`, and the same with 0x21.
 const FETCH: u32 = 0xc010_7520;
 const COMMIT_AND_FETCH: u32 = 0xc010_7521;
 
-/// Bytes of a request's description, `struct ublksrv_io_desc`.
+/// Bytes of a request's descriptor, `struct ublksrv_io_desc`.
 const DESCRIPTOR_BYTES: usize = 24;
-/// The most requests of a queue, by which the driver spaces the queues' descriptions.
+/// Maximum number of requests of a queue, which determines the distance between the queues'
+/// descriptors.
 const TAGS_MAX: usize = 4096;
 const ADDRESS_BYTES: usize = 8;
 
@@ -27,7 +28,7 @@ fn mapped_bytes(tags: usize) -> usize {
     (tags * DESCRIPTOR_BYTES).next_multiple_of(rustix::param::page_size())
 }
 
-/// A queue of a device whose `/dev/ublkcN` this is.
+/// A queue of the device with this `/dev/ublkcN`.
 pub struct UblkQueue {
     file: File,
     number: u16,
@@ -36,10 +37,10 @@ pub struct UblkQueue {
 }
 
 impl UblkQueue {
-    /// The queue of this number, with so many requests at a time.
+    /// Opens the queue with this number, with `tags` requests at a time.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's errors.
     pub fn open(file: &File, number: u16, tags: u16) -> io::Result<UblkQueue> {
         let offset = usize::from(number) * mapped_bytes(TAGS_MAX);
         let (protection, flags) = (ProtFlags::READ, MapFlags::SHARED | MapFlags::POPULATE);
@@ -51,16 +52,16 @@ impl UblkQueue {
         Ok(UblkQueue { file: file.clone(), number, tags, descriptors })
     }
 
-    /// How the driver describes the request that was fetched last by this tag.
+    /// Returns the driver's descriptor of the request that this tag has fetched last.
     ///
     /// # Panics
     /// If the queue has no such tag.
     pub fn descriptor(&self, tag: u16) -> [u8; DESCRIPTOR_BYTES] {
         assert!(tag < self.tags, "the queue has such a tag");
         let at = usize::from(tag) * DESCRIPTOR_BYTES;
-        // SAFETY: inside the mapping, which is page-aligned and as long as all tags need; the description is a multiple of
-        // the words that are read. The driver changes it only while the tag waits for a request, and what it might write
-        // meanwhile would be read as numbers like any others.
+        // SAFETY: inside the mapping, which is page-aligned and large enough for all tags; a
+        // descriptor is a multiple of the words that are read. The driver changes it only while the
+        // tag waits for a request; a concurrent change would only be read as other numbers.
         let words = unsafe { self.descriptors.add(at).cast::<[u64; 3]>().as_ptr().read_volatile() };
         let mut bytes = [0; DESCRIPTOR_BYTES];
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
@@ -82,15 +83,17 @@ impl UblkQueue {
 impl Drop for UblkQueue {
     fn drop(&mut self) {
         let bytes = mapped_bytes(self.tags.into());
-        // SAFETY: our own mapping, of which nothing is left behind: what was read from it was copied.
+        // SAFETY: the mapping belongs to this object, and no reference into it is left: all data
+        // read from it was copied.
         let _ = unsafe { rustix::mm::munmap(self.descriptors.as_ptr().cast(), bytes) };
     }
 }
 
 impl Ring {
-    /// Fetches a request of this tag of a queue, whose data comes into the buffer. With a result, the request of the tag
-    /// before is answered by it first, with the data of the buffer if it is a read. The ticket resolves to 0, or minus an
-    /// errno; also once the ring [leaves](Ring::leave) the device, which keeps the command.
+    /// Fetches a request of this tag, with its data in the buffer. With a result, first answers the
+    /// tag's previous request, with the data of the buffer if it is a read. The ticket resolves to
+    /// 0, or to a negative errno; also when the ring [leaves](Ring::leave) the device, which keeps
+    /// the command.
     pub fn fetch(&self, queue: &UblkQueue, tag: u16, result: Option<i32>, buffer: &Buf) -> Ticket {
         let mut address = 0;
         let mut stretches = 0;
@@ -105,13 +108,14 @@ impl Ring {
         let entry = opcode::UringCmd16::new(file, number).cmd(command).build();
         let (keep, file) = (Some(buffer.keep() as _), Some(queue.file.clone()));
         let hold = Hold { keep, file, stays: true, ..Hold::default() };
-        // SAFETY: the command points into the buffer's memory, which `hold` keeps where it is, with the file open, until the
-        // command has ended; a ring that goes away before leaves them behind.
+        // SAFETY: the command points into the buffer's memory; `hold` keeps the memory at its
+        // address, and the file open, until the command has ended. A ring that is dropped before
+        // that leaks them.
         unsafe { self.launch(entry, hold) }
     }
 
-    /// Waits for nothing any more that was fetched from the device of this file: its tickets resolve to minus ECANCELED. The
-    /// kernel takes the commands back when the ring goes.
+    /// Stops waiting for fetches from the device of this file: their tickets resolve to -ECANCELED.
+    /// The kernel cancels the commands when the ring is gone.
     pub fn leave(&self, file: &File) {
         let left = self.0.flights.borrow_mut().leave(file);
         for ticket in left {

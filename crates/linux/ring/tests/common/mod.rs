@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Shared test code of this crate.
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
 use block::{Buf, Extent, Memory, Pieces, Request, Stack};
@@ -13,12 +13,12 @@ use std::sync::Arc;
 pub(crate) const DEFAULT: OpenOptions =
     OpenOptions { read_only: false, buffered: false, is_shared: false };
 
-/// A ring on a lane of its own.
+/// Creates a ring on a new lane.
 pub(crate) fn ring() -> Ring {
     Ring::new(&Lane::new()).expect("io_uring works here")
 }
 
-/// A fresh image of `bytes` zeros.
+/// Creates an image of `bytes` zeros.
 pub(crate) fn image(directory: &Path, bytes: u64) -> PathBuf {
     let path = directory.join("image");
     let file = std::fs::File::create(&path).expect("a writable directory");
@@ -26,30 +26,30 @@ pub(crate) fn image(directory: &Path, bytes: u64) -> PathBuf {
     path
 }
 
-/// The volume at `path` as a stack of one layer.
+/// Opens the volume at `path` as a stack of one layer.
 pub(crate) fn stack(path: &Path, options: OpenOptions, ring: &Ring) -> (Arc<FileVolume>, Stack) {
     let volume = FileVolume::open(path, options).unwrap_or_else(|error| panic!("{error}"));
     let stack = Stack::new(ring.lane(), FileBackend::attach(&volume, ring));
     (volume, stack)
 }
 
-/// Serves one request to its end.
+/// Serves one request until it ends.
 pub(crate) fn run(ring: &Ring, stack: &Stack, request: Request) -> block::Result {
     stack.limits().check(&request)?;
     ring.block_on(stack.run(request)).expect("the loop runs")
 }
 
-/// A buffer full of one byte.
+/// Returns a buffer full of one byte.
 pub(crate) fn filled(sectors: u32, byte: u8) -> Buf {
     let buf = Buf::new(sectors, 512);
     buf.write(&vec![byte; sectors as usize * 512]);
     buf
 }
 
-/// A buffer in `count` pieces of `sectors` sectors each, in descending order of address.
+/// Returns a buffer in `count` pieces of `sectors` sectors each, in descending order of address.
 pub(crate) fn in_pieces(count: u32, sectors: u32) -> Buf {
     let length = sectors as usize * 512;
-    // Twice the room: with gaps, so that no two pieces become one.
+    // Twice the room: with gaps, so that pieces are not merged.
     let memory = Arc::new(Memory::heap(count as usize * length * 2));
     let mut pieces = Pieces::new(memory, 512, count as usize);
     for index in (0..count as usize).rev() {
@@ -70,7 +70,7 @@ pub(crate) fn zero(first: u64, count: u32, may_unmap: bool) -> Request {
     Request::Zero { at: Extent::new(first, count), fua: true, may_unmap }
 }
 
-/// Runs a program; None, with a printed reason, if it is not there.
+/// Runs a program. None, with a printed reason, if it is not installed.
 pub(crate) fn program(name: &str, arguments: &[&str]) -> Option<Output> {
     match Command::new(name).args(arguments).output() {
         Ok(output) => Some(output),
@@ -81,8 +81,8 @@ pub(crate) fn program(name: &str, arguments: &[&str]) -> Option<Output> {
     }
 }
 
-/// All a program said.
-pub(crate) fn said(output: &Output) -> String {
+/// Returns all output of a program.
+pub(crate) fn output_text(output: &Output) -> String {
     let both = [output.stdout.clone(), output.stderr.clone()].concat();
     String::from_utf8_lossy(&both).into_owned()
 }
