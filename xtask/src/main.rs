@@ -3,6 +3,7 @@
 //! Exit status as in the product: 0 ok, 1 negative answer, 2 usage, 4 permission.
 
 mod cargo;
+mod check;
 mod clock;
 mod deny;
 mod explore;
@@ -59,6 +60,10 @@ enum Command {
     /// Kill the real daemon under load, and cut its power: `--seconds N [--kills N] [--cuts N] ...`.
     #[command(disable_help_flag = true)]
     Kills(Passed),
+    /// Check the real program by clients and a lossy disk that share no code with it:
+    /// `[--seconds N] [--kills N] [--cuts N] [--upgrades N] ...`.
+    #[command(disable_help_flag = true)]
+    Check(Passed),
     /// Run a benchmark by its name.
     #[command(disable_help_flag = true)]
     Bench(Passed),
@@ -104,6 +109,7 @@ fn main() -> ExitCode {
         Command::Crash(passed) => cargo::become_cargo(&cargo::CRASH, &passed.arguments),
         Command::Explore(options) => explore::run(&options),
         Command::Kills(passed) => kills(&passed.arguments),
+        Command::Check(passed) => check::run(&passed.arguments),
         Command::Bench(passed) => cargo::become_cargo(&cargo::BENCH, &passed.arguments),
         Command::Figures(options) => figures::run(&options),
         Command::Mutants(options) => mutants::run(&options),

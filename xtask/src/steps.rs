@@ -68,7 +68,7 @@ pub(crate) const CHANGE: [Step; 14] = [
 ];
 
 /// For each night: longer than a change can wait. Other parameters each day, the same all day long.
-pub(crate) const NIGHT: [Step; 14] = [
+pub(crate) const NIGHT: [Step; 15] = [
     Step { what: "the former program and this one", arguments: "xtask former" },
     Step {
         what: "the policies and libcachesim over other traces, miss for miss",
@@ -95,6 +95,10 @@ pub(crate) const NIGHT: [Step; 14] = [
         what: "the daemon killed and cut off its power, an hour",
         arguments: "xtask kills --seconds 3600 --seed {date} --dirty-bytes default,1M,128K \
                     --if-possible",
+    },
+    Step {
+        what: "the daemon killed and cut off its power, by the independent checker, half an hour",
+        arguments: "xtask check --seconds 1800 --seed {date} --if-possible",
     },
     Step {
         what: "the daemon killed and cut off its power on another kernel, half an hour",

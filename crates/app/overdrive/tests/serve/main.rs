@@ -8,6 +8,7 @@ mod as_files;
 mod backings;
 mod bytes;
 mod captive;
+mod checker;
 mod clients;
 mod common;
 mod config;
