@@ -96,6 +96,8 @@ class DeviceLife:
         self.volume.clients = None
         self.volume.device = None
         self.totals.add("detached")
+        if devices := self.program.loop_devices():
+            raise Violation(f"detach has left {devices}")
         self.volume.all_written()
 
     def _command(self, *arguments):

@@ -1,5 +1,7 @@
 """The program under test, by its command line alone, and the processes that it leaves behind."""
 
+import contextlib
+import glob
 import os
 import shutil
 import signal
@@ -112,12 +114,21 @@ class Program:
             time.sleep(0.005)
         raise RuntimeError(f"processes do not end: {self.processes()}")
 
+    def loop_devices(self):
+        """Returns the loop devices over this volume, also those whose file system is gone."""
+        found = []
+        for path in glob.glob("/sys/block/loop*/loop/backing_file"):
+            with contextlib.suppress(OSError), open(path) as file:
+                if file.read().rstrip("\n").endswith(f"/{self.name}"):
+                    found.append(f"/dev/{path.split('/')[3]}")
+        return found
+
     def forget_device(self):
         """Takes away the kernel's part of an attached device whose processes have ended."""
+        for device in self.loop_devices():
+            subprocess.run(["losetup", "--detach", device], stderr=subprocess.DEVNULL)
         link = f"/dev/overdrive/{self.name}"
         if os.path.islink(link):
-            detach = ["losetup", "--detach", os.path.realpath(link)]
-            subprocess.run(detach, stderr=subprocess.DEVNULL)
             os.unlink(link)
         directory = os.path.join(self.runtime, "overdrive", "devices", self.name)
         subprocess.run(["umount", "--lazy", directory], stderr=subprocess.DEVNULL)

@@ -8,14 +8,12 @@ use std::process::{Command, Output};
 const PYTHON: &str = "/usr/bin/python3";
 
 /// Values of the option `--liar`, with options that let the lie show soon.
-const LIARS: [(&str, &[&str]); 10] = [
+const LIARS: [(&str, &[&str]); 8] = [
     ("no-flush", &["--durability", "flush"]),
-    ("late-flush", &["--durability", "flush"]),
     ("forget", &[]),
     ("misplace", &[]),
     ("tear", &[]),
     ("proxy-flush", &["--write", "back-now", "--durability", "flush"]),
-    ("proxy-write", &[]),
     ("no-holder", &["--write", "back-now", "--durability", "flush"]),
     ("weaker", &["--write", "back-now"]),
     ("scratch", &["--write", "back-now", "--durability", "ordered"]),
