@@ -305,3 +305,54 @@ fn epochs_of(versions: &[Version], version: &Version) -> Option<Epochs> {
     }
     Some(epochs)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::Content;
+    use block::Durability;
+
+    const BUFFERED_EPOCH: u32 = 5;
+
+    fn passed(operation: Operation) -> Version {
+        Version { effective: operation, ..Version::new(operation, Content::Stamp, operation) }
+    }
+
+    fn buffered(operation: Operation) -> Version {
+        Version { epoch: BUFFERED_EPOCH, buffered: true, ..passed(operation) }
+    }
+
+    /// The epochs after a takeover of changes of one sector, in the order of their operations.
+    fn epochs(changes: [Version; 3], in_doubt: bool, durability: Durability) -> [u32; 3] {
+        let mut oracle = Oracle::new(1, 1);
+        oracle.sectors[0].extend(changes);
+        note_lost(&mut oracle.sectors[0]);
+        oracle.begins(durability);
+        oracle.is_taken_over(in_doubt);
+        [1, 2, 3].map(|index| oracle.sectors[0][index].epoch)
+    }
+
+    #[test]
+    fn a_doubted_loss_excuses_what_it_had_overtaken_and_nothing_that_was_buffered_later() {
+        let changes = [buffered(10), passed(20), buffered(30)];
+        let owed = [BUFFERED_EPOCH, 0, BUFFERED_EPOCH];
+        let excused = [0, 0, BUFFERED_EPOCH];
+        assert_eq!(epochs(changes, true, Durability::Flush), excused);
+        assert_eq!(epochs(changes, true, Durability::Ordered), owed, "the volume has failed");
+        assert_eq!(epochs(changes, false, Durability::Flush), owed, "nothing is in doubt");
+        let all_buffered = [buffered(10), buffered(20), buffered(30)];
+        assert_eq!(epochs(all_buffered, true, Durability::Flush), [BUFFERED_EPOCH; 3]);
+    }
+
+    #[test]
+    fn a_flush_that_fails_in_doubt_excuses_nothing_that_the_disk_has_not_lost() {
+        let mut oracle = Oracle::new(2, 1);
+        oracle.sectors[0].push(passed(10));
+        note_lost(&mut oracle.sectors[0]);
+        oracle.sectors[1].push(passed(20));
+        oracle.is_taken_over(true);
+        oracle.loss_reported();
+        assert!(oracle.sectors[0][1].excused && !oracle.sectors[1][1].excused);
+        assert!(!oracle.sectors[0][0].excused, "it was durable");
+    }
+}
