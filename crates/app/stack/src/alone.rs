@@ -1,10 +1,10 @@
-//! Work on a lane of its own, before anything is served.
+//! A lane for work before any volume is served.
 
 use crate::failure::{Exit, Failure};
 use lane::Lane;
 use ring::Ring;
 
-/// A lane and its ring, for work that this thread waits for.
+/// A lane and its ring; the calling thread waits for the work.
 pub(crate) struct Alone {
     lane: Lane,
     ring: Ring,
@@ -15,15 +15,14 @@ fn broken(error: std::io::Error) -> Failure {
 }
 
 impl Alone {
-    /// # Errors
-    /// The kernel gives no ring.
+    /// # Errors The kernel refuses a ring.
     pub(crate) fn new() -> Result<Alone, Failure> {
         let lane = Lane::new();
         let ring = Ring::new(&lane).map_err(broken)?;
         Ok(Alone { lane, ring })
     }
 
-    /// Runs some work to its end.
+    /// Runs a future to completion.
     pub(crate) fn run<T: 'static, F: Future<Output = T> + 'static>(
         &self,
         work: impl FnOnce(&Ring) -> F,

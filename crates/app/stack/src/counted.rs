@@ -1,11 +1,11 @@
-//! Counts what a backing is asked where no cache does: the top of a volume without one.
+//! Counts the requests to a backing, for volumes without a cache.
 
 use block::{Layer, Padding, Request, Result, SECTOR, Stack};
 use lane::Lane;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was asked of a backing, by kind.
+/// Requests to a backing, by kind.
 #[derive(Default, Debug)]
 pub struct Counts {
     /// Reads.
@@ -23,13 +23,13 @@ pub struct Counts {
 /// Requests of one kind.
 #[derive(Default, Debug)]
 pub struct Kind {
-    /// Answered.
+    /// Requests answered.
     pub requests: AtomicU64,
-    /// Bytes of those.
+    /// Bytes of these requests.
     pub bytes: AtomicU64,
-    /// Those that failed.
+    /// Requests that failed.
     pub errors: AtomicU64,
-    /// From each request to its answer, summed over all, in nanoseconds.
+    /// Time from each request to its answer, summed, in nanoseconds.
     pub summed_ns: AtomicU64,
 }
 
@@ -48,7 +48,7 @@ impl Kind {
 }
 
 impl Counts {
-    /// Where a request is counted; None: advice is no work of the device's.
+    /// Returns the counters for a request. None for advice, which causes no work in the device.
     fn of(&self, request: &Request) -> Option<&Kind> {
         Some(match request {
             Request::Read { .. } => &self.reads,
@@ -86,7 +86,7 @@ impl Layer for Counted {
     #[inline]
     fn try_now(&self, request: &Request) -> Option<Result> {
         let answer = self.below.try_now(request);
-        // The answer stays where it was put.
+        // The result stays in the answer: it is only inspected here.
         if let Some(result) = &answer
             && let Some(kind) = self.counts.of(request)
         {

@@ -1,17 +1,17 @@
-//! Failures of whole commands: one sentence for people, one exit status for scripts.
+//! Failures of whole commands: one sentence for the user, one exit status for scripts.
 
 use host::{OpenError, OpenErrorKind};
 use std::fmt;
 
-/// The exit statuses of the command, documented and never reused.
+/// Exit statuses of the command. They are documented and never reused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Exit {
-    /// A negative answer: not found, a check that failed.
+    /// A negative result: not found, or a check that failed.
     Negative = 1,
     /// The command line or a setting is wrong.
     Usage = 2,
-    /// No daemon answers.
+    /// No daemon is running.
     NoDaemon = 3,
     /// Not permitted.
     Permission = 4,
@@ -19,12 +19,12 @@ pub enum Exit {
     Busy = 5,
     /// The device failed.
     Io = 6,
-    /// Data is not what was written.
+    /// Data differs from the data that was written.
     Integrity = 7,
 }
 
 impl Exit {
-    /// The status with this number; a number that is none stands for a device error.
+    /// Returns the exit status with this number; an unknown number becomes a device error.
     pub fn of(number: u8) -> Exit {
         use Exit::*;
         let all = [Negative, Usage, NoDaemon, Permission, Busy, Io, Integrity];
@@ -32,22 +32,22 @@ impl Exit {
     }
 }
 
-/// Why a command ends.
+/// Reason why a command ends.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The exit status.
     pub exit: Exit,
-    /// What, where, and what to do: one sentence.
+    /// What failed, where, and what to do: one sentence.
     pub message: String,
 }
 
 impl Failure {
-    /// A failure with this status and sentence.
+    /// Returns a failure with this status and sentence.
     pub fn new(exit: Exit, message: impl Into<String>) -> Failure {
         Failure { exit, message: message.into() }
     }
 
-    /// Returns a failure whose sentence another process has printed: nothing is left to print.
+    /// Returns a failure whose sentence another process has already printed.
     pub fn said(exit: Exit) -> Failure {
         Failure { exit, message: String::new() }
     }

@@ -1,11 +1,12 @@
-//! What an earlier life of a volume has left behind, and what keeps what this one would leave (C5).
+//! Takes over the memory of a volume's earlier process, and has the memory of this one retained by
+//! a holder (C5).
 //!
 //! ```text
-//!   a backing at a path --key--> is something kept for it?
-//!        no:   open the backing, make memory, have both kept
+//!   a backing at a path --key--> does a holder retain memory for it?
+//!        no:   open the backing, make memory, have both retained
 //!        yes:  take both over, wait for the dead daemon's I/O (fence)
-//!              room for the slots that are wanted:  recover, serve at once
-//!              otherwise:  write everything out first, let go, then as if nothing was kept
+//!              enough memory for the slots that are configured:  recover, serve immediately
+//!              otherwise:  write everything back first, release it, then continue as without
 //! ```
 
 use crate::failure::{Exit, Failure};
@@ -21,10 +22,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How long the I/O of a dead daemon is waited for, in milliseconds.
+/// Longest wait for the I/O of a dead daemon, in milliseconds.
 const FENCE_MS: u64 = 30_000;
 
-/// What keeps memory: where holders are found, and the program that becomes one.
+/// How memory is retained: where holders are found, and the program that becomes a holder.
 #[derive(Clone, Debug)]
 pub struct Keep {
     /// The user's runtime directory.
@@ -33,28 +34,28 @@ pub struct Keep {
     pub program: PathBuf,
 }
 
-/// What was kept of a volume and is ours now.
+/// The memory and descriptors of an earlier process, owned by this one now.
 pub(crate) struct Left {
     pub(crate) kept: Kept,
     pub(crate) arena: OwnedFd,
     /// The descriptors of the backing ([`OpenNode::keepable`]).
     pub(crate) backing: Vec<OwnedFd>,
     pub(crate) keeper: Keeper,
-    /// The arena, once it has been looked at.
+    /// The arena, once it has been examined.
     pub(crate) found: Option<FoundArena>,
 }
 
 /// An arena that is taken over.
 pub(crate) struct FoundArena {
     pub(crate) memory: SharedMemory,
-    /// As it is used from now on; there is memory behind it.
+    /// Layout from now on; every slot of it has memory.
     pub(crate) geometry: Geometry,
 }
 
 fn trouble(what: &str, name: &str, error: &io::Error) -> Failure {
     let exit = match error.kind() {
         io::ErrorKind::PermissionDenied => Exit::Permission,
-        // A holder that does not answer has it locked.
+        // The image is locked by a holder that does not answer.
         io::ErrorKind::ResourceBusy | io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             Exit::Busy
         }
@@ -64,12 +65,13 @@ fn trouble(what: &str, name: &str, error: &io::Error) -> Failure {
 }
 
 impl Keep {
-    /// The doubts that outlive what is kept.
+    /// Returns the store of doubts, which outlive the memory they are about.
     pub(crate) fn doubts(&self) -> Doubts {
         Doubts::of(&self.runtime)
     }
 
-    /// Takes over what is kept for the backing of this identity, if something is.
+    /// Takes over the memory that a holder retains for the backing of this identity, if there is
+    /// any.
     pub(crate) fn find(&self, key: &str, name: &str) -> Result<Option<Left>, Failure> {
         match Keeper::find(&self.runtime, key) {
             Ok(found) => Ok(found.map(|found| Left {
@@ -92,7 +94,7 @@ impl Keep {
         }
     }
 
-    /// Has a volume's memory and its backing kept from now on.
+    /// Starts a holder that retains a volume's memory and its backing from now on.
     pub(crate) fn start(
         &self,
         volume: &str,
@@ -116,7 +118,7 @@ impl Keep {
 }
 
 impl Left {
-    /// Waits until the I/O of the daemon that used the memory before is over (C15).
+    /// Waits until the I/O of the daemon that used the memory before has ended (C15).
     pub(crate) fn fence(&self, node: &dyn OpenNode) -> Result<Fence, Failure> {
         let fence = fence(self.arena.as_fd(), &self.kept.backing)?;
         node.fence().map_err(|error| {
@@ -125,29 +127,29 @@ impl Left {
         Ok(fence)
     }
 
-    /// The descriptors of the backing, once more.
+    /// Duplicates the descriptors of the backing.
     pub(crate) fn backing_clones(&self) -> io::Result<Vec<OwnedFd>> {
         self.backing.iter().map(OwnedFd::try_clone).collect()
     }
 }
 
-/// Fences a memory against its earlier owner, and a later one against us.
+/// Waits for the I/O of the memory's earlier owner, and makes a later owner wait for ours.
 pub(crate) fn fence(arena: BorrowedFd<'_>, name: &str) -> Result<Fence, Failure> {
     Fence::take(arena, FENCE_MS).map_err(|error| trouble("its memory", name, &error))
 }
 
-/// A memory whose contents are on the backing now.
+/// Result of writing a memory's contents back.
 pub(crate) struct Settled {
-    /// Blocks that were written.
+    /// Blocks written.
     pub(crate) blocks: u64,
     /// See [`Shared::is_in_doubt`].
     pub(crate) in_doubt: bool,
 }
 
-/// Writes everything that is kept to its backing, with the sizes that it has, and lets go of it.
+/// Writes everything that is retained back to its backing, at the size that the backing had, and
+/// releases it.
 ///
-/// # Errors
-/// Exit status 6 if the backing does not take it: everything stays kept.
+/// # Errors Exit status 6 if writing to the backing fails: everything stays retained.
 pub(crate) fn settle(
     left: Left,
     found: &Found,
@@ -178,7 +180,8 @@ pub(crate) fn settle(
         ));
     }
     if shared.is_in_doubt() {
-        // Before the memory goes that has noted it: this process may be killed before another has.
+        // The doubt is noted before the memory that also records it is released: this process may
+        // be killed before the next memory records it.
         doubts
             .note(&left.kept.key, &node.identity().map_or(String::new(), |it| it.birth))
             .map_err(|error| trouble("a doubt about its last flush", &left.kept.backing, &error))?;
@@ -205,7 +208,7 @@ fn drain(node: &dyn OpenNode, shared: &Arc<Shared>, fence: &Fence) -> Result<(),
     drained.map_err(|error| error.to_string())
 }
 
-/// What the memory holds, or why that cannot be known.
+/// Returns the contents of a memory, or the reason why they cannot be read.
 pub(crate) fn found_in(memory: &SharedMemory) -> Option<Found> {
     Arena::found(memory.memory())
 }

@@ -1,10 +1,10 @@
-//! A volume's stack, built from plain data and opened once. It takes no signals and prints nothing:
-//! what an operator should know is returned as notes and failures.
+//! A volume's stack, built from plain data and opened once. This crate handles no signals and
+//! prints nothing: messages for the operator are returned as notes and failures.
 //!
 //! ```text
 //!   "disk.img", "ram:1G"   --target-->   Spec   --Volume::open-->   shared halves, opened once
 //!                                                     |                   |
-//!                                   keep.rs: memory that was kept      SharedHalves::attach(&ring):
+//!                                   keep.rs: retained memory           SharedHalves::attach(&ring):
 //!                                   opening.rs: bottom to top          a Stack for a lane
 //!                                   node/: one file a node
 //! ```

@@ -1,4 +1,4 @@
-//! `model:NAME[?KEY=VALUE&...]`: modelled drives as people write them, in every command.
+//! `model:NAME[?KEY=VALUE&...]`: modelled drives as users write them, in every command.
 
 use crate::near::{near, similar};
 use block::{DriveState, ModelSpec, Size};
@@ -6,18 +6,19 @@ use drives::{Model, Options, SLOT_BYTES};
 use std::fmt;
 use std::io::{ErrorKind, Read};
 
-/// What may stand behind the `?`.
+/// Keys that are allowed after the `?`.
 const KEYS: [&str; 5] = ["size", "seed", "state", "data", "dedupe"];
-/// Names that are suggested in the place of a wrong one.
+/// Maximum number of names suggested for a wrong one.
 const SUGGESTIONS_MAX: usize = 4;
-/// The largest file that is read as a drive's.
+/// Size of the largest drive file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Why a drive cannot be had: one sentence, with the mend.
+/// Reason why a drive cannot be modelled: one sentence that says how to correct it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     message: String,
-    /// Why the drive's file could not be read; None: it could be, or there is none.
+    /// The error with which reading the drive's file failed. None: there is no file, or it was
+    /// read.
     pub unread: Option<ErrorKind>,
 }
 
@@ -33,11 +34,10 @@ fn usage(message: String) -> Refusal {
     Refusal { message, unread: None }
 }
 
-/// The drive that a backing beginning with `model:` names.
+/// Parses a backing that begins with `model:`.
 ///
-/// # Errors
-/// With the mend: a name that no model has, a key that is not known or stands there twice, a
-/// value that cannot be; and what is wrong with a drive's file.
+/// # Errors With a correction: an unknown model, an unknown or repeated key, an invalid value, or a
+/// fault in a drive's file.
 pub fn parse(backing: &str) -> Result<ModelSpec, Refusal> {
     let rest = backing.strip_prefix("model:").unwrap_or(backing);
     let (name, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -96,11 +96,10 @@ fn size(text: &str) -> Result<Size, String> {
     Ok(size)
 }
 
-/// The description of the drive that a spec names: a preset, or a file of the same form.
+/// Returns the description of the drive that a spec names: a preset, or a file of the same form.
 ///
-/// # Errors
-/// There is no such model (with the ones that are near), what is wrong with the file, or why it cannot
-/// be read.
+/// # Errors There is no such model (similar names are listed), the file is faulty, or it cannot be
+/// read.
 pub fn model(spec: &ModelSpec) -> Result<Model, Refusal> {
     let name = spec.drive.as_str();
     if name.contains('/') || name.ends_with(".toml") {
@@ -113,7 +112,8 @@ pub fn model(spec: &ModelSpec) -> Result<Model, Refusal> {
     Model::preset(name).ok_or_else(|| usage(unknown(name)))
 }
 
-/// A file's text; a drive's takes a few KiB, and one that has no end is none.
+/// Reads a file's text. A drive's file takes a few KiB; a file that is larger or endless is
+/// refused.
 fn read(path: &str) -> std::io::Result<String> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
@@ -123,7 +123,7 @@ fn read(path: &str) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// The sentence for a name that no model has.
+/// Returns the sentence for an unknown model.
 fn unknown(name: &str) -> String {
     let near = similar(name, Model::names(), SUGGESTIONS_MAX);
     let mend = match near.as_slice() {
@@ -135,10 +135,10 @@ fn unknown(name: &str) -> String {
     format!("model:{name}: there is no such model; {mend}")
 }
 
-/// The options of the drive that a spec names.
+/// Returns the options of the drive that a spec names.
 pub fn options(spec: &ModelSpec) -> Options {
     let user_bytes = spec.size.map(|size| size.0);
-    // What is stored once is no more to such a drive than what it compresses to nothing.
+    // To such a drive, duplicate data and data that compresses to nothing are the same.
     let stored = spec.data_percent * (100 - spec.dedupe_percent);
     let data_share = f64::from(stored) / 10_000.0;
     Options { seed: spec.seed, user_bytes, data_share }

@@ -1,22 +1,22 @@
-//! Names that are near a wrong one, for suggestions.
+//! Names similar to a wrong one, for suggestions.
 
-/// Shorter beginnings and parts of names are in too many of them.
+/// Shorter prefixes and parts occur in too many names.
 const PART_CHARACTERS_MIN: usize = 3;
 
-/// How a known name resembles a wrong one; the first is the nearest.
+/// How a known name resembles a wrong one; the first variant is the nearest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Likeness {
-    /// It differs in the case of letters, or in marks between words.
+    /// They differ in case, or in punctuation between words.
     Same,
-    /// It begins like that.
+    /// The known name begins with the wrong one.
     Begins,
-    /// It has that within it.
+    /// The known name contains the wrong one.
     Holds,
-    /// It is a few letters away.
+    /// The names differ in a few letters.
     Mistyped,
 }
 
-/// Letters and digits, in lower case.
+/// Returns the letters and digits of a name, in lower case.
 fn plain(name: &str) -> String {
     name.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
@@ -32,8 +32,7 @@ fn likeness(wrong: &str, known: &str, distance: usize) -> Option<Likeness> {
     }
 }
 
-/// Returns the names that are nearest to a wrong one, `most` of them at most. Letters' case and the
-/// marks between words do not count.
+/// Returns the names nearest to a wrong one, at most `most`. Case and punctuation are ignored.
 pub fn similar<'a>(wrong: &str, known: impl Iterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
     let wrong = plain(wrong);
     let ranked = known.filter_map(|name| {
@@ -45,12 +44,12 @@ pub fn similar<'a>(wrong: &str, known: impl Iterator<Item = &'a str>, most: usiz
     ranked.sort_unstable();
     let best = ranked.first().map(|(likeness, ..)| *likeness);
     let alike = ranked.into_iter().filter(|(likeness, ..)| Some(*likeness) == best);
-    // Of mistyped names only the nearest is meant.
+    // For a mistyped name, only the nearest is suggested.
     let most = if best == Some(Likeness::Mistyped) { 1.min(most) } else { most };
     alike.map(|(.., name)| name).take(most).collect()
 }
 
-/// Returns the name that is nearest to a wrong one, if one is near.
+/// Returns the name nearest to a wrong one, if one is similar enough.
 pub fn near<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     similar(wrong, known, 1).first().copied()
 }

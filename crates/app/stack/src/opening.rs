@@ -1,5 +1,5 @@
-//! Opening a volume: from the file at the bottom to the cache's memory, with what an earlier life has
-//! left behind.
+//! Opens a volume: from the file at the bottom to the cache's memory, taking over the memory of an
+//! earlier process.
 
 use crate::alone::Alone;
 use crate::backing::{Backing, Backings};
@@ -21,38 +21,38 @@ use ring::{Fence, HugePages, SharedMemory};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-/// The least memory that a cache makes sense with.
+/// Minimum memory of a cache.
 const MEMORY_MIN: u64 = 1 << 20;
-/// The least limit of dirty data that lets writes be absorbed at all.
+/// Minimum limit of dirty data with which writes are absorbed.
 const DIRTY_MIN: u64 = 8 << 10;
-/// What is said of `scratch`, at every start and whenever it is set.
+/// Note about `scratch`, at every start and whenever it is set.
 pub const SCRATCH: &str = "durability scratch: flushes are ignored; after a power cut the volume is \
                            to be thrown away";
 /// Bytes of a block.
 const BLOCK_BYTES: usize = cache::BLOCK_SECTORS as usize * SECTOR as usize;
-/// Bytes that stand for a sector: real ones.
+/// Granularity of requests to backings that store real data, in bytes.
 const GRAIN: u32 = 512;
-/// What opening gathers on its way up.
+/// State of an opening, which goes from the bottom up.
 pub(crate) struct Opening<'a> {
     flags: &'a OpenFlags,
     backings: Backings<'a>,
-    /// The lane on which backings open.
+    /// The lane on which backings are opened.
     alone: Alone,
     /// The cache of the stack.
     cache: Option<CacheSpec>,
-    /// The memory that was kept: found where the backing is opened, used where the cache is.
+    /// Memory that was retained: found when the backing is opened, used when the cache is.
     left: Option<Left>,
     pub(crate) keeper: Option<Keeper>,
-    /// The keeper is of a version that changes the record when it ends.
+    /// Whether the keeper is of a version that changes the record when it ends.
     pub(crate) is_recorded: bool,
-    /// The memory is that of a process before.
+    /// Whether the memory was taken over from an earlier process.
     pub(crate) is_taken_over: bool,
     pub(crate) recorded: Recorded,
     pub(crate) notes: Vec<String>,
     progress: &'a mut dyn FnMut(usize, usize),
 }
 
-/// The built-in backing that a leaf of a spec names: a file.
+/// Returns the built-in backing for a leaf of a spec: a file.
 fn built_in(spec: &Spec, flags: &OpenFlags) -> Option<Box<dyn Backing>> {
     let Spec::File { path, read_only, buffered } = spec else { return None };
     Some(Box::new(FileBacking {
@@ -88,7 +88,8 @@ impl<'a> Opening<'a> {
         })
     }
 
-    /// Opens a stack from its bottom to its top, with what is kept for the backing at its bottom.
+    /// Opens a stack from its bottom to its top, with the memory that is retained for the backing
+    /// at its bottom.
     pub(crate) fn open(&mut self, spec: &Spec) -> Result<Box<dyn OpenNode>, Failure> {
         self.cache = spec.chain().find_map(|part| match part {
             Spec::Cache { cache, .. } => Some(cache.clone()),
@@ -97,7 +98,7 @@ impl<'a> Opening<'a> {
         self.open_node(spec, true)
     }
 
-    /// Opens a node. `is_bottom`: the backing below it is that of the volume, not a member's.
+    /// Opens a node. `is_bottom`: the backing below it is the volume's, not that of a member.
     fn open_node(&mut self, spec: &Spec, is_bottom: bool) -> Result<Box<dyn OpenNode>, Failure> {
         let node = self.open_any_size(spec, is_bottom)?;
         let bytes = node.limits().bytes();
@@ -159,7 +160,7 @@ impl<'a> Opening<'a> {
         })
     }
 
-    /// Opens a backing: with what a holder has kept for it, if something is kept.
+    /// Opens a backing, with the descriptors that a holder has retained for it, if there are any.
     fn open_backing(
         &mut self,
         backing: &dyn Backing,
@@ -191,8 +192,8 @@ impl<'a> Opening<'a> {
         self.alone.run(|ring| backing.open(ring, is_read_only, kept))?
     }
 
-    /// Opens a backing for which memory is kept. Where the volume as it is wanted now cannot take
-    /// the memory as it is, its contents go to the backing first.
+    /// Opens a backing for which memory is retained. If the volume as it is configured now cannot
+    /// use the memory as it is, its contents are first written to the backing.
     fn open_kept(
         &mut self,
         backing: &dyn Backing,
@@ -211,7 +212,8 @@ impl<'a> Opening<'a> {
         self.open_closed(backing, true, None)
     }
 
-    /// Takes over the memory that is kept, or writes its contents to the backing and releases it.
+    /// Takes over the memory that is retained, or writes its contents to the backing and releases
+    /// it.
     fn look_at(
         &mut self,
         keep: &Keep,
@@ -223,7 +225,7 @@ impl<'a> Opening<'a> {
         let copy = left.arena.try_clone().map_err(|error| memory_failure(&error))?;
         let mut memory = SharedMemory::adopt(copy).map_err(|error| memory_failure(&error))?;
         let Some(found) = keep::found_in(&memory) else {
-            // A daemon that was killed before it laid out the memory has served no client.
+            // A daemon that was killed before it initialized the memory has served no client.
             let fresh = memory.memory().word(0).load(Ordering::Acquire) == 0;
             if fresh {
                 let _ = left.keeper.release();
@@ -246,7 +248,7 @@ impl<'a> Opening<'a> {
             memory.set_used(Arena::used(&geometry, found.grain));
             let slots_added = geometry.slots.saturating_sub(found.geometry.slots);
             let backed = self.back(&memory, slots_added);
-            // Where there are too few huge pages, ordinary ones do: in an arena of its own.
+            // If huge pages run out, ordinary pages serve, in a separate arena.
             if backed.is_ok() || !memory.has_huge_pages() {
                 backed.map_err(|error| memory_failure(&error))?;
                 left.found = Some(FoundArena { memory, geometry });
@@ -273,7 +275,7 @@ impl<'a> Opening<'a> {
         Ok(())
     }
 
-    /// Notes of a device that it does not outlive its daemon: nothing keeps the memory of this half.
+    /// Notes that a device does not outlive its daemon: no holder retains this volume's memory.
     pub(crate) fn note_unkept(&mut self, node: &dyn OpenNode) {
         let is_of_files = node.backings().any(|backing| backing.identity().is_some());
         if self.flags.device.is_none() || !is_of_files {
@@ -289,7 +291,7 @@ impl<'a> Opening<'a> {
         ));
     }
 
-    /// Puts memory behind slots that had none before.
+    /// Allocates memory for slots that had none before.
     fn back(&mut self, memory: &SharedMemory, slots: u32) -> std::io::Result<()> {
         match slots as usize * BLOCK_BYTES {
             0 => Ok(()),
@@ -337,14 +339,14 @@ impl<'a> Opening<'a> {
         Ok(CacheNode { shared, memory, fence, below })
     }
 
-    /// The settings of the cache, as far as a kill of this process can lose nothing that they
-    /// promise (C5). What they do not promise is noted.
+    /// Returns the settings of the cache, reduced so that a kill of this process loses nothing that
+    /// they promise (C5). Each reduction is noted.
     fn promised(&mut self, spec: &CacheSpec, below: &dyn OpenNode) -> CacheSpec {
         if !spec.write.absorbs() || self.flags.keep.is_none() {
             return spec.clone();
         }
         match below.keepable() {
-            // A device has a note of its own.
+            // A device has its own note.
             Err(Unkept::Several) if self.flags.device.is_some() => {}
             Err(Unkept::Several) => self.notes.push(
                 "the memory of a cache over several devices is not kept: if this process is killed, \
@@ -363,7 +365,8 @@ impl<'a> Opening<'a> {
         spec.clone()
     }
 
-    /// The memory that was kept, or a fresh one, which is kept from now on; and how it is laid out.
+    /// Returns the retained memory, or fresh memory that a holder retains from now on, with its
+    /// layout.
     fn memory_of(
         &mut self,
         spec: &CacheSpec,
@@ -385,12 +388,12 @@ impl<'a> Opening<'a> {
             let memory = cache_memory(&geometry, limits.grain, self.progress)?;
             return Ok((memory, geometry, None));
         };
-        // The next process may want more.
+        // The next process may be configured with more memory.
         let most = host::memory_of_machine().unwrap_or(0).min(useful(limits.bytes()));
         let roomy = geometry.with_spare(most);
         let (memory, geometry) = match cache_memory(&roomy, limits.grain, self.progress) {
             Ok(memory) => (memory, roomy),
-            // A limit of address space or of file sizes may be in the way.
+            // A limit on address space or on file sizes may prevent it.
             Err(_) => (cache_memory(&geometry, limits.grain, self.progress)?, geometry),
         };
         let fence = keep::fence(memory.file(), &identity.name)?;
@@ -400,7 +403,8 @@ impl<'a> Opening<'a> {
         Ok((memory, geometry, Some(fence)))
     }
 
-    /// Goes on with a doubt whose memory was given up. It stays noted, unless the new memory keeps it.
+    /// Continues a doubt whose memory was released. It stays noted unless the new memory records
+    /// it.
     fn begin_noted_doubt(&self, shared: &Shared, below: &dyn OpenNode) {
         let (Some(keep), Some(identity)) = (&self.flags.keep, below.identity()) else { return };
         let doubts = keep.doubts();
@@ -446,10 +450,9 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// Refuses a backing that is not the one whose data are kept.
+/// Refuses a backing other than the one whose data is retained.
 ///
-/// # Errors
-/// Integrity: everything stays kept.
+/// # Errors Integrity: everything stays retained.
 fn check_identity(left: &Left, node: &dyn OpenNode) -> Result<(), Failure> {
     let Some(identity) = node.identity().filter(|identity| identity.key != left.kept.key) else {
         return Ok(());
@@ -463,10 +466,10 @@ fn check_identity(left: &Left, node: &dyn OpenNode) -> Result<(), Failure> {
     Err(Failure::new(Exit::Integrity, message))
 }
 
-/// Checks the size of a backing for which a memory is kept. It may have grown since it was served.
+/// Checks the size of a backing for which memory is retained. It may have grown since it was
+/// served.
 ///
-/// # Errors
-/// It has shrunk.
+/// # Errors The backing has shrunk.
 fn check_size(left: &Left, bytes: u64, now: u64) -> Result<(), Failure> {
     if now >= bytes {
         return Ok(());
@@ -481,9 +484,9 @@ fn check_size(left: &Left, bytes: u64, now: u64) -> Result<(), Failure> {
     Err(Failure::new(Exit::Integrity, message))
 }
 
-/// The most memory that a cache of so many bytes can use.
+/// Returns the most memory that a cache of a volume of this size can use.
 fn useful(bytes: u64) -> u64 {
-    // A block may have two versions while an epoch closes; more than that would stay empty.
+    // A block may have two versions while an epoch closes; further memory would stay unused.
     (bytes + bytes / 4).max(MEMORY_MIN)
 }
 
@@ -492,7 +495,7 @@ fn geometry_for(spec: &CacheSpec, bytes: u64) -> Geometry {
 }
 
 fn memory_failure(error: &std::io::Error) -> Failure {
-    // It is a file without a name, so that limit holds for it, too.
+    // The memory is a file without a name, so the limit on file sizes applies to it too.
     let mend = match error.kind() {
         std::io::ErrorKind::FileTooLarge => "; raise the limit of file sizes (ulimit -f)",
         _ => "",
@@ -521,10 +524,9 @@ fn cache_memory(
         .map_err(|error| memory_failure(&error))
 }
 
-/// Refuses a limit of dirty data that a cache of so much memory cannot have.
+/// Refuses a limit of dirty data that is too high for a cache with this memory.
 ///
-/// # Errors
-/// Usage, with the mend.
+/// # Errors Usage, with a correction.
 pub fn check_dirty(dirty: Size, memory: Size) -> Result<(), Failure> {
     let most = Size(memory.0 / 16 * 15);
     let message = if dirty.0 < DIRTY_MIN {

@@ -2,7 +2,7 @@
 //! program must find it.
 //!
 //! A program with the feature `planted` has the bug that the environment names. In the product
-//! [`planted`] is constant false, and the code behind it is gone.
+//! [`planted`] is constant false, and the compiler removes the code behind it.
 
 #[cfg(all(feature = "planted", not(debug_assertions)))]
 compile_error!("planted bugs are for tests: no release has them");
@@ -10,7 +10,7 @@ compile_error!("planted bugs are for tests: no release has them");
 /// A bug that can be planted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bug {
-    /// C5: a device whose memory is gone is served from what the backing has.
+    /// C5: a device whose memory is lost is served from the data on the backing.
     ServeLostDevice,
     /// C5: the contents of a backing are examined again when it is taken over.
     ExamineTakenOver,

@@ -1,5 +1,5 @@
-//! Records of a volume's backings: what the former process has left in them, and what this one
-//! notes.
+//! Records of a volume's backings: those that an earlier process has left, and those that this one
+//! writes.
 //!
 //! ```text
 //!   open:            is there a record of this backing?
@@ -18,21 +18,22 @@ use pool::Gone;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-/// A loss of a volume while a device or a mount that is in use waited for it.
+/// A loss of data of a volume for which a device or a mount in use has waited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
-    /// The process that served it and what kept its memory were both ended: answered writes that
+    /// The process that served it and the holder of its memory both ended: answered writes that
     /// were not flushed are lost.
     Memory,
-    /// The backing had more bytes.
+    /// The backing has shrunk.
     Size {
-        /// So many.
+        /// Size of the backing when it was served before.
         bytes_before: u64,
     },
 }
 
 impl Loss {
-    /// Returns the stack that is served then: a disk with these limits that was pulled out.
+    /// Returns the stack to serve after this loss: it behaves as a disk with these limits that was
+    /// pulled out.
     pub fn stack(self, lane: &Lane, limits: &Limits) -> Stack {
         let reason = match self {
             Loss::Memory => "use a device whose memory was lost: detach it, and attach it again",
@@ -62,16 +63,15 @@ impl fmt::Display for Loss {
 /// The records of a volume's backings.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
-    /// None: none are kept.
+    /// None: no records are written.
     records: Option<Records>,
-    /// Those that were found, by the key of the backing.
+    /// Records that were found, by the key of the backing.
     former: RefCell<Vec<(String, Record)>>,
-    /// They are not to be changed: what is lost stays noted until nothing waits for the volume any
-    /// more.
+    /// Whether the records must not change: a loss stays noted until nothing waits for the volume.
     is_frozen: Cell<bool>,
 }
 
-/// The identity and the size of each backing that outlives this process.
+/// Returns the identity and the size of each backing that outlives this process.
 fn lasting(node: &dyn OpenNode) -> Vec<(Identity, u64)> {
     node.backings().filter_map(|node| Some((node.identity()?, node.limits().bytes()))).collect()
 }
@@ -81,8 +81,8 @@ impl Recorded {
         Recorded { records, ..Recorded::default() }
     }
 
-    /// Looks for the record of a backing that was opened. True: it was accepted by the process
-    /// before.
+    /// Looks for the record of a backing that was opened. True: the earlier process accepted the
+    /// backing.
     pub(crate) fn find(&self, identity: &Identity) -> bool {
         let Some(record) = self.records.as_ref().and_then(|records| records.read(&identity.key))
         else {
@@ -95,10 +95,10 @@ impl Recorded {
         is_same
     }
 
-    /// All that a memory held is on the backing with this key now.
+    /// Removes the memory from the record with this key: all its data is on the backing now.
     pub(crate) fn clear_memory(&self, key: &str, memory: &str) {
         if let Some(records) = &self.records {
-            // If this fails, the next process is more careful than it need be.
+            // If this fails, the next process is only more careful than necessary.
             let _ = records.clear_memory(key, memory);
         }
     }
@@ -123,15 +123,15 @@ impl Recorded {
         lasting(node).into_iter().find_map(shrunk)
     }
 
-    /// Leaves the records as they are from now on, until they are removed.
+    /// Protects the records against changes, until they are removed.
     pub(crate) fn freeze(&self) {
         self.is_frozen.set(true);
     }
 
-    /// Notes what this process serves, and the memory that would be missed.
+    /// Notes the backings that this process serves, and the memory without which data would be
+    /// missing.
     ///
-    /// # Errors
-    /// Those of the system.
+    /// # Errors Those of the system.
     pub(crate) fn write(&self, memory: Option<&str>, node: &dyn OpenNode) -> std::io::Result<()> {
         let Some(records) = self.records.as_ref().filter(|_| !self.is_frozen.get()) else {
             return Ok(());
@@ -143,21 +143,21 @@ impl Recorded {
         Ok(())
     }
 
-    /// Writes the records of the former process again, and removes those that it did not leave.
+    /// Restores the records of the former process, and removes those that it did not leave.
     pub(crate) fn restore(&self, node: &dyn OpenNode) {
         let Some(records) = self.records.as_ref().filter(|_| !self.is_frozen.get()) else {
             return;
         };
         for (identity, _) in lasting(node) {
             match self.former.borrow().iter().find(|(key, _)| *key == identity.key) {
-                // If this fails, the next process is more careful than it need be.
+                // If this fails, the next process is only more careful than necessary.
                 Some((key, record)) => drop(records.write(key, record)),
                 None => records.remove(&identity.key),
             }
         }
     }
 
-    /// Removes the records: nothing waits for the volume, and nothing of it is missing.
+    /// Removes the records: nothing waits for the volume, and no data of it is missing.
     pub(crate) fn remove(&self, node: &dyn OpenNode) {
         if let Some(records) = &self.records {
             lasting(node).iter().for_each(|(identity, _)| records.remove(&identity.key));

@@ -1,4 +1,4 @@
-//! Times a hit now and then. The engine has no clock; this has.
+//! Times a small sample of cache hits, because the engine itself has no clock.
 
 use block::{Layer, Request, Result, Stack};
 use cache::Shared;
@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// One read in so many is timed: two looks at the clock cost as much as a small hit.
+/// One of this many reads is timed: reading the clock twice costs as much as a small hit.
 const EVERY: u32 = 1024;
 
 /// The top of a cached stack, as a lane sees it.
@@ -26,7 +26,7 @@ impl Sampled {
         Sampled { shared: shared.clone(), below, reads: Cell::new(0) }
     }
 
-    /// Apart from [`Layer::try_now`], so that what is not timed only passes there by a jump.
+    /// Separate from [`Layer::try_now`], so that reads that are not timed only pay for one branch.
     #[cold]
     fn try_timed(&self, request: &Request) -> Option<Result> {
         let start = now_ns();

@@ -1,4 +1,4 @@
-//! What the lanes of a volume share. Each lane, on whatever thread, attaches handles of its own to it.
+//! State that the lanes of a volume share. Each lane attaches its own handles to it, on any thread.
 
 use crate::counted::{Counted, Counts};
 use crate::failure::{Exit, Failure};
@@ -11,7 +11,8 @@ use layers::{Recordable, RecorderPlace, Unaligned, UnalignedShared, Valve, Valve
 use ring::Ring;
 use std::sync::Arc;
 
-/// The shared halves of a volume: its stack's, and those of the layers that every volume has on top.
+/// The shared halves of a volume: those of its stack, and those of the layers that every volume has
+/// on top.
 pub struct SharedHalves {
     node: Box<dyn OpenNode>,
     valve: Arc<ValveShared>,
@@ -43,21 +44,21 @@ impl SharedHalves {
         &self.counts
     }
 
-    /// The place for a recorder of clients' requests, above the cache.
+    /// Returns the place for a recorder of clients' requests, above the cache.
     pub fn recorder(&self) -> &RecorderPlace {
         &self.recorder
     }
 
-    /// The shared half of the cache, if there is one.
+    /// Returns the shared half of the cache, if there is one.
     pub fn cache(&self) -> Option<&Arc<Shared>> {
         self.node.find().map(|cache: &CacheNode| &cache.shared)
     }
 
-    /// The volume as the ring's lane uses it. To be called on the ring's thread, before it does any I/O for
-    /// the volume: from here on the ring holds the fence.
+    /// Attaches the volume to the ring's lane. Call this on the ring's thread, before it does any
+    /// I/O for the volume: from here on the ring holds the fence.
     ///
-    /// # Errors
-    /// If the ring cannot hold the fence of the volume's memory, or its lane serves too many volumes already.
+    /// # Errors The ring cannot hold the fence of the volume's memory, or its lane already serves
+    /// too many volumes.
     pub fn attach(&self, ring: &Ring) -> Result<Attached, Failure> {
         let tasks = self.cache().map_or(0, |shared| shared.tasks_a_lane());
         if ring.lane().tasks() + tasks + TASKS_FREE > TASKS_MAX {
@@ -79,7 +80,7 @@ impl SharedHalves {
     }
 }
 
-/// Tasks of a lane that are left to connections and requests, of whatever volume.
+/// Tasks of a lane that are reserved for connections and requests, of any volume.
 const TASKS_FREE: usize = 512;
 
 const TOO_MANY: &str =

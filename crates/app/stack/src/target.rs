@@ -1,32 +1,31 @@
-//! BACKING as people write it.
+//! BACKING as users write it.
 
 use crate::failure::{Exit, Failure};
 use block::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec};
 use std::path::PathBuf;
 
-/// What the command line says about a volume besides its backing.
+/// Options of a volume besides its backing.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The cache; None: serve without one.
     pub cache: Option<CacheSpec>,
-    /// Make the backing slower, for tests and demonstrations.
+    /// Slow the backing down, for tests and demonstrations.
     pub delay: Option<DelaySpec>,
-    /// Make the backing fail, for tests.
+    /// Make requests to the backing fail, for tests.
     pub faults: Option<FaultsSpec>,
     /// Refuse changes.
     pub read_only: bool,
-    /// Use the host's page cache under the volume.
+    /// Use the host's page cache below the volume.
     pub buffered: bool,
 }
 
 /// Bytes of a stripe's chunk.
 const CHUNK: Size = Size(64 << 10);
 
-/// The stack for a backing: a path, `ram:SIZE`, `null:SIZE`, `model:NAME[?KEY=VALUE&...]`, or several paths
-/// as `pool:PATH,PATH` or `stripe:PATH,PATH`.
+/// Returns the stack for a backing: a path, `ram:SIZE`, `null:SIZE`, `model:NAME[?KEY=VALUE&...]`,
+/// or several paths as `pool:PATH,PATH` or `stripe:PATH,PATH`.
 ///
-/// # Errors
-/// Usage, with the mend, for anything else.
+/// # Errors Usage, with a correction, for anything else.
 pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
     let size = |text: &str| -> Result<Size, Failure> {
@@ -87,8 +86,8 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
     Ok(spec)
 }
 
-/// Returns a backing as it is written, with absolute paths: another program has another working
-/// directory.
+/// Returns a backing as it is written, with absolute paths, because another program has another
+/// working directory.
 pub fn absolute(backing: &str) -> String {
     let path = |path: &str| {
         let whole = std::path::absolute(path);

@@ -1,4 +1,4 @@
-//! A volume: a spec, opened.
+//! A volume: an opened spec.
 
 use crate::backing::Backings;
 use crate::counted::Counts;
@@ -20,7 +20,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// An open volume, on the thread that looks after it.
+/// An open volume, on the thread that manages it.
 pub struct Volume {
     halves: Arc<SharedHalves>,
     spec: Spec,
@@ -29,23 +29,22 @@ pub struct Volume {
     name: String,
     read_only: bool,
     keeper: RefCell<Option<Keeper>>,
-    /// The keeper changes the record when it ends.
+    /// Whether the keeper changes the record when it ends.
     is_recorded: Cell<bool>,
     recorded: Recorded,
-    /// Its memory may hold data that is not on the backing.
+    /// Whether its memory may hold data that is not on the backing.
     absorbs: Cell<bool>,
     loss: Cell<Option<Loss>>,
-    /// Names this process, and no other before the next boot.
+    /// Identifies this process uniquely until the next boot.
     opened: String,
 }
 
 impl Volume {
-    /// Opens everything that the spec names. `progress` is called while memory is made ready, with
-    /// the bytes done and the bytes in all.
+    /// Opens everything that the spec names. `progress` is called while memory is prepared, with
+    /// the bytes done and the total.
     ///
-    /// # Errors
-    /// With the exit status for it: a name that is too long; a backing that is missing, busy, too
-    /// small or of an image format; memory that is not there.
+    /// # Errors With the exit status for the reason: a name that is too long; a backing that is
+    /// missing, busy, too small or of an image format; too little memory.
     pub fn open(
         spec: Spec,
         flags: OpenFlags,
@@ -54,11 +53,10 @@ impl Volume {
         Volume::open_over(spec, flags, &|_, _| None, progress)
     }
 
-    /// [`Volume::open`], with backings other than the built-in ones for the leaves of the spec for
-    /// which `backings` returns one.
+    /// Opens a volume as [`Volume::open`] does, but uses the backings that `backings` returns for
+    /// leaves of the spec instead of the built-in ones.
     ///
-    /// # Errors
-    /// Those of [`Volume::open`], and those of the backing.
+    /// # Errors Those of [`Volume::open`], and those of the backing.
     pub fn open_over(
         spec: Spec,
         flags: OpenFlags,
@@ -74,7 +72,7 @@ impl Volume {
             Spec::Pool { .. } => true,
             _ => false,
         };
-        // Data that a former process has absorbed may still be written out.
+        // Data that a former process has absorbed may still have to be written back.
         let is_written = !flags.read_only && !node.limits().read_only;
         let may_absorb = opening.is_taken_over || is_written && spec.walk().any(writes);
         if may_absorb && opening.keeper.is_none() {
@@ -97,7 +95,7 @@ impl Volume {
         })
     }
 
-    /// What its lanes share, to be attached to on any thread.
+    /// Returns the state that its lanes share; any thread may attach to it.
     pub fn halves(&self) -> &Arc<SharedHalves> {
         &self.halves
     }
@@ -106,7 +104,7 @@ impl Volume {
         self.halves.node()
     }
 
-    /// The stack as data.
+    /// Returns the stack as data.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
@@ -116,22 +114,22 @@ impl Volume {
         self.read_only || self.node().limits().read_only
     }
 
-    /// What an operator should know: fall-backs that were taken.
+    /// Returns notes for the operator: fallbacks that were taken.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The shared half of the cache, if there is one.
+    /// Returns the shared half of the cache, if there is one.
     pub fn cache(&self) -> Option<&Arc<Shared>> {
         self.halves.cache()
     }
 
-    /// What was asked of the backing, where there is no cache: with one that counts it itself.
+    /// Returns the request counts of the backing. None: there is a cache, which counts them itself.
     pub fn counts(&self) -> Option<&Counts> {
         self.cache().is_none().then_some(self.halves.counts())
     }
 
-    /// The modelled drive at the bottom, if it is one.
+    /// Returns the modelled drive at the bottom, if there is one.
     pub fn model(&self) -> Option<&Arc<drive_backend::Shared>> {
         self.node().find().map(|ModelNode(model)| model)
     }
@@ -141,28 +139,30 @@ impl Volume {
         self.memory().map(SharedMemory::has_huge_pages)
     }
 
-    /// What has become of the backing while it was served: None if all is well, else a sentence.
+    /// Returns damage to the backing while it was served, as a sentence; None if there is none.
     pub fn damage(&self) -> Option<String> {
         self.node().walk().find_map(|node| node.health().damage)
     }
 
-    /// Whether a backing was found too short while it was served, so that changes and flushes fail.
+    /// Whether a backing became too short while it was served, so that changes and flushes fail.
     pub fn was_short(&self) -> bool {
         self.node().walk().any(|node| node.health().was_short)
     }
 
-    /// Goes on with backings that were too short and have their size again. Whether there was one.
+    /// Accepts backings again that were too short and have their former size back. Returns whether
+    /// there was one.
     pub fn accept_sizes(&self) -> bool {
         self.node().walk().filter(|node| node.accept_size()).count() > 0
     }
 
-    /// The identities of the files and devices at its bottom.
+    /// Returns the identities of the files and devices at its bottom.
     pub fn keys(&self) -> Vec<String> {
         self.node().backings().filter_map(|node| Some(node.identity()?.key)).collect()
     }
 
-    /// What tells its contents from those of another volume of its name: the pool, whichever of its members are there, or the
-    /// identities of its files and devices. What ends with this process is no other's.
+    /// Returns the identity of its contents, which another volume with the same name does not have:
+    /// that of the pool, whichever of its members are present, or those of its files and devices.
+    /// Contents that end with this process belong to it alone.
     pub fn identity(&self) -> String {
         if let Some(pool) = self.pool() {
             return format!("pool:{:032x}", pool.identity());
@@ -173,28 +173,29 @@ impl Volume {
         }
     }
 
-    /// The shared half of the pool, if there is one.
+    /// Returns the shared half of the pool, if there is one.
     pub fn pool(&self) -> Option<&Arc<PoolShared>> {
         self.node().find().map(|pool: &PoolNode| &pool.shared)
     }
 
-    /// What holds changes while a snapshot is taken.
+    /// Returns the valve that holds changes back while a snapshot is taken.
     pub fn valve(&self) -> &Arc<ValveShared> {
         self.halves.valve()
     }
 
-    /// The memory of the cache, to hand to a rescue of what is dirty in it.
+    /// Returns the memory of the cache, so that dirty data in it can be rescued.
     pub fn memory(&self) -> Option<&SharedMemory> {
         self.node().find().map(|cache: &CacheNode| &cache.memory)
     }
 
-    /// Whether the memory is kept should this process die.
+    /// Whether a holder retains the memory if this process dies.
     pub fn is_kept(&self) -> bool {
         self.keeper.borrow().as_ref().is_some_and(is_alive)
     }
 
-    /// Whether everything outlives another program in this process's place: what is dirty is kept by a
-    /// holder that lives, or never is there; and the backing is not memory of this process.
+    /// Whether everything survives if another program is executed in this process: dirty data is
+    /// retained by a living holder, or there never is any; and the backing is not memory of this
+    /// process.
     pub fn outlives_exec(&self) -> bool {
         if let Err(unkept) = self.node().keepable() {
             return unkept == Unkept::Empty && self.cache().is_none();
@@ -207,14 +208,15 @@ impl Volume {
         }
     }
 
-    /// The connection to the holder: readable once that has died. None: there is none.
+    /// Returns the connection to the holder, which becomes readable once the holder has died. None:
+    /// there is no holder.
     pub fn keeper_socket(&self) -> Option<host::File> {
         let keeper = self.keeper.borrow();
         let socket = keeper.as_ref()?.owner_socket()?;
         socket.try_clone_to_owned().ok().map(Arc::new)
     }
 
-    /// Starts another holder in the place of one that has died.
+    /// Starts a new holder in place of one that has died.
     pub fn keep_again(&self) -> Result<(), Failure> {
         let (Some(keep), Some(memory)) = (&self.keep, self.memory()) else { return Ok(()) };
         let (Some(identity), Ok(backing)) = (self.node().identity(), self.node().keepable()) else {
@@ -228,19 +230,19 @@ impl Volume {
         Ok(())
     }
 
-    /// The connection to what keeps the memory, to be dealt with apart from the volume.
+    /// Returns the connection to the holder of the memory, to be handled apart from the volume.
     pub fn take_keeper(&self) -> Option<Keeper> {
         self.keeper.borrow_mut().take()
     }
 
-    /// Everything is durable: nothing need be kept any more, but for a doubt.
+    /// Releases the retained memory: everything is durable. A doubt is noted first.
     pub fn release(&self) {
         let is_noted = self.note_doubt();
         let Some(keeper) = self.take_keeper() else { return };
         match is_noted {
-            // One that does not answer finds out by itself that nothing is dirty.
+            // A holder that does not answer detects that nothing is dirty.
             Ok(()) => _ = keeper.release(),
-            // The memory knows of it, and stays kept for that.
+            // The memory records the doubt, and stays retained for it.
             Err(_) => keeper.abandon(),
         }
     }
@@ -255,41 +257,40 @@ impl Volume {
         }
     }
 
-    /// The memory whose end would lose data that is not on the backing. None: there is no such
-    /// data, or what keeps the memory is of a version that ends without a note of that.
+    /// Returns the memory whose end would lose data that is not on the backing. None: there is no
+    /// such data, or the holder is of a version that ends without noting the loss.
     fn memory_at_stake(&self) -> Option<String> {
         let is_noted = self.keeper.borrow().is_none() || self.is_recorded.get();
         (self.absorbs.get() && is_noted).then(|| self.memory_identity())
     }
 
-    /// Names its memory; a pool's ends with this process.
+    /// Returns the identity of its memory; the memory of a pool ends with this process.
     fn memory_identity(&self) -> String {
         let memory = self.memory().and_then(|memory| holder::memory_identity(memory.file()).ok());
         memory.unwrap_or_else(|| format!("process {}", self.opened))
     }
 
-    /// Returns the loss between the former process and this one, if something that is in use has
+    /// Returns the loss between the former process and this one, if a device or a mount in use has
     /// waited for the volume.
     pub fn loss_of_waiting(&self) -> Option<Loss> {
         self.recorded.loss(Some(&self.memory_identity()), self.node())
     }
 
-    /// It is served as a disk that was pulled out: every request gets an error, until nothing waits
-    /// for it any more. The loss stays noted for the next process.
+    /// Serves the volume as a disk that was pulled out: every request fails, until nothing waits
+    /// for the volume any more. The loss stays noted for the next process.
     pub fn lose(&self, loss: Loss) {
         self.recorded.freeze();
         self.loss.set(Some(loss));
     }
 
-    /// Returns the loss, if it is served as a disk that was pulled out.
+    /// Returns the loss, if the volume is served as a disk that was pulled out.
     pub fn loss(&self) -> Option<Loss> {
         self.loss.get()
     }
 
-    /// Notes for the next process what is served: to be called before it is.
+    /// Notes for the next process what is served. Call this before serving.
     ///
-    /// # Errors
-    /// The note cannot be written.
+    /// # Errors The note cannot be written.
     pub fn record(&self) -> Result<(), Failure> {
         let memory = self.memory_at_stake();
         self.recorded.write(memory.as_deref(), self.node()).map_err(|error| {
@@ -304,8 +305,8 @@ impl Volume {
 
     /// Checks that its cache may absorb writes.
     ///
-    /// # Errors
-    /// A kill of this process would lose them: the backing cannot be kept ([`Unkept::Other`]).
+    /// # Errors A kill of this process would lose them: the backing cannot be retained
+    /// ([`Unkept::Other`]).
     pub fn check_absorbing(&self) -> Result<(), Failure> {
         match self.node().keepable() {
             Err(Unkept::Other(reason)) if self.keep.is_some() => {
@@ -320,44 +321,42 @@ impl Volume {
         }
     }
 
-    /// Leaves the note of the process before, if there is one: this one has served nothing.
+    /// Restores the note of the earlier process, if there was one: this process has served nothing.
     pub fn restore_record(&self) {
         self.recorded.restore(self.node());
     }
 
-    /// Notes whether its memory may hold data that is not on the backing, before it does, or once
-    /// it does no more.
+    /// Notes whether its memory may hold data that is not on the backing: before it does, or once
+    /// it no longer does.
     ///
-    /// # Errors
-    /// Those of [`Volume::record`].
+    /// # Errors Those of [`Volume::record`].
     pub fn record_absorbing(&self, absorbs: bool) -> Result<(), Failure> {
         self.absorbs.set(absorbs && !self.is_read_only());
         self.record()
     }
 
-    /// Everything is on the backing, and the volume is served no more. `is_waited_for`: something
-    /// in use waits for the next process.
+    /// Notes the end: everything is on the backing, and the volume is no longer served.
+    /// `is_waited_for`: a device or a mount in use waits for the next process.
     pub fn end_record(&self, is_waited_for: bool) {
         match is_waited_for {
-            // The next process takes more care than it need, if this fails.
+            // If this fails, the next process is only more careful than necessary.
             true => drop(self.recorded.write(None, self.node())),
             false => self.recorded.remove(self.node()),
         }
     }
 
-    /// The volume as the ring's lane uses it.
+    /// Attaches the volume to the ring's lane.
     ///
-    /// # Errors
-    /// Those of [`SharedHalves::attach`].
+    /// # Errors Those of [`SharedHalves::attach`].
     pub fn attach(&self, ring: &Ring) -> Result<Attached, Failure> {
         self.halves.attach(ring)
     }
 }
 
-/// The longest name, in bytes: what a holder keeps. The protocol would allow 4096.
+/// Longest name, in bytes, that a holder stores. The protocol would allow 4096.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Refuses names that clients or holders could not be told.
+/// Refuses names that clients or holders could not receive.
 fn check_name(name: &str) -> Result<(), Failure> {
     if name.len() > NAME_BYTES_MAX || name.contains('\0') {
         let message = format!("--name: at most {NAME_BYTES_MAX} bytes, none of them zero");
@@ -366,8 +365,8 @@ fn check_name(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses more caches than one: only one has its memory kept, its statistics told and its settings
-/// changed.
+/// Refuses more than one cache: the memory of only one is retained, its statistics reported, its
+/// settings changed.
 fn check_one_cache(spec: &Spec) -> Result<(), Failure> {
     let caches = spec.walk().filter(|part| matches!(part, Spec::Cache { .. })).count();
     let below_members = spec.chain().all(|part| !matches!(part, Spec::Cache { .. }));
@@ -378,13 +377,13 @@ fn check_one_cache(spec: &Spec) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Names this process, and no other before the next boot.
+/// Returns an identity of this process that is unique until the next boot.
 fn process_identity() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     format!("{}-{}", std::process::id(), now.map_or(0, |now| now.as_nanos()))
 }
 
-/// Whether the keeper has not gone: the connection to a holder hangs up when it dies.
+/// Whether the keeper is alive: the connection to a holder hangs up when it dies.
 fn is_alive(keeper: &Keeper) -> bool {
     let Some(socket) = keeper.owner_socket() else { return true };
     let mut polled = [PollFd::new(&socket, PollFlags::empty())];

@@ -1,6 +1,7 @@
-//! A stack over a node that this crate has never seen: its opening waits, its identity may change,
-//! and its fence fails once. Daemons are real processes, killed and upgraded; nothing that was
-//! answered is lost, or the start says that it could be, and writes go through.
+//! A stack over a node type that this crate does not define: its opening waits, its identity may
+//! change, and its fence fails once. The daemons are real processes, which are killed and upgraded.
+//! No answered write is lost, or the start reports that writes could be lost and they are written
+//! through.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +15,7 @@ struct Daemon {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
-    /// What it has printed until it was ready, or had failed.
+    /// Lines printed until it was ready or had failed.
     start: Vec<String>,
 }
 
@@ -68,7 +69,7 @@ impl Daemon {
     }
 }
 
-/// A directory with the disk of a server that calls it `one`.
+/// Makes a directory with the disk of a server that calls it `one`.
 fn server() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("room");
     let disk = fs::File::create(directory.path().join("disk")).expect("room");
@@ -101,7 +102,7 @@ fn killed_upgraded_and_settled_it_loses_nothing() {
     assert_eq!(daemon.order(&format!("write {BLOCKS} 1")), "written");
     assert!(first_bytes_on_disk(directory).contains(&0), "some of it is in memory alone");
     daemon.kill();
-    // The next daemon goes on with the kept disk and the kept session.
+    // The next daemon continues with the retained disk and session.
     let mut daemon = Daemon::serve(directory, "back");
     assert!(daemon.has_started_with("were kept from an earlier life"), "{:?}", daemon.start);
     assert_eq!(daemon.order(&format!("read {BLOCKS}")), "{1}");
@@ -111,7 +112,8 @@ fn killed_upgraded_and_settled_it_loses_nothing() {
     daemon.wait_until_ready();
     assert_eq!(daemon.order(&format!("read {BLOCKS}")), "{2}", "{:?}", daemon.start);
     daemon.kill();
-    // Without a cache its memory cannot be taken over: it goes to the disk before anything else.
+    // Without a cache its memory cannot be taken over: its data is written to the disk before
+    // anything else.
     let mut daemon = Daemon::serve(directory, "none");
     assert_eq!(daemon.order(&format!("read {BLOCKS}")), "{2}", "{:?}", daemon.start);
     assert_eq!(first_bytes_on_disk(directory), [2; BLOCKS]);

@@ -1,4 +1,4 @@
-//! The cache: its engine, its memory, and the node it stands on.
+//! The cache: its engine, its memory, and its child.
 
 use super::{Attached, OpenNode};
 use block::{Limits, Stack};

@@ -6,7 +6,7 @@ use layers::{Delay, DelayShared};
 use ring::Ring;
 use std::sync::Arc;
 
-/// The delay, and what it delays.
+/// The delay, and the delayed child.
 pub(crate) struct DelayNode {
     pub(crate) shared: Arc<DelayShared>,
     pub(crate) below: Box<dyn OpenNode>,

@@ -6,7 +6,7 @@ use layers::{Faults, FaultsShared};
 use ring::Ring;
 use std::sync::Arc;
 
-/// The faults, and what they are faults of.
+/// The faults, and the child whose requests fail.
 pub(crate) struct FaultsNode {
     pub(crate) shared: Arc<FaultsShared>,
     pub(crate) below: Box<dyn OpenNode>,

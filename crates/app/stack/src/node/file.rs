@@ -12,17 +12,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Time to wait for an image that another process has locked: a daemon that was just killed, and its
-/// holder, let go of it within moments.
+/// Time to wait for an image that another process has locked: a daemon that was just killed, and
+/// its holder, release it within moments.
 const LOCK_WAIT_MS: u64 = 1_000;
 
 /// A regular file or a block device that is not open yet.
 pub(crate) struct FileBacking {
     pub(crate) path: PathBuf,
     pub(crate) options: OpenOptions,
-    /// Serve byte by byte what looks like an image format.
+    /// Serve byte by byte a file that looks like an image format.
     pub(crate) is_raw: bool,
-    /// The device that the volume becomes.
+    /// The device that the volume is attached as.
     pub(crate) device: Option<String>,
 }
 
@@ -48,7 +48,8 @@ impl Backing for FileBacking {
     }
 
     fn key(&self) -> Option<String> {
-        // What cannot be examined cannot be opened either, whose message is the better one.
+        // A path that cannot be examined cannot be opened either, and the message of opening is the
+        // better one.
         holder::key_at(&self.path).ok()
     }
 
@@ -78,8 +79,8 @@ impl Backing for FileBacking {
     }
 }
 
-/// An image file may have any size: where that is what opening complained about, its format is the
-/// better reason, and filling it up the worst advice.
+/// Replaces the complaint about the size of an image file by one about its format. Such a file may
+/// have any size, so extending it would be the wrong advice.
 fn image_instead(error: OpenError, path: &Path, is_raw: bool) -> Failure {
     let size = matches!(error.kind, OpenErrorKind::Misaligned | OpenErrorKind::TooSmall);
     if !size || is_raw {
@@ -96,7 +97,7 @@ fn image_instead(error: OpenError, path: &Path, is_raw: bool) -> Failure {
     }
 }
 
-/// Sentences about how a file was opened.
+/// Returns sentences about how a file was opened.
 fn note_of(file: &FileVolume, buffered: bool) -> Vec<String> {
     let path = file.path().display();
     let mut notes = Vec::new();

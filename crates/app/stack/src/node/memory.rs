@@ -1,11 +1,11 @@
-//! Backings without a device: memory of this process, and nothing.
+//! Backings without a device: memory of this process, and the null device.
 
 use super::{Attached, OpenNode, Unkept};
 use block::{Block, Limits, Null, Ram, Stack};
 use ring::Ring;
 use std::os::fd::BorrowedFd;
 
-/// Memory; its contents end with the process.
+/// Memory; its contents are lost when the process ends.
 pub(crate) struct RamNode(pub(crate) Ram);
 
 impl OpenNode for RamNode {
@@ -18,7 +18,7 @@ impl OpenNode for RamNode {
     }
 }
 
-/// A device that keeps nothing.
+/// A device that stores nothing.
 pub(crate) struct NullNode(pub(crate) Null);
 
 impl OpenNode for NullNode {

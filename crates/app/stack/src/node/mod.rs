@@ -5,12 +5,12 @@
 //!
 //!     file ram null model     backings: no children
 //!     pool stripe             one backing of several
-//!     delay faults cache      layers: one child, whose identity and keeping are theirs
+//!     delay faults cache      layers: one child, whose identity and descriptors are theirs
 //! ```
 //!
-//! A node says itself how it is identified, kept for the next process, fenced, and how it fares.
-//! Whatever is asked of a stack is asked of its nodes, so a new kind of node is a file here and a
-//! line in `open.rs`; a backing outside this crate implements [`OpenNode`] and
+//! Each node defines its identity, the descriptors retained for the next process, its fence, and
+//! its state. Every question about a stack goes to its nodes, so a new kind of node is a file here
+//! and a line in `open.rs`; a backing outside this crate implements [`OpenNode`] and
 //! [`Backing`](crate::Backing).
 
 mod cache;
@@ -42,36 +42,36 @@ use std::os::fd::BorrowedFd;
 
 /// A volume's stack on one lane.
 pub struct Attached {
-    /// Its top.
+    /// Top of the stack.
     pub stack: Stack,
-    /// Its cache, if it has one.
+    /// The cache, if there is one.
     pub cache: Option<Cache>,
 }
 
-/// What a backing is, apart from its path. Two openings of one backing have the same identity, under
-/// whatever name, in whatever process; those of two backings differ.
+/// Identity of a backing, apart from its path. Two openings of one backing have the same identity,
+/// under any name and in any process; two different backings have different identities.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
-    /// Fit for file names, at most 64 letters, digits, `-`, `_` and `.`.
+    /// Suitable for file names: at most 64 letters, digits, `-`, `_` and `.`.
     pub key: String,
-    /// The same as a number, for the superblock of an arena.
+    /// The identity as a number, for the superblock of an arena.
     pub number: u64,
-    /// A mark that a later backing with the same key does not have; empty: there is none.
+    /// A mark that a later backing with the same key does not have. Empty: there is no mark.
     pub birth: String,
     /// The backing as its user wrote it, for messages.
     pub name: String,
 }
 
-/// Why a holder cannot keep a node for the next process.
+/// Reason why a holder cannot retain a node for the next process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unkept {
-    /// It is not one backing but several.
+    /// It consists of several backings.
     Several,
     /// Its contents are memory of this process.
     Process,
     /// It has no contents.
     Empty,
-    /// Another reason, as a sentence without a full stop. A cache above does not absorb writes.
+    /// Another reason, as a sentence without a full stop. A cache above it does not absorb writes.
     Other(String),
 }
 
@@ -89,42 +89,42 @@ impl fmt::Display for Unkept {
 /// The state of a backing while it is served.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Health {
-    /// Damage since it was opened, as a sentence.
+    /// Damage since the backing was opened, as a sentence.
     pub damage: Option<String>,
-    /// It was found smaller than it was opened, so changes and flushes fail.
+    /// Whether the backing became smaller than it was when opened, so that changes and flushes
+    /// fail.
     pub was_short: bool,
 }
 
-/// A node of a stack that is open: what the handles of all lanes are attached to.
+/// An open node of a stack; the handles of all lanes are attached to it.
 pub trait OpenNode: Any + Send + Sync {
-    /// The nodes it stands on, in order. Members that are gone are left out.
+    /// Returns its child nodes, in order. Missing members are left out.
     fn children(&self) -> Vec<&dyn OpenNode> {
         Vec::new()
     }
 
-    /// Its geometry and what it can do.
+    /// Returns its geometry and capabilities.
     fn limits(&self) -> Limits;
 
-    /// As the ring's lane uses it.
+    /// Attaches it to the ring's lane.
     fn attach(&self, ring: &Ring) -> Attached;
 
-    /// Whether it is several devices as one.
+    /// Whether it joins several devices into one.
     fn is_of_several(&self) -> bool {
         false
     }
 
-    /// Its identity; None: its contents end with this process, or it is not one backing. A layer
-    /// has that of its child.
+    /// Returns its identity. None: its contents end with this process, or it consists of several
+    /// backings. A layer has the identity of its child.
     fn identity(&self) -> Option<Identity> {
         only_child(self.children(), self.is_of_several())?.identity()
     }
 
-    /// The descriptors, at least one, that a holder keeps with the memory of a cache above, so that
-    /// the next process goes on with this very backing: a file's, with its locks; of a network
-    /// volume its connections. A layer keeps those of its child.
+    /// Returns the descriptors, at least one, that a holder retains with the memory of a cache
+    /// above, so that the next process continues with the same open backing: for a file, its locked
+    /// descriptor; for a network volume, its connections. A layer returns those of its child.
     ///
-    /// # Errors
-    /// The reason why it cannot be kept.
+    /// # Errors The reason why it cannot be retained.
     fn keepable(&self) -> Result<Vec<BorrowedFd<'_>>, Unkept> {
         only_child(self.children(), self.is_of_several())
             .map_or(Err(Unkept::Process), OpenNode::keepable)
@@ -133,30 +133,31 @@ pub trait OpenNode: Any + Send + Sync {
     /// Waits until no request of an earlier process can reach the backing any more (C15). Called
     /// once, before the first write; requests by io_uring are fenced by the cache's memory.
     ///
-    /// # Errors
-    /// They may still come: everything stays kept, and the next opening tries again.
+    /// # Errors Such requests may still arrive: everything stays retained, and the next opening
+    /// tries again.
     fn fence(&self) -> io::Result<()> {
         only_child(self.children(), self.is_of_several()).map_or(Ok(()), OpenNode::fence)
     }
 
-    /// Its state, without that of its children.
+    /// Returns its state, without that of its children.
     fn health(&self) -> Health {
         Health::default()
     }
 
-    /// Goes on after it was too short, if it has its size again. Whether it was, and has.
+    /// Accepts the backing again if it was too short and has its former size back. Returns whether
+    /// this happened.
     fn accept_size(&self) -> bool {
         false
     }
 }
 
-/// The child of a layer.
+/// Returns the child of a layer.
 fn only_child(children: Vec<&dyn OpenNode>, is_of_several: bool) -> Option<&dyn OpenNode> {
     children.into_iter().next().filter(|_| !is_of_several)
 }
 
 impl dyn OpenNode {
-    /// This one and all below it, top first.
+    /// Iterates over this node and all nodes below it, top first.
     pub(crate) fn walk(&self) -> impl Iterator<Item = &dyn OpenNode> {
         let mut left = vec![self];
         std::iter::from_fn(move || {
@@ -166,18 +167,18 @@ impl dyn OpenNode {
         })
     }
 
-    /// The backings at its bottom, in order.
+    /// Iterates over the backings at the bottom, in order.
     pub(crate) fn backings(&self) -> impl Iterator<Item = &dyn OpenNode> {
         self.walk().filter(|node| node.children().is_empty())
     }
 
-    /// This one and those below it down to the backing: a pool or a stripe is one, whatever its
-    /// members are.
+    /// Iterates over this node and those below it down to the backing. A pool or a stripe counts as
+    /// one backing.
     pub(crate) fn chain(&self) -> impl Iterator<Item = &dyn OpenNode> {
         std::iter::successors(Some(self), |node| only_child(node.children(), node.is_of_several()))
     }
 
-    /// The node of this type above the backing, or the backing itself.
+    /// Returns the node of this type above the backing, or the backing itself.
     pub(crate) fn find<T: OpenNode>(&self) -> Option<&T> {
         self.chain().find_map(|node| (node as &dyn Any).downcast_ref())
     }

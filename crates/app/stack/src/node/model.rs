@@ -10,7 +10,7 @@ use ring::Ring;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-/// Bytes of the mapping table for each slot: where it is.
+/// Bytes of the mapping table per slot.
 const ENTRY_BYTES: u64 = 4;
 
 impl From<Refusal> for Failure {
@@ -38,7 +38,8 @@ impl OpenNode for ModelNode {
     }
 }
 
-/// A drive that keeps its data, in the state that the spec says, and what an operator should know of it.
+/// Opens a drive that stores its data, in the state that the spec describes, and returns a sentence
+/// about it for the operator.
 pub(crate) fn open(spec: &ModelSpec) -> Result<(Arc<Shared>, String), Failure> {
     let broken = |error| Failure::new(Exit::Usage, format!("model:{}: {error}", spec.drive));
     let model = model_name::model(spec)?;
@@ -59,7 +60,7 @@ pub(crate) fn open(spec: &ModelSpec) -> Result<(Arc<Shared>, String), Failure> {
     Ok((shared, note))
 }
 
-/// What the mapping table of a drive takes that shows so many bytes.
+/// Returns the size of the mapping table of a drive of this capacity.
 fn table_bytes(model: &Model, bytes: u64) -> u64 {
     match model.kind {
         drives::Kind::Flash(_) => bytes / SLOT_BYTES * ENTRY_BYTES,
@@ -67,7 +68,8 @@ fn table_bytes(model: &Model, bytes: u64) -> u64 {
     }
 }
 
-/// The table is written as a whole at once: a machine without that much memory would end a process for it.
+/// Checks that the machine has memory for the mapping table. The whole table is written
+/// immediately, so the kernel would otherwise kill a process for it.
 fn check_memory(spec: &ModelSpec, model: &Model, bytes: u64) -> Result<(), Failure> {
     let table = table_bytes(model, bytes);
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();

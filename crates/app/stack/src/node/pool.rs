@@ -1,6 +1,6 @@
 //! Pools: several backings as one.
 //!
-//! A pool's map is read on a lane of its own, before anything is served.
+//! A pool's map is read on a separate lane, before any volume is served.
 
 use super::{Attached, OpenNode, Unkept};
 use crate::alone::Alone;
@@ -14,7 +14,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How long an image that another process has locked is waited for.
+/// Longest wait for an image that another process has locked.
 const LOCK_WAIT_MS: u64 = 1_000;
 
 fn exit_of(reason: &Reason) -> Exit {
@@ -31,7 +31,7 @@ fn exit_of(reason: &Reason) -> Exit {
     }
 }
 
-/// The refusal with the path of the member that it is about.
+/// Returns the refusal as a failure that names the member's path.
 fn failure(refusal: &Refusal, path: impl Fn(usize) -> Option<PathBuf>) -> Failure {
     let exit = exit_of(&refusal.reason);
     match refusal.member.and_then(path) {
@@ -40,7 +40,7 @@ fn failure(refusal: &Refusal, path: impl Fn(usize) -> Option<PathBuf>) -> Failur
     }
 }
 
-/// A pool, with its members in their order; None is one that is gone.
+/// A pool, with its members in order; None is a missing member.
 pub(crate) struct PoolNode {
     pub(crate) shared: Arc<PoolShared>,
     members: Vec<Option<Box<dyn OpenNode>>>,
@@ -77,10 +77,10 @@ impl OpenNode for PoolNode {
     }
 }
 
-/// Opens the pool of these members; None is one that is gone.
+/// Opens the pool of these members; None is a missing member.
 ///
-/// # Errors
-/// With the exit status for it: no pool, a damaged one, members that do not belong together.
+/// # Errors With the exit status for the reason: no pool, a damaged one, members that do not belong
+/// together.
 pub(crate) fn open(
     members: Vec<Option<Box<dyn OpenNode>>>,
     notes: &mut Vec<String>,
@@ -103,11 +103,11 @@ pub(crate) fn open(
     Ok(PoolNode { shared, members })
 }
 
-/// Makes a pool of files and devices, in this order, and returns its size. With `overwrite`, also of
-/// such as hold data, which is lost then.
+/// Creates a pool of files and devices, in this order, and returns its size. With `overwrite`,
+/// members that hold data are accepted too, and their data is lost.
 ///
-/// # Errors
-/// With the exit status for it: members that are missing, busy, too small or not blank.
+/// # Errors With the exit status for the reason: members that are missing, busy, too small or not
+/// blank.
 pub fn create_pool(paths: &[PathBuf], overwrite: bool) -> Result<Size, Failure> {
     let mut files: Vec<Arc<FileVolume>> = Vec::new();
     let intent = Intent::PoolMember { is_agreed: overwrite };

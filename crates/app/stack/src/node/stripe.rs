@@ -1,4 +1,4 @@
-//! Several devices side by side, as RAID-0 has them.
+//! Several devices striped, as in RAID-0.
 
 use super::{Attached, OpenNode, Unkept};
 use crate::failure::{Exit, Failure};
@@ -15,8 +15,7 @@ pub(crate) struct StripeNode {
 
 /// Returns the stripe over these members.
 ///
-/// # Errors
-/// Usage: the members do not fit together.
+/// # Errors Usage: the members cannot be combined.
 pub(crate) fn open(members: Vec<Box<dyn OpenNode>>, chunk: Size) -> Result<StripeNode, Failure> {
     let limits: Vec<_> = members.iter().map(|member| member.limits()).collect();
     let chunk_bytes = u32::try_from(chunk.0).unwrap_or(0);

@@ -1,10 +1,11 @@
-//! The program that the test `own_node` starts and kills: `trial hold` is a holder; `trial serve
-//! DIRECTORY [back|none]` opens a volume over a backing of its own kind and obeys lines on stdin.
+//! The program that the test `own_node` starts and kills: `trial hold` is a holder;
+//! `trial serve DIRECTORY [back|none]` opens a volume over its own kind of backing and obeys lines
+//! on stdin.
 //!
-//! The backing stands for a network volume. Its data are in DIRECTORY/disk; DIRECTORY/name is what
-//! the server calls it, and may change; DIRECTORY/session is a connection, whose state (its
-//! position) belongs to the open description. It takes a moment to open. If DIRECTORY/unfenced is
-//! there, its fence fails once.
+//! The backing models a network volume. Its data is in DIRECTORY/disk; DIRECTORY/name is the name
+//! that the server uses, and may change; DIRECTORY/session is a connection, whose state (its
+//! position) belongs to the open file description. Opening takes a moment. If DIRECTORY/unfenced
+//! exists, its fence fails once.
 
 use block::{Buf, CacheSpec, Extent, Limits, Request, Size, Spec, Stack, WriteMode};
 use host::{FileVolume, OpenOptions};
@@ -47,7 +48,7 @@ fn server_name(directory: &Path) -> Option<String> {
     Some(fs::read_to_string(directory.join("name")).ok()?.trim().to_owned())
 }
 
-/// Opens the connection anew, or goes on with the one that was kept.
+/// Opens the connection again, or continues with the one that was retained.
 fn log_in(directory: &Path, kept: Option<OwnedFd>) -> Result<OwnedFd, Failure> {
     if let Some(session) = kept {
         let state = rustix::fs::seek(&session, SeekFrom::Current(0)).map_err(failed)?;
@@ -125,7 +126,7 @@ fn spec_of(directory: &Path, mode: &str) -> Spec {
     let cache = CacheSpec {
         memory: Size(8 << 20),
         write: WriteMode::BackNow,
-        // Nothing is written out by age while the test looks.
+        // Nothing is written back by age during the test.
         dirty_age_ms: 3_600_000,
         ..CacheSpec::default()
     };
@@ -148,7 +149,7 @@ fn open(directory: &Path, mode: &str) -> Result<Volume, Failure> {
     Volume::open_over(spec_of(directory, mode), flags, &remote, &mut |_, _| ())
 }
 
-/// Block `number` filled with its version.
+/// Returns a write of block `number`, filled with its version.
 fn request(number: u64, version: u8) -> Request {
     let from = Buf::new(SECTORS, 512);
     from.write(&[version; SECTORS as usize * 512]);
@@ -214,7 +215,7 @@ fn serve(directory: &Path, mode: &str) -> Result<(), String> {
             Err(error) => println!("error {error}"),
         }
     }
-    // As if killed: nothing is written out, and nothing is released.
+    // Exits as if killed: nothing is written back, and nothing is released.
     std::process::exit(0)
 }
 
