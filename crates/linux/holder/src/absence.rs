@@ -1,5 +1,5 @@
-//! A mount whose daemon is absent: its holder answers what needs no data, and refuses the rest
-//! after a time.
+//! A mount whose daemon is absent: its holder answers requests that need no data, and refuses the
+//! others after a time.
 //!
 //! ```text
 //!   served --owner gone--> grace --0.5 s--> answers --wait_ms--> refuses
@@ -7,16 +7,17 @@
 //!     +-------------- the next daemon takes it over ---------------+
 //! ```
 //!
-//! A daemon that ends in order serves no more while it writes everything out, which may take long:
-//! names are answered for from then on, and the time counts from the end of its process.
+//! A daemon that ends in order stops serving before it writes everything back, which may take long.
+//! From then on the holder answers requests about names; the time counts from the end of the
+//! daemon's process.
 //!
-//! While a daemon takes the volume over, and announces it, that time stands still: the daemon may have to
-//! wait for the I/O of the one before, or to write out what that has left. `SIGHT_MAX` bounds this.
+//! While a daemon announces that it takes the volume over, that time stops: the daemon may have to
+//! wait for the I/O of the one before, or to write back its data. `SIGHT_MAX` bounds this.
 //!
 //! A request that was read here and not answered is not lost: the next daemon, and the step to
-//! refusing, have the kernel send again everything that was not answered. A request that was
-//! refused was never carried out here; the dead daemon may have carried it out, but then before all
-//! that the next daemon does, since that fences it first.
+//! refusing, make the kernel send all unanswered requests again. A request that was refused was
+//! never carried out here. The dead daemon may have carried it out, but then before anything that
+//! the next daemon does, because that fences it first.
 
 use crate::deadline::{Deadline, unix_s};
 use fuse::{MESSAGE_BYTES_MAX, Outline, Verdict, refusal, resend_message, verdict};
@@ -27,41 +28,43 @@ use std::fs;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Time without a daemon before the holder steps in: a daemon that is started again at once is not
-/// disturbed.
+/// Time without a daemon before the holder answers, so that a daemon that restarts immediately is
+/// not disturbed.
 const GRACE: Duration = Duration::from_millis(500);
-/// A daemon that has lived this long has served, whatever version it is of.
+/// A daemon that has lived this long counts as one that has served, whichever its version.
 const SERVED: Duration = Duration::from_secs(10);
-/// Time without a daemon after which requests fail, where no daemon has set one, in milliseconds.
+/// Default time without a daemon after which requests fail, in milliseconds.
 pub const WAIT_DEFAULT_MS: u64 = 30_000;
-/// The longest time that daemons which take over may have beyond the time without one. Longer than
-/// the wait for the I/O of a dead daemon, and the time of retries after it.
+/// Longest time that daemons which take over may add to the time without a daemon. Longer than the
+/// wait for the I/O of a dead daemon and the retries after it.
 const SIGHT_MAX: Duration = Duration::from_secs(60);
-/// Messages handled in a row, so that connections to the holder are served in between.
+/// Messages handled in a row before connections to the holder are served again.
 const BURST: u32 = 64;
-/// Names of files in an answer at most.
+/// Maximum number of file names in an answer.
 const FILES_MAX: usize = 16;
-/// The longest text in a description, in characters.
+/// Length of the longest text in a description, in characters.
 const TEXT_CHARACTERS: usize = 1000;
 
-/// A mount as its daemon describes it to the holder, for the time without a daemon.
+/// A mount's description by its daemon, for the time without a daemon.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Description {
-    /// The directory. None: it is too large for a packet, and names wait as data does.
+    /// The directory. None: it is too large for a packet, and requests about names wait as requests
+    /// for data do.
     pub outline: Option<Outline>,
-    /// Milliseconds without a daemon after which requests fail. None: they wait until there is one.
+    /// Milliseconds without a daemon after which requests fail. None: they wait for the next
+    /// daemon.
     pub wait_ms: Option<u64>,
-    /// The command that starts the daemon again, for messages.
+    /// Command that starts the daemon again, for messages.
     pub again: String,
     /// The backings of its volumes, for messages.
     pub backing: String,
 }
 
 impl Description {
-    /// Returns it without what is too long for a packet.
+    /// Returns it without the parts that are too long for a packet.
     pub(crate) fn shortened(mut self, bytes: usize, bytes_max: usize) -> Description {
         self.backing = self.backing.chars().take(TEXT_CHARACTERS).collect();
-        // Half a command would be a wrong one.
+        // A truncated command would be a wrong command.
         if self.again.chars().count() > TEXT_CHARACTERS {
             self.again.clear();
         }
@@ -82,46 +85,46 @@ impl Default for Description {
 /// A mount that has no daemon.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Waiting {
-    /// Where it is mounted.
+    /// Mount point.
     pub directory: String,
-    /// Since when it has no daemon, in seconds since 1970.
+    /// Start of the time without a daemon, in seconds since 1970.
     pub since_unix_s: u64,
-    /// When its requests fail, or since when, in seconds since 1970. None: never.
+    /// When its requests fail or began to fail, in seconds since 1970. None: never.
     pub fails_unix_s: Option<u64>,
     /// The holder's process.
     pub holder_pid: i32,
-    /// The names of its files, the first 16 at most.
+    /// Names of its files, at most the first 16.
     pub files: Vec<String>,
-    /// The description that its daemon has sent.
+    /// Description sent by its daemon.
     pub description: Description,
 }
 
-/// How far an absence has come.
+/// Step of an absence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Served,
     Grace,
     Answers,
-    /// The kernel sends nothing again (before Linux 6.9), so that nothing may be read before it is
-    /// refused.
+    /// The kernel does not send requests again (before Linux 6.9), so nothing may be read before
+    /// the time to refuse.
     Leaves,
     Refuses,
 }
 
-/// The times of an absence.
+/// Times of an absence.
 #[derive(Clone, Copy)]
 struct Times {
     since_unix_s: u64,
     begins: Deadline,
     refuses: Option<Deadline>,
-    /// The part of [`SIGHT_MAX`] that is left.
+    /// Unused part of [`SIGHT_MAX`].
     spare: Duration,
-    /// While a daemon takes over: the time without a daemon that is left after it.
+    /// While a daemon takes over: the remaining time without a daemon, which continues afterwards.
     left: Option<Duration>,
 }
 
 impl Times {
-    /// A daemon begins to take over.
+    /// Stops the time: a daemon begins to take over.
     fn stop(&mut self) {
         if let (Some(refuses), None) = (self.refuses, self.left) {
             self.left = Some(refuses.left());
@@ -129,7 +132,7 @@ impl Times {
         }
     }
 
-    /// It has gone.
+    /// Continues the time: that daemon has ended.
     fn go_on(&mut self) {
         if let (Some(refuses), Some(left)) = (self.refuses, self.left.take()) {
             self.spare = refuses.left().saturating_sub(left);
@@ -138,24 +141,24 @@ impl Times {
     }
 }
 
-/// A mount's time without a daemon, and the daemons before.
+/// The time of a mount without a daemon, and the daemons before it.
 pub(crate) struct Absence {
     description: Description,
     step: Step,
     times: Option<Times>,
-    /// The owner serves no more, but has not ended yet.
+    /// Whether the owner no longer serves, but has not ended yet.
     is_left: bool,
-    /// A daemon has served the mount since the latest absence.
+    /// Whether a daemon has served the mount since the latest absence.
     was_served: bool,
     /// When the present owner counts as one that has served.
     served: Deadline,
     buffer: Vec<u8>,
-    /// The processes that wait for the answers to messages that were read and not answered.
+    /// Processes that wait for answers to messages that were read and not answered.
     held: BTreeMap<u64, u32>,
 }
 
-/// Whether a process has a signal that ends it. (SIGKILL is bit 8 of its pending signals, of the
-/// thread or of all.)
+/// Whether a process has a signal that ends it. (SIGKILL is bit 8 of the pending signals of the
+/// thread or of the process.)
 fn is_killed(process: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let pending = status.lines().filter_map(|line| {
@@ -167,12 +170,12 @@ fn is_killed(process: u32) -> bool {
     pending.fold(0, |all, signals| all | signals) >> 8 & 1 == 1
 }
 
-/// The connection has no other side any more: it was unmounted, or cut.
+/// The connection is closed on the kernel's side: the mount was unmounted or aborted.
 #[derive(Debug)]
 pub(crate) struct Unmounted;
 
 impl Absence {
-    /// Of a mount that a daemon has just made.
+    /// Returns the absence of a mount that a daemon has just made.
     pub(crate) fn new() -> Absence {
         Absence {
             description: Description::default(),
@@ -186,13 +189,13 @@ impl Absence {
         }
     }
 
-    /// The owner describes the mount, which it serves from now on.
+    /// Stores the owner's description of the mount, which it serves from now on.
     pub(crate) fn describe(&mut self, description: Description) {
         self.description = description;
         self.was_served = true;
     }
 
-    /// Whether a daemon is about to take the mount over.
+    /// Notes whether a daemon is about to take the mount over.
     pub(crate) fn see(&mut self, is_in_sight: bool) {
         match &mut self.times {
             Some(times) if is_in_sight => times.stop(),
@@ -201,7 +204,7 @@ impl Absence {
         }
     }
 
-    /// A daemon has taken the mount over.
+    /// Notes that a daemon has taken the mount over.
     pub(crate) fn pause(&mut self) {
         if self.step == Step::Served {
             return;
@@ -215,7 +218,7 @@ impl Absence {
         self.served = Deadline::after(SERVED);
     }
 
-    /// The owner ends, and serves no more.
+    /// Notes that the owner is ending and no longer serves.
     pub(crate) fn leave(&mut self) {
         self.is_left = true;
         self.step = Step::Grace;
@@ -224,9 +227,9 @@ impl Absence {
         }
     }
 
-    /// The owner has gone. The time goes on where that has only tried to serve.
+    /// Notes that the owner has ended. If it never served, the earlier time continues.
     pub(crate) fn begin(&mut self) {
-        // Messages that are answered already stay answered.
+        // While the holder already answers messages, it continues to.
         if !std::mem::take(&mut self.is_left) {
             self.step = Step::Grace;
         }
@@ -243,12 +246,12 @@ impl Absence {
             Some(Times { since_unix_s: unix_s(), begins, refuses, spare: SIGHT_MAX, left: None });
     }
 
-    /// Whether the owner, if there is one, serves no more.
+    /// Whether the owner, if there is one, no longer serves.
     pub(crate) fn is_left(&self) -> bool {
         self.is_left
     }
 
-    /// When [`Absence::advance`] has something to do.
+    /// Returns when [`Absence::advance`] next has work.
     pub(crate) fn next(&self) -> Option<Deadline> {
         let times = self.times?;
         match self.step {
@@ -263,12 +266,12 @@ impl Absence {
         matches!(self.step, Step::Answers | Step::Refuses)
     }
 
-    /// Goes one step further where it is time. True: requests fail from now on.
+    /// Goes one step further when its time has come. True: requests fail from now on.
     pub(crate) fn advance(&mut self, device: BorrowedFd<'_>) -> bool {
         if !self.next().is_some_and(Deadline::has_passed) {
             return false;
         }
-        // They come again.
+        // The kernel sends these messages again.
         self.held.clear();
         let is_resent = rustix::io::write(device, &resend_message()).is_ok();
         self.step = match (self.step, is_resent) {
@@ -279,18 +282,18 @@ impl Absence {
         self.step == Step::Refuses
     }
 
-    /// Reads messages of the kernel, and answers those that need no daemon; all of them once it is
-    /// time.
+    /// Reads messages of the kernel and answers those that need no daemon, or all of them once
+    /// requests fail.
     pub(crate) fn attend(&mut self, device: BorrowedFd<'_>) -> Result<(), Unmounted> {
         self.buffer.resize(MESSAGE_BYTES_MAX, 0);
         for _ in 0..BURST {
             let bytes = match rustix::io::read(device, &mut self.buffer[..]) {
                 Ok(bytes) => bytes,
-                // Withdrawn by its program while it was read.
+                // The program withdrew the request while it was read.
                 Err(Errno::NOENT | Errno::INTR) => continue,
                 Err(Errno::NODEV | Errno::CONNABORTED) => return Err(Unmounted),
                 Err(Errno::AGAIN) => break,
-                // The system is short of something; the message stays where it is.
+                // The system lacks some resource; the message stays in the queue.
                 Err(_) => {
                     Deadline::after(GRACE).pause();
                     break;
@@ -317,7 +320,7 @@ impl Absence {
                 },
                 Verdict::Silent => continue,
             };
-            // Nothing waits any more for an answer that is not taken.
+            // If the answer is refused, no process waits for it any more.
             let _ = rustix::io::write(device, &answer);
         }
         Ok(())
@@ -341,7 +344,7 @@ impl Absence {
         })
     }
 
-    /// How to go on, for messages: behind a semicolon.
+    /// Returns what the user can do, for messages, after a semicolon.
     pub(crate) fn advice(&self) -> String {
         match self.description.again.as_str() {
             "" => "start the daemon as before, and it goes on".to_owned(),
@@ -349,7 +352,7 @@ impl Absence {
         }
     }
 
-    /// Milliseconds without a daemon after which requests fail.
+    /// Returns the milliseconds without a daemon after which requests fail.
     pub(crate) fn wait_ms(&self) -> Option<u64> {
         self.description.wait_ms
     }
@@ -366,7 +369,7 @@ mod tests {
     const READ: u32 = 15;
     const EIO: i32 = -5;
 
-    /// The kernel, and /dev/fuse: whole messages both ways.
+    /// Stands for the kernel and /dev/fuse: transfers whole messages in both directions.
     fn connection() -> (OwnedFd, OwnedFd) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("two sockets")
@@ -380,7 +383,7 @@ mod tests {
         rustix::io::write(kernel, &message).expect("room");
     }
 
-    /// The next answer: its error, and what it answers. None: there is none.
+    /// Returns the next answer: its error, and the request that it answers. None: there is none.
     fn answer(kernel: &OwnedFd) -> Option<(i32, u64)> {
         let mut bytes = [0; 4096];
         rustix::io::read(kernel, &mut bytes).ok()?;
@@ -464,11 +467,11 @@ mod tests {
         absence.see(false);
         let stood = left(&absence);
         assert!(stood > Duration::from_millis(900) && stood <= Duration::from_millis(1000));
-        // Time that one such daemon uses is not there for the next one.
+        // Time used by one such daemon is not available to the next one.
         absence.see(true);
         let second = left(&absence);
         assert!(second < SIGHT_MAX + stood - Duration::from_millis(250), "{second:?}");
-        // One that takes it over, and ends without serving, changes nothing.
+        // A daemon that takes it over, and ends without serving, changes nothing.
         absence.pause();
         absence.begin();
         assert!(left(&absence) <= stood);

@@ -1,25 +1,25 @@
-//! The connections of a holder: few, and none of them waited for.
+//! The connections of a holder: few, and the holder never waits for any of them.
 
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The most that are connected at a time.
+/// Maximum number of connections at a time.
 pub(crate) const CONNECTIONS_MAX: usize = 16;
 
-/// One connection. The descriptor does not block.
+/// One connection. Its descriptor is non-blocking.
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
     /// The process at the other end, when it connected.
     pub(crate) pid: i32,
-    /// It serves the volume.
+    /// Whether it serves the volume.
     pub(crate) is_owner: bool,
-    /// It is about to take over what is kept.
+    /// Whether it is about to take over the retained memory.
     pub(crate) approaches: bool,
-    /// It has not said anything yet.
+    /// Whether it has not sent anything yet.
     is_silent: bool,
 }
 
-/// All connections, the oldest first. At most one is the owner.
+/// All connections, oldest first. At most one is the owner.
 pub(crate) struct Connections(Vec<Connection>);
 
 impl Connections {
@@ -27,8 +27,9 @@ impl Connections {
         Connections(Vec::with_capacity(CONNECTIONS_MAX))
     }
 
-    /// Adds one. If there are too many, another is cut off: the oldest that has said nothing, else
-    /// the oldest, but never the owner. So a crowd of silent ones keeps no other out.
+    /// Adds a connection. If there are too many, another is cut off: the oldest that has sent
+    /// nothing, else the oldest, but never the owner. So a crowd of silent connections excludes
+    /// nobody.
     pub(crate) fn add(&mut self, socket: OwnedFd) {
         if self.0.len() >= CONNECTIONS_MAX {
             let silent = self.0.iter().position(|one| one.is_silent && !one.is_owner);
@@ -63,12 +64,12 @@ impl Connections {
         self.0.iter().find(|one| one.is_owner)
     }
 
-    /// Notes that this one is about to take over what is kept.
+    /// Notes that this connection is about to take over the retained memory.
     pub(crate) fn approach(&mut self, index: usize) {
         self.0[index].approaches = true;
     }
 
-    /// Whether one is about to take over what is kept.
+    /// Whether a connection is about to take over the retained memory.
     pub(crate) fn is_approached(&self) -> bool {
         self.0.iter().any(|one| one.approaches)
     }
@@ -77,22 +78,23 @@ impl Connections {
         self.0[index].is_silent = false;
     }
 
-    /// Makes one the owner; the one before is closed already, and no longer is.
+    /// Makes a connection the owner. The earlier owner is closed already.
     pub(crate) fn own(&mut self, index: usize, pid: i32) {
         self.0.iter_mut().for_each(|one| one.is_owner = false);
         self.0[index].is_owner = true;
-        // Credentials do not reach into other pid namespaces (they say 0): what it says then counts.
+        // Credentials do not reach into other pid namespaces (the pid is 0 there), so the pid in
+        // the message is used.
         if self.0[index].pid == 0 {
             self.0[index].pid = pid;
         }
     }
 
-    /// Ends one. True if it was the owner.
+    /// Closes a connection. True if it was the owner.
     pub(crate) fn end(&mut self, index: usize) -> bool {
         self.0.remove(index).is_owner
     }
 
-    /// Sends to one; cuts it off if it does not take it.
+    /// Sends to a connection, and cuts it off if it does not accept the packet.
     pub(crate) fn send(
         &mut self,
         index: usize,
@@ -109,10 +111,10 @@ impl Connections {
     }
 }
 
-/// What came of sending.
+/// Result of sending.
 pub(crate) enum Sent {
     Yes,
-    /// The connection has been ended.
+    /// The connection has been closed.
     No {
         owner_lost: bool,
     },

@@ -1,22 +1,22 @@
-//! How long something may take. The holder and its clients are no part of the engine: they wait by
-//! the system's clock.
+//! Deadlines. The holder and its clients are not part of the engine, so they use the system's
+//! clock.
 
 use rustix::event::Timespec;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant, SystemTime};
 
-/// A moment by which something has to be done.
+/// A deadline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Instant);
 
 impl Deadline {
-    /// So long from now.
+    /// Returns the moment this long from now.
     pub(crate) fn after(time: Duration) -> Deadline {
         #[allow(clippy::disallowed_methods, reason = "a process of its own, with no lane")]
         Deadline(Instant::now() + time)
     }
 
-    /// What is left; zero if it has passed.
+    /// Returns the remaining time; zero if it has passed.
     pub(crate) fn left(self) -> Duration {
         #[allow(clippy::disallowed_methods, reason = "a process of its own, with no lane")]
         self.0.saturating_duration_since(Instant::now())
@@ -26,13 +26,14 @@ impl Deadline {
         self.left().is_zero()
     }
 
-    /// What is left as poll takes it. Never zero before the deadline, so that a loop cannot spin.
+    /// Returns the remaining time for poll. Never zero before the deadline, so that a loop cannot
+    /// spin.
     pub(crate) fn timeout(self) -> Timespec {
         let left = self.left();
         Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
     }
 
-    /// Waits a little before another attempt; false if there is no time for one.
+    /// Waits a little before another attempt. False if no time is left for one.
     pub(crate) fn pause(self) -> bool {
         let time = self.left().min(Duration::from_millis(5));
         #[allow(clippy::disallowed_methods, reason = "start and stop only, on no lane")]
@@ -41,20 +42,20 @@ impl Deadline {
     }
 }
 
-/// Seconds since 1970.
+/// Returns seconds since 1970.
 pub(crate) fn unix_s() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
 }
 
-/// Does what a file system may hold up on a thread of its own, and waits at most so long for it.
+/// Does work that a file system may delay on a separate thread, and waits at most this long for it.
 pub(crate) fn within(time: Duration, work: impl FnOnce() + Send + 'static) {
     let (done, waits) = channel();
     let work = move || {
         work();
         let _ = done.send(());
     };
-    // Without a thread nothing is done, and what the work holds is let go of here.
+    // If no thread can be started, the work is not done, and its values are dropped here.
     let _ = std::thread::Builder::new().name("od-waits".into()).spawn(work);
     let _ = waits.recv_timeout(time);
 }

@@ -1,4 +1,4 @@
-//! Where holders are found: `<runtime>/holders/<key>.sock`.
+//! Locates holders: `<runtime>/holders/<key>.sock`.
 
 use crate::deadline::Deadline;
 use crate::key;
@@ -14,16 +14,16 @@ use std::time::Duration;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
-/// How long others may take to set up their sockets in the directory.
+/// Longest time that other processes may take to set up their sockets in the directory.
 const SET_UP: Duration = Duration::from_secs(5);
 const SUFFIX: &str = ".sock";
 
-/// What came of an attempt to reach a holder.
+/// Result of an attempt to reach a holder.
 pub(crate) enum Reached {
     Yes(OwnedFd),
     /// No process listens there.
     No,
-    /// A process listens, and too many connections wait already.
+    /// A process listens, but too many connections are already waiting.
     Crowded,
 }
 
@@ -47,7 +47,7 @@ fn socket() -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
 }
 
-/// Whether the other end is the same user, or root.
+/// Whether the process at the other end belongs to the same user, or to root.
 pub(crate) fn is_trusted(socket: impl AsFd) -> bool {
     let own = rustix::process::geteuid().as_raw();
     ring::peer(socket).is_ok_and(|peer| peer.user == own || peer.user == 0)
@@ -57,7 +57,7 @@ fn connect(path: &Path, address: &SocketAddrUnix) -> io::Result<Reached> {
     let socket = socket()?;
     match rustix::net::connect(&socket, address) {
         Ok(()) if is_trusted(&socket) => Ok(Reached::Yes(socket)),
-        // The descriptors that another user would give are not ours.
+        // Descriptors from another user are not trusted.
         Ok(()) | Err(Errno::ACCESS | Errno::PERM) => Err(failed(
             path,
             io::ErrorKind::PermissionDenied,
@@ -76,7 +76,7 @@ pub(crate) fn reach(runtime: &Path, key: &str) -> io::Result<Reached> {
     connect(&path, &address(&path)?)
 }
 
-/// The process that listens for a key. None: it has gone, or lets no connection in.
+/// Returns the process that listens for a key. None: it has ended, or accepts no connection.
 pub(crate) fn pid_at(runtime: &Path, key: &str) -> Option<i32> {
     match reach(runtime, key) {
         Ok(Reached::Yes(socket)) => ring::peer(&socket).ok().map(|peer| peer.process),
@@ -84,7 +84,7 @@ pub(crate) fn pid_at(runtime: &Path, key: &str) -> Option<i32> {
     }
 }
 
-/// The keys of all sockets in the directory, live or stale, in order.
+/// Returns the keys of all sockets in the directory, live or stale, in order.
 pub(crate) fn keys(runtime: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(holders(runtime)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -99,7 +99,7 @@ pub(crate) fn keys(runtime: &Path) -> io::Result<Vec<String>> {
     Ok(keys)
 }
 
-/// Opens the directory, and refuses one that others can change.
+/// Opens the directory, and refuses one that other users can change.
 fn open_private(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::empty())
@@ -115,8 +115,8 @@ fn open_private(path: &Path) -> io::Result<OwnedFd> {
     Ok(opened)
 }
 
-/// Locks the directory as long as the result lives: of two that find the same stale socket, the
-/// second must not remove what the first has just bound.
+/// Locks the directory while the result lives: if two processes find the same stale socket, the
+/// second must not remove the one that the first has just bound.
 fn lock(path: &Path) -> io::Result<OwnedFd> {
     let opened = open_private(path)?;
     let deadline = Deadline::after(SET_UP);
@@ -133,7 +133,7 @@ fn lock(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// Takes a path that no process listens on out of the way; refuses to touch anything else.
+/// Removes a socket on which no process listens; refuses to remove anything else.
 fn clear_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -153,17 +153,17 @@ fn clear_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     }
 }
 
-/// Takes the socket of a killed holder away, if nothing listens there.
+/// Removes the socket of a killed holder, if no process listens there.
 pub(crate) fn sweep(runtime: &Path, key: &str) {
     let directory = holders(runtime);
     let path = directory.join(format!("{key}{SUFFIX}"));
-    // A holder that binds just now has it locked until it listens.
+    // A holder that is binding keeps the directory locked until it listens.
     if let (Ok(address), Ok(_locked)) = (address(&path), lock(&directory)) {
         let _ = clear_stale(&path, &address);
     }
 }
 
-/// A holder's listening socket. Dropped, it takes the path away (if that is still its own).
+/// A holder's listening socket. Dropping it removes the path, if the path is still its own.
 #[derive(Debug)]
 pub(crate) struct Seat {
     socket: OwnedFd,
@@ -173,7 +173,7 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// Listens for a key; makes the directory (0700) where it is missing.
+    /// Listens for a key; creates the directory (0700) if it is missing.
     pub(crate) fn bind(runtime: &Path, key: &str) -> io::Result<Seat> {
         key::check(key)?;
         let directory = holders(runtime);
@@ -188,7 +188,7 @@ impl Seat {
         let _locked = lock(&directory)?;
         clear_stale(&path, &address)?;
         let socket = socket()?;
-        // The mode of the socket is the mode of the file that bind makes.
+        // The mode of the socket is the mode of the file that bind creates.
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
         rustix::net::bind(&socket, &address)
             .map_err(|errno| failed(&path, io::Error::from(errno).kind(), "cannot be bound"))?;
@@ -197,19 +197,19 @@ impl Seat {
         Ok(Seat { socket, directory, name, identity: (bound.dev(), bound.ino()) })
     }
 
-    /// Whether the socket can still be found by its path. (A runtime directory goes when its user logs
-    /// out, and comes back empty.)
+    /// Whether the socket can still be found by its path. (A runtime directory disappears when its
+    /// user logs out, and is empty when it comes back.)
     pub(crate) fn is_there(&self) -> bool {
         let found = fs::symlink_metadata(self.directory.join(&self.name));
         found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
     }
 
-    /// The runtime directory that it is in.
+    /// Returns the runtime directory of the socket.
     pub(crate) fn runtime(&self) -> &Path {
         self.directory.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Listens anew at the same path, which was taken away.
+    /// Listens again at the same path, which was removed.
     pub(crate) fn again(&self) -> io::Result<Seat> {
         Seat::bind(self.runtime(), self.name.strip_suffix(SUFFIX).unwrap_or(&self.name))
     }
@@ -218,7 +218,7 @@ impl Seat {
         self.socket.as_fd()
     }
 
-    /// The next connection that waits to be accepted; `AGAIN` if none does.
+    /// Returns the next connection that waits to be accepted; `AGAIN` if there is none.
     pub(crate) fn accept(&self) -> Result<OwnedFd, Errno> {
         rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
     }
@@ -226,7 +226,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        // Should this not work, the socket is stale, which the next one to bind deals with.
+        // If this fails, the socket is stale, and the next process that binds removes it.
         let Ok(directory) = lock(&self.directory) else { return };
         let name = self.name.as_str();
         let found = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW);
@@ -263,14 +263,14 @@ mod tests {
         let live = Seat::bind(runtime.path(), "a")?;
         let refused = Seat::bind(runtime.path(), "a").expect_err("a process listens");
         assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
-        // As after a kill: the path stays, no process listens.
+        // As after a kill: the path stays, and no process listens.
         let stale = live.socket.try_clone()?;
         let path = holders(runtime.path()).join("a.sock");
         fs::rename(&path, runtime.path().join("aside"))?;
         drop((live, stale));
         fs::rename(runtime.path().join("aside"), &path)?;
         let next = Seat::bind(runtime.path(), "a")?;
-        // Another process's socket by now is not removed.
+        // A socket that another process has bound since is not removed.
         fs::remove_file(&path)?;
         let other = std::os::unix::net::UnixListener::bind(&path)?;
         drop(next);

@@ -4,9 +4,9 @@
 //!   RUNTIME/doubts/KEY    the backing's birth (`record.rs`)
 //! ```
 //!
-//! A process that is in doubt has the first flush of every client fail (C1). Memory that is given up
-//! cannot carry the doubt to the next process of its backing, so it is noted here before that. The
-//! next process notes it in a memory that is kept, and then removes it here.
+//! A process that is in doubt fails the first flush of every client (C1). Memory that is released
+//! cannot carry the doubt to the next process of its backing, so the doubt is noted here first. The
+//! next process notes it in retained memory, and then removes it here.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 /// The directory of doubts within the runtime directory.
 const DIRECTORY: &str = "doubts";
 
-/// The doubts that are noted in a runtime directory.
+/// The doubts noted in a runtime directory.
 #[derive(Clone, Debug)]
 pub struct Doubts {
     directory: PathBuf,
 }
 
 impl Doubts {
-    /// Those within this runtime directory, which need not exist yet.
+    /// Returns the doubts of this runtime directory, which may not exist yet.
     pub fn of(runtime: &Path) -> Doubts {
         Doubts { directory: runtime.join(DIRECTORY) }
     }
@@ -38,14 +38,14 @@ impl Doubts {
         fs::write(self.directory.join(key), birth)
     }
 
-    /// Whether one is noted.
+    /// Whether a doubt about this backing is noted.
     pub fn has(&self, key: &str, birth: &str) -> bool {
         fs::read_to_string(self.directory.join(key)).is_ok_and(|noted| noted == birth)
     }
 
-    /// Removes it, if there is one.
+    /// Removes the doubt, if there is one.
     pub fn clear(&self, key: &str) {
-        // If it stays, the next process has flushes fail that need not.
+        // If it stays, the next process fails flushes without need.
         let _ = fs::remove_file(self.directory.join(key));
     }
 }

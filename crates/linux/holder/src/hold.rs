@@ -1,4 +1,4 @@
-//! The hidden command: how a holder comes to life.
+//! The hidden command: how a holder starts.
 
 use crate::absence::Absence;
 use crate::connections::Connections;
@@ -21,29 +21,29 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-/// The word that makes a program a holder: `program hold`.
+/// The argument that makes a program a holder: `program hold`.
 pub const HOLD: &str = "hold";
-/// Says to the second start that it is the second.
+/// Marks the second start.
 pub(crate) const DETACHED: &str = "OVERDRIVE_HOLDER";
-/// How long the daemon may take to say what is to be kept.
+/// Longest time in which the daemon must send what is to be retained.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// From -1000 (never) to 1000 (first): whether to be killed when memory runs out.
+/// Priority for being killed when memory runs out, from -1000 (never) to 1000 (first).
 const OOM_SCORE: &str = "/proc/self/oom_score_adj";
-/// What a holder goes by.
+/// Parameters of a holder.
 #[derive(Clone, Copy)]
 pub struct Terms<'a> {
-    /// Looks into an arena: what is dirty there?
+    /// Reads from an arena how much of it is dirty.
     pub survey: &'a dyn Fn(BorrowedFd<'_>) -> io::Result<Contents>,
-    /// How often an orphan looks whether its image has been deleted.
+    /// Interval at which an orphan checks whether its image has been deleted.
     pub look_every: Duration,
 }
 
-/// The whole of `overdrive hold`, with what is dirty told by the arena's headers.
+/// Runs `overdrive hold`; the headers of the arena show what is dirty.
 pub fn hold() -> ExitCode {
     hold_on(&Terms { survey: &crate::survey::of_arena, look_every: Duration::from_secs(5) })
 }
 
-/// A holder on other terms. The process becomes the holder: this returns when it ends.
+/// Runs a holder with other parameters. The process becomes the holder: this returns when it ends.
 pub fn hold_on(terms: &Terms<'_>) -> ExitCode {
     let is_packets = rustix::net::sockopt::socket_type(io::stdin()) == Ok(SocketType::SEQPACKET);
     if !is_packets {
@@ -67,10 +67,10 @@ pub fn hold_on(terms: &Terms<'_>) -> ExitCode {
     }
 }
 
-/// Starts this program once more, in a session of its own and not as our child.
+/// Starts this program once more, in a new session and not as our child.
 fn detach() -> io::Result<()> {
     close_strays();
-    // Fails where we lead a group already, which then is a session of its own.
+    // Fails if this process already leads a group, which then is a separate session.
     let _ = rustix::process::setsid();
     Command::new("/proc/self/exe")
         .arg0("od-holder")
@@ -78,35 +78,37 @@ fn detach() -> io::Result<()> {
         .env(DETACHED, "1")
         .current_dir("/")
         .stdin(Stdio::inherit())
-        // A holder has nothing to say there, and a reader of the daemon's output must see its end.
+        // A holder prints nothing there, and a reader of the daemon's output must see its end.
         .stdout(Stdio::null())
         .stderr(if is_lasting(&io::stderr()) { Stdio::inherit() } else { Stdio::null() })
         .spawn()
         .map(drop)
 }
 
-/// Closes what the daemon's parent has left open by mistake: it would live as long as we do.
+/// Closes descriptors that the daemon's parent has left open by mistake: they would stay open as
+/// long as this process lives.
 fn close_strays() {
     let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return };
     let numbers: Vec<i32> =
         open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    // The directory's own is closed by now; of the others only the standard ones are ours.
+    // The descriptor of the directory is closed by now; of the others only the standard ones belong
+    // here.
     numbers.into_iter().for_each(|number| drop(host::inherited(number)));
 }
 
-/// Whether no reader waits for this stream to end: a terminal or a file, no pipe.
+/// Whether no reader waits for the end of this stream: it is a terminal or a file, not a pipe.
 fn is_lasting(stream: &impl AsFd) -> bool {
     let kind = rustix::fs::fstat(stream).map(|found| FileType::from_raw_mode(found.st_mode));
     matches!(kind, Ok(FileType::RegularFile | FileType::CharacterDevice))
 }
 
-/// Keeps what it is given, until nothing is to be kept.
+/// Retains the memory and descriptors that it receives, until nothing is left to retain.
 fn keep(terms: &Terms<'_>) -> io::Result<()> {
     let signals = host::signals()?;
     settle_down();
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    // Else the connection would stay open here after it was ended.
+    // Otherwise the connection would stay open here after it was closed.
     rustix::stdio::dup2_stdin(&null)?;
     rustix::io::ioctl_fionbio(&socket, true)?;
     let (mut holder, pid) = match handshake(&socket, signals, terms) {
@@ -118,7 +120,7 @@ fn keep(terms: &Terms<'_>) -> io::Result<()> {
         }
     };
     let kept = encode(&Answer::Kept(holder.kept.clone()));
-    // Should the daemon have died by now, the first round finds the connection closed, and decides.
+    // If the daemon has died by now, the first round finds the connection closed, and decides.
     let _ = packet::send(&socket, &kept, &[]);
     holder.connections.add(socket);
     holder.connections.own(0, pid);
@@ -127,11 +129,12 @@ fn keep(terms: &Terms<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes itself small, quiet, and hard to kill by mistake. All of it is best effort.
+/// Makes the process small, quiet, and hard to kill by mistake, as far as it may.
 fn settle_down() {
     let _ = rustix::thread::set_name(c"od-holder");
     let _ = rustix::process::chdir(OsStr::new("/"));
-    // Not to be chosen when memory runs out. Without the right to that: not before others.
+    // Protects it from being chosen when memory runs out. Without the right to that: not before
+    // others.
     let score = || std::fs::read_to_string(OOM_SCORE).ok()?.trim().parse::<i32>().ok();
     if std::fs::write(OOM_SCORE, "-1000").is_err() && score().is_some_and(|score| score > 0) {
         let _ = std::fs::write(OOM_SCORE, "0");

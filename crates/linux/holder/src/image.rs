@@ -1,5 +1,5 @@
-//! What is known of a kept backing without asking its file system: that may be a server which does not
-//! answer, and the holder must.
+//! Facts about a retained backing that need no request to its file system. That may depend on a
+//! server which does not answer, while the holder must answer.
 
 use crate::wire::PATH_BYTES;
 use rustix::fs::{AtFlags, StatxFlags};
@@ -7,21 +7,22 @@ use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
-/// File systems that answer from memory when they are asked not to look anew (AT_STATX_DONT_SYNC). Others
-/// (9p, the cluster file systems, SMB after a change) may ask their server all the same. Source: `getattr` in
-/// fs/ of Linux 6.18.
+/// File systems that answer from memory if no fresh attributes are requested (AT_STATX_DONT_SYNC).
+/// Others (9p, the cluster file systems, SMB after a change) may ask their server anyway. Source:
+/// `getattr` in fs/ of Linux 6.18.
 const ANSWERS_AT_ONCE: [&str; 18] = [
     "bcachefs", "btrfs", "ceph", "exfat", "ext2", "ext3", "ext4", "f2fs", "fuse", "fuseblk", "nfs",
     "nfs4", "overlay", "ramfs", "tmpfs", "vfat", "virtiofs", "xfs",
 ];
 
-/// Whether the image has no name any more, so that it could never be served again. False also where that
-/// cannot be known without waiting. A device's node says nothing: it may be made anew for the same device.
+/// Whether the image has no name any more, so that it could never be served again. Also false if
+/// the answer would require waiting. A device is never reported as deleted: its node may be created
+/// again for the same device.
 pub(crate) fn is_deleted(backing: impl AsFd, key: &str) -> bool {
     let number = backing.as_fd().as_raw_fd();
     let kind = kind_of_mount(number);
     let answers = kind.is_some_and(|kind| {
-        // A FUSE file system may say behind a dot what it is for.
+        // A FUSE file system may append a subtype after a dot.
         ANSWERS_AT_ONCE.contains(&kind.split('.').next().unwrap_or(&kind))
     });
     if !key.starts_with("file-") || !answers {
@@ -35,7 +36,7 @@ pub(crate) fn is_deleted(backing: impl AsFd, key: &str) -> bool {
     })
 }
 
-/// Where the backing lies now, as the kernel remembers it.
+/// Returns the path of the backing now, as the kernel remembers it.
 pub(crate) fn path(backing: impl AsFd) -> Option<String> {
     let number = backing.as_fd().as_raw_fd();
     let link = fs::read_link(format!("/proc/self/fd/{number}")).ok()?;
@@ -44,7 +45,7 @@ pub(crate) fn path(backing: impl AsFd) -> Option<String> {
     (is_there && path.len() <= PATH_BYTES).then_some(path)
 }
 
-/// The kind of file system that an open file is on: by its mount, as the kernel lists those.
+/// Returns the type of the file system that an open file is on, from the kernel's list of mounts.
 fn kind_of_mount(number: i32) -> Option<String> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
     let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim();

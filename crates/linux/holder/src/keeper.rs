@@ -1,4 +1,4 @@
-//! What keeps a volume's memory: a process of its own, or the service manager.
+//! Retains a volume's memory: by a separate process, or by the service manager.
 //!
 //! All of this waits, at most some seconds. It is for starting and stopping, not for a lane.
 
@@ -12,9 +12,11 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// A connection to what keeps a volume's memory. While it is open this process is the owner.
+/// A connection to the process that retains a volume's memory. While it is open this process is the
+/// owner.
 ///
-/// Dropped without [`Keeper::release`], as when the process dies, what is dirty stays kept.
+/// If it is dropped without [`Keeper::release`], as when the process dies, dirty data stays
+/// retained.
 #[derive(Debug)]
 pub struct Keeper(Kind);
 
@@ -26,23 +28,25 @@ enum Kind {
     Systemd(Store),
 }
 
-/// The announcement that this process is about to take a mount over. It ends when this is dropped.
+/// Announcement that this process is about to take a mount over. It ends when this value is
+/// dropped.
 #[derive(Debug)]
 pub struct Approach {
     _connection: OwnedFd,
 }
 
-/// What was kept of a volume, and is ours now.
+/// A volume's retained memory and backing, which this process owns now.
 #[derive(Debug)]
 pub struct Found {
-    /// Which volume it is.
+    /// Identity of the volume.
     pub kept: Kept,
     /// The memory with its dirty blocks.
     pub arena: OwnedFd,
-    /// The descriptors of the backing, at least one: a file's open description, with its locks. To
-    /// be used as they are: opened once more, the image would be found locked by this one.
+    /// The descriptors of the backing, at least one: a file's open file description, with its
+    /// locks. They must be used as they are: opened a second time, the image would be found locked
+    /// by this process.
     pub backing: Vec<OwnedFd>,
-    /// What goes on keeping both.
+    /// Retains both from now on.
     pub keeper: Keeper,
 }
 
@@ -54,13 +58,12 @@ impl Found {
 }
 
 impl Keeper {
-    /// Takes over what is kept for a backing ([`crate::key_at`]). None: nothing is.
+    /// Takes over the memory retained for a backing ([`crate::key_at`]). None: there is none.
     ///
-    /// A daemon that is just ending is waited for. Before the backing is written to,
-    /// [`ring::Fence::take`] waits for its I/O.
+    /// Waits for a daemon that is just ending. [`ring::Fence::take`] waits for its I/O; call it
+    /// before writing to the backing.
     ///
-    /// # Errors
-    /// [`crate::Busy`] if the volume is served. Else what is in the way, as a sentence.
+    /// # Errors [`crate::Busy`] if the volume is served. Otherwise the obstacle, as a sentence.
     pub fn find(runtime: &Path, key: &str) -> io::Result<Option<Found>> {
         if let Some((taken, store)) = store::find(key)? {
             return Ok(Some(Found::new(taken, Kind::Systemd(store))));
@@ -69,21 +72,21 @@ impl Keeper {
         Ok(taken.map(|(taken, process)| Found::new(taken, Kind::Process(process))))
     }
 
-    /// Takes over by a connection that was the owner's before this program was executed in its
-    /// place, and has stayed open ([`Keeper::owner_socket`] without close-on-exec).
+    /// Takes over by a connection that belonged to the owner before this program was executed in
+    /// its place, and has stayed open ([`Keeper::owner_socket`] without close-on-exec).
     ///
-    /// # Errors
-    /// If it is no such connection, or the holder has gone.
+    /// # Errors If it is no such connection, or the holder has ended.
     pub fn resume(connection: OwnedFd) -> io::Result<Found> {
         let (taken, process) = Process::resume(connection)?;
         Ok(Found::new(taken, Kind::Process(process)))
     }
 
-    /// Has the memory and the descriptors of the backing, at most [`BACKING_MAX`], kept from now on: by the service manager where that offers it, else by
-    /// a new process, `program hold`. A mount is always kept by a process, which answers for it.
+    /// Has the memory and the descriptors of the backing, at most [`BACKING_MAX`], retained from
+    /// now on: by the service manager if it offers a descriptor store, otherwise by a new process,
+    /// `program hold`. A mount is always retained by a process, which answers for it.
     ///
-    /// # Errors
-    /// If there is a holder for this key already ([`Keeper::find`] first), or what the system says.
+    /// # Errors If there is already a holder for this key (call [`Keeper::find`] first), or errors
+    /// of the system.
     pub fn start(
         runtime: &Path,
         kept: &Kept,
@@ -98,21 +101,19 @@ impl Keeper {
         Ok(Keeper(Kind::Process(process)))
     }
 
-    /// Announces to the holder of a mount that this process is about to take that over, so that
-    /// requests wait. None: there is no holder.
+    /// Announces to the holder of a mount that this process is about to take the mount over, so
+    /// that requests wait. None: there is no holder.
     ///
-    /// # Errors
-    /// The holder does not answer, or is of an earlier version.
+    /// # Errors The holder does not answer, or is of an earlier version.
     pub fn approach(runtime: &Path, key: &str) -> io::Result<Option<Approach>> {
         let connection = process::approach(runtime, key)?;
         Ok(connection.map(|connection| Approach { _connection: connection }))
     }
 
-    /// Describes a mount to its holder, which answers for it while it has no daemon. From now on it
-    /// is served.
+    /// Describes a mount to its holder, which answers for it while it has no daemon. The mount
+    /// counts as served from now on.
     ///
-    /// # Errors
-    /// The holder does not answer, or is of an earlier version.
+    /// # Errors The holder does not answer, or is of an earlier version.
     pub fn describe(&self, description: Description) -> io::Result<()> {
         match &self.0 {
             Kind::Process(process) => process.describe(description),
@@ -121,11 +122,11 @@ impl Keeper {
         }
     }
 
-    /// Leaves a mount to its holder while this process ends: names are answered for from now on,
-    /// and the time after which requests fail counts from the end of this connection.
+    /// Leaves a mount to its holder while this process ends: the holder answers requests about
+    /// names from now on, and the time after which requests fail counts from the end of this
+    /// connection.
     ///
-    /// # Errors
-    /// The holder does not answer, or is of an earlier version.
+    /// # Errors The holder does not answer, or is of an earlier version.
     pub fn leave(&self) -> io::Result<()> {
         match &self.0 {
             Kind::Process(process) => process.leave(),
@@ -133,20 +134,18 @@ impl Keeper {
         }
     }
 
-    /// The mounts that have no daemon, in the order of their directories. A holder that does not
-    /// answer is left out.
+    /// Returns the mounts that have no daemon, in the order of their directories. A holder that
+    /// does not answer is left out.
     ///
-    /// # Errors
-    /// If the directory cannot be read.
+    /// # Errors If the directory cannot be read.
     pub fn waiting(runtime: &Path) -> io::Result<Vec<Waiting>> {
         process::waiting(runtime)
     }
 
-    /// Nothing is dirty any more: both descriptors are let go, and the keeper ends. When this
-    /// returns, only this process keeps the image locked.
+    /// Releases the memory and the backing, because no data is dirty any more; the keeper ends.
+    /// When this returns, only this process keeps the image locked.
     ///
-    /// # Errors
-    /// If the keeper does not answer; it then keeps what it has.
+    /// # Errors If the keeper does not answer; it then retains both.
     pub fn release(self) -> io::Result<()> {
         match self.0 {
             Kind::Process(process) => process.release(),
@@ -154,9 +153,10 @@ impl Keeper {
         }
     }
 
-    /// Gives the volume up without a release, as the process's death would: what is dirty stays kept, for
-    /// the next that takes it over. Nothing may use the memory any more. (Under a service manager the volume
-    /// comes back with the next start of the service, not before.)
+    /// Gives the volume up without releasing it, as if the process had died: dirty data stays
+    /// retained for the next daemon that takes it over. The memory must not be used any more.
+    /// (Under a service manager the volume comes back with the next start of the service, not
+    /// before.)
     pub fn abandon(self) {
         match self.0 {
             Kind::Process(process) => process.abandon(),
@@ -164,8 +164,8 @@ impl Keeper {
         }
     }
 
-    /// What to watch: readable and hung up when the holder has died, and another one should be
-    /// started. None: the service manager keeps, and does not die.
+    /// Returns the socket to watch: readable and hung up once the holder has died, after which a
+    /// new one should be started. None: the service manager retains the memory, and does not die.
     pub fn owner_socket(&self) -> Option<BorrowedFd<'_>> {
         match &self.0 {
             Kind::Process(process) => Some(process.socket()),
@@ -173,45 +173,41 @@ impl Keeper {
         }
     }
 
-    /// All holders that answer, in the order of their keys. (What the service manager keeps, only
-    /// itself can tell.)
+    /// Returns all holders that answer, in the order of their keys. (Memory in the service
+    /// manager's store is not listed.)
     ///
-    /// # Errors
-    /// If the directory cannot be read.
+    /// # Errors If the directory cannot be read.
     pub fn list(runtime: &Path) -> io::Result<Vec<Status>> {
         Keeper::roll(runtime).map(|roll| roll.answered)
     }
 
-    /// The same, and those that do not answer.
+    /// Returns all holders, including those that do not answer.
     ///
-    /// # Errors
-    /// If the directory cannot be read.
+    /// # Errors If the directory cannot be read.
     pub fn roll(runtime: &Path) -> io::Result<Roll> {
         process::roll(runtime)
     }
 
-    /// How the holder of a key is. None: there is no holder.
+    /// Returns the status of a key's holder. None: there is no holder.
     ///
-    /// # Errors
-    /// What is in the way, as a sentence.
+    /// # Errors The obstacle, as a sentence.
     pub fn status(runtime: &Path, key: &str) -> io::Result<Option<Status>> {
         process::status(runtime, key)
     }
 
-    /// What a holder keeps, without taking it over: to be read only. None: there is no holder.
+    /// Returns the memory that a holder retains, read-only, without taking it over. None: there is
+    /// no holder.
     ///
-    /// # Errors
-    /// What is in the way, as a sentence.
+    /// # Errors The obstacle, as a sentence.
     pub fn look(runtime: &Path, key: &str) -> io::Result<Option<Looked>> {
         process::look(runtime, key)
     }
 
-    /// Ends an orphaned holder, and loses what it keeps; if `takes` is given, only if it was not taken
-    /// over since [`Status::takes`] said that. False: there was none. A daemon that is just ending is
-    /// waited for.
+    /// Ends an orphaned holder and discards the data that it retains; if `takes` is given, only if
+    /// it was not taken over since [`Status::takes`] had this value. False: there was no holder.
+    /// Waits for a daemon that is just ending.
     ///
-    /// # Errors
-    /// [`crate::Busy`] if the volume is served; what the holder refused, as a sentence.
+    /// # Errors [`crate::Busy`] if the volume is served; the holder's refusal, as a sentence.
     pub fn discard(runtime: &Path, key: &str, takes: Option<u64>) -> io::Result<bool> {
         process::discard(runtime, key, takes)
     }

@@ -1,18 +1,18 @@
-//! What is kept of a volume: which one it is, its memory, its backing.
+//! The retained state of a volume: its identity, its memory, its backing.
 
 use crate::key;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// The most descriptors of one backing.
+/// Maximum number of descriptors of one backing.
 pub const BACKING_MAX: usize = 16;
-/// The longest name of a volume and of a backing that is kept, in bytes. Both come back in answers,
-/// where JSON makes up to six bytes of one.
+/// Length of the longest name of a volume or backing that is stored, in bytes. Both are part of
+/// answers, in which JSON may need six bytes for one.
 pub(crate) const NAME_BYTES: usize = 255;
 pub(crate) const BACKING_BYTES: usize = 4096;
 
-/// Which volume it is that is kept.
+/// Identity of a retained volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Kept {
     /// The volume's name.
@@ -21,14 +21,15 @@ pub struct Kept {
     pub backing: String,
     /// The backing's identity ([`crate::key_at`]).
     pub key: String,
-    /// The holder notes in the backing's record when it ends because nothing is dirty
-    /// ([`crate::Records`]). Holders of older versions answer without this.
+    /// Whether the holder updates the backing's record when it ends because nothing is dirty
+    /// ([`crate::Records`]). Holders of older versions do not send this.
     #[serde(default)]
     pub is_recorded: bool,
 }
 
 impl Kept {
-    /// Whether it can be kept: it comes back in every answer, and the key becomes a file's name.
+    /// Checks that it can be retained: it is part of every answer, and the key becomes the name of
+    /// a file.
     pub(crate) fn check(&self) -> io::Result<()> {
         key::check(&self.key)?;
         if self.volume.len() > NAME_BYTES || self.backing.len() > BACKING_BYTES {
@@ -44,17 +45,17 @@ impl Kept {
     }
 }
 
-/// A volume's memory, to be read only. Its backing is not among it: to close that may wait for a file
+/// A volume's memory, read-only. It does not include the backing: closing that may wait for a file
 /// system that does not answer.
 #[derive(Debug)]
 pub struct Looked {
-    /// Which volume it is.
+    /// Identity of the volume.
     pub kept: Kept,
     /// The memory with its dirty blocks.
     pub arena: OwnedFd,
 }
 
-/// What is kept of a volume.
+/// The retained memory and backing of a volume.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) kept: Kept,

@@ -1,22 +1,21 @@
-//! What a backing is called: the same however its path is written.
+//! Keys of backings: the same for every path that leads to a backing.
 
 use rustix::fs::FileType;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The longest key, in bytes. The socket's path must stay below 108.
+/// Length of the longest key, in bytes. The socket's path must stay below 108.
 const KEY_BYTES: usize = 64;
 
-/// The key of the backing at a path: `file-DEVICE-INODE` for a file, `device-MAJOR-MINOR` for a
-/// device. The same as [`host::FileVolume::key`], without opening it: to ask for a holder before
-/// the locks that this has are in the way.
+/// Returns the key of the backing at a path: `file-DEVICE-INODE` for a file, `device-MAJOR-MINOR`
+/// for a device. The same as [`host::FileVolume::key`], but without opening the file, so that a
+/// holder can be found although its locks prevent opening.
 ///
-/// It is the same for every path and link that leads there, and readable, because it is the name
-/// of a socket and of the descriptors in the service manager's store.
+/// It is the same for every path and link to the backing, and readable, because it is the name of a
+/// socket and of the descriptors in the service manager's store.
 ///
-/// # Errors
-/// What the system says, and where it is neither a file nor a block device.
+/// # Errors Those of the system, and if the path is neither a file nor a block device.
 pub fn key_at(path: &Path) -> io::Result<String> {
     let found = rustix::fs::stat(path)?;
     match FileType::from_raw_mode(found.st_mode) {
@@ -33,24 +32,24 @@ pub fn key_at(path: &Path) -> io::Result<String> {
     }
 }
 
-/// What every key of a mount begins with.
+/// Prefix of the key of every mount.
 const MOUNT: &str = "mount-";
 
-/// The key of what is mounted at this path: `mount-HASH`. Unlike that of a backing it is made of the path alone, because to
-/// look there would ask a server that may be dead. The path has no links, and is absolute. Source of the hash: FNV-1a,
-/// draft-eastlake-fnv.
+/// Returns the key of the mount at this path: `mount-HASH`. Unlike that of a backing it is derived
+/// from the path alone, because examining the mount would ask a server that may be dead. The path
+/// has no links, and is absolute. Source of the hash: FNV-1a, draft-eastlake-fnv.
 pub fn mount_key(path: &Path) -> String {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix);
     format!("{MOUNT}{hash:016x}")
 }
 
-/// Whether it is that of a mount, not of a backing.
+/// Whether it is the key of a mount, not of a backing.
 pub(crate) fn is_mount(key: &str) -> bool {
     key.starts_with(MOUNT)
 }
 
-/// Whether it may become the name of a file and of a descriptor.
+/// Checks that a key can be the name of a file and of a descriptor.
 pub(crate) fn check(key: &str) -> io::Result<()> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let good = !key.is_empty()

@@ -1,10 +1,10 @@
-//! The holder: what keeps a volume's memory when its daemon dies (clause C5).
+//! The holder retains a volume's memory when its daemon dies (clause C5).
 //!
 //! Dirty blocks lie in the *arena*, a sealed memfd. Such memory lives as long as a process has a
-//! descriptor of it, and so does a lock on an image as long as a process has its open file
-//! description. So a second process, so small and so dull that it has no reason to die, has both:
-//! the arena, and the *backing* with its locks, so that no other process can use the image while there
-//! is dirty data for it. One holder a volume.
+//! descriptor of it, and a lock on an image lives as long as a process has its open file
+//! description. Therefore a second process, small and simple enough to have no reason to die, has
+//! both: the arena, and the *backing* with its locks, so that no other process can use the image
+//! while there is dirty data for it. Each volume has one holder.
 //!
 //! ```text
 //!   overdrive serve ------ owner's connection ------ od-holder
@@ -15,7 +15,7 @@
 //!                                    the next daemon: take -------+        +--- status, look
 //! ```
 //!
-//! # Its life
+//! # Life of a holder
 //!
 //! ```text
 //!                 keep + arena, backing
@@ -29,15 +29,15 @@
 //! ```
 //!
 //! The daemon starts it as the hidden command `hold`, with one end of a socket pair as its stdin.
-//! It starts itself once more in a session of its own and leaves, so that the holder has no
-//! parent that waits for it and leaves no zombie. The owner is not a process but an open connection: when the last
-//! descriptor of that is closed, by whatever way of dying, the volume is orphaned.
+//! That process starts the program once more in a new session and exits, so that the holder has no
+//! parent that must wait for it and leaves no zombie. The owner is an open connection, not a
+//! process: when its last descriptor is closed, for any reason, the volume is orphaned.
 //!
-//! # What is spoken
+//! # Protocol
 //!
-//! Packets (`SOCK_SEQPACKET`) of one JSON object each, at most 32 KiB, and descriptors beside them.
+//! Packets (`SOCK_SEQPACKET`) of one JSON object each, at most 32 KiB, and descriptors with them.
 //!
-//! | ask | from | answer |
+//! | request | from | answer |
 //! |---|---|---|
 //! | `keep {volume, backing, key, runtime, pid}` + arena, backing | the daemon that started it, once | `kept` |
 //! | `take {pid}` | any while there is no owner, or the owner again | `kept {volume, backing, key}` + arena, backing; `busy {pid}` |
@@ -46,38 +46,40 @@
 //! | `look` | any | `kept` + arena, without becoming the owner |
 //! | `describe {outline, wait_ms, again, backing}` | the owner of a mount | `accepted` |
 //! | `approach` | a daemon that is about to take a mount over, while the connection is open | `accepted` |
-//! | `leave` | the owner of a mount, which serves no more and ends | `accepted` |
-//! | `waiting` | any | `waits {waiting}`: of a mount without an owner, since when |
+//! | `leave` | the owner of a mount, which stops serving and ends | `accepted` |
+//! | `waiting` | any | `waits {waiting}`: since when a mount has had no owner |
 //! | `discard {takes}` | any while there is no owner | `done`; it is gone; `busy {pid}`; `error` if it was taken over since its status said `takes` |
 //!
-//! Any is: a process of the same user, or of root. What is not understood is answered with
-//! `error {message}`. No client can keep the holder waiting: it never blocks on a connection, and one
-//! that does not read its answer is cut off.
+//! "Any" is a process of the same user, or of root. An unknown request is answered with
+//! `error {message}`. No client can keep the holder waiting: it never blocks on a connection, and
+//! one that does not read its answer is cut off.
 //!
 //! # A mount
 //!
-//! The connection of a FUSE mount (/dev/fuse) is kept in the same way, in the backing's place and beside an empty memory,
-//! under a key that begins with `mount-`. As long as it is open the kernel keeps what was asked and not answered, and the
-//! next daemon has it sent again. The holder of a mount ends when that is unmounted, or its connection is cut.
+//! The connection of a FUSE mount (/dev/fuse) is retained in the same way, instead of a backing and
+//! with an empty memory, under a key that begins with `mount-`. While it is open the kernel keeps
+//! all unanswered requests, and the next daemon makes it send them again. The holder of a mount
+//! ends when the mount is unmounted, or its connection is aborted.
 //!
 //! A mount without a daemon must not hang programs that only look at names and sizes, such as `df`
-//! and `losetup -a`. So after half a second its holder reads /dev/fuse and answers those questions;
-//! after `wait_ms` it refuses all others with EIO (`absence.rs`). A daemon that has to wait before it
-//! can take the mount over, for the I/O of the one before it, has sent `approach` and has more time. A service manager's store could
-//! not do that: mounts are kept by a process there, too.
+//! and `losetup -a`. So after half a second its holder reads /dev/fuse and answers such requests;
+//! after `wait_ms` it refuses all others with EIO (`absence.rs`). A daemon that has to wait before
+//! it can take the mount over, for the I/O of the one before it, has sent `approach` and has more
+//! time. A service manager's store could not do that: mounts are retained by a process under
+//! systemd, too.
 //!
 //! # Under systemd
 //!
-//! The service manager can do the same (its descriptor store), and does it better than a process
-//! in the service's own control group. Where it offers that ([`Keeper::start`] looks at
+//! The service manager can retain descriptors too (its descriptor store), more reliably than a
+//! process in the service's own control group. If it offers this ([`Keeper::start`] looks at
 //! `NOTIFY_SOCKET` and `FDSTORE`), the descriptors go there, as `<key>.memory`, `<key>.backing` and
-//! `<key>.kept` (a memfd with what the volume is), and come back as `LISTEN_FDS`.
+//! `<key>.kept` (a memfd with the volume's identity), and come back as `LISTEN_FDS`.
 //!
 //! # The fence
 //!
-//! A lock whose description a holder keeps no longer says that the dead daemon's last I/O is over
-//! (clause C15). [`ring::Fence`] does: it is to be taken after [`Keeper::find`], before anything is
-//! written to the backing.
+//! A lock that a holder retains no longer proves that the dead daemon's last I/O has ended (clause
+//! C15). [`ring::Fence`] does: take it after [`Keeper::find`], before anything is written to the
+//! backing.
 #![forbid(unsafe_code)]
 
 mod absence;

@@ -1,4 +1,4 @@
-//! The holder's life: one thread, one poll, no wait for a connection.
+//! The main loop of a holder: one thread and one poll, which never waits for a connection.
 
 use crate::absence::Absence;
 use crate::connections::{Connections, Sent};
@@ -20,14 +20,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// The size of a signalfd_siginfo(2); the signal's number comes first.
+/// Size of a signalfd_siginfo(2); the signal's number comes first.
 const SIGNAL_BYTES: usize = 128;
-/// How long closing the backing may take.
+/// Longest time that closing the backing may take.
 const CLOSING: Duration = Duration::from_secs(2);
-/// Time without an owner before that is reported: an owner that is started again, or upgraded, is
-/// no trouble.
+/// Time without an owner before its absence is reported: an owner that restarts, or is upgraded, is
+/// not worth a report.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
-/// The most that are let in between two rounds, so that a crowd at the door stops nothing.
+/// Maximum number of connections accepted per round, so that many clients cannot stop the loop.
 const ADMITTED_MAX: usize = 8;
 
 /// Whether the holder stays.
@@ -35,13 +35,13 @@ const ADMITTED_MAX: usize = 8;
 #[must_use]
 pub(crate) enum Life {
     Stays,
-    /// It has nothing left to keep.
+    /// Nothing is left to retain.
     Ends,
 }
 
 use Life::{Ends, Stays};
 
-/// Descriptors that go with an answer.
+/// Descriptors sent with an answer.
 #[derive(Clone, Copy)]
 enum Beside {
     Nothing,
@@ -59,29 +59,29 @@ pub(crate) struct Holder<'a> {
     pub(crate) signals: host::File,
     pub(crate) connections: Connections,
     pub(crate) survey: Survey<'a>,
-    /// How often an orphan looks whether its image is still there.
+    /// Interval at which an orphan checks whether its image still exists.
     pub(crate) look_every: Duration,
     pub(crate) since_unix_s: u64,
-    /// How often it was taken over.
+    /// Number of takeovers.
     pub(crate) takes: u64,
-    /// Of a mount: its time without a daemon.
+    /// For a mount: its time without a daemon.
     pub(crate) absence: Option<Absence>,
-    /// When to report that there is no owner, if that was not done.
+    /// When to report that there is no owner, unless that was done.
     pub(crate) report: Option<Deadline>,
 }
 
-/// What poll found.
+/// Events that poll found.
 struct Ready {
     signals: bool,
     door: bool,
-    /// By their places among the connections.
+    /// Indices of connections that have data.
     talkers: Vec<usize>,
-    /// The kernel has messages for a mount without an owner, or that is unmounted.
+    /// The kernel has messages for a mount without an owner, or the mount is unmounted.
     mount: bool,
 }
 
 impl Holder<'_> {
-    /// Lives until there is nothing to keep.
+    /// Runs until nothing is left to retain.
     pub(crate) fn live(&mut self) {
         let mut buffer = vec![0; PACKET_BYTES];
         let mut look = Deadline::after(self.look_every);
@@ -89,7 +89,7 @@ impl Holder<'_> {
             let ready = match self.poll(look) {
                 Ok(ready) => ready,
                 Err(Errno::INTR) => continue,
-                // Out of kernel memory: what is held must not be lost over that.
+                // The kernel is out of memory: the retained data must not be lost for that.
                 Err(_) => {
                     rest();
                     continue;
@@ -117,7 +117,7 @@ impl Holder<'_> {
         if self.absence.as_ref().is_some_and(Absence::is_listening) {
             polled.push(PollFd::from_borrowed_fd(self.backing[0].as_fd(), PollFlags::IN));
         }
-        // An owned holder has nothing to look for: it sleeps until a connection wants something.
+        // An owned holder has nothing to check: it sleeps until a connection has data.
         let timeout = self.is_alone().then(|| self.next(look).timeout());
         rustix::event::poll(&mut polled, timeout.as_ref())?;
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
@@ -130,21 +130,21 @@ impl Holder<'_> {
         })
     }
 
-    /// Whether no daemon serves what is kept: there is no owner, or one that has only to end.
+    /// Whether no daemon serves the volume: there is no owner, or one that is only ending.
     fn is_alone(&self) -> bool {
         self.connections.owner().is_none() || self.absence.as_ref().is_some_and(Absence::is_left)
     }
 
-    /// The next moment at which a holder without an owner has something to do.
+    /// Returns the next moment at which a holder without an owner has work.
     fn next(&self, look: Deadline) -> Deadline {
         let absence = self.absence.as_ref().and_then(Absence::next);
         let moments = [Some(look), self.report, absence].into_iter().flatten();
         moments.min_by_key(|moment| moment.left()).unwrap_or(look)
     }
 
-    /// Answers for a mount without an owner, and reports what is due.
+    /// Answers for a mount without an owner, and prints reports that are due.
     fn attend(&mut self, ready: &Ready) -> Life {
-        // An owner that has just come reads the messages itself.
+        // An owner that has just connected reads the messages itself.
         if !self.is_alone() {
             return Stays;
         }
@@ -165,9 +165,9 @@ impl Holder<'_> {
         Stays
     }
 
-    /// One packet of every connection that has said something, then new connections, then signals.
+    /// Handles one packet of every connection that has data, then new connections, then signals.
     fn round(&mut self, ready: &Ready, buffer: &mut [u8]) -> Life {
-        // From the last to the first: ending one then moves none that is still to be heard.
+        // From last to first: closing one then moves none that is still to be read.
         for &index in ready.talkers.iter().rev() {
             if self.hear(index, buffer) == Ends {
                 return Ends;
@@ -183,10 +183,10 @@ impl Holder<'_> {
         for _ in 0..ADMITTED_MAX {
             match self.seat.accept() {
                 Ok(socket) if directory::is_trusted(&socket) => self.connections.add(socket),
-                // Another user, or a connection that has gone again.
+                // Another user, or a connection that was closed again.
                 Ok(_) | Err(Errno::CONNABORTED | Errno::INTR) => (),
                 Err(Errno::AGAIN) => return,
-                // The system is out of something; connections that wait to be accepted stay there.
+                // The system lacks some resource; connections that wait to be accepted stay queued.
                 Err(_) => return rest(),
             }
         }
@@ -201,7 +201,7 @@ impl Holder<'_> {
                 let most = format!("a packet has at most {PACKET_BYTES} bytes and two descriptors");
                 self.refuse(index, most)
             }
-            // No connection has a descriptor to give: they are closed here.
+            // Descriptors from a connection are never used: they are closed here.
             Ok(Received::Packet(bytes, _)) => {
                 self.connections.heard(index);
                 match serde_json::from_slice(&buffer[..bytes]) {
@@ -258,11 +258,11 @@ impl Holder<'_> {
     }
 
     fn take(&mut self, index: usize, pid: i32) -> Life {
-        // A client that has given up, while this process was stopped perhaps, takes nothing.
+        // A client that has given up, perhaps while this process was stopped, takes over nothing.
         if is_closed(&self.connections.get(index).socket) {
             return self.end(index);
         }
-        // The owner may ask again: after an exec the new program knows no more than the connection.
+        // The owner may ask again: after an exec the new program has only the connection.
         if let Some(pid) = self.owner_pid()
             && !self.connections.get(index).is_owner
         {
@@ -277,7 +277,7 @@ impl Holder<'_> {
         self.send(index, &Answer::Kept(self.kept.clone()), Beside::Both)
     }
 
-    /// The owner's process; none if there is no owner, or one that is closed already.
+    /// Returns the owner's process. None if there is no owner, or if it is closed already.
     fn owner_pid(&self) -> Option<i32> {
         let owner = self.connections.owner()?;
         (!is_closed(&owner.socket)).then_some(owner.pid)
@@ -305,7 +305,7 @@ impl Holder<'_> {
         if self.connections.end(index) { self.orphaned() } else { Stays }
     }
 
-    /// What there is to keep.
+    /// Returns what the memory holds.
     fn contents(&self) -> io::Result<Contents> {
         match key::is_mount(&self.kept.key) {
             true => Ok(survey::of_mount(self.backing[0].as_fd())),
@@ -313,7 +313,7 @@ impl Holder<'_> {
         }
     }
 
-    /// The owner is gone without a release.
+    /// Handles the end of the owner without a release.
     fn orphaned(&mut self) -> Life {
         let contents = self.contents();
         if let Ok(contents) = &contents
@@ -329,7 +329,7 @@ impl Holder<'_> {
         Stays
     }
 
-    /// Notes for the next process that nothing is lost with this memory.
+    /// Notes for the next process that no data is lost with this memory.
     fn record_nothing_missing(&self) {
         if !self.kept.is_recorded {
             return;
@@ -371,19 +371,20 @@ impl Holder<'_> {
         }
     }
 
-    /// Ends although there may be something to lose, and says so.
+    /// Ends although data may be lost, and reports that.
     fn gives_up(&self, why: &str) -> Life {
         let Kept { volume, backing, .. } = &self.kept;
         tell(&format!("what was kept of volume {volume} ({backing}) is gone: {why}"));
         Ends
     }
 
-    /// Whether the orphan can be found, and still has an image to be kept for.
+    /// Checks that the orphan can be found, and that its image still exists.
     fn look(&mut self) -> Life {
         if self.connections.owner().is_some() {
             return Stays;
         }
-        // What cannot be found could not be taken over. If it cannot be had now, the next look tries.
+        // A holder that cannot be found could not be taken over. If binding fails now, the next
+        // check tries again.
         if !self.seat.is_there()
             && let Ok(seat) = self.seat.again()
         {
@@ -402,7 +403,7 @@ impl Holder<'_> {
         }
     }
 
-    /// Only SIGTERM means anything, and only where no data is lost by it.
+    /// Handles SIGTERM, and only if no data is lost by ending. Other signals are ignored.
     fn signal(&self) -> Life {
         let mut buffer = [0; SIGNAL_BYTES];
         let Ok(SIGNAL_BYTES) = rustix::io::read(&*self.signals, &mut buffer) else {
@@ -424,8 +425,9 @@ impl Holder<'_> {
         }
     }
 
-    /// Gives everything away, then tells that to all that are connected: after it the lock is free. (To close
-    /// a file may wait for its file system. One that does not answer keeps the lock until it does.)
+    /// Drops the memory and the backing, then reports that to all connections: after this the lock
+    /// is free. (Closing a file may wait for its file system. One that does not answer keeps the
+    /// lock until it does.)
     pub(crate) fn leave(self) {
         let Holder { arena, backing, seat, connections, .. } = self;
         drop((arena, seat));
@@ -437,7 +439,7 @@ impl Holder<'_> {
     }
 }
 
-/// Whether the other end is closed, also if that was not noticed yet.
+/// Whether the other end is closed, even if no poll has reported it yet.
 fn is_closed(socket: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(socket, PollFlags::empty())];
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -445,7 +447,7 @@ fn is_closed(socket: &OwnedFd) -> bool {
     found.is_ok() && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
-/// A little time for a system in need.
+/// Waits a little while the system lacks resources.
 fn rest() {
     Deadline::after(Duration::from_millis(100)).pause();
 }
@@ -454,7 +456,7 @@ fn shortened(text: String) -> String {
     text.chars().take(200).collect()
 }
 
-/// The words for a mount: a device of ours, or files.
+/// Returns how messages name a mount: a device of ours, or files.
 fn mount_words(kept: &Kept) -> String {
     let path = Path::new(&kept.backing);
     let names = (path.file_name(), path.parent().and_then(Path::file_name));

@@ -1,4 +1,4 @@
-//! What a service tells its manager (sd_notify(3)): datagrams to the socket in `NOTIFY_SOCKET`.
+//! Notifies the service manager (sd_notify(3)) by datagrams to the socket in `NOTIFY_SOCKET`.
 
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -14,10 +14,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 use std::time::Duration;
 
-/// How long the manager may let us wait.
+/// Longest wait for the manager.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where to; none if there is no manager that wants to know.
+/// Returns the address of the manager's socket. None if no manager expects notifications.
 pub(crate) fn address() -> Option<OsString> {
     std::env::var_os("NOTIFY_SOCKET").filter(|place| !place.is_empty())
 }
@@ -35,7 +35,7 @@ fn parse(place: &OsString) -> io::Result<SocketAddrUnix> {
     })
 }
 
-/// Sends a message; nothing happens without a manager.
+/// Sends a message; does nothing without a manager.
 pub(crate) fn notify(message: &str, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let Some(place) = address() else { return Ok(()) };
     let address = parse(&place)?;
@@ -70,25 +70,23 @@ pub(crate) fn notify(message: &str, descriptor: Option<BorrowedFd<'_>>) -> io::R
     }
 }
 
-/// Tells the service manager, if there is one, that clients can connect.
+/// Notifies the service manager, if there is one, that clients can connect.
 ///
-/// # Errors
-/// If it does not listen.
+/// # Errors If the manager does not listen.
 pub fn notify_ready() -> io::Result<()> {
     notify("READY=1", None)
 }
 
-/// Tells the service manager, if there is one, that the service is ending.
+/// Notifies the service manager, if there is one, that the service is ending.
 ///
-/// # Errors
-/// If it does not listen.
+/// # Errors If the manager does not listen.
 pub fn notify_stopping() -> io::Result<()> {
     notify("STOPPING=1", None)
 }
 
-/// Takes from a command's environment what the service manager meant for this process alone. Also
-/// to be done before this process executes another program in its place: the descriptors that the
-/// variables speak of are then closed.
+/// Removes the variables that the service manager has set for this process alone from a command's
+/// environment. Also call this before this process executes another program in its place: the
+/// descriptors that the variables describe are then closed.
 pub fn scrub(command: &mut Command) {
     for name in ["NOTIFY_SOCKET", "FDSTORE", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] {
         command.env_remove(name);

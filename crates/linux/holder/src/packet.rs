@@ -13,23 +13,23 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The longest packet, in bytes.
+/// Length of the longest packet, in bytes.
 pub(crate) const PACKET_BYTES: usize = 32 << 10;
-/// The most descriptors of one packet: an arena and a backing.
+/// Maximum number of descriptors in a packet: an arena and a backing.
 const DESCRIPTORS: usize = 1 + BACKING_MAX;
 
-/// What came in.
+/// Result of receiving.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// So many bytes, and descriptors.
+    /// A packet: its bytes, and its descriptors.
     Packet(usize, Vec<OwnedFd>),
-    /// A packet with more than fits; it is gone.
+    /// A packet that exceeds the buffer; it is dropped.
     TooLong,
     /// The other end is closed.
     Closed,
 }
 
-/// Sends a packet at once, or not at all (`AGAIN`).
+/// Sends a packet immediately, or not at all (`AGAIN`).
 pub(crate) fn send(
     socket: impl AsFd,
     bytes: &[u8],
@@ -44,7 +44,7 @@ pub(crate) fn send(
     rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags).map(drop)
 }
 
-/// Receives a packet that is there; `AGAIN` if none is.
+/// Receives a packet that has arrived; `AGAIN` if there is none.
 pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<Received, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -59,7 +59,7 @@ pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<Received, 
     if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
         return Ok(Received::TooLong);
     }
-    // A packet of no bytes looks like the end; neither side sends one.
+    // A packet of no bytes looks like the end of the connection; neither side sends one.
     if got.bytes == 0 {
         return Ok(Received::Closed);
     }
@@ -70,13 +70,13 @@ fn protocol(message: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-/// The end that a client was cut off from without an answer: the holder has just gone, or has been
-/// killed, or had too many visitors.
+/// Returns the error of a client that was cut off without an answer: the holder has just ended, or
+/// was killed, or had too many connections.
 pub(crate) fn cut_off() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "the holder ended the connection")
 }
 
-/// Waits until there is something to receive.
+/// Waits until there is data to receive.
 pub(crate) fn wait(socket: impl AsFd, deadline: Deadline) -> io::Result<()> {
     loop {
         let mut polled = [PollFd::new(&socket, PollFlags::IN)];
@@ -92,7 +92,7 @@ pub(crate) fn wait(socket: impl AsFd, deadline: Deadline) -> io::Result<()> {
     }
 }
 
-/// A client's packet and its answer.
+/// Sends a client's packet, and returns the answer.
 pub(crate) fn ask(
     socket: impl AsFd,
     ask: &Ask,
@@ -127,13 +127,14 @@ pub(crate) fn ask(
     }
 }
 
-/// The first descriptor of a kept volume: its arena. (Holders of earlier versions send both.)
+/// Returns the first descriptor of a retained volume: its arena. (Holders of earlier versions send
+/// the backing too.)
 pub(crate) fn one(descriptors: Vec<OwnedFd>) -> io::Result<OwnedFd> {
     let first = descriptors.into_iter().next();
     first.ok_or_else(|| protocol("the volume's memory did not come with the packet"))
 }
 
-/// The descriptors of a kept volume: its arena, and those of its backing, at least one.
+/// Returns the descriptors of a retained volume: its arena, and those of its backing, at least one.
 pub(crate) fn arena_and_backing(descriptors: Vec<OwnedFd>) -> io::Result<(OwnedFd, Vec<OwnedFd>)> {
     let mut descriptors = descriptors.into_iter();
     match (descriptors.next(), descriptors.collect::<Vec<_>>()) {

@@ -17,22 +17,23 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{error, fmt};
 
-/// How long a holder may take to start, to answer, and to go.
+/// Longest time that a holder may take to start, to answer, or to end.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How long one of many may take, when all are asked at once.
+/// Longest time for each answer when all holders are queried together.
 const LISTED: Duration = Duration::from_secs(5);
-/// How long a volume must be busy to be called so: its daemon may just be ending.
+/// Time for which a volume must be busy before it is reported as busy: its daemon may just be
+/// ending.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A daemon serves the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Busy {
-    /// The process that does.
+    /// The daemon's process.
     pub pid: i32,
 }
 
 impl Busy {
-    /// What an error of this crate says about the process in the way, if that is what it says.
+    /// Returns the process in the way from an error of this crate, if the error contains one.
     pub fn of(error: &io::Error) -> Option<Busy> {
         error.get_ref()?.downcast_ref::<Busy>().copied()
     }
@@ -52,21 +53,21 @@ impl From<Busy> for io::Error {
     }
 }
 
-/// What came of asking all holders.
+/// Result of querying all holders.
 #[derive(Debug, Default)]
 pub struct Roll {
-    /// How those are that answer.
+    /// Statuses of the holders that answered.
     pub answered: Vec<Status>,
-    /// Those that are there and do not answer within some seconds.
+    /// Holders that exist and did not answer within some seconds.
     pub silent: Vec<Silent>,
 }
 
-/// A holder that is there and does not answer: it is stopped.
+/// A holder that exists and does not answer: it is stopped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Silent {
-    /// The identity of the backing that it keeps something for.
+    /// Identity of the backing for which it retains memory.
     pub key: String,
-    /// Its process, if that is known.
+    /// Its process, if it is found.
     pub pid: Option<i32>,
 }
 
@@ -87,7 +88,7 @@ fn unexpected(answer: Answer) -> io::Error {
     }
 }
 
-/// One question to the holder of a key. None: there is no holder, or it has just gone.
+/// Sends one request to the holder of a key. None: there is no holder, or it has just ended.
 fn once(
     runtime: &Path,
     key: &str,
@@ -102,14 +103,15 @@ fn once(
                 .map(|(answer, descriptors)| (socket, answer, descriptors)),
         };
         match asked {
-            // A holder that ends says so to all connections, also to those that have not asked for that.
+            // A holder that ends sends this to all connections, also to those that sent another
+            // request.
             Ok((_, Answer::Done, _)) if !matches!(ask, Ask::Discard { .. }) => {
                 if !deadline.pause() {
                     return Err(packet::cut_off());
                 }
             }
             Ok(answered) => return Ok(Some(answered)),
-            // It ended just now, or there was a crowd: the next attempt tells.
+            // It ended just now, or was crowded: the next attempt shows which.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {
                 if !deadline.pause() {
                     return Err(error);
@@ -120,7 +122,8 @@ fn once(
     }
 }
 
-/// The same, until no owner is in the way: one that is just ending is waited for.
+/// Sends a request as [`once`] does, until no owner is in the way: an owner that is just ending is
+/// waited for.
 fn once_free(
     runtime: &Path,
     key: &str,
@@ -149,7 +152,7 @@ fn kept(key: &str, answer: Answer) -> io::Result<Kept> {
 }
 
 impl Process {
-    /// Becomes the owner of what an orphaned holder keeps.
+    /// Becomes the owner of the memory that an orphaned holder retains.
     pub(crate) fn take(runtime: &Path, key: &str) -> io::Result<Option<(Taken, Process)>> {
         let answered = once_free(runtime, key, &Ask::Take { pid: own_pid() })?;
         let Some((socket, answer, descriptors)) = answered else { return Ok(None) };
@@ -158,7 +161,7 @@ impl Process {
         Ok(Some((Taken { kept, arena, backing }, Process { socket })))
     }
 
-    /// Asks again for what an owner's connection stands for.
+    /// Requests again the memory that belongs to an owner's connection.
     pub(crate) fn resume(socket: OwnedFd) -> io::Result<(Taken, Process)> {
         rustix::io::ioctl_fionbio(&socket, true)?;
         let ask = Ask::Take { pid: own_pid() };
@@ -168,7 +171,7 @@ impl Process {
         Ok((Taken { kept, arena, backing }, Process { socket }))
     }
 
-    /// Starts a holder and gives it the descriptors.
+    /// Starts a holder and sends it the descriptors.
     pub(crate) fn start(
         runtime: &Path,
         kept: &Kept,
@@ -187,7 +190,7 @@ impl Process {
         let deadline = Deadline::after(ANSWER);
         let descriptors = [&[arena], backing].concat();
         let answered = packet::ask(&ours, &keep, &descriptors, deadline);
-        // What we started only starts the holder proper; that it has ended is nearly certain by now.
+        // The child only starts the actual holder; it has almost certainly ended by now.
         reap(&mut child, deadline);
         match answered {
             Ok((Answer::Kept(_), _)) => Ok(Process { socket: ours }),
@@ -203,24 +206,24 @@ impl Process {
         }
     }
 
-    /// Readable, and hung up, when the holder has died.
+    /// Returns the socket; it is readable, and hung up, once the holder has died.
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Ends the connection, also where it has been cloned.
+    /// Ends the connection, also if it has been cloned.
     pub(crate) fn abandon(self) {
-        // It fails only where the holder was faster.
+        // This fails only if the holder has closed it first.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Says how the mount is to be answered for while it has no daemon.
+    /// Sends how the holder shall answer for the mount while it has no daemon.
     pub(crate) fn describe(&self, description: Description) -> io::Result<()> {
         let bytes = encode(&Ask::Describe(description.clone())).len();
         self.order(&Ask::Describe(description.shortened(bytes, PACKET_BYTES)))
     }
 
-    /// Has the holder answer for the mount although this process has not ended yet.
+    /// Makes the holder answer for the mount although this process has not ended yet.
     pub(crate) fn leave(&self) -> io::Result<()> {
         self.order(&Ask::Leave)
     }
@@ -237,7 +240,7 @@ impl Process {
         match packet::ask(&self.socket, &Ask::Release, &[], Deadline::after(ANSWER)) {
             Ok((Answer::Done, _)) => Ok(()),
             Ok((other, _)) => Err(unexpected(other)),
-            // It was gone already.
+            // The holder had ended already.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),
             Err(error) => Err(error),
         }
@@ -267,13 +270,14 @@ fn spawn(program: &Path, stdin: OwnedFd) -> io::Result<Child> {
         );
         io::Error::new(error.kind(), message)
     })
-    // The command goes here, and our copy of its stdin with it: only so does its end show.
+    // The command is dropped here, and with it our copy of the child's stdin, so that its end can
+    // be seen.
 }
 
 fn reap(child: &mut Child, deadline: Deadline) {
     while matches!(child.try_wait(), Ok(None)) {
         if !deadline.pause() {
-            // Our own child, so the number is still its.
+            // The child is ours and not yet reaped, so the number is still its own.
             let _ = child.kill();
             let _ = child.wait();
             return;
@@ -281,7 +285,7 @@ fn reap(child: &mut Child, deadline: Deadline) {
     }
 }
 
-/// What the holder of a key keeps, without becoming its owner.
+/// Returns the memory that the holder of a key retains, without becoming its owner.
 pub(crate) fn look(runtime: &Path, key: &str) -> io::Result<Option<Looked>> {
     match once(runtime, key, &Ask::Look, Deadline::after(ANSWER))? {
         None => Ok(None),
@@ -291,7 +295,7 @@ pub(crate) fn look(runtime: &Path, key: &str) -> io::Result<Option<Looked>> {
     }
 }
 
-/// How the holder of a key is.
+/// Returns the status of a key's holder.
 pub(crate) fn status(runtime: &Path, key: &str) -> io::Result<Option<Status>> {
     match once(runtime, key, &Ask::Status, Deadline::after(ANSWER))? {
         None => Ok(None),
@@ -300,8 +304,8 @@ pub(crate) fn status(runtime: &Path, key: &str) -> io::Result<Option<Status>> {
     }
 }
 
-/// Announces that this process is about to take over what a holder keeps, as long as the connection
-/// is open. None: there is no holder.
+/// Announces that this process is about to take over the retained memory, while the connection is
+/// open. None: there is no holder.
 pub(crate) fn approach(runtime: &Path, key: &str) -> io::Result<Option<OwnedFd>> {
     match once(runtime, key, &Ask::Approach, Deadline::after(LISTED))? {
         None => Ok(None),
@@ -310,7 +314,7 @@ pub(crate) fn approach(runtime: &Path, key: &str) -> io::Result<Option<OwnedFd>>
     }
 }
 
-/// Ends an orphaned holder, and what it keeps. False: there was none.
+/// Ends an orphaned holder and discards its data. False: there was no holder.
 pub(crate) fn discard(runtime: &Path, key: &str, takes: Option<u64>) -> io::Result<bool> {
     match once_free(runtime, key, &Ask::Discard { takes })? {
         None => Ok(false),
@@ -319,7 +323,7 @@ pub(crate) fn discard(runtime: &Path, key: &str, takes: Option<u64>) -> io::Resu
     }
 }
 
-/// Asks all holders of volumes how they are, all at once.
+/// Queries all holders of volumes in parallel.
 pub(crate) fn roll(runtime: &Path) -> io::Result<Roll> {
     let mut keys = directory::keys(runtime)?;
     keys.retain(|key| !key::is_mount(key));
@@ -344,7 +348,7 @@ pub(crate) fn roll(runtime: &Path) -> io::Result<Roll> {
     Ok(roll)
 }
 
-/// Asks all holders of mounts which of them have no daemon, all at once.
+/// Queries all holders of mounts in parallel, and returns the mounts without a daemon.
 pub(crate) fn waiting(runtime: &Path) -> io::Result<Vec<Waiting>> {
     let mut keys = directory::keys(runtime)?;
     keys.retain(|key| key::is_mount(key));
@@ -364,7 +368,7 @@ fn ask_waiting(runtime: &Path, key: &str) -> Option<Waiting> {
     }
 }
 
-/// How the holder of a key is, or that it does not answer. None: no holder listens there.
+/// Returns the status of a key's holder, or that it does not answer. None: no holder listens there.
 fn ask_status(runtime: &Path, key: String) -> Option<Result<Status, Silent>> {
     match once(runtime, &key, &Ask::Status, Deadline::after(LISTED)) {
         Ok(Some((_, Answer::Status(status), _))) => Some(Ok(status)),
@@ -396,7 +400,7 @@ mod tests {
         let image = tempfile::NamedTempFile::new().expect("a file");
         let key = key_at(image.path()).expect("a file has a key");
         let seat = Seat::bind(runtime.path(), &key).expect("it is free");
-        // Its owner has just gone and has left nothing: it says so to all that are connected.
+        // Its owner has just ended and has left nothing dirty: it sends that to all connections.
         let holder = thread::spawn(move || {
             let deadline = Deadline::after(ANSWER);
             packet::wait(seat.socket(), deadline).expect("a connection comes");

@@ -1,18 +1,18 @@
-//! The record of a backing that is served: for the process that serves it next.
+//! The record of a backing that is served, for the process that serves it next.
 //!
 //! ```text
 //!   RUNTIME/served/KEY    {"memory":"1-2345","bytes":67108864,"birth":"..."}
 //! ```
 //!
-//! A record is written before the backing is served, and removed when that ends in good order. So a
-//! record that is found says that the process before was killed, was replaced by an upgrade, or has
-//! left a device that waits. It answers three questions:
+//! A record is written before the backing is served, and removed when serving ends in order. So a
+//! record that is found shows that the earlier process was killed, was replaced by an upgrade, or
+//! has left a device that waits. It answers three questions:
 //!
 //! - Was the backing accepted? Then its contents are not examined again: a client may have written
 //!   anything to it since.
-//! - Which memory may hold data that is not on the backing? A process that finds a device that
-//!   lives, and not this memory, knows that answered writes are lost. The holder of the memory
-//!   removes this note when it ends because nothing is dirty.
+//! - Which memory may hold data that is not on the backing? If a process finds a live device but
+//!   not this memory, answered writes are lost. The holder of the memory removes this note when it
+//!   ends because nothing is dirty.
 //! - Which size did the backing have?
 
 use rustix::fs::{AtFlags, FileType, StatxFlags};
@@ -26,14 +26,14 @@ use std::path::{Path, PathBuf};
 /// The directory of records within the runtime directory.
 const DIRECTORY: &str = "served";
 
-/// The record of a backing that is served, or was when its process was killed.
+/// The record of a backing that is served, or was served when its process was killed.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
     /// The memory that may hold data that is not on the backing ([`memory_identity`]). None: there
     /// is no such data.
     #[serde(default)]
     pub memory: Option<String>,
-    /// Bytes that the backing had.
+    /// Size of the backing, in bytes.
     #[serde(default)]
     pub bytes: u64,
     /// A mark that a later backing with the same key does not have ([`birth`]).
@@ -41,32 +41,32 @@ pub struct Record {
     pub birth: String,
 }
 
-/// The records of a runtime directory.
+/// The records in a runtime directory.
 #[derive(Clone, Debug)]
 pub struct Records {
     directory: PathBuf,
 }
 
 impl Records {
-    /// The records within this runtime directory, which need not exist yet.
+    /// Returns the records of this runtime directory, which may not exist yet.
     pub fn of(runtime: &Path) -> Records {
         Records { directory: runtime.join(DIRECTORY) }
     }
 
-    /// The record of the backing with this key. None: there is none, or it cannot be read.
+    /// Reads the record of the backing with this key. None: there is no record, or it cannot be
+    /// read.
     pub fn read(&self, key: &str) -> Option<Record> {
         let text = fs::read(self.directory.join(key)).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
-    /// Writes the record of a backing in one step.
+    /// Writes the record of a backing atomically.
     ///
-    /// # Errors
-    /// Those of the system.
+    /// # Errors Those of the system.
     pub fn write(&self, key: &str, record: &Record) -> io::Result<()> {
         crate::key::check(key)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
-        // Hidden, so that it is no record; a key does not begin with a dot.
+        // A hidden name is never read as a record: no key begins with a dot.
         let fresh = self.directory.join(format!(".{key}.{}", std::process::id()));
         let written = fs::write(&fresh, serde_json::to_vec(record)?);
         let placed = written.and_then(|()| fs::rename(&fresh, self.directory.join(key)));
@@ -76,11 +76,9 @@ impl Records {
         placed
     }
 
-    /// Notes that nothing in this memory is missing on the backing, if the record is of this
-    /// memory.
+    /// Notes that all data of this memory is on the backing, if the record names this memory.
     ///
-    /// # Errors
-    /// Those of the system.
+    /// # Errors Those of the system.
     pub fn clear_memory(&self, key: &str, memory: &str) -> io::Result<()> {
         match self.read(key) {
             Some(record) if record.memory.as_deref() == Some(memory) => {
@@ -92,22 +90,21 @@ impl Records {
 
     /// Removes a record, if there is one.
     pub fn remove(&self, key: &str) {
-        // One that stays says of a later process of this backing that it was accepted.
+        // If a record stays, a later process of this backing takes it as accepted.
         let _ = fs::remove_file(self.directory.join(key));
     }
 }
 
-/// The identity of a memory: no other memory of this machine has it before the next boot.
+/// Returns the identity of a memory: no other memory of this machine has it before the next boot.
 ///
-/// # Errors
-/// Those of the system.
+/// # Errors Those of the system.
 pub fn memory_identity(memory: impl AsFd) -> io::Result<String> {
     let found = rustix::fs::fstat(memory)?;
     Ok(format!("{}-{}", found.st_dev, found.st_ino))
 }
 
-/// Returns a mark that a later file or device with the same key does not have: the time at which
-/// the file was made, the sequence number of the disk. Empty: the system does not report it.
+/// Returns a mark that a later file or device with the same key does not have: the time at which a
+/// file was created, or the sequence number of a disk. Empty: the system does not report it.
 pub fn birth(backing: impl AsFd) -> String {
     let Ok(found) = rustix::fs::fstat(&backing) else { return String::new() };
     if FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice {
@@ -123,7 +120,7 @@ pub fn birth(backing: impl AsFd) -> String {
     }
 }
 
-/// The sequence number of a disk, or of the one that a partition is of.
+/// Returns the sequence number of a disk, or of the disk of a partition.
 fn disk_sequence(device: u64) -> Option<String> {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let directory = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;

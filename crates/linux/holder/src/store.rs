@@ -1,4 +1,4 @@
-//! The service manager's descriptor store as keeper: `FDSTORE=1` there, `LISTEN_FDS` back.
+//! The service manager's descriptor store as keeper: `FDSTORE=1` to the manager, `LISTEN_FDS` back.
 //! Source: systemd's "File Descriptor Store", sd_notify(3), sd_listen_fds(3).
 
 use crate::deadline::Deadline;
@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// Descriptors kept for a volume, beside those of its backing: what it is, the memory.
+/// Descriptors stored for a volume besides those of its backing: its identity and its memory.
 const BESIDE: u32 = 2;
-/// The most descriptors that are taken over; the store's own limit is below that.
+/// Maximum number of descriptors taken over; the store's own limit is below that.
 const INHERITED_MAX: u32 = 4096;
-/// How long the manager may take to have processed what it was sent.
+/// Longest time that the manager may take to process the messages sent to it.
 const BARRIER: Duration = Duration::from_secs(10);
 
-/// What is kept for one volume in the store.
+/// One volume in the store.
 #[derive(Debug)]
 pub(crate) struct Store {
     key: String,
@@ -32,7 +32,7 @@ pub(crate) struct Store {
     count: u32,
 }
 
-/// The names of a volume's descriptors: what it is, the memory, and the backing's, of which the
+/// The names of a volume's descriptors: its identity, its memory, and its backing's, of which the
 /// first has no number.
 fn card_name(key: &str) -> String {
     format!("{key}.kept")
@@ -54,8 +54,8 @@ fn names(key: &str) -> impl Iterator<Item = String> {
     [card_name(key), memory_name(key)].into_iter().chain(backings)
 }
 
-/// Whether there is a store, with room for one more volume (systemd says so since version 254). What
-/// does not fit the manager closes without a word to us, so it is counted here.
+/// Whether there is a store with room for one more volume (systemd reports this since version 254).
+/// The manager closes descriptors beyond its limit without a message, so they are counted here.
 pub(crate) fn is_offered() -> bool {
     let room = number("FDSTORE");
     let used = used().load(Ordering::Relaxed);
@@ -66,7 +66,8 @@ fn number(name: &str) -> Option<u32> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// Descriptors in the store: at first all that came with the start, wanted or not.
+/// Returns the number of descriptors in the store, at first all that came with the start, used or
+/// not.
 fn used() -> &'static AtomicU32 {
     static USED: OnceLock<AtomicU32> = OnceLock::new();
     USED.get_or_init(|| {
@@ -75,7 +76,7 @@ fn used() -> &'static AtomicU32 {
     })
 }
 
-/// Waits until the manager has processed everything before.
+/// Waits until the manager has processed all earlier messages.
 fn barrier() -> io::Result<()> {
     let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     notify("BARRIER=1", Some(write.as_fd()))?;
@@ -99,7 +100,7 @@ fn remove(key: &str) -> io::Result<()> {
     names(key).try_for_each(|name| notify(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), None))
 }
 
-/// A memfd that says what is kept: the store itself has no room for more than a name.
+/// Returns a memfd with the volume's identity: the store itself has room only for a name.
 fn card(kept: &Kept) -> io::Result<OwnedFd> {
     let card = rustix::fs::memfd_create("overdrive-kept", MemfdFlags::CLOEXEC)?;
     let text = encode(kept);
@@ -117,24 +118,25 @@ fn read_card(card: &OwnedFd) -> io::Result<Kept> {
 }
 
 impl Store {
-    /// Gives both to the manager, and waits until it has them.
+    /// Sends both to the manager, and waits until the manager has them.
     pub(crate) fn start(
         kept: &Kept,
         arena: BorrowedFd<'_>,
         backing: &[BorrowedFd<'_>],
     ) -> io::Result<Store> {
         kept.check()?;
-        // What may have been left there is not this volume's memory any more.
+        // Descriptors that were left under this key are not this volume's memory any more.
         remove(&kept.key)?;
         let card = card(kept)?;
         let key = &kept.key;
         let backings = backing.iter().enumerate();
         let backings = backings.map(|(number, &fd)| (backing_name(key, number), fd));
-        // The memory is given last: one that comes without it is of a daemon that never served.
+        // The memory is sent last: descriptors that come back without it belong to a daemon that
+        // never served.
         let card = std::iter::once((card_name(key), card.as_fd()));
         let all = card.chain(backings).chain([(memory_name(key), arena)]);
         for (name, descriptor) in all {
-            // FDPOLL=0: a device that goes away must not take its dirty data along.
+            // FDPOLL=0: a device that disappears must not take its dirty data along.
             notify(&format!("FDSTORE=1\nFDNAME={name}\nFDPOLL=0"), Some(descriptor))?;
         }
         barrier()?;
@@ -143,7 +145,7 @@ impl Store {
         Ok(Store { key: kept.key.clone(), count })
     }
 
-    /// Takes everything out of the store.
+    /// Removes all descriptors of the volume from the store.
     pub(crate) fn release(self) -> io::Result<()> {
         remove(&self.key)?;
         barrier()?;
@@ -152,7 +154,7 @@ impl Store {
     }
 }
 
-/// The descriptors that came with the start of this process. They are had only once.
+/// Receives the descriptors that came with the start of this process. This is possible only once.
 fn receive() -> io::Result<BTreeMap<String, OwnedFd>> {
     let count = number("LISTEN_FDS").unwrap_or(0);
     if number("LISTEN_PID") != Some(std::process::id()) || count == 0 {
@@ -180,7 +182,8 @@ fn receive() -> io::Result<BTreeMap<String, OwnedFd>> {
 
 type Inherited = Result<Mutex<BTreeMap<String, OwnedFd>>, String>;
 
-/// What the manager gave back for a key. It goes on keeping it.
+/// Returns the descriptors that the manager passed back for a key. The manager retains them
+/// further.
 pub(crate) fn find(key: &str) -> io::Result<Option<(Taken, Store)>> {
     static INHERITED: OnceLock<Inherited> = OnceLock::new();
     crate::key::check(key)?;
@@ -209,7 +212,7 @@ pub(crate) fn find(key: &str) -> io::Result<Option<(Taken, Store)>> {
             Ok(Some((Taken { kept, arena, backing }, Store { key: key.to_owned(), count })))
         }
         (None, backing, None) if backing.is_empty() => Ok(None),
-        // The memory is given last: without it the daemon died before it served.
+        // The memory is sent last: without it the daemon died before it served.
         _ => remove(key).map(|()| None),
     }
 }

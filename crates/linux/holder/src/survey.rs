@@ -1,4 +1,4 @@
-//! What is in an arena, as far as a holder must know: is there anything to keep?
+//! Reads from an arena whether there is anything to retain.
 
 use cache::{Arena, Survey as Headers};
 use ring::SharedMemory;
@@ -7,44 +7,46 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
-/// What the headers of an arena say.
+/// State of an arena, from its headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Contents {
     /// Blocks that are not durable on the backing yet.
     pub dirty_blocks: u64,
     /// Pending ranges of zeros.
     pub ranges: u64,
-    /// The volume has failed (C8).
+    /// Whether the volume has failed (C8).
     pub failed: bool,
-    /// A flush was under way when the daemon was killed: the next one must know that (C1).
+    /// Whether a flush was in progress when the daemon was killed: the next daemon must take it
+    /// into account (C1).
     pub in_doubt: bool,
-    /// The volume's size, in bytes; 0 if nothing was served yet.
+    /// The volume's size, in bytes; 0 if it was never served.
     pub size_bytes: u64,
-    /// It is no volume but a mount, and that is still there.
+    /// Whether it is a mount instead of a volume, and still mounted.
     pub mounted: bool,
 }
 
 impl Contents {
-    /// Whether anything would be lost with the memory.
+    /// Whether data would be lost with the memory.
     pub fn is_dirty(&self) -> bool {
         self.dirty_blocks > 0 || self.ranges > 0
     }
 
-    /// Whether it must be kept without an owner: a failure, too, outlives the daemon.
+    /// Whether it must be retained without an owner: a failure outlives the daemon, too.
     pub fn is_worth_keeping(&self) -> bool {
         self.is_dirty() || self.failed || self.in_doubt || self.mounted
     }
 }
 
-/// Looks into an arena.
+/// Reads the state of an arena.
 pub(crate) type Survey<'a> = &'a dyn Fn(BorrowedFd<'_>) -> io::Result<Contents>;
 
-/// As the headers of a cache's arena tell it.
+/// Returns the state that the headers of a cache's arena show.
 pub(crate) fn of_arena(arena: BorrowedFd<'_>) -> io::Result<Contents> {
-    // Only headers are read: pages behind all of it would take longer than everything else.
+    // Only headers are read: mapping the whole arena would take longer than everything else.
     let memory = SharedMemory::peek(arena)?;
     let Some(found) = Arena::found(&memory) else {
-        // The first word is written last when an arena is made: without it nothing was served yet.
+        // The first word is written last when an arena is initialized: without it the volume was
+        // never served.
         let is_begun = memory.bytes() < 8 || memory.word(0).load(Ordering::Acquire) != 0;
         if !is_begun {
             return Ok(Contents::default());
@@ -63,7 +65,7 @@ pub(crate) fn of_arena(arena: BorrowedFd<'_>) -> io::Result<Contents> {
     })
 }
 
-/// Of a mount's connection, /dev/fuse: whether it is still mounted.
+/// Returns the state of a mount's connection, /dev/fuse: whether it is still mounted.
 pub(crate) fn of_mount(connection: BorrowedFd<'_>) -> Contents {
     let mut polled = [PollFd::from_borrowed_fd(connection, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,4 +1,4 @@
-//! What a holder says: on stderr and to the system's log.
+//! Messages of a holder, on stderr and in the system's log.
 
 use crate::deadline::within;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -6,17 +6,17 @@ use std::io::{self, Write};
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-/// The longest line, in characters of at most four bytes; below PIPE_BUF.
+/// Length of the longest line, in characters of at most four bytes; below PIPE_BUF.
 const LINE_CHARACTERS: usize = 1000;
-/// How long a line may take.
+/// Longest time that writing a line may take.
 const TELLING: Duration = Duration::from_millis(500);
 /// syslog(3): facility daemon, severity warning.
 const SYSLOG_WARNING: u8 = 3 << 3 | 4;
 
-/// Says something on stderr, and to the system's log. The daemon's terminal may be gone, so nothing here
-/// may fail.
+/// Prints a message on stderr and to the system's log. The daemon's terminal may be closed, so
+/// nothing here may fail.
 pub(crate) fn tell(message: &str) {
-    // A pipe that is ready takes so much without waiting for its reader.
+    // A pipe that is ready takes this much without waiting for its reader.
     let line = format!("od-holder[{}]: {message}", std::process::id());
     let line: String = block::printable(&line).chars().take(LINE_CHARACTERS).collect();
     let log = UnixDatagram::unbound().and_then(|socket| {

@@ -1,11 +1,11 @@
-//! What is said between a holder and its clients.
+//! Messages between a holder and its clients.
 
 use crate::absence::{Description, Waiting};
 use crate::kept::Kept;
 use crate::pid::is_ending;
 use serde::{Deserialize, Serialize};
 
-/// How a holder is.
+/// Status of a holder.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Status {
     /// The volume's name.
@@ -14,7 +14,7 @@ pub struct Status {
     pub backing: String,
     /// The backing's identity.
     pub key: String,
-    /// The process that serves the volume; none: the volume is orphaned.
+    /// The process that serves the volume. None: the volume is orphaned.
     pub owner_pid: Option<i32>,
     /// The holder's own process.
     pub holder_pid: i32,
@@ -22,36 +22,36 @@ pub struct Status {
     pub dirty_blocks: u64,
     /// Pending ranges of zeros.
     pub ranges: u64,
-    /// The volume has failed (C8), and that was not cleared yet.
+    /// Whether the volume has failed (C8) and was not cleared yet.
     pub failed: bool,
-    /// Why it is not known what is dirty: the three above then say nothing.
+    /// Reason why the dirty data is unknown; the three fields above are then meaningless.
     pub unknown: Option<String>,
-    /// Memory that the arena takes, in bytes.
+    /// Memory of the arena, in bytes.
     pub held_bytes: u64,
-    /// When the holder began, in seconds since 1970.
+    /// Start of the holder, in seconds since 1970.
     pub since_unix_s: u64,
-    /// How often the volume was taken over: while this stays the same and there is no owner, the memory
-    /// does not change.
+    /// Number of takeovers: while it stays the same and there is no owner, the memory does not
+    /// change.
     #[serde(default)]
     pub takes: u64,
-    /// The volume's size, in bytes; 0: it is not known.
+    /// The volume's size, in bytes; 0 if it is unknown.
     #[serde(default)]
     pub size_bytes: u64,
-    /// Where the backing that is kept lies now, also if it was renamed. None: it was deleted, or the name
+    /// Path of the retained backing now, also if it was renamed. None: it was deleted, or the path
     /// is too long for a packet.
     #[serde(default)]
     pub path: Option<String>,
 }
 
 impl Status {
-    /// Whether no daemon serves the volume: there is no owner, or it has just died and the kernel still
-    /// closes what it had.
+    /// Whether no daemon serves the volume: there is no owner, or it has just died and the kernel
+    /// is still closing its descriptors.
     pub fn is_orphaned(&self) -> bool {
         self.owner_pid.is_none_or(is_ending)
     }
 }
 
-/// What can be asked.
+/// Requests to a holder.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub(crate) enum Ask {
@@ -69,20 +69,20 @@ pub(crate) enum Ask {
     Release,
     Status,
     Look,
-    /// The owner of a mount says how it is to be answered for.
+    /// The owner of a mount describes how to answer for it.
     Describe(Description),
-    /// The owner of a mount serves it no more, and ends.
+    /// The owner of a mount stops serving it, and ends.
     Leave,
-    /// Since when has the mount no daemon?
+    /// Requests since when the mount has had no daemon.
     Waiting,
     Discard {
-        /// Only if it was not taken over since a status said this.
+        /// Ends the holder only if it was not taken over since a status had this value.
         #[serde(default)]
         takes: Option<u64>,
     },
 }
 
-/// What is answered.
+/// Answers of a holder.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub(crate) enum Answer {
@@ -91,7 +91,7 @@ pub(crate) enum Answer {
     Busy {
         pid: i32,
     },
-    /// It is so from now on. (`done` means that the holder ends.)
+    /// The request has been carried out. (`done` means that the holder ends.)
     Accepted,
     Waits {
         waiting: Option<Waiting>,
@@ -102,10 +102,10 @@ pub(crate) enum Answer {
     },
 }
 
-/// The longest path that is told beside them, in bytes.
+/// Length of the longest path in an answer, in bytes.
 pub(crate) const PATH_BYTES: usize = 900;
 
-/// As it goes into a packet.
+/// Encodes a message for a packet.
 pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(message).expect("strings and numbers always become JSON")
 }

@@ -1,4 +1,4 @@
-//! A place with an image and a runtime directory, and daemons in it.
+//! A directory with an image and a runtime directory, and daemons in it.
 
 use holder::{Keeper, Status};
 use rustix::fs::FlockOperation;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) const TRIAL: &str = env!("CARGO_BIN_EXE_holder-trial");
 
-/// Tries until it holds; false after five seconds.
+/// Repeats the check until it succeeds; false after five seconds.
 pub(crate) fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     #[allow(clippy::disallowed_methods, reason = "a test of processes")]
     let start = Instant::now();
@@ -80,7 +80,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What a failed test leaves behind would stay for ever: it is told that nothing is dirty.
+        // A holder left by a failed test would stay for ever, so it is discarded.
         for status in Keeper::list(&self.runtime()).unwrap_or_default() {
             let _ = Keeper::discard(&self.runtime(), &status.key, None);
         }
@@ -106,14 +106,14 @@ impl Daemon {
         self.child.id() as i32
     }
 
-    /// The next line it says; empty at its end.
+    /// Returns the next line of its output; empty at the end.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.said.read_line(&mut line).expect("a pipe");
         line.trim_end().to_owned()
     }
 
-    /// It must say this next.
+    /// Checks that its next lines are these.
     #[track_caller]
     pub(crate) fn says(&mut self, expected: &[&str]) -> &mut Daemon {
         for expected in expected {
@@ -138,7 +138,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // End of orders is its end.
+        // It ends when its input ends.
         self.orders = None;
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Hostile clients, and clients that are wrong.
+//! Hostile and faulty clients.
 
 use crate::common::{Place, eventually, kill};
 use rustix::io::Errno;
@@ -12,7 +12,7 @@ use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// A connection by a client that does not use the library. None: the queue at the door is full.
+/// Connects as a client that does not use the library. None: the listen queue is full.
 fn connect(place: &Place) -> Option<OwnedFd> {
     let path = place.runtime().join(format!("holders/{}.sock", place.key()));
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -80,7 +80,7 @@ fn what_is_not_understood_is_answered_and_changes_nothing() {
         let answer = answer(&socket);
         assert!(answer.starts_with(r#"{"answer":"error""#), "{case:.60}: {answer}");
     }
-    // Descriptors that were not asked for, more than there are places.
+    // Unrequested descriptors, more than there is room for.
     let file = fs::File::open("/dev/null").expect("it");
     let given = [file.as_fd(); 40];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(40))];
@@ -90,14 +90,14 @@ fn what_is_not_understood_is_answered_and_changes_nothing() {
     rustix::net::sendmsg(&socket, &text, &mut control, SendFlags::empty()).expect("it is read");
     let answered = answer(&socket);
     assert!(answered.starts_with(r#"{"answer":"error""#), "{answered}");
-    // A packet of nothing ends the connection, and only that.
+    // An empty packet ends its connection, and nothing else.
     rustix::net::send(&socket, b"", SendFlags::empty()).expect("it is read");
     assert_eq!(answer(&socket), "");
     assert!(eventually(|| descriptors(holder) <= before), "all that came along is closed");
     assert_eq!(place.status().expect("it lives").dirty_blocks, 1);
 }
 
-/// A holder that was stopped finds the requests of clients that do not wait for it any more.
+/// A holder that was stopped then finds requests of clients that have given up.
 #[test]
 fn a_client_that_has_given_up_takes_nothing() {
     let place = Place::new();
@@ -138,7 +138,7 @@ fn a_crowd_of_silent_ones_keeps_nobody_out() {
     assert!(connected > 1000, "only {connected} got in");
     let mut next = place.daemon("find");
     next.says(&["found 1 precious vol", "ready"]);
-    // An owner is never cut off for a crowd.
+    // The owner is never cut off because of a crowd.
     for _ in 0..200 {
         crowd.extend(connect(&place));
     }

@@ -1,4 +1,4 @@
-//! Owned, orphaned, taken, gone.
+//! A holder is owned, orphaned, taken over, and ends.
 
 use crate::common::{Place, eventually, is_alive, kill};
 use holder::{Busy, Keeper, Record, Records};
@@ -73,7 +73,7 @@ fn with_nothing_dirty_the_holder_goes_with_its_daemon() {
     place.daemon("find").says(&["none"]);
 }
 
-/// The next process learns from the record whether something was lost with the memory.
+/// The next process finds in the record whether data was lost with the memory.
 #[test]
 fn a_holder_clears_the_record_when_it_ends_with_nothing_dirty_and_not_when_it_is_killed() {
     let place = Place::new();
@@ -118,7 +118,7 @@ fn while_it_is_owned_it_is_busy() {
     place.daemon("find").says(&[&format!("busy {}", owner.pid())]);
     let refused = Keeper::discard(&place.runtime(), &place.key(), None).expect_err("owned");
     assert_eq!(Busy::of(&refused), Some(Busy { pid: owner.pid() }));
-    // A second daemon for the same image cannot have a holder either.
+    // A second daemon for the same image cannot have a holder.
     let mut second = place.daemon("start");
     second.says(&["started"]);
     assert!(second.line().starts_with("error "), "locked");
@@ -152,7 +152,7 @@ fn a_killed_holder_shows_at_the_owner_who_starts_another() {
     kill(holder, Signal::KILL);
     daemon.says(&["done"]);
     assert!(eventually(|| !is_alive(holder)), "it leaves no zombie");
-    // Its socket is stale now, and replaced.
+    // Its socket is stale now, and is replaced.
     daemon.order("keep").says(&["done"]);
     let other = place.status().expect("another holder");
     assert_ne!(other.holder_pid, holder);
@@ -205,7 +205,7 @@ fn an_orphan_is_found_again_after_its_directory_has_gone() {
     assert_eq!(found.dirty_blocks, 2);
 }
 
-/// Whether this process has CAP_SYS_RESOURCE (bit 24), which lowering a score takes.
+/// Whether this process has CAP_SYS_RESOURCE (bit 24), which is required to lower a score.
 fn may_choose_score() -> bool {
     let status = fs::read_to_string("/proc/self/status").expect("it");
     let set = status.lines().find_map(|line| line.strip_prefix("CapEff:")).expect("a line");

@@ -1,4 +1,4 @@
-//! Holders and daemons as real processes, killed for real.
+//! Holders and daemons as real processes, which are really killed.
 
 mod common;
 mod hostile;

@@ -1,4 +1,4 @@
-//! A service manager with a descriptor store, as far as a daemon can see it.
+//! A service manager with a descriptor store, as far as a daemon uses it.
 
 use crate::common::{Daemon, Place, TRIAL, eventually};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
@@ -44,7 +44,7 @@ fn handle(socket: &UnixDatagram, stored: &Stored) -> bool {
     } else if field("FDSTOREREMOVE=1").is_some() {
         stored.remove(&name);
     }
-    // A barrier is passed by closing what came along, which happens here.
+    // Closing the descriptor that came with a barrier releases the sender; that happens here.
     text != "END"
 }
 
@@ -66,8 +66,8 @@ impl Manager {
         self.stored.lock().expect("no thread panics").keys().cloned().collect()
     }
 
-    /// Starts a daemon with what is stored, as descriptors from 3 on. Only a shell can put them
-    /// there without unsafe code: they come as its stdin, stdout and stderr.
+    /// Starts a daemon with the stored descriptors from 3 on. Only a shell can put them there
+    /// without unsafe code: they come as its stdin, stdout and stderr.
     fn restart(&self, place: &Place, output: &Path) -> ExitStatus {
         let script = "exec 3<&0 4<&1 5<&2 </dev/null >\"$OUTPUT\" 2>&1; LISTEN_PID=$$; \
                       export LISTEN_PID; exec \"$@\"";

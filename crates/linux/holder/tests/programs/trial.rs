@@ -1,7 +1,7 @@
-//! What the tests of the holder start and kill: `trial hold` is a holder, `trial start` and `trial
-//! find` are daemons that do what they are told on stdin and say on stdout what came of it.
+//! The program that the tests of the holder start and kill: `trial hold` is a holder; `trial start`
+//! and `trial find` are daemons that obey lines on stdin and print the results on stdout.
 //!
-//! Their memory is simpler than an arena: how many blocks are dirty, whether the volume has failed,
+//! Their memory is simpler than an arena: a number of dirty blocks, whether the volume has failed,
 //! and some bytes that must not be lost.
 
 use holder::{Contents, Found, Keeper, Kept, Terms};
@@ -49,7 +49,7 @@ fn own_program() -> PathBuf {
 impl Daemon {
     fn start(runtime: &Path, image: &Path) -> io::Result<Daemon> {
         let backing = OwnedFd::from(File::options().read(true).write(true).open(image)?);
-        // As the locks of images, this one belongs to the open file description.
+        // As with the locks of images, this one belongs to the open file description.
         rustix::fs::flock(&backing, FlockOperation::NonBlockingLockExclusive)?;
         let arena = shared_memory("trial", 1 << 20, HugePages::Never, &mut |_, _| ())?;
         arena.memory().write(TEXT_AT, TEXT);
