@@ -1,14 +1,14 @@
 //! The config file of a daemon: several volumes, by name.
 //!
 //! ```toml
-//! nbd = "unix:/run/overdrive/nbd.sock"   # for volumes that name no address of their own
+//! nbd = "unix:/run/overdrive/nbd.sock"   # for volumes without an address
 //! fuse = "/run/overdrive/files"          # a directory in which every volume is a file
 //! insecure_tcp = false
 //!
 //! [volume.db]
 //! backing = "/dev/sdb"
 //! memory = "2G"
-//! attach = true                          # a block device, /dev/overdrive/db
+//! attach = true # a block device, /dev/overdrive/db
 //! ```
 
 use crate::device::Route;
@@ -21,9 +21,9 @@ use ring::Polling;
 use stack::{Failure, Plan, target};
 use std::path::{Path, PathBuf};
 
-/// The keys beside the volumes.
+/// Top-level keys besides the volumes.
 const TOP: [&str; 6] = ["nbd", "fuse", "insecure_tcp", "threads", "poll", "volume"];
-/// The keys of a volume beside its settings: options of `overdrive serve`, with `_` for `-`.
+/// Keys of a volume besides its settings: options of `overdrive serve`, with `_` for `-`.
 const VOLUME: [&str; 10] = [
     "nbd",
     "attach",
@@ -37,39 +37,39 @@ const VOLUME: [&str; 10] = [
     "holder",
 ];
 
-/// A volume as it is to be served: by a config file, and what the command line says beside that.
+/// A volume to be served, from a config file and the command line.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ConfigVolume {
-    /// Its name.
+    /// Name of the volume.
     pub name: String,
-    /// Its backing, as it is written.
+    /// The backing, as it is written.
     pub backing: String,
-    /// Its cache; with no memory it has none.
+    /// The cache; with no memory there is none.
     pub cache: CacheSpec,
-    /// Make the backing slower, for tests and demonstrations.
+    /// Slow the backing down, for tests and demonstrations.
     pub delay: Option<DelaySpec>,
-    /// Make the backing fail, for tests.
+    /// Make requests to the backing fail, for tests.
     pub faults: Option<FaultsSpec>,
     /// Refuse changes.
     pub read_only: bool,
-    /// Use the host's page cache under the volume.
+    /// Use the host's page cache below the volume.
     pub buffered: bool,
-    /// Serve a file that looks like an image format byte by byte all the same.
+    /// Serve a file byte by byte even if it looks like an image format.
     pub raw: bool,
-    /// An address of its own.
+    /// The volume's address, if it does not share the daemon's.
     pub nbd: Option<Place>,
     /// Make it a block device of this machine.
     pub attach: bool,
-    /// By what the kernel reaches it for that; None: by the best that the kernel has.
+    /// How the kernel reaches the volume for that; None: the best way that the kernel offers.
     pub via: Option<Route>,
     /// How long requests to its device or its mounted file wait for a daemon that has ended.
     pub wait_time: WaitTime,
-    /// Whether a holder keeps its memory.
+    /// Whether a holder retains its memory.
     pub holder: bool,
 }
 
 impl ConfigVolume {
-    /// A volume of which nothing is said but its name and its backing.
+    /// Returns a volume with the default options.
     pub fn new(name: &str, backing: &str) -> ConfigVolume {
         ConfigVolume {
             name: name.to_owned(),
@@ -88,10 +88,9 @@ impl ConfigVolume {
         }
     }
 
-    /// Its stack.
+    /// Returns its stack.
     ///
-    /// # Errors
-    /// As [`target`].
+    /// # Errors As [`target`].
     pub fn spec(&self) -> Result<Spec, Failure> {
         let plan = Plan {
             cache: (self.cache.memory > Size(0)).then(|| self.cache.clone()),
@@ -107,13 +106,13 @@ impl ConfigVolume {
 /// A config file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// Where volumes without an address of their own are served.
+    /// Address of volumes without one.
     pub nbd: Option<Place>,
     /// A directory in which every volume is a file.
     pub fuse: Option<PathBuf>,
     /// Threads that serve clients.
     pub threads: Option<usize>,
-    /// Whether to look for work before sleeping, where that is said.
+    /// Whether to poll for work before sleeping, if the file says so.
     pub poll: Option<Polling>,
     /// The volumes, in the order of their names.
     pub volumes: Vec<ConfigVolume>,
@@ -121,8 +120,7 @@ pub struct Config {
 
 /// Reads a config file.
 ///
-/// # Errors
-/// One sentence with the file, the line, the key and the mend.
+/// # Errors One sentence with the file, the line, the key and a correction.
 pub fn read(path: &Path) -> Result<Config, Failure> {
     section::read(path, "config file", parse)
 }
@@ -175,7 +173,7 @@ fn volume(name: &str, section: &Section<'_>, insecure_tcp: bool) -> Result<Confi
         holder: section.flag("holder")?.unwrap_or(true),
         ..ConfigVolume::new(name, &backing)
     };
-    // Only to say now, and where, what is wrong with the backing.
+    // Parsed here only to report faults of the backing with their position.
     volume.spec().map_err(|failure| (section.span("backing"), failure.message))?;
     Ok(volume)
 }

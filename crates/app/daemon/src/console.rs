@@ -1,11 +1,11 @@
-//! Output for operators: lines on the standard output and the standard error that need not be read.
+//! Output for operators: lines on the standard output and the standard error, which may be closed.
 //!
-//! `println!` and `eprintln!` panic when the other end of a pipe has gone, and in the product a
-//! panic ends the process: a daemon would die of the end of its log's reader, with clients
+//! `println!` and `eprintln!` panic when the other end of a pipe is closed, and in the product a
+//! panic ends the process: a daemon would die when the reader of its log ends, with clients
 //! connected.
 //!
-//! Names and paths of users may hold anything. Everything that is written here is printable: a line
-//! stays a line, and no terminal obeys it.
+//! Names and paths of users may contain any bytes. Everything that is written here is made
+//! printable: a line stays one line, and it cannot control a terminal.
 
 use block::printable;
 use core::fmt::Arguments;
@@ -14,34 +14,34 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Why the first line that could not be written was not.
+/// Reason why the first failed line could not be written.
 static LOST: OnceLock<String> = OnceLock::new();
-/// A line could not be written.
+/// Whether writing a line has failed.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Writes one line to the standard output, as `println!` does. If it is not read, nothing happens;
-/// what fails otherwise (a full disk) makes the command fail in the end; see
+/// Writes one line to the standard output, as `println!` does. A closed reader is ignored; any
+/// other failure (a full disk) makes the command fail in the end; see
 /// [`lost`](crate::console::lost).
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => { $crate::console::say(format_args!($($words)*)) };
 }
 
-/// Writes one line to the standard error, as `eprintln!` does. Errors are
-/// ignored: there is no place to report them.
+/// Writes one line to the standard error, as `eprintln!` does. Errors are ignored: there is nowhere
+/// to report them.
 #[macro_export]
 macro_rules! tell {
     ($($words:tt)*) => { $crate::console::tell(format_args!($($words)*)) };
 }
 
-/// Writes one line about an error to the standard error; as [`tell!`](crate::tell), but of a higher
-/// severity in a log.
+/// Writes one line about an error to the standard error, as [`tell!`](crate::tell) does, but with a
+/// higher severity in a log.
 #[macro_export]
 macro_rules! complain {
     ($($words:tt)*) => { $crate::console::complain(format_args!($($words)*)) };
 }
 
-/// Returns a line of these words.
+/// Formats one printable line.
 fn line(words: Arguments<'_>) -> String {
     let text = words.to_string();
     let mut line = printable(&text).into_owned();
@@ -54,8 +54,8 @@ pub fn say(words: Arguments<'_>) {
     put(&line(words));
 }
 
-/// Writes lines to the standard output; as [`say!`](crate::say), but a name in them must be
-/// printable already, or its ends of lines are those of the text.
+/// Writes lines to the standard output, as [`say!`](crate::say) does, but names in the text must be
+/// printable already: its line ends are kept.
 pub fn output(words: Arguments<'_>) {
     let text = words.to_string();
     let lines: Vec<_> = text.split('\n').map(printable).collect();
@@ -70,16 +70,15 @@ fn put(text: &str) {
     }
 }
 
-/// Whether the standard output takes nothing any more: what is said again and again may end.
+/// Whether the standard output accepts nothing any more, so that repeated output may stop.
 pub fn has_ended() -> bool {
     ENDED.load(Ordering::Relaxed)
 }
 
-/// Whether something that was to be said on the standard output could not be: a command that goes well
-/// otherwise has failed then, for what it was asked for is not there.
+/// Checks that all output has reached the standard output: otherwise a command has failed even if
+/// its work succeeded, because its result is missing.
 ///
-/// # Errors
-/// Exit status 6, with the reason.
+/// # Errors Exit status 6, with the reason.
 pub fn lost() -> Result<(), Failure> {
     let Some(error) = LOST.get() else { return Ok(()) };
     let message = format!("the standard output cannot be written: {error}; give it room");

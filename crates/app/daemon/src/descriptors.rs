@@ -1,37 +1,39 @@
-//! How many files the process may have open (RLIMIT_NOFILE).
+//! Limit of open files of the process (RLIMIT_NOFILE).
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use stack::{Exit, Failure};
 
-/// The kernel lets no ring have a table of registered files that is larger than the limit.
+/// The kernel refuses a table of registered files that is larger than the limit.
 const TABLE: u64 = 256;
-/// What a lane has open: its ring, its bell, what tells how its thread runs and what its control groups allow.
+/// Descriptors of a lane: its ring, its bell, the files that show how its thread runs and what its
+/// control groups allow.
 const LANE: u64 = 16;
-/// What a daemon has open beside its volumes and clients.
+/// Descriptors of a daemon besides its volumes and clients.
 const DAEMON: u64 = 32;
-/// What a volume has open: its backing, its memory, its fence, its holder.
+/// Descriptors of a volume: its backing, its memory, its fence, its holder.
 const VOLUME: u64 = 8;
-/// Connections that a listener takes at a time.
+/// Connections that a listener accepts at a time.
 const LISTENER: u64 = 128;
 
-/// What a daemon needs at least, and what it needs for as many clients as it would take.
+/// Returns the number of descriptors that a daemon requires, and the number for the maximum of
+/// clients.
 fn needed(volumes: u64, listeners: u64, threads: u64) -> (u64, u64) {
     let open = LANE * threads + DAEMON + VOLUME * volumes + listeners;
     (open.max(TABLE), (open + LISTENER * listeners).max(TABLE))
 }
 
-/// Sees to it that a daemon of so many volumes, listeners and threads may have enough files open: the limit in
-/// force is raised as far as that takes, if the system allows it.
+/// Raises the limit of open files, if the system allows it, so that a daemon with these volumes,
+/// listeners and threads can open them all.
 ///
-/// # Errors
-/// Exit status 4 where not even the volumes could be opened: the limit, what is needed, and how to get it.
+/// # Errors Exit status 4 if not even the volumes could be opened: the limit, the number required,
+/// and how to raise it.
 pub fn allow_descriptors(volumes: usize, listeners: usize, threads: usize) -> Result<(), Failure> {
     let (least, wanted) = needed(volumes as u64, listeners as u64, threads as u64);
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(u64::MAX);
     if limit.current.is_some_and(|current| current < wanted) {
         let raised = Rlimit { current: Some(wanted.min(most)), ..limit };
-        // Where that is refused, the limit stays as it was looked at.
+        // If that is refused, the limit stays as it was read.
         let _ = setrlimit(Resource::Nofile, raised);
     }
     match getrlimit(Resource::Nofile).current {

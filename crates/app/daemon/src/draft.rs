@@ -1,4 +1,4 @@
-//! A file that appears under its name when it is whole and on its disk, or not at all.
+//! A file that appears under its name once it is complete and on its disk, or not at all.
 
 use rustix::fs::{CWD, FlockOperation, RenameFlags};
 use rustix::io::Errno;
@@ -7,10 +7,10 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Tries to clear away what a killed command has left.
+/// Attempts to remove the file of a killed command.
 const TRIES: u32 = 3;
 
-/// A file in the making: `NAME.partial`, locked, and gone again unless it is published.
+/// An unfinished file: `NAME.partial`, locked, and removed unless it is published.
 #[derive(Debug)]
 pub(crate) struct Draft {
     file: File,
@@ -19,25 +19,25 @@ pub(crate) struct Draft {
     published: bool,
 }
 
-/// A path with something behind its last name.
+/// Appends a suffix to the last name of a path.
 pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// The directory that a path's last name stands in.
+/// Returns the directory that contains a path's last name.
 pub(crate) fn directory_of(path: &Path) -> &Path {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new("."))
 }
 
-/// Whether something has this name, a link to nowhere included.
+/// Whether this name exists, including a dangling link.
 pub(crate) fn is_taken(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok()
 }
 
-/// Makes what was renamed in a path's directory outlive a power cut.
+/// Makes renames in a path's directory durable.
 pub(crate) fn sync_directory_of(path: &Path) -> io::Result<()> {
     File::open(directory_of(path))?.sync_all()
 }
@@ -50,8 +50,8 @@ fn lock(file: &File) -> io::Result<()> {
 }
 
 impl Draft {
-    /// Begins the file that will be at `path`. What a command that was killed has left of an earlier
-    /// attempt is removed.
+    /// Starts the file that will be at `path`. The file of an earlier attempt by a killed command
+    /// is removed.
     pub(crate) fn begin(path: &Path) -> io::Result<Draft> {
         let partial = with_suffix(path, ".partial");
         let mut tries = 0;
@@ -74,11 +74,12 @@ impl Draft {
         &self.file
     }
 
-    /// Gives it its name, which must be free. To be synced before, and its directory afterwards.
+    /// Gives the file its name, which must be free. Sync the file before, and its directory
+    /// afterwards.
     pub(crate) fn publish(mut self) -> io::Result<()> {
         match rustix::fs::renameat_with(CWD, &self.partial, CWD, &self.path, RenameFlags::NOREPLACE)
         {
-            // Not every file system can promise that.
+            // Not every file system supports this rename.
             Err(Errno::INVAL | Errno::NOSYS) if !is_taken(&self.path) => {
                 std::fs::rename(&self.partial, &self.path)?;
             }

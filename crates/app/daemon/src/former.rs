@@ -1,13 +1,13 @@
-//! The program before this one, after an upgrade: it goes on where this one cannot start.
+//! The program before this one, after an upgrade: it continues if this one cannot start.
 //!
 //! ```text
 //!   old program   opens itself, names the descriptor in the environment, executes the new one
-//!   new program   serves: closes it.   Cannot start: executes it, with the arguments that it had
-//!   old program   serves again, and reports to 'overdrive upgrade' why
+//!   new program   serves: closes it.   Cannot start: executes it, with its former arguments
+//!   old program   serves again, and reports the reason to 'overdrive upgrade'
 //! ```
 //!
-//! A process identifier stands beside each value in the environment, so that children, which
-//! inherit that, ignore it.
+//! Each value in the environment begins with a process identifier, so that children, which inherit
+//! the values, ignore them.
 
 use crate::front::Handover;
 use rustix::fs::{Mode, OFlags};
@@ -20,23 +20,23 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// `PID:DESCRIPTOR` of the program before, ...
+/// `PID:DESCRIPTOR` of the former program, ...
 const FORMER: &str = "OVERDRIVE_FORMER";
 /// ... and `PID:` with its arguments, as JSON.
 const ARGUMENTS: &str = "OVERDRIVE_ARGUMENTS";
-/// `PID:STATUS:MESSAGE`: why the program that was to take this one's place could not start.
+/// `PID:STATUS:MESSAGE`: the reason why the program that was to replace this one could not start.
 const UNDONE: &str = "OVERDRIVE_UNDONE";
-/// `PID:PATH` of the program that the last upgrade has executed: so will the next, also where the
-/// program that runs has no path any more.
+/// `PID:PATH` of the program that the last upgrade has executed. The next upgrade executes the same
+/// path, even if the running program has no path any more.
 const PROGRAM: &str = "OVERDRIVE_PROGRAM";
 
-/// The kernel's note on the path of a program whose file was removed or replaced.
+/// The kernel's suffix to the path of a program whose file was removed or replaced.
 const REPLACED: &str = " (deleted)";
 
-/// The program before, until this one serves.
+/// The former program, until this one serves.
 static PROGRAM_BEFORE: Mutex<Option<OwnedFd>> = Mutex::new(None);
 
-/// A value that was put into the environment for this process.
+/// Returns a value that was set in the environment for this process.
 fn found(name: &str) -> Option<String> {
     let text = std::env::var(name).ok()?;
     let (pid, value) = text.split_once(':')?;
@@ -47,7 +47,8 @@ fn put(command: &mut Command, name: &str, value: &str) {
     command.env(name, format!("{}:{value}", std::process::id()));
 }
 
-/// A program with these arguments, and without what an earlier upgrade has left in the environment.
+/// Returns a command with these arguments, without the values that an earlier upgrade has left in
+/// the environment.
 fn program_with(
     program: impl AsRef<Path>,
     arguments: impl IntoIterator<Item = OsString>,
@@ -64,31 +65,30 @@ fn own_arguments() -> Vec<OsString> {
     std::env::args_os().skip(1).collect()
 }
 
-/// The arguments of the program before this one.
+/// Returns the arguments of the former program.
 fn former_arguments() -> Vec<OsString> {
     let text = found(ARGUMENTS).unwrap_or_default();
     match serde_json::from_str::<Vec<String>>(&text) {
         Ok(arguments) => arguments.into_iter().map(OsString::from).collect(),
-        // Arguments that are no text are those of this program.
+        // Arguments that are not valid text are replaced by those of this program.
         Err(_) => own_arguments(),
     }
 }
 
-/// Takes the program before this one from the environment, if there was an upgrade. To be called at
-/// start, before anything is opened.
+/// Takes the former program from the environment, if there was an upgrade. Call this at the start,
+/// before anything is opened.
 pub fn find_former() {
     let number = found(FORMER).and_then(|number| number.parse().ok());
     let file = number.and_then(|number| host::inherited(number).ok());
     *PROGRAM_BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = file;
 }
 
-/// This program serves: it is not undone any more.
+/// Closes the former program: this one serves, and will not be undone.
 pub(crate) fn forget_former() {
     *PROGRAM_BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-/// Executes the program before this one, if this one was to take its place and cannot start.
-/// Returns otherwise.
+/// Executes the former program, if this one was to replace it and cannot start. Returns otherwise.
 pub fn resume_former(exit: Exit, message: &str) {
     let taken = PROGRAM_BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(file) = taken else { return };
@@ -104,7 +104,7 @@ pub fn resume_former(exit: Exit, message: &str) {
     crate::tell!("overdrive: the program before cannot be executed: {error}");
 }
 
-/// Executes a program in the place of this one, which it can go back to. Returns if neither can be
+/// Executes a program in place of this one, with a way back to this one. Returns if neither can be
 /// executed.
 pub(crate) fn execute(program: &Path, left: &Handover) -> io::Error {
     let own = rustix::fs::open("/proc/self/exe", OFlags::RDONLY, Mode::empty());
@@ -129,15 +129,15 @@ pub(crate) fn execute(program: &Path, left: &Handover) -> io::Error {
     command.exec()
 }
 
-/// The program that an upgrade executes: the one at the path of this one, where an upgrade puts it.
+/// Returns the program that an upgrade executes: the one at the path of this one, where an upgrade
+/// installs it.
 pub fn program_to_upgrade_to() -> Option<PathBuf> {
     found(PROGRAM).map(PathBuf::from).or_else(|| program_path().ok())
 }
 
-/// The path of this program, where another one may be by now.
+/// Returns the path of this program; another file may be there by now.
 ///
-/// # Errors
-/// There is no /proc.
+/// # Errors There is no /proc.
 pub fn program_path() -> io::Result<PathBuf> {
     let path = std::env::current_exe()?;
     let without_note =
@@ -150,8 +150,7 @@ pub fn program_path() -> io::Result<PathBuf> {
 
 /// Fails if the last upgrade was undone.
 ///
-/// # Errors
-/// Why the new program could not start.
+/// # Errors The reason why the new program could not start.
 pub(crate) fn check_upgraded() -> Result<(), Failure> {
     let Some(undone) = found(UNDONE) else { return Ok(()) };
     let (status, message) = undone.split_once(':').unwrap_or_default();

@@ -1,13 +1,13 @@
-//! The daemon as a library: volumes that are served, their sockets, what an operator asks of them, and
-//! their life from opening to the last flush. The crate `stack` builds what is served.
+//! The daemon as a library: volumes that are served, their sockets, requests of an operator, and
+//! their life from opening to the last flush. The crate `stack` builds the served stacks.
 //!
 //! ```text
 //!   config.toml  --config-->  specs  --open-->  volumes (crate `stack`)
 //!
-//!   serve/     volumes on a lane: signals, a captive command, the end
-//!   front/     how clients reach them: the trait, NBD, FUSE and ublk
-//!   device/    volumes as block devices of this machine
-//!   control/   what an operator asks it, and the operator's side of that
+//! serve/ volumes on a lane: signals, a captive command, the end
+//! front/ protocols for clients: the trait, NBD, FUSE and ublk
+//! device/ volumes as block devices of this machine
+//! control/ requests of an operator, and the operator's side of that
 //! ```
 #![forbid(unsafe_code)]
 

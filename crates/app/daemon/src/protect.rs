@@ -1,24 +1,25 @@
-//! What a process needs whose death or whose waiting would hold up the memory of the whole machine: dirty pages of a file
-//! system on a volume can only be freed through us.
+//! Protects a process whose death or waiting would block the memory of the whole machine: dirty
+//! pages of a file system on a volume can only be freed through it.
 
 use rustix::process::configure_io_flusher_behavior;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// What the kernel never chooses when memory is short (proc_pid_oom_score_adj(5)).
+/// The kernel never selects a process with this score when memory is short
+/// (proc_pid_oom_score_adj(5)).
 const NEVER: &str = "-1000";
 
-/// What this process was started with.
+/// Score that this process was started with.
 static FORMER: OnceLock<String> = OnceLock::new();
 
 fn score(process: impl AsRef<Path>) -> PathBuf {
     Path::new("/proc").join(process).join("oom_score_adj")
 }
 
-/// As far as this process may: its requests for memory wait for no I/O from now on (PR_SET_IO_FLUSHER), and the kernel does
-/// not end it to free memory. Holders and threads that are started afterwards have the same. What is not permitted, `doctor`
-/// tells.
+/// Protects the process as far as it may: its allocations wait for no I/O from now on
+/// (PR_SET_IO_FLUSHER), and the kernel does not kill it to free memory. Holders and threads that
+/// are started afterwards inherit this. `doctor` reports missing permissions.
 pub fn protect_process() {
     let _ = configure_io_flusher_behavior(true);
     let own = score("self");
@@ -29,10 +30,10 @@ pub fn protect_process() {
     }
 }
 
-/// Has the kernel choose a child of this process again as it would have without [`protect_process`].
+/// Gives a child of this process the score that it would have without [`protect_process`].
 pub(crate) fn expose(child: u32) {
     if let Some(former) = FORMER.get() {
-        // One that has ended by now need not be chosen.
+        // A child that has ended by now is no candidate.
         let _ = fs::write(score(child.to_string()), former);
     }
 }

@@ -1,16 +1,16 @@
-//! Saving what is dirty to a file, where its backing does not take it (C8).
+//! Saves dirty data to a file, if writing to its backing fails (C8).
 //!
-//! The file is a sparse image of the volume's size with every dirty sector at its place. Beside it,
-//! under the same name with `.map` behind it, lies a mapfile of GNU ddrescue that tells which those
-//! are, so that they can be put onto another copy of the volume:
+//! The file is a sparse image of the volume's size with every dirty sector at its offset. A mapfile
+//! of GNU ddrescue, with the same name and the suffix `.map`, lists these sectors, so that they can
+//! be put onto another copy of the volume:
 //!
 //! ```text
 //!   ddrescue --force --domain-mapfile=FILE.map FILE /dev/mended another.map
 //! ```
 //!
-//! Both are written under other names, synced, and renamed: the map first, so that a FILE that is there
-//! is whole. Nothing is ever written over. The same rescue into the same FILE again finds that it is
-//! there, and is done.
+//! Both are written under other names, synced, and renamed: the map first, so that a FILE that
+//! exists is complete. No file is ever overwritten. Repeating the same rescue into the same FILE
+//! finds the file complete, and succeeds.
 
 use crate::draft::{Draft, directory_of, is_taken, sync_directory_of, with_suffix};
 use cache::{Rescue, What};
@@ -27,23 +27,23 @@ const SECTOR: u64 = block::SECTOR;
 /// Bytes copied at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The user of a memory while it is saved.
+/// The user of a memory during a rescue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryUser {
-    /// A daemon serves the volume, which has failed: reads go on.
+    /// A daemon serves the volume, which has failed: reads continue.
     Daemon,
     /// No process.
     Nobody,
 }
 
-/// What was saved.
+/// Result of a rescue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rescued {
-    /// Bytes that were dirty, zeros included.
+    /// Bytes of dirty data, including zeros.
     pub bytes: u64,
     /// The mapfile.
     pub map: PathBuf,
-    /// Headers whose checksum was wrong: what they stood for is not in the file.
+    /// Headers with a wrong checksum: their blocks are not in the file.
     pub rejected: u64,
 }
 
@@ -57,12 +57,11 @@ fn cannot(path: &Path, error: io::Error) -> Failure {
     Failure::new(exit, format!("{}: cannot be written: {error}{mend}", path.display()))
 }
 
-/// Refuses to save onto what has failed: the backing itself, a file system on it, or the disk that
-/// it lies on, as far as the kernel shows. `keys` are the backing's ([`holder::key_at`]), `names`
+/// Refuses to save onto the failed storage: the backing itself, a file system on it, or the disk
+/// below it, as far as the kernel shows. `keys` are the backing's ([`holder::key_at`]), `names`
 /// absolute paths that it may have.
 ///
-/// # Errors
-/// Exit status 2, with the mend.
+/// # Errors Exit status 2, with a correction.
 pub fn check_rescue_place(path: &Path, keys: &[String], names: &[PathBuf]) -> Result<(), Failure> {
     let refuse = |what: &str| {
         let message = format!(
@@ -88,14 +87,13 @@ pub fn check_rescue_place(path: &Path, keys: &[String], names: &[PathBuf]) -> Re
     }
 }
 
-/// Writes everything that is dirty in a volume's memory to a new file at `path`, and a map of it
-/// beside it; both, and their names, are on their disk when this returns. The memory must not change
-/// meanwhile (the volume has failed, or is not served), and `unchanged` is asked at the end whether
-/// that was so. A file that holds just this already is as good as a new one.
+/// Writes all dirty data in a volume's memory to a new file at `path`, and a map of it next to it;
+/// both, and their names, are on their disk when this returns. The memory must not change during
+/// this (the volume has failed, or is not served); at the end `unchanged` checks that. A file that
+/// already holds exactly this data is accepted.
 ///
-/// # Errors
-/// The memory is no volume's; another file of this name exists, or it cannot be written; what `unchanged`
-/// says. Nothing is then left of it.
+/// # Errors The memory is not a volume's; another file of this name exists, or it cannot be
+/// written; the error of `unchanged`. Then no new file is left.
 pub fn rescue(
     memory: OwnedFd,
     user: MemoryUser,
@@ -129,7 +127,7 @@ fn write_both(
     unchanged: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let map_draft = match is_taken(map) {
-        // All that is missing of an earlier attempt is its last step; or it is the map of something else.
+        // Either an earlier attempt lacks only its last step, or the map belongs to another file.
         true => {
             check_map(map, rescue)?;
             None
@@ -167,7 +165,7 @@ fn find_again(path: &Path, map: &Path, rescue: &Rescue) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a map that is not of this rescue.
+/// Refuses a map of another rescue.
 fn check_map(map: &Path, rescue: &Rescue) -> Result<(), Failure> {
     let exists = |_| cannot(map, io::ErrorKind::AlreadyExists.into());
     let text = rescue.mapfile().to_string();
@@ -180,8 +178,8 @@ fn check_map(map: &Path, rescue: &Rescue) -> Result<(), Failure> {
     file.sync_all().map_err(|error| cannot(map, error))
 }
 
-/// Calls `each` with every piece of what is rescued and its place in the file, in bytes; of zeros with None
-/// and their number.
+/// Calls `each` with every rescued piece and its offset in the file, in bytes; for zeros with None
+/// and their length.
 fn each_piece(
     rescue: &Rescue,
     mut each: impl FnMut(u64, Option<&[u8]>, u64) -> io::Result<()>,
@@ -205,12 +203,12 @@ fn each_piece(
 
 fn write_data(file: &File, rescue: &Rescue) -> io::Result<()> {
     file.set_len(rescue.sectors() * SECTOR)?;
-    // What is zero is so in a sparse file already.
+    // Zeros are already present in a sparse file.
     each_piece(rescue, |at, piece, _| piece.map_or(Ok(()), |piece| file.write_all_at(piece, at)))?;
     file.sync_all()
 }
 
-/// Whether a file has everything that is rescued at its place.
+/// Whether a file has all rescued data at its offsets.
 fn holds(file: &File, rescue: &Rescue) -> io::Result<bool> {
     if file.metadata()?.len() != rescue.sectors() * SECTOR {
         return Ok(false);

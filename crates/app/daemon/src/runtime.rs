@@ -1,10 +1,10 @@
-//! Where daemons and holders are found: the runtime directory of a user.
+//! The runtime directory of a user, in which daemons and holders are found.
 //!
 //! ```text
-//!   <runtime>/NAME.PID.sock       NBD, unless it is told where
+//!   <runtime>/NAME.PID.sock       NBD, by default
 //!   <runtime>/daemons/PID.sock    control sockets, one a daemon
 //!   <runtime>/holders/KEY.sock    holders, one a backing (crate `holder`)
-//!   <runtime>/served/KEY          records of what is served, one a backing (crate `holder`)
+//!   <runtime>/served/KEY          records of served backings, one a backing (crate `holder`)
 //!   <runtime>/doubts/KEY          doubts about a flush without a memory (crate `holder`)
 //! ```
 
@@ -12,8 +12,8 @@ use stack::{Exit, Failure};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The directory that only this user can enter: `$XDG_RUNTIME_DIR/overdrive`, for root without one
-/// `/run/overdrive`, else one in the directory for temporary files.
+/// Returns the directory that only this user can enter: `$XDG_RUNTIME_DIR/overdrive`; for root
+/// without that variable `/run/overdrive`; otherwise one in the directory for temporary files.
 pub fn runtime_directory() -> PathBuf {
     let user = rustix::process::geteuid();
     match std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
@@ -23,13 +23,12 @@ pub fn runtime_directory() -> PathBuf {
     }
 }
 
-/// Refuses a runtime directory that others can put sockets into: a client that connects there could not
-/// know what answers it.
+/// Refuses a runtime directory in which others can put sockets: a client that connects there could
+/// not trust the answers.
 ///
-/// # Errors
-/// Exit status 4.
+/// # Errors Exit status 4.
 pub(crate) fn check(runtime: &Path) -> Result<(), Failure> {
-    // One that is missing is made with the first socket, for us alone.
+    // A missing directory is created with the first socket, for this user alone.
     let Ok(found) = std::fs::symlink_metadata(runtime) else { return Ok(()) };
     let user = rustix::process::geteuid().as_raw();
     if found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0 {
@@ -44,9 +43,9 @@ pub(crate) fn check(runtime: &Path) -> Result<(), Failure> {
     Err(Failure::new(Exit::Permission, message))
 }
 
-/// Takes away the sockets that killed daemons have left. Those of a process that lives are not touched, not
-/// even by a connection, and of others only those without a listener: a process of another container
-/// may not be seen from here.
+/// Removes the sockets that killed daemons have left. Sockets of a living process are not touched,
+/// not even by a connection, and of the others only those without a listener: a process of another
+/// container may be invisible from here.
 pub fn sweep(runtime: &Path) {
     if check(runtime).is_err() {
         return;
@@ -58,12 +57,12 @@ pub fn sweep(runtime: &Path) {
     ring::sweep(&runtime.join("daemons"), is_dead);
 }
 
-/// The process in the name of a socket: `PID.sock`, `NAME.PID.sock`.
+/// Returns the process in the name of a socket: `PID.sock`, `NAME.PID.sock`.
 fn process_of(name: &str) -> Option<u32> {
     name.strip_suffix(".sock")?.rsplit('.').next()?.parse().ok()
 }
 
-/// Where the control socket of a process is.
+/// Returns the path of the control socket of a process.
 pub(crate) fn control_socket(runtime: &Path, pid: u32) -> PathBuf {
     runtime.join("daemons").join(format!("{pid}.sock"))
 }
@@ -84,7 +83,7 @@ mod tests {
         let paths = |pid: u32| {
             [daemons.join(format!("{pid}.sock")), runtime.path().join(format!("a.b.{pid}.sock"))]
         };
-        // A process that lives, and for whatever reason does not listen just now.
+        // A living process that does not listen just now, for any reason.
         let own = paths(std::process::id());
         let dead = paths(NO_PROCESS);
         let far = paths(NO_PROCESS + 1);
@@ -92,7 +91,7 @@ mod tests {
         for path in own.iter().chain(&dead).chain([&named]) {
             drop(UnixListener::bind(path).expect("room"));
         }
-        // As of a process in another container.
+        // Like a process in another container.
         let listening = far.each_ref().map(|path| UnixListener::bind(path).expect("room"));
         sweep(runtime.path());
         assert!(own.iter().chain(&far).chain([&named]).all(|path| path.exists()));

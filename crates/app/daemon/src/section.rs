@@ -1,4 +1,5 @@
-//! Files in TOML that people write: tables whose keys are known, and each mistake with its line and its mend.
+//! TOML files written by users: tables with a fixed set of keys; each mistake is reported with its
+//! line and a correction.
 
 use stack::{Exit, Failure};
 use std::io::Read;
@@ -6,13 +7,12 @@ use std::ops::Range;
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
-/// What is wrong: where in the text, and one sentence with the mend.
+/// A mistake: its position in the text, and one sentence with a correction.
 pub type Wrong = (Range<usize>, String);
 
-/// Reads a file that people write, of this kind.
+/// Reads a user's file of this kind.
 ///
-/// # Errors
-/// One sentence with the file, the line, the key and the mend.
+/// # Errors One sentence with the file, the line, the key and a correction.
 pub fn read<T>(
     path: &Path,
     kind: &str,
@@ -25,10 +25,9 @@ pub fn read<T>(
     })
 }
 
-/// Understands a text by its outermost table.
+/// Parses a text from its outermost table.
 ///
-/// # Errors
-/// It is no TOML; or what `understand` says.
+/// # Errors The text is no TOML; those of `understand`.
 pub fn parse<T>(
     text: &str,
     understand: impl FnOnce(&Section<'_>) -> Result<T, Wrong>,
@@ -40,16 +39,15 @@ pub fn parse<T>(
     understand(&Section { name: String::new(), at: 0..0, table: table.get_ref() })
 }
 
-/// The most that a file may hold that people write: what is larger is something else.
+/// Size limit of a user's file: a larger one is something else.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
-/// Reads a file that people write, of this kind.
+/// Reads a user's file of this kind.
 ///
-/// # Errors
-/// It cannot be read, or is too large for its kind: one sentence that names it.
+/// # Errors It cannot be read, or is too large for its kind: one sentence that names it.
 fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
     let mut text = String::new();
-    // A pipe may be meant, so its size says nothing: what is read does.
+    // The path may be a pipe, so its size is checked while reading.
     let read = std::fs::File::open(path)
         .and_then(|file| file.take(TEXT_BYTES_MAX + 1).read_to_string(&mut text));
     if read.is_ok() && text.len() as u64 > TEXT_BYTES_MAX {
@@ -66,7 +64,7 @@ fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
     })
 }
 
-/// The mend for an unknown key.
+/// Returns the correction for an unknown key.
 pub(crate) fn nearest(name: &str, known: &[&str]) -> String {
     match stack::near(name, known.iter().copied()) {
         Some(near) => format!("did you mean '{near}'?"),
@@ -76,7 +74,7 @@ pub(crate) fn nearest(name: &str, known: &[&str]) -> String {
 
 /// A table of the file, with its name for messages.
 pub struct Section<'a> {
-    /// As its head is written: `[volume.db]`.
+    /// Its head as written: `[volume.db]`.
     name: String,
     at: Range<usize>,
     table: &'a DeTable<'a>,
@@ -90,15 +88,14 @@ impl Section<'_> {
         }
     }
 
-    /// Where it stands.
+    /// Returns its position.
     pub fn at(&self) -> Range<usize> {
         self.at.clone()
     }
 
-    /// Refuses keys that are not known.
+    /// Refuses unknown keys.
     ///
-    /// # Errors
-    /// The first of them, with the one that is near it, or with all that are known.
+    /// # Errors The first of them, with the nearest known key, or with all known keys.
     pub fn check_keys(&self, known: &[&str]) -> Result<(), Wrong> {
         for (key, _) in self.table.iter() {
             let name: &str = key.get_ref();
@@ -111,16 +108,15 @@ impl Section<'_> {
         Ok(())
     }
 
-    /// Where the value of a key stands.
+    /// Returns the position of a key's value.
     pub fn span(&self, key: &str) -> Range<usize> {
         self.table.get(key).map_or(0..0, |value| value.span())
     }
 
-    /// A value that is written as a text, understood by `read`. A bare number is taken as it stands. None: it is not
-    /// there.
+    /// Returns a value that is written as text, parsed by `read`. A bare number is passed as it is
+    /// written. None: the key is missing.
     ///
-    /// # Errors
-    /// It is neither; or what `read` says.
+    /// # Errors It is neither; those of `read`.
     pub fn text<T>(
         &self,
         key: &str,
@@ -135,10 +131,9 @@ impl Section<'_> {
         read.map(Some).map_err(|why| (value.span(), format!("{}: {why}", self.place_of(key))))
     }
 
-    /// True or false. None: it is not there.
+    /// Returns true or false. None: the key is missing.
     ///
-    /// # Errors
-    /// It is neither.
+    /// # Errors It is neither.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, Wrong> {
         let Some(value) = self.table.get(key) else { return Ok(None) };
         match value.get_ref() {
@@ -147,10 +142,9 @@ impl Section<'_> {
         }
     }
 
-    /// The tables below a key, by their names: `[key.NAME]`. None: the key is not there.
+    /// Returns the tables below a key, by their names: `[key.NAME]`. None: the key is missing.
     ///
-    /// # Errors
-    /// What is there is no table.
+    /// # Errors The value is no table.
     pub fn named(&self, key: &str) -> Result<Option<Vec<(String, Section<'_>)>>, Wrong> {
         let Some(value) = self.table.get(key) else { return Ok(None) };
         let DeValue::Table(tables) = value.get_ref() else {
@@ -166,10 +160,9 @@ impl Section<'_> {
         all.collect::<Result<_, _>>().map(Some)
     }
 
-    /// The tables of a list: each is headed `[[key]]`. Nothing: the key is not there.
+    /// Returns the tables of a list, each headed `[[key]]`. Empty: the key is missing.
     ///
-    /// # Errors
-    /// What is there is no list of tables.
+    /// # Errors The value is no list of tables.
     pub fn list(&self, key: &str) -> Result<Vec<Section<'_>>, Wrong> {
         let Some(value) = self.table.get(key) else { return Ok(Vec::new()) };
         let head = format!("[[{key}]]");

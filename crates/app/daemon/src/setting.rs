@@ -1,4 +1,4 @@
-//! `KEY=VALUE` as an operator writes it, while the volume is served.
+//! `KEY=VALUE` as an operator writes it while the volume is served.
 
 use crate::section::nearest;
 use crate::settings::{SETTINGS, Setting};
@@ -7,7 +7,7 @@ use cache::{BLOCK_SECTORS, Changes, Geometry};
 use stack::check_dirty;
 use stack::{Exit, Failure};
 
-/// What can be set.
+/// Returns the settings that can be changed.
 fn keys() -> Vec<&'static str> {
     SETTINGS.iter().filter(|setting| setting.is_live()).map(|setting| setting.key).collect()
 }
@@ -16,11 +16,10 @@ fn usage(message: String) -> Failure {
     Failure::new(Exit::Usage, message)
 }
 
-/// Reads changes, all of them or none, for a cache of this geometry. Values are those of `overdrive
-/// serve`.
+/// Parses changes, all of them or none, for a cache of this geometry. Values are those of
+/// `overdrive serve`.
 ///
-/// # Errors
-/// Usage: one sentence with the key, the value and the mend.
+/// # Errors Usage: one sentence with the key, the value and a correction.
 pub(crate) fn changes(pairs: &[String], geometry: &Geometry) -> Result<Changes, Failure> {
     let mut changes = Changes::default();
     let mut seen = Vec::new();
@@ -31,7 +30,7 @@ pub(crate) fn changes(pairs: &[String], geometry: &Geometry) -> Result<Changes, 
                 keys().join(", ")
             )));
         };
-        // As the options of `overdrive serve` are written, or as the keys of a config file.
+        // Written like the options of `overdrive serve`, or like the keys of a config file.
         let key = key.replace('-', "_");
         if seen.contains(&key) {
             return Err(usage(format!("{key}: is given twice; give it once")));

@@ -1,4 +1,4 @@
-//! The settings of a cache as they are written: a row of [`block::cache_settings`] each, for the command
+//! The settings of a cache as text: one row of [`block::cache_settings`] each, for the command
 //! line, config files, `volume set`, `volume show` and the documents.
 
 use crate::units;
@@ -11,7 +11,7 @@ type Change = fn(&mut Changes, &CacheSpec, &Geometry);
 /// A setting as text.
 #[derive(Debug)]
 pub struct Setting {
-    /// Its name, as a config file and `volume set` have it; with `-` for `_` it is an option.
+    /// Its name in a config file and in `volume set`; with `-` for `_` it is an option.
     pub key: &'static str,
     /// Its name in [`CacheSpec`].
     pub field: &'static str,
@@ -28,17 +28,17 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The setting of this name, if there is one.
+    /// Returns the setting with this name, if there is one.
     pub fn named(key: &str) -> Option<&'static Setting> {
         SETTINGS.iter().find(|setting| setting.key == key)
     }
 
-    /// Its option's name, without the dashes before it.
+    /// Returns its option's name, without the leading dashes.
     pub fn option(&self) -> String {
         self.key.replace('_', "-")
     }
 
-    /// What it means and its range, as a sentence without its end.
+    /// Returns its meaning and range, as a sentence without its full stop.
     pub fn meaning(&self) -> String {
         let meaning = self.meaning.trim_end_matches('.');
         match (self.range)() {
@@ -47,12 +47,12 @@ impl Setting {
         }
     }
 
-    /// The words that it takes, each with its meaning; none if it takes what has a unit.
+    /// Returns its allowed words, each with its meaning; none if its values have a unit.
     pub fn words(&self) -> Vec<(&'static str, &'static str)> {
         (self.words)()
     }
 
-    /// What may be written: `SIZE`, `TIME`, or its words.
+    /// Returns the form of its values: `SIZE`, `TIME`, or its words.
     pub fn values(&self) -> String {
         let words = self.words();
         if words.is_empty() {
@@ -61,7 +61,7 @@ impl Setting {
         words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join("|")
     }
 
-    /// What it is where nothing is said.
+    /// Returns its default value.
     pub fn default(&self) -> String {
         (self.default)()
     }
@@ -71,10 +71,9 @@ impl Setting {
         self.change.is_some()
     }
 
-    /// Reads it into a spec.
+    /// Parses its value into a spec.
     ///
-    /// # Errors
-    /// A sentence with the mend, which does not name the setting.
+    /// # Errors A sentence with a correction, which does not name the setting.
     pub fn read(&self, spec: &mut CacheSpec, text: &str) -> Result<(), String> {
         (self.read)(spec, text).map_err(|why| {
             match stack::near(text, self.words().into_iter().map(|(word, _)| word)) {
@@ -84,12 +83,13 @@ impl Setting {
         })
     }
 
-    /// For people, out of a spec as JSON. None: the daemon is older, and has no such setting.
+    /// Returns its displayed value from a spec as JSON. None: the daemon is older, and does not
+    /// have this setting.
     pub fn show(&self, spec: &Value) -> Option<String> {
         (self.show)(spec.get(self.field)?)
     }
 
-    /// Notes that it is to become what the spec says; nothing if it is not live.
+    /// Adds the spec's value of this setting to the changes; does nothing if it is not live.
     pub(crate) fn change(&self, changes: &mut Changes, spec: &CacheSpec, geometry: &Geometry) {
         if let Some(change) = self.change {
             change(changes, spec, geometry);
@@ -97,17 +97,17 @@ impl Setting {
     }
 }
 
-/// How the values of a type are written.
+/// Text form of a type's values.
 trait Written: Sized {
-    /// What stands for one in a help text; the words if it has some.
+    /// Placeholder in a help text; the words, if it has some.
     const FORM: &'static str;
 
     fn read(text: &str) -> Result<Self, String>;
 
-    /// As it is read.
+    /// Returns the form that can be parsed again.
     fn written(&self) -> String;
 
-    /// For people.
+    /// Returns the displayed form.
     fn shown(&self) -> String {
         self.written()
     }
@@ -138,7 +138,7 @@ impl Written for Size {
     }
 }
 
-/// A part of the memory.
+/// A share of the memory.
 impl Written for Option<Size> {
     const FORM: &'static str = Size::FORM;
 
@@ -263,7 +263,7 @@ mod tests {
             assert!(!setting.values().is_empty(), "{key}");
             let mut spec = CacheSpec::default();
             let default = setting.default();
-            // A part of something is not written, but what follows from nothing.
+            // A default that is a share of another value is a description, which cannot be parsed.
             if !default.contains(' ') {
                 setting.read(&mut spec, &default).unwrap_or_else(|why| panic!("{key}: {why}"));
             }

@@ -1,16 +1,16 @@
-//! How many threads serve clients.
+//! Number of threads that serve clients.
 
 use std::thread::available_parallelism;
 
-/// The most that can be asked for.
+/// Maximum number of threads.
 pub const THREADS_MAX: usize = 64;
-/// The most that are taken where nothing is said.
+/// Maximum of the default.
 const DEFAULT_MAX: usize = 8;
-/// Clients need processors, too: one thread for so many.
+/// Clients need processors, too: one thread for this number of processors.
 const PROCESSORS_A_THREAD: usize = 2;
 
-/// How many threads a daemon has that is told nothing: one for each two processors that it may use, by affinity and
-/// by the quota of its cgroup (cpu.max), at most 8.
+/// Returns the default number of threads of a daemon: one per two processors that it may use, by
+/// affinity and by the quota of its cgroup (cpu.max), at most 8.
 pub fn threads_default() -> usize {
     of_processors(available_parallelism().map_or(1, usize::from))
 }
@@ -19,10 +19,9 @@ fn of_processors(processors: usize) -> usize {
     (processors / PROCESSORS_A_THREAD).clamp(1, DEFAULT_MAX)
 }
 
-/// Reads a number of threads, 1 to 64.
+/// Parses a number of threads, 1 to 64.
 ///
-/// # Errors
-/// What would be right.
+/// # Errors A correction.
 pub fn parse_threads(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=THREADS_MAX).contains(number));
     number.ok_or_else(|| format!("'{text}': write a number of threads, 1 to {THREADS_MAX}"))

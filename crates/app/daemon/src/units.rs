@@ -5,18 +5,16 @@ use ring::Polling;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A size: `4K` = `4KiB` = 4096, `4KB` = 4000.
+/// Parses a size: `4K` = `4KiB` = 4096, `4KB` = 4000.
 ///
-/// # Errors
-/// A sentence with the mend.
+/// # Errors A sentence with a correction.
 pub fn size(text: &str) -> Result<Size, String> {
     text.parse()
 }
 
-/// A time: `500us`, `2ms`, `5s`. In microseconds.
+/// Parses a time: `500us`, `2ms`, `5s`. In microseconds.
 ///
-/// # Errors
-/// A sentence with the mend.
+/// # Errors A sentence with a correction.
 pub fn time_us(text: &str) -> Result<u64, String> {
     let bad = || format!("'{text}' is not a time; write it like 500us, 2ms or 5s");
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -32,19 +30,17 @@ pub fn time_us(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(bad)
 }
 
-/// A time in milliseconds, rounded up.
+/// Parses a time in milliseconds, rounded up.
 ///
-/// # Errors
-/// A sentence with the mend.
+/// # Errors A sentence with a correction.
 pub fn time_ms(text: &str) -> Result<u64, String> {
     Ok(time_us(text)?.div_ceil(1000))
 }
 
-/// How long requests to a device or a mounted file wait for a daemon that has ended, before they
-/// fail.
+/// How long requests to a device or a mounted file wait for a new daemon, before they fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WaitTime(
-    /// In milliseconds. None: they wait until there is a daemon.
+    /// Time in milliseconds. None: they wait until there is a daemon.
     pub Option<u64>,
 );
 
@@ -54,7 +50,7 @@ impl WaitTime {
         WaitTime(self.0.zip(other.0).map(|(one, two)| one.max(two)))
     }
 
-    /// Returns it as the kernel and others take it.
+    /// Returns it as a duration.
     pub fn duration(self) -> Option<Duration> {
         self.0.map(Duration::from_millis)
     }
@@ -66,10 +62,9 @@ impl Default for WaitTime {
     }
 }
 
-/// `forever`, or a time.
+/// Parses `forever`, or a time.
 ///
-/// # Errors
-/// A sentence with the mend.
+/// # Errors A sentence with a correction.
 pub fn wait_time(text: &str) -> Result<WaitTime, String> {
     match text {
         "forever" => Ok(WaitTime(None)),
@@ -80,13 +75,12 @@ pub fn wait_time(text: &str) -> Result<WaitTime, String> {
     }
 }
 
-/// How long a poll may go on at most: idle processors belong to others.
+/// Longest duration of a poll: idle processors may serve other processes.
 const POLL_MAX: Duration = Duration::from_millis(50);
 
-/// `adaptive`, `off`, or a time of 50 ms at most.
+/// Parses `adaptive`, `off`, or a time of at most 50 ms.
 ///
-/// # Errors
-/// A sentence with the mend.
+/// # Errors A sentence with a correction.
 pub fn polling(text: &str) -> Result<Polling, String> {
     match text {
         "adaptive" => return Ok(Polling::Adaptive),
@@ -103,10 +97,9 @@ pub fn polling(text: &str) -> Result<Polling, String> {
     }
 }
 
-/// `on` or `off`.
+/// Parses `on` or `off`.
 ///
-/// # Errors
-/// A sentence with the mend.
+/// # Errors A sentence with a correction.
 pub fn on_off(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {
         "on" => Ok(true),
@@ -115,7 +108,7 @@ pub fn on_off(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Nanoseconds for people.
+/// Formats nanoseconds for users.
 pub fn nanoseconds(ns: u64) -> String {
     match ns {
         0 => "0".to_owned(),
@@ -131,10 +124,9 @@ fn pairs(text: &str) -> impl Iterator<Item = Result<(&str, &str), String>> {
         .map(|pair| pair.split_once('=').ok_or_else(|| format!("'{pair}' is not KEY=VALUE")))
 }
 
-/// A slow device: `read=500us,write=1ms,flush=2ms,servers=4,bandwidth=100M`.
+/// Parses a slow device: `read=500us,write=1ms,flush=2ms,servers=4,bandwidth=100M`.
 ///
-/// # Errors
-/// A sentence that names the part that is wrong.
+/// # Errors A sentence that names the wrong part.
 pub fn delay(text: &str) -> Result<DelaySpec, String> {
     let mut delay = DelaySpec::default();
     for pair in pairs(text) {
@@ -155,11 +147,10 @@ pub fn delay(text: &str) -> Result<DelaySpec, String> {
     Ok(delay)
 }
 
-/// A failing device: `write=10,flush=3,read=0,count=2,errno=28`, or `hang=30s` for one that does not
-/// answer for so long.
+/// Parses a failing device: `write=10,flush=3,read=0,count=2,errno=28`, or `hang=30s` for one that
+/// does not answer for that time.
 ///
-/// # Errors
-/// A sentence that names the part that is wrong.
+/// # Errors A sentence that names the wrong part.
 pub fn faults(text: &str) -> Result<FaultsSpec, String> {
     let mut faults = FaultsSpec::default();
     for pair in pairs(text) {
@@ -178,10 +169,9 @@ pub fn faults(text: &str) -> Result<FaultsSpec, String> {
     Ok(faults)
 }
 
-/// A directory.
+/// Parses a directory.
 ///
-/// # Errors
-/// It has no name.
+/// # Errors The path is empty.
 pub fn directory(text: &str) -> Result<PathBuf, String> {
     match text {
         "" => Err("needs a directory".to_owned()),

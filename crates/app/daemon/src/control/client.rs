@@ -15,23 +15,24 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a daemon may take for what it answers at once, as to list its volumes.
+/// Longest time that a daemon may take for requests that it answers immediately, such as a list of
+/// volumes.
 const LIST_TIME: Duration = Duration::from_secs(5);
-/// Tries to be let in by a daemon that has a crowd at its door, 50 ms apart.
+/// Attempts to connect to a daemon whose queue is full, 50 ms apart.
 const CONNECT_TRIES: u32 = 100;
 
-/// Connections that the daemon may close before an answer.
+/// Number of times that the daemon may close the connection before an answer.
 const RECONNECTS_MAX: u32 = 3;
 
-/// How long a daemon may take to let its clients go, and the next one to be there.
+/// Longest time that a daemon may take to disconnect its clients, and the next one to start.
 const UPGRADE_TIME: Duration = Duration::from_secs(60);
-/// Looks for the next one, 50 ms apart.
+/// Attempts to find the next daemon, 50 ms apart.
 const UPGRADE_TRIES: u32 = 600;
 
-/// The message about a daemon that has closed its connection.
+/// Message about a daemon that has closed its connection.
 const GONE: &str = "it has ended meanwhile";
 
-/// A moment between two looks at what another process does.
+/// Waits a moment between two checks of another process.
 #[allow(clippy::disallowed_methods, reason = "a command waits for a daemon: there is no lane here")]
 pub fn pause() {
     std::thread::sleep(Duration::from_millis(50));
@@ -43,31 +44,31 @@ pub struct Daemon {
     path: PathBuf,
 }
 
-/// A daemon that is there and does not answer: it is stopped, or waits for the kernel.
+/// A daemon that exists and does not answer: it is stopped, or waits for the kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Silent {
-    /// Its process, if that is known.
+    /// Its process, if that is found.
     pub pid: Option<u32>,
     /// Its control socket.
     pub path: PathBuf,
 }
 
-/// What came of asking all daemons of a user for their volumes.
+/// Result of querying all daemons of a user for their volumes.
 #[derive(Default)]
 pub struct Roll {
-    /// Those that answered, with their volumes.
+    /// Daemons that answered, with their volumes.
     pub answered: Vec<(Daemon, Vec<Row>)>,
-    /// Those that are there and do not answer within some seconds.
+    /// Daemons that exist and do not answer within some seconds.
     pub silent: Vec<Silent>,
 }
 
-/// Why a daemon is not heard.
+/// Reason why a daemon gave no answer.
 enum Trouble {
-    /// It does not answer in time.
+    /// No answer in time.
     Silent(Silent),
-    /// The connection has ended. The flag: the daemon has not received the request.
+    /// The connection has ended. `is_unsent`: the daemon has not received the request.
     Ended { is_unsent: bool, failure: Failure },
-    /// It is not there, or something else is wrong.
+    /// There is no daemon, or another error.
     Other(Failure),
 }
 
@@ -86,7 +87,7 @@ impl Silent {
         Silent { pid, path: path.to_owned() }
     }
 
-    /// What a command says that needs it. Exit status 3.
+    /// Returns the failure of a command that needs this daemon. Exit status 3.
     pub fn failure(&self) -> Failure {
         let path = self.path.display();
         let message = match self.pid {
@@ -100,7 +101,7 @@ impl Silent {
     }
 }
 
-/// The daemon has closed the connection: it has ended, or was replaced.
+/// Whether the daemon has closed the connection: it has ended, or was replaced.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
@@ -114,8 +115,8 @@ fn broken(path: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::NoDaemon, message)
 }
 
-/// Asks all daemons of this user for their volumes, all at once. A socket without a listener is left
-/// out, and so is a daemon that ends just now.
+/// Queries all daemons of this user for their volumes, in parallel. A socket without a listener is
+/// left out, and so is a daemon that is just ending.
 pub fn call_roll(runtime: &Path) -> Roll {
     let Ok(directory) = std::fs::read_dir(runtime.join("daemons")) else { return Roll::default() };
     let mut paths: Vec<PathBuf> = directory.flatten().map(|entry| entry.path()).collect();
@@ -139,13 +140,14 @@ pub fn call_roll(runtime: &Path) -> Roll {
 impl Daemon {
     /// Connects to the control socket at `path`.
     ///
-    /// # Errors
-    /// Exit status 3 if no daemon listens there or lets us in, 4 if we may not.
+    /// # Errors Exit status 3 if no daemon listens there or accepts the connection, 4 if this user
+    /// may not connect.
     pub fn connect(path: &Path) -> Result<Daemon, Failure> {
         Ok(Daemon::open(path)?)
     }
 
-    /// Without waiting for long: a stopped daemon accepts no connection, and its queue may be full.
+    /// Connects without a long wait: a stopped daemon accepts no connection, and its queue may be
+    /// full.
     fn open(path: &Path) -> Result<Daemon, Trouble> {
         let other = |error: io::Error| {
             Trouble::Other(match error.kind() {
@@ -201,11 +203,10 @@ impl Daemon {
         }
     }
 
-    /// Another connection to the same daemon, for what is answered at once: also while the first one waits
-    /// for an answer.
+    /// Opens another connection to the same daemon, for requests that are answered immediately,
+    /// even while the first connection waits for an answer.
     ///
-    /// # Errors
-    /// As [`Daemon::connect`].
+    /// # Errors As [`Daemon::connect`].
     pub fn beside(&self) -> Result<Daemon, Failure> {
         let beside = Daemon::connect(&self.path)?;
         let failed = |error| broken(&self.path, error);
@@ -213,17 +214,16 @@ impl Daemon {
         Ok(beside)
     }
 
-    /// Asks, and waits for the answer's value.
+    /// Sends a request, and returns the answer's value.
     ///
-    /// # Errors
-    /// What the daemon refused, with its exit status; status 3 if it has gone.
+    /// # Errors The daemon's refusal, with its exit status; status 3 if it has ended.
     pub fn ask(&mut self, ask: &Ask) -> Result<serde_json::Value, Failure> {
         Ok(self.exchange(ask)?)
     }
 
-    /// Asks, and asks again on another connection if the daemon has closed this one: it does so
-    /// with those that have been quiet for long, and with the oldest ones in a crowd. A request
-    /// that may have been carried out is repeated only if that changes nothing.
+    /// Sends a request, and sends it again on another connection if the daemon has closed this one:
+    /// the daemon closes connections that have been quiet for long, and the oldest ones in a crowd.
+    /// A request that may have been carried out is repeated only if that changes nothing.
     fn exchange(&mut self, ask: &Ask) -> Result<serde_json::Value, Trouble> {
         let is_harmless = matches!(ask, Ask::List | Ask::Show { .. } | Ask::Stats { .. });
         for _ in 0..RECONNECTS_MAX {
@@ -237,8 +237,8 @@ impl Daemon {
         self.exchange_once(ask)
     }
 
-    /// What is asked may take as long as a backing does. A list is answered at once or never; so it tells
-    /// meanwhile whether the daemon is still there.
+    /// Sends a request, which may take as long as a backing does. A list is answered immediately or
+    /// never, so it shows from time to time whether the daemon still runs.
     fn exchange_once(&mut self, ask: &Ask) -> Result<serde_json::Value, Trouble> {
         self.stream.set_read_timeout(Some(LIST_TIME)).map_err(|error| self.trouble(error))?;
         self.send(ask)?;
@@ -261,18 +261,16 @@ impl Daemon {
         self.value(&String::from_utf8_lossy(&line)).map_err(Trouble::Other)
     }
 
-    /// The volumes of this daemon.
+    /// Returns the volumes of this daemon.
     ///
-    /// # Errors
-    /// As [`Daemon::ask`].
+    /// # Errors As [`Daemon::ask`].
     pub fn rows(&mut self) -> Result<Vec<Row>, Failure> {
         Ok(self.list()?)
     }
 
-    /// What a volume has counted and measured.
+    /// Returns the statistics of a volume.
     ///
-    /// # Errors
-    /// As [`Daemon::ask`].
+    /// # Errors As [`Daemon::ask`].
     pub fn statistics(&mut self, volume: &str) -> Result<Statistics, Failure> {
         let value = self.ask(&Ask::Stats { volume: volume.to_owned() })?;
         serde_json::from_value(value).map_err(|error| broken(&self.path, error))
@@ -283,10 +281,9 @@ impl Daemon {
         serde_json::from_value(value).map_err(|error| Trouble::Other(broken(&self.path, error)))
     }
 
-    /// Asks for the memory of a failed volume: a descriptor, and the number of the failure.
+    /// Requests the memory of a failed volume: a descriptor, and the number of the failure.
     ///
-    /// # Errors
-    /// As [`Daemon::ask`].
+    /// # Errors As [`Daemon::ask`].
     pub fn memory(&mut self, volume: &str) -> Result<(OwnedFd, u64), Failure> {
         self.send(&Ask::Memory { volume: volume.to_owned() })?;
         let mut text = vec![0; 4096];
@@ -310,15 +307,14 @@ impl Daemon {
         Ok((descriptor, failure))
     }
 
-    /// After an upgrade was asked for: waits until this daemon has gone, and another one answers in
-    /// its place.
+    /// Waits, after an upgrade was requested, until this daemon has ended and another one answers
+    /// in its place.
     ///
-    /// # Errors
-    /// Exit status 3 if none does within a minute.
+    /// # Errors Exit status 3 if none does within a minute.
     pub fn wait_for_the_next(mut self) -> Result<Daemon, Failure> {
         let failed = |error| broken(&self.path, error);
         self.stream.set_read_timeout(Some(UPGRADE_TIME)).map_err(failed)?;
-        // It ends with the program.
+        // The connection ends with the program.
         let mut rest = Vec::new();
         self.stream.read_to_end(&mut rest).map_err(|error| broken(&self.path, error))?;
         for _ in 0..UPGRADE_TRIES {
@@ -326,7 +322,7 @@ impl Daemon {
                 && next.rows().is_ok()
             {
                 return match next.ask(&Ask::Upgraded) {
-                    // An older program does not know the question.
+                    // An older program does not have this request.
                     Err(failure) if !failure.message.contains(UNKNOWN_ASK) => Err(failure),
                     _ => Ok(next),
                 };
@@ -336,15 +332,14 @@ impl Daemon {
         Err(broken(&self.path, "no other one took its place; see what it said, and start it"))
     }
 
-    /// The version of its program. None: it is of an earlier one, which does not say.
+    /// Returns the version of its program. None: an earlier program that does not report it.
     ///
-    /// # Errors
-    /// Status 3 if it has gone.
+    /// # Errors Status 3 if the daemon has ended.
     pub fn version(&mut self) -> Result<Option<String>, Failure> {
         match self.ask(&Ask::Version) {
             Ok(value) => Ok(value.as_str().map(str::to_owned)),
             Err(failure) if failure.exit == Exit::NoDaemon => Err(failure),
-            // It does not know the question.
+            // The program does not have this request.
             Err(_) => Ok(None),
         }
     }

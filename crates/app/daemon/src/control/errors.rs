@@ -6,13 +6,13 @@ use stack::{Counts, Kind};
 use std::fmt;
 use std::sync::atomic::Ordering;
 
-/// Requests that a backing has answered with an error.
+/// Number of requests that a backing has answered with an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BackingErrors {
     /// Reads.
     pub reads: u64,
-    /// Writes, of clients and of the write-out.
+    /// Writes, of clients and of writeback.
     pub writes: u64,
     /// Write-zeroes.
     pub zeroes: u64,
@@ -33,12 +33,12 @@ impl BackingErrors {
         ]
     }
 
-    /// All of them.
+    /// Returns the sum over all kinds.
     pub fn sum(&self) -> u64 {
         self.kinds().iter().map(|(number, ..)| number).sum()
     }
 
-    /// Those that have come since these were counted.
+    /// Returns the errors since these were counted.
     pub fn since(&self, before: &BackingErrors) -> BackingErrors {
         BackingErrors {
             reads: self.reads.saturating_sub(before.reads),
@@ -56,7 +56,7 @@ impl BackingErrors {
 }
 
 impl From<&Counters> for BackingErrors {
-    /// Those that a cache has counted.
+    /// Returns the errors that a cache has counted.
     fn from(counted: &Counters) -> BackingErrors {
         BackingErrors {
             reads: counted.errors_read,
@@ -69,7 +69,7 @@ impl From<&Counters> for BackingErrors {
 }
 
 impl From<&Counts> for BackingErrors {
-    /// Those that are counted where there is no cache.
+    /// Returns the errors that are counted without a cache.
     fn from(counts: &Counts) -> BackingErrors {
         let load = |kind: &Kind| kind.errors.load(Ordering::Relaxed);
         BackingErrors {
@@ -83,7 +83,7 @@ impl From<&Counts> for BackingErrors {
 }
 
 impl fmt::Display for BackingErrors {
-    /// Those kinds of which there are any: `4 writes, 1 flush`.
+    /// Writes the kinds that are not zero: `4 writes, 1 flush`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds = self.kinds().into_iter().filter(|(number, ..)| *number > 0);
         for (index, (number, one, many)) in kinds.enumerate() {

@@ -1,37 +1,37 @@
-//! Acknowledged writes that a volume has lost, as far as its daemon knows: for every sentence that
-//! says what is on the backing.
+//! Acknowledged writes that a volume has lost, as far as its daemon can detect, for messages about
+//! the contents of the backing.
 
 use block::Size;
 use serde::{Deserialize, Serialize};
 
-/// Dirty data that an operator has given up.
+/// Dirty data that an operator has discarded.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GivenUp {
-    /// How much.
+    /// Amount of data, in bytes.
     pub bytes: u64,
     /// The file to which the same command saved it first.
     pub saved_to: Option<String>,
 }
 
-/// Losses of a volume since its daemon serves it.
+/// Losses of a volume since its daemon started serving it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Losses {
-    /// In the order of time.
+    /// Discarded data, in the order of time.
     pub given_up: Vec<GivenUp>,
-    /// A flush of the backing has failed, and nothing in memory could mend that: writes that went
-    /// straight to the backing before it may be missing.
+    /// A flush of the backing has failed, and no copy in memory could repair that: writes made
+    /// directly to the backing before it may be missing.
     pub unflushed: bool,
-    /// An earlier process was killed while a flush of the backing was under way: writes that had
-    /// gone past the cache before may be missing.
+    /// An earlier process was killed while a flush of the backing was in progress: writes that had
+    /// bypassed the cache before may be missing.
     pub in_doubt: bool,
-    /// Damaged headers of memory that an earlier process had left: their blocks were left out.
+    /// Number of damaged headers in the memory of an earlier process, whose blocks were left out.
     pub damaged_headers: u64,
 }
 
 impl Losses {
-    /// Returns a part of a sentence for each loss.
+    /// Returns one part of a sentence per loss.
     fn parts(&self) -> Vec<String> {
         let given_up = self.given_up.iter().map(|given_up| {
             let amount = Size(given_up.bytes);
@@ -66,15 +66,14 @@ impl Losses {
         parts
     }
 
-    /// Returns the losses as one sentence without its full stop. None: the daemon has noticed no
+    /// Returns the losses as one sentence without its full stop. None: the daemon has detected no
     /// loss.
     pub fn sentence(&self) -> Option<String> {
         let parts = self.parts();
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
-    /// Returns the words for the state of the backing, once all dirty data has been written out and
-    /// flushed.
+    /// Returns a description of the backing once all dirty data has been written back and flushed.
     pub fn outcome(&self, backing: &str) -> String {
         match self.sentence() {
             None => format!("every write acknowledged since its daemon began is on {backing}"),

@@ -1,10 +1,10 @@
-//! The control socket: what an operator asks a running daemon.
+//! The control socket: requests of an operator to a running daemon.
 //!
-//! One JSON object a line, both ways ([`words`], [`statistics`]). Only the daemon's own user and
-//! root are listened to.
+//! One JSON object per line, both ways ([`words`], [`statistics`]). Only the daemon's own user and
+//! root may send requests.
 //!
-//! There are 32 connections at most. One more closes the one that has waited for its client for
-//! longest, so no crowd locks an operator out; half a request and an answer that is not taken end a
+//! There are at most 32 connections. A further one closes the one that has waited longest for its
+//! client, so no crowd locks an operator out. Half a request and an answer that is not read end a
 //! connection after 5 s, silence after 5 min. A client whose connection was closed connects again.
 
 mod client;

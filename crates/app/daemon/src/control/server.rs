@@ -14,17 +14,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Connections at a time. One more takes the place of the one that has been stalled for longest.
+/// Maximum number of connections. A further one replaces the one that has been stalled longest.
 const CONNECTIONS_MAX: usize = 32;
 /// Time between two requests of a connection; a client whose connection was closed connects again.
 const QUIET_MAX_NS: u64 = 300_000_000_000;
-/// Time for the rest of a request's line, and for the client to take an answer.
+/// Time for the rest of a request's line, and for the client to read an answer.
 const STALLED_MAX_NS: u64 = 5_000_000_000;
-/// Time between two looks for connections that are beyond these limits.
+/// Time between two searches for connections beyond these limits.
 const SWEEP_NS: u64 = 2_000_000_000;
 /// Bytes received at a time.
 const PIECE_BYTES: usize = 4096;
-/// After accepting has failed, in nanoseconds.
+/// Pause after accepting has failed, in nanoseconds.
 const PAUSE_NS: u64 = 200_000_000;
 
 /// The state of a connection's task.
@@ -34,14 +34,14 @@ enum Phase {
     Quiet,
     /// Waits for the rest of a request's line.
     Receiving,
-    /// Carries out a request, which may take as long as the backing needs.
+    /// Carries out a request, which may take as long as the backing does.
     Working,
-    /// Waits for the client to take an answer.
+    /// Waits for the client to read an answer.
     Sending,
 }
 
 impl Phase {
-    /// Returns the longest time that a connection may stay in this phase; None: for ever.
+    /// Returns the longest time that a connection may stay in this phase; None: no limit.
     fn limit_ns(self) -> Option<u64> {
         match self {
             Phase::Quiet => Some(QUIET_MAX_NS),
@@ -69,7 +69,7 @@ impl Connection {
         limit_ns.is_some_and(|limit_ns| now_ns.saturating_sub(self.since_ns.get()) >= limit_ns)
     }
 
-    /// Ends the connection: its task, which waits for the client, is answered and ends.
+    /// Ends the connection: the task that waits for the client is woken and ends.
     fn end(&self) {
         let _ = ring::shutdown(&self.socket);
     }
@@ -84,7 +84,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Begins to listen, until the listener is shut down.
+    /// Starts to listen, until the listener is shut down.
     pub(crate) fn open(ring: &Ring, sites: &Rc<Sites>, listener: File) {
         let (ring, sites) = (ring.clone(), sites.clone());
         let open = RefCell::new(Vec::with_capacity(CONNECTIONS_MAX));
@@ -100,8 +100,8 @@ impl Control {
             match self.ring.accept(listener).await {
                 Ok(socket) => {
                     self.serve(Arc::new(socket));
-                    // A request that has come with the connection is taken before a crowd behind
-                    // it can close the connection, and volumes of this lane are served.
+                    // A request that came with the connection is handled before a crowd behind it
+                    // can close the connection, and volumes of this lane are served in between.
                     lane.rest().await;
                 }
                 Err(error) if error.kind == Kind::Stopping => return,
@@ -111,7 +111,8 @@ impl Control {
     }
 
     fn serve(self: &Rc<Self>, socket: File) {
-        // The directory keeps others out; this does where it was opened to them.
+        // The mode of the directory excludes other users; this check does if the directory was
+        // opened to them.
         let user = rustix::process::geteuid().as_raw();
         let known = ring::peer(&socket).is_ok_and(|peer| peer.user == user || peer.user == 0);
         if !known || !self.make_room() {
@@ -136,8 +137,8 @@ impl Control {
         self.open.borrow_mut().retain(|open| !Rc::ptr_eq(open, connection));
     }
 
-    /// Ends the connection that has waited for its client for longest, if there are as many as
-    /// there may be. False: all of them carry out requests.
+    /// Ends the connection that has waited longest for its client, if the maximum is reached.
+    /// False: all connections are carrying out requests.
     fn make_room(&self) -> bool {
         let mut open = self.open.borrow_mut();
         if open.len() < CONNECTIONS_MAX {
@@ -182,7 +183,7 @@ impl Control {
                     return;
                 }
             }
-            // The rest of a line has one limit, however its pieces come.
+            // The rest of a line has one time limit, however many pieces it arrives in.
             match (line.is_empty(), connection.phase.get()) {
                 (false, Phase::Receiving) => {}
                 (false, _) => connection.enter(Phase::Receiving, lane.now()),
@@ -278,7 +279,7 @@ impl Control {
             return self.send(connection, &answer_of(Err(failure))).await;
         };
         let failure = shared.times_cleared();
-        // One small packet into an empty socket: this does not wait.
+        // One small packet into an empty socket: this does not block.
         let _ = send_descriptor(connection.socket.as_fd(), memory.file(), failure);
         Ok(())
     }

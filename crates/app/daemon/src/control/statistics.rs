@@ -1,8 +1,8 @@
-//! What a volume has counted and measured, as the control socket tells it. Keys are only ever added; what
-//! an older daemon does not tell is 0 or nothing.
+//! A volume's statistics, as the control socket reports them. Keys are only ever added; values that
+//! an older daemon does not report are 0 or absent.
 //!
-//! A counter or a histogram of the cache is one row of the tables in `crates/core/cache/src/stats`, and is
-//! told without a word here.
+//! Each counter or histogram of the cache is one row of the tables in
+//! `crates/core/cache/src/stats`, and is reported without further code here.
 
 use super::errors::BackingErrors;
 use super::losses::Losses;
@@ -13,11 +13,11 @@ use drives::Victims;
 use histogram::Snapshot;
 use serde::{Deserialize, Serialize};
 
-/// What a volume has counted and measured. Times are in nanoseconds.
+/// Statistics of a volume. Times are in nanoseconds.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Statistics {
-    /// The form of all this, and its version.
+    /// Name and version of this format.
     pub schema: String,
     /// The volume's name.
     pub volume: String,
@@ -25,31 +25,31 @@ pub struct Statistics {
     pub now_ns: u64,
     /// Memory for blocks, in bytes; 0: no cache.
     pub memory_bytes: u64,
-    /// What happens to writes.
+    /// How writes are handled.
     pub write: String,
-    /// What a flush means, if there is a cache.
+    /// What a flush guarantees, if there is a cache.
     pub durability: Option<Durability>,
-    /// How it stands.
+    /// State of the volume.
     pub state: State,
-    /// Clients that are connected.
+    /// Number of connected clients.
     pub clients: u64,
-    /// Changes that a freeze holds.
+    /// Number of changes that a freeze holds back.
     pub held_changes: u64,
-    /// What the cache has counted; zeros if there is none.
+    /// Counters of the cache; zeros if there is none.
     pub counters: Counters,
-    /// What the cache has measured; empty if there is none.
+    /// Histograms of the cache; empty if there is none.
     pub latencies: Histograms,
-    /// Whether the cache steps aside, if there is one.
+    /// Bypass state of the cache, if there is one.
     pub guard: Option<Guard>,
-    /// How the policy stands, if there is a cache.
+    /// State of the policy, if there is a cache.
     pub policy: Option<Policy>,
-    /// What other sizes of the cache would have missed, if that is known.
+    /// Misses that other sizes of the cache would have had, if they can be estimated.
     pub curve: Option<Curve>,
-    /// What was asked of the backing.
+    /// Requests to the backing.
     pub backing: Backing,
-    /// Acknowledged writes that it has lost.
+    /// Acknowledged writes that the volume has lost.
     pub losses: Losses,
-    /// What a modelled drive has done, if the backing is one.
+    /// State of a modelled drive, if the backing is one.
     pub model: Option<Model>,
     /// The members of a pool, if the backing is one.
     pub members: Vec<Member>,
@@ -58,34 +58,34 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// The form as it is now.
+    /// The current format.
     pub const SCHEMA: &str = "overdrive.volume-stats/1";
 
-    /// Whether it has a cache.
+    /// Whether the volume has a cache.
     pub fn has_cache(&self) -> bool {
         self.memory_bytes > 0
     }
 }
 
-/// Whether the cache steps aside.
+/// Bypass state of the cache.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Guard {
-    /// Whether it may.
+    /// Whether bypass is allowed.
     pub on: bool,
-    /// Hits to be expected of a miss that is kept, before it is given up; None: too early to say.
+    /// Expected hits of an admitted miss before its eviction; None: too early to estimate.
     pub expected_hits: Option<f64>,
-    /// Why what is read is not kept.
+    /// Reason why reads are not cached, if they bypass the cache.
     pub reads_aside: Option<String>,
-    /// Why writes go to the backing.
+    /// Reason why writes go to the backing, if they bypass the cache.
     pub writes_aside: Option<String>,
-    /// How often it has.
+    /// Number of bypass periods.
     pub times: u64,
-    /// For how long in all.
+    /// Total duration of bypass.
     pub bypass_ns: u64,
 }
 
-/// How the policy stands.
+/// State of the policy.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policy {
@@ -93,7 +93,8 @@ pub struct Policy {
     pub name: String,
     /// Its queues of clean blocks, and the bytes in each.
     pub queues: Vec<Queue>,
-    /// The share of the clean blocks that the window of new ones is to have, in per cent, if the policy has one.
+    /// The target size of the window of new blocks, in per cent of the clean blocks, if the policy
+    /// has one.
     pub window_percent: Option<f64>,
 }
 
@@ -103,21 +104,21 @@ pub struct Policy {
 pub struct Queue {
     /// Its name.
     pub name: String,
-    /// The bytes of the blocks in it.
+    /// Bytes of the blocks in it.
     pub bytes: u64,
 }
 
-/// The live miss-ratio curve, by a simulation of a sample of all blocks.
+/// The live miss-ratio curve, from a simulation of a sample of all blocks.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Curve {
-    /// How long the time was that this is about, in nanoseconds; accesses of before count for less.
+    /// Length of the observed time, in nanoseconds; earlier accesses have less weight.
     pub window_ns: u64,
     /// Accesses to blocks in that time.
     pub accesses: u64,
-    /// The cache is so small that this is guesswork.
+    /// Whether the cache is too small for a reliable estimate.
     pub is_too_small: bool,
-    /// From an eighth of the present memory to four times as much.
+    /// Points from an eighth of the present memory to four times the present memory.
     pub points: Vec<Point>,
 }
 
@@ -125,16 +126,17 @@ pub struct Curve {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Point {
-    /// Its memory.
+    /// Memory of the cache.
     pub memory_bytes: u64,
-    /// The share of accesses that it would have missed.
+    /// Share of accesses that it would have missed.
     pub miss_ratio: f64,
-    /// How much less time reads would have waited for the backing than with the present memory, in nanoseconds for each
-    /// second, summed over reads; negative: how much more. None: it is not measured how long the backing takes.
+    /// Time that reads would have waited less for the backing than with the present memory, in
+    /// nanoseconds per second, summed over reads; negative: they would have waited more. None: the
+    /// duration of backing reads has not been measured.
     pub saves_ns_per_s: Option<f64>,
 }
 
-/// What was asked of the backing, whether there is a cache or not. Latencies are means; 0: not measured.
+/// Requests to the backing, with or without a cache. Latencies are means; 0: not measured.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Backing {
@@ -146,16 +148,16 @@ pub struct Backing {
     pub flushes: u64,
     /// Requests that ended with an error.
     pub errors: u64,
-    /// Those by kind.
+    /// Errors by kind.
     pub errors_by_kind: BackingErrors,
-    /// Of a read; with a cache, of the latest.
+    /// Mean time of a read; with a cache, of recent reads.
     pub read_mean_ns: u64,
-    /// More, where there is no cache that counts.
+    /// Further counts, if there is no cache that counts requests.
     #[serde(flatten)]
     pub kinds: Option<BackingKinds>,
 }
 
-/// What was asked of a backing without a cache, kind by kind.
+/// Requests to a backing without a cache, by kind.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct BackingKinds {
     /// Bytes read.
@@ -166,19 +168,19 @@ pub struct BackingKinds {
     pub zero_bytes: u64,
     /// Bytes discarded.
     pub discard_bytes: u64,
-    /// Of a write.
+    /// Mean time of a write.
     pub write_mean_ns: u64,
-    /// Of a flush.
+    /// Mean time of a flush.
     pub flush_mean_ns: u64,
 }
 
-/// What a modelled drive has done, and how late its answers were.
+/// State of a modelled drive, and how late its answers were.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Model {
     /// Its name.
     pub drive: String,
-    /// Its name for people.
+    /// Its display name.
     pub title: String,
     /// `on` or `off`.
     pub power: String,
@@ -192,71 +194,71 @@ pub struct Model {
     pub flushes: u64,
     /// Commands that were refused.
     pub refused: u64,
-    /// How often its power was cut.
+    /// Number of power cuts.
     pub power_cuts: u64,
-    /// Bytes that lost their newest version by that.
+    /// Bytes whose newest version was lost in power cuts.
     pub lost_bytes: u64,
-    /// Bytes of data that it holds.
+    /// Bytes of data that it stores.
     pub data_bytes: u64,
-    /// How much later than the model says each command was answered.
+    /// Delay of each answer against the model's time.
     pub lateness: Snapshot,
-    /// What it amplified lately; none of a hard disk.
+    /// Its recent write amplification; None for a hard disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lately: Option<Lately>,
-    /// Its SMART attributes; none of a hard disk.
+    /// Its SMART attributes; None for a hard disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attributes: Option<Vec<Attribute>>,
-    /// What it knows of its flash; none of a hard disk.
+    /// State of its flash; None for a hard disk.
     #[serde(flatten)]
     pub flash: Option<Flash>,
 }
 
-/// What a modelled drive knows of its flash.
+/// State of a modelled drive's flash.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Flash {
-    /// Bytes that the host wrote.
+    /// Bytes written by the host.
     pub host_written_bytes: u64,
-    /// Bytes that the host read.
+    /// Bytes read by the host.
     pub host_read_bytes: u64,
-    /// Bytes that were programmed.
+    /// Bytes programmed.
     pub nand_written_bytes: u64,
-    /// Programs over writes of the host, in its whole life.
+    /// Programmed bytes over bytes written by the host, over its whole life.
     pub write_amplification: f64,
-    /// Erasures of the block that is worn least.
+    /// Erasures of the least worn block.
     pub erases_least: u32,
-    /// Erasures of a block, in the mean.
+    /// Mean erasures of a block.
     pub erases_mean: u32,
-    /// Erasures of the block that is worn most.
+    /// Erasures of the most worn block.
     pub erases_most: u32,
     /// Erasures over the endurance, in percent.
     pub worn_percent: f64,
-    /// Superblocks that are free.
+    /// Free superblocks.
     pub free_superblocks: u32,
 }
 
-/// What a modelled drive amplified lately, and what theory's own word on that follows from: the command
-/// works it out, for that takes longer than a lane has.
+/// Recent write amplification of a modelled drive, and the inputs of the theoretical value, which
+/// the command computes because it takes longer than a lane may.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lately {
-    /// Bytes that the host wrote in that time.
+    /// Bytes written by the host in that time.
     pub host_written_bytes: u64,
-    /// Amplification of those.
+    /// Write amplification in that time.
     pub write_amplification: f64,
     /// Whether it has settled.
     pub steady: bool,
-    /// Slots in use over slots that the host sees.
+    /// Slots in use over slots visible to the host.
     pub alpha: f64,
     /// How superblocks are chosen for cleaning.
     pub victims: String,
-    /// Of how many the best is taken, where they are chosen so.
+    /// Number of candidates from which the best is chosen, if superblocks are chosen so.
     pub choices: Option<u32>,
-    /// Slots of a superblock.
+    /// Slots per superblock.
     pub superblock_slots: u32,
 }
 
 impl Lately {
-    /// How superblocks are chosen, if this program knows the word.
+    /// Returns how superblocks are chosen, if this program supports the value.
     pub fn victims(&self) -> Option<Victims> {
         match self.victims.as_str() {
             "greedy" => Some(Victims::Greedy),
@@ -288,15 +290,15 @@ impl From<&drive_backend::Lately> for Lately {
     }
 }
 
-/// A SMART attribute, as smartctl tells it.
+/// A SMART attribute, as smartctl shows it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Attribute {
-    /// Its number; 0 in NVMe's log.
+    /// Its number; 0 in an NVMe log.
     pub id: u8,
     /// Its name.
     pub name: String,
-    /// What the vendor makes of it, from 100 for new downwards.
+    /// The vendor's normalized value, from 100 for new downwards.
     pub normalized: Option<u8>,
     /// Its raw value.
     pub raw: String,
@@ -308,11 +310,11 @@ pub struct Attribute {
 pub struct Member {
     /// `good`, `slow` or `failed`.
     pub state: String,
-    /// Reads that have ended.
+    /// Completed reads.
     pub reads: u64,
-    /// Writes that have ended.
+    /// Completed writes.
     pub writes: u64,
-    /// Runs of places that were discarded.
+    /// Discarded runs of slots.
     pub trims: u64,
     /// Requests that ended with an error.
     pub errors: u64,
@@ -320,9 +322,9 @@ pub struct Member {
     pub written_bytes: u64,
     /// Bytes free for data.
     pub free_bytes: u64,
-    /// Requests that are under way.
+    /// Requests in progress.
     pub in_flight: u32,
-    /// A moving mean of the time that a request takes.
+    /// Moving mean of the time per request.
     pub latency_ns: u64,
 }
 
@@ -330,12 +332,12 @@ pub struct Member {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Process {
-    /// Page faults that were answered from memory.
+    /// Page faults served from memory.
     pub page_faults_minor: u64,
-    /// Page faults that were answered from a file or from swap.
+    /// Page faults served from a file or from swap.
     pub page_faults_major: u64,
-    /// Nanoseconds that all lanes of the daemon have spent in polling, by the clock.
+    /// Time that all lanes of the daemon have spent polling, in nanoseconds by the clock.
     pub poll_spent_ns: u64,
-    /// Nanoseconds of that after which a lane found no work.
+    /// Part of that time after which a lane found no work.
     pub poll_vain_ns: u64,
 }

@@ -1,4 +1,4 @@
-//! What lies under the volumes that are served: devices, modelled drives, members.
+//! Drives below the volumes that are served: devices, modelled drives, members.
 
 use super::client::{Daemon, call_roll};
 use super::statistics::Statistics;
@@ -15,20 +15,19 @@ pub struct Served {
     row: Row,
 }
 
-/// What is under a volume.
+/// The drives below a volume.
 pub enum Under {
     /// A device: its path.
     Device(PathBuf),
     /// A modelled drive, in the daemon.
     Model(Served),
-    /// Several files or devices; None is one that is gone.
+    /// Several files or devices; None is a missing one.
     Members(Served, Vec<Option<PathBuf>>),
 }
 
-/// What is under the volume of this name.
+/// Returns the drives below the volume of this name.
 ///
-/// # Errors
-/// There is none, or what is under it is no drive.
+/// # Errors There is no such volume, or it lies on no drive.
 pub fn find(name: &Path) -> Result<Under, Failure> {
     let text = name.display();
     let negative = |message: String| Err(Failure::new(Exit::Negative, message));
@@ -73,27 +72,27 @@ fn is_device(path: &Path) -> bool {
 }
 
 impl Served {
-    /// Where a path of the daemon's leads: it may have been started elsewhere.
+    /// Resolves a path of the daemon, which may have been started in another directory.
     fn place(&self, path: &Path) -> PathBuf {
         let directory = std::fs::read_link(format!("/proc/{}/cwd", self.row.pid));
         directory.unwrap_or_default().join(path)
     }
 
-    /// Its line in the list of volumes.
+    /// Returns its line in the list of volumes.
     pub fn row(&self) -> &Row {
         &self.row
     }
 
-    /// Its statistics.
+    /// Returns its statistics.
     ///
-    /// # Errors
-    /// The daemon does not answer.
+    /// # Errors The daemon does not answer.
     pub fn stats(&mut self) -> Result<Statistics, Failure> {
         self.daemon.statistics(&self.row.name)
     }
 }
 
-/// The volumes of this user that are served from a file in /dev: that file's name there, and the volume's.
+/// Returns the volumes of this user that are served from a file in /dev: that file's name there,
+/// and the volume's.
 pub fn devices() -> Vec<(String, String)> {
     let rows = call_roll(&runtime_directory()).answered.into_iter().flat_map(|(_, rows)| rows);
     let named = rows.filter_map(|row| {

@@ -1,152 +1,152 @@
-//! What is said on the control socket. Keys are only ever added.
+//! Messages on the control socket. Keys are only ever added.
 
 use serde::{Deserialize, Serialize};
 
-/// The longest line, in bytes.
+/// Length of the longest line, in bytes.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// The beginning of the answer to an ask that a daemon does not know.
+/// Beginning of the answer to a request that a daemon does not have.
 pub(super) const UNKNOWN_ASK: &str = "this daemon does not know what it is asked";
 
-/// What can be asked.
+/// Requests to a daemon.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
 pub enum Ask {
     /// All volumes of the daemon: a list of [`Row`].
     List,
-    /// Everything about a volume that does not move: its stack, its limits, its settings.
+    /// The constant facts of a volume: its stack, its limits, its settings.
     Show {
-        /// Its name.
+        /// The volume's name.
         volume: String,
     },
-    /// What a volume has counted and measured: its [`Statistics`](super::statistics::Statistics).
+    /// The [`Statistics`](super::statistics::Statistics) of a volume.
     Stats {
-        /// Its name.
+        /// The volume's name.
         volume: String,
     },
-    /// Makes everything durable that was answered. Answered as [`Ask::Detach`].
+    /// Makes all answered writes durable. Answered as [`Ask::Detach`].
     Flush {
-        /// Its name.
+        /// The volume's name.
         volume: String,
     },
-    /// Writes everything out, then passes everything through.
+    /// Writes all dirty data back, then bypasses the cache.
     Pause {
-        /// Its name.
+        /// The volume's name.
         volume: String,
     },
-    /// Holds changes, and makes everything durable that was answered: the backing is a consistent
+    /// Holds changes back, and makes all answered writes durable: the backing is a consistent
     /// source of a snapshot until `resume`. Answered as [`Ask::Detach`].
     Freeze {
-        /// Its name.
+        /// The volume's name.
         volume: String,
     },
     /// Ends `pause` and `freeze`.
     Resume {
-        /// Its name.
+        /// The volume's name.
         volume: String,
     },
     /// Changes settings, all of them or none; answered with a list of notes.
     Set {
-        /// Its name.
+        /// The volume's name.
         volume: String,
         /// Each `KEY=VALUE`.
         changes: Vec<String>,
     },
     /// Ends the failed state (C8).
     ClearError {
-        /// Its name.
+        /// The volume's name.
         volume: String,
-        /// Give up what is dirty; else it is tried again.
+        /// Discard dirty data; otherwise writing it back is tried again.
         discard_dirty: bool,
-        /// Only if it is still the failure of which `memory` told this number.
+        /// Only if the failure still has this number, from the answer to `memory`.
         #[serde(default)]
         failure: Option<u64>,
-        /// The file to which what is given up was saved.
+        /// The file to which the discarded data was saved.
         #[serde(default)]
         saved_to: Option<String>,
     },
-    /// The memory of a failed volume's cache as a descriptor, to rescue what is dirty in it, and the
-    /// number of this failure.
+    /// The memory of a failed volume's cache as a descriptor, so that its dirty data can be
+    /// rescued, and the number of this failure.
     Memory {
-        /// Its name.
+        /// The volume's name.
         volume: String,
     },
     /// Cuts the power of a volume's modelled drive.
     PowerCut {
-        /// Its name.
+        /// The volume's name.
         volume: String,
-        /// Chooses what of that which is just being programmed is lost.
+        /// Selects which of the data being programmed is lost.
         #[serde(default)]
         seed: u64,
-        /// How long the power stays off, in nanoseconds.
+        /// Time that the power stays off, in nanoseconds.
         #[serde(default)]
         off_ns: u64,
     },
-    /// Disconnects the clients of a volume, writes everything out, and lets go of its backing:
-    /// answered with its [`Losses`](super::losses::Losses); by an older daemon with nothing.
+    /// Disconnects the clients of a volume, writes dirty data back, and releases its backing.
+    /// Answered with its [`Losses`](super::losses::Losses); by an older daemon without a value.
     Detach {
-        /// Its name.
+        /// The volume's name.
         volume: String,
-        /// Also if its device cannot be flushed: what is not written out stays kept.
+        /// Also if its device cannot be flushed: data that is not written back stays retained.
         #[serde(default)]
         force: bool,
     },
     /// The version of the program.
     Version,
-    /// The program is executed anew, in the same process; what is dirty stays kept meanwhile.
+    /// Executes the program again in the same process; dirty data stays retained.
     Upgrade,
-    /// Whether the last upgrade has put another program in the place of the one before; it is
-    /// refused if that could not start. Daemons of older versions do not know this.
+    /// Whether the last upgrade has replaced the program; refused if the new one could not start.
+    /// Daemons of older versions do not have this request.
     Upgraded,
 }
 
-/// What is answered.
+/// Answers of a daemon.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum Answer {
-    /// It is done.
+    /// The request was carried out.
     Done {
-        /// What was asked for, if it was something.
+        /// The requested value, if there is one.
         value: serde_json::Value,
     },
-    /// It is not.
+    /// The request was refused.
     Refused {
-        /// The exit status that says so.
+        /// Exit status for the reason.
         exit: u8,
-        /// One sentence.
+        /// The reason, as one sentence.
         message: String,
     },
 }
 
-/// How a volume stands.
+/// State of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It serves.
+    /// The volume is served.
     #[default]
     Serving,
-    /// It passes everything through.
+    /// All requests bypass the cache.
     Paused,
-    /// It holds changes.
+    /// Changes are held back.
     Frozen,
-    /// It has failed: changes and flushes get errors (C8).
+    /// The volume has failed: changes and flushes fail (C8).
     Failed,
-    /// Its memory is gone while its device was in use: every request gets an error (C5).
+    /// Its memory was lost while its device was in use: every request fails (C5).
     Lost,
     /// Its backing does not answer.
     Stalled,
-    /// It is being detached, or the daemon ends.
+    /// It is being detached, or the daemon is ending.
     Ending,
-    /// No daemon serves it; a holder keeps what it has not written.
+    /// No daemon serves it; a holder retains its unwritten data.
     Orphaned,
-    /// It is a device or a mounted file without a daemon: requests wait, or get errors by now.
+    /// It is a device or a mounted file without a daemon: requests wait, or already fail.
     Waiting,
-    /// The process that serves it, or keeps it, is there and does not answer.
+    /// The process that serves or retains it exists and does not answer.
     NoAnswer,
 }
 
 impl State {
-    /// As it is printed.
+    /// Returns the state as it is printed.
     pub fn word(self) -> &'static str {
         match self {
             State::Serving => "serving",
@@ -170,38 +170,39 @@ pub struct Row {
     pub name: String,
     /// Its backing; paths are absolute.
     pub backing: String,
-    /// How it stands.
+    /// Its state.
     pub state: State,
     /// Its size, in bytes.
     pub size_bytes: u64,
     /// Memory for blocks, in bytes; 0: no cache.
     pub memory_bytes: u64,
-    /// What happens to writes.
+    /// How writes are handled.
     pub write: String,
-    /// What is not durable on the backing, in bytes.
+    /// Data that is not durable on the backing, in bytes.
     pub dirty_bytes: u64,
-    /// Requests that the backing has answered with an error, since the daemon serves it.
+    /// Requests that the backing has answered with an error, since the daemon started serving the
+    /// volume.
     #[serde(default)]
     pub errors: u64,
-    /// Reads, since the daemon serves it; 0 also without a cache, and of an older daemon.
+    /// Reads since the daemon started serving it; 0 also without a cache, and from an older daemon.
     #[serde(default)]
     pub reads: u64,
-    /// Reads of these that were answered from memory.
+    /// Reads among these that were answered from memory.
     #[serde(default)]
     pub read_hits: u64,
-    /// Clients that are connected.
+    /// Number of connected clients.
     pub clients: u64,
-    /// For clients; empty if it has no address of its own any more.
+    /// URI for clients; empty if the volume no longer has an address.
     pub uri: String,
-    /// The daemon's process; of an orphan, the holder's.
+    /// The daemon's process; for an orphan, the holder's.
     pub pid: u32,
     /// The identities of the files and devices that it lies on.
     #[serde(default)]
     pub keys: Vec<String>,
-    /// The node of its block device; empty: it is none.
+    /// The node of its block device; empty if there is none.
     #[serde(default)]
     pub device: String,
-    /// By what the kernel reaches us for that device; empty: it is none.
+    /// How the kernel reaches the daemon for that device; empty if there is none.
     #[serde(default)]
     pub route: String,
 }

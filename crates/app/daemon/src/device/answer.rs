@@ -1,4 +1,4 @@
-//! The process that does what a daemon would wait for without end: see `apart.rs`.
+//! The process that makes calls for which a daemon would wait without end: see `apart.rs`.
 
 use super::apart::{Call, DEVICE_CALL};
 use super::over_file::OverFile;
@@ -7,16 +7,15 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use stack::{Exit, Failure};
 use std::fs::File;
 
-/// Does what the daemon of this process number has told.
+/// Makes the call that the daemon of this process number has requested.
 ///
-/// # Errors
-/// What the system says; it was not a daemon that started this.
+/// # Errors Those of the system; or no daemon has started this process.
 pub fn device_call(daemon: i32, told: &str) -> Result<(), Failure> {
     let wrong = || Failure::new(Exit::Usage, format!("{DEVICE_CALL}: only a daemon starts this"));
     let call: Call = serde_json::from_str(told).map_err(|_| wrong())?;
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|errno| Failure::new(Exit::Io, format!("{DEVICE_CALL}: {errno}")))?;
-    // It may have died before.
+    // The daemon may have died before.
     if getppid() != Pid::from_raw(daemon) {
         return Err(wrong());
     }

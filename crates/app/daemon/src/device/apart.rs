@@ -1,9 +1,9 @@
-//! What waits for a device that this very process serves is done by a process of its own.
+//! Calls that wait for a device that this very process serves are made by a separate process.
 //!
-//! A process that is killed ends when all of its threads have ended. A thread that waits in the kernel for such a device
-//! never would: the device waits for the next daemon, and that waits for this process, whose descriptors hold the locks of
-//! the backing. A process of its own has none of them. It is killed with its daemon, so that it goes on with nothing after
-//! what it waits for.
+//! A process that is killed ends when all of its threads have ended. A thread that waits in the
+//! kernel for such a device never would: the device waits for the next daemon, and that waits for
+//! this process, whose descriptors hold the locks of the backing. A separate process has none of
+//! these descriptors. It is killed with its daemon, so that it does nothing more after the wait.
 
 use rustix::process::getpid;
 use serde::{Deserialize, Serialize};
@@ -12,13 +12,13 @@ use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The hidden command of the program that does it.
+/// The hidden command of the program that makes such calls.
 pub const DEVICE_CALL: &str = "device-call";
 
-/// What is to be done.
+/// The call to make.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Call {
-    /// A loop device over the file is had, with its partitions found.
+    /// Finds or makes a loop device over the file, with its partitions scanned.
     Attach {
         file: PathBuf,
         link: PathBuf,
@@ -27,24 +27,23 @@ pub(super) enum Call {
         read_only: bool,
         keys: Vec<String>,
     },
-    /// A device is opened once, by which its partitions are found.
+    /// Opens a device once, which scans its partitions.
     Open { node: PathBuf, link: PathBuf },
-    /// What the kernel has of a device gets to its server, with a flush behind it.
+    /// Writes the data that the kernel holds for a device to its server, and flushes it.
     Flush { node: PathBuf, link: PathBuf },
 }
 
 impl Call {
-    /// Has it done, and waits for its end.
+    /// Makes the call in another process, and waits for its end.
     ///
-    /// # Errors
-    /// Its own, with its status; it cannot be started, or was killed.
+    /// # Errors Those of the call, with its status; the process cannot be started, or was killed.
     pub(super) fn run(&self) -> Result<(), Failure> {
         let trouble = |error: io::Error| {
             Failure::new(Exit::Io, format!("a process for a device cannot be had: {error}"))
         };
         let told = serde_json::to_string(self).expect("plain data");
         let daemon = getpid().as_raw_nonzero().to_string();
-        // Also where the program was replaced meanwhile.
+        // This also works if the program's file was replaced.
         let mut command = Command::new("/proc/self/exe");
         command.args([DEVICE_CALL, &daemon, &told]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());

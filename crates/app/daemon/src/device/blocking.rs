@@ -1,14 +1,14 @@
-//! Work that waits for the kernel, on a thread of its own, so that the lane goes on: the kernel may be waiting for us.
+//! Work that waits for the kernel, on a separate thread, so that the lane continues: the kernel may
+//! be waiting for the lane.
 
 use lane::Event;
 use stack::{Exit, Failure};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Has the work done by another thread. Where this is dropped, it is done all the same.
+/// Runs the work on another thread. If the future is dropped, the work still completes.
 ///
-/// # Errors
-/// No thread can be had.
+/// # Errors No thread can be started.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {

@@ -1,12 +1,13 @@
-//! Two faces of one disk: a block device that is served shows the same UUIDs, labels and physical volumes as the device
-//! that is made of it. A file for each tells udev's rules which is which (`packaging/udev`).
+//! Two faces of one disk: a block device that is served shows the same UUIDs, labels and physical
+//! volumes as the device below it. A file for each shows udev's rules which is which
+//! (`packaging/udev`).
 //!
 //! ```text
 //!   RUNTIME/faces/MAJOR:MINOR   OVERDRIVE_VOLUME=NAME       the device of this volume
-//!                               OVERDRIVE_BACKING_OF=NAME   what this volume lies on
+//!                               OVERDRIVE_BACKING_OF=NAME   the backing of this volume
 //! ```
 //!
-//! The files outlive a killed daemon, as the device and what holders keep do.
+//! The files outlive a killed daemon, as the device and the memory in holders do.
 
 use super::blocking::blocking;
 use super::place;
@@ -21,17 +22,17 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// There while udev runs.
+/// This file exists while udev runs.
 const UDEV: &str = "/run/udev/control";
-/// What udev is waited for at most, ...
+/// Maximum number of checks for udev's end, ...
 const SETTLE_TRIES: u32 = 500;
-/// ... and how long between two looks at it.
+/// ... and the pause between two of them.
 const SETTLE_PAUSE: Duration = Duration::from_millis(20);
 
-/// How often it is asked to look, while partitions come and go.
+/// Maximum number of triggers of udev, while partitions appear and disappear.
 const LOOKS_MAX: u32 = 5;
 
-/// What is written of a device.
+/// Content of the file of a volume's device.
 const VOLUME: &str = "OVERDRIVE_VOLUME=";
 const BACKING: &str = "OVERDRIVE_BACKING_OF=";
 
@@ -39,23 +40,23 @@ fn directory(runtime: &Path) -> PathBuf {
     runtime.join("faces")
 }
 
-/// The device number in the identity of a backing, as names of files have it. None: it is no device.
+/// Returns the device number in the identity of a backing, as in names of files. None: it is no
+/// device.
 fn number_of(key: &str) -> Option<String> {
     let (major, minor) = key.strip_prefix("device-")?.split_once('-')?;
     Some(format!("{major}:{minor}"))
 }
 
-/// The number of the device to which a volume's link leads.
+/// Returns the number of the device to which a volume's link leads.
 fn number_at(link: &Path) -> Option<String> {
     let number = fs::metadata(link).ok()?.rdev();
     Some(format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number)))
 }
 
-/// Has udev look at a volume's device and at what it lies on, and waits for it: what is mounted by its UUID afterwards is
-/// the volume. `keys` are the identities of what it lies on.
+/// Makes udev examine a volume's device and its backing, and waits for it: a mount by UUID
+/// afterwards finds the volume. `keys` are the identities of the backing.
 ///
-/// # Errors
-/// No thread can be had.
+/// # Errors No thread can be started.
 pub(crate) async fn mark(runtime: &Path, volume: &str, keys: &[String]) -> Result<(), Failure> {
     let (runtime, volume, keys) = (runtime.to_owned(), volume.to_owned(), keys.to_owned());
     blocking(move || {
@@ -66,10 +67,10 @@ pub(crate) async fn mark(runtime: &Path, volume: &str, keys: &[String]) -> Resul
     .await
 }
 
-/// Has udev show again what a volume lay on that is no device any more, and that holds nothing back.
+/// Makes udev show the backing again of a volume that is no device any more and whose holder
+/// retains nothing.
 ///
-/// # Errors
-/// No thread can be had.
+/// # Errors No thread can be started.
 pub(crate) async fn unmark(runtime: &Path, keys: &[String]) -> Result<(), Failure> {
     if !directory(runtime).exists() {
         return Ok(());
@@ -87,13 +88,14 @@ pub(crate) async fn unmark(runtime: &Path, keys: &[String]) -> Result<(), Failur
     .await
 }
 
-/// Takes away what is said of devices that no volume uses any more, and has udev show them again.
+/// Removes the files of devices that no volume uses any more, and makes udev show these devices
+/// again.
 pub fn sweep_faces(runtime: &Path) {
     look(&sweep_list(runtime));
 }
 
-/// Writes what there is to say; returns the numbers of the devices. What cannot be written is not hidden, and no worse than
-/// without udev: it is held exclusively.
+/// Writes the files; returns the numbers of the devices. A device whose file cannot be written is
+/// not hidden, which is no worse than without udev: it is opened exclusively.
 fn write(runtime: &Path, volume: &str, keys: &[String]) -> Vec<String> {
     let backings = keys.iter().filter_map(|key| number_of(key));
     let mut faces: Vec<_> = backings.map(|number| (number, BACKING)).collect();
@@ -109,7 +111,7 @@ fn write(runtime: &Path, volume: &str, keys: &[String]) -> Vec<String> {
     faces.into_iter().map(|(number, _)| number).collect()
 }
 
-/// Removes the files that are chosen by their device's number and their words; returns the numbers.
+/// Removes the files selected by their device's number and their content; returns the numbers.
 fn remove(runtime: &Path, is_chosen: impl Fn(&str, &str) -> bool) -> Vec<String> {
     let entries = fs::read_dir(directory(runtime)).ok().into_iter().flatten().flatten();
     let removed = entries.filter_map(|entry| {
@@ -120,9 +122,10 @@ fn remove(runtime: &Path, is_chosen: impl Fn(&str, &str) -> bool) -> Vec<String>
     removed.collect()
 }
 
-/// Removes what is true no more, and returns the numbers: of a device to which its volume's link does not lead, or that has
-/// nothing behind it (the link may be udev's, and go with the file); of what nothing holds while its volume has no device. (A
-/// device whose daemon was stopped waits, and nothing holds its backing.)
+/// Removes outdated files, and returns their numbers: of a volume's device if the volume's link
+/// does not lead to it, or if it has no disk (the link may be udev's, and disappear with the file);
+/// of a backing if no process holds it and its volume has no device. (A device whose daemon was
+/// stopped waits, and no process holds its backing.)
 fn sweep_list(runtime: &Path) -> Vec<String> {
     remove(runtime, |number, said| {
         let said = said.trim_end();
@@ -134,13 +137,13 @@ fn sweep_list(runtime: &Path) -> Vec<String> {
     })
 }
 
-/// Whether there is nothing behind a device, if there is one.
+/// Whether a device, if it exists, has no disk.
 fn is_empty(number: &str) -> bool {
     let size = fs::read_to_string(format!("/sys/dev/block/{number}/size"));
     size.is_ok_and(|size| size.trim() == "0")
 }
 
-/// Whether a device has its one exclusive holder, which a daemon is, or after it what keeps its memory.
+/// Whether a process holds a device exclusively: a daemon, or after it the holder of its memory.
 fn is_held(number: &str) -> bool {
     let said = fs::read_to_string(format!("/sys/dev/block/{number}/uevent")).unwrap_or_default();
     let Some(name) = said.lines().find_map(|line| line.strip_prefix("DEVNAME=")) else {
@@ -150,7 +153,7 @@ fn is_held(number: &str) -> bool {
     matches!(open(Path::new("/dev").join(name), flags, Mode::empty()), Err(Errno::BUSY))
 }
 
-/// The directories in /sys of devices, each before those of its partitions.
+/// Returns the directories in /sys of devices, each before those of its partitions.
 fn parts(numbers: &[String]) -> Vec<PathBuf> {
     let whole = numbers.iter().map(|number| Path::new("/sys/dev/block").join(number));
     let whole = whole.filter_map(|path| fs::canonicalize(path).ok());
@@ -163,12 +166,13 @@ fn parts(numbers: &[String]) -> Vec<PathBuf> {
     with_partitions.collect()
 }
 
-/// Has udev look at these devices and their partitions again, and waits until it has, where it runs.
+/// Makes udev examine these devices and their partitions again, and waits until it has, if it runs.
 fn look(numbers: &[String]) {
     if numbers.is_empty() || !Path::new(UDEV).exists() {
         return;
     }
-    // The kernel may be reading a table of partitions again just now, for which they go and come back.
+    // The kernel may be reading a partition table again just now, during which partitions disappear
+    // and come back.
     let looked = (0..LOOKS_MAX).find_map(|look| match trigger(&parts(numbers)) {
         Err(_) if look + 1 < LOOKS_MAX => {
             pause();
@@ -187,7 +191,7 @@ fn trigger(parts: &[PathBuf]) -> io::Result<()> {
     }
     let mut command = Command::new("udevadm");
     command.args(["trigger", "--settle", "--action=change"]).args(parts);
-    // The service manager is to hear of us alone.
+    // Only this process notifies the service manager.
     command.env_remove("NOTIFY_SOCKET");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     run(command)
@@ -221,7 +225,7 @@ mod tests {
     fn what_is_written_of_a_volume_is_removed_with_it_and_others_stay() {
         let runtime = tempfile::tempdir().expect("room");
         let keys = ["file-1-2", "device-9999-7"].map(str::to_owned);
-        // A name that no device has.
+        // No device has this name.
         assert_eq!(write(runtime.path(), "no such volume", &keys), ["9999:7"]);
         write(runtime.path(), "other", &["device-9999-8".to_owned()]);
         let file = directory(runtime.path()).join("9999:7");
@@ -230,7 +234,7 @@ mod tests {
         let of = |number: &str, _: &str| number == "9999:7";
         assert_eq!(remove(runtime.path(), of), ["9999:7"]);
         assert!(!file.exists());
-        // No such device is held by anything.
+        // No process holds such a device.
         assert_eq!(sweep_list(runtime.path()), ["9999:8"]);
     }
 

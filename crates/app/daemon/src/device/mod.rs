@@ -6,8 +6,9 @@
 //!   volume --front/nbd/direct--> sockets --the kernel's NBD client--> /dev/nbdN <---+-link-- /dev/overdrive/NAME
 //! ```
 //!
-//! The kernel keeps a device while no process serves it: what is asked of it waits. The next process finds the device again,
-//! a loop device by the file that it serves, the others by what it has told their drivers, and goes on with it.
+//! The kernel keeps a device while no process serves it, and requests to it wait. The next process
+//! finds the device again, a loop device by its file, the others by the identity stored in their
+//! drivers, and continues to serve it.
 
 mod answer;
 mod apart;
@@ -47,19 +48,18 @@ pub(crate) use place::{directory, hash, link};
 pub use route::Route;
 pub use waiting::{WaitingVolume, waiting_volumes};
 
-/// Connections of a new device of the kernel's NBD client at most.
+/// Maximum number of connections of a new device of the kernel's NBD client.
 const CONNECTIONS_MAX: usize = 8;
 
-/// How long changes under way are waited for before a device takes another size, in nanoseconds.
+/// Longest wait for changes in progress before a device is resized, in nanoseconds.
 const HOLD_NS: u64 = 5_000_000_000;
 
-/// How long a device may take to be flushed and to go, in nanoseconds.
+/// Longest time that flushing and removing a device may take, in nanoseconds.
 const DETACH_NS: u64 = 60_000_000_000;
 
-/// Whether a device may have this name.
+/// Checks that a device may have this name.
 ///
-/// # Errors
-/// Why not, with the mend.
+/// # Errors The reason why not, with a correction.
 pub fn check_name(name: &str) -> Result<(), Failure> {
     let checked = match name.starts_with('.') {
         true => Err(format!("'{name}' is hidden; give it another name by --name")),
@@ -71,20 +71,20 @@ pub fn check_name(name: &str) -> Result<(), Failure> {
 /// A volume that is to be a block device.
 #[derive(Clone, Debug)]
 pub struct Attaching {
-    /// Its name, and its device's.
+    /// Name of the volume and of its device.
     pub volume: String,
-    /// By what the kernel is to reach it; None: the best that it has.
+    /// How the kernel is to reach it; None: the best way that the kernel offers.
     pub via: Option<Route>,
-    /// What keeps the device's file mounted when this process is killed. None: nothing.
+    /// How the device's file stays mounted when this process is killed. None: it does not.
     pub keep: Option<Keep>,
-    /// How long requests wait for a daemon that has ended.
+    /// How long requests wait for a new daemon after one has ended.
     pub wait_time: WaitTime,
 }
 
-/// By what the kernel reaches a volume, with the front that serves it so.
+/// How the kernel reaches a volume, with the front that serves it in that way.
 #[derive(Clone)]
 pub(crate) enum By {
-    /// The file is a front's of its own.
+    /// Over a file of a separate front.
     Fuse,
     /// Over connections to this front.
     Nbd(Rc<Direct>),
@@ -92,26 +92,26 @@ pub(crate) enum By {
     Ublk(Rc<Ublk>),
 }
 
-/// What is to be a device.
+/// A volume that is to become a device.
 pub(crate) struct Wanted<'a> {
     pub(crate) volume: &'a str,
-    /// Of its contents.
+    /// Identity of its contents.
     pub(crate) identity: &'a str,
-    /// As its clients meet it.
+    /// Limits that its clients see.
     pub(crate) limits: &'a Limits,
-    /// The layer that holds its changes.
+    /// The valve that holds its changes back.
     pub(crate) valve: &'a Arc<ValveShared>,
-    /// For how long changes are tried again, in milliseconds.
+    /// Time for which failed changes are tried again, in milliseconds.
     pub(crate) retry_ms: u64,
-    /// How long requests wait for a daemon that has ended.
+    /// How long requests wait for a new daemon after one has ended.
     pub(crate) wait_time: WaitTime,
-    /// The files and devices below it.
+    /// The files and devices below the volume.
     pub(crate) keys: &'a [String],
-    /// It answers everything with errors: no flush of it can succeed.
+    /// Whether it answers every request with an error, so that no flush of it can succeed.
     pub(crate) is_lost: bool,
 }
 
-/// What a device stands on.
+/// The lower end of a device.
 #[derive(Clone)]
 enum Stand {
     File(Arc<OverFile>),
@@ -161,7 +161,7 @@ impl Stand {
     }
 }
 
-/// The driver makes the device, our lanes serve its queues, and only then it can have a disk.
+/// The driver makes the device, our lanes serve its queues, and only then can it have a disk.
 async fn attach_ublk(over: Arc<OverUblk>, front: &Ublk) -> Result<(), Failure> {
     let (queues, preparing) = (front.queues(), over.clone());
     let prepared = blocking(move || preparing.prepare(queues)).await??;
@@ -185,12 +185,12 @@ struct Device {
     valve: Arc<ValveShared>,
 }
 
-/// The last request to a device before it is taken away.
+/// The last request to a device before it is removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Last {
     /// A flush, which must succeed.
     Flush,
-    /// None: the device answers with errors, and its users have seen that.
+    /// No request: the device answers with errors, and its users have seen that.
     Nothing,
 }
 
@@ -199,7 +199,7 @@ pub(crate) struct Devices {
     lane: Lane,
     runtime: PathBuf,
     list: RefCell<Vec<Device>>,
-    /// Devices are being made, and are not known by their nodes yet.
+    /// Whether devices are being made whose nodes are not known yet.
     is_attaching: Cell<bool>,
     attached: Event,
 }
@@ -215,7 +215,7 @@ impl Devices {
         }
     }
 
-    /// Adds one, which will be served in this way.
+    /// Adds a device, which will be served in this way.
     pub(crate) fn add(&self, by: &By, wanted: &Wanted<'_>) {
         let Wanted { volume, identity, limits, valve, retry_ms, wait_time, keys, is_lost } =
             *wanted;
@@ -250,7 +250,7 @@ impl Devices {
         self.list.borrow_mut().push(device);
     }
 
-    /// Where daemons meet.
+    /// Returns the runtime directory.
     pub(crate) fn runtime(&self) -> &Path {
         &self.runtime
     }
@@ -261,7 +261,7 @@ impl Devices {
         found.map(|device| (device.stand.clone(), device.last))
     }
 
-    /// Whether a volume is a device that was not taken away.
+    /// Whether a volume is a device that was not removed.
     pub(crate) fn has(&self, volume: &str) -> bool {
         self.find(volume).is_some()
     }
@@ -277,17 +277,17 @@ impl Devices {
         }
     }
 
-    /// The node of a volume's device, and by what the kernel reaches it, while it is attached.
+    /// Returns the node of a volume's device, and how the kernel reaches it, while it is attached.
     pub(crate) fn node(&self, volume: &str) -> Option<(PathBuf, Route)> {
         let list = self.list.borrow();
         let device = list.iter().find(|device| device.volume == volume && device.is_attached)?;
         Some((device.stand.node()?, device.stand.route()))
     }
 
-    /// Makes all of them, or goes on with those that a process before this one has made. They are served by then.
+    /// Makes all devices, or continues with those that an earlier process has made. Their volumes
+    /// must be served by then.
     ///
-    /// # Errors
-    /// One cannot be had; those before it stay.
+    /// # Errors One cannot be made; those before it stay.
     pub(crate) async fn attach(&self) -> Result<(), Failure> {
         self.is_attaching.set(true);
         let attached = self.attach_all().await;
@@ -308,8 +308,8 @@ impl Devices {
         Ok(())
     }
 
-    /// Holds the changes of a volume whose device is to take another size over a file. None: they
-    /// are not held, or the operator holds them already.
+    /// Holds the changes of a volume back if its device, over a file, is about to be resized. None:
+    /// they are not held, or the operator holds them already.
     async fn hold_for_resize(&self, volume: &str, stand: &Stand) -> Option<Arc<ValveShared>> {
         let Stand::File(over) = stand else { return None };
         let valve = {
@@ -319,7 +319,7 @@ impl Devices {
         if !over.is_to_be_resized() || !valve.close() {
             return None;
         }
-        // A backing that does not answer is not waited for: the device takes its size all the same.
+        // A backing that does not answer is not waited for: the device is resized anyway.
         let quiet = async {
             let _ = valve.quiet(|| false).await;
         };
@@ -327,8 +327,8 @@ impl Devices {
         Some(valve)
     }
 
-    /// Waits until no device is being made: one that is half made would be taken for none, and what makes it waits for
-    /// what is served.
+    /// Waits until no device is being made: a half-made device would be taken for none, and its
+    /// maker waits for the volumes that are served.
     async fn settled(&self) {
         loop {
             let seen = self.attached.seen();
@@ -339,11 +339,10 @@ impl Devices {
         }
     }
 
-    /// A volume's changes are tried again for so long from now on, in milliseconds: a device whose requests have a limit
-    /// has a higher one.
+    /// Sets the time, in milliseconds, for which failed changes of a volume are tried again: a
+    /// device whose requests have a limit gets a higher one.
     ///
-    /// # Errors
-    /// What the system says.
+    /// # Errors Those of the system.
     pub(crate) async fn set_retry(&self, volume: &str, retry_ms: u64) -> Result<(), Failure> {
         match self.find(volume) {
             Some((Stand::Nbd(over, _), _)) => blocking(move || over.set_retry(retry_ms)).await?,
@@ -351,18 +350,19 @@ impl Devices {
         }
     }
 
-    /// A volume whose device does not outlive an exec: the driver takes its server for alive.
+    /// Returns a volume whose device does not survive an exec, because its driver considers its
+    /// server alive.
     pub(crate) fn bound_to_process(&self) -> Option<String> {
         let list = self.list.borrow();
         let found = list.iter().find(|device| matches!(device.stand, Stand::Ublk(..)));
         found.map(|device| device.volume.clone())
     }
 
-    /// Flushes a device, unless by `force`, and takes it away. A volume that is no device, or no
-    /// more, is done with at once.
+    /// Flushes a device, unless `force` is set, and removes it. Does nothing for a volume that is
+    /// not, or no longer, a device.
     ///
-    /// # Errors
-    /// Busy, and by what; it cannot be flushed, or does not go within a minute. Then it stays.
+    /// # Errors Busy, with the user; it cannot be flushed, or is not removed within a minute. Then
+    /// it stays.
     pub(crate) async fn detach(&self, volume: &str, force: bool) -> Result<(), Failure> {
         let Some((stand, last)) = self.find(volume) else { return Ok(()) };
         let last = if force { Last::Nothing } else { last };
@@ -388,7 +388,7 @@ impl Devices {
         Ok(())
     }
 
-    /// Takes all of them away that nothing uses. What uses the others waits for the next process.
+    /// Removes all devices that are not in use. Users of the others wait for the next process.
     pub(crate) async fn detach_idle(&self) {
         for volume in self.volumes() {
             if let Err(failure) = self.detach(&volume, false).await {

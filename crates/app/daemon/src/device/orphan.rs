@@ -1,4 +1,4 @@
-//! What is left of a device whose daemon has gone.
+//! Remains of a device whose daemon has ended.
 
 use super::place::{directory, link, remove_link};
 use super::route::Route;
@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What is left of a device whose daemon has gone.
+/// Remains of a device whose daemon has ended.
 #[derive(Debug)]
 pub struct Orphan {
     volume: String,
@@ -18,7 +18,8 @@ pub struct Orphan {
     ublks: Vec<u32>,
 }
 
-/// What is left of this volume's device: by what the kernel remembers, without asking what is mounted there.
+/// Returns the remains of this volume's device, from the kernel's lists, without a request to its
+/// mount.
 pub fn orphan(runtime: &Path, volume: &str) -> Option<Orphan> {
     let directory = directory(runtime, volume);
     let loops = LoopDevice::all_over(&directory.join(volume));
@@ -38,11 +39,10 @@ impl Orphan {
         loops.chain(nbds).chain(ublks).collect()
     }
 
-    /// Gives it up: what waits for an answer of it, and what will be asked of it, gets an error. What the volume's holder
-    /// keeps stays kept.
+    /// Gives the device up: waiting and later requests fail. Data retained by the volume's holder
+    /// stays retained.
     ///
-    /// # Errors
-    /// What the system says.
+    /// # Errors Those of the system.
     pub fn give_up(&self) -> io::Result<()> {
         let link = link(&self.volume);
         crate::front::abort(&self.directory)?;
@@ -57,7 +57,7 @@ impl Orphan {
         for number in &self.ublks {
             remove_link(&link, &over_ublk::give_up(*number)?);
         }
-        // Only a name is left.
+        // Only the name is left.
         let _ = fs::remove_dir(&self.directory);
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! A block device over a file that this process serves: all of this waits for the kernel, which waits for our lanes.
+//! A block device over a file that this process serves: all of this waits for the kernel, which
+//! waits for our lanes.
 
 use super::Last;
 use super::apart::Call;
@@ -12,14 +13,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-/// A file, and the device that is to stand on it.
+/// A file, and the device to be made over it.
 #[derive(Clone, Debug)]
 pub(super) struct OverFile {
     pub(super) file: PathBuf,
     pub(super) link: PathBuf,
-    /// Bytes that are served.
+    /// Size of the file, in bytes.
     pub(super) bytes: u64,
-    /// Bytes of a block of the device.
+    /// Block size of the device, in bytes.
     pub(super) block_bytes: u32,
     /// Refuse changes.
     pub(super) read_only: bool,
@@ -27,7 +28,7 @@ pub(super) struct OverFile {
     pub(super) keys: Vec<String>,
 }
 
-/// Whether the kernel has ended the connection to the server of a FUSE file system.
+/// Whether the kernel has closed the connection to the server of a FUSE file system.
 fn is_server_gone(error: &io::Error) -> bool {
     let gone = [Errno::NOTCONN, Errno::CONNABORTED];
     gone.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
@@ -44,26 +45,26 @@ impl OverFile {
         Ok(rustix::fs::open(&self.file, flags, Mode::empty())?)
     }
 
-    /// The device that stands on the file now.
+    /// Returns the device over the file now.
     fn found(&self) -> Option<LoopDevice> {
         LoopDevice::all_over(&self.file).into_iter().next()
     }
 
-    /// Its node, by what the kernel remembers.
+    /// Returns its node, from the kernel's lists.
     pub(super) fn node(&self) -> Option<PathBuf> {
         self.found().map(|device| device.path())
     }
 
-    /// Goes on with the device over this very file, or makes one; sets the link.
+    /// Continues with the device over this very file, or makes one; sets the link.
     ///
-    /// # Errors
-    /// There can be no device, or none with direct I/O; the name is another device's.
+    /// # Errors There can be no device, or none with direct I/O; the name belongs to another
+    /// device.
     pub(super) fn attach(&self) -> Result<(), Failure> {
         let OverFile { file, link, bytes, block_bytes, read_only, keys } = self.clone();
         Call::Attach { file, link, bytes, block_bytes, read_only, keys }.run()
     }
 
-    /// The same in this process, which does not serve the file.
+    /// Attaches in this process, which does not serve the file.
     pub(super) fn attach_here(&self) -> Result<(), Failure> {
         let file = self.open().map_err(self.trouble("its file cannot be opened"))?;
         let (device, _naming) = match self.adopt(&file)? {
@@ -80,9 +81,10 @@ impl OverFile {
         place::set_link(&self.link, &device.path()).map_err(self.trouble("it cannot be named"))
     }
 
-    /// Makes the device, which has its name claimed.
+    /// Makes the device; its name must be claimed before.
     fn make(&self, file: &OwnedFd) -> Result<LoopDevice, Failure> {
-        // The process of a daemon that was killed may have been making it, with the name claimed, until just now.
+        // The process of a daemon that was killed may have been making the device, with the name
+        // claimed, until just now.
         if let Some(device) = self.adopt(file)? {
             return Ok(device);
         }
@@ -91,8 +93,8 @@ impl OverFile {
             .map_err(self.trouble("there can be no loop device of it (modprobe loop?)"))
     }
 
-    /// The device that a process before this one has made, with the size that the file has now. Devices over files of this
-    /// name whose server has gone for good are taken away.
+    /// Returns the device that an earlier process has made, resized to the file's present size.
+    /// Devices over files of this name whose server has ended for good are removed.
     fn adopt(&self, file: &OwnedFd) -> Result<Option<LoopDevice>, Failure> {
         let mut adopted = None;
         for device in LoopDevice::all_over(&self.file) {
@@ -100,30 +102,31 @@ impl OverFile {
                 self.resize(&device, file)?;
                 adopted = Some(device);
             } else {
-                // What still uses it gets errors already.
+                // Its users get errors already.
                 device.detach().map_err(self.trouble("what is left of it does not go"))?;
             }
         }
         Ok(adopted)
     }
 
-    /// Whether there is a device that has another size than what is served.
+    /// Whether there is a device that differs in size from the volume.
     pub(super) fn is_to_be_resized(&self) -> bool {
         self.found().is_some_and(|device| device.bytes() != Some(self.bytes))
     }
 
-    /// Has the file and the device take the size that is served. The kernel takes no size from an
-    /// answer that crosses a write of the same file, so the file could keep the former one, and
-    /// reads beyond it would fail: changes are held meanwhile, and the seek shows the size that the
-    /// kernel has taken.
+    /// Gives the file and the device the volume's size. The kernel ignores a size in an answer that
+    /// crosses a write to the same file, so the file could keep its former size, and reads beyond
+    /// it would fail. Therefore changes are held back during this, and the seek shows the size that
+    /// the kernel has taken.
     fn resize(&self, device: &LoopDevice, file: &OwnedFd) -> Result<(), Failure> {
         let end = || rustix::fs::seek(file, SeekFrom::End(0));
         using::wait_until(|| end().is_ok_and(|bytes| bytes == self.bytes));
         device.resize().map_err(self.trouble("its size cannot be set"))
     }
 
-    /// Whether a device stands over the file that is served now. Where that cannot be told it is no other one's: a second
-    /// device over the same file would be a second face of the same disk.
+    /// Whether a device stands over the file that is served now. If that cannot be determined, the
+    /// device counts as ours: a second device over the same file would be a second face of the same
+    /// disk.
     fn is_over(&self, device: &LoopDevice, file: &OwnedFd) -> Result<bool, Failure> {
         match device.is_over(file) {
             Err(error) if is_server_gone(&error) => Ok(false),
@@ -131,8 +134,8 @@ impl OverFile {
         }
     }
 
-    /// Takes a device of this name away whose server has gone for good: what still uses it gets errors, and with that it
-    /// goes.
+    /// Removes a device of this name whose server has ended for good: its users get errors, and
+    /// close it.
     fn end_former(&self, file: &OwnedFd) -> Result<(), Failure> {
         let linked = fs::read_link(&self.link).ok().and_then(|node| LoopDevice::at(&node));
         if let Some((device, _)) = linked
@@ -143,10 +146,9 @@ impl OverFile {
         Ok(())
     }
 
-    /// Takes the device away after its last request, unless something uses it.
+    /// Removes the device after its last request, unless it is in use.
     ///
-    /// # Errors
-    /// Busy, with what uses it; what the system says.
+    /// # Errors Busy, with its user; those of the system.
     pub(super) fn detach(&self, last: Last) -> Result<(), Failure> {
         let Some(device) = self.found() else { return Ok(()) };
         let claimed = using::claim(&self.link, &device.path())?;

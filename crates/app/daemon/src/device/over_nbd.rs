@@ -1,5 +1,5 @@
-//! A device of the kernel's NBD client, whose server this process is: all of this waits for the kernel, which waits for our
-//! lanes.
+//! A device of the kernel's NBD client, whose server is this process: all of this waits for the
+//! kernel, which waits for our lanes.
 
 use super::Last;
 use super::apart::Call;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What the kernel may hear of an export: the rest it does not ask for.
+/// Export flags that are passed to the kernel; it does not use the others.
 const FLAGS: u16 = NBD_FLAG_HAS_FLAGS
     | NBD_FLAG_READ_ONLY
     | NBD_FLAG_SEND_FLUSH
@@ -24,42 +24,45 @@ const FLAGS: u16 = NBD_FLAG_HAS_FLAGS
     | NBD_FLAG_SEND_WRITE_ZEROES
     | NBD_FLAG_CAN_MULTI_CONN;
 
-/// A request may take so much longer than a write is tried again: the backing has answered by then, or is reported.
+/// Time that a request may take beyond the retries of a write: by then the backing has answered, or
+/// is reported.
 const BEYOND_RETRY: Duration = Duration::from_secs(10);
 
-/// Between the volume's place and the hash of its backing in the name that the kernel remembers. No path has it.
+/// Separator between the volume's directory and the hash of its backing in the name that the kernel
+/// stores. No path contains it.
 const THEN: &str = "//";
 
-/// What the kernel remembers of a server for the devices of this directory.
+/// Returns the beginning of the server's name that the kernel stores for the devices of this
+/// directory.
 fn beginning(directory: &Path) -> String {
     format!("{}{}{THEN}", place::OURS, directory.display())
 }
 
-/// The devices of a volume, by what the kernel remembers, each with all of that.
+/// Returns the devices of a volume, from the names that the kernel stores, each with its full name.
 pub(super) fn all_of(directory: &Path) -> Vec<(NbdDevice, String)> {
     let beginning = beginning(directory);
     NbdDevice::all(|name| name.starts_with(&beginning))
 }
 
-/// A volume, and the device that is to be its.
+/// A volume, and the device to be made for it.
 #[derive(Debug)]
 pub(super) struct OverNbd {
     volume: String,
-    /// The directory by which its devices are known.
+    /// The directory that identifies its devices.
     directory: PathBuf,
     link: PathBuf,
-    /// What the kernel is to remember of its server.
+    /// The server's name that the kernel is to store.
     backend: String,
     block_bytes: u32,
-    /// FUA is done by the backing itself; else the kernel flushes.
+    /// Whether the backing itself carries out FUA; otherwise the kernel flushes.
     is_fua_native: bool,
     retry_ms: AtomicU64,
     wait_time: WaitTime,
-    /// The files and devices below it.
+    /// The files and devices below the volume.
     keys: Vec<String>,
 }
 
-/// Of a volume.
+/// Properties of a volume.
 pub(super) struct Terms<'a> {
     pub(super) identity: &'a str,
     pub(super) block_bytes: u32,
@@ -90,10 +93,9 @@ impl OverNbd {
         using::trouble(&self.link, what)
     }
 
-    /// The device that a process before this one has made.
+    /// Returns the device that an earlier process has made.
     ///
-    /// # Errors
-    /// Busy: over another backing.
+    /// # Errors Busy: it belongs to another backing.
     fn found(&self) -> Result<Option<NbdDevice>, Failure> {
         let Some((device, backend)) = all_of(&self.directory).into_iter().next() else {
             return Ok(None);
@@ -104,12 +106,13 @@ impl OverNbd {
         Ok(Some(device))
     }
 
-    /// Its node, by what the kernel remembers.
+    /// Returns its node, from the name that the kernel stores.
     pub(super) fn node(&self) -> Option<PathBuf> {
         all_of(&self.directory).into_iter().next().map(|(device, _)| device.path())
     }
 
-    /// How many connections to attach by: those that the device has had, or a new one with so many.
+    /// Returns the number of connections to attach by: that of the existing device, or `fresh` for
+    /// a new one.
     pub(super) fn connections(&self, fresh: usize) -> usize {
         let found = all_of(&self.directory).into_iter().next();
         found.map_or(fresh, |(device, _)| device.connections())
@@ -130,10 +133,10 @@ impl OverNbd {
         }
     }
 
-    /// Has the kernel's client use these connections: for the device that is there, or a new one. Sets the link.
+    /// Passes these connections to the kernel's client: for the existing device, or a new one. Sets
+    /// the link.
     ///
-    /// # Errors
-    /// There can be no device; the name is another device's.
+    /// # Errors There can be no device; the name belongs to another device.
     pub(super) fn attach(&self, sockets: Vec<UnixStream>) -> Result<(), Failure> {
         let wish = Wish { sizes: true, ..Wish::export(&self.volume) };
         let greet = |socket| Connection::over(socket, wish.clone());
@@ -154,12 +157,13 @@ impl OverNbd {
                 (device, Some(naming))
             }
         };
-        // The first opening has its partitions found; a device without any is as good.
+        // The first opening scans its partitions; a device without partitions works as well.
         let _ = Call::Open { node: device.path(), link: self.link.clone() }.run();
         place::set_link(&self.link, &device.path()).map_err(self.trouble("it cannot be named"))
     }
 
-    /// Gives the device these connections. The kernel may hear a moment later that the former ones are dead.
+    /// Passes these connections to the device. The kernel may notice a moment later that the former
+    /// ones are dead.
     fn reconnect(
         &self,
         device: &NbdDevice,
@@ -187,10 +191,9 @@ impl OverNbd {
         Ok(())
     }
 
-    /// From now on changes are tried again for so long.
+    /// Sets the time for which failed changes are tried again.
     ///
-    /// # Errors
-    /// What the system says.
+    /// # Errors Those of the system.
     pub(super) fn set_retry(&self, retry_ms: u64) -> Result<(), Failure> {
         if self.retry_ms.swap(retry_ms, Ordering::Relaxed) == retry_ms {
             return Ok(());
@@ -200,10 +203,9 @@ impl OverNbd {
         set.map_err(self.trouble("its time limit cannot be set"))
     }
 
-    /// Takes the device away after its last request, unless something uses it.
+    /// Removes the device after its last request, unless it is in use.
     ///
-    /// # Errors
-    /// Busy, with what uses it; what the system says.
+    /// # Errors Busy, with its user; those of the system.
     pub(super) fn detach(&self, last: Last) -> Result<(), Failure> {
         let Some(device) = self.found()? else { return Ok(()) };
         let claimed = using::claim(&self.link, &device.path())?;

@@ -1,4 +1,5 @@
-//! A device of the kernel's driver ublk, whose queues our lanes serve: all of this waits for the kernel, which waits for them.
+//! A device of the kernel's driver ublk, whose queues our lanes serve: all of this waits for the
+//! kernel, which waits for them.
 
 use super::Last;
 use super::apart::Call;
@@ -16,9 +17,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use ublk::{Command, Control, DeviceInfo, IO_BYTES_MAX, Params, STATE_DEAD, TAGS};
 
-/// So often a server that has died is waited for, each time as long as udev may hold a device.
+/// Number of waits for a dead server, each as long as udev may hold a device.
 const RECOVERY_TRIES: u32 = 10;
-/// Of a device's number: it has none yet.
+/// Number of a device that has no number yet.
 const NONE: u32 = u32::MAX;
 
 pub(super) fn node(number: u32) -> PathBuf {
@@ -35,7 +36,7 @@ fn ask(
     control.ask(command as u32, Control { device, data }.encode(), with).map(|_| ())
 }
 
-/// What the driver says of all its devices that outlive their servers.
+/// Returns the driver's information on all its devices that outlive their servers.
 fn all(control: &mut UblkControl) -> Vec<DeviceInfo> {
     let entries = fs::read_dir("/sys/class/ublk-char").ok().into_iter().flatten().flatten();
     let numbers = entries
@@ -48,7 +49,7 @@ fn all(control: &mut UblkControl) -> Vec<DeviceInfo> {
     numbers.filter_map(info).collect()
 }
 
-/// The half of the note that a volume's devices have, whatever they lie on.
+/// Returns the half of the note that all devices of a volume have, independent of their backing.
 fn half_of(directory: &Path) -> u64 {
     place::hash(&format!("{}{}", place::OURS, directory.display())) >> 32 << 32
 }
@@ -57,7 +58,7 @@ fn is_of(info: &DeviceInfo, directory: &Path) -> bool {
     info.note >> 32 << 32 == half_of(directory)
 }
 
-/// The numbers of a volume's devices, by what the driver remembers.
+/// Returns the numbers of a volume's devices, from the notes in the driver.
 pub(super) fn all_of(directory: &Path) -> Vec<u32> {
     let Ok(mut control) = UblkControl::open() else { return Vec::new() };
     let found = all(&mut control).into_iter().filter(|info| is_of(info, directory));
@@ -71,10 +72,9 @@ pub(super) fn has_disk(directory: &Path) -> bool {
     all(&mut control).iter().any(lives)
 }
 
-/// Takes a device away; what waits for it gets errors.
+/// Removes a device; requests that wait for it fail.
 ///
-/// # Errors
-/// What the driver says.
+/// # Errors Those of the driver.
 pub(super) fn give_up(number: u32) -> io::Result<PathBuf> {
     let mut control = UblkControl::open()?;
     ask(&mut control, Command::Stop, number, 0, &mut [])?;
@@ -82,8 +82,8 @@ pub(super) fn give_up(number: u32) -> io::Result<PathBuf> {
     Ok(node(number))
 }
 
-/// Takes a device without a disk away, which a file system may still have mounted. Where the driver cannot do that (before
-/// Linux 6.9), it stays, and is nothing any more.
+/// Removes a device without a disk, which a file system may still have mounted. If the driver
+/// cannot do that (before Linux 6.9), the device stays without any function.
 fn delete_later(control: &mut UblkControl, number: u32) -> io::Result<()> {
     match ask(control, Command::DeleteLater, number, 0, &mut []) {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
@@ -91,18 +91,18 @@ fn delete_later(control: &mut UblkControl, number: u32) -> io::Result<()> {
     }
 }
 
-/// A volume, and the device that is to be its.
+/// A volume, and the device to be made for it.
 #[derive(Debug)]
 pub(super) struct OverUblk {
     volume: String,
     directory: PathBuf,
     link: PathBuf,
-    /// What the driver is to remember.
+    /// The note to be stored in the driver.
     note: u64,
     params: Params,
-    /// The files and devices below it.
+    /// The files and devices below the volume.
     keys: Vec<String>,
-    /// Of the device, while it is attached.
+    /// Number of the device, while it is attached.
     number: AtomicU32,
 }
 
@@ -110,7 +110,7 @@ pub(super) struct OverUblk {
 pub(super) struct Prepared {
     pub(super) opened: Opened,
     number: u32,
-    /// Until a new one has its name.
+    /// Held until a new device has its name.
     naming: Option<Naming>,
 }
 
@@ -142,13 +142,13 @@ impl OverUblk {
         UblkControl::open().map_err(self.trouble("the kernel has no ublk (modprobe ublk_drv?)"))
     }
 
-    /// Its node, while it is attached.
+    /// Returns its node, while it is attached.
     pub(super) fn node(&self) -> Option<PathBuf> {
         let number = self.number.load(Ordering::Relaxed);
         (number != NONE).then(|| node(number))
     }
 
-    /// The device that a process before this one has made. One that has lost its disk is taken away.
+    /// Returns the device that an earlier process has made. One that has lost its disk is removed.
     fn found(&self, control: &mut UblkControl) -> Result<Option<DeviceInfo>, Failure> {
         for info in all(control).into_iter().filter(|info| is_of(info, &self.directory)) {
             if info.state == STATE_DEAD {
@@ -163,10 +163,9 @@ impl OverUblk {
         Ok(None)
     }
 
-    /// Goes on with the device that is there, or makes one: with so many queues, or those that it has.
+    /// Continues with the existing device and its queues, or makes one with this number of queues.
     ///
-    /// # Errors
-    /// There can be no device; the name is another device's.
+    /// # Errors There can be no device; the name belongs to another device.
     pub(super) fn prepare(&self, queues: u16) -> Result<Prepared, Failure> {
         let mut control = self.control()?;
         let found = self.found(&mut control)?;
@@ -217,7 +216,8 @@ impl OverUblk {
         Ok(made)
     }
 
-    /// Its former server is dead, and the driver may take a moment to know.
+    /// Takes a device over from its former server, which is dead; the driver may take a moment to
+    /// notice that.
     fn take_over(&self, control: &mut UblkControl, number: u32) -> Result<(), Failure> {
         let mut last = None;
         for _ in 0..RECOVERY_TRIES {
@@ -236,10 +236,10 @@ impl OverUblk {
         }
     }
 
-    /// Has the device, whose queues are served by now, make a disk, or go on with it. Sets the link.
+    /// Makes the disk of the device, whose queues are served by now, or continues with the existing
+    /// disk. Sets the link.
     ///
-    /// # Errors
-    /// What the driver says; then nothing is left of a new one.
+    /// # Errors Those of the driver; then nothing is left of a new device.
     pub(super) fn start(&self, prepared: &Prepared) -> Result<(), Failure> {
         let command = if prepared.naming.is_some() { Command::Start } else { Command::EndRecovery };
         let mut control = self.control()?;
@@ -248,7 +248,7 @@ impl OverUblk {
             .map_err(self.trouble("its device cannot be started"))?;
         let node = node(prepared.number);
         self.number.store(prepared.number, Ordering::Relaxed);
-        // The device file system, or udev, makes it.
+        // The device file system, or udev, creates it.
         using::wait_until(|| node.exists());
         let _naming = match prepared.naming {
             Some(_) => None,
@@ -257,22 +257,22 @@ impl OverUblk {
         place::set_link(&self.link, &node).map_err(self.trouble("it cannot be named"))
     }
 
-    /// Takes a device away whose queues could not be served, or that could not be started. One that was there waits on.
+    /// Removes a new device whose queues could not be served, or that could not be started. An
+    /// existing device continues to wait.
     pub(super) fn undo(&self, prepared: Prepared) {
         let Prepared { opened, number, naming } = prepared;
         drop(opened);
         if naming.is_some()
             && let Ok(mut control) = UblkControl::open()
         {
-            // What stays has no disk, and goes with the next attach.
+            // A device that stays has no disk, and the next attach removes it.
             let _ = ask(&mut control, Command::Delete, number, 0, &mut []);
         }
     }
 
-    /// Takes the device away after its last request, unless something uses it.
+    /// Removes the device after its last request, unless it is in use.
     ///
-    /// # Errors
-    /// Busy, with what uses it; what the driver says.
+    /// # Errors Busy, with its user; those of the driver.
     pub(super) fn detach(&self, last: Last) -> Result<(), Failure> {
         let Some(node) = self.node() else { return Ok(()) };
         let number = self.number.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Where devices and their files are found by name.
+//! Paths of devices and their files, by name.
 
 use super::using;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 pub use host::DEVICES;
 pub(super) use host::OURS;
 
-/// The directory in which a volume's file is mounted.
+/// Returns the directory in which a volume's file is mounted.
 pub(crate) fn directory(runtime: &Path, volume: &str) -> PathBuf {
     runtime.join("devices").join(volume)
 }
 
-/// The link to a volume's device.
+/// Returns the link to a volume's device.
 pub(crate) fn link(volume: &str) -> PathBuf {
     Path::new(DEVICES).join(volume)
 }
@@ -25,41 +25,39 @@ fn leads_to(link: &Path, node: &Path) -> bool {
     fs::read_link(link).is_ok_and(|found| found == node)
 }
 
-/// Has the link lead to this node.
+/// Points the link to this node.
 ///
-/// # Errors
-/// What the system says.
+/// # Errors Those of the system.
 pub(super) fn set_link(link: &Path, node: &Path) -> io::Result<()> {
     if leads_to(link, node) {
         return Ok(());
     }
     let directory = link.parent().expect("a link has a directory");
     fs::create_dir_all(directory)?;
-    // A rename, so that the name leads somewhere at every moment.
+    // Renamed into place, so that the name is valid at every moment.
     let fresh = directory.join(format!(".{}", std::process::id()));
     let _ = fs::remove_file(&fresh);
     std::os::unix::fs::symlink(node, &fresh)?;
     fs::rename(&fresh, link)
 }
 
-/// Takes the link away, if it leads to this node.
+/// Removes the link, if it points to this node.
 pub(super) fn remove_link(link: &Path, node: &Path) {
     if leads_to(link, node) {
-        // One that stays leads to a device without a file.
+        // A link that stays points to a device without a file.
         let _ = fs::remove_file(link);
     }
 }
 
-/// The right to give a device a name. While it lives, no other daemon of this machine gives one.
+/// The right to name a device. While it lives, no other daemon of this machine names one.
 pub(super) struct Naming {
     _locked: OwnedFd,
 }
 
-/// Waits for the right to give a new device this name, which another device may have, and claims
-/// the files and devices with these keys for it.
+/// Waits for the right to give a new device this name, which must not belong to another device, and
+/// claims the files and devices with these keys for it.
 ///
-/// # Errors
-/// Busy; the directory of names cannot be had.
+/// # Errors Busy; the directory of names cannot be created.
 pub(super) fn claim_name(link: &Path, keys: &[String]) -> Result<Naming, Failure> {
     let naming = wait_for_naming(link)?;
     check_link(link)?;
@@ -68,11 +66,10 @@ pub(super) fn claim_name(link: &Path, keys: &[String]) -> Result<Naming, Failure
     Ok(naming)
 }
 
-/// Claims the files and devices with these keys for a device that is there, and its name, if it has
-/// that not yet: the process that made it was killed.
+/// Claims the files and devices with these keys for an existing device, and its name if it has none
+/// yet, because the process that made it was killed.
 ///
-/// # Errors
-/// As [`claim_name`].
+/// # Errors As [`claim_name`].
 pub(super) fn claim_again(
     link: &Path,
     node: &Path,
@@ -83,7 +80,7 @@ pub(super) fn claim_again(
     Ok(naming)
 }
 
-/// Claims files and devices for a device, as long as that is there.
+/// Claims files and devices for a device, for as long as the device exists.
 fn claim_backings(link: &Path, keys: &[String]) -> Result<(), Failure> {
     let volume = link.file_name().expect("a link has a name").to_string_lossy();
     if keys.is_empty() {
@@ -116,7 +113,7 @@ fn check_link(link: &Path) -> Result<(), Failure> {
     Err(Failure::new(Exit::Busy, message))
 }
 
-/// That a device waits for another backing than it could be given.
+/// Returns the failure of a device that waits for another backing than the one to be attached.
 pub(super) fn other_backing(link: &Path, volume: &str) -> Failure {
     let message = format!(
         "{}: waits for the daemon of another backing; attach that, or give the device up by 'overdrive detach \
@@ -126,7 +123,7 @@ pub(super) fn other_backing(link: &Path, volume: &str) -> Failure {
     Failure::new(Exit::Busy, message)
 }
 
-/// A number that stands for a text, the same in every program that knows it. Source: FNV-1a, 64 bits.
+/// Returns a hash of a text that is the same in every program. Source: FNV-1a, 64 bits.
 pub(crate) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,4 +1,4 @@
-//! By what the kernel reaches a volume.
+//! Routes by which the kernel reaches a volume.
 
 use super::{over_nbd, over_ublk, place};
 use host::{LoopDevice, NbdDevice};
@@ -6,14 +6,14 @@ use ring::UblkControl;
 use stack::{Exit, Failure};
 use std::path::Path;
 
-/// A way by which the kernel reaches a volume that is a block device.
+/// A route by which the kernel reaches a volume that is a block device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Route {
     /// The kernel's driver ublk.
     Ublk,
     /// A FUSE file under a loop device with direct I/O.
     Fuse,
-    /// The kernel's NBD client, over sockets of our own.
+    /// The kernel's NBD client, over our own sockets.
     Nbd,
 }
 
@@ -21,7 +21,7 @@ impl Route {
     /// All of them, the best first.
     pub const ALL: [Route; 3] = [Route::Ublk, Route::Fuse, Route::Nbd];
 
-    /// As it is written.
+    /// Returns the route as it is written.
     pub fn word(self) -> &'static str {
         match self {
             Route::Ublk => "ublk",
@@ -30,10 +30,9 @@ impl Route {
         }
     }
 
-    /// The route of this word.
+    /// Returns the route with this name.
     ///
-    /// # Errors
-    /// Which there are.
+    /// # Errors A list of all routes.
     pub fn parse(word: &str) -> Result<Route, String> {
         let found = Route::ALL.into_iter().find(|route| route.word() == word);
         found.ok_or_else(|| {
@@ -42,7 +41,7 @@ impl Route {
         })
     }
 
-    /// Whether this kernel has it.
+    /// Whether this kernel supports the route.
     fn is_possible(self) -> bool {
         match self {
             Route::Ublk => UblkControl::is_possible(),
@@ -53,7 +52,7 @@ impl Route {
         }
     }
 
-    /// Whether a device of this volume is there by this route.
+    /// Whether a device of this volume exists by this route.
     fn has(self, runtime: &Path, volume: &str) -> bool {
         let directory = place::directory(runtime, volume);
         match self {
@@ -63,8 +62,8 @@ impl Route {
         }
     }
 
-    /// Whether the kernel remembers a device of this volume by this route, which something may use.
-    /// Of a device over a FUSE file the mount says it.
+    /// Whether the kernel has a device of this volume by this route, which may be in use. For a
+    /// device over a FUSE file, the mount shows it.
     pub(crate) fn is_waiting(self, runtime: &Path, volume: &str) -> bool {
         let directory = place::directory(runtime, volume);
         match self {
@@ -74,11 +73,10 @@ impl Route {
         }
     }
 
-    /// The route for a volume: the one that is asked for; else the one by which it is a device already, as a process before
-    /// this one has left it; else the best that the kernel has.
+    /// Returns the route for a volume: the requested one; otherwise the one of the device that an
+    /// earlier process has left; otherwise the best that the kernel offers.
     ///
-    /// # Errors
-    /// Busy: it is a device by another route than it is asked for.
+    /// # Errors Busy: the volume is a device by another route than the requested one.
     pub(crate) fn choose(
         asked: Option<Route>,
         runtime: &Path,
@@ -95,7 +93,7 @@ impl Route {
                 Err(Failure::new(Exit::Busy, message))
             }
             (Some(route), _) | (None, Some(route)) => Ok(route),
-            // Where there is none at all, FUSE says best what to do.
+            // If there is no route at all, the message about FUSE is the most helpful.
             (None, None) => {
                 let possible = Route::ALL.into_iter().find(|route| route.is_possible());
                 Ok(possible.unwrap_or(Route::Fuse))

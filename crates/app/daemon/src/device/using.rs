@@ -1,4 +1,4 @@
-//! What uses a device, and the claim that nothing does.
+//! Users of a device, and a claim that it has none.
 
 use host::{ClaimedDevice, device_number, device_users};
 use stack::{Exit, Failure};
@@ -8,12 +8,13 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// udev looks at each device that is new or was closed, and holds it meanwhile: so often a detach tries again, ...
+/// udev opens each device that is new or was closed, and holds it for a moment: number of attempts
+/// of a detach, ...
 const CLAIM_TRIES: u32 = 20;
-/// ... and so long it waits between two tries.
+/// ... and the pause between two attempts.
 const CLAIM_PAUSE: Duration = Duration::from_millis(50);
 
-/// A failure of the system over a device, as it is told.
+/// Returns a failure of the system concerning a device.
 pub(super) fn failure(link: &Path, what: impl fmt::Display, error: &io::Error) -> Failure {
     let exit = match error.kind() {
         io::ErrorKind::PermissionDenied => Exit::Permission,
@@ -23,19 +24,19 @@ pub(super) fn failure(link: &Path, what: impl fmt::Display, error: &io::Error) -
     Failure::new(exit, format!("{}: {what}: {error}", link.display()))
 }
 
-/// Makes failures of errors.
+/// Returns a function that makes such failures from errors.
 pub(super) fn trouble(link: &Path, what: &str) -> impl Fn(io::Error) -> Failure {
     let (link, what) = (link.to_owned(), what.to_owned());
     move |error| failure(&link, &what, &error)
 }
 
-/// Waits for a moment, on a thread that has no lane.
+/// Waits a moment, on a thread without a lane.
 #[allow(clippy::disallowed_methods, reason = "a thread that has no lane")]
 pub(super) fn pause() {
     thread::sleep(CLAIM_PAUSE);
 }
 
-/// Waits until it is so, for as long as udev may hold a device. False: it is not.
+/// Waits until the condition holds, for as long as udev may hold a device. False: it does not hold.
 pub(super) fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
     (0..CLAIM_TRIES).any(|_| {
         let found = is_so();
@@ -46,10 +47,9 @@ pub(super) fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
     })
 }
 
-/// Makes sure that nothing uses the device of this node, and that nothing will.
+/// Claims the device of this node, so that nothing uses it or will use it.
 ///
-/// # Errors
-/// Busy, with what uses it; it cannot be opened.
+/// # Errors Busy, with its user; it cannot be opened.
 pub(super) fn claim(link: &Path, node: &Path) -> Result<ClaimedDevice, Failure> {
     let (mut claimed, mut failed) = (None, None);
     wait_until(|| {
@@ -73,7 +73,7 @@ fn users(node: &Path) -> Vec<String> {
     found.iter().map(ToString::to_string).collect()
 }
 
-/// That it is in use, and by what.
+/// Returns the failure of a device in use, with its users.
 pub(super) fn busy(link: &Path, node: &Path) -> Failure {
     let users = users(node);
     let users = match &users[..] {

@@ -1,4 +1,4 @@
-//! Devices and mounted files that have no daemon: what uses them waits, or gets errors by now.
+//! Devices and mounted files without a daemon: requests to them wait, or already fail.
 
 use super::orphan::{Orphan, orphan};
 use super::place::{DEVICES, directory};
@@ -16,13 +16,13 @@ pub struct WaitingVolume {
     pub volume: String,
     /// The node of its device. None: it is only a file.
     pub node: Option<PathBuf>,
-    /// By what the kernel reaches it, if it is a device.
+    /// How the kernel reaches it, if it is a device.
     pub route: Option<Route>,
-    /// The facts that the holder of its mount has; a device without a mount has none.
+    /// Facts from the holder of its mount. None: it is a device without a mount.
     pub mount: Option<Waiting>,
 }
 
-/// Returns all volumes of this user that are devices or files and have no daemon, in the order of
+/// Returns all volumes of this user that are devices or files without a daemon, in the order of
 /// their names.
 pub fn waiting_volumes(runtime: &Path) -> Vec<WaitingVolume> {
     let mut mounts = Keeper::waiting(runtime).unwrap_or_default();
@@ -42,8 +42,8 @@ pub fn waiting_volumes(runtime: &Path) -> Vec<WaitingVolume> {
             }));
             continue;
         };
-        // Of a loop device the holder of its file knows whether there is a daemon; of others, the
-        // daemons.
+        // For a loop device, the holder of its file shows whether there is a daemon; for others,
+        // the daemons do.
         let waits = match route {
             Route::Fuse => mount.is_some(),
             _ => !is_served.get_or_insert_with(|| served(runtime)).contains(&volume),
@@ -65,8 +65,8 @@ pub fn waiting_volumes(runtime: &Path) -> Vec<WaitingVolume> {
     found
 }
 
-/// Returns the volumes that may be devices: by the directories of their files, and by the links to
-/// devices.
+/// Returns the volumes that may be devices, from the directories of their files and from the links
+/// to devices.
 fn names(runtime: &Path) -> BTreeSet<String> {
     let directories = [runtime.join("devices"), PathBuf::from(DEVICES)];
     let entries = directories.iter().filter_map(|path| fs::read_dir(path).ok()).flatten();
@@ -74,7 +74,7 @@ fn names(runtime: &Path) -> BTreeSet<String> {
     names.filter(|name| !name.starts_with('.')).collect()
 }
 
-/// Returns the path of a mount as its holder has it. The mount itself is not looked at.
+/// Returns the path of a mount as its holder stores it, without access to the mount itself.
 fn real(directory: &Path) -> PathBuf {
     let above = directory.parent().and_then(|above| fs::canonicalize(above).ok());
     match (above, directory.file_name()) {
@@ -87,7 +87,8 @@ fn node_of(orphan: &Orphan) -> Option<(PathBuf, Route)> {
     orphan.nodes().into_iter().next()
 }
 
-/// Returns the devices that daemons serve. One that does not answer is taken to serve its own.
+/// Returns the devices that daemons serve. A daemon that does not answer is assumed to serve its
+/// devices.
 fn served(runtime: &Path) -> BTreeSet<String> {
     let roll = call_roll(runtime);
     let rows = roll.answered.into_iter().flat_map(|(_, rows)| rows).map(|row| row.name);

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-/// A front, and the names of what it serves.
+/// A front, and the names of its exports.
 struct Berth {
     front: Rc<dyn Front>,
     exports: Vec<String>,
@@ -25,24 +25,24 @@ impl Berth {
 pub(crate) struct Fleet(RefCell<Vec<Berth>>);
 
 impl Fleet {
-    /// Adds a front that will serve these.
+    /// Adds a front that will serve these exports.
     pub(crate) fn add(&self, front: Rc<dyn Front>, exports: &[String]) {
         self.0.borrow_mut().push(Berth { front, exports: exports.to_vec() });
     }
 
-    /// The fronts themselves: none of them is called while the list is borrowed.
+    /// Returns the fronts, so that none of them is called while the list is borrowed.
     fn fronts(&self) -> Vec<Rc<dyn Front>> {
         self.0.borrow().iter().map(|berth| berth.front.clone()).collect()
     }
 
-    /// Where clients find an export: at every front that serves it.
+    /// Returns the addresses of an export: one for each front that serves it.
     pub(crate) fn addresses(&self, export: &str) -> Vec<String> {
         let berths = self.0.borrow();
         let serving = berths.iter().filter(|berth| berth.serves(export));
         serving.map(|berth| berth.front.address(export)).collect()
     }
 
-    /// Begins to serve, each front what it was added for.
+    /// Starts to serve; each front serves the exports that it was added with.
     pub(crate) fn open(&self, lanes: &Rc<Lanes>, export: impl Fn(&str) -> Option<Export>) {
         for berth in self.0.borrow().iter() {
             let exports = berth.exports.iter().filter_map(|name| export(name)).collect();
@@ -50,7 +50,7 @@ impl Fleet {
         }
     }
 
-    /// New clients of any front do not find this export any more.
+    /// Removes an export from all fronts: new clients do not find it any more.
     pub(crate) fn remove(&self, export: &str) {
         self.fronts().iter().for_each(|front| front.remove(export));
     }
@@ -67,16 +67,15 @@ impl Fleet {
         }
     }
 
-    /// Leaves what the fronts have open to the next program.
+    /// Leaves the open descriptors of the fronts to the next program.
     ///
-    /// # Errors
-    /// What the system says.
+    /// # Errors Those of the system.
     pub(crate) fn leave(&self) -> io::Result<Handover> {
         let fronts = self.fronts();
         leave(fronts.iter().flat_map(|front| front.inherit()).collect())
     }
 
-    /// Lets go of the fronts, and of their sockets with them.
+    /// Drops the fronts, and with them their sockets.
     pub(crate) fn release(&self) {
         let berths = self.0.take();
         drop(berths);

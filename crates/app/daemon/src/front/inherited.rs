@@ -1,23 +1,23 @@
-//! What an upgrade leaves open for the next program: files, each under a name.
+//! Files that an upgrade leaves open for the next program, each under a name.
 
 use host::File;
 use ring::Listener;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Mutex, OnceLock};
 
-/// Where they stand: `NUMBER=NAME`, separated by newlines.
+/// The variable that lists them: `NUMBER=NAME`, separated by newlines.
 const VARIABLE: &str = "OVERDRIVE_LISTENERS";
 
-/// What was found, until the daemon takes it.
+/// Files found, until the daemon takes them.
 static FOUND: OnceLock<Mutex<Vec<(String, OwnedFd)>>> = OnceLock::new();
 
-/// What the program before this one has left open over its exec.
+/// Files that the former program has left open over its exec.
 #[derive(Default)]
 pub(crate) struct Inherited(Vec<(String, OwnedFd)>);
 
-/// Takes over what the program before this one has left open over its exec. Comes before any child is
-/// started: a holder that inherited a listener would keep its address taken long after this process has
-/// gone.
+/// Takes over the files that the former program has left open over its exec. Called before any
+/// child is started: a holder that inherited a listener would keep its address taken long after
+/// this process has ended.
 pub(crate) fn find_inherited() {
     FOUND.get_or_init(|| {
         let text = std::env::var(VARIABLE).unwrap_or_default();
@@ -31,7 +31,7 @@ pub(crate) fn find_inherited() {
 }
 
 impl Inherited {
-    /// What the environment names. What makes no sense is left out.
+    /// Returns the files named in the environment. Invalid entries are ignored.
     pub(crate) fn find() -> Inherited {
         find_inherited();
         let found =
@@ -39,7 +39,7 @@ impl Inherited {
         Inherited(found.and_then(Result::ok).unwrap_or_default())
     }
 
-    /// The file of this name.
+    /// Takes the file with this name.
     pub(crate) fn take(&mut self, name: &str) -> Option<OwnedFd> {
         let index = self.0.iter().position(|(known, _)| known == name)?;
         Some(self.0.swap_remove(index).1)
@@ -47,7 +47,7 @@ impl Inherited {
 }
 
 impl Drop for Inherited {
-    /// What no front has asked for is closed, and a socket's path goes with it.
+    /// Closes the files that no front has taken, and removes the paths of sockets.
     fn drop(&mut self) {
         for (_, file) in self.0.drain(..) {
             drop(Listener::from_file(file));
@@ -55,16 +55,16 @@ impl Drop for Inherited {
     }
 }
 
-/// Descriptors that are left open for the next program. They stay open as long as this lives: some
-/// are open here alone.
+/// Descriptors left open for the next program. They stay open while this value lives: some are open
+/// only here.
 pub(crate) struct Handover {
-    /// The variable that names it to the next program.
+    /// The variable that describes them to the next program.
     pub(crate) variable: &'static str,
     pub(crate) text: String,
     _files: Vec<(String, File)>,
 }
 
-/// Leaves these open over an exec.
+/// Leaves these files open over an exec.
 pub(super) fn leave(files: Vec<(String, File)>) -> std::io::Result<Handover> {
     let mut text = String::new();
     for (name, file) in &files {

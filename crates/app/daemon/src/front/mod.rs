@@ -1,4 +1,4 @@
-//! Fronts: the ways by which clients reach volumes.
+//! Fronts: protocols by which clients reach volumes.
 //!
 //! ```text
 //!   the plan --bind--> Front --Fleet--> sites, control, the end
@@ -8,8 +8,8 @@
 //!   ublk/ a block device
 //! ```
 //!
-//! What serves volumes knows fronts by the trait only; a new one is a folder here, and a line where the
-//! plan is made into fronts.
+//! The code that serves volumes uses only the trait; a new front is a folder here, and a line where
+//! the plan is made into fronts.
 
 mod fleet;
 mod fuse;
@@ -32,42 +32,42 @@ pub(crate) use self::ublk::{Opened, Ublk};
 pub(crate) use fleet::Fleet;
 pub(crate) use inherited::{Handover, Inherited, find_inherited};
 
-/// Why a daemon ends.
+/// Reason why a daemon ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
-    /// Everything is to be written out.
+    /// All dirty data must be written back.
     Stop,
-    /// Another program takes this one's place: nothing need be written out.
+    /// Another program replaces this one: nothing need be written back.
     Upgrade,
 }
 
-/// Ends when the clients of a front have gone.
+/// Resolves when the clients of a front have disconnected.
 pub(crate) type Gone<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// A protocol at an address. It has its address from the start, and serves once it is opened.
 ///
-/// It knows nothing of volumes but their exports. An export's own stop ends its clients; its session
-/// counts them.
+/// A front uses volumes only through their exports. An export's own stop ends its clients; its
+/// session counts them.
 pub(crate) trait Front {
-    /// Where clients find the export of this name, as they are told.
+    /// Returns the address of the export with this name, for messages to users.
     fn address(&self, export: &str) -> String;
 
-    /// Begins to serve these: exports of the home lane, which the front is on. The other lanes have exports of the
-    /// same names, and take jobs of the front.
+    /// Starts to serve these exports of the home lane, which the front is on. The other lanes have
+    /// exports of the same names, and accept jobs of the front.
     fn open(self: Rc<Self>, exports: Vec<Export>, lanes: &Rc<Lanes>);
 
-    /// Takes an export off the list: new clients do not find it.
+    /// Removes an export from the list: new clients do not find it.
     fn remove(&self, export: &str);
 
-    /// Takes no clients any more. Before a stop, a client that comes is turned away; before an upgrade it
-    /// waits for the next program. An upgrade that fails is followed by a stop.
+    /// Stops accepting clients. Before a stop, a new client is rejected; before an upgrade it waits
+    /// for the next program. An upgrade that fails is followed by a stop.
     fn close(&self, ending: Ending);
 
-    /// Waits until every client has gone, once they were asked to; at most until the deadline on the
-    /// lane's clock.
+    /// Waits until every client has disconnected, after a request to do so; at most until the
+    /// deadline on the lane's clock.
     fn end(&self, deadline_ns: u64) -> Gone<'_>;
 
-    /// What the next program goes on with after an upgrade: files, each under the name by which it asks
-    /// for them ([`Inherited::take`]).
+    /// Returns the files with which the next program continues after an upgrade, each under the
+    /// name by which it takes them ([`Inherited::take`]).
     fn inherit(&self) -> Vec<(String, File)>;
 }

@@ -1,14 +1,14 @@
-//! What serves a front, counted.
+//! Counts the tasks or lanes that serve a front.
 
 use lane::{Event, Lane, first};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many tasks or lanes serve something, and that one has ended.
+/// Number of tasks or lanes that serve, with an event for the end of each.
 #[derive(Clone, Default)]
 pub(super) struct Serving(Arc<(AtomicUsize, Event)>);
 
-/// One of them, until this is dropped.
+/// One task or lane, until this is dropped.
 pub(super) struct Seat(Serving);
 
 impl Serving {
@@ -32,7 +32,7 @@ impl Serving {
         }
     }
 
-    /// The same, at most until the deadline on the lane's clock.
+    /// Waits until none is left, at most until the deadline on the lane's clock.
     pub(super) async fn none_until(&self, lane: &Lane, deadline_ns: u64) {
         first(self.none(), lane.sleep_until(deadline_ns)).await;
     }

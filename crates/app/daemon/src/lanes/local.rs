@@ -1,4 +1,4 @@
-//! What a further lane has, and how other threads reach it.
+//! State of a further lane, and its interface to other threads.
 
 use export::Export;
 use lane::{Event, Inbox};
@@ -8,24 +8,24 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Jobs that wait for a lane at most.
+/// Maximum number of jobs that wait for a lane.
 const JOBS_MAX: usize = 256;
 
-/// Something to be done on a further lane.
+/// Work for a further lane.
 pub(crate) type Job = Box<dyn FnOnce(&Local) + Send>;
 
-/// What a further lane has.
+/// State of a further lane.
 pub(crate) struct Local {
     pub(crate) ring: Ring,
     exports: RefCell<Vec<Export>>,
     parts: RefCell<Vec<Part>>,
 }
 
-/// What a front has made of this lane's exports, for all of its clients here.
+/// A front's state on this lane, made from the lane's exports and shared by all its clients here.
 struct Part {
     front: String,
     made: Rc<dyn Any>,
-    /// Takes a volume off it.
+    /// Removes a volume from it.
     forget: Box<dyn Fn(&str)>,
 }
 
@@ -35,7 +35,8 @@ impl Local {
         Local { ring: ring.clone(), exports, parts }
     }
 
-    /// What the front of this name has made here; made when it is first asked for. `forget` takes a volume off it.
+    /// Returns the state of the front with this name on this lane; creates it on first use.
+    /// `forget` removes a volume from it.
     pub(crate) fn part<T: 'static>(
         &self,
         front: &str,
@@ -53,7 +54,7 @@ impl Local {
         made
     }
 
-    /// The exports of these names, as this lane serves them.
+    /// Returns the exports with these names, as this lane serves them.
     pub(crate) fn exports(&self, names: &[String]) -> Vec<Export> {
         let exports = self.exports.borrow();
         exports.iter().filter(|export| names.contains(&export.name)).cloned().collect()
@@ -64,12 +65,12 @@ impl Local {
         let mut exports = self.exports.borrow_mut();
         let forgotten: Vec<Export> = exports.extract_if(.., |export| export.name == name).collect();
         drop(exports);
-        // Outside the borrow: the last handle of a stack may go with it.
+        // Outside the borrow, because this may drop the last handle of a stack.
         drop(forgotten);
     }
 }
 
-/// What threads know of a further lane.
+/// A further lane, as other threads use it.
 pub(super) struct Remote {
     pub(super) jobs: Inbox<Job>,
 }

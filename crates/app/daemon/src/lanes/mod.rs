@@ -1,5 +1,6 @@
-//! The lanes of a daemon. Its *home* lane, on the thread that started it, looks after volumes, fronts and operators,
-//! and serves clients; further lanes, each on a thread with a ring of its own, only serve clients.
+//! The lanes of a daemon. Its *home* lane, on the thread that started it, manages volumes, fronts
+//! and operators, and serves clients; further lanes, each on a thread with its own ring, only serve
+//! clients.
 //!
 //! ```text
 //!   home thread                                       further threads
@@ -8,8 +9,8 @@
 //!          +------------- a job in its inbox ------------------>  serves the connection
 //! ```
 //!
-//! Threads share what volumes share, and nothing else: every stack, connection and buffer stays on the lane where
-//! it was made.
+//! Threads share the state that volumes share, and nothing else: every stack, connection and buffer
+//! stays on the lane where it was made.
 
 mod local;
 mod thread;
@@ -26,26 +27,26 @@ use thread::Thread;
 pub(crate) use local::Job;
 pub(crate) use thread::Setup;
 
-/// Before a lane with many jobs is asked again, in nanoseconds.
+/// Pause before another job for a lane whose inbox is full, in nanoseconds.
 const FULL_PAUSE_NS: u64 = 1_000_000;
 
-/// The failure of a ring.
+/// Returns the failure of a ring.
 pub(crate) fn broken(error: std::io::Error) -> Failure {
     Failure::new(Exit::Io, format!("io_uring: {error}; see overdrive doctor"))
 }
 
-/// A lane, and how many connections it serves.
+/// A lane, and the number of its connections.
 struct Berth {
     connections: AtomicUsize,
-    /// None: home.
+    /// None: the home lane.
     remote: Option<Arc<Remote>>,
 }
 
-/// A connection's place on a lane, until it is dropped.
+/// A connection's seat on a lane, until it is dropped.
 pub(crate) struct Seat(Arc<Berth>);
 
 impl Seat {
-    /// What takes jobs for its lane, if that is not home.
+    /// Returns the job queue of its lane, unless that is the home lane.
     pub(crate) fn elsewhere(&self) -> Option<Elsewhere> {
         self.0.remote.clone().map(Elsewhere)
     }
@@ -57,21 +58,21 @@ impl Drop for Seat {
     }
 }
 
-/// A further lane, which takes jobs.
+/// A further lane, which accepts jobs.
 pub(crate) struct Elsewhere(Arc<Remote>);
 
 impl Elsewhere {
-    /// Has the job done on the lane. One that ends, or has more jobs waiting than it may, drops it.
+    /// Posts a job for the lane. A lane that ends, or whose inbox is full, drops it.
     pub(crate) fn post(&self, job: Job) {
         let _ = self.0.jobs.post(job);
     }
 }
 
-/// Parts of something on several lanes that are not over.
+/// Parts of an operation on several lanes that have not ended.
 #[derive(Clone, Default)]
 struct Left(Arc<(AtomicUsize, Event)>);
 
-/// One of them, until it is dropped.
+/// One part, until it is dropped.
 struct PartLeft(Left);
 
 impl Left {
@@ -102,16 +103,16 @@ impl Drop for PartLeft {
 
 /// The lanes on which a daemon serves clients.
 pub(crate) struct Lanes {
-    /// Home is the first.
+    /// The home lane is the first.
     berths: Vec<Arc<Berth>>,
     ended: Arc<Ended>,
 }
 
 impl Lanes {
-    /// Serves on so many threads, this one included; each of the others is set up by this first.
+    /// Serves on this number of threads, including the calling one; `setup` first prepares each of
+    /// the others.
     ///
-    /// # Errors
-    /// A thread or its ring cannot be had, or it cannot be set up.
+    /// # Errors A thread or its ring cannot be started, or the setup fails.
     pub(crate) fn start(
         count: usize,
         setup: &Arc<Setup>,
@@ -132,12 +133,12 @@ impl Lanes {
         self.berths.iter().filter_map(|berth| berth.remote.as_ref())
     }
 
-    /// How many threads serve clients.
+    /// Returns the number of threads that serve clients.
     pub(crate) fn threads(&self) -> usize {
         self.berths.len()
     }
 
-    /// A place for one more connection, on the lane that serves the fewest.
+    /// Returns a seat for one more connection, on the lane with the fewest.
     pub(crate) fn seat(&self) -> Seat {
         let connections = |berth: &&Arc<Berth>| berth.connections.load(Ordering::SeqCst);
         let berth = self.berths.iter().min_by_key(connections).expect("home is always there");
@@ -145,13 +146,13 @@ impl Lanes {
         Seat(berth.clone())
     }
 
-    /// What takes jobs for each of the further lanes.
+    /// Returns the job queues of the further lanes.
     pub(crate) fn elsewhere(&self) -> impl Iterator<Item = Elsewhere> {
         self.remotes().cloned().map(Elsewhere)
     }
 
-    /// Takes a volume off the further lanes. When this ends, they have nothing of it but what its clients have
-    /// under way.
+    /// Removes a volume from the further lanes. When this returns, they have no part of it except
+    /// the requests of its clients in progress.
     pub(crate) async fn forget(&self, lane: &Lane, name: &str) {
         let left = Left::default();
         for remote in self.remotes() {
@@ -160,11 +161,11 @@ impl Lanes {
                 local.forget(&name);
                 let lane = local.ring.lane().clone();
                 let ends = async move {
-                    // The volume's tasks on this lane have heard of its end, and go first.
+                    // The volume's tasks on this lane have been notified of its end, and end first.
                     lane.rest().await;
                     drop(part);
                 };
-                // On a full lane it is over at once.
+                // If the lane is full, the part ends immediately.
                 let _ = local.ring.lane().spawn(ends);
             });
             while let Err(Refused::Full(again)) = remote.jobs.post(job) {
@@ -175,8 +176,9 @@ impl Lanes {
         left.none().await;
     }
 
-    /// Ends the further threads, once no client is left and the volumes' tasks are to end; waits for them until
-    /// the deadline on the clock of this lane. A backing that does not answer may keep one.
+    /// Ends the further threads, once no client is left and the volumes' tasks are to end; waits
+    /// for them until the deadline on the clock of this lane. A backing that does not answer may
+    /// block one of them.
     pub(crate) async fn end(&self, lane: &Lane, deadline_ns: u64) {
         self.remotes().for_each(|remote| remote.jobs.close());
         loop {

@@ -9,15 +9,16 @@ use stack::{Exit, Failure};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-/// How long the tasks of a lane may take to end after its clients and volumes have, in nanoseconds.
+/// Longest time that the tasks of a lane may take to end after its clients and volumes, in
+/// nanoseconds.
 const FAREWELL_NS: u64 = 1_000_000_000;
-/// Between two looks whether they have.
+/// Time between two checks for their end.
 const PAUSE_NS: u64 = 5_000_000;
 
-/// Makes on a lane what it serves, before anything else runs there.
+/// Makes the exports that a lane serves, before any other task runs there.
 pub(crate) type Setup = dyn Fn(&Ring) -> Result<Vec<Export>, Failure> + Send + Sync;
 
-/// A thread to be started: what it serves, and by what others reach it.
+/// A thread to be started: its setup, and its interface to others.
 pub(super) struct Thread {
     pub(super) setup: Arc<Setup>,
     pub(super) polling: Polling,
@@ -26,10 +27,9 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    /// Starts it, and waits until it serves.
+    /// Starts the thread, and waits until it serves.
     ///
-    /// # Errors
-    /// It cannot be started; its ring cannot be had, or it cannot be set up.
+    /// # Errors It cannot be started; its ring cannot be created, or the setup fails.
     pub(super) fn start(self, number: usize) -> Result<(), Failure> {
         let (ready, hears) = channel();
         let thread = std::thread::Builder::new().name(format!("lane-{number}"));
@@ -47,7 +47,8 @@ impl Thread {
         hears.recv().unwrap_or(Err(gone))
     }
 
-    /// Serves until the inbox is closed and everything has ended. Once it serves, a failure ends the process.
+    /// Serves until the inbox is closed and all tasks have ended. Once it serves, a failure ends
+    /// the process.
     fn run(self, ready: &Sender<Result<(), Failure>>) -> Result<(), Failure> {
         let lane = Lane::new();
         let ring = Ring::new(&lane).map_err(broken)?;
@@ -72,7 +73,7 @@ impl Thread {
     }
 }
 
-/// Waits until no other task is left, or long enough.
+/// Waits until no other task is left, or until the time limit.
 async fn farewell(lane: &Lane) {
     let deadline_ns = lane.now() + FAREWELL_NS;
     while lane.tasks() > 1 && lane.now() < deadline_ns {
@@ -80,8 +81,8 @@ async fn farewell(lane: &Lane) {
     }
 }
 
-/// A lane whose ring has failed serves no client any more, and what it has in flight is unknown. The process ends as
-/// when it is killed: what is dirty stays kept.
+/// Ends the process: a lane whose ring has failed serves no client any more, and the state of its
+/// requests in flight is unknown. As after a kill, dirty data stays retained.
 fn fail(failure: &Failure) -> ! {
     crate::complain!("overdrive: {failure}");
     std::process::exit(Exit::Io as i32)

@@ -1,4 +1,4 @@
-//! The captive command of `--run`: it lives as long as it likes, and we as long as it.
+//! The captive command of `--run`: the daemon serves until it ends.
 
 use host::File;
 use ring::Ring;
@@ -11,24 +11,24 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::task::Poll;
 
-/// How the captive command ended.
+/// End of the captive command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Captive {
-    /// What a shell would report: the status, or 128 and the signal's number.
+    /// The status that a shell would report: the exit status, or 128 plus the signal's number.
     pub status: u8,
 }
 
-/// What the command finds in its environment.
+/// The environment of the command.
 pub(crate) struct Environment {
-    /// `uri`: the first volume's address; of a block device, its path.
+    /// `uri`: the first volume's address; for a block device, its path.
     pub(crate) uri: String,
-    /// `unixsocket`: where NBD listens, if that is a socket of this kind.
+    /// `unixsocket`: the NBD address, if it is a unix socket.
     pub(crate) socket: PathBuf,
-    /// `file`: the first volume as a file, where it is one.
+    /// `file`: the first volume as a file, if it is one.
     pub(crate) file: Option<PathBuf>,
 }
 
-/// Starts the command by the shell.
+/// Starts the command in the shell.
 pub(crate) fn start(command: &str, environment: &Environment) -> Result<Child, Failure> {
     let Environment { uri, socket, file } = environment;
     let mut shell = Command::new("/bin/sh");
@@ -44,7 +44,7 @@ pub(crate) fn start(command: &str, environment: &Environment) -> Result<Child, F
     Ok(child)
 }
 
-/// Waits for the command; a signal to us is passed on to it.
+/// Waits for the command; a signal to this process is forwarded to it.
 pub(crate) async fn wait_for(ring: &Ring, mut child: Child, signals: &File) -> Captive {
     use std::os::unix::process::ExitStatusExt;
     let pid = Pid::from_raw(child.id() as i32).expect("a child's number is not 0");
@@ -52,7 +52,7 @@ pub(crate) async fn wait_for(ring: &Ring, mut child: Child, signals: &File) -> C
         let pidfd = Arc::new(pidfd);
         let ended = either(ring.readable(&pidfd), ring.readable(signals)).await;
         if ended == Which::Second {
-            // It may have ended in this moment; then there is nothing to tell.
+            // The command may have ended just now; then there is no process to signal.
             let _ = kill_process(pid, Signal::TERM);
             let _ = ring.readable(&pidfd).await;
         }
@@ -69,7 +69,8 @@ pub(crate) enum Which {
     Second,
 }
 
-/// Waits for one of two waits that may be dropped at any time (of the ring, of events, of time).
+/// Waits for either of two futures that may be dropped at any time (of the ring, of events, of
+/// time).
 pub(crate) async fn either<A, B>(
     one: impl Future<Output = A>,
     two: impl Future<Output = B>,

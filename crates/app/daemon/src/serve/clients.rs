@@ -3,11 +3,11 @@
 use lane::Event;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many clients a volume has, on all lanes.
+/// Number of a volume's clients, on all lanes.
 #[derive(Default)]
 pub(crate) struct Clients {
     count: AtomicU64,
-    /// A client has come or gone.
+    /// Signalled when a client has connected or disconnected.
     pub(crate) changed: Event,
 }
 

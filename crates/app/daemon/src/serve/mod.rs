@@ -1,4 +1,4 @@
-//! The daemon: volumes, where they are served, and its life from the first socket to the last flush.
+//! The daemon: volumes, their addresses, and its life from the first socket to the last flush.
 //!
 //! ```text
 //!   volumes --Site::new--> sites --export--> fleet of fronts --> clients, spread over the lanes
@@ -57,7 +57,7 @@ pub(crate) use stats::of as statistics;
 
 /// A volume to serve.
 pub struct Planned {
-    /// The export's name; clients of a listener's first volume may also ask for the empty one.
+    /// The export's name; clients of a listener's first volume may also use the empty name.
     pub name: String,
     /// Its backing as it was written.
     pub backing: String,
@@ -65,9 +65,9 @@ pub struct Planned {
     pub volume: Volume,
 }
 
-/// An address, and what is served there.
+/// An address, and its exports.
 pub struct Listening {
-    /// Where.
+    /// The address.
     pub place: Place,
     /// Names of volumes, at least one.
     pub exports: Vec<String>,
@@ -75,30 +75,30 @@ pub struct Listening {
 
 /// A directory, and the volumes that are files in it.
 pub struct Mounting {
-    /// Where. It is made if it is not there.
+    /// The directory. It is created if it is missing.
     pub directory: PathBuf,
     /// Names of volumes, at least one.
     pub exports: Vec<String>,
-    /// What keeps it mounted when this process is killed. None: nothing.
+    /// How it stays mounted when this process is killed. None: it does not.
     pub keep: Option<Keep>,
-    /// The block device that stands on the one file of it, in the place of which that is named to users.
+    /// The block device over its only file; it is shown to users instead of the directory.
     pub device: Option<PathBuf>,
-    /// How long requests wait for a daemon that has ended.
+    /// How long requests wait for a new daemon after one has ended.
     pub wait_time: WaitTime,
 }
 
-/// Hears where clients find the volumes once they can connect: their URIs, their files, their devices.
+/// Receives the URIs, files and devices of the volumes once clients can connect.
 pub type Ready = Box<dyn FnOnce(&[String])>;
 
-/// What a daemon does.
+/// The plan of a daemon.
 pub struct DaemonPlan {
-    /// The volumes; each has a name of its own.
+    /// The volumes; each has a different name.
     pub volumes: Vec<Planned>,
     /// Where they are served. A volume without a listener or a mount cannot be reached.
     pub listeners: Vec<Listening>,
-    /// Where they are files.
+    /// Directories in which they are files.
     pub mounts: Vec<Mounting>,
-    /// Which of them are block devices.
+    /// The volumes that are block devices.
     pub attachments: Vec<Attaching>,
     /// The announcements to holders of mounts ([`approach`]).
     pub approaches: Vec<Approach>,
@@ -107,53 +107,53 @@ pub struct DaemonPlan {
     pub run: Option<String>,
     /// The runtime directory, for the control socket.
     pub runtime: PathBuf,
-    /// Threads that serve clients, at least one: each has a lane and a ring of its own.
+    /// Threads that serve clients, at least one: each has its own lane and ring.
     pub threads: usize,
-    /// Whether to look for work before sleeping.
+    /// Whether to poll for work before sleeping.
     pub poll: Polling,
-    /// Say nothing but errors.
+    /// Print only errors.
     pub quiet: bool,
-    /// The program that an upgrade executes, with our arguments.
+    /// The program that an upgrade executes, with the same arguments.
     pub program: Option<PathBuf>,
-    /// The command by which a user starts this daemon again. Empty: it is not known.
+    /// Command with which a user starts this daemon again. Empty: unknown.
     pub again: String,
     /// Called once clients can connect.
     pub ready: Ready,
 }
 
-/// What is known of a volume after serving.
+/// State of a volume after serving.
 #[derive(Clone, Debug)]
 pub struct ServedVolume {
     /// Its name.
     pub name: String,
     /// Its backing as it was written.
     pub backing: String,
-    /// Where clients found it; empty if nowhere.
+    /// Its address for clients; empty if it had none.
     pub uri: String,
-    /// What the cache counted, if there is one.
+    /// Counters of the cache, if there is one.
     pub counters: Option<Counters>,
-    /// Acknowledged writes that it has lost.
+    /// Acknowledged writes that the volume has lost.
     pub losses: Losses,
 }
 
-/// What is known after serving.
+/// State after serving.
 #[derive(Clone, Debug)]
 pub struct Served {
-    /// How the captive command ended, if there was one.
+    /// End of the captive command, if there was one.
     pub captive: Option<Captive>,
-    /// The volumes, as they were planned.
+    /// The volumes, in the order of the plan.
     pub volumes: Vec<ServedVolume>,
-    /// Nanoseconds served.
+    /// Duration of serving, in nanoseconds.
     pub served_ns: u64,
-    /// Nanoseconds that polling has spent, by the clock.
+    /// Time spent polling, in nanoseconds by the clock.
     pub poll_spent_ns: u64,
-    /// Nanoseconds of that after which there was no work.
+    /// Part of that time after which there was no work.
     pub poll_vain_ns: u64,
 }
 
 /// Announces to the holders of mounts that this process is about to take them over, so that their
-/// users wait: to be called before the volumes are opened, which may have to wait for the I/O of a dead
-/// daemon.
+/// users wait. Call this before the volumes are opened, which may have to wait for the I/O of a
+/// dead daemon.
 pub fn approach(mounts: &[Mounting], attachments: &[Attaching], runtime: &Path) -> Vec<Approach> {
     let files = mounts.iter().map(|it| (it.keep.as_ref(), it.directory.clone()));
     let devices = attachments.iter();
@@ -161,11 +161,10 @@ pub fn approach(mounts: &[Mounting], attachments: &[Attaching], runtime: &Path) 
     files.chain(devices).filter_map(|(keep, place)| front::approach(keep?, &place)).collect()
 }
 
-/// Opens a volume that this process will serve: [`Volume::open`], which may start a child that keeps its
-/// memory, but not before the listeners of an earlier program of this process are taken over.
+/// Opens a volume that this process will serve: [`Volume::open`], which may start a holder for its
+/// memory, but only after the listeners of an earlier program of this process are taken over.
 ///
-/// # Errors
-/// Those of [`Volume::open`].
+/// # Errors Those of [`Volume::open`].
 pub fn open(
     spec: Spec,
     flags: OpenFlags,
@@ -175,12 +174,12 @@ pub fn open(
     Volume::open(spec, flags, progress)
 }
 
-/// Serves volumes until the captive command ends, a signal (SIGINT, SIGTERM) or an operator asks to
-/// stop; then drains and flushes them. An upgrade does not return: it executes the program anew.
+/// Serves volumes until the captive command ends, or until a signal (SIGINT, SIGTERM) or an
+/// operator requests the end; then drains and flushes them. An upgrade does not return: it executes
+/// the program again.
 ///
-/// # Errors
-/// A socket cannot be had; the command cannot be started; what is dirty
-/// could not be made durable, or a backing has shrunk (exit status 6).
+/// # Errors A socket cannot be opened; the command cannot be started; dirty data could not be made
+/// durable, or a backing has shrunk (exit status 6).
 pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let signals =
         host::signals().map_err(|error| Failure::new(Exit::Io, format!("signals: {error}")))?;
@@ -189,13 +188,13 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let lane = Lane::new();
     let ring = Ring::new(&lane).map_err(broken)?;
     ring.set_polling(plan.poll);
-    // What clients may have under way is bounded for the process, whatever fronts they come by.
+    // The requests of clients in progress are bounded per process, over all fronts.
     let (fleet, budget) = (Fleet::default(), Arc::new(Budget::default()));
     let mut inherited = Inherited::find();
     for Listening { place, exports } in &plan.listeners {
         fleet.add(Nbd::bind(&ring, place, &plan.runtime, &mut inherited, &budget)?, exports);
     }
-    // Volumes for which something in use has waited since a process before this one.
+    // Volumes for which a device or a mount in use has waited since an earlier process.
     let mut waited_for = Vec::new();
     for mounting in &plan.mounts {
         let info = mount_info("files", &mounting.exports, &plan);
@@ -247,7 +246,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let lanes = Lanes::start(plan.threads, &setup(&sites, &threads), plan.poll)?;
     let start = Start::new(plan.run, &sites, &plan.listeners, &plan.mounts, addresses, plan.ready);
     let sites = Sites::new(sites, fleet, devices, lanes.clone(), program);
-    // The last step that may fail: a start that serves nothing leaves the records as they were.
+    // The last step that may fail: a start that serves nothing leaves the records unchanged.
     sites.record()?;
     let start_ns = lane.now();
     let scene = Scene { ring: ring.clone(), sites: sites.clone(), control, signals };
@@ -261,8 +260,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     Ok(Served { captive, volumes, served_ns, poll_spent_ns, poll_vain_ns })
 }
 
-/// The front by which the kernel reaches a device, added to the fleet, and whether a process before
-/// this one has made the device.
+/// Returns the front by which the kernel reaches a device, added to the fleet, and whether an
+/// earlier process has made the device.
 fn way_of(
     attaching: &Attaching,
     plan: &DaemonPlan,
@@ -298,13 +297,13 @@ fn way_of(
     Ok((by, is_waiting))
 }
 
-/// How long what uses a volume's device waits for a daemon that has ended.
+/// Returns how long users of a volume's device wait for a new daemon.
 fn wait_time_of(attachments: &[Attaching], volume: &str) -> WaitTime {
     let found = attachments.iter().find(|attaching| attaching.volume == volume);
     found.map_or_else(WaitTime::default, |attaching| attaching.wait_time)
 }
 
-/// The file that a device stands on, as a front's work.
+/// Returns the mount with the file below a device.
 fn mounting_of(attaching: &Attaching, runtime: &Path) -> Mounting {
     Mounting {
         directory: device::directory(runtime, &attaching.volume),
@@ -315,8 +314,8 @@ fn mounting_of(attaching: &Attaching, runtime: &Path) -> Mounting {
     }
 }
 
-/// Facts about these volumes for the holder of their mount. By their identities only the same ones
-/// go on with it.
+/// Returns facts about these volumes for the holder of their mount. Only a daemon with the same
+/// volumes, by their identities, may take it over.
 fn mount_info(kind: &str, exports: &[String], plan: &DaemonPlan) -> MountInfo {
     let planned = |name: &String| plan.volumes.iter().find(|planned| planned.name == *name);
     let identity = |name: &String| {
@@ -332,7 +331,8 @@ fn mount_info(kind: &str, exports: &[String], plan: &DaemonPlan) -> MountInfo {
     }
 }
 
-/// What each further lane begins with: it serves these volumes, and its thread joins the others.
+/// Returns the setup of each further lane: it serves these volumes, and its thread joins the
+/// others.
 fn setup(sites: &[Rc<Site>], threads: &Threads) -> Arc<Setup> {
     let served: Vec<_> = sites.iter().map(|site| site.served.clone()).collect();
     let threads = threads.clone();
@@ -351,7 +351,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Serves until the end is asked for, then sees to it.
+    /// Serves until the end is requested, then carries it out.
     async fn play(self, start: Start) -> Option<Captive> {
         let lane = self.ring.lane().clone();
         let fleet = &self.sites.fleet;
@@ -363,7 +363,7 @@ impl Scene {
         Control::open(&self.ring, &self.sites, self.control.file().clone());
         for site in self.sites.all() {
             if let Some(memory) = site.volume.memory() {
-                // It ends by itself.
+                // The task ends by itself.
                 drop(memory.warm());
             }
             Watch::new(&self.ring, &site).start();
@@ -377,7 +377,7 @@ impl Scene {
                 None
             }
         };
-        // What ends the wait asks for one of the two.
+        // The wait ends on a request for one of the two.
         let ending = self.sites.ending().unwrap_or(Ending::Stop);
         if ending == Ending::Stop {
             self.sites.devices.detach_idle().await;
@@ -385,10 +385,10 @@ impl Scene {
         fleet.close(ending);
         if ending == Ending::Upgrade {
             self.upgrade().await;
-            // It has failed. What follows is an ordinary end: everything is written out.
+            // The upgrade has failed. An ordinary end follows: all dirty data is written back.
             fleet.close(Ending::Stop);
         }
-        // Only a service manager listens, and it need not.
+        // Only a service manager listens, and it may be absent.
         let _ = holder::notify_stopping();
         for site in self.sites.all() {
             if let Err(failure) = self.sites.close(&site).await {
@@ -398,13 +398,14 @@ impl Scene {
         fleet.end(lane.now() + GOODBYE_NS).await;
         self.sites.lanes.end(&lane, lane.now() + GOODBYE_NS).await;
         let _ = ring::shutdown(self.control.file());
-        // The workers and the watches hear of it and end: a task that stays would keep its ring alive.
+        // The workers and the watches are notified and end: a task that stays would keep its ring
+        // alive.
         lane.rest().await;
         fleet.release();
         captive
     }
 
-    /// Makes the devices, now that what they stand on is served, and tells where all of it is.
+    /// Makes the devices, once the volumes below them are served, and announces all addresses.
     async fn begin(&self, start: Start) -> Result<Option<Child>, Failure> {
         self.sites.devices.attach().await?;
         self.sites.mark_faces().await?;
@@ -414,7 +415,7 @@ impl Scene {
         Ok(child)
     }
 
-    /// Waits for whatever ends the service first.
+    /// Waits for the first event that ends the service.
     async fn wait(&self, child: Option<Child>) -> Option<Captive> {
         if let Some(child) = child {
             let captive = captive::wait_for(&self.ring, child, &self.signals).await;
@@ -433,8 +434,8 @@ impl Scene {
         }
     }
 
-    /// Executes the program anew. Clients reconnect: their requests wait in the sockets' queues, and a
-    /// client that connects meanwhile waits in the listeners'. Returns if it fails.
+    /// Executes the program again. Clients reconnect: their requests wait in the sockets' queues,
+    /// and a new client waits in a listener's queue. Returns if it fails.
     async fn upgrade(&self) {
         let lane = self.ring.lane().clone();
         for site in self.sites.all() {
@@ -442,7 +443,7 @@ impl Scene {
         }
         let fleet = &self.sites.fleet;
         fleet.end(lane.now() + GOODBYE_NS).await;
-        // Once more: a holder may have died since the upgrade was asked for.
+        // Checked again: a holder may have died since the upgrade was requested.
         let kept = self.sites.all().iter().all(|site| site.volume.outlives_exec());
         let held = self.hold_flushes().await;
         let left = fleet.leave();
@@ -457,8 +458,8 @@ impl Scene {
         }
     }
 
-    /// Lets no flush of a backing begin, where that answers in time: the next program could not
-    /// know its result.
+    /// Prevents new flushes of the backings, if those in progress end in time: the next program
+    /// could not receive their results.
     async fn hold_flushes(&self) -> Vec<cache::Cache> {
         let lane = self.ring.lane();
         let until_ns = lane.now() + GOODBYE_NS;
@@ -473,5 +474,5 @@ impl Scene {
     }
 }
 
-/// How long connections may take to go after everything else has ended, in nanoseconds.
+/// Longest time that connections may take to close after everything else has ended, in nanoseconds.
 const GOODBYE_NS: u64 = 15_000_000_000;

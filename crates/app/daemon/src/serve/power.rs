@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use stack::{Exit, Failure};
 
 impl Site {
-    /// Cuts the power of the modelled drive below; it comes back after `off_ns`.
+    /// Cuts the power of the modelled drive below; power returns after `off_ns`.
     pub(crate) async fn power_cut(&self, seed: u64, off_ns: u64) -> Result<Value, Failure> {
         let negative = |message: String| Err(Failure::new(Exit::Negative, message));
         let (name, lane) = (&self.name, self.ring.lane());
@@ -28,7 +28,7 @@ impl Site {
             drive.power_on(waiting.now());
         };
         lane.turn().await;
-        // Without a moment off, or a task to wait in, it is on again when this is answered.
+        // Without a time off, or without a task to wait in, power is back before the answer.
         if off_ns == 0 || lane.spawn(later).is_err() {
             model.power_on(lane.now());
         }

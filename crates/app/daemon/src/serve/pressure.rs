@@ -1,8 +1,9 @@
-//! How processors are to be had, read from the kernel.
+//! Measures CPU pressure, with figures of the kernel.
 //!
-//! Files of a few bytes, opened once: `/proc/thread-self/schedstat` of every lane, how long its thread has run
-//! and how long it was ready and waited; and `/proc/pressure/cpu` (PSI), how long any task has. Where there are
-//! both, the smaller tells: tasks wait for a processor, and these threads are among them.
+//! Files of a few bytes, opened once: `/proc/thread-self/schedstat` of every lane shows how long
+//! its thread has run and how long it was ready and waited; `/proc/pressure/cpu` (PSI) shows how
+//! long any task has waited. If both are available, the smaller one is used: tasks wait for a
+//! processor, and these threads are among them.
 
 use cache::Pressure;
 use ring::Polled;
@@ -10,18 +11,18 @@ use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What the kernel has counted of a thread, in nanoseconds.
+/// The kernel's counts for a thread, in nanoseconds.
 #[derive(Clone, Copy, Default)]
 struct Thread {
     ran: u64,
     waited: u64,
 }
 
-/// What the kernel has counted, in nanoseconds.
+/// The kernel's counts, in nanoseconds.
 #[derive(Clone, Default)]
 struct Reading {
     at: u64,
-    /// None: the kernel does not tell.
+    /// None: the kernel does not report it.
     threads: Vec<Option<Thread>>,
     stalled: Option<u64>,
 }
@@ -33,7 +34,8 @@ struct Driver {
 }
 
 impl Driver {
-    /// What it has run without its polling: work that others could not have done instead.
+    /// Reads the time that the thread has run, without its polling, which others could have used
+    /// instead.
     fn read(&self) -> Option<Thread> {
         let thread = read(self.file.as_ref(), of_thread)?;
         Some(Thread { ran: thread.ran.saturating_sub(self.polled.spent_ns()), ..thread })
@@ -49,7 +51,8 @@ impl Threads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The calling thread drives a lane from now on, whose ring has polled so much.
+    /// Adds the calling thread, which drives a lane from now on; `polled` counts its ring's
+    /// polling.
     pub(crate) fn join(&self, polled: &Arc<Polled>) {
         let file = open("/proc/thread-self/schedstat");
         self.drivers().push(Driver { file, polled: polled.clone() });
@@ -59,12 +62,12 @@ impl Threads {
         self.drivers().iter().map(Driver::read).collect()
     }
 
-    /// Nanoseconds that all lanes have polled.
+    /// Returns the time that all lanes have polled, in nanoseconds.
     pub(crate) fn poll_spent_ns(&self) -> u64 {
         self.drivers().iter().map(|driver| driver.polled.spent_ns()).sum()
     }
 
-    /// Nanoseconds of that in vain.
+    /// Returns the part of that time after which there was no work.
     pub(crate) fn poll_vain_ns(&self) -> u64 {
         self.drivers().iter().map(|driver| driver.polled.vain_ns()).sum()
     }
@@ -80,26 +83,26 @@ fn read<T>(file: Option<&OwnedFd>, parse: impl Fn(&str) -> Option<T>) -> Option<
     parse(std::str::from_utf8(&bytes[..length]).ok()?)
 }
 
-/// `RAN WAITED SLICES`, in nanoseconds.
+/// Parses `RAN WAITED SLICES`, in nanoseconds.
 fn of_thread(text: &str) -> Option<Thread> {
     let mut words = text.split_ascii_whitespace();
     Some(Thread { ran: words.next()?.parse().ok()?, waited: words.next()?.parse().ok()? })
 }
 
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=MICROSECONDS`, and another line.
+/// Parses `some avg10=0.00 avg60=0.00 avg300=0.00 total=MICROSECONDS`, and another line.
 fn of_pressure(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with("some "))?;
     let total = line.split_ascii_whitespace().find_map(|word| word.strip_prefix("total="))?;
     total.parse::<u64>().ok()?.checked_mul(1000)
 }
 
-/// Thousandths.
+/// Returns thousandths.
 fn share(part: u64, whole: u64) -> u32 {
     (u128::from(part) * 1000 / u128::from(whole.max(1))).min(1000) as u32
 }
 
-/// How processors were to be had between two readings: of the time in which any of the threads wanted one, how much
-/// they waited; and how much of the time the busiest one wanted one.
+/// Returns the CPU pressure between two readings: how much of the time in which any of the threads
+/// was runnable they waited; and how much of the time the busiest one was runnable.
 fn between(before: &Reading, now: &Reading) -> Pressure {
     let elapsed = now.at.saturating_sub(before.at);
     let stalled = now.stalled.zip(before.stalled);
@@ -124,7 +127,7 @@ fn between(before: &Reading, now: &Reading) -> Pressure {
     }
 }
 
-/// Notices how processors are to be had, from one look to the next.
+/// Measures the CPU pressure from one reading to the next.
 pub(crate) struct Senses {
     threads: Threads,
     pressure: Option<OwnedFd>,
@@ -137,8 +140,8 @@ impl Senses {
         Senses { threads: threads.clone(), pressure, before: Reading::default() }
     }
 
-    /// How processors were to be had since the last time. A system call for each lane, and one more: some
-    /// microseconds.
+    /// Returns the CPU pressure since the last call. It makes one system call per lane, and one
+    /// more: some microseconds.
     pub(crate) fn look(&mut self, now_ns: u64) -> Pressure {
         let stalled = read(self.pressure.as_ref(), of_pressure);
         let now = Reading { at: now_ns, threads: self.threads.read(), stalled };

@@ -1,8 +1,8 @@
-//! Has a volume's guard decide while the volume has clients.
+//! Makes a volume's guard decide while the volume has clients.
 //!
-//! The guard judges about every 50 ms. Each lane has a task for that, and the lane that looks first does it for
-//! all. Their timers are deferrable: while no lane has anything to do there is nothing to judge, and a daemon with
-//! an idle client sleeps.
+//! The guard judges about every 50 ms. Each lane has a task for that, and the first lane to check
+//! does it for all. Their timers are deferrable: while no lane has work there is nothing to judge,
+//! and a daemon with an idle client sleeps.
 
 use super::captive::either;
 use super::clients::Clients;
@@ -12,12 +12,12 @@ use lane::{Event, Lane};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Between two looks, in nanoseconds.
+/// Time between two checks, in nanoseconds.
 const WINDOW_NS: u64 = 50_000_000;
-/// Between two messages, in nanoseconds.
+/// Time between two messages, in nanoseconds.
 const TELL_NS: u64 = 1_000_000_000;
 
-/// What is told of the guard: no more than one message a second.
+/// The reported state of the guard: at most one message per second.
 #[derive(Default)]
 struct Told {
     bits: (bool, bool),
@@ -50,7 +50,7 @@ impl Told {
     }
 }
 
-/// What the lanes share of a volume's sensor.
+/// A volume's sensor, shared by the lanes.
 pub(crate) struct Sensor {
     name: String,
     quiet: bool,
@@ -64,7 +64,8 @@ pub(crate) struct Sensor {
 }
 
 impl Sensor {
-    /// Of a cache with these clients, served by these threads. `quiet`: it tells nothing.
+    /// Creates the sensor of a cache with these clients, served by these threads. `quiet`: it
+    /// prints nothing.
     pub(crate) fn new(
         name: &str,
         shared: &Arc<Shared>,
@@ -84,13 +85,13 @@ impl Sensor {
         }
     }
 
-    /// Its tasks end.
+    /// Ends its tasks.
     pub(crate) fn end(&self) {
         self.has_ended.store(true, Ordering::SeqCst);
         self.ended.notify();
     }
 
-    /// Whether this lane is to judge now: one does in each window.
+    /// Whether this lane is to judge now: one lane does in each window.
     fn is_ours(&self, now_ns: u64) -> bool {
         let judged_ns = self.judged_ns.load(Ordering::SeqCst);
         let (all, failed) = (Ordering::SeqCst, Ordering::Relaxed);
@@ -109,7 +110,7 @@ impl Sensor {
         }
     }
 
-    /// A time without clients is over, of which the guard is told nothing.
+    /// Starts judging after a time without clients, which the guard ignores.
     fn begin(&self, now_ns: u64) {
         if self.is_ours(now_ns) {
             self.sensed.lock().unwrap_or_else(PoisonError::into_inner).0.look(now_ns);
@@ -137,7 +138,7 @@ impl Sensor {
     }
 }
 
-/// Starts the lane's part of a volume's sensor. It ends with [`Sensor::end`].
+/// Starts this lane's part of a volume's sensor. It ends with [`Sensor::end`].
 pub(crate) fn start(lane: &Lane, sensor: &Arc<Sensor>) {
     let (own, sensor) = (lane.clone(), sensor.clone());
     let sensing = async move { sensor.sense(&own).await };

@@ -1,4 +1,4 @@
-//! A volume as its clients meet it, on whatever lane and by whatever front they come.
+//! A volume as clients see it, on any lane and over any front.
 
 use super::clients::Clients;
 use super::pressure::Threads;
@@ -11,25 +11,25 @@ use stack::{Attached, Failure, Loss, SharedHalves, Volume};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What every lane needs to serve a volume.
+/// The state that every lane uses to serve a volume.
 #[derive(Clone)]
 pub(crate) struct Served {
     name: String,
     halves: Arc<SharedHalves>,
     read_only: bool,
-    /// It is served as a disk that was pulled out.
+    /// Set if the volume is served as a disk that was pulled out.
     loss: Option<Loss>,
     /// Ends the clients of this volume.
     pub(crate) stop: Arc<Stop>,
     pub(crate) clients: Arc<Clients>,
-    /// Has the guard of its cache decide, if it has one.
+    /// Makes the guard of its cache decide, if there is a cache.
     pub(crate) sensor: Option<Arc<Sensor>>,
     /// The threads that serve it.
     pub(crate) threads: Threads,
 }
 
 impl Served {
-    /// A volume that these threads serve.
+    /// Returns a volume that these threads serve.
     pub(crate) fn new(name: &str, volume: &Volume, threads: &Threads, quiet: bool) -> Served {
         let clients = Arc::default();
         let sensor = |shared| Arc::new(Sensor::new(name, shared, &clients, threads, quiet));
@@ -49,15 +49,14 @@ impl Served {
         self.halves.cache()
     }
 
-    /// Its stack on the lane of this ring.
+    /// Attaches its stack to the lane of this ring.
     ///
-    /// # Errors
-    /// Those of [`SharedHalves::attach`].
+    /// # Errors Those of [`SharedHalves::attach`].
     pub(crate) fn attach(&self, ring: &Ring) -> Result<Attached, Failure> {
         self.halves.attach(ring)
     }
 
-    /// What fronts serve of it on the lane to which it was attached.
+    /// Returns the export for fronts on the lane to which the volume was attached.
     pub(crate) fn export(&self, lane: &Lane, attached: &Attached) -> Export {
         let stack = match self.loss {
             Some(loss) => loss.stack(lane, attached.stack.limits()),
@@ -74,19 +73,19 @@ impl Served {
     }
 }
 
-/// On further lanes, and at home.
+/// On further lanes, and on the home lane.
 impl Served {
-    /// Attaches it to the lane of this ring, has its guard judged there, too, and returns what fronts serve.
+    /// Attaches the volume to the lane of this ring, starts its sensor there, and returns the
+    /// export for fronts.
     ///
-    /// # Errors
-    /// Those of [`SharedHalves::attach`].
+    /// # Errors Those of [`SharedHalves::attach`].
     pub(crate) fn start_on(&self, ring: &Ring) -> Result<Export, Failure> {
         let attached = self.attach(ring)?;
         self.sense(ring.lane());
         Ok(self.export(ring.lane(), &attached))
     }
 
-    /// Has its guard judged on this lane, too.
+    /// Starts its sensor on this lane, too.
     pub(crate) fn sense(&self, lane: &Lane) {
         if let Some(sensor) = &self.sensor {
             sensor::start(lane, sensor);
@@ -94,7 +93,7 @@ impl Served {
     }
 }
 
-/// A client of a volume, for its count, for C1 and for C11.
+/// A client of a volume, for the client count, for C1 and for C11.
 struct Watched {
     clients: Arc<Clients>,
     client: Option<cache::Client>,

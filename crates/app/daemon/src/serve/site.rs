@@ -1,4 +1,4 @@
-//! A volume that is served, and what an operator can do with it.
+//! A served volume, and the operator's actions on it.
 
 use super::served::Served;
 use crate::control::errors::BackingErrors;
@@ -19,26 +19,26 @@ use std::sync::Arc;
 /// Bytes of a block.
 const BLOCK: u64 = BLOCK_SECTORS as u64 * block::SECTOR;
 
-/// A volume that is served.
+/// A served volume.
 pub(crate) struct Site {
     pub(crate) name: String,
-    /// With absolute paths.
+    /// The backing, with absolute paths.
     pub(crate) backing: String,
     pub(crate) volume: Volume,
     pub(crate) attached: Attached,
-    /// Where clients find it; empty: nowhere.
+    /// Its address for clients; empty: there is none.
     pub(crate) address: String,
-    /// What every lane that serves it has.
+    /// The state of every lane that serves it.
     pub(crate) served: Served,
-    /// Of the home lane.
+    /// The ring of the home lane.
     pub(crate) ring: Ring,
-    /// It is no longer served.
+    /// Signalled once it is no longer served.
     pub(crate) ended: Event,
     has_ended: Cell<bool>,
     losses: RefCell<Losses>,
-    /// What the write mode was before the pause.
+    /// The write mode before the pause.
     paused: Cell<Option<WriteMode>>,
-    /// An operator is at it.
+    /// Whether an operator's action is in progress.
     busy: Cell<bool>,
 }
 
@@ -51,7 +51,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Returns the reads, and how many of them were answered from memory.
+/// Returns the number of reads, and of those answered from memory.
 fn reads(counters: &Counters) -> (u64, u64) {
     (counters.read_hits + counters.read_misses + counters.read_joins, counters.read_hits)
 }
@@ -91,7 +91,7 @@ impl Site {
         self.served.clients.count()
     }
 
-    /// It is no longer served: the tasks that look after it may end.
+    /// Notes that it is no longer served: its tasks may end.
     pub(crate) fn end(&self) {
         self.has_ended.set(true);
         self.ended.notify();
@@ -127,7 +127,7 @@ impl Site {
         }
     }
 
-    /// Errors of the backing so far.
+    /// Returns the errors of the backing so far.
     pub(crate) fn errors(&self) -> BackingErrors {
         let counted = |shared: &Arc<Shared>| (&shared.counters(self.ring.lane().now())).into();
         match self.volume.counts() {
@@ -162,7 +162,7 @@ impl Site {
         }
     }
 
-    /// Adds it to the devices, to be reached in this way.
+    /// Adds it to the devices, with this route.
     pub(crate) fn add_to(&self, devices: &Devices, by: &By, wait_time: WaitTime) {
         let mut limits = self.attached.stack.limits().clone();
         limits.read_only |= self.volume.is_read_only();
@@ -174,7 +174,7 @@ impl Site {
         devices.add(by, &wanted);
     }
 
-    /// For how long changes are tried again, in milliseconds.
+    /// Returns the time for which failed changes are tried again, in milliseconds.
     pub(crate) fn retry_ms(&self) -> u64 {
         self.shared().map_or(0, |shared| shared.settings().retry_time_ns / 1_000_000)
     }
@@ -192,7 +192,7 @@ impl Site {
         Failure::new(Exit::Io, format!("{}: {error}", self.name))
     }
 
-    /// Makes everything durable that was answered, whatever a client's flush means here.
+    /// Makes all answered writes durable, even if a client's flush guarantees less here.
     pub(crate) async fn flush(&self) -> Result<(), Failure> {
         if let Some(loss) = self.volume.loss() {
             let Failure { exit, message } = self.lost(loss, true);
@@ -208,7 +208,7 @@ impl Site {
         flushed.map_err(|error| self.io(error))
     }
 
-    /// Writes everything out, so that nothing is dirty.
+    /// Writes back all dirty data.
     pub(crate) async fn drain(&self) -> block::Result {
         match &self.attached.cache {
             Some(cache) => cache.drain().await,
@@ -271,7 +271,7 @@ impl Site {
         Err(Failure::new(Exit::Negative, message))
     }
 
-    /// Changes settings, all of them or none; returns what the operator should know.
+    /// Changes settings, all of them or none; returns notes for the operator.
     pub(crate) async fn set(&self, pairs: &[String]) -> Result<Vec<String>, Failure> {
         let _turn = self.turn()?;
         let name = &self.name;
@@ -288,7 +288,7 @@ impl Site {
         let absorbs = changes.write.map(WriteMode::absorbs);
         if absorbs == Some(true) {
             self.volume.check_absorbing()?;
-            // Writeback may not wait for pages.
+            // Writeback must not wait for memory pages.
             if let Err(error) = host::lock_process() {
                 notes.push(error.to_string());
             }
@@ -307,7 +307,7 @@ impl Site {
         Ok(notes)
     }
 
-    /// Ends the failed state: tries again what is dirty, or gives it up.
+    /// Ends the failed state: writes dirty data back again, or discards it.
     pub(crate) async fn clear_error(
         &self,
         discard_dirty: bool,
@@ -356,8 +356,8 @@ impl Site {
         self.try_again(dirty, unflushed).await
     }
 
-    /// Writes everything out once more, `dirty_bytes` in all. `unflushed`: writes that went
-    /// straight to the backing may be missing.
+    /// Writes all dirty data back once more, `dirty_bytes` in all. `unflushed`: writes made
+    /// directly to the backing may be missing.
     async fn try_again(
         &self,
         dirty_bytes: u64,
@@ -376,28 +376,28 @@ impl Site {
         }
     }
 
-    /// Whether a failed volume may miss writes that went straight to its backing: a flush has
-    /// failed. Of a volume that was taken over failed, it is not known why it had.
+    /// Whether a failed volume may miss writes made directly to its backing, because a flush has
+    /// failed. For a volume that was taken over in the failed state, the reason is unknown.
     fn may_have_lost_unflushed(&self) -> bool {
         let errors = self.errors();
         let has_hung = self.attached.stack.stall().is_some_and(|stall| stall.begun() > 0);
         errors.flushes > 0 || errors.sum() == 0 && !has_hung
     }
 
-    /// Acknowledged writes that it has lost since it is served here.
+    /// Returns the acknowledged writes that it has lost since this daemon serves it.
     pub(crate) fn losses(&self) -> Losses {
         let mut losses = self.losses.borrow().clone();
         match self.shared() {
             Some(shared) => {
                 losses.damaged_headers = shared.counters(self.ring.lane().now()).headers_rejected;
             }
-            // Nothing here writes again what a failed flush has lost.
+            // Without a cache, writes lost by a failed flush are not written again.
             None => losses.unflushed |= self.errors().flushes > 0,
         }
         losses
     }
 
-    /// The stack as data, with the settings in force.
+    /// Returns the stack as data, with the settings in force.
     fn stack_now(&self) -> Spec {
         let mut stack = self.volume.spec().clone();
         let (Spec::Cache { cache, .. }, Some(shared)) = (&mut stack, self.shared()) else {
@@ -409,7 +409,8 @@ impl Site {
         stack
     }
 
-    /// What it is and how it is set, with its row of the list, served by so many threads.
+    /// Returns its stack, limits and settings, with its row of the list, served by this number of
+    /// threads.
     pub(crate) fn show(&self, row: &Row, threads: usize) -> serde_json::Value {
         let settings = self.shared().map(|shared| {
             let (settings, geometry) = (shared.settings(), shared.geometry());
@@ -438,7 +439,7 @@ impl Site {
         })
     }
 
-    /// Says that it is, or was, served as a disk that was pulled out.
+    /// Returns the failure of a volume that is, or was, served as a disk that was pulled out.
     pub(crate) fn lost(&self, loss: Loss, is_attached: bool) -> Failure {
         let (name, backing) = (&self.name, &self.backing);
         let next = match is_attached {
@@ -451,7 +452,7 @@ impl Site {
         Failure::new(Exit::Integrity, format!("{loss}; {next}"))
     }
 
-    /// What a stop that could not write everything out says.
+    /// Returns the failure of a stop that could not write all dirty data back.
     pub(crate) fn not_drained(&self, error: block::Error) -> Failure {
         let dirty = self.shared().map_or(0, |shared| u64::from(shared.dirty_blocks()));
         let name = &self.name;

@@ -1,4 +1,4 @@
-//! All volumes of a daemon, and what ends it.
+//! All volumes of a daemon, and requests for its end.
 
 use super::ServedVolume;
 use super::captive::{Which, either};
@@ -16,26 +16,26 @@ use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How long clients and the backing may take at the end, before what is dirty is left to the holder,
-/// in nanoseconds.
+/// Longest time that clients and the backing may take at the end, before dirty data is left to the
+/// holder, in nanoseconds.
 const END_NS: u64 = 60_000_000_000;
 
-/// Between two looks whether the memory of a volume is still in use, in nanoseconds.
+/// Time between two checks whether the memory of a volume is still in use, in nanoseconds.
 const LEAVE_PAUSE_NS: u64 = 50_000_000;
 
 /// The volumes of a daemon.
 pub(crate) struct Sites {
     list: RefCell<Vec<Rc<Site>>>,
-    /// How clients reach them.
+    /// Fronts by which clients reach them.
     pub(crate) fleet: Fleet,
-    /// Which of them are block devices.
+    /// Block devices among them.
     pub(crate) devices: Devices,
-    /// On which threads.
+    /// Lanes that serve them.
     pub(crate) lanes: Rc<Lanes>,
     ending: Cell<Option<Ending>>,
-    /// The end was asked for.
+    /// Signalled when the end is requested.
     pub(crate) asked: Event,
-    /// The program to execute for an upgrade, or why there can be none.
+    /// The program to execute for an upgrade, or the reason why there is none.
     program: Result<PathBuf, String>,
     failure: RefCell<Option<Failure>>,
     served: RefCell<Vec<ServedVolume>>,
@@ -68,8 +68,7 @@ impl Sites {
 
     /// Notes for the next process what is served: all volumes, or none.
     ///
-    /// # Errors
-    /// A note cannot be written.
+    /// # Errors A note cannot be written.
     pub(crate) fn record(&self) -> Result<(), Failure> {
         let list = self.list.borrow();
         let recorded = list.iter().try_for_each(|site| site.volume.record());
@@ -93,14 +92,14 @@ impl Sites {
         serde_json::to_value(rows).expect("plain data")
     }
 
-    /// A volume in a list, with its device.
+    /// Returns a volume's row of the list, with its device.
     pub(crate) fn row(&self, site: &Site) -> Row {
         let Some((node, route)) = self.devices.node(&site.name) else { return site.row() };
         let (device, route) = (node.display().to_string(), route.word().to_owned());
         Row { device, route, ..site.row() }
     }
 
-    /// Why the daemon is to end, once it is.
+    /// Returns the reason for the end, once it is requested.
     pub(crate) fn ending(&self) -> Option<Ending> {
         self.ending.get()
     }
@@ -112,7 +111,7 @@ impl Sites {
         }
     }
 
-    /// The program that an upgrade executes.
+    /// Returns the program that an upgrade executes.
     pub(crate) fn program(&self) -> Option<PathBuf> {
         self.program.clone().ok()
     }
@@ -148,7 +147,7 @@ impl Sites {
         Ok(())
     }
 
-    /// Changes settings of a volume, all of them or none; returns what the operator should know.
+    /// Changes settings of a volume, all of them or none; returns notes for the operator.
     pub(crate) async fn set(&self, name: &str, changes: &[String]) -> Result<Vec<String>, Failure> {
         let site = self.find(name)?;
         let notes = site.set(changes).await?;
@@ -156,9 +155,9 @@ impl Sites {
         Ok(notes)
     }
 
-    /// Ends one volume: its device and its clients, then what is dirty, then its hold on the backing. A device that is in
-    /// use is refused, and nothing changes.
-    /// One that cannot be flushed is refused as well, unless by `force`.
+    /// Ends one volume: removes its device, disconnects its clients, writes its dirty data back,
+    /// then releases the backing. A device that is in use is refused, and nothing changes. One that
+    /// cannot be flushed is refused as well, unless `force` is set.
     pub(crate) async fn detach(&self, name: &str, force: bool) -> Result<Losses, Failure> {
         let site = self.find(name)?;
         self.devices.detach(name, force).await?;
@@ -170,7 +169,8 @@ impl Sites {
             self.note_failure(failure.clone());
         }
         self.list.borrow_mut().retain(|other| other.name != name);
-        // The workers and the watch hear of it and end, and with them their hold on the backing.
+        // The workers and the watch are notified and end, and with them their handles of the
+        // backing.
         let lane = site.ring.lane();
         self.lanes.forget(lane, name).await;
         lane.rest().await;
@@ -183,10 +183,9 @@ impl Sites {
         result.map(|()| losses)
     }
 
-    /// Has udev prefer the volumes' devices to what they lie on.
+    /// Makes udev prefer the volumes' devices to their backings.
     ///
-    /// # Errors
-    /// No thread can be had.
+    /// # Errors No thread can be started.
     pub(crate) async fn mark_faces(&self) -> Result<(), Failure> {
         for site in self.all() {
             if self.devices.node(&site.name).is_some() {
@@ -197,9 +196,10 @@ impl Sites {
         Ok(())
     }
 
-    /// Lets the holder have a volume that could not be written out, so that it can be rescued while this
-    /// daemon goes on. (Another one can serve it once this one's I/O is over, which its end shows: C15.) While
-    /// a request of it is under way the memory may still change: until then it stays this daemon's.
+    /// Leaves a volume that could not be written back to its holder, so that it can be rescued
+    /// while this daemon continues. (Another daemon can serve it once this one's I/O has ended,
+    /// which the end of this process shows: C15.) While a request of the volume is in progress its
+    /// memory may still change: until then the volume stays this daemon's.
     fn leave_to_holder(&self, site: Rc<Site>) {
         let (Some(keeper), Some(shared)) = (site.volume.take_keeper(), site.shared()) else {
             return;
@@ -215,11 +215,11 @@ impl Sites {
                 keeper.abandon();
             }
         };
-        // A lane without room drops it: the holder hears of it when this process ends.
+        // If the lane is full, the task is dropped: the holder notices when this process ends.
         let _ = lane.spawn(leaving);
     }
 
-    /// Disconnects a volume's clients, and writes everything out.
+    /// Disconnects a volume's clients, and writes back all dirty data.
     pub(crate) async fn close(&self, site: &Rc<Site>) -> Result<(), Failure> {
         let lane = site.ring.lane().clone();
         site.served.stop.ask();
@@ -232,8 +232,8 @@ impl Sites {
                 either(changed.after(seen), lane.sleep_until(deadline_ns)).await;
             }
         }
-        // A task of its own: a backing that does not answer must not keep us, and what was begun
-        // there is not to be dropped.
+        // A separate task: a backing that does not answer must not block the end, and requests
+        // begun there must not be dropped.
         let drained = Rc::new((Cell::new(None), Event::new()));
         let (place, working) = (drained.clone(), site.clone());
         let seen = drained.1.seen();
@@ -274,7 +274,7 @@ impl Sites {
         }
     }
 
-    /// What went wrong at the end, the worst first: for the command's status.
+    /// Notes a failure at the end, the worst first, for the command's exit status.
     pub(crate) fn note_failure(&self, failure: Failure) {
         let mut noted = self.failure.borrow_mut();
         match &*noted {
@@ -283,7 +283,7 @@ impl Sites {
         }
     }
 
-    /// The volumes that were served, as they ended.
+    /// Returns the volumes that were served, with their final state.
     pub(crate) fn served(&self) -> Vec<ServedVolume> {
         self.served.borrow().clone()
     }
@@ -293,7 +293,8 @@ impl Sites {
     }
 }
 
-/// Whether this program can take our place: it runs at least. This waits for it, some milliseconds.
+/// Checks that this program can replace the running one: that it starts at all. This waits some
+/// milliseconds for it.
 fn try_program(program: &Path) -> Result<(), Failure> {
     let tried = Command::new(program).arg("--version").stdin(Stdio::null()).output();
     let why = match tried {

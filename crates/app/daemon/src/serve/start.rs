@@ -1,4 +1,4 @@
-//! What happens once everything is served: the captive command begins, and the addresses are told.
+//! Actions once everything is served: starting the captive command, and printing the addresses.
 
 use super::captive;
 use super::site::Site;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::rc::Rc;
 
-/// It, as it was planned.
+/// The actions, as planned.
 pub(super) struct Start {
     command: Option<String>,
     environment: captive::Environment,
@@ -18,7 +18,7 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// Tells these addresses, and begins this command.
+    /// Plans to print these addresses, and to start this command.
     pub(super) fn new(
         command: Option<String>,
         sites: &[Rc<Site>],
@@ -39,10 +39,9 @@ impl Start {
         Start { command, environment, addresses, ready }
     }
 
-    /// Does it. Returns the captive command, if there is one.
+    /// Carries them out. Returns the captive command, if there is one.
     ///
-    /// # Errors
-    /// The command cannot be started.
+    /// # Errors The command cannot be started.
     pub(super) fn begin(self) -> Result<Option<Child>, Failure> {
         let start = |command: &String| captive::start(command, &self.environment);
         let child = self.command.as_ref().map(start).transpose()?;

@@ -1,4 +1,4 @@
-//! Gathers what a volume has counted.
+//! Gathers a volume's statistics.
 
 use super::site::Site;
 use crate::control::statistics::{
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const BLOCK_BYTES: u64 = 4096;
 
-/// Everything.
+/// Returns all statistics of a volume.
 pub(crate) fn of(site: &Site) -> Statistics {
     let now_ns = site.ring.lane().now();
     let (shared, row) = (site.shared(), site.row());
@@ -76,7 +76,7 @@ fn policy(shared: &cache::Shared) -> Policy {
 fn curve(shared: &cache::Shared, memory_bytes: u64, now_ns: u64) -> Option<Curve> {
     let CurveReport { answer, window_ns } = shared.curve(now_ns)?;
     let counted = shared.counters(now_ns);
-    // A request that misses waits once, however many blocks it misses.
+    // A request that misses waits once, for any number of missing blocks.
     let requests = counted.read_misses as f64 / counted.block_read_misses.max(1) as f64;
     let accesses_per_s = answer.accesses as f64 * 1e9 / window_ns as f64;
     let ns_per_s = accesses_per_s * requests * counted.backing_read_ns as f64;

@@ -1,4 +1,4 @@
-//! A front of a few lines, through the whole life of a daemon: what serves volumes knows no protocol.
+//! A front of a few lines, through the whole life of a daemon: the daemon's core uses no protocol.
 
 use super::*;
 use crate::front::{Front, Gone};
@@ -58,7 +58,7 @@ impl Front for Direct {
 }
 
 impl Direct {
-    /// A new client of this export, if it is served.
+    /// Returns a new client of this export, if it is served.
     fn enter(self: &Rc<Self>, export: &str) -> Option<Caller> {
         let exports = self.exports.borrow();
         let export = exports.iter().find(|served| served.name == export)?;
@@ -122,14 +122,14 @@ impl Caller {
         self.client.answered(1, &mut Vec::new());
     }
 
-    /// Stays until it is asked to end.
+    /// Stays until it is requested to end.
     fn leave_when_asked(self) {
         let lane = self.client.lane().clone();
         lane.spawn(async move { self.client.stop().wait().await }).expect("a slot is free");
     }
 }
 
-/// What clients and an operator do while it is served.
+/// Actions of clients and an operator while the volume is served.
 async fn act(front: Rc<Direct>, sites: Rc<Sites>) {
     let site = sites.find("one").expect("it is served");
     assert_eq!(site.row().uri, "direct:one");
@@ -141,7 +141,7 @@ async fn act(front: Rc<Direct>, sites: Rc<Sites>) {
     let shared = site.shared().expect("it has a cache").clone();
     one.write(1).await;
     assert_eq!((shared.dirty_blocks(), shared.counters(0).writes_through_unproven), (0, 1));
-    // C11: now it has proven that it flushes.
+    // C11: the client has now proven that it flushes.
     one.flush().await;
     one.write(2).await;
     assert_eq!((shared.dirty_blocks(), shared.counters(0).writes_through_unproven), (1, 1));
@@ -164,7 +164,7 @@ fn volume(name: &str) -> Volume {
     Volume::open(spec, flags, &mut |_, _| ()).expect("memory alone")
 }
 
-/// Volumes of two names, served on so many threads.
+/// Returns volumes of two names, served on this number of threads.
 fn sites(ring: &Ring, fleet: Fleet, names: &[String], count: usize) -> Rc<Sites> {
     let threads = Threads::default();
     let sites = names.iter().map(|name| {
@@ -181,10 +181,10 @@ fn sites(ring: &Ring, fleet: Fleet, names: &[String], count: usize) -> Rc<Sites>
     Sites::new(sites, fleet, devices, lanes, Err("a test".to_owned()))
 }
 
-/// Plays the life of a daemon beside which `acting` acts, and which that ends.
+/// Runs the life of a daemon while `acting` acts on it; the daemon ends with that.
 fn play(ring: &Ring, sites: &Rc<Sites>, acting: impl Future<Output = ()> + 'static) {
     let runtime = tempfile::tempdir().expect("room");
-    // No signal comes.
+    // No signal arrives.
     let (signals, _other_end) = UnixStream::pair().expect("a pair");
     let scene = Scene {
         ring: ring.clone(),
@@ -195,7 +195,7 @@ fn play(ring: &Ring, sites: &Rc<Sites>, acting: impl Future<Output = ()> + 'stat
     let lane = ring.lane().clone();
     let captive = ring.block_on(async move {
         let playing = scene.play(Start::new(None, &[], &[], &[], Vec::new(), Box::new(|_| ())));
-        // It comes to its turn when the front is open.
+        // It runs once the front is open.
         lane.spawn(acting).expect("a slot is free");
         playing.await
     });
@@ -216,7 +216,7 @@ fn another_front_plugs_in_without_a_word_to_the_fleet() {
     assert_eq!(served, ["direct:one", "direct:two"]);
 }
 
-/// What a job reports.
+/// The report of a job.
 type Report = Arc<(AtomicU64, Event)>;
 
 async fn wait_for(report: &Report, count: u64) {
@@ -229,7 +229,8 @@ async fn wait_for(report: &Report, count: u64) {
     }
 }
 
-/// A client on a further lane: it finds what was written on the lane before, and writes a number of its own.
+/// Returns a client on a further lane: it reads the data written on the lane before, and writes its
+/// own number.
 fn client_of(number: u8, report: &Report) -> Job {
     let report = report.clone();
     Box::new(move |local| {
@@ -263,7 +264,7 @@ fn clients_on_several_lanes_meet_in_one_volume() {
     let acting = sites.clone();
     play(&ring, &sites, async move {
         let lanes = &acting.lanes;
-        // One connection on each lane, then a second one on the first that loses its own.
+        // One connection on each lane, then a second one on the first lane that loses a connection.
         let mut seats: Vec<_> = (0..3).map(|_| lanes.seat()).collect();
         let is_home: Vec<_> = seats.iter().map(|seat| seat.elsewhere().is_none()).collect();
         assert_eq!(is_home, [true, false, false]);
@@ -279,7 +280,7 @@ fn clients_on_several_lanes_meet_in_one_volume() {
         let shared = site.shared().expect("a cache").clone();
         assert_eq!((site.clients(), shared.dirty_blocks()), (0, 1));
         drop(site);
-        // Written out, and off every lane: nothing else has a handle of it.
+        // Written back, and off every lane: no handle of it is left.
         acting.detach("one", false).await.expect("all is written out");
         assert_eq!(shared.dirty_blocks(), 0);
         let lane = acting.find("two").expect("it is served").ring.lane().clone();

@@ -1,4 +1,4 @@
-//! Tells the operator at once what clients see as errors only.
+//! Reports events to the operator that clients see only as errors.
 
 use super::captive::either;
 use super::site::Site;
@@ -6,25 +6,25 @@ use crate::control::errors::BackingErrors;
 use ring::Ring;
 use std::rc::Rc;
 
-/// Between two looks, in nanoseconds.
+/// Time between two checks, in nanoseconds.
 const PERIOD_NS: u64 = 250_000_000;
-/// Between two reports of errors, in nanoseconds.
+/// Time between two reports of errors, in nanoseconds.
 const ERRORS_PERIOD_NS: u64 = 1_000_000_000;
-/// After a holder could not be started, in nanoseconds.
+/// Pause after a holder could not be started, in nanoseconds.
 const HOLDER_PAUSE_NS: u64 = 5_000_000_000;
 
-/// Looks at a volume from time to time while it is served.
+/// Checks a volume periodically while it is served.
 #[derive(Clone)]
 pub(crate) struct Watch {
     ring: Ring,
     site: Rc<Site>,
 }
 
-/// What has been told.
+/// Events already reported.
 #[derive(Default)]
 struct Told {
     errors: BackingErrors,
-    /// Errors that come before are reported then.
+    /// Errors that come earlier are reported at this time.
     errors_due_ns: u64,
     failed: bool,
     stalled: bool,
@@ -35,14 +35,14 @@ impl Watch {
         Watch { ring: ring.clone(), site: site.clone() }
     }
 
-    /// Begins; it ends with the site.
+    /// Starts; it ends with the site.
     pub(crate) fn start(self) {
         let (lane, keeping) = (self.ring.lane().clone(), self.clone());
         lane.spawn(async move { keeping.keep().await }).expect("a fresh lane has room");
         lane.spawn(async move { self.tell().await }).expect("a fresh lane has room");
     }
 
-    /// Tells what the counters say, until it is stopped.
+    /// Reports changes of the counters, until it is stopped.
     async fn tell(self) {
         let lane = self.ring.lane();
         let name = &self.site.name;
@@ -52,7 +52,7 @@ impl Watch {
             let stopped = self.site.has_ended();
             let stalled = self.site.attached.stack.stall().is_some_and(|stall| stall.is_on());
             if stalled {
-                // What waits for changes that do not end asks whether to give up.
+                // Tasks that wait for changes which do not end check whether to give up.
                 self.site.volume.valve().nudge();
             }
             match told.of_stall(stalled) {
@@ -71,7 +71,7 @@ impl Watch {
                 Some(news) => crate::tell!("overdrive: {name}: {news}"),
                 None => {}
             }
-            // Only now: what happened last is told as well.
+            // Only now, so that the last events are reported as well.
             if stopped {
                 return;
             }
@@ -79,7 +79,7 @@ impl Watch {
         }
     }
 
-    /// Starts another holder if the one that keeps the volume's memory ends (C5).
+    /// Starts a new holder if the one that retains the volume's memory ends (C5).
     async fn keep(self) {
         let lane = self.ring.lane();
         loop {
@@ -112,7 +112,7 @@ impl Watch {
 }
 
 impl Told {
-    /// The same of a backing that does not answer.
+    /// Returns the sentence about a backing that does not answer, or that answers again, once.
     fn of_stall(&mut self, stalled: bool) -> Option<&'static str> {
         match (std::mem::replace(&mut self.stalled, stalled), stalled) {
             (false, true) => Some(
@@ -124,7 +124,7 @@ impl Told {
         }
     }
 
-    /// The sentence about a volume that has failed, once.
+    /// Returns the sentence about a volume that has failed, once.
     fn of_failure(&mut self, failed: bool) -> Option<&'static str> {
         let was_failed = std::mem::replace(&mut self.failed, failed);
         (failed && !was_failed).then_some(
@@ -134,8 +134,8 @@ impl Told {
         )
     }
 
-    /// The sentence about errors that were not reported yet. At most one a period, unless it
-    /// `is_last`.
+    /// Returns the sentence about errors that were not reported yet. At most one per period, unless
+    /// it `is_last`.
     fn of_errors(
         &mut self,
         errors: BackingErrors,

@@ -1,4 +1,4 @@
-//! The connection to the kernel, and what keeps it open when this process is killed.
+//! The connection to the kernel, and how it stays open when this process is killed.
 //!
 //! ```text
 //!   an earlier program of this process  --its holder's connection, or /dev/fuse itself--+
@@ -21,20 +21,21 @@ use std::sync::Arc;
 /// A mount's connection.
 pub(super) struct Connection {
     pub(super) device: File,
-    /// Something was asked of a server before this one, and may not have been answered.
+    /// Whether requests were sent to an earlier server, which may not have answered them.
     pub(super) is_resumed: bool,
     keeper: RefCell<Option<Keeper>>,
-    /// What another keeper is started by, and for what.
+    /// How to start another holder.
     keep: Option<Keep>,
     contents: String,
 }
 
-/// What the holder's connection is handed over as, and what /dev/fuse is where nothing keeps it.
+/// Returns the names under which the holder's connection, or /dev/fuse without a holder, is handed
+/// over.
 fn names_of(place: &Mountpoint) -> [String; 2] {
     ["fuse-holder", "fuse"].map(|what| format!("{what}:{}", place.path().display()))
 }
 
-/// Whether the kernel has anything mounted at the other end.
+/// Whether the connection is still mounted.
 fn is_mounted(device: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(device, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -43,10 +44,9 @@ fn is_mounted(device: &OwnedFd) -> bool {
 }
 
 impl Connection {
-    /// Goes on with what is mounted there, or mounts.
+    /// Continues with the existing mount, or mounts.
     ///
-    /// # Errors
-    /// Another daemon serves it; it cannot be mounted, or not be kept.
+    /// # Errors Another daemon serves it; it cannot be mounted, or not be retained.
     pub(super) fn open(
         place: &Mountpoint,
         contents: &str,
@@ -93,17 +93,17 @@ impl Connection {
         Ok(new(device, false, keeper))
     }
 
-    /// What to watch: readable when the holder has died. None: there is none, or the service manager keeps.
+    /// Returns the socket to watch, which becomes readable when the holder has died. None: there is
+    /// no holder, or the service manager retains the mount.
     pub(super) fn keeper_socket(&self) -> Option<File> {
         let keeper = self.keeper.borrow();
         let socket = keeper.as_ref()?.owner_socket()?;
         socket.try_clone_to_owned().ok().map(Arc::new)
     }
 
-    /// Starts another holder in the place of one that has died.
+    /// Starts a new holder in place of one that has died.
     ///
-    /// # Errors
-    /// It cannot be started.
+    /// # Errors It cannot be started.
     pub(super) fn keep_again(&self, place: &Mountpoint) -> Result<(), Failure> {
         if let Some(keep) = &self.keep {
             let again = start(place, &self.contents, keep, &self.device)?;
@@ -112,7 +112,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What the next program of this process goes on with.
+    /// Returns the files with which the next program of this process continues.
     pub(super) fn inherit(&self, place: &Mountpoint) -> Vec<(String, File)> {
         let [holder, device] = names_of(place);
         let keeper = self.keeper.borrow();
@@ -123,17 +123,16 @@ impl Connection {
         }
     }
 
-    /// Has the holder know how to answer for the mount while it has no daemon.
+    /// Sends the holder the answers for the mount while it has no daemon.
     ///
-    /// # Errors
-    /// It does not answer, or is of an earlier version.
+    /// # Errors The holder does not answer, or is of an earlier version.
     pub(super) fn describe(&self, description: Description) -> io::Result<()> {
         let keeper = self.keeper.borrow();
         keeper.as_ref().map_or(Ok(()), |keeper| keeper.describe(description))
     }
 
-    /// It is kept for the next process from now on. Its holder answers for it already, while this
-    /// process ends.
+    /// Leaves the mount to its holder for the next process. The holder answers for it already while
+    /// this process ends.
     pub(super) fn leave(&self) {
         let left = self.keeper.borrow().as_ref().map_or(Ok(()), Keeper::leave);
         if left.is_err()
@@ -143,10 +142,10 @@ impl Connection {
         }
     }
 
-    /// It need not be kept any more.
+    /// Releases the mount from its holder.
     pub(super) fn release(&self) {
         if let Some(keeper) = self.keeper.take() {
-            // One that does not answer ends by itself, since nothing is mounted any more.
+            // A holder that does not answer ends by itself, because nothing is mounted any more.
             let _ = keeper.release();
         }
     }
@@ -163,7 +162,8 @@ fn trouble(place: &Mountpoint, error: &io::Error) -> Failure {
     }
 }
 
-/// What was asked of the files that are mounted there must not be answered from others.
+/// Returns the failure of a mount of other volumes: requests to its files must not be answered from
+/// these volumes.
 fn other_contents(place: &Mountpoint) -> Failure {
     let path = place.path().display();
     let message = format!(
@@ -173,14 +173,14 @@ fn other_contents(place: &Mountpoint) -> Failure {
     Failure::new(Exit::Busy, message)
 }
 
-/// What a process that was killed has left.
+/// Finds the mount that a killed process has left.
 fn find(place: &Mountpoint, keep: Option<&Keep>) -> Result<Option<Found>, Failure> {
     let Some(keep) = keep else { return Ok(None) };
     let found = Keeper::find(&keep.runtime, &holder::mount_key(place.path()));
     found.map_err(|error| trouble(place, &error))
 }
 
-/// Has the connection kept from now on.
+/// Has a holder retain the connection from now on.
 fn start(
     place: &Mountpoint,
     contents: &str,
@@ -193,7 +193,7 @@ fn start(
         key: holder::mount_key(place.path()),
         is_recorded: false,
     };
-    // A holder has two descriptors; a mount needs one.
+    // A holder requires two descriptors; a mount has one.
     let memory = rustix::fs::memfd_create("overdrive-mount", MemfdFlags::CLOEXEC);
     let memory = memory.map_err(|errno| trouble(place, &errno.into()))?;
     let started =

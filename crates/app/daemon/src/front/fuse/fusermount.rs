@@ -1,6 +1,8 @@
-//! fusermount3, by which users mount without the rights of root (libfuse's doc/kernel.txt, util/fusermount.c).
+//! fusermount3, with which users mount without root's rights (libfuse's doc/kernel.txt,
+//! util/fusermount.c).
 //!
-//! It opens /dev/fuse, mounts, and sends the descriptor over the socket whose number is in `_FUSE_COMMFD`.
+//! It opens /dev/fuse, mounts, and sends the descriptor over the socket whose number is in
+//! `_FUSE_COMMFD`.
 
 use rustix::fs::OFlags;
 use rustix::net::{
@@ -14,10 +16,10 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 const PROGRAM: &str = "fusermount3";
-/// The list of mounts says `fuse.overdrive` of it, as of one that root has made.
+/// The list of mounts then shows `fuse.overdrive`, as for a mount made by root.
 const OPTIONS: &str = "rw,nosuid,nodev,noatime,fsname=overdrive,subtype=overdrive";
 
-/// What it has said, where it has failed.
+/// Returns its output as an error, if it has failed.
 fn check(output: Output) -> io::Result<()> {
     if output.status.success() {
         return Ok(());
@@ -25,17 +27,16 @@ fn check(output: Output) -> io::Result<()> {
     Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
-/// Mounts on a directory of this user's; returns the connection.
+/// Mounts on a directory of this user; returns the connection.
 ///
-/// # Errors
-/// It is not installed, or what it says.
+/// # Errors It is not installed, or its own error.
 pub(super) fn mount(path: &Path) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     let mut command = Command::new(PROGRAM);
     command.args(["-o", OPTIONS, "--"]).arg(path).env("_FUSE_COMMFD", "0");
     let output = command.stdin(Stdio::from(theirs)).output();
-    // With it goes our hold of the other end.
+    // This closes our copy of the other end.
     drop(command);
     check(output?)?;
     let device = receive(&ours)?;
@@ -44,7 +45,7 @@ pub(super) fn mount(path: &Path) -> io::Result<OwnedFd> {
     Ok(device)
 }
 
-/// The descriptor that it has sent before it ended.
+/// Receives the descriptor that it has sent before it ended.
 fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
     let mut text = [0; 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -57,10 +58,9 @@ fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
     descriptors.last().ok_or_else(|| io::Error::other(format!("{PROGRAM} sent no descriptor")))
 }
 
-/// Unmounts; lazily, its name goes also where it is in use.
+/// Unmounts. If `lazily`, the mount's name is removed even if it is in use.
 ///
-/// # Errors
-/// As [`mount`].
+/// # Errors As [`mount`].
 pub(super) fn unmount(path: &Path, lazily: bool) -> io::Result<()> {
     let mut command = Command::new(PROGRAM);
     command.arg("-u").args(lazily.then_some("-z")).arg("--").arg(path);

@@ -1,4 +1,4 @@
-//! Volumes as files of a directory: a FUSE mount, served by all lanes.
+//! Volumes as files of a directory: a FUSE mount, which all lanes serve.
 
 mod connection;
 mod fusermount;
@@ -29,12 +29,12 @@ use wire::Wire;
 
 pub(crate) use mountpoint::{abort, is_mounted};
 
-/// After a holder could not be started, in nanoseconds.
+/// Pause after a holder could not be started, in nanoseconds.
 const HOLDER_PAUSE_NS: u64 = 5_000_000_000;
 
 /// Facts about the volumes of a mount, for its holder.
 pub(crate) struct MountInfo {
-    /// Tells the volumes from others of their names.
+    /// Distinguishes the volumes from others with the same names.
     pub(crate) contents: String,
     /// Their backings, for messages.
     pub(crate) backing: String,
@@ -42,23 +42,23 @@ pub(crate) struct MountInfo {
     pub(crate) again: String,
 }
 
-/// A mount, and what serves it.
+/// A mount, and its server.
 pub(crate) struct Fuse {
     ring: Ring,
     place: Mountpoint,
-    /// The device that stands on its file, if one will.
+    /// The device over its file, if there will be one.
     device: Option<PathBuf>,
     connection: Connection,
     info: MountInfo,
     wait_time: WaitTime,
     budget: Arc<Budget>,
-    /// Once it is open.
+    /// Set once it is open.
     mount: OnceCell<Arc<Mount>>,
     serving: Serving,
     is_detached: Cell<bool>,
 }
 
-/// Announces to the holder of a mount that this process is about to go on with that. None: there is no
+/// Announces to the holder of a mount that this process is about to take it over. None: there is no
 /// holder, or one of an earlier version.
 pub(crate) fn approach(keep: &Keep, directory: &Path) -> Option<Approach> {
     let place = Mountpoint::find(directory).ok()?;
@@ -66,11 +66,10 @@ pub(crate) fn approach(keep: &Keep, directory: &Path) -> Option<Approach> {
 }
 
 impl Fuse {
-    /// Mounts, or goes on with the mount that an earlier program of this process had, or a process before this one. Its
-    /// clients share the budget with those of other fronts.
+    /// Mounts, or continues with the mount of an earlier program of this process or of an earlier
+    /// process. Its clients share the budget with those of other fronts.
     ///
-    /// # Errors
-    /// It cannot be mounted; it waits for the daemon of other volumes.
+    /// # Errors It cannot be mounted; it waits for the daemon of other volumes.
     pub(crate) fn bind(
         ring: &Ring,
         mounting: &Mounting,
@@ -100,7 +99,7 @@ impl Fuse {
         }))
     }
 
-    /// Whether it was mounted by a process before this one, so that something may use it.
+    /// Whether an earlier process has mounted it, so that it may be in use.
     pub(crate) fn is_resumed(&self) -> bool {
         self.connection.is_resumed
     }
@@ -116,7 +115,7 @@ impl Fuse {
         }
     }
 
-    /// Has the other lanes help.
+    /// Makes the other lanes serve it, too.
     fn open_elsewhere(&self, mount: &Arc<Mount>, names: &[String], lanes: &Lanes) {
         for elsewhere in lanes.elsewhere() {
             let (mount, device, names) = (mount.clone(), self.device().clone(), names.to_vec());
@@ -131,13 +130,13 @@ impl Fuse {
                     (*session).clone().help().await;
                     drop(seat);
                 };
-                // On a full lane the others do without it.
+                // If a lane is full, the other lanes serve without it.
                 let _ = local.ring.lane().spawn(helping);
             }));
         }
     }
 
-    /// Takes messages on the home lane.
+    /// Serves messages on the home lane.
     fn lead(self: &Rc<Self>, session: Rc<Session<Wire>>) {
         let (front, seat) = (self.clone(), self.serving.seat());
         let leading = async move {
@@ -148,7 +147,7 @@ impl Fuse {
         self.ring.lane().spawn(leading).expect("a fresh lane has room");
     }
 
-    /// Nothing is taken any more. `Err`: for whatever reason the kernel has.
+    /// Handles the end of serving. `Err`: for a reason of the kernel's.
     fn has_ended(&self, ended: block::Result) {
         let Err(error) = ended else { return };
         let place = self.place.path().display();
@@ -170,7 +169,7 @@ impl Fuse {
         format!("fuse:{}", self.place.path().display())
     }
 
-    /// Has the holder know how to answer for the mount while it has no daemon.
+    /// Sends the holder the answers for the mount while it has no daemon.
     fn describe(&self, mount: &Mount) {
         let description = Description {
             outline: Some(mount.outline()),
@@ -184,20 +183,21 @@ impl Fuse {
         }
     }
 
-    /// It is mounted no more: nothing need keep it.
+    /// Releases the connection from its holder: it is not mounted any more.
     fn let_go(&self) {
         self.is_detached.set(true);
         self.connection.release();
     }
 
-    /// It stays mounted, and its holder keeps it for the next process.
+    /// Leaves it mounted; its holder retains it for the next process.
     fn leave(&self) {
         self.is_detached.set(true);
         self.connection.leave();
     }
 
-    /// Unmounts it, unless it is in use. A directory whose file is in use by a device waits for the next process; of any
-    /// other one the name goes all the same, and its users get errors once this process has gone.
+    /// Unmounts it, unless it is in use. If its file is used by a device, the mount waits for the
+    /// next process. Any other mount loses its name even if in use, and its users get errors once
+    /// this process has ended.
     fn unmount(&self) {
         if self.place.unmount().is_err() {
             if self.device.is_some() {
@@ -215,8 +215,8 @@ impl Fuse {
 }
 
 impl Drop for Fuse {
-    /// A mount that was never served, because something else has failed, goes at once. One that a process before this one
-    /// has made waits on.
+    /// Removes a mount that was never served, because another step has failed. One that an earlier
+    /// process has made continues to wait.
     fn drop(&mut self) {
         if self.is_detached.get() {
             return;
@@ -231,11 +231,11 @@ impl Drop for Fuse {
 
 /// The holder of the connection.
 impl Fuse {
-    /// Sees to it that there is one, until the front ends.
+    /// Makes sure that there is a holder, until the front ends.
     async fn keep(self: Rc<Self>, mount: Arc<Mount>) {
         let lane = self.ring.lane();
         while let Some(socket) = self.connection.keeper_socket() {
-            // Whatever is wrong with the socket, its holder is gone.
+            // Any error of the socket means that its holder has ended.
             let died = async {
                 let _ = self.ring.readable(&socket).await;
             };
@@ -281,7 +281,7 @@ impl Front for Fuse {
                 self.place.path().display()
             );
         }
-        // On a full lane one that dies is not replaced.
+        // If the lane is full, a holder that dies is not replaced.
         let _ = lane.spawn(self.clone().keep(mount.clone()));
         self.open_elsewhere(&mount, &names, lanes);
         self.lead(session);

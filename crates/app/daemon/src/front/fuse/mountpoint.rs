@@ -12,10 +12,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// What the list of mounts says of ours, and what is before the dot says of any FUSE file system.
+/// Type of our mounts in the list of mounts; the part before the dot is that of any FUSE file
+/// system.
 const KIND: &str = "fuse.overdrive";
 
-/// A directory to mount on: its path without links, which is told without asking what may be mounted there already.
+/// A directory to mount on: its path without links, resolved without access to a mount that may be
+/// there already.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Mountpoint(PathBuf);
 
@@ -24,10 +26,9 @@ fn usage(path: &Path, what: impl std::fmt::Display) -> Failure {
 }
 
 impl Mountpoint {
-    /// The directory of this name.
+    /// Returns the directory with this name.
     ///
-    /// # Errors
-    /// Usage: the directory that it is in cannot be found, or it has no name of its own.
+    /// # Errors Usage: its parent directory cannot be found, or the path has no last name.
     pub(super) fn find(path: &Path) -> Result<Mountpoint, Failure> {
         let absolute = std::path::absolute(path).map_err(|error| usage(path, error))?;
         let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
@@ -43,11 +44,11 @@ impl Mountpoint {
 
     /// Mounts there; returns the connection.
     ///
-    /// # Errors
-    /// There is no FUSE here, it may not be mounted, or there is no such directory: a sentence with the mend.
+    /// # Errors FUSE is missing, mounting is not permitted, or there is no such directory: a
+    /// sentence with a correction.
     pub(super) fn mount(&self) -> Result<OwnedFd, Failure> {
         if is_mounted(&self.0) {
-            // A server has died that no holder kept: all that uses it gets errors already.
+            // The server has died without a holder: all users of the mount get errors already.
             let _ = self.detach();
         }
         let path = &self.0;
@@ -129,7 +130,8 @@ impl Mountpoint {
         self.unmount_by(UnmountFlags::empty(), false)
     }
 
-    /// Takes its name away. What has something of it open keeps that, and gets errors once its server has gone.
+    /// Removes its name. Processes that have its files open keep them, and get errors once the
+    /// server has ended.
     pub(super) fn detach(&self) -> io::Result<()> {
         self.unmount_by(UnmountFlags::DETACH, true)
     }
@@ -143,40 +145,39 @@ impl Mountpoint {
 
     /// Removes the directory, which is empty.
     pub(super) fn remove(&self) {
-        // Only a name is left.
+        // Only the name is left.
         let _ = fs::remove_dir(&self.0);
     }
 }
 
-/// Whether a file system of ours is mounted there, by the list of mounts: to look there would ask its server.
+/// Whether a file system of ours is mounted there, by the list of mounts: access to the mount would
+/// send a request to its server.
 pub(crate) fn is_mounted(path: &Path) -> bool {
     let mounts = host::mounts();
     let uppermost = mounts.iter().rfind(|mount| mount.point == path);
     uppermost.is_some_and(|mount| mount.kind == KIND)
 }
 
-/// Unmounts a directory whose server has gone: what waits for an answer gets an error. One where nothing of ours is mounted
-/// is left as it is.
+/// Unmounts a directory whose server has ended: waiting requests fail. A directory where nothing of
+/// ours is mounted is left unchanged.
 ///
-/// # Errors
-/// What the system says.
+/// # Errors Those of the system.
 pub(crate) fn abort(path: &Path) -> io::Result<()> {
     if !is_mounted(path) {
         return Ok(());
     }
-    // The first ends what waits, and may find the mount in use by that.
+    // The first call ends the waiting requests, and may find the mount in use by them.
     let _ = rustix::mount::unmount(path, UnmountFlags::NOFOLLOW | UnmountFlags::FORCE);
     match rustix::mount::unmount(path, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH) {
-        // It was gone with the first.
+        // The first call has unmounted it.
         Err(Errno::INVAL) => Ok(()),
         done => Ok(done?),
     }
 }
 
-/// Makes the directories that lead to a place of our own, for this user alone.
+/// Creates the directories that lead to a directory of ours, for this user alone.
 ///
-/// # Errors
-/// What the system says.
+/// # Errors Those of the system.
 pub(super) fn make_private(path: &Path) -> Result<(), Failure> {
     let above = path.parent().unwrap_or(path);
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(above);

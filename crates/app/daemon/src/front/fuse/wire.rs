@@ -1,4 +1,4 @@
-//! /dev/fuse on the ring as the device that the session wants.
+//! /dev/fuse on the ring, as the device of a session.
 
 use block::{Part, Result};
 use host::File;
@@ -29,7 +29,8 @@ impl ::fuse::Device for Wire {
     }
 
     async fn close(&self) {
-        // What still waits for a message would keep the connection open. It fails where nothing does.
+        // A task that still waits for a message would keep the connection open. Cancelling fails if
+        // there is none.
         let _ = self.ring.cancel(&self.file).await;
     }
 }

@@ -1,4 +1,5 @@
-//! NBD without a listener: one volume, over connections that this process makes itself, for the kernel's client.
+//! NBD without a listener: one volume, over connections that this process itself makes, for the
+//! kernel's client.
 
 use super::service::Service;
 use crate::front::{Ending, Front, Gone};
@@ -12,28 +13,28 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Connections at a time: those of a device, and as many again that have not noticed their end yet.
+/// Maximum number of connections: those of a device, and as many again whose end has not been
+/// noticed yet.
 const CONNECTIONS_MAX: usize = 64;
 
 /// One volume, and the connections to it.
 pub(crate) struct Direct {
-    /// What users are told.
+    /// The name for users.
     device: PathBuf,
     service: Service,
 }
 
 impl Direct {
-    /// For the device of this name.
+    /// Creates the front for the device with this name.
     pub(crate) fn new(ring: &Ring, device: &Path, budget: &Arc<Budget>) -> Rc<Direct> {
         let name = format!("nbd-device:{}", device.display());
         let service = Service::new(ring, name, CONNECTIONS_MAX, budget);
         Rc::new(Direct { device: device.to_owned(), service })
     }
 
-    /// A new connection, whose handshake the caller does.
+    /// Makes a connection; the caller performs the handshake.
     ///
-    /// # Errors
-    /// There can be none now.
+    /// # Errors No connection can be made now.
     pub(crate) fn connect(&self) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         match self.service.serve(ours.into()) {
@@ -65,7 +66,7 @@ impl Front for Direct {
     }
 
     fn inherit(&self) -> Vec<(String, File)> {
-        // The next program makes connections of its own.
+        // The next program makes new connections.
         Vec::new()
     }
 }

@@ -1,4 +1,5 @@
-//! NBD over sockets: those that clients connect to a listener, and those that the kernel's client is given.
+//! NBD over sockets: those that clients connect to a listener, and those that are passed to the
+//! kernel's client.
 
 mod direct;
 mod place;
@@ -22,14 +23,14 @@ use std::sync::Arc;
 pub(crate) use direct::Direct;
 pub use place::Place;
 
-/// Connections of a listener at a time; one more is closed at once.
+/// Maximum number of connections of a listener; a further one is closed immediately.
 const CONNECTIONS_MAX: usize = 128;
-/// After accepting has failed, in nanoseconds.
+/// Pause after accepting has failed, in nanoseconds.
 const ACCEPT_PAUSE_NS: u64 = 200_000_000;
-/// Between two words about refused connections, in nanoseconds.
+/// Time between two messages about refused connections, in nanoseconds.
 const REFUSED_PAUSE_NS: u64 = 1_000_000_000;
 
-/// A listener, and all connections of it.
+/// A listener, and all its connections.
 pub(crate) struct Nbd {
     place: Place,
     listener: Listener,
@@ -39,11 +40,10 @@ pub(crate) struct Nbd {
 }
 
 impl Nbd {
-    /// Listens at this place, or goes on with the listener that an earlier program of this process had.
-    /// Its clients share the budget with those of other fronts.
+    /// Listens at this address, or continues with the listener of an earlier program of this
+    /// process. Its clients share the budget with those of other fronts.
     ///
-    /// # Errors
-    /// The place cannot be had.
+    /// # Errors Listening at the address fails.
     pub(crate) fn bind(
         ring: &Ring,
         place: &Place,
@@ -72,7 +72,7 @@ impl Nbd {
             match accepted {
                 Ok(socket) => self.serve(socket),
                 Err(error) if error.kind == Kind::Stopping => return,
-                // Out of descriptors or memory: others may give some back.
+                // No descriptors or memory are left: others may release some.
                 Err(error) => {
                     crate::complain!("overdrive: {error}; trying again");
                     lane.sleep_until(lane.now() + ACCEPT_PAUSE_NS).await;
@@ -87,7 +87,7 @@ impl Nbd {
         }
     }
 
-    /// Says so, but not a thousand times a second.
+    /// Prints a message about refused connections, but not a thousand times per second.
     fn refuse(&self) {
         self.refused.set(self.refused.get() + 1);
         let now_ns = self.service.ring.lane().now();
@@ -118,7 +118,7 @@ impl Front for Nbd {
     }
 
     fn close(&self, ending: Ending) {
-        // Before an upgrade, a client that comes waits in the listener's queue.
+        // Before an upgrade, a new client waits in the listener's queue.
         if ending == Ending::Stop {
             let _ = ring::shutdown(self.listener.file());
         }

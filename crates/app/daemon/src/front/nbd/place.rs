@@ -1,4 +1,4 @@
-//! Where a daemon listens for NBD.
+//! The address at which a daemon listens for NBD.
 
 use crate::front::Inherited;
 use ring::Listener;
@@ -7,13 +7,13 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-/// The port that the protocol has, where none is named. Source: IANA, service nbd.
+/// Default port of the protocol. Source: IANA, service nbd.
 const PORT: u16 = 10_809;
 
-/// How often an address that is taken is tried again.
+/// Maximum number of attempts to bind an address that is taken.
 const BIND_TRIES: u32 = 200;
 
-/// Between two tries: 10 ms.
+/// Waits between two attempts: 10 ms.
 #[allow(clippy::disallowed_methods, reason = "at start, before anything runs on the lane")]
 fn pause() {
     std::thread::sleep(std::time::Duration::from_millis(10));
@@ -22,17 +22,16 @@ fn pause() {
 /// An address to listen at.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// A unix socket. Its directory must be there; only the runtime directory is made.
+    /// A unix socket. Its directory must exist; only the runtime directory is created.
     Unix(PathBuf),
-    /// TCP, without any protection.
+    /// TCP, without encryption or authentication.
     Tcp(SocketAddr),
 }
 
 impl Place {
-    /// `unix:PATH` or `tcp:ADDRESS[:PORT]`; the latter only if `insecure_tcp` was said literally.
+    /// Parses `unix:PATH` or `tcp:ADDRESS[:PORT]`; the latter only with `insecure_tcp`.
     ///
-    /// # Errors
-    /// Usage, with the mend.
+    /// # Errors Usage, with a correction.
     pub fn parse(text: &str, insecure_tcp: bool) -> Result<Place, Failure> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
         if let Some(path) = text.strip_prefix("unix:") {
@@ -59,13 +58,13 @@ impl Place {
         })
     }
 
-    /// Listens there, or goes on with the listener that an earlier program of this process had.
+    /// Listens there, or continues with the listener of an earlier program of this process.
     pub(crate) fn listen(
         &self,
         runtime: &Path,
         inherited: &mut Inherited,
     ) -> Result<Listener, Failure> {
-        // What makes no sense is bound anew.
+        // An unusable descriptor is replaced by a new listener.
         let left = inherited.take(&self.to_string());
         if let Some(listener) = left.and_then(|file| Listener::from_file(file).ok()) {
             return Ok(listener);
@@ -76,7 +75,7 @@ impl Place {
                 std::io::ErrorKind::PermissionDenied => Exit::Permission,
                 _ => Exit::Usage,
             };
-            // Most of its sentences name the place, but not those that the system writes.
+            // Most of the listener's sentences name the address, but not those of the system.
             let place = self.to_string();
             let bare = place.split_once(':').map_or("", |(_, rest)| rest);
             let error = error.to_string();
@@ -85,8 +84,8 @@ impl Place {
         })
     }
 
-    /// Binds. The kernel closes what a killed daemon had open, its listener too, only when the last of
-    /// its I/O is over, which may be a while after its process has gone.
+    /// Binds. The kernel closes the descriptors of a killed daemon, including its listener, only
+    /// after the last of its I/O, which may be a while after its process has ended.
     fn bind_waiting(&self, runtime: &Path) -> std::io::Result<Listener> {
         let mut tries = 0;
         loop {
@@ -105,7 +104,8 @@ impl Place {
         }
     }
 
-    /// The URI of an export here. Source: the NBD URI specification, doc/uri.md of the NBD project.
+    /// Returns the URI of an export here. Source: the NBD URI specification, doc/uri.md of the NBD
+    /// project.
     pub(crate) fn uri(&self, export: &str, listener: &Listener) -> String {
         match self {
             Place::Unix(path) => {

@@ -1,4 +1,4 @@
-//! Sockets that are served, each on the lane that serves the fewest, whatever way they came.
+//! Served sockets from any source, each on the lane with the fewest connections.
 
 use crate::lanes::{Lanes, Seat};
 use ::nbd::{Exports, Options, Places};
@@ -13,16 +13,17 @@ use std::sync::Arc;
 /// The exports of a front, and the connections that it serves.
 pub(super) struct Service {
     pub(super) ring: Ring,
-    /// The front's, for what the other lanes have of it.
+    /// The front's name, which identifies its part on the other lanes.
     name: String,
     exports: RefCell<Rc<Exports>>,
-    /// Once it is open.
+    /// Set once it is open.
     lanes: OnceCell<Rc<Lanes>>,
     pub(super) options: Options,
 }
 
 impl Service {
-    /// For a front of this name, with so many connections at a time. Its clients share the budget with those of others.
+    /// Creates the service of a front of this name, with this maximum of connections. Its clients
+    /// share the budget with those of other fronts.
     pub(super) fn new(
         ring: &Ring,
         name: String,
@@ -44,7 +45,8 @@ impl Service {
         *self.exports.borrow_mut() = Rc::new(Exports::new(exports));
     }
 
-    /// Serves a connection on the lane that serves the fewest. False: it is closed, as there are too many.
+    /// Serves a connection on the lane with the fewest connections. False: it was closed, because
+    /// there are too many.
     pub(super) fn serve(&self, socket: OwnedFd) -> bool {
         let place = self.options.places.take();
         let Some(place) = place.filter(|_| !self.options.stop.is_asked()) else { return false };
@@ -83,7 +85,7 @@ impl Service {
     }
 }
 
-/// A connection that is to be served, on whatever lane.
+/// A connection to be served, on any lane.
 struct Connection {
     socket: OwnedFd,
     options: Options,
@@ -92,7 +94,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Serves it on the lane of this ring.
+    /// Serves the connection on the lane of this ring.
     fn serve(self, ring: &Ring, exports: Rc<Exports>) {
         let Connection { socket, options, place, seat } = self;
         let wire = Socket::new(ring, Arc::new(socket));
@@ -101,7 +103,7 @@ impl Connection {
             serving.await;
             drop((place, seat));
         };
-        // On a full lane it is dropped, which closes the connection.
+        // If the lane is full, the task is dropped, which closes the connection.
         let _ = ring.lane().spawn(served);
     }
 }

@@ -1,4 +1,4 @@
-//! Whether all parts of something have begun, on whatever lane each of them is.
+//! Whether all parts of an operation have begun, on their lanes.
 
 use lane::Event;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ struct State {
     changed: Event,
 }
 
-/// Parts that are to begin.
+/// Parts that have to begin.
 #[derive(Clone, Default)]
 pub(super) struct Begun(Arc<State>);
 
-/// One that is to begin. One that is dropped before has failed.
+/// One part. If it is dropped before it begins, it has failed.
 pub(super) struct Part {
     state: Arc<State>,
     has_begun: bool,
@@ -27,7 +27,7 @@ impl Begun {
         Part { state: self.0.clone(), has_begun: false }
     }
 
-    /// Waits for all of them. False: one has failed.
+    /// Waits for all parts. False: one has failed.
     pub(super) async fn all(&self) -> bool {
         loop {
             let seen = self.0.changed.seen();

@@ -1,4 +1,4 @@
-//! A queue on the ring as the way to the driver that the session wants.
+//! A queue on the ring, as a session's interface to the driver.
 
 use block::Buf;
 use host::File;
@@ -12,8 +12,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// # Errors
-    /// What the system says.
+    /// # Errors Those of the system.
     pub(super) fn open(ring: &Ring, file: &File, number: u16, tags: u16) -> io::Result<Driver> {
         Ok(Driver { ring: ring.clone(), queue: UblkQueue::open(file, number, tags)? })
     }

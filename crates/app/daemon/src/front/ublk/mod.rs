@@ -1,4 +1,4 @@
-//! A volume as a device of the kernel's driver ublk: its queues are spread over the lanes.
+//! A volume as a device of the kernel's driver ublk: its queues are distributed over the lanes.
 
 mod begun;
 mod driver;
@@ -21,10 +21,10 @@ use std::sync::Arc;
 /// A device, as the driver has made it.
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
-    /// Its `/dev/ublkcN`.
+    /// The open `/dev/ublkcN`.
     pub(crate) file: File,
     pub(crate) queues: u16,
-    /// Requests of a queue at a time.
+    /// Maximum number of requests in a queue.
     pub(crate) tags: u16,
     pub(crate) io_bytes_max: u32,
 }
@@ -32,18 +32,19 @@ pub(crate) struct Opened {
 /// A volume, and the queues of its device.
 pub(crate) struct Ublk {
     ring: Ring,
-    /// What users are told.
+    /// The name for users.
     device: PathBuf,
     budget: Arc<Budget>,
     stop: Arc<Stop>,
-    /// The volume on the home lane, once it is open.
+    /// The volume's export on the home lane, once it is open.
     export: RefCell<Option<Export>>,
     lanes: OnceCell<Rc<Lanes>>,
     serving: Serving,
 }
 
 impl Ublk {
-    /// For the device of this name. Its clients share the budget with those of other fronts.
+    /// Creates the front for the device with this name. Its clients share the budget with those of
+    /// other fronts.
     pub(crate) fn new(ring: &Ring, device: &Path, budget: &Arc<Budget>) -> Rc<Ublk> {
         Rc::new(Ublk {
             ring: ring.clone(),
@@ -56,22 +57,22 @@ impl Ublk {
         })
     }
 
-    /// How many queues a device is to have: one for each lane.
+    /// Returns the number of queues for a device: one per lane.
     pub(crate) fn queues(&self) -> u16 {
         let lanes = self.lanes.get().map_or(1, |lanes| lanes.threads());
         u16::try_from(lanes).unwrap_or(u16::MAX)
     }
 
-    /// Serves all queues of a device. When this ends, each of them fetches, or will in a moment.
+    /// Serves all queues of a device. When this returns, each of them fetches requests, or will in
+    /// a moment.
     ///
-    /// # Errors
-    /// A queue cannot be had, or a lane is full.
+    /// # Errors A queue cannot be opened, or a lane is full.
     pub(crate) async fn serve(&self, opened: &Opened) -> Result<(), Failure> {
         let failed = || {
             let message = format!("{}: its queues cannot be served", self.device.display());
             Failure::new(Exit::Io, message)
         };
-        // None: the volume has gone meanwhile.
+        // None: the volume has been removed.
         let export = self.export.borrow().clone().ok_or_else(failed)?;
         let lanes = self.lanes.get().expect("it is open");
         let elsewhere: Vec<_> = lanes.elsewhere().collect();
@@ -90,7 +91,8 @@ impl Ublk {
                 lane => {
                     let names = [export.name.clone()];
                     elsewhere[lane - 1].post(Box::new(move |local| {
-                        // A lane that has no such volume any more drops the plan, which is told.
+                        // A lane that does not have this volume any more drops the plan, which
+                        // counts as a failure.
                         if let Some(export) = local.exports(&names).first() {
                             plan.serve(&local.ring, export);
                         }
@@ -102,7 +104,7 @@ impl Ublk {
     }
 }
 
-/// A queue that is to be served, on whatever lane.
+/// A queue to be served, on any lane.
 struct Plan {
     opened: Opened,
     number: u16,
@@ -113,7 +115,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Serves it on the lane of this ring.
+    /// Serves the queue on the lane of this ring.
     fn serve(self, ring: &Ring, export: &Export) {
         let Plan { opened, number, budget, stop, serving, part } = self;
         let Opened { file, tags, io_bytes_max, .. } = opened;
@@ -133,7 +135,7 @@ impl Plan {
         }
         let (lane, leaving) = (ring.lane().clone(), ring.clone());
         let watch = async move {
-            // Nothing of the queue is kept once its tags have ended: the device waits for that.
+            // No handle of the queue may stay once its tags have ended: the device waits for that.
             lane::first(queue.stopping(), own.none()).await;
             leaving.leave(&file);
         };
@@ -156,7 +158,7 @@ impl Front for Ublk {
     fn remove(&self, _: &str) {
         self.stop.ask();
         let export = self.export.take();
-        // Outside the borrow: the last handle of a stack may go with it.
+        // Outside the borrow, because this may drop the last handle of a stack.
         drop(export);
     }
 
@@ -169,7 +171,7 @@ impl Front for Ublk {
     }
 
     fn inherit(&self) -> Vec<(String, File)> {
-        // The driver knows the device; the next program takes its queues over.
+        // The driver stores the device; the next program takes its queues over.
         Vec::new()
     }
 }
