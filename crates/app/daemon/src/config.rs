@@ -8,7 +8,7 @@
 //! [volume.db]
 //! backing = "/dev/sdb"
 //! memory = "2G"
-//! attach = true # a block device, /dev/overdrive/db
+//! attach = true                          # a block device, /dev/overdrive/db
 //! ```
 
 use crate::device::Route;
