@@ -1,4 +1,4 @@
-//! What there is to see in an outcome, in a few sentences.
+//! The verdict on an outcome, in a few sentences.
 
 use block::Size;
 use report::words::grouped;
@@ -12,13 +12,13 @@ struct Entrant {
 }
 
 impl Entrant {
-    /// The average of all sizes.
+    /// Returns the average over all sizes.
     fn mean(&self) -> f64 {
         self.ratios.iter().sum::<f64>() / self.ratios.len().max(1) as f64
     }
 }
 
-/// Which policy misses least, by how much against LRU, and how far it is from the optimum.
+/// Returns which policy misses least, by how much against LRU, and its distance from the optimum.
 pub fn verdict(plan: &Plan, outcome: &Outcome) -> String {
     let sizes = sizes_that_count(plan, outcome);
     let entrants = entrants(plan, outcome, &sizes);
@@ -38,12 +38,12 @@ pub fn verdict(plan: &Plan, outcome: &Outcome) -> String {
     told.join(" ")
 }
 
-/// The run of a policy with a size.
+/// Returns the run of a policy with a size.
 fn run_of<'a>(plan: &Plan, outcome: &'a Outcome, policy: usize, size: usize) -> &'a Run {
     &outcome.runs[policy * plan.memories.len() + size]
 }
 
-/// The sizes whose caches are to be trusted; all, if none is.
+/// Returns the sizes with reliable results; all sizes, if there is none.
 fn sizes_that_count(plan: &Plan, outcome: &Outcome) -> Vec<usize> {
     let all = 0..plan.memories.len();
     let trusted = all.clone().filter(|size| run_of(plan, outcome, 0, *size).is_trusted());
@@ -51,7 +51,7 @@ fn sizes_that_count(plan: &Plan, outcome: &Outcome) -> Vec<usize> {
     if trusted.is_empty() { all.collect() } else { trusted }
 }
 
-/// Each policy once, even if it was asked for by two names.
+/// Returns each policy once, even if it was given by two names.
 fn entrants(plan: &Plan, outcome: &Outcome, sizes: &[usize]) -> Vec<Entrant> {
     let mut entrants: Vec<Entrant> = Vec::new();
     for (policy, choice) in plan.policies.iter().enumerate() {
@@ -78,13 +78,13 @@ fn of_kind(entrants: &[Entrant]) -> impl Iterator<Item = &Entrant> {
     entrants.iter().filter(|entrant| entrant.what != What::Optimum)
 }
 
-/// LRU, by whichever name.
+/// Returns LRU, by any of its names.
 fn lru(entrants: &[Entrant]) -> Option<&Entrant> {
     let lru = Choice::by_name("lru")?.what;
     entrants.iter().find(|entrant| entrant.what == lru)
 }
 
-/// The policy that misses least, of those that know the past only.
+/// Returns the policy that misses least, except the optimum.
 fn best(entrants: &[Entrant]) -> Option<&Entrant> {
     of_kind(entrants).min_by(|one, other| one.mean().total_cmp(&other.mean()))
 }
@@ -109,11 +109,11 @@ fn at_many_sizes(entrants: &[Entrant], sizes: usize) -> String {
     told_of(entrants, &format!("on the average of {sizes} sizes"), &wins)
 }
 
-/// Which one misses least, and how much.
+/// Returns the sentence on the policy that misses least.
 fn told_of(entrants: &[Entrant], place: &str, wins: &str) -> String {
     let share = |entrant: &Entrant| format!("{:.4} of the block accesses", entrant.mean());
     let Some(best) = best(entrants) else {
-        // There is one policy at least, and this one is the only one that is left.
+        // There is at least one policy, and only the optimum is left.
         let optimum = entrants.first().map(share).unwrap_or_default();
         return format!("The optimum, which knows the future, misses {optimum} {place}.");
     };
@@ -139,12 +139,12 @@ fn told_of(entrants: &[Entrant], place: &str, wins: &str) -> String {
     }
 }
 
-/// By how many per cent the first number is less than the second; None: there is nothing to compare with.
+/// Returns by how many per cent the first number is less than the second; None: the second is zero.
 fn less(of: f64, than: f64) -> Option<f64> {
     (than > 0.0).then(|| (1.0 - of / than) * 100.0)
 }
 
-/// Per cent with as many digits as say something.
+/// Formats per cent with a suitable number of digits.
 fn digits(percent: f64) -> String {
     if percent < 1.0 { format!("{percent:.2}") } else { format!("{percent:.1}") }
 }
@@ -181,7 +181,7 @@ fn against_optimum(entrants: &[Entrant], best: &Entrant) -> Option<String> {
     Some(told + ".")
 }
 
-/// What is to be known of a sample.
+/// Returns the sentences about a sample.
 fn of_sample(plan: &Plan, outcome: &Outcome, counted: usize) -> Vec<String> {
     let rate = outcome.sampled.rate;
     if rate.is_all() {
@@ -204,7 +204,7 @@ fn of_sample(plan: &Plan, outcome: &Outcome, counted: usize) -> Vec<String> {
     told
 }
 
-/// A share in per cent, without digits that say nothing.
+/// Formats a share in per cent, without trailing zeros.
 fn percent(share: f64) -> String {
     let text = format!("{:.6}", share * 100.0);
     match text.trim_end_matches('0').trim_end_matches('.') {
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
     use crate::examples::{outcome, sampled};
 
-    /// 1,000 accesses; misses by policy and size.
+    /// Returns the verdict on 1,000 accesses, from the misses by policy and size.
     fn told(policies: &[&str], misses: &[&[u64]]) -> String {
         let (plan, outcome) = outcome(policies, misses);
         verdict(&plan, &outcome)
@@ -268,7 +268,7 @@ mod tests {
     fn what_is_partial_or_sampled_says_so() {
         let (plan, mut outcome) = sampled(&["lru", "sieve"], &[&[900, 500], &[100, 600]]);
         let told = verdict(&plan, &outcome);
-        // The first size has too few sampled slots, whatever it shows.
+        // The first size has too few sampled slots, so its value is ignored.
         assert!(told.starts_with("Of 2 policies lru misses least: 0.5000 "), "{told}");
         assert!(told.contains("with 8 MiB of memory"), "{told}");
         assert!(told.contains("estimated from a sample of 50 % of the blocks."), "{told}");

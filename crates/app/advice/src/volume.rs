@@ -1,4 +1,4 @@
-//! How a volume does, in words: what is used, what it brings, and why not more.
+//! A verdict on a volume in words: how much of the cache is used, its benefit, and what limits it.
 
 use block::{Durability, Size};
 use cache::Counters;
@@ -6,10 +6,10 @@ use daemon::control::statistics::Statistics;
 use daemon::control::words::State;
 use daemon::units::nanoseconds as time;
 
-/// The numbers that the sentences are made of.
+/// The numbers on which the sentences are based.
 struct Told<'a>(&'a Statistics);
 
-/// What a volume's stats say, one sentence each, what matters most first.
+/// Returns the verdict on a volume's statistics, one sentence each, the most important first.
 pub fn of(stats: &Statistics) -> Vec<String> {
     let told = Told(stats);
     let sentences = [
@@ -37,7 +37,7 @@ fn blocks(count: u64) -> Size {
     Size(count * 4096)
 }
 
-/// The largest of these, if any counts: its number and its sentence.
+/// Returns the largest of these reasons, if any is positive: its number and its sentence.
 fn most<'a>(reasons: &[(u64, &'a str)]) -> Option<(u64, &'a str)> {
     reasons.iter().copied().max_by_key(|(number, _)| *number).filter(|(number, _)| *number > 0)
 }
@@ -123,7 +123,7 @@ impl Told<'_> {
         Some(sentence + ".")
     }
 
-    /// What was fetched ahead of reads, and whether they came.
+    /// Returns the sentence on readahead: how much was read ahead, and how much of it was used.
     fn readahead(&self) -> Option<String> {
         let Counters { readahead_issued: issued, readahead_used: used, .. } = *self.counters();
         let late = self.counters().readahead_late;
@@ -137,7 +137,7 @@ impl Told<'_> {
         })
     }
 
-    /// Why what was read is not kept, where that is so of a good part of it.
+    /// Returns the reason why reads are not cached, if that applies to a large part of them.
     fn not_kept(&self) -> Option<String> {
         let misses = self.counters().read_misses;
         let reasons = [
@@ -180,7 +180,7 @@ impl Told<'_> {
         ))
     }
 
-    /// Why changes went past the cache, where a good part of them did.
+    /// Returns the reason why changes bypassed the cache, if a large part of them did.
     fn not_absorbed(&self) -> Option<String> {
         let (passes, changes) = (self.counters().writes_through, self.counters().changes);
         if passes * 4 <= changes {

@@ -1,10 +1,10 @@
-//! The command by which a user starts this daemon again.
+//! The command with which a user starts this daemon again.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::Path;
 
-/// The word by which a background process serves what its parent was asked for.
+/// Option with which a background process serves the volume that its parent was asked for.
 pub(crate) const FOREGROUND: &str = "--foreground";
 
 /// Returns the command that starts this daemon again: that of its service, or its command line.
@@ -28,7 +28,8 @@ fn line_of(arguments: impl Iterator<Item = OsString>) -> String {
     ["overdrive".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a name of a file as it is found from any directory, and other words as they are.
+/// Returns the name of a file as it is found from any directory; other words are returned
+/// unchanged.
 fn absolute(word: &OsStr) -> String {
     let path = Path::new(word);
     let found = match path.exists() {
@@ -38,7 +39,7 @@ fn absolute(word: &OsStr) -> String {
     found.as_deref().unwrap_or(path).to_string_lossy().into_owned()
 }
 
-/// Returns a word as a shell takes it.
+/// Returns a word quoted for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {

@@ -1,4 +1,4 @@
-//! Lists after lsblk: columns that can be chosen, headings, sizes for people or in bytes.
+//! Lists as lsblk prints them: selectable columns, headings, sizes with units or in bytes.
 
 use block::{Size, printable};
 use clap::ValueEnum;
@@ -18,10 +18,10 @@ pub(crate) struct Style {
     bytes: bool,
 }
 
-/// A cell, before it is known how people want it.
+/// A cell, before it is formatted.
 pub(crate) enum Cell {
     Text(String),
-    /// A number of its own unit; none prints nothing.
+    /// A number with the column's unit; None prints an empty cell.
     Number(Option<f64>),
     /// Bytes.
     Size(u64),
@@ -38,7 +38,7 @@ fn heading<C: ValueEnum>(column: C) -> String {
     name.get_name().to_uppercase()
 }
 
-/// The text of a cell, and whether it stands to the right.
+/// Returns the text of a cell, and whether it is aligned to the right.
 fn shown(cell: Cell, bytes: bool) -> (String, bool) {
     match cell {
         Cell::Text(text) => (printable(&text).into_owned(), false),
@@ -49,7 +49,7 @@ fn shown(cell: Cell, bytes: bool) -> (String, bool) {
     }
 }
 
-/// The lines of a list.
+/// Returns the lines of a list.
 fn lines<Row, C: Column<Row>>(rows: &[Row], columns: &[C], style: &Style) -> Vec<String> {
     let mut cells: Vec<Vec<(String, bool)>> = Vec::new();
     if !style.noheadings {
@@ -78,7 +78,7 @@ fn lines<Row, C: Column<Row>>(rows: &[Row], columns: &[C], style: &Style) -> Vec
 
 /// Prints a list.
 ///
-/// Errors: no column was chosen.
+/// Errors: no column was selected.
 pub(crate) fn print<Row, C: Column<Row>>(
     rows: &[Row],
     columns: &[C],

@@ -106,7 +106,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The sentence goes to stderr, the status to the caller.
+/// Prints the sentence to stderr, and returns the status.
 fn tell(failure: &Failure) -> ExitCode {
     if !failure.message.is_empty() {
         daemon::complain!("overdrive: {failure}");

@@ -7,26 +7,27 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// A page to be written at the end; opened at the start, so that a path that cannot be written costs no run. What is
-/// there stays as it is until the page is whole, and then the page takes its place.
+/// A page to be written at the end. It is opened at the start, so that a path that cannot be
+/// written is detected before the run. An existing file stays unchanged until the page is complete
+/// and replaces it.
 pub(crate) struct PageFile {
-    /// As it was asked for.
+    /// The path as given.
     path: PathBuf,
     into: Into,
 }
 
 enum Into {
-    /// A file beside it, and the path that it is to have.
+    /// A file next to the target, and the target's path.
     Place(NamedTempFile, PathBuf),
-    /// The place itself: it is no file (such as /dev/stdout), or nothing can be put beside it.
+    /// The target itself: it is no regular file (such as /dev/stdout), or no file can be created
+    /// next to it.
     Itself(File),
 }
 
 impl PageFile {
-    /// Makes sure that this file can be written, and that it is none of those that are read.
+    /// Checks that this file can be written, and that it is not one of the inputs.
     ///
-    /// # Errors
-    /// It cannot, or it is.
+    /// # Errors It cannot be written, or it is an input.
     pub(crate) fn open(path: &Path, inputs: &[PathBuf]) -> Result<PageFile, Failure> {
         let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
         let is_input =
@@ -39,10 +40,9 @@ impl PageFile {
         Ok(PageFile { path: path.to_owned(), into })
     }
 
-    /// Puts the page there.
+    /// Writes the page to its path.
     ///
-    /// # Errors
-    /// The place is full, or has gone.
+    /// # Errors The disk is full, or the directory was removed.
     pub(crate) fn write(self, page: &str) -> Result<(), Failure> {
         let written = match self.into {
             Into::Itself(mut file) => emptied(&file).and_then(|()| file.write_all(page.as_bytes())),
@@ -55,7 +55,7 @@ impl PageFile {
 }
 
 fn into(path: &Path) -> std::io::Result<Into> {
-    // The mode of a new file is what the user's mask leaves of this; that of an old one stays.
+    // A new file gets these permissions less the user's mask; an existing file keeps its own.
     let (mut place, mut mode, mut itself) = (path.to_owned(), 0o666, None);
     match path.metadata() {
         Ok(_) => {
@@ -88,7 +88,7 @@ fn into(path: &Path) -> std::io::Result<Into> {
     match (file, itself) {
         (Ok(file), _) => Ok(Into::Place(file, place)),
         (Err(_), Some(itself)) => Ok(Into::Itself(itself)),
-        // What is wrong is told of the file that was asked for, and not of one beside it.
+        // The error names the requested file, not a temporary one next to it.
         (Err(_), None) => {
             OpenOptions::new().write(true).create_new(true).open(place).map(Into::Itself)
         }

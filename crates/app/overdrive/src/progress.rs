@@ -1,18 +1,18 @@
-//! Progress of what takes longer than a moment: a bar, on a terminal only.
+//! Progress of long work: a bar, only on a terminal.
 
 use block::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
 
-/// Where progress is shown.
+/// Returns the target of the progress display.
 fn target() -> ProgressDrawTarget {
     let terminal = std::io::stderr().is_terminal();
     if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() }
 }
 
-/// A bar over the share of a stage that is done; silent where stderr is no terminal, and for the first
-/// two seconds: most is done by then.
+/// A bar with the completed share of a stage; not shown if stderr is no terminal, nor in the first
+/// two seconds, within which most work ends.
 pub(crate) struct Stages {
     bar: ProgressBar,
     shown: bool,
@@ -25,12 +25,12 @@ impl Stages {
         Stages::shown_after(Duration::from_secs(2))
     }
 
-    /// The same for what has taken a moment already.
+    /// Creates a bar that is shown immediately.
     pub(crate) fn new_at_once() -> Stages {
         Stages::shown_after(Duration::ZERO)
     }
 
-    /// The same with the time that is left of the stage.
+    /// Creates a bar with the remaining time of the stage.
     pub(crate) fn with_time_left() -> Stages {
         Stages { template: "{msg} {bar:30} {percent} %, {eta} left", ..Stages::new() }
     }
@@ -60,7 +60,7 @@ impl Stages {
     }
 }
 
-/// A bar over bytes on stderr; silent where that is no terminal.
+/// A bar over bytes on stderr; not shown if that is no terminal.
 pub(crate) struct Bytes(ProgressBar);
 
 impl Bytes {

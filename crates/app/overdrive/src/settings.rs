@@ -6,8 +6,8 @@ use clap::error::Error;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use daemon::settings::{SETTINGS, Setting};
 
-/// What the command line says of a cache's settings. With `SUITE`, of a suite's: the cache's memory is an
-/// option of the suite's own there, without which there is nothing to set, and its guard has no say.
+/// Cache settings given on the command line. With `SUITE`, those of a suite: the cache's memory is
+/// then a separate option of the suite, which the settings require, and the guard cannot be set.
 #[derive(Clone, Debug)]
 pub(crate) struct Said<const SUITE: bool>(Vec<(&'static Setting, String)>);
 
@@ -37,7 +37,7 @@ fn option(setting: &'static Setting, suite: bool) -> Arg {
 }
 
 impl<const SUITE: bool> Said<SUITE> {
-    /// Puts what is said in the place of what the spec has.
+    /// Replaces the spec's values by the settings that were given.
     pub(crate) fn apply(&self, spec: &mut CacheSpec) {
         for (setting, text) in &self.0 {
             setting.read(spec, text).expect("it was read when it was said");
@@ -69,7 +69,7 @@ impl<const SUITE: bool> FromArgMatches for Said<SUITE> {
     }
 }
 
-/// What `volume set` takes, for its help.
+/// Returns the settings that `volume set` accepts, for its help.
 pub(crate) fn settable() -> String {
     let live = SETTINGS.iter().filter(|setting| setting.is_live());
     let lines = live.map(|setting| format!("  {}={}", setting.key, setting.values()));
@@ -82,7 +82,7 @@ pub(crate) fn settable() -> String {
 mod tests {
     use super::*;
 
-    /// A setting's line of the table in docs/OPTIONS.md.
+    /// Returns a setting's line of the table in docs/OPTIONS.md.
     fn line(setting: &Setting) -> String {
         let values = setting.values().replace('|', "\\|");
         let meaning = setting.meaning();

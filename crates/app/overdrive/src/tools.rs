@@ -1,21 +1,21 @@
-//! Programs of the system that are driven, and the packages that hold them.
+//! Programs of the system that are used, and their packages.
 
 use std::path::{Path, PathBuf};
 
-/// A program, and what it is for.
+/// A program, and its purpose.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tool {
     /// The name of the program.
     pub(crate) name: &'static str,
-    /// The package that holds it on Debian and Ubuntu.
+    /// The package that contains it on Debian and Ubuntu.
     pub(crate) package: &'static str,
-    /// What needs it, for people.
+    /// Its use, for users.
     pub(crate) purpose: &'static str,
-    /// How much is lost without it.
+    /// The consequence if it is missing.
     pub(crate) need: Need,
 }
 
-/// How much is lost without a tool.
+/// The consequence of a missing tool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Need {
     /// The demo does not run.
@@ -37,7 +37,7 @@ const fn tool(
     Tool { name, package, purpose, need }
 }
 
-/// All of them, what matters most first.
+/// All tools, the most important first.
 pub(crate) const TOOLS: [Tool; 12] = [
     tool("mkfs.ext4", "e2fsprogs", Need::Demo, "demo: makes the file system in its image"),
     tool("e2fsck", "e2fsprogs", Need::Demo, "demo: verifies that file system"),
@@ -53,7 +53,8 @@ pub(crate) const TOOLS: [Tool; 12] = [
     tool("smartctl", "smartmontools", Need::Convenience, "shows the health of drives"),
 ];
 
-/// A program in PATH, or where administrators have theirs: users of Debian lack /usr/sbin.
+/// Returns a program in PATH, or in the directories of administrators: users of Debian lack
+/// /usr/sbin.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -67,7 +68,7 @@ fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
-/// The command that installs packages: what people type.
+/// Returns the command that installs packages.
 pub(crate) fn install(packages: &[&str]) -> String {
     let mut once: Vec<&str> = packages.to_vec();
     once.sort_unstable();

@@ -1,4 +1,4 @@
-//! What long work is watched by: progress on a terminal, and Ctrl-C.
+//! Watches long work: progress on a terminal, and Ctrl-C.
 
 use crate::progress::Stages;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -11,7 +11,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// From now on signals are noticed.
+    /// Starts to notice signals.
     pub(crate) fn new(stages: Stages) -> Result<Watch, Failure> {
         let broken = |error| Failure::new(Exit::Io, format!("signals: {error}"));
         Ok(Watch { stages, signals: host::signals().map_err(broken)? })
@@ -21,7 +21,7 @@ impl Watch {
         self.stages.finish();
     }
 
-    /// So much of a stage is done. False: a signal has come.
+    /// Shows the completed share of a stage. False: a signal has arrived.
     fn goes_on(&mut self, stage: &str, share: f64) -> bool {
         self.stages.set(stage, share);
         let mut polled = [PollFd::new(&self.signals, PollFlags::IN)];

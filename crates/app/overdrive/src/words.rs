@@ -1,5 +1,5 @@
-//! How the command line's words are read: letters' case does not count in names of choices, and a
-//! wrong one is answered with the nearest.
+//! Parsing of the command line: case is ignored in names of choices, and an unknown name is
+//! answered with the nearest one.
 
 use block::printable;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
@@ -7,8 +7,8 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use stack::Exit;
 use std::borrow::Cow;
 
-/// Reads the command line; prints help or what is wrong, and ends the program, where there is
-/// nothing to run.
+/// Parses the command line; prints help or the error, and ends the program, if there is nothing to
+/// run.
 pub(crate) fn parse<Arguments: CommandFactory + FromArgMatches>(
     change: impl FnOnce(Command) -> Command,
 ) -> Arguments {
@@ -22,8 +22,8 @@ pub(crate) fn parse<Arguments: CommandFactory + FromArgMatches>(
     })
 }
 
-/// Prints help, or what is wrong, and ends the program. Words of the user that are not printable
-/// are printed as [`printable`] has them, and without colours.
+/// Prints help, or the error, and ends the program. Words of the user that are not printable are
+/// printed as [`printable`] converts them, and without colours.
 fn end(error: &Error) -> ! {
     let words: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -35,7 +35,7 @@ fn end(error: &Error) -> ! {
     if odd.is_empty() || !error.use_stderr() {
         error.exit();
     }
-    // Without colours the words would lose a part of what is odd in them.
+    // Without colours, odd words would lose part of their oddity.
     let text = error.render().ansi().to_string();
     let text = odd.iter().fold(text, |text, part| text.replace(part, &printable(part)));
     without_colours(&text).trim_end().lines().for_each(|line| daemon::tell!("{line}"));
@@ -50,7 +50,7 @@ fn without_colours(text: &str) -> String {
     std::iter::once(first).chain(rest).collect()
 }
 
-/// The same command, to whose choices letters' case does not matter.
+/// Returns the same command, but with case ignored in its choices.
 fn lenient(command: Command) -> Command {
     let command = command.mut_args(|argument| match argument.get_action().takes_values() {
         true => argument.ignore_case(true),
@@ -59,8 +59,8 @@ fn lenient(command: Command) -> Command {
     command.mut_subcommands(lenient)
 }
 
-/// The same command with paragraphs of one line each, which the help breaks at the terminal's
-/// width. Indented lines, as those of examples, stay as they are.
+/// Returns the same command with paragraphs of one line each, which the help wraps at the
+/// terminal's width. Indented lines, such as examples, stay unchanged.
 fn reflowed(command: Command) -> Command {
     let texts = [command.get_long_about(), command.get_after_long_help()];
     let [about, after] = texts.map(|text| text.map(|text| joined(&text.to_string())));
@@ -90,7 +90,7 @@ fn joined(text: &str) -> String {
     out
 }
 
-/// Adds the choice that is nearest to one that there is not, where clap has found none.
+/// Adds the nearest choice to an error about an unknown one, if clap has found none.
 fn with_nearest(mut error: Error) -> Error {
     let is_known = error.get(ContextKind::SuggestedValue).is_some();
     if error.kind() != ErrorKind::InvalidValue || is_known {

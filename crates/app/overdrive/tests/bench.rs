@@ -1,4 +1,4 @@
-//! `overdrive bench` as it is called: what it prints, where, and with which status.
+//! `overdrive bench` as users run it: its output, its files, and its exit status.
 
 use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
@@ -160,7 +160,7 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
         assert_eq!(output.status.code(), Some(status), "{arguments:?}: {errors}");
         assert!(errors.contains(says), "{arguments:?}: {errors}");
     }
-    // Letters' case does not count, in names of suites, drives and steps.
+    // Case is ignored in names of suites, drives and steps.
     let lax =
         ["QD1", "model:Samsung-840-EVO-250", "--state", "Fresh", "--span", "64M", "--time", "1ms"];
     let lax = [&lax[..], &["--json"]].concat();
@@ -178,7 +178,8 @@ fn an_interrupt_leaves_a_valid_partial_result() {
     let mut command = bench(home.path(), &["consistency", &target, "--time", "400000s", "--json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     let id = rustix::process::Pid::from_child(&child);
-    // Until the signals are its own, one would kill it: that shows as an output that is no object.
+    // Until the program handles signals, one would kill it: that would show as output that is no
+    // object.
     pause(3_000);
     rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it lives");
     let output = child.wait_with_output().expect("it ends");
@@ -249,13 +250,14 @@ fn what_would_be_lost_is_said_and_an_interrupt_ends_a_real_run() {
     assert!(file.exists(), "it was there before");
 }
 
-/// So many milliseconds pass.
+/// Waits this many milliseconds.
 fn pause(ms: u64) {
     #[allow(clippy::disallowed_methods, reason = "a test may wait")]
     std::thread::sleep(Duration::from_millis(ms));
 }
 
-/// A volume that is served over NBD without a cache, once it can be reached: the server, and where it is.
+/// Starts a volume served over NBD without a cache, and waits until it can be reached; returns the
+/// server, and its URI.
 fn serve(home: &Path, backing: &str, name: &str) -> (Child, String) {
     let socket = home.join("served.sock");
     let mut server = Command::new(env!("CARGO_BIN_EXE_overdrive"));
@@ -283,13 +285,13 @@ fn a_suite_runs_over_nbd_and_on_a_volume_by_its_name() {
         assert_eq!((&object["target"], &object["complete"]), (&target.into(), &true.into()));
         assert_eq!(object["rows"].as_array().map(Vec::len), Some(1));
     }
-    // A server that dies in the middle leaves what was measured until then.
+    // A server that dies in the middle leaves the measurements until then.
     let arguments =
         ["qd1", uri.as_str(), "--destroy", "--time", "600s", "--prepare", "fresh", "--json"];
     let command = &mut bench(home.path(), &arguments);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     pause(1_000);
-    // While it has a client, the volume is not taken by its name.
+    // A volume with a client cannot be tested by its name.
     let taken = ["qd1", "bench-me", "--destroy", "--time", "200ms"];
     let mut command = bench(home.path(), &taken);
     let output = command.env("XDG_RUNTIME_DIR", home.path()).output().expect("it runs");
@@ -328,7 +330,7 @@ fn an_interrupt_gives_up_a_target_that_does_not_answer() {
     assert_eq!((&object["complete"], &object["rows"][0]["partial"]), (&false.into(), &true.into()));
 }
 
-/// A number somewhere in fio's report.
+/// Returns a number in fio's report.
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
@@ -417,7 +419,7 @@ fn fio_measures_the_file_that_was_named_or_the_name_is_refused() {
         let (exported, folder, image) = export(name);
         let said = String::from_utf8_lossy(&exported.stderr);
         assert_eq!(exported.status.code(), Some(0), "{name:?}: {said}");
-        // Some file systems have no direct access.
+        // Some file systems do not support direct I/O.
         let direct = std::fs::read_to_string(&job).expect("written");
         std::fs::write(&job, direct.replace("direct=1", "direct=0")).expect("written");
         let ran = Command::new("fio").arg(&job).output().expect("it runs");
@@ -506,7 +508,7 @@ fn no_run_writes_what_another_has_written() {
     });
     let (one, two) = (images.next(), images.next());
     let same = one.iter().flatten().zip(two.iter().flatten()).filter(|(a, b)| a == b).count();
-    // The head of a sector counts its writes; the rest is drawn.
+    // The head of a sector counts its writes; the rest is random.
     assert!(same < 64 << 15, "{same} of {} bytes are the same", 64 << 20);
 }
 
@@ -523,7 +525,7 @@ fn the_fill_compresses_as_far_as_the_data() {
     assert!((0.73..0.78).contains(&zeros), "{zeros} are zeros");
 }
 
-/// The example of a job file, as the document has it.
+/// Returns the example of a job file in the document.
 fn documented_job() -> &'static str {
     let page = include_str!("../../../../docs/SUITES.md");
     let (_, rest) = page.split_once("```toml\n").expect("an example");
@@ -542,7 +544,7 @@ fn the_documented_job_runs_as_it_stands() {
     let tests: Vec<&str> = rows.iter().filter_map(|row| row["test"].as_str()).collect();
     assert_eq!(tests, ["log", "users read", "mail arrives"], "{errors}");
     assert_eq!((&rows[0]["unit"], &rows[1]["unit"]), (&"MB/s".into(), &"IOPS".into()));
-    // It is open, so that it takes as long as it should, but on a machine that stands still for that long.
+    // The load is open, so it takes its nominal time, unless the machine stalls for that long.
     assert!((250.0..=510.0).contains(&number(&rows[2]["value"])), "{}", rows[2]);
     assert!(rows[0]["flush_ns"].is_number() && rows[2]["flush_ns"].is_null(), "{rows:?}");
     assert!(rows.iter().all(|row| row["shortened"].is_null()), "it is as long as it says");
@@ -593,8 +595,8 @@ fn each_load_of_a_job_writes_data_of_its_own_kind() {
         let part = &bytes[mib << 20..(mib + 1) << 20];
         part.iter().filter(|byte| **byte == 0).count() as f64 / part.len() as f64
     };
-    // The second load has written the first mebibyte again; the first one reached the next, and never the last. In a
-    // sector that cannot be compressed the head has some zeros.
+    // The second load has rewritten the first mebibyte; the first load reached the next one, and
+    // never the last. In an incompressible sector, the head has some zeros.
     let found = [zeros(0), zeros(1), zeros(63)];
     assert!(found[0] < 0.05 && (0.73..0.78).contains(&found[1]) && found[2] < 0.05, "{found:?}");
 }
@@ -694,7 +696,7 @@ fn the_suites_are_listed_and_each_has_a_help_of_its_own() {
     }
 }
 
-/// A file with bytes that are not zeros.
+/// Makes a file without zero bytes.
 fn full(path: &Path, mib: usize) -> Vec<u8> {
     let bytes: Vec<u8> = (0..mib << 20).map(|at| (at / 512 % 251) as u8 + 1).collect();
     std::fs::write(path, &bytes).expect("room");
@@ -732,7 +734,7 @@ impl Drop for Disk {
     }
 }
 
-/// A mounted device is measured by reads alone, as hdparm does, and by nothing else.
+/// A mounted device is measured only by reads, as hdparm does.
 #[test]
 fn a_mounted_device_is_only_read_and_that_is_said() {
     let may = rustix::process::geteuid().is_root() && Path::new("/dev/loop-control").exists();
@@ -763,7 +765,8 @@ fn reads_alone_leave_a_target_as_it_is() {
     let home = tempfile::tempdir().expect("a directory");
     let file = home.path().join("disk.img");
     let bytes = full(&file, 64);
-    // Root may write what it may only read: the time of the last change shows that nothing did.
+    // Root can write even a file that it may only read: the time of the last change shows that
+    // nothing was written.
     let changed = || std::fs::metadata(&file).and_then(|it| it.modified()).expect("it is there");
     let before = changed();
     let path = file.to_str().expect("plain");
@@ -775,7 +778,7 @@ fn reads_alone_leave_a_target_as_it_is() {
         let rows = object["rows"].as_array().expect("a list").iter();
         rows.map(|row| row["test"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
     };
-    // Programs of the other names only read unless they may write.
+    // Suites of these names only read unless they may write.
     for arguments in [
         &["qd1", path, "--read-only"][..],
         &["cdm", path],

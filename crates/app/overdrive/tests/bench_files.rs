@@ -1,6 +1,7 @@
-//! `overdrive bench filebench` and `loadtime` on the files of a directory, as they are called.
+//! `overdrive bench filebench` and `loadtime` on the files of a directory, as users run them.
 //!
-//! On ext4 of a loop device where this user may mount one; what needs no file system of its own runs anywhere.
+//! On ext4 of a loop device if this user may mount one; tests that need no separate file system run
+//! anywhere.
 
 use rustix::fs::FallocateFlags;
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,14 +24,14 @@ fn run(home: &Path, arguments: &[&str]) -> (Option<i32>, Value, String) {
     told(&bench(home, arguments).output().expect("the command runs"))
 }
 
-/// The status, the JSON object if there is one, and what was said.
+/// Returns the status, the JSON object if there is one, and the messages.
 fn told(output: &Output) -> (Option<i32>, Value, String) {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     let object = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
     (output.status.code(), object, errors)
 }
 
-/// The tests and whether each is partial.
+/// Returns the tests and whether each is partial.
 fn tests(object: &Value) -> Vec<(String, bool)> {
     let rows = object["rows"].as_array().expect("rows").iter();
     let is_partial = |row: &Value| row["partial"] == true;
@@ -47,7 +48,7 @@ fn names(directory: &Path) -> Vec<String> {
     entries.map(|entry| name(entry.expect("read"))).collect()
 }
 
-/// Waits until this suite has a folder that begins so.
+/// Waits until this suite has a folder whose name begins with `part`.
 #[allow(clippy::disallowed_methods, reason = "another process is waited for")]
 fn wait_for(directory: &Path, part: &str, child: &mut Child) {
     for _ in 0..6000 {
@@ -73,7 +74,7 @@ fn well(program: &str, arguments: &[&str]) -> bool {
 }
 
 impl Mounted {
-    /// None, with a word: this user cannot mount.
+    /// Mounts it. None, with a message: this user cannot mount.
     fn new(mib: u64) -> Option<Mounted> {
         let directory = tempfile::tempdir().expect("a directory");
         let (image, point) = (directory.path().join("image"), directory.path().join("mount"));
@@ -162,7 +163,7 @@ fn a_disk_that_runs_full_ends_it_with_a_sentence() {
     command.args(["--share", "3", "--json", "--no-history"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     wait_for(&mounted.point, "RAW-from", &mut child);
-    // Another program takes what is free, whatever is freed meanwhile.
+    // Another program takes all free space, including space that is freed later.
     let other = File::create(mounted.point.join("other")).expect("an inode is free");
     let mut end = 0;
     for bytes in [64 << 20, 8 << 20, 1 << 20, 4096_u64] {
@@ -178,7 +179,7 @@ fn a_disk_that_runs_full_ends_it_with_a_sentence() {
     assert!(!names(&mounted.point).iter().any(|name| name.starts_with("overdrive-")));
 }
 
-/// A short run, of which `attack` gets the folder while random writes go on.
+/// Runs briefly; `attack` receives the folder while random writes are running.
 fn attacked(directory: &Path, attack: impl FnOnce(&Path)) -> (Option<i32>, Value, String) {
     let home = tempfile::tempdir().expect("a directory");
     let mut command = bench(home.path(), &["filebench", text(directory), "--only", "TR, used"]);
@@ -347,14 +348,14 @@ fn a_load_reads_everything_twice_and_changes_nothing() {
     for pass in ["first load", "second load"] {
         let seconds = row(pass)["value"].as_f64().expect("a number");
         assert_eq!(row(pass)["requests"], 40, "files");
-        // The object has three decimals, so short times say little.
+        // The object has three decimals, so short times are imprecise.
         let rate = row(&format!("{pass}, data"))["value"].as_f64().expect("a number");
         assert!((rate * seconds * 1e6 - bytes as f64).abs() < 0.001 * rate * 1e6, "{rate}");
         assert!(row(&format!("{pass}, data"))["requests"].as_u64() > Some(80), "single reads");
     }
     let said = row("first load")["prepared"].as_str().expect("text");
     assert!(said.starts_with("dropped from the page cache: "), "{said}");
-    // In memory they cannot be cold, and that is told.
+    // Files in memory cannot be cold, and the output says so.
     assert_eq!(said.contains(": 0.0 %"), row("first load")["cold"] == true, "{said}");
     assert_eq!(row("second load")["cold"], false);
     assert_eq!(times(), before);

@@ -1,4 +1,4 @@
-//! `overdrive bench compare` on results that suites have written, and on files that none has.
+//! `overdrive bench compare` on results of suites, and on other files.
 
 use serde_json::Value;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A drive that takes a moment to simulate, for twelve seconds of its time.
+/// Returns a run on a drive that takes a moment to simulate, for twelve seconds of its time.
 fn consistency<'a>(spare: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     const DRIVE: &str =
         concat!("model:", env!("CARGO_MANIFEST_DIR"), "/../../lab/suites/tests/small.toml");
@@ -29,7 +29,7 @@ fn a_drive_with_more_spare_area_is_told_from_noise() {
     let home = home.path();
     let printed = text(&bench(home, &consistency("0,25", &["--json", "--report", "both.html"])));
     std::fs::write(home.join("both.json"), &printed).expect("a file");
-    // Both runs stand in one file, which is enough; so does the page.
+    // Both runs are in one file, which is enough; so does the page.
     let told = text(&bench(home, &["compare", "both.json"]));
     for part in ["A: 0 % spare (both.json)", "B: 25 % spare", "left unused", "batch means"] {
         assert!(told.contains(part), "{part}: {told}");
@@ -43,7 +43,7 @@ fn a_drive_with_more_spare_area_is_told_from_noise() {
     assert!(line(&told, "all seconds, least of a second").ends_with("no interval"), "{told}");
     let of_page = text(&bench(home, &["compare", "both.html"]));
     assert_eq!(of_page.replace("both.html", "both.json"), told);
-    // Each spare part is a result of its own in the history.
+    // Each spare share is a separate result in the history.
     let of_history = text(&bench(home, &["compare", "history:1", "history:2"]));
     assert_eq!(line(&of_history, "all seconds, mean of a second"), mean);
     assert_eq!(bench(home, &["compare", "history:9", "history:1"]).status.code(), Some(1));

@@ -1,4 +1,4 @@
-//! `overdrive doctor`, and the demo in its small form, as users run them.
+//! `overdrive doctor`, and the quick demo, as users run them.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -94,7 +94,7 @@ fn demo_in_its_small_form_measures_verifies_and_cleans_up() {
         eprintln!("skipped: fio, nbdcopy or mkfs.ext4 is missing");
         return;
     }
-    // Not below /tmp: where that is memory there is no direct I/O.
+    // Not below /tmp: if that is memory, there is no direct I/O.
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let directory = place.path().to_str().expect("plain");
     let output = run(&["demo", "--quick", "--json", "--dir", directory], place.path());

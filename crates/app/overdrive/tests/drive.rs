@@ -81,7 +81,7 @@ fn a_preset_shows_what_was_published_beside_what_the_model_makes() {
     let object = object(&run(&["models", "samsung-840-evo-250", "--json"], None));
     let compared = object["compared"].as_array().expect("a list");
     assert!(compared.len() > 5, "{compared:?}");
-    // Each state is there, and each row that was modelled tells how far it is from what was published.
+    // Each state is present, and each modelled row has its deviation from the published figure.
     for state in ["new", "worn", "trimmed"] {
         assert!(compared.iter().any(|row| row["state"] == state), "{state}: {compared:?}");
     }

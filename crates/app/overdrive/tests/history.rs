@@ -1,4 +1,4 @@
-//! Results of suites are kept, listed, shown, printed and removed by `overdrive bench history`.
+//! Results of suites are stored, listed, shown, printed and removed by `overdrive bench history`.
 #![cfg(feature = "history")]
 
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! `overdrive sim` as it is called: what it prints, where, and with which status.
+//! `overdrive sim` as users run it: its output, its files, and its exit status.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,8 @@ fn file(directory: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// Block 0 and then a loop over four blocks, three times: 13 accesses, 4 blocks; one of the requests is a write.
+/// Returns a trace of block 0 and then a loop over four blocks, three times: 13 accesses, 4 blocks;
+/// one of the requests is a write.
 fn looped() -> String {
     let mut text = "op,offset,length\nW,0,512\n".to_owned();
     for round in 0..12 {
@@ -42,7 +43,8 @@ fn json_is_one_object_with_a_run_for_each_policy_and_size() {
     assert_eq!((&object["complete"], &object["count"]), (&true.into(), &"all".into()));
     assert_eq!((&object["footprint_blocks"], &object["others"]), (&4.into(), &1.into()));
     let runs = object["runs"].as_array().expect("runs");
-    // LRU of three slots misses in a loop of four but for the first block, which the write had just brought.
+    // LRU of three slots misses in a loop of four except for the first block, which the write has
+    // just brought in.
     let expected =
         [("default", 12288, 12), ("default", 16384, 4), ("opt", 12288, 6), ("opt", 16384, 4)];
     assert_eq!(runs.len(), expected.len());
@@ -82,7 +84,7 @@ fn the_table_has_a_row_for_each_size_and_a_column_for_each_policy() {
     }
 }
 
-/// 20,000 accesses to 8,000 blocks, each as often as any other.
+/// Returns a trace of 20,000 accesses to 8,000 blocks, each as often as any other.
 fn scattered() -> String {
     let mut text = String::new();
     for number in 0..20_000u64 {
@@ -230,7 +232,7 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
         (vec!["--trace", good, "--memory", "1M", "--sample", "x"], 2, "like 0.1, or auto"),
         (vec!["--trace", good, "--memory", "1M", "--sample", "0.001"], 2, "leaves none"),
         (vec!["--trace", "/no/such", "--memory", "1M"], 1, "/no/such"),
-        // The page's place is looked at before the trace.
+        // The page's path is checked before the trace.
         (
             vec!["--trace", "/no/such", "--memory", "1M", "--report", "/no/such/page.html"],
             2,

@@ -1,10 +1,10 @@
-//! The suites as the command line has them: their names, and what their help says.
+//! The suites on the command line: their names and help texts.
 
 use block::Size;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use suites::{ALL, PRESETS, Profile, Suite, find};
 
-/// A suite by its name.
+/// Returns a parser for the name of a suite.
 pub(super) fn suites() -> impl TypedValueParser<Value = &'static dyn Suite> {
     let values = profiles().map(|suite| PossibleValue::new(suite.name).help(suite.about));
     PossibleValuesParser::new(values).map(|name| find(&name).expect("one of the suites"))
@@ -14,7 +14,7 @@ fn profiles() -> impl Iterator<Item = &'static Profile> {
     ALL.iter().map(|suite| suite.profile())
 }
 
-/// The names of the suites for which something holds.
+/// Returns the names of the suites that match.
 fn names(which: impl Fn(&Profile) -> bool) -> String {
     let names = profiles().filter(|suite| which(suite)).map(|suite| suite.name);
     names.collect::<Vec<_>>().join(", ")
@@ -36,7 +36,7 @@ pub(super) fn state_long_help() -> String {
     )
 }
 
-/// Returns the steps of a preparation, and the names of some.
+/// Returns the help on the steps of a preparation, and on named preparations.
 pub(super) fn steps_help() -> String {
     let presets = PRESETS.iter().map(|(name, steps, about)| {
         let steps = if steps.is_empty() { "-" } else { steps };

@@ -1,4 +1,4 @@
-//! `overdrive bench compare`: results beside one another.
+//! `overdrive bench compare`: results side by side.
 
 #[cfg(feature = "history")]
 use super::history;
@@ -10,7 +10,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// No result is larger, and no device is read to its end.
+/// No result is larger, and a device is not read to its end.
 const BYTES_MAX: u64 = 256 << 20;
 
 /// Compare results: several drives, bare and cached, before and after.
@@ -65,7 +65,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a file holds.
+/// Returns the contents of a file.
 fn text_of(path: &Path) -> Result<String, Failure> {
     let place = path.display();
     let unreadable = |error: std::io::Error| {
@@ -87,14 +87,14 @@ fn text_of(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// A result that was kept, with its machine and its command.
+/// Returns a stored result, with its machine and its command.
 #[cfg(feature = "history")]
 fn kept(place: &str, number: &str) -> Result<String, Failure> {
     let usage = || format!("{place}: write history:N with a number of 'overdrive bench history'");
     let id = number.parse().map_err(|_| Failure::new(Exit::Usage, usage()))?;
     let run = history::kept(id)?;
     let mut result = run.result;
-    // Results of earlier versions have neither in them. In virtual time the machine changes nothing.
+    // Results of earlier versions contain neither. In virtual time the machine makes no difference.
     if result["command"].is_null() && result.is_object() {
         result["command"] = run.command.into();
     }

@@ -1,27 +1,27 @@
-//! The time that a run is expected to take, printed before it begins.
+//! The expected duration of a run, printed before it begins.
 
 use block::{CacheSpec, Size};
 use suites::{Listed, Plan};
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The parts of a run.
+/// Parts of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Parts {
-    /// Nanoseconds of tests that end by the clock.
+    /// Duration of tests with a time limit, in nanoseconds.
     timed_ns: u64,
-    /// Nanoseconds in which the target is left alone.
+    /// Time in which the target idles, in nanoseconds.
     idle_ns: u64,
-    /// Bytes of tests that end by an amount: their time is the target's.
+    /// Bytes of tests with a fixed amount: their duration depends on the target.
     sized_bytes: u64,
 }
 
-/// Runs a suite on a device that does nothing, and adds up its loads and pauses; None: the
-/// device cannot be tested so.
+/// Runs a suite on a device that does nothing, and adds up its loads and pauses; None: the device
+/// cannot be tested so.
 fn parts(plan: &Plan) -> Option<Parts> {
     let (rig, listing) = Listed::new(plan.target.bytes());
-    // Its size changes nothing of what is asked for.
+    // The size of the cache makes no difference to the loads.
     let small =
         |cache: &CacheSpec| CacheSpec { memory: Size(1 << 20), dirty_bytes: None, ..cache.clone() };
     let plan = Plan { cache: plan.cache.as_ref().map(small), ..plan.clone() };
@@ -40,14 +40,14 @@ fn parts(plan: &Plan) -> Option<Parts> {
             (time_ns, _) => parts.timed_ns = parts.timed_ns.saturating_add(time_ns),
         }
     }
-    // Reads need something to be read.
+    // Reads require written data.
     if is_read && !plan.reads_only && !plan.preparation.leaves_all_written() {
         parts.sized_bytes = parts.sized_bytes.saturating_add(plan.span());
     }
     Some(parts)
 }
 
-/// Returns a time in the two largest of its units.
+/// Formats a duration in the two largest of its units.
 fn duration(ns: u64) -> String {
     let seconds = ns.div_ceil(SECOND_NS);
     let two = |large: u64, name: &str, small: u64, smaller: &str| match small {
@@ -61,7 +61,7 @@ fn duration(ns: u64) -> String {
     }
 }
 
-/// Returns the sentence.
+/// Returns the sentence about the expected duration.
 fn sentence(name: &str, parts: Parts) -> String {
     let mut text =
         format!("{name}: about {}", duration(parts.timed_ns.saturating_add(parts.idle_ns)));
@@ -74,7 +74,7 @@ fn sentence(name: &str, parts: Parts) -> String {
     text
 }
 
-/// Returns what a run is expected to take; None: it will be refused.
+/// Returns the expected duration of a run; None: the run will be refused.
 pub(super) fn time(plan: &Plan) -> Option<String> {
     let name = format!("{} on {}", plan.suite.name, plan.target.text);
     let sentence = sentence(&name, parts(plan)?);

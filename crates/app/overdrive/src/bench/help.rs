@@ -1,14 +1,14 @@
-//! `overdrive bench SUITE --help`: what concerns that suite; and the list of suites.
+//! `overdrive bench SUITE --help`: the options of that suite; and the list of suites.
 
 use super::{choice, only};
 use clap::Command;
 use daemon::settings::SETTINGS;
 use suites::{ALL, Plan, Suite, Target, find};
 
-/// Bytes of a device on which no suite leaves out tests for want of room.
+/// Size of a device that has room for all tests of every suite.
 const ROOM_BYTES: u64 = 1 << 40;
 
-/// Prints the suites, one on a line.
+/// Prints the suites, one per line.
 pub(super) fn list() {
     let width = ALL.iter().map(|suite| suite.profile().name.len()).max().unwrap_or(0);
     for suite in ALL {
@@ -16,8 +16,8 @@ pub(super) fn list() {
     }
 }
 
-/// Returns the program's command, whose help is that of one suite where the command line asks for
-/// it.
+/// Returns the program's command; its help is limited to one suite if the command line asks for
+/// that.
 pub(crate) fn suited(command: Command) -> Command {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     match asked(&words.collect::<Vec<_>>()) {
@@ -26,7 +26,7 @@ pub(crate) fn suited(command: Command) -> Command {
     }
 }
 
-/// Returns the suite whose help is asked for; None: another help, or none.
+/// Returns the suite whose help is requested; None: another help, or none.
 fn asked(words: &[String]) -> Option<&'static dyn Suite> {
     let (first, rest) = words.split_first()?;
     let asks = rest.iter().any(|word| word == "-h" || word == "--help");
@@ -34,7 +34,7 @@ fn asked(words: &[String]) -> Option<&'static dyn Suite> {
     find(name).filter(|_| asks && first == "bench")
 }
 
-/// Hides what does not concern a suite, and says in its own words what does.
+/// Hides options that do not apply to a suite, and describes the others in the suite's terms.
 fn of_suite(bench: Command, suite: &'static dyn Suite) -> Command {
     let profile = suite.profile();
     let names = names(suite);
@@ -94,9 +94,9 @@ fn of_suite(bench: Command, suite: &'static dyn Suite) -> Command {
         .mut_arg("only", |argument| argument.help("Run only this test (see above)"))
 }
 
-/// Returns the names that `--only` takes.
+/// Returns the names that `--only` accepts.
 fn names(suite: &'static dyn Suite) -> Vec<String> {
-    // Those of loads of one's own are in a file.
+    // The names of custom loads are in a file.
     if suite.profile().name == "custom" {
         return Vec::new();
     }

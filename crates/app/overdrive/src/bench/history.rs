@@ -1,4 +1,4 @@
-//! `overdrive bench history`: the results that were kept.
+//! `overdrive bench history`: the stored results.
 
 use super::keeping;
 use crate::columns::{self, Cell, Column, Style};
@@ -73,17 +73,17 @@ enum Heading {
     Cached,
     State,
     Preparation,
-    /// 0 where it was interrupted, or the target failed.
+    /// 0 if the run was interrupted, or the target failed.
     Complete,
     Test,
     Value,
     Unit,
-    /// How many figures there are.
+    /// Number of figures.
     Figures,
     Command,
 }
 
-/// A text in the result.
+/// Returns a text in the result.
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
@@ -117,7 +117,7 @@ fn broken(error: Error) -> Failure {
     Failure::new(Exit::Io, error.to_string())
 }
 
-/// The history; None: nothing was kept yet.
+/// Opens the history; None: nothing has been stored yet.
 fn open() -> Result<Option<History>, Failure> {
     let Some(path) = keeping::place() else {
         let message = "results are not kept here: neither XDG_DATA_HOME nor HOME is set";
@@ -138,7 +138,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The runs that are asked for, at most so many where nothing is said.
+/// Returns the selected runs, at most `usual` if no number is given.
 fn which(options: &Options, usual: u32) -> Which {
     let newest = options.newest.or((usual > 0).then_some(usual));
     Which { suite: options.suite.clone(), target: options.target.clone(), newest }
@@ -169,7 +169,7 @@ fn listed(runs: &[Run], options: &Options) -> Result<ExitCode, Failure> {
 
 fn csv(history: &History, options: &Options) -> Result<ExitCode, Failure> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    // It need not be read to its end.
+    // The output need not be read to its end.
     history
         .csv(&which(options, 0), &mut |line| drop(out.write_all(line.as_bytes())))
         .map_err(broken)?;
@@ -181,10 +181,9 @@ fn unknown(id: i64) -> Failure {
     Failure::new(Exit::Negative, message)
 }
 
-/// The result of this number.
+/// Returns the result with this number.
 ///
-/// # Errors
-/// There is none, or the file cannot be read.
+/// # Errors There is none, or the file cannot be read.
 pub(super) fn kept(id: i64) -> Result<Run, Failure> {
     let history = open()?.ok_or_else(|| unknown(id))?;
     history.get(id).map_err(broken)?.ok_or_else(|| unknown(id))
@@ -207,7 +206,7 @@ fn one(history: Option<History>, id: i64, options: &Options) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// A result for people: what was done, on what, and the figures.
+/// Formats a result: what was done, on which target, and the figures.
 fn told(run: &Run) -> Vec<String> {
     let result = &run.result;
     let mut lines =
@@ -234,11 +233,11 @@ fn told(run: &Run) -> Vec<String> {
         let (test, unit, marks) = (text(&row["test"]), text(&row["unit"]), marks(row));
         lines.push(format!("{test:<40} {value:>12.1} {unit}{marks}"));
     }
-    // What another program may have put into the file is not trusted with a terminal.
+    // Text that another program may have put into the file must not control a terminal.
     lines.iter().map(|line| printable(line).into_owned()).collect()
 }
 
-/// What a reader has to know of a row beside its figure.
+/// Returns remarks on a row besides its figure.
 fn marks(row: &Value) -> String {
     let marks = [
         (row["valid"] == false, " (INVALID)"),

@@ -1,11 +1,12 @@
-//! Where results are kept, and keeping one.
+//! Stores results in the history.
 
 use history::History;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 use suites::{Outcome, report};
 
-/// The file: `history.sqlite3` in the user's data directory. None: neither XDG_DATA_HOME nor HOME is set.
+/// Returns the file: `history.sqlite3` in the user's data directory. None: neither XDG_DATA_HOME
+/// nor HOME is set.
 pub(super) fn place() -> Option<PathBuf> {
     let absolute =
         |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -14,9 +15,9 @@ pub(super) fn place() -> Option<PathBuf> {
     Some(data.join("overdrive").join("history.sqlite3"))
 }
 
-/// Keeps a result. Where that fails, it is told, and the suite has not failed for that.
+/// Stores a result. A failure is reported, and does not make the suite fail.
 pub(super) fn keep(outcome: &Outcome) {
-    // Of a suite that could not even begin there is no result.
+    // A suite that could not begin has no result.
     let Some(path) = place().filter(|_| !outcome.rows.is_empty()) else { return };
     let command: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();

@@ -1,4 +1,4 @@
-//! Targets in real time: the options that only they have, and how they are found.
+//! Targets in real time: their special options, and how they are found.
 
 use crate::volumes;
 use block::Size;
@@ -11,12 +11,12 @@ use std::path::Path;
 use suites::fio::Place;
 use suites::{Job, SPAN_MIN, Suite, Target, WithoutWrites};
 
-/// Modelled drives that are suggested where there is nothing of a name.
+/// Number of modelled drives suggested if no target has the given name.
 const SUGGESTIONS_MAX: usize = 4;
-/// What all choices of a suite follow from.
+/// Seed of all random choices of a suite.
 pub(super) const SEED: u64 = 1;
 
-/// A seed of this run's data: what another run has left there is not what this one has written.
+/// Returns a seed for this run's data, so that data of another run differs from it.
 fn drawn() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
     let random = std::fs::File::open("/dev/urandom").and_then(|mut it| it.read_exact(&mut bytes));
@@ -24,12 +24,12 @@ fn drawn() -> Result<u64, Failure> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// Whether a target is memory, which holds nothing and needs no pauses.
+/// Whether a target is memory, which stores nothing and requires no pauses.
 pub(super) fn is_memory(text: &str) -> bool {
     text.starts_with("null:") || text.starts_with("ram:")
 }
 
-/// Options that only a target in real time has.
+/// Options for targets in real time.
 #[derive(clap::Args, Debug)]
 pub(super) struct LiveOptions {
     /// What the target holds may be lost: the suite writes to it.
@@ -58,7 +58,7 @@ pub(super) struct LiveOptions {
 }
 
 impl LiveOptions {
-    /// Checks the size of a file that is made, before it is made.
+    /// Checks the size of a file before it is made.
     fn check_size(&self) -> Result<(), Failure> {
         match self.size {
             Some(size) if size.0 < SPAN_MIN => {
@@ -75,7 +75,7 @@ impl LiveOptions {
         }
     }
 
-    /// Whether reads alone were asked for.
+    /// Whether only reads were requested.
     pub(super) fn is_read_only(&self) -> bool {
         self.read_only
     }
@@ -85,7 +85,7 @@ impl LiveOptions {
         self.size.is_some()
     }
 
-    /// Refuses them for a modelled drive.
+    /// Refuses these options for a modelled drive.
     pub(super) fn check_unused(&self) -> Result<(), Failure> {
         let mends = [
             "nothing of a modelled drive is lost",
@@ -98,7 +98,7 @@ impl LiveOptions {
         self.refuse("is for targets in real time", mends)
     }
 
-    /// Refuses them for the files of a directory.
+    /// Refuses these options for the files of a directory.
     pub(super) fn check_unused_on_files(&self) -> Result<(), Failure> {
         let mends = [
             "files that are there are not written",
@@ -111,7 +111,7 @@ impl LiveOptions {
         self.refuse("is for files, devices and exports as a whole", mends)
     }
 
-    /// Refuses the first that was given, with what to do instead.
+    /// Refuses the first option that was given, with a correction.
     fn refuse(&self, why: &str, mends: [&str; 6]) -> Result<(), Failure> {
         let said = [
             ("--destroy", self.destroy),
@@ -130,11 +130,10 @@ impl LiveOptions {
         }
     }
 
-    /// Whether the target is only read: that was asked for, or the suite does so where it may
-    /// not write.
+    /// Whether the target is only read: because of the option, or because the suite only reads if
+    /// it may not write.
     ///
-    /// # Errors
-    /// The suite, or a load of one's own, makes no sense without writes.
+    /// # Errors The suite, or a custom load, makes no sense without writes.
     pub(super) fn reads_only(
         &self,
         text: &str,
@@ -162,7 +161,7 @@ impl LiveOptions {
         }
     }
 
-    /// What is written.
+    /// Returns the content of writes.
     pub(super) fn content(&self) -> Content {
         Content {
             seed: load::content_seed(SEED),
@@ -171,12 +170,10 @@ impl LiveOptions {
         }
     }
 
-    /// Returns where a volume that is named is served; None: it is not a name, but a path or a URI,
-    /// or a file is made.
+    /// Returns the URI of a volume given by name; None: the text is not a name, but a path or a
+    /// URI, or a file is made.
     ///
-    /// # Errors
-    /// Neither a file nor a volume has that name: with the modelled drives of which the name
-    /// reminds.
+    /// # Errors Neither a file nor a volume has that name; similar modelled drives are listed.
     fn uri(&self, text: &str) -> Result<Option<String>, Failure> {
         let is_name = !text.contains([':', '/']) && !Path::new(text).exists();
         if !is_name || self.size.is_some() {
@@ -195,7 +192,8 @@ impl LiveOptions {
         Err(Failure::new(Exit::Negative, message))
     }
 
-    /// The target as fio would find it, and its size: nothing is written, so nothing is lost.
+    /// Returns the target as fio would find it, and its size: nothing is written, so no data is
+    /// lost.
     pub(super) fn look(&self, text: &str) -> Result<(Target, Place), Failure> {
         self.check_size()?;
         let uri = self.uri(text)?;
@@ -211,7 +209,7 @@ impl LiveOptions {
         Ok((Target::of_rig(text, bytes, SEED), place))
     }
 
-    /// Opens a target: what there is under this path, or the volume of this name.
+    /// Opens a target: the file or device at this path, or the volume of this name.
     pub(super) fn open(&self, text: &str, read_only: bool) -> Result<(Target, Live), Failure> {
         self.check_size()?;
         let wishes = Wishes {

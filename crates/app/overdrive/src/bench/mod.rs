@@ -1,4 +1,5 @@
-//! `overdrive bench`: the suites of the lab on modelled drives and on real targets, bare or behind the cache.
+//! `overdrive bench`: the suites of the lab on modelled drives and on real targets, bare or behind
+//! the cache.
 
 mod choice;
 mod compare;
@@ -153,7 +154,7 @@ pub(crate) struct Arguments {
     no_history: bool,
 }
 
-/// Everything but a run.
+/// Subcommands other than a run.
 #[derive(clap::Subcommand)]
 enum After {
     /// List the suites, one on a line.
@@ -186,7 +187,8 @@ impl Arguments {
         self.target.as_deref().expect("it is required")
     }
 
-    /// How long the timed parts take. Those of filebench are steps of a preparation, which take whole seconds.
+    /// Returns the duration of the timed parts. Those of filebench are steps of a preparation,
+    /// which take whole seconds.
     fn time_ns(&self, usual_ns: u64) -> u64 {
         let asked_ns = self.time.map_or(usual_ns, |us| us.saturating_mul(1000));
         match self.suite().is_of_files() {
@@ -195,7 +197,7 @@ impl Arguments {
         }
     }
 
-    /// The plan for a target, of which `reads_only` says whether it must keep what it holds.
+    /// Returns the plan for a target; `reads_only`: the target must keep its data.
     fn plan(&self, target: Target, spare_percent: u32, reads_only: bool) -> Result<Plan, Failure> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
         let usual = suites::plan_of(self.suite(), self.era, target).map_err(usage)?;
@@ -225,8 +227,8 @@ impl Arguments {
         Ok(plan)
     }
 
-    /// Returns the same plan in real time, in which pauses take time. A preparation that was
-    /// asked for is left as it is.
+    /// Returns the same plan for real time, in which pauses take time. A requested preparation is
+    /// left unchanged.
     fn in_real_time(&self, plan: Plan) -> Plan {
         let asked = self.prepare.is_some().then(|| plan.preparation.clone());
         let plan = plan.in_real_time(!live::is_memory(self.target()));
@@ -238,7 +240,7 @@ impl Arguments {
         self.job.jobs(self.suite().profile().name)
     }
 
-    /// The same plan for reads alone. A preparation that was asked for and writes is refused.
+    /// Returns the same plan with reads only. A requested preparation that writes is refused.
     fn reading(&self, plan: Plan) -> Result<Plan, Failure> {
         let asked = [("--state", Some(&self.state)), ("--prepare", self.prepare.as_ref())];
         let is_idle =
@@ -255,7 +257,7 @@ impl Arguments {
         }
     }
 
-    /// The files that it reads or works on.
+    /// Returns the files that the run reads or works on.
     fn inputs(&self) -> Vec<PathBuf> {
         let target = self.target();
         let model = target.strip_prefix("model:");
@@ -265,7 +267,7 @@ impl Arguments {
         others.chain([Path::new(target)]).map(Path::to_owned).collect()
     }
 
-    /// The suite's cache with what was asked for in place of the usual.
+    /// Returns the suite's cache, with the requested settings instead of the defaults.
     fn cache_of(&self, mut spec: CacheSpec) -> CacheSpec {
         self.settings.apply(&mut spec);
         if spec.dirty_age_ms == 0 {
@@ -274,7 +276,7 @@ impl Arguments {
         spec
     }
 
-    /// What is to be done, and what it is done on.
+    /// Returns the plan, and the rig to run it on.
     fn set_up(&self, spare_percent: u32) -> Result<(Plan, Box<dyn Rig>), Failure> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
         if !self.target().starts_with("model:") {
@@ -344,7 +346,7 @@ fn export(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    // A modelled drive's tables are looked up at random.
+    // The tables of a modelled drive are accessed at random.
     host::want_huge_allocations();
     if let Some(after) = &arguments.after {
         return after.run();
@@ -352,14 +354,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(file) = &arguments.export_fio {
         return export(arguments, file);
     }
-    // Before anything is opened or made: what is wrong changes nothing.
+    // Checked before anything is opened or made, so that a mistake changes nothing.
     let report = arguments.report.as_deref();
     let report = report.map(|path| PageFile::open(path, &arguments.inputs())).transpose()?;
     let (outcomes, ended) = match tree::directory(arguments) {
         Some(directory) => tree::run(arguments, directory)?,
         None => spares::run(arguments)?,
     };
-    // What there is, is told, however it ended; it need not be read.
+    // The results so far are printed, even after a failure; the output need not be read.
     output::print(&outcomes, arguments.json);
     if let Some(report) = report {
         report.write(&suites::report::overlaid(&outcomes))?;

@@ -3,7 +3,7 @@
 use stack::{Exit, Failure};
 use suites::{Listed, Outcome, Plan, Preparation};
 
-/// Names that are listed.
+/// Maximum number of names listed.
 const NAMES_MAX: usize = 40;
 
 /// Runs a suite on a device that does nothing.
@@ -14,7 +14,7 @@ fn listed(plan: &Plan, only: Option<String>) -> Outcome {
     suites::run_on(Box::new(rig), &plan, &mut ()).0
 }
 
-/// Returns the names that `--only` takes for a plan; none if its suite runs as a whole.
+/// Returns the names that `--only` accepts for a plan; none if its suite runs only as a whole.
 pub(super) fn names(plan: &Plan) -> Vec<String> {
     let whole = listed(plan, None).rows;
     let mut names: Vec<String> = Vec::new();
@@ -30,10 +30,9 @@ pub(super) fn names(plan: &Plan) -> Vec<String> {
     names
 }
 
-/// Refuses a test that the suite has not, before anything is written.
+/// Refuses an unknown test before anything is written.
 ///
-/// # Errors
-/// The suite has no such test, or runs as a whole.
+/// # Errors The suite has no such test, or runs only as a whole.
 pub(super) fn check(plan: &Plan) -> Result<(), Failure> {
     let Some(only) = &plan.only else { return Ok(()) };
     let names = names(plan);
@@ -44,7 +43,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), Failure> {
     Err(Failure::new(Exit::Usage, message))
 }
 
-/// Says why a test is not to be had, and which are.
+/// Returns the reason for refusing a test, with the available tests.
 fn refusal(suite: &str, only: &str, names: &[String]) -> String {
     if names.is_empty() {
         return format!("{suite} runs as a whole; leave --only out");
@@ -56,7 +55,7 @@ fn refusal(suite: &str, only: &str, names: &[String]) -> String {
     format!("{suite} has no such test; {near}{}", listing(names))
 }
 
-/// Returns the names in quotes; of a suite of very many the first ones.
+/// Returns the names in quotes; if there are very many, only the first ones.
 pub(super) fn listing(names: &[String]) -> String {
     let quoted = names.iter().take(NAMES_MAX).map(|name| format!("'{name}'"));
     let quoted = quoted.collect::<Vec<_>>().join(", ");

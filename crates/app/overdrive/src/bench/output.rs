@@ -1,8 +1,8 @@
-//! What is printed of outcomes.
+//! Prints outcomes.
 
 use suites::{Outcome, report};
 
-/// A table for each, or one JSON object.
+/// Prints a table for each outcome, or one JSON object.
 pub(super) fn print(outcomes: &[Outcome], json: bool) {
     let text = match json {
         true => format!("{}\n", report::json_of(outcomes)),

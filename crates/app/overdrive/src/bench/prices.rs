@@ -1,4 +1,4 @@
-//! Where the price list comes from: a file, what was measured here before, or a measurement.
+//! Finds the price list: in a file, in an earlier measurement on this machine, or by a measurement.
 
 use lane::Prices;
 use rustix::time::{ClockId, clock_gettime};
@@ -7,7 +7,7 @@ use stack::{Exit, Failure};
 use std::path::{Path, PathBuf};
 use suites::prices;
 
-/// The prices: from the file that was named, or of this machine.
+/// Returns the prices: from the given file, or of this machine.
 pub(super) fn find(asked: Option<&str>) -> Result<Prices, Failure> {
     match asked {
         None => Ok(kept().unwrap_or_else(measure)),
@@ -17,7 +17,7 @@ pub(super) fn find(asked: Option<&str>) -> Result<Prices, Failure> {
     }
 }
 
-/// A list as such, or as part of a suite's JSON.
+/// Reads a list, either on its own or as part of a suite's JSON.
 fn read(path: &Path) -> Result<Prices, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let value: Value =
@@ -25,14 +25,14 @@ fn read(path: &Path) -> Result<Prices, String> {
     prices::from_json(&value)
 }
 
-/// What was measured on this machine before, by this version.
+/// Returns the prices that this version has measured earlier on this machine.
 fn kept() -> Option<Prices> {
     let text = std::fs::read_to_string(place()?).ok()?;
     let value: Value = serde_json::from_str(&text).ok()?;
     (value.get("machine")? == &machine()).then(|| prices::from_json(&value).ok()).flatten()
 }
 
-/// Measures, which takes a second or two, and keeps what was found.
+/// Measures the prices, which takes a second or two, and stores them.
 fn measure() -> Prices {
     let measured = prices::measure(&prices::Measure::default(), &mut cpu_ns);
     let mut document = prices::document(&measured);
@@ -53,7 +53,7 @@ fn measure() -> Prices {
     measured
 }
 
-/// What a list is good for: this processor, and this version of the engine.
+/// Returns the scope of a list: this processor, and this version of the engine.
 fn machine() -> Value {
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpus.lines().find_map(|line| line.strip_prefix("model name"));
@@ -68,7 +68,7 @@ fn place() -> Option<PathBuf> {
     Some(cache.join("overdrive").join("prices.json"))
 }
 
-/// Nanoseconds that this thread has had a processor for.
+/// Returns the processor time of this thread, in nanoseconds.
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

@@ -1,4 +1,4 @@
-//! A suite, once for each spare part that was asked for.
+//! Runs a suite once for each requested spare share.
 
 use super::{Arguments, expected, failure};
 use crate::progress::Stages;
@@ -7,11 +7,11 @@ use stack::{Exit, Failure};
 use std::io::IsTerminal;
 use suites::Outcome;
 
-/// What came of each run, and how the last one ended.
+/// The outcomes of the runs, and how the last one ended.
 pub(super) type Measured = (Vec<Outcome>, Result<(), Failure>);
 
-/// The spare parts in the order in which they are run: on a real drive a run must find its spare part as unwritten as the
-/// first one did, so that the largest comes first.
+/// Returns the spare shares in the order of the runs. On a real drive each run must find its spare
+/// part unwritten, so the largest comes first.
 fn ordered(arguments: &Arguments) -> Result<Vec<u32>, Failure> {
     let mut spares = arguments.spare.clone();
     spares.sort_unstable_by_key(|percent| std::cmp::Reverse(*percent));
@@ -26,10 +26,9 @@ fn ordered(arguments: &Arguments) -> Result<Vec<u32>, Failure> {
     Ok(spares)
 }
 
-/// The only spare part.
+/// Returns the only spare share.
 ///
-/// # Errors
-/// There are several.
+/// # Errors There are several.
 pub(super) fn one(arguments: &Arguments) -> Result<u32, Failure> {
     match ordered(arguments)?.as_slice() {
         [one] => Ok(*one),
@@ -37,10 +36,10 @@ pub(super) fn one(arguments: &Arguments) -> Result<u32, Failure> {
     }
 }
 
-/// What came of each, the least spare part first, and how the last run ended. A run that is not complete is the last.
+/// Returns the outcomes, smallest spare share first, and how the last run ended. An incomplete run
+/// is the last.
 ///
-/// # Errors
-/// The target cannot be tested so, and nothing was measured.
+/// # Errors The target cannot be tested so, and nothing was measured.
 pub(super) fn run(arguments: &Arguments) -> Result<Measured, Failure> {
     arguments.tree.check_unused(arguments)?;
     let mut outcomes = Vec::new();
@@ -63,8 +62,8 @@ fn run_one(
     spare_percent: u32,
 ) -> Result<(Outcome, Result<(), Failure>), Failure> {
     let watch = || Watch::new(Stages::with_time_left());
-    // A file that is made is removed again where the program is interrupted while it gets its space. Others may be waited for, and
-    // then a signal ends the program.
+    // A file that is made must be removed if the program is interrupted while it allocates the
+    // space. With other targets, opening may wait, and a signal then ends the program.
     let early = arguments.live.makes_file().then(watch).transpose()?;
     let (plan, rig) = arguments.set_up(spare_percent)?;
     let mut watch = early.map_or_else(watch, Ok)?;
@@ -80,7 +79,7 @@ fn run_one(
     Ok((outcome, ended.map_err(|halt| failure(&plan, &halt))))
 }
 
-/// With the command, and where the time is real with the machine: in virtual time nothing depends on it.
+/// Adds the command, and in real time the machine: in virtual time nothing depends on it.
 pub(super) fn with_origin(outcome: Outcome) -> Outcome {
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let machine = if outcome.time == "real" { rigs::machine() } else { Vec::new() };

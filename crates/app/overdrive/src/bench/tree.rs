@@ -28,7 +28,7 @@ fn usage(message: String) -> Failure {
 }
 
 impl TreeOptions {
-    /// Refuses them for what is no directory.
+    /// Refuses these options for a target that is not a directory.
     pub(super) fn check_unused(&self, arguments: &Arguments) -> Result<(), Failure> {
         if self.share.is_none() {
             return Ok(());
@@ -41,8 +41,8 @@ impl TreeOptions {
     }
 }
 
-/// The directory that is the target, if the suite works on files and it is one. What is not there is taken for one, if
-/// no file is to be made.
+/// Returns the target, if the suite works on files and the target is a directory. A missing path
+/// counts as a directory, unless a file is to be made.
 pub(super) fn directory(arguments: &Arguments) -> Option<&Path> {
     let text = arguments.target();
     let path = Path::new(text);
@@ -51,7 +51,7 @@ pub(super) fn directory(arguments: &Arguments) -> Option<&Path> {
     (arguments.suite().is_of_files() && (path.is_dir() || is_missing)).then_some(path)
 }
 
-/// Refuses what makes no sense on files.
+/// Refuses options that make no sense on files.
 fn check(arguments: &Arguments) -> Result<(), Failure> {
     arguments.live.check_unused_on_files()?;
     let copies = arguments.suite().profile().time_ns > 0;
@@ -76,7 +76,8 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn plan(arguments: &Arguments, directory: &Path) -> Result<Plan, Failure> {
-    // A file system may be smaller than what suites on devices need; files have no such least size.
+    // A file system may be smaller than the minimum of suites on devices, which does not apply to
+    // files.
     let bytes = size_of_file_system(directory)?.max(SPAN_MIN);
     arguments.job.jobs(arguments.suite().profile().name)?;
     let target = Target::of_rig(arguments.target(), bytes, SEED);
@@ -95,7 +96,7 @@ fn plan(arguments: &Arguments, directory: &Path) -> Result<Plan, Failure> {
 pub(super) fn run(arguments: &Arguments, directory: &Path) -> Result<Measured, Failure> {
     check(arguments)?;
     let plan = plan(arguments, directory)?;
-    // Before the folder is made: a signal that comes then removes it.
+    // Before the folder is made, so that it is removed after a signal.
     let mut watch = Watch::new(Stages::with_time_left())?;
     let (outcome, ended) = if plan.suite.time_ns > 0 {
         copy(arguments, directory, &plan, &mut watch)?
@@ -107,7 +108,7 @@ pub(super) fn run(arguments: &Arguments, directory: &Path) -> Result<Measured, F
     Ok((vec![with_origin(outcome)], ended))
 }
 
-/// Copies file sets, and removes what was made for that.
+/// Copies file sets, and removes the files made for that.
 fn copy(
     arguments: &Arguments,
     directory: &Path,
@@ -131,12 +132,12 @@ fn copy(
     Ok((outcome, both(ended, bench.remove())))
 }
 
-/// A path as one word of a shell.
+/// Returns a path quoted for a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
-/// What went wrong first, and also what did after it.
+/// Returns the first failure, with the failure after it, if there is one.
 fn both(first: Result<(), Failure>, then: Result<(), Failure>) -> Result<(), Failure> {
     match (first, then) {
         (Err(first), Err(then)) => {

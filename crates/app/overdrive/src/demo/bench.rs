@@ -1,4 +1,4 @@
-//! The measurements: three sides, two workloads, everything verified.
+//! The measurements: three sides, two workloads, all data verified.
 
 use super::children::Children;
 use super::database::{self, Measured, Place};
@@ -13,7 +13,7 @@ use stack::Failure;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What stands between a client and the slow disk.
+/// The layer between a client and the slow disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Side {
     Bare,
@@ -22,10 +22,10 @@ pub(super) enum Side {
 }
 
 impl Side {
-    /// All of them, in the order of the columns.
+    /// All sides, in the order of the columns.
     pub(super) const ALL: [Side; 3] = [Side::Bare, Side::Overdrive, Side::PageCache];
 
-    /// For people and for JSON.
+    /// Returns the name for the table and for JSON.
     pub(super) fn name(self) -> &'static str {
         match self {
             Side::Bare => "bare",
@@ -35,24 +35,24 @@ impl Side {
     }
 }
 
-/// The database on one side.
+/// Result of the database workload on one side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DatabaseResult {
     pub(super) measured: Measured,
-    /// What Overdrive counted.
+    /// Statistics of Overdrive.
     pub(super) counted: Option<Counted>,
-    /// The most page cache that was seen in use, on that side.
+    /// The largest page cache seen in use, on that side.
     pub(super) page_cache_peak: Option<u64>,
 }
 
-/// What all measurements share.
+/// State that all measurements share.
 pub(super) struct Bench<'a> {
     pub(super) children: &'a Children,
     pub(super) directory: &'a Path,
-    /// The disk as it was made; nothing changes it.
+    /// The original disk, which is never changed.
     pub(super) disk: PathBuf,
     pub(super) scale: Scale,
-    /// Or why not.
+    /// The page cache's side, or the reason why it is missing.
     pub(super) page_cache: Result<PageCache, String>,
 }
 
@@ -78,7 +78,7 @@ impl Opened {
     }
 }
 
-/// Monotonic time.
+/// Returns the monotonic time.
 pub(super) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -89,7 +89,7 @@ impl Bench<'_> {
         self.directory.join(name)
     }
 
-    /// The page cache's side, if this is it and it can be had.
+    /// Returns the page cache, if this is its side and it is available.
     fn cache_of(&self, side: Side) -> Option<&PageCache> {
         self.page_cache.as_ref().ok().filter(|_| side == Side::PageCache)
     }
@@ -109,10 +109,9 @@ impl Bench<'_> {
         Ok(Opened { server, disk })
     }
 
-    /// Tries the way of the page cache once; where it is barred, says why from now on.
+    /// Tries the page cache's side once; if it fails, the reason is stored.
     ///
-    /// # Errors
-    /// Only what would stop the other sides as well.
+    /// # Errors Only those that would stop the other sides as well.
     pub(super) fn try_page_cache(&mut self) -> Result<(), Failure> {
         let Ok(cache) = &self.page_cache else { return Ok(()) };
         let server = Server::start(self.children, self.directory, &self.disk, 0)?;
@@ -121,7 +120,7 @@ impl Bench<'_> {
         match attached {
             Ok(disk) => disk.detach(self.children)?,
             Err(failure) => {
-                // If it was a signal, it is still there to be seen.
+                // If the reason was a signal, it is still pending.
                 self.children.pause(0)?;
                 self.page_cache = Err(failure.message);
             }
@@ -129,7 +128,7 @@ impl Bench<'_> {
         server.stop(self.children).map(|_| ())
     }
 
-    /// A client's command: in the control group where this is the page cache's side.
+    /// Returns a client's command; on the page cache's side it runs in the control group.
     fn client(&self, side: Side, name: &str) -> Command {
         let program = tools::find(name).unwrap_or(name.into());
         match self.cache_of(side) {
@@ -140,7 +139,7 @@ impl Bench<'_> {
 
     fn begin(&self, side: Side) {
         if let Some(cache) = self.cache_of(side) {
-            // A limit that is left from before only gives this side more than is its due.
+            // A limit that is left from before only gives this side more than its share.
             let _ = cache.cgroup.begin();
         }
     }
@@ -154,8 +153,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Plays the database on a plain file with no server: what the disk must hold afterwards. Also
-    /// makes the copy of the disk that the sides will work on.
+    /// Runs the database on a plain file without a server, for the contents that the disk must have
+    /// afterwards. Also makes the copy of the disk that the sides work on.
     pub(super) fn reference(&self) -> Result<(), Failure> {
         image::copy(&self.disk, &self.path("work.img"))?;
         let reference = self.path("reference.img");
@@ -166,8 +165,8 @@ impl Bench<'_> {
             .map(|_| ())
     }
 
-    /// Plays the database on a side, and verifies what clients read afterwards, what the disk
-    /// holds, and the file system beside it.
+    /// Runs the database on a side, and verifies the data that clients read afterwards, the
+    /// contents of the disk, and the file system next to it.
     pub(super) fn database(&self, side: Side) -> Result<DatabaseResult, Failure> {
         let (work, out) = (self.path("work.img"), self.path("out.img"));
         image::restore(&self.disk, &work, &self.scale)?;
@@ -195,10 +194,10 @@ impl Bench<'_> {
     }
 
     /// Copies the whole disk once to a new file, on a side that has just been started, and compares
-    /// it. Nanoseconds from the start of nbdcopy to its end.
+    /// it. Returns the nanoseconds from the start of nbdcopy to its end.
     pub(super) fn copy(&self, side: Side) -> Result<u64, Failure> {
         let out = self.path("out.img");
-        // The old output goes before the kernel begins to write it out.
+        // The old output is removed before the kernel begins to write it to disk.
         let _ = std::fs::remove_file(&out);
         let opened = self.open(side, &self.disk)?;
         self.begin(side);
@@ -214,7 +213,7 @@ impl Bench<'_> {
             Place::Uri(uri) => command.arg(uri),
             Place::Path(path) => command.arg(path),
         };
-        // The output's own pages are not what is compared here.
+        // The output's own pages are not part of the comparison.
         let mut follow = self.follow(side, self.scale.disk_bytes());
         let start = now_ns();
         self.children.run("nbdcopy", command.arg(out), &mut follow)?;

@@ -1,7 +1,7 @@
-//! A control group whose page cache is held to a size.
+//! A control group whose page cache is limited to a size.
 //!
-//! The kernel can only limit all memory of a group together, so the limit is the size plus what the
-//! group's programs have taken for themselves, as the group's own statistics tell. Sources: the
+//! The kernel can only limit all memory of a group together, so the limit is the size plus the
+//! memory that the group's programs have allocated, from the group's own statistics. Sources: the
 //! kernel's Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
 
 use std::cell::Cell;
@@ -10,29 +10,29 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The names of the two generations of the interface.
+/// File names of the two versions of the interface.
 #[derive(PartialEq, Debug)]
 struct Names {
     limit: &'static str,
     /// Page cache and shared memory.
     cache: &'static str,
-    /// What programs hold for themselves, beside shared memory.
+    /// Memory of programs besides shared memory.
     private: &'static str,
 }
 
 const FIRST: Names = Names { limit: "memory.limit_in_bytes", cache: "cache", private: "rss" };
 const SECOND: Names = Names { limit: "memory.max", cache: "file", private: "anon" };
 
-/// What the group uses, in bytes.
+/// Memory use of the group, in bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Use {
     page_cache: u64,
     own: u64,
 }
 
-/// Room for what a program takes while it starts: too little, and the kernel would kill it.
+/// Memory for the start of a program: with too little, the kernel would kill it.
 const STARTING_BYTES: u64 = 64 << 20;
-/// Looks until a program counts as started. It cannot read much in that time.
+/// Number of checks until a program counts as started. It cannot read much in that time.
 const STARTING_LOOKS: u32 = 10;
 
 /// A control group; removed when dropped.
@@ -51,7 +51,7 @@ fn usage(names: &Names, stat: &str, kernel: Option<&str>) -> Use {
         line.and_then(|number| number.trim().parse().ok()).unwrap_or(0u64)
     };
     let shared = value("shmem");
-    // In the first generation the kernel's part stands in a file of its own.
+    // In version 1, kernel memory has a separate file.
     let kernel = kernel.map_or(value("kernel"), |text| text.trim().parse().unwrap_or(0));
     Use {
         page_cache: value(names.cache).saturating_sub(shared),
@@ -59,7 +59,7 @@ fn usage(names: &Names, stat: &str, kernel: Option<&str>) -> Use {
     }
 }
 
-/// Where groups with a memory limit can be made, from the list of mounts.
+/// Returns the directory in which groups with a memory limit can be made, from the list of mounts.
 fn root(mounts: &str) -> Result<(PathBuf, &'static Names), String> {
     let mut second = None;
     for line in mounts.lines() {
@@ -80,10 +80,9 @@ fn root(mounts: &str) -> Result<(PathBuf, &'static Names), String> {
 }
 
 impl Cgroup {
-    /// A group for the clients whose page cache may hold `page_cache_max` bytes.
+    /// Makes a group for clients whose page cache may hold `page_cache_max` bytes.
     ///
-    /// # Errors
-    /// Why it cannot be had here: half a sentence.
+    /// # Errors The reason why it is not available here, as half a sentence.
     pub(super) fn make(page_cache_max: u64) -> Result<Cgroup, String> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let (root, names) = root(&mounts)?;
@@ -103,11 +102,11 @@ impl Cgroup {
         Ok(group)
     }
 
-    /// Before a program is run in it.
+    /// Prepares the group before a program runs in it.
     pub(super) fn begin(&self) -> io::Result<()> {
         self.looks.set(0);
-        // What an earlier program left is dropped where the kernel can do that on demand; the
-        // device it belonged to is gone, so it is of no use to the next.
+        // The page cache of an earlier program is dropped if the kernel can do that on demand; its
+        // device no longer exists, so the next program cannot use it.
         let _ = fs::write(self.path.join("memory.force_empty"), "0");
         self.set(self.page_cache_max + STARTING_BYTES)
     }
@@ -120,8 +119,8 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Lets the limit follow what the programs need for themselves, plus `extra` bytes; to be
-    /// called often while one runs.
+    /// Adjusts the limit to the programs' own memory, plus `extra` bytes. Call this often while one
+    /// runs.
     pub(super) fn follow(&self, extra: u64) {
         let read = |name| fs::read_to_string(self.path.join(name)).ok();
         let Some(stat) = read("memory.stat") else { return };
@@ -135,15 +134,15 @@ impl Cgroup {
         }
     }
 
-    /// The most page cache that was seen since the last call.
+    /// Returns the largest page cache seen since the last call.
     pub(super) fn take_peak(&self) -> u64 {
         self.peak.replace(0)
     }
 
-    /// A command that runs this program inside the group.
+    /// Returns a command that runs this program inside the group.
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("/bin/sh");
-        // 0 stands for the process that writes it.
+        // 0 means the process that writes it.
         command.args(["-c", "echo 0 > \"$0\" && exec \"$@\""]);
         command.arg(self.path.join("cgroup.procs")).arg(program);
         command
@@ -152,7 +151,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Its programs have ended; should the kernel still see one, an empty group is left behind.
+        // Its programs have ended; if the kernel still counts one, an empty group is left behind.
         let _ = fs::remove_dir(&self.path);
     }
 }

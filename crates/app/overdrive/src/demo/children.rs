@@ -1,8 +1,7 @@
-//! Other programs, run so that Ctrl-C leaves nothing behind.
+//! Runs other programs so that Ctrl-C leaves nothing behind.
 //!
-//! The signals that end a process are taken as a descriptor, and every wait looks at it too: the
-//! demo then returns by its ordinary way out, on which mounts, loop devices, control groups and
-//! files are removed.
+//! The signals that end a process are read from a descriptor, which every wait also polls: the demo
+//! then returns normally and removes mounts, loop devices, control groups and files.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
@@ -12,17 +11,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// How often a wait lets its caller look at something, in milliseconds.
+/// Interval at which a wait calls back, in milliseconds.
 const TICK_MS: i64 = 20;
 
 /// Starts programs, and waits for them or for a signal.
 pub(super) struct Children {
     signals: host::File,
-    /// Where their messages go.
+    /// Directory for their messages.
     directory: PathBuf,
 }
 
-/// A program that runs; dropped, it is killed.
+/// A running program; it is killed when this is dropped.
 pub(super) struct Running {
     child: Child,
     pidfd: OwnedFd,
@@ -38,7 +37,7 @@ fn interrupted() -> Failure {
     Failure::new(Exit::Negative, "the demo was interrupted; all it made is removed")
 }
 
-/// The last line of a log that says anything.
+/// Returns the last line of a log that is not empty.
 fn last_words(log: &Path) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
@@ -47,7 +46,7 @@ fn last_words(log: &Path) -> String {
 }
 
 impl Children {
-    /// From now on signals are looked at only here. To be made before any thread is started.
+    /// Takes over the handling of signals. Call this before any thread is started.
     pub(super) fn new(directory: &Path) -> Result<Children, Failure> {
         let signals =
             host::signals().map_err(|error| Failure::new(Exit::Io, format!("signals: {error}")))?;
@@ -73,7 +72,7 @@ impl Children {
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(pidfd) => Ok(Running { child, pidfd, name: name.to_owned(), log }),
             Err(errno) => {
-                // It cannot be watched, so it must not stay.
+                // The program cannot be watched, so it must not stay.
                 let _ = child.kill();
                 let _ = child.wait();
                 Err(failed(errno.into()))
@@ -81,10 +80,9 @@ impl Children {
         }
     }
 
-    /// Waits for its end; `tick` is called now and then.
+    /// Waits for its end; `tick` is called periodically.
     ///
-    /// # Errors
-    /// A signal came: the program is ended first.
+    /// # Errors A signal arrived: the program is ended first.
     pub(super) fn wait(
         &self,
         running: &mut Running,
@@ -95,7 +93,7 @@ impl Children {
                 PollFd::new(&running.pidfd, PollFlags::IN),
                 PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
             ];
-            // An error here is an interrupted call: the next round asks again.
+            // An error here is an interrupted call: the next round polls again.
             let _ = poll(&mut watched, Some(&timespec(TICK_MS)));
             let [ended, asked] = watched.map(|one| !one.revents().is_empty());
             tick();
@@ -135,22 +133,22 @@ impl Children {
 }
 
 impl Running {
-    /// What it writes, if that is a pipe; once.
+    /// Takes its output, if that is a pipe; once.
     pub(super) fn take_output(&mut self) -> Option<std::process::ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// The first line of its messages that begins so.
+    /// Returns the first line of its messages that begins with `start`.
     pub(super) fn says(&self, start: &str) -> Option<String> {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-        // What is being written just now has no end yet.
+        // A line that is just being written has no end yet.
         let (whole, _) = log.rsplit_once('\n')?;
         whole.lines().find(|line| line.starts_with(start)).map(str::to_owned)
     }
 
-    /// Asks it to end.
+    /// Sends it a signal to end.
     pub(super) fn terminate(&self) {
-        // It may have ended by itself in this moment.
+        // It may have ended just now.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
     }
 
@@ -159,7 +157,7 @@ impl Running {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// That it failed, with its last words.
+    /// Returns its failure, with the last line of its messages.
     pub(super) fn failure(&self, how: &str) -> Failure {
         let message = format!("{} failed ({how}): {}", self.name, last_words(&self.log));
         Failure::new(Exit::Negative, message)

@@ -1,9 +1,9 @@
-//! The workload that a cache helps: a database on a slow disk, as fio plays it.
+//! The workload that benefits from a cache: a database on a slow disk, simulated by fio.
 //!
-//! 4 KiB at random, 70 % reads, one after another, with the skew that keys have (zipf 1.1, ranks
-//! scattered over the disk), a sync every 64 writes and one at the end, from a cold start. What and
-//! where fio writes follows from its seed alone, so the same run against a plain file, with no
-//! server in between, says what every byte of the disk must be afterwards.
+//! 4 KiB at random, 70 % reads, one after another, with the skew of keys (zipf 1.1, ranks scattered
+//! over the disk), a sync every 64 writes and one at the end, from a cold start. The contents and
+//! offsets of fio's writes follow from its seed alone, so the same run against a plain file,
+//! without a server, gives the expected value of every byte of the disk.
 
 use super::children::Children;
 use super::scale::Scale;
@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Where fio works.
+/// Target of fio.
 pub(super) enum Place<'a> {
     /// An NBD export, with fio's own client.
     Uri(&'a str),
@@ -21,12 +21,12 @@ pub(super) enum Place<'a> {
     Path(&'a Path),
 }
 
-/// What fio measured.
+/// Measurements of fio.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Measured {
     /// Reads and writes.
     pub(super) operations: u64,
-    /// From the first to the end of the last sync, in nanoseconds.
+    /// Time from the first operation to the end of the last sync, in nanoseconds.
     pub(super) ns: u64,
 }
 
@@ -35,20 +35,20 @@ fn arguments(scale: &Scale, place: &Place) -> Vec<String> {
         .into_iter()
         .chain(["--bs=4k", "--random_distribution=zipf:1.1", "--norandommap", "--iodepth=1"])
         .chain(["--fsync=64", "--end_fsync=1", "--output-format=json", "--output=fio.json"])
-        // The seed decides alone: neither the name of the file nor the time of day.
+        // Only the seed matters: neither the name of the file nor the time of day.
         .chain(["--randrepeat=0", "--randseed=20260", "--refill_buffers", "--scramble_buffers=0"])
         .map(str::to_owned)
         .collect();
     list.push(format!("--offset={}", scale.files_bytes));
     list.push(format!("--size={}", scale.database_bytes));
-    // Not so many bytes but so many operations.
+    // The number of operations is the limit, not the number of bytes.
     list.push("--io_size=1t".into());
     list.push(format!("--number_ios={}", scale.operations));
     match place {
         Place::Uri(uri) => list.extend(["--ioengine=nbd".into(), format!("--uri={uri}")]),
         Place::Path(path) => {
             list.push("--ioengine=psync".into());
-            // A colon would begin a second file.
+            // A colon would begin a second file name.
             let path = path.to_string_lossy().replace(':', "\\:");
             list.push(format!("--filename={path}"));
         }
@@ -57,7 +57,7 @@ fn arguments(scale: &Scale, place: &Place) -> Vec<String> {
 }
 
 fn parse(text: &str) -> Option<Measured> {
-    // What fio has to say stands before the object.
+    // fio prints messages before the object.
     let value: Value = serde_json::from_str(&text[text.find('{')?..]).ok()?;
     let job = &value["jobs"][0];
     let count = |kind: &str| job[kind]["total_ios"].as_u64();
@@ -68,7 +68,7 @@ fn parse(text: &str) -> Option<Measured> {
     Some(Measured { operations: count("read")? + count("write")?, ns: ms * 1_000_000 })
 }
 
-/// Plays the database. `fio` is the command without arguments.
+/// Runs the database. `fio` is the command without arguments.
 pub(super) fn play(
     children: &Children,
     directory: &Path,

@@ -9,15 +9,15 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where every Linux has files that all users may read, and the share of each in percent.
+/// Directories of readable files on every Linux, with the cumulative share of each in percent.
 const ROOTS: [(&str, u64); 3] = [("/usr/lib", 40), ("/usr/share", 75), ("/usr/include", 100)];
-/// Larger files would crowd out variety.
+/// Larger files would reduce variety.
 const FILE_MAX: u64 = 4 * MIB;
-/// Files in all; small ones take longest.
+/// Number of files in all; small ones take longest.
 const FILES_MAX: u64 = 4000;
 const BLOCK: u64 = 4096;
 
-/// What was copied.
+/// Copied files.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Gathered {
     pub(super) files: u64,
@@ -26,15 +26,15 @@ pub(super) struct Gathered {
     directories: u64,
 }
 
-/// Limits up to which one root may fill.
+/// Limits up to which one root may fill the disk.
 #[derive(Clone, Copy)]
 struct Room {
     files: u64,
     bytes: u64,
 }
 
-/// Copies files below `from` until the room is full: in the order of their names, so that the same
-/// machine gives the same image. What cannot be read, and what is no plain file, is left out.
+/// Copies files below `from` until the limits are reached, in the order of their names, so that the
+/// same machine gives the same image. Unreadable files and special files are left out.
 fn gather(from: &Path, to: &Path, room: Room, done: &mut Gathered) {
     let Ok(entries) = fs::read_dir(from) else { return };
     let mut entries: Vec<_> = entries.flatten().collect();
@@ -102,7 +102,7 @@ pub(super) fn make(
     drop(file);
     let inodes = gathered.files + gathered.directories + 100;
     let mut mkfs = Command::new(tools::find("mkfs.ext4").unwrap_or("mkfs.ext4".into()));
-    // The inodes that the files need and a small journal: the rest is room for files.
+    // The inodes for the files and a small journal: the rest is space for files.
     mkfs.args(["-q", "-F", "-b", "4096", "-m", "0", "-J", "size=4", "-N"])
         .arg(inodes.to_string())
         .arg("-d")
@@ -115,8 +115,8 @@ pub(super) fn make(
     Ok((disk, gathered))
 }
 
-/// Copies `bytes` bytes between two places of files that are there, and waits until they are on the
-/// disk below: what is written lazily would disturb a measurement.
+/// Copies `bytes` bytes between two positions of existing files, and waits until they are on the
+/// disk below: delayed writeback would disturb a measurement.
 fn copy_part(from: (&Path, u64), to: (&Path, u64), bytes: u64) -> io::Result<()> {
     let mut source = File::open(from.0)?;
     let mut target = File::options().write(true).open(to.0)?;
@@ -127,18 +127,18 @@ fn copy_part(from: (&Path, u64), to: (&Path, u64), bytes: u64) -> io::Result<()>
 }
 
 /// The database's space begins as a copy of the last blocks of the file system, so that it is
-/// neither empty nor easy to tell from real data.
+/// neither empty nor easily distinguished from real data.
 fn fill_database(disk: &Path, scale: &Scale) -> io::Result<()> {
     let from = scale.files_bytes - scale.database_bytes;
     copy_part((disk, from), (disk, scale.files_bytes), scale.database_bytes)
 }
 
-/// A copy of a disk.
+/// Copies a disk.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     fs::copy(from, to).and_then(|_| File::open(to)?.sync_data()).map_err(|error| failed(to, &error))
 }
 
-/// Makes a copy of a disk equal to it again, where the database has worked on it.
+/// Restores a copy of a disk, where the database has changed it.
 pub(super) fn restore(disk: &Path, copy: &Path, scale: &Scale) -> Result<(), Failure> {
     let at = scale.files_bytes;
     copy_part((disk, at), (copy, at), scale.database_bytes).map_err(|error| failed(copy, &error))

@@ -1,11 +1,11 @@
-//! `overdrive demo`: the main job, in one minute on a new machine.
+//! `overdrive demo`: the main purpose, in one minute on a new machine.
 //!
 //! ```text
 //!   image.rs      a disk with a file system full of this machine's files, and a database's space
 //!   server.rs     `overdrive serve` over it, slowed down: bare, or with the cache
-//!   page_cache.rs the bare one as a block device, its page cache held to the same size (cgroup.rs)
-//!   database.rs   fio: what a cache helps            bench.rs   each on each side, verified
-//!   bench.rs      nbdcopy: what it must not hurt     report.rs  side by side
+//!   page_cache.rs the bare one as a block device, its page cache limited to the same size (cgroup.rs)
+//!   database.rs   fio: benefits from a cache         bench.rs   each on each side, verified
+//!   bench.rs      nbdcopy: must not get slower       report.rs  side by side
 //! ```
 
 mod bench;
@@ -64,10 +64,10 @@ impl Steps {
     }
 }
 
-/// The command.
+/// Runs the command.
 ///
-/// # Errors
-/// Something is missing, the demo was interrupted, or data was not what was written.
+/// # Errors A program is missing, the demo was interrupted, or data differs from the data that was
+/// written.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let steps = Steps(now_ns());
     let scale = if arguments.quick { Scale::QUICK } else { Scale::FULL };
@@ -132,8 +132,8 @@ fn measure(
     Ok(report)
 }
 
-/// What copies in a round, with the number of the column: in turn forwards and backwards, so that a
-/// drift of the machine falls on all.
+/// Returns the copies of a round, with the number of the column: alternately forwards and
+/// backwards, so that a drift of the machine affects all.
 fn order(round: usize) -> Vec<(usize, Side)> {
     let mut sides: Vec<_> = Side::ALL.into_iter().enumerate().collect();
     if round % 2 == 1 {
@@ -145,7 +145,7 @@ fn order(round: usize) -> Vec<(usize, Side)> {
 fn directory(arguments: &Arguments) -> PathBuf {
     let chosen = arguments.dir.clone();
     let chosen = chosen.or_else(|| std::env::var_os("TMPDIR").map(PathBuf::from));
-    // Not /tmp: that is often memory, and what lies in memory is no disk.
+    // Not /tmp, which is often memory and thus no disk.
     let usual = || Some(PathBuf::from("/var/tmp")).filter(|path| path.is_dir());
     chosen.or_else(usual).unwrap_or_else(std::env::temp_dir)
 }

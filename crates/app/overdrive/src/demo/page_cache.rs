@@ -1,9 +1,9 @@
-//! The third side: the same memory spent as host page cache.
+//! The third side: the same memory used as host page cache.
 //!
 //! The bare, slow export becomes a block device (nbdfuse makes a file of it, a loop device with
-//! direct I/O a disk of that), and the client uses the device as programs do, through the kernel's
-//! page cache. The client runs in a control group that holds that cache to the size that Overdrive
-//! has.
+//! direct I/O makes a disk of the file), and the client uses the device as programs do, through the
+//! kernel's page cache. The client runs in a control group that limits that cache to the size of
+//! Overdrive's cache.
 
 use super::cgroup::Cgroup;
 use super::children::{Children, Running};
@@ -13,31 +13,30 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How long nbdfuse may take until its file is there, in milliseconds.
+/// Longest time until nbdfuse shows its file, in milliseconds.
 const MOUNT_MS: i64 = 5_000;
 const STEP_MS: i64 = 10;
 
-/// What this side needs, once found.
+/// Programs and control group for this side.
 pub(super) struct PageCache {
     pub(super) cgroup: Cgroup,
     nbdfuse: PathBuf,
     losetup: PathBuf,
 }
 
-/// An export as a block device; taken apart when dropped.
+/// An export as a block device; it is removed when this is dropped.
 pub(super) struct Disk {
     losetup: PathBuf,
-    /// Taken when it is detached.
+    /// None once it is detached.
     device: Option<PathBuf>,
     fuse: Running,
     directory: PathBuf,
 }
 
 impl PageCache {
-    /// Finds what is needed.
+    /// Finds the programs for this side.
     ///
-    /// # Errors
-    /// Why it cannot be had here: half a sentence.
+    /// # Errors The reason why it is not available here, as half a sentence.
     pub(super) fn find(memory_bytes: u64) -> Result<PageCache, String> {
         if !rustix::process::geteuid().is_root() {
             return Err("it needs root, for a block device and a memory limit".into());
@@ -55,8 +54,7 @@ impl PageCache {
 
     /// Makes a block device of an export.
     ///
-    /// # Errors
-    /// Interrupted, or what failed.
+    /// # Errors Interrupted, or the failed step.
     pub(super) fn attach(
         &self,
         children: &Children,
@@ -90,7 +88,7 @@ impl PageCache {
             return Err(negative(format!("losetup failed: {words}")));
         }
         disk.device = Some(PathBuf::from(&name));
-        // Without direct I/O the file would have a page cache of its own below the device's.
+        // Without direct I/O the file would have its own page cache below the device's.
         let attribute = format!("/sys/block/{}/loop/dio", name.trim_start_matches("/dev/"));
         if fs::read_to_string(attribute).is_ok_and(|text| text.trim() == "1") {
             Ok(disk)
@@ -101,12 +99,12 @@ impl PageCache {
 }
 
 impl Disk {
-    /// The block device.
+    /// Returns the block device.
     pub(super) fn device(&self) -> &Path {
         self.device.as_deref().unwrap_or(Path::new("/dev/null"))
     }
 
-    /// Takes it apart, from top to bottom; what was written has gone down by then.
+    /// Removes it, from top to bottom; all writes have reached the export by then.
     pub(super) fn detach(mut self, children: &Children) -> Result<(), Failure> {
         self.detach_device();
         self.fuse.terminate();
@@ -115,7 +113,7 @@ impl Disk {
 
     fn detach_device(&mut self) {
         if let Some(device) = self.device.take() {
-            // It can only fail if the device is gone.
+            // This fails only if the device is gone.
             let _ = Command::new(&self.losetup).arg("--detach").arg(device).output();
         }
     }
@@ -124,7 +122,7 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         self.detach_device();
-        // Only after a failure there is still something: a killed nbdfuse leaves its mount.
+        // Something is left only after a failure: a killed nbdfuse leaves its mount.
         if !self.fuse.has_ended() {
             self.fuse.terminate();
             let _ = Command::new("umount").arg("--lazy").arg(&self.directory).output();

@@ -1,4 +1,4 @@
-//! What came out, side by side.
+//! The results, side by side.
 
 use super::bench::{DatabaseResult, Side};
 use super::scale::Scale;
@@ -6,13 +6,13 @@ use block::Size;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// Below this ratio to bare a workload counts as hurt.
+/// A workload below this ratio to bare counts as slowed down.
 const HURT: f64 = 0.95;
 
-/// When rounds of the bare side alone lie further apart than this factor, the machine is busy.
+/// If rounds of the bare side alone differ by more than this factor, the machine is busy.
 const BUSY: f64 = 1.5;
 
-/// How the third column was made: one sentence under the table.
+/// How the third column was measured: one sentence under the table.
 const METHOD: &str = "\
 Page cache: the bare export as a block device (nbdfuse and a loop device with direct I/O), used
 through the kernel's page cache, which a control group holds to the same size.";
@@ -21,14 +21,14 @@ through the kernel's page cache, which a control group holds to the same size.";
 pub(super) struct Report {
     scale: Scale,
     files: u64,
-    /// Why there is no page cache column.
+    /// Reason why there is no page cache column.
     no_page_cache: Option<String>,
     pub(super) database: [Option<DatabaseResult>; 3],
     /// Nanoseconds of each round.
     pub(super) copies: [Vec<u64>; 3],
 }
 
-/// Of several values the one in the middle, and how far they lie apart.
+/// The median of several values, and their spread.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Spread {
     median: f64,
@@ -48,14 +48,15 @@ fn spread(mut values: Vec<f64>) -> Option<Spread> {
     Some(Spread { median, least, most })
 }
 
-/// What the database's ratio to bare means.
+/// Returns the verdict on the database's ratio to bare.
 fn help_verdict(ratio: f64) -> &'static str {
     if ratio > 1.0 / HURT { "helps" } else { hurt_verdict(ratio) }
 }
 
-/// What the copy's ratio to bare means: nothing is read twice, so nothing can be gained.
+/// Returns the verdict on the copy's ratio to bare: nothing is read twice, so nothing can be
+/// gained.
 fn hurt_verdict(ratio: f64) -> &'static str {
-    // As it is printed: no reader should see that 0.95 is less than 0.95.
+    // Rounded as it is printed, so that no reader sees 0.95 as less than 0.95.
     if (ratio * 100.0).round() / 100.0 < HURT { "SLOWER" } else { "does not hurt" }
 }
 
@@ -78,14 +79,15 @@ impl Report {
             .map(|spread| spread.median)
     }
 
-    /// The ratio of the medians, as the table shows them, with the ratios within single rounds.
+    /// Returns the ratio of the medians, as the table shows them, with the ratios within single
+    /// rounds.
     fn copy_ratio(&self, side: usize) -> Option<Spread> {
         let pairs = self.copies[0].iter().zip(&self.copies[side]);
         let rounds = spread(pairs.map(|(&bare, &ns)| bare as f64 / ns as f64).collect())?;
         Some(Spread { median: self.copy_seconds(0)? / self.copy_seconds(side)?, ..rounds })
     }
 
-    /// How far the bare rounds lie apart, if that is too far to trust them.
+    /// Returns the spread of the bare rounds, if it is too large for a reliable comparison.
     fn busy(&self) -> Option<f64> {
         let bare = spread(self.copies[0].iter().map(|&ns| ns as f64).collect())?;
         Some(bare.most / bare.least).filter(|&factor| factor > BUSY)
@@ -97,7 +99,7 @@ impl Report {
         let _ = writeln!(out, "{name:<44}{}", cells.collect::<String>());
     }
 
-    /// The table, the verdicts and the method, for people.
+    /// Returns the table, the verdicts and the method as text.
     pub(super) fn text(&self) -> String {
         let scale = &self.scale;
         let mut out = String::from("\n");
@@ -190,7 +192,7 @@ impl Report {
         lines
     }
 
-    /// The same as one object: bytes and nanoseconds.
+    /// Returns the report as one object: bytes and nanoseconds.
     pub(super) fn json(&self, took_ns: u64) -> Value {
         let side = |index: usize| {
             let database = self.database[index];
@@ -226,7 +228,7 @@ impl Report {
     }
 }
 
-/// How the page cache did; that it won is said.
+/// Returns the comparison with the page cache, also if that was faster.
 fn compared(ours: f64, theirs: Option<f64>) -> String {
     match theirs {
         None => String::new(),

@@ -1,4 +1,4 @@
-//! One side's server: `overdrive serve` itself, the same program as everywhere.
+//! The server of one side: `overdrive serve` itself, the same program as everywhere.
 
 use super::children::{Children, Running};
 use stack::Failure;
@@ -6,21 +6,21 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
 
-/// The slow backing: a network volume or a good SATA drive under load, 0.5 ms an operation and
+/// The slow backing: a network volume or a good SATA drive under load, 0.5 ms per operation and
 /// four at a time.
 const DELAY: &str = "read=500us,write=500us,flush=500us,servers=4";
 
-/// Between two looks whether it serves, in milliseconds.
+/// Time between two checks whether it serves, in milliseconds.
 const START_LOOK_MS: i64 = 20;
 
-/// A server that runs.
+/// A running server.
 pub(super) struct Server {
     running: Running,
     output: ChildStdout,
     uri: String,
 }
 
-/// What the server counted.
+/// Statistics of the server.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Counted {
     /// Reads answered from memory, of all, in percent.
@@ -30,14 +30,14 @@ pub(super) struct Counted {
 }
 
 impl Server {
-    /// Serves an image, slowed down, with this much memory; 0: with no cache layer at all.
+    /// Serves an image, slowed down, with this much memory; 0: without a cache layer.
     pub(super) fn start(
         children: &Children,
         directory: &Path,
         image: &Path,
         memory_bytes: u64,
     ) -> Result<Server, Failure> {
-        // Also where the program was replaced meanwhile.
+        // This also works if the program's file was replaced.
         let mut command = Command::new("/proc/self/exe");
         command
             .arg("serve")
@@ -48,7 +48,7 @@ impl Server {
             .arg(format!("unix:{}", directory.join("disk.sock").display()));
         let mut running = children.start("overdrive-serve", &mut command, Stdio::piped())?;
         let output = running.take_output().expect("its output is a pipe");
-        // It tells the URI once clients can connect.
+        // It prints the URI once clients can connect.
         loop {
             if let Some(uri) = running.says("nbd+unix:") {
                 return Ok(Server { running, output, uri });
@@ -60,12 +60,12 @@ impl Server {
         }
     }
 
-    /// Where clients connect.
+    /// Returns the URI for clients.
     pub(super) fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// Stops it: it drains and flushes. What it counted, if it has a cache.
+    /// Stops it: it drains and flushes. Returns its statistics, if it has a cache.
     pub(super) fn stop(mut self, children: &Children) -> Result<Option<Counted>, Failure> {
         self.running.terminate();
         let status = children.wait(&mut self.running, &mut || ())?;
@@ -73,7 +73,7 @@ impl Server {
             return Err(self.running.failure(&status.to_string()));
         }
         let mut text = String::new();
-        // What it counted is only an ornament of the table.
+        // Its statistics are not essential for the table.
         let _ = self.output.read_to_string(&mut text);
         Ok(counted(&text))
     }

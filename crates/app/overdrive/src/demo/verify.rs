@@ -1,4 +1,4 @@
-//! Whether the bytes are right.
+//! Verifies data.
 
 use super::children::Children;
 use crate::tools;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 const CHUNK: usize = 1 << 20;
 
-/// The first position where two files differ; a shorter file differs at its end.
+/// Returns the first position where two files differ; a shorter file differs at its end.
 fn difference(one: &Path, other: &Path) -> io::Result<Option<u64>> {
     let (mut one, mut other) = (File::open(one)?, File::open(other)?);
     let (mut first, mut second) = (vec![0; CHUNK], vec![0; CHUNK]);
@@ -39,10 +39,9 @@ fn fill(file: &mut File, chunk: &mut [u8]) -> io::Result<usize> {
     Ok(have)
 }
 
-/// That a file holds what the reference holds.
+/// Checks that a file equals the reference.
 ///
-/// # Errors
-/// An integrity failure that says what was checked and where it is wrong.
+/// # Errors An integrity failure that names the check and the position of the difference.
 pub(super) fn same(what: &str, found: &Path, reference: &Path) -> Result<(), Failure> {
     match difference(found, reference) {
         Ok(None) => Ok(()),
@@ -54,10 +53,9 @@ pub(super) fn same(what: &str, found: &Path, reference: &Path) -> Result<(), Fai
     }
 }
 
-/// That the file system at the start of an image is whole.
+/// Checks that the file system at the start of an image is consistent.
 ///
-/// # Errors
-/// An integrity failure with what e2fsck says.
+/// # Errors An integrity failure with the output of e2fsck.
 pub(super) fn file_system(children: &Children, what: &str, image: &Path) -> Result<(), Failure> {
     let mut command = Command::new(tools::find("e2fsck").unwrap_or("e2fsck".into()));
     let mut running =

@@ -64,12 +64,12 @@ impl Volume {
         self.name.clone().unwrap_or_else(|| name_of(&self.backing))
     }
 
-    /// The path of its device.
+    /// Returns the path of its device.
     pub(super) fn device(&self) -> PathBuf {
         Path::new(daemon::DEVICES).join(self.name())
     }
 
-    /// What can be said now, before a daemon is started.
+    /// Checks everything that can be checked before a daemon is started.
     fn check(&self, what: &str) -> Result<(), Failure> {
         need_root(what)?;
         daemon::check_name(&self.name())
@@ -88,7 +88,8 @@ impl Volume {
         serve::serve(config, manner)
     }
 
-    /// Has it served in the background by this command line with `--foreground`, and waits until it is a device.
+    /// Starts this command line in the background with `--foreground`, and waits until the volume
+    /// is a device.
     pub(super) fn start(&self, what: &str) -> Result<(), Failure> {
         self.check(what)?;
         let log = supervise::log(&self.name())?;
@@ -96,7 +97,7 @@ impl Volume {
         let has_said = supervise::show(&log);
         match started {
             supervise::Started::Ready => Ok(()),
-            // Its own words are shown, and say why.
+            // Its own messages are shown, with the reason.
             supervise::Started::Ended(exit) if has_said => Err(Failure::said(exit)),
             supervise::Started::Ended(exit) => {
                 let message = format!("{}: is not attached: its daemon ended at once", self.name());

@@ -1,34 +1,34 @@
-//! When a daemon that has ended is started again, and when it is not.
+//! Restarts of a daemon that has ended: when, and when not.
 
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// A daemon that lived this long was well.
+/// A daemon that lived this long was healthy.
 const WELL: Duration = Duration::from_secs(10);
 /// The pause before the second restart in a row. Each further one doubles it.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest pause: well below the time for which requests wait.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// Ends in a row with one and the same status, before anything was served, after which it is not
-/// started again.
+/// Number of ends in a row with the same status, before anything was served, after which the daemon
+/// is not restarted.
 const REFUSALS_MAX: u32 = 5;
 
 /// The end of a daemon.
 pub(super) struct End {
     pub(super) status: ExitStatus,
     pub(super) lived: Duration,
-    /// It had served.
+    /// Whether it had served.
     pub(super) served: bool,
 }
 
 /// The step after the end of a daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    /// It is started again after this time.
+    /// The daemon is restarted after this time.
     StartAfter(Duration),
-    /// It ended by itself, with this status.
+    /// The daemon ended by itself, with this status.
     End(i32),
-    /// It refuses again and again, with this status.
+    /// The daemon refuses repeatedly, with this status.
     GiveUp(i32),
 }
 
@@ -39,14 +39,14 @@ pub(super) struct Backoff {
     short_lives: u32,
     /// Ends in a row before anything was served, and their status.
     refusals: (u32, i32),
-    /// One of them has served.
+    /// Whether one of them has served.
     has_served: bool,
 }
 
 impl Backoff {
-    /// Returns the next step. A signal never ends the restarts: it came from outside. A daemon that
-    /// served and then ended with a status was stopped, or has reported its failure; one that never
-    /// served has reported why it cannot.
+    /// Returns the next step. A signal never stops the restarts, because it came from outside. A
+    /// daemon that served and then ended with a status was stopped, or has reported its failure;
+    /// one that never served has reported the reason.
     pub(super) fn next(&mut self, end: &End) -> Next {
         self.has_served |= end.served;
         if let Some(code) = end.status.code() {

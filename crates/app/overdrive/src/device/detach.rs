@@ -1,4 +1,4 @@
-//! `overdrive detach`: writes a volume out, and takes its device away.
+//! `overdrive detach`: writes a volume back, and removes its device.
 
 use super::supervisors;
 use crate::volumes::{self, Named};
@@ -25,13 +25,13 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Of a volume whose daemon is there.
+    /// Returns the arguments for a volume with a running daemon.
     pub(super) fn of(name: String) -> Arguments {
         Arguments { name, force: false }
     }
 }
 
-/// The volume that a path of /dev means, or a name.
+/// Returns the volume for a path in /dev, or for a name.
 fn named(name: &str) -> String {
     let path = Path::new(name);
     match (path.parent(), path.file_name()) {
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A device whose daemon is gone.
+/// Handles a device whose daemon has ended.
 fn give_up(name: &str, force: bool) -> Result<ExitCode, Failure> {
     if let Some(waiting) = volumes::find_waiting(name).filter(|_| !force) {
         return Err(volumes::waiting_failure(&waiting));
@@ -88,7 +88,7 @@ fn give_up(name: &str, force: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the words about data that is kept of a volume without a daemon.
+/// Returns a sentence about data that is retained for a volume without a daemon.
 fn kept(name: &str) -> String {
     let holders = holder::Keeper::roll(&daemon::runtime_directory()).unwrap_or_default();
     let mut held = holders.answered.iter().filter(|held| held.is_orphaned() && held.volume == name);

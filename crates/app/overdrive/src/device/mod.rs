@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   overdrive attach      starts a supervisor, waits for the device, prints it
-//!     overdrive supervise   starts the daemon again when a signal has ended it
+//!     overdrive supervise   restarts the daemon when a signal has ended it
 //!       overdrive attach --foreground   the daemon: serves the volume, makes the device
 //! ```
 
@@ -26,12 +26,12 @@ pub(crate) use supervise::{LOG, forget_log, run as supervise};
 
 use stack::{Exit, Failure};
 
-/// Returns the process that starts a device's daemon again.
+/// Returns the process that restarts a device's daemon.
 pub(crate) fn supervisor_of(name: &str) -> Option<i32> {
     supervisors::find(&daemon::runtime_directory(), name).map(|pid| pid.as_raw_nonzero().get())
 }
 
-/// Devices and mounts are made by root only.
+/// Checks for root, which devices and mounts require.
 fn need_root(what: &str) -> Result<(), Failure> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
@@ -43,7 +43,7 @@ fn need_root(what: &str) -> Result<(), Failure> {
     Err(Failure::new(Exit::Permission, message))
 }
 
-/// A failure of the system around a daemon.
+/// Returns a failure of the system around a daemon.
 fn broken(what: &str, error: &std::io::Error) -> Failure {
     Failure::new(Exit::Io, format!("{what}: {error}"))
 }

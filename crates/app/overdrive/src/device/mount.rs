@@ -1,4 +1,4 @@
-//! `overdrive mount` and `overdrive umount`: the commonest case, in one step each way.
+//! `overdrive mount` and `overdrive umount`: the most common case, in one step each.
 
 use super::attach::Volume;
 use super::{detach, need_root};
@@ -48,7 +48,7 @@ pub(crate) struct UmountArguments {
     directory: PathBuf,
 }
 
-/// The node of a partition, as the kernel names it: /dev/loop0p1.
+/// Returns the node of a partition, as the kernel names it: /dev/loop0p1.
 fn partition(device: &Path, number: u32) -> PathBuf {
     let node = fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
     PathBuf::from(format!("{}p{number}", node.display()))
@@ -60,7 +60,7 @@ impl MountArguments {
         self.partition.map_or(device.clone(), |number| partition(&device, number))
     }
 
-    /// Mounts it, unless it has stayed mounted there while it had no daemon.
+    /// Mounts the file system, unless it is still mounted there from before its daemon ended.
     fn mount_unless_mounted(&self) -> Result<(), Failure> {
         let directory = fs::canonicalize(&self.directory).unwrap_or(self.directory.clone());
         let is_served = |row: &&Row| row.name == self.volume.name() && is_at(row, &directory);
@@ -70,7 +70,7 @@ impl MountArguments {
         }
     }
 
-    /// Runs mount(8), which says itself what is wrong.
+    /// Runs mount(8), which prints its own errors.
     fn mount(&self) -> Result<(), Failure> {
         let mut command = Command::new("mount");
         if let Some(options) = &self.options_of_mount {
@@ -114,12 +114,12 @@ pub(crate) fn run(arguments: &MountArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether something of this volume's device is mounted there.
+/// Whether a file system on this volume's device is mounted there.
 fn is_at(row: &Row, directory: &Path) -> bool {
     volumes::mount_points(row).iter().any(|place| Path::new(place) == directory)
 }
 
-/// Nothing that is served is mounted there.
+/// Returns the failure if no served volume is mounted there.
 fn not_served(directory: &Path) -> Failure {
     let given = directory.display();
     let is_here = |waiting: &WaitingVolume| {

@@ -1,5 +1,5 @@
-//! The program that a supervisor starts: the one at its path, which an upgrade may have replaced, as a
-//! service manager would; or its own, where that does not start or does not serve.
+//! The program that a supervisor starts: the one at its path, which an upgrade may have replaced,
+//! as a service manager would; or its own, if that one does not start or does not serve.
 
 use super::broken;
 use stack::Failure;
@@ -10,13 +10,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The program that runs, whatever has become of its file.
+/// The running program, even if its file was replaced.
 const OWN: &str = "/proc/self/exe";
 
 /// The program of a supervisor's daemons.
 pub(super) struct Program {
     path: PathBuf,
-    /// The other program at the path has refused to serve.
+    /// Whether the other program at the path has refused to serve.
     is_own: bool,
 }
 
@@ -30,17 +30,16 @@ impl Program {
 
     /// Starts a daemon with these arguments, which prints where it serves.
     ///
-    /// # Errors
-    /// No process can be had.
+    /// # Errors No process can be started.
     pub(super) fn start(&self, arguments: &[OsString]) -> io::Result<Child> {
         match self.is_own {
             true => start(Path::new(OWN), arguments),
-            // It may be incomplete at this moment, or gone.
+            // The file may be incomplete or missing at this moment.
             false => start(&self.path, arguments).or_else(|_| start(Path::new(OWN), arguments)),
         }
     }
 
-    /// The program that was started has not served: the other one is next, if there are two.
+    /// Switches to the other program, if there is one: this one has not served.
     pub(super) fn change(&mut self) {
         self.is_own = !self.is_own && !is_same(&self.path, Path::new(OWN));
         if self.is_own {

@@ -1,6 +1,7 @@
-//! The supervisor of a device's daemon: it starts the daemon again when a signal has ended it.
+//! The supervisor of a device's daemon: it restarts the daemon when a signal has ended it.
 //!
-//! It keeps nothing: what a killed daemon leaves is with the holders. A service manager does the same for what it starts.
+//! It retains no data: the memory of a killed daemon is with the holders. A service manager does
+//! the same for its services.
 
 use super::backoff::{Backoff, End, Next};
 use super::broken;
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// The size of a signalfd_siginfo(2).
+/// Size of a signalfd_siginfo(2).
 const SIGNAL_BYTES: usize = 128;
 
 /// Keep a daemon running that a signal may end.
@@ -34,21 +35,20 @@ pub(crate) struct Arguments {
     arguments: Vec<OsString>,
 }
 
-/// How the start of a daemon went.
+/// Result of starting a daemon.
 pub(super) enum Started {
-    /// It serves.
+    /// The daemon serves.
     Ready,
-    /// It has ended with this status, after it said why.
+    /// The daemon has ended with this status, and has printed the reason.
     Ended(Exit),
 }
 
 /// Set in the environment of a supervisor and its daemon: their standard error is a log.
 pub(crate) const LOG: &str = "OVERDRIVE_LOG";
 
-/// Where the messages of a device's daemon go.
+/// Returns the log of a device's daemon.
 ///
-/// # Errors
-/// The directory cannot be made.
+/// # Errors The directory cannot be made.
 pub(super) fn log(name: &str) -> Result<PathBuf, Failure> {
     let directory = daemon::runtime_directory().join("logs");
     let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
@@ -56,13 +56,13 @@ pub(super) fn log(name: &str) -> Result<PathBuf, Failure> {
     Ok(directory.join(name))
 }
 
-/// Removes the messages of a daemon that has written everything out. Those of one that has failed
-/// stay until the next 'attach'.
+/// Removes the log of a daemon that has written everything back. The log of one that has failed
+/// stays until the next 'attach'.
 pub(crate) fn forget_log(name: &str) {
     let _ = fs::remove_file(daemon::runtime_directory().join("logs").join(name));
 }
 
-/// Prints what a daemon has said so far. False: nothing.
+/// Prints the messages of a daemon so far. False: there are none.
 pub(super) fn show(log: &Path) -> bool {
     let said = fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&said)
@@ -71,13 +71,13 @@ pub(super) fn show(log: &Path) -> bool {
     !said.is_empty()
 }
 
-/// Starts a supervisor for this command line with `--foreground`, and waits until its daemon tells that it serves.
+/// Starts a supervisor for this command line with `--foreground`, and waits until its daemon
+/// reports that it serves.
 ///
-/// # Errors
-/// It cannot be started.
+/// # Errors It cannot be started.
 pub(super) fn start(name: &str, log: &Path) -> Result<Started, Failure> {
     let trouble = |error| broken("attach", &error);
-    // What an earlier daemon has said goes; what holders say of this one comes beside its own words.
+    // Removes the log of an earlier daemon; holders append to the new one.
     let _ = fs::remove_file(log);
     let messages = File::options().create(true).append(true).open(log);
     let messages = messages.map_err(|error| broken(&log.display().to_string(), &error))?;
@@ -102,7 +102,7 @@ pub(super) fn start(name: &str, log: &Path) -> Result<Started, Failure> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     host::close_inherited();
-    // The terminal that it was started from may go.
+    // The terminal that it was started from may be closed.
     let _ = setsid();
     let signals = host::signals().map_err(|error| broken("signals", &error))?;
     let mut supervisor = Supervisor {
@@ -161,14 +161,14 @@ struct Supervisor<'a> {
     program: Program,
     signals: host::File,
     backoff: Backoff,
-    /// Once its daemon has served.
+    /// Set once its daemon has served.
     seat: Option<Registered>,
-    /// A signal has asked for the end.
+    /// Whether a signal has requested the end.
     is_stopped: bool,
 }
 
 impl Supervisor<'_> {
-    /// Runs a daemon to its end. A signal to us is passed on to it.
+    /// Runs a daemon to its end. A signal to this process is forwarded to it.
     fn run_once(&mut self) -> Result<End, Failure> {
         #[allow(clippy::disallowed_methods, reason = "a process without a lane")]
         let begun = Instant::now();
@@ -187,7 +187,7 @@ impl Supervisor<'_> {
             }
             if ready.signal && !ready.ended {
                 self.take_signal();
-                // It may have ended in this moment; then there is nothing to end.
+                // The daemon may have ended just now; then there is no process to signal.
                 let _ = kill_process(pid, Signal::TERM);
             }
             if ready.ended {
@@ -206,9 +206,10 @@ impl Supervisor<'_> {
         Ok(Ready { ended: is_ready(0), signal: is_ready(1), told: is_ready(2) })
     }
 
-    /// The daemon serves: that is passed on, and this process is the device's supervisor.
+    /// Notes that the daemon serves: forwards its line, and registers this process as the device's
+    /// supervisor.
     fn serves(&mut self, line: &str) {
-        // Only the first one's words are awaited.
+        // Only the first daemon's line is awaited.
         let _ = std::io::stdout().write_all(line.as_bytes());
         if let Some(name) = &self.arguments.name
             && self.seat.is_none()
@@ -226,7 +227,7 @@ impl Supervisor<'_> {
         let _ = rustix::io::read(&*self.signals, &mut buffer);
     }
 
-    /// Waits before a restart. True: the end was asked for.
+    /// Waits before a restart. True: the end was requested.
     fn is_stopped_within(&self, pause: Duration) -> bool {
         let mut polled = [PollFd::new(&self.signals, PollFlags::IN)];
         let timeout = Timespec {
@@ -237,11 +238,11 @@ impl Supervisor<'_> {
     }
 }
 
-/// The events that have ended a supervisor's wait.
+/// Events that have ended a supervisor's wait.
 struct Ready {
     ended: bool,
     signal: bool,
-    /// The daemon has said something, or has ended its output.
+    /// The daemon has printed a line, or has closed its output.
     told: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The supervisors of devices: RUNTIME/supervisors/NAME, a file that the supervisor holds locked,
+//! The supervisors of devices: RUNTIME/supervisors/NAME, a file that the supervisor keeps locked,
 //! with its process number.
 
 use daemon::control::pause;
@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Tries to get the lock from a supervisor that is to end, 50 ms apart.
+/// Attempts to get the lock of a supervisor that is to end, 50 ms apart.
 const TRIES: u32 = 40;
 
 fn path_of(runtime: &Path, name: &str) -> PathBuf {
@@ -30,7 +30,7 @@ pub(super) fn find(runtime: &Path, name: &str) -> Option<Pid> {
     Pid::from_raw(fs::read_to_string(&path).ok()?.trim().parse().ok()?)
 }
 
-/// Ends the supervisor of a device, if it has one: its daemon will not be started again.
+/// Ends the supervisor of a device, if it has one, so that its daemon is not restarted.
 pub(super) fn end(runtime: &Path, name: &str) {
     for _ in 0..TRIES {
         let Some(supervisor) = find(runtime, name) else { return };
@@ -39,25 +39,24 @@ pub(super) fn end(runtime: &Path, name: &str) {
     }
 }
 
-/// This process as the supervisor of a device, until it is dropped.
+/// This process as the supervisor of a device, until this is dropped.
 pub(super) struct Registered {
     path: PathBuf,
     _locked: File,
 }
 
 impl Registered {
-    /// Registers this process, whose daemon serves the device by now. One that only waits to start
-    /// it again ends.
+    /// Registers this process, whose daemon serves the device by now. A supervisor that only waits
+    /// for a restart ends.
     ///
-    /// # Errors
-    /// Those of the system.
+    /// # Errors Those of the system.
     pub(super) fn new(runtime: &Path, name: &str) -> io::Result<Registered> {
         end(runtime, name);
         let path = path_of(runtime, name);
         let directory = path.parent().expect("it lies in one");
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let mut file = File::options().write(true).create(true).truncate(false).open(&path)?;
-        // A command that looks for a supervisor has the lock for a moment.
+        // A command that searches for a supervisor has the lock for a moment.
         let mut tries = 0;
         while is_locked(&file) {
             if tries == TRIES {
@@ -74,7 +73,7 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // A file that stays is not locked, and says nothing.
+        // A file that stays is not locked, and so has no effect.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -93,7 +92,7 @@ mod tests {
         assert_eq!(find(runtime.path(), "other"), None);
         drop(registered);
         assert_eq!(find(runtime.path(), "db"), None);
-        // As a killed one has left it.
+        // As a killed supervisor has left it.
         fs::write(path_of(runtime.path(), "db"), "1").expect("room");
         assert_eq!(find(runtime.path(), "db"), None);
     }

@@ -1,4 +1,5 @@
-//! What `overdrive attach` needs: nodes of the kernel, and what a process may do in whose hands the memory of others is.
+//! Checks the requirements of `overdrive attach`: nodes of the kernel, and the permissions of a
+//! process on which the memory of others depends.
 
 use super::kernel::parse;
 use super::{Check, Group, State};
@@ -7,9 +8,10 @@ use rustix::process::{configure_io_flusher_behavior, is_io_flusher};
 use std::fs;
 use std::path::Path;
 
-/// The first kernel that sends again what a killed server of a FUSE file system has not answered.
+/// The first kernel that resends the requests that a killed server of a FUSE file system has not
+/// answered.
 const RESENDS: (u32, u32) = (6, 9);
-/// What may be dirty in the kernel above a device before that is much to lose, in bytes.
+/// Amount of dirty data in the kernel above a device that counts as large, in bytes.
 const DIRTY_MUCH: u64 = 4 << 30;
 
 pub(super) fn checks() -> Vec<Check> {
@@ -61,7 +63,8 @@ fn resend(release: &str) -> Check {
     }
 }
 
-/// Whether the daemon may ask for memory as one that memory is waiting for. Tried, and taken back.
+/// Checks whether the daemon may be marked as one on which freeing memory depends. Tried, and
+/// undone.
 fn flusher() -> Check {
     let name = "short memory";
     let was = is_io_flusher().unwrap_or(false);
@@ -78,8 +81,9 @@ fn flusher() -> Check {
     }
 }
 
-/// The most that the kernel keeps dirty above a device: of that Overdrive knows nothing. (FUSE's own limit, 1 % of memory,
-/// does not count: the files of devices are written past the page cache.)
+/// Checks the maximum of dirty data in the kernel above a device, which Overdrive cannot see.
+/// (FUSE's own limit, 1 % of memory, does not count: the files of devices are written around the
+/// page cache.)
 fn dirty() -> Check {
     let number = |name: &str| -> u64 {
         let text = fs::read_to_string(format!("/proc/sys/vm/{name}")).unwrap_or_default();
@@ -89,7 +93,7 @@ fn dirty() -> Check {
     judged(dirty_most(number("dirty_bytes"), number("dirty_ratio"), memory))
 }
 
-/// What two settings of the kernel allow, of which the first counts if it is not 0.
+/// Returns the limit from two settings of the kernel, of which the first counts if it is not 0.
 fn dirty_most(bytes: u64, ratio: u64, memory: u64) -> u64 {
     if bytes > 0 { bytes } else { memory / 100 * ratio }
 }

@@ -1,11 +1,11 @@
-//! The kernel: io_uring, and what else it has.
+//! Checks the kernel: io_uring, and other features.
 
 use super::{Check, Group, State};
 use io_uring::IoUring;
 use std::fs;
 use std::path::Path;
 
-/// The first kernel with all that the ring uses; older ones work, with more wake-ups.
+/// The first kernel with all features of the ring; older ones work, with more wake-ups.
 const BEST: (u32, u32) = (6, 1);
 
 pub(super) fn checks() -> Vec<Check> {
@@ -16,7 +16,7 @@ pub(super) fn checks() -> Vec<Check> {
     checks
 }
 
-/// `6.12.3-amd64` as (6, 12).
+/// Parses `6.12.3-amd64` as (6, 12).
 pub(super) fn parse(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
@@ -56,7 +56,7 @@ fn ring() -> Check {
     }
 }
 
-/// What a ring of the best kind has; None: there are only plain ones.
+/// Returns the features of the best kind of ring; None: there are only plain ones.
 fn features() -> Option<String> {
     let ring: IoUring = IoUring::builder()
         .setup_single_issuer()
@@ -83,7 +83,8 @@ fn root() -> Check {
         .mend("run the demo as root once, to see that column")
 }
 
-/// A node that this user may open; the node's absence and its permissions have different mends.
+/// Checks a node that this user must be able to open; its absence and its permissions have
+/// different remedies.
 fn node(name: &'static str, path: &str, what: &str, load: &str) -> Check {
     let check = |state, found| Check::new(Group::Demo, name, state, found);
     if !Path::new(path).exists() {

@@ -1,13 +1,13 @@
-//! Memory: how much there is to cache with, and what kind.
+//! Checks memory: how much is available for a cache, and of which kind.
 
 use super::{Check, Group, State};
 use block::Size;
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 
-/// What `serve` takes unless told.
+/// Default memory of `serve`.
 const USUAL: u64 = 1 << 30;
-/// The least that a cache can be made of.
+/// Minimum memory of a cache.
 const LEAST: u64 = 1 << 20;
 
 pub(super) fn checks() -> Vec<Check> {
@@ -16,13 +16,13 @@ pub(super) fn checks() -> Vec<Check> {
     vec![available(&meminfo, groups), huge_pages(&meminfo), locked(), pressure()]
 }
 
-/// A line of /proc/meminfo, in its own unit.
+/// Returns a line of /proc/meminfo, in its own unit.
 fn field(meminfo: &str, name: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// `groups`: what the control groups leave, if they limit it.
+/// Checks the available memory. `groups`: the limit by control groups, if there is one.
 fn available(meminfo: &str, groups: Option<u64>) -> Check {
     let check = |state, found| Check::new(Group::Serve, "memory", state, found);
     let Some(kib) = field(meminfo, "MemAvailable") else {
@@ -63,7 +63,7 @@ fn locked() -> Check {
     locked_up_to(limit)
 }
 
-/// What follows from a limit of so many bytes (None: there is none).
+/// Checks a limit of this many bytes (None: there is none).
 fn locked_up_to(limit: Option<u64>) -> Check {
     let check = |state, found| Check::new(Group::Serve, "locked memory", state, found);
     let Some(bytes) = limit else {

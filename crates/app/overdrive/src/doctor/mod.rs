@@ -1,4 +1,4 @@
-//! `overdrive doctor`: what this machine supports, and what is missing for the rest.
+//! `overdrive doctor`: features that this machine supports, and those that are missing.
 
 mod devices;
 mod kernel;
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     all: bool,
 }
 
-/// How a check came out.
+/// Result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Ok,
@@ -47,7 +47,7 @@ impl State {
         }
     }
 
-    /// Returns the colour of a terminal: the number of an SGR sequence.
+    /// Returns the terminal's colour: the number of an SGR sequence.
     fn colour(self) -> u8 {
         match self {
             State::Ok => 32,
@@ -57,7 +57,7 @@ impl State {
     }
 }
 
-/// What needs the thing that was looked at.
+/// The feature that requires the checked item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Group {
     /// Without it (missing, not just limited) `serve` does not work.
@@ -74,7 +74,7 @@ impl Group {
     const ALL: [Group; 6] =
         [Group::Serve, Group::Attach, Group::Drive, Group::Demo, Group::Tests, Group::Also];
 
-    /// Whether it is shown without being asked for.
+    /// Whether it is shown by default.
     fn is_for_users(self) -> bool {
         !matches!(self, Group::Tests | Group::Also)
     }
@@ -102,15 +102,15 @@ impl Group {
     }
 }
 
-/// One thing that was looked at.
+/// One checked item.
 #[derive(Clone, PartialEq, Debug)]
 struct Check {
     group: Group,
     name: &'static str,
     state: State,
-    /// What was found, and what it means.
+    /// The finding, and its consequence.
     found: String,
-    /// What to do about it.
+    /// The remedy.
     mend: Option<String>,
 }
 
@@ -125,7 +125,7 @@ impl Check {
     }
 }
 
-/// The command.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let checks = look();
     let works = can_serve(&checks);
@@ -167,15 +167,15 @@ fn can_serve(checks: &[Check]) -> bool {
     needed.all(|check| check.state != State::Missing)
 }
 
-/// How the text is written.
+/// Format of the text.
 #[derive(Clone, Copy, Default)]
 struct Looks {
-    /// Every group is shown.
+    /// Whether every group is shown.
     all: bool,
     colours: bool,
 }
 
-/// Whether the standard output is a terminal that takes colours; NO_COLOR says no (no-color.org).
+/// Whether the standard output is a terminal with colours; NO_COLOR turns them off (no-color.org).
 fn has_colours() -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
@@ -191,7 +191,7 @@ impl Looks {
     }
 }
 
-/// Returns the verdict on a group: what the worst of its checks means for its command.
+/// Returns the verdict on a group: the consequence of its worst check.
 fn verdict(group: Group, checks: &[Check]) -> (State, String) {
     let count = |state| checks.iter().filter(|it| (it.group, it.state) == (group, state)).count();
     let heading = group.heading();

@@ -1,4 +1,4 @@
-//! The current directory as a place for images: what `serve` would find there.
+//! The current directory as a place for images, as `serve` would find it.
 
 use super::{Check, Group, State};
 use host::{Direct, FileVolume, Lock, OpenOptions};
@@ -24,7 +24,7 @@ pub(super) fn checks() -> Vec<Check> {
 
 /// Opens a temporary image as `serve` would.
 fn probe() -> Result<(Direct, Lock), String> {
-    // Of which kind it is; the path would be that of the temporary file.
+    // Only the kind of error; the path would be that of the temporary file.
     let words = |error: io::Error| error.kind().to_string();
     let file = tempfile::Builder::new().prefix(".overdrive-doctor-").tempfile_in(".");
     let file = file.map_err(words)?;

@@ -1,4 +1,4 @@
-//! A modelled drive, aged to random steady state: what theory says next to what happens.
+//! A modelled drive, aged to random steady state: theory and simulation side by side.
 
 use crate::progress::Bytes;
 use block::Size;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use stack::{Exit, Failure};
 use std::fmt::Write;
 
-/// Ages a drive, with a bar that shows how far it is.
+/// Ages a drive, with a progress bar.
 ///
 /// Errors: a hard disk does not age, or the file cannot be built.
 pub(super) fn run(model: &Model) -> Result<Aged, Failure> {

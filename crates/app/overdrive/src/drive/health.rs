@@ -1,4 +1,4 @@
-//! `overdrive drive health`: what a drive says of itself.
+//! `overdrive drive health`: a drive's own report.
 
 use super::report::{as_json, as_text, ask};
 use super::{members, modelled};
@@ -42,7 +42,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(if fails { ExitCode::from(Exit::Negative as u8) } else { ExitCode::SUCCESS })
 }
 
-/// What is meant.
+/// Returns the drives that a name stands for.
 fn meant(name: &Path) -> Result<Under, Failure> {
     let text = name.display();
     let is_path = text.to_string().contains('/');
@@ -53,7 +53,7 @@ fn meant(name: &Path) -> Result<Under, Failure> {
             let message = format!("{text}: no device; name one that 'overdrive drive list' shows");
             Err(Failure::new(Exit::Usage, message))
         }
-        // /dev has directories, too, and a volume may be called as one of them.
+        // /dev has directories, too, and a volume may have the name of one of them.
         _ => under::find(name),
     }
 }

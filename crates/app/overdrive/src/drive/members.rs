@@ -10,11 +10,11 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// A member, and what is known of its health.
+/// A member, and its health.
 struct Member {
-    /// As people know it.
+    /// Its name for users.
     name: String,
-    /// What the daemon makes of it, if it is a pool's.
+    /// Its state in the daemon, if it belongs to a pool.
     state: Option<String>,
     health: Known,
 }
@@ -25,7 +25,7 @@ enum Known {
     Image,
     /// The volume is served without it.
     Missing,
-    /// Asking went wrong.
+    /// The query has failed.
     Refused(Failure),
 }
 
@@ -48,7 +48,7 @@ impl Member {
         Member { name, state: state.map(str::to_owned), health }
     }
 
-    /// What is to be said instead of a report.
+    /// Returns a sentence to print instead of a report.
     fn why(&self) -> Option<String> {
         match &self.health {
             Known::Told(_) => None,
@@ -95,8 +95,8 @@ impl Member {
     }
 }
 
-/// Prints what each member says. The status is 1 if any fails, else that of the first that could not be
-/// asked.
+/// Prints each member's report. The status is 1 if any member fails, otherwise that of the first
+/// failed query.
 pub(super) fn run(
     mut served: Served,
     paths: Vec<Option<PathBuf>>,

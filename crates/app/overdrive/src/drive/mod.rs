@@ -39,7 +39,7 @@ enum Command {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    // Some of them age a modelled drive.
+    // Some of the commands age a modelled drive.
     host::want_huge_allocations();
     match &arguments.command {
         Command::List(options) => list::run(options),

@@ -1,5 +1,5 @@
-//! The health of a modelled drive that is served, in the same form as a real one's, and what theory says
-//! of its write amplification.
+//! The health of a modelled drive that is served, in the same form as a real one's, and its
+//! theoretical write amplification.
 
 use super::report::{as_json, as_text};
 use block::Size;
@@ -13,19 +13,19 @@ use stack::{Exit, Failure};
 use std::fmt::Write;
 use std::process::ExitCode;
 
-/// What the closed forms are about.
+/// Assumptions of the closed forms.
 const ASSUMED: &str = "4 KiB writes, uniformly at random over all of a full drive, in steady state";
 
-/// Prints what a modelled drive says.
+/// Prints a modelled drive's report.
 pub(super) fn run(mut served: Served, as_object: bool) -> Result<ExitCode, Failure> {
     let told = served.stats()?;
     print(served.row(), told.model.as_ref(), as_object)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints what the daemon has told of its drive.
+/// Prints the daemon's report on its drive.
 ///
-/// Errors: it has told of none that has SMART.
+/// Errors: the drive has no SMART attributes.
 fn print(row: &Row, model: Option<&Model>, as_object: bool) -> Result<(), Failure> {
     let title = model.map_or(&row.backing, |model| &model.title);
     let flash = model.and_then(|model| Some((model, model.flash.as_ref()?)));
@@ -63,7 +63,8 @@ fn print(row: &Row, model: Option<&Model>, as_object: bool) -> Result<(), Failur
     Ok(())
 }
 
-/// The drive's health in the form of a real one's. None: the daemon tells no SMART.
+/// Returns the drive's health in the form of a real one's. None: the daemon reports no SMART
+/// attributes.
 fn report(model: &Model, flash: &Flash) -> Option<Report> {
     let attributes = model.attributes.as_ref()?;
     Some(Report {
@@ -87,9 +88,10 @@ fn line(attribute: &Attribute) -> Line {
     }
 }
 
-/// What theory says: of steady use only, and where the victims have a closed form.
+/// Returns the theoretical value: only for steady use, and if the choice of victims has a closed
+/// form.
 fn theory(lately: &Lately) -> Option<Predicted> {
-    // The forms know nothing of a drive that is not full yet.
+    // The closed forms do not apply to a drive that is not full yet.
     let victims = lately.victims().filter(|_| lately.steady && lately.alpha > 1.0)?;
     predicted(victims, lately.alpha, lately.superblock_slots)
 }

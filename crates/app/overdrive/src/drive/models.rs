@@ -132,7 +132,7 @@ fn list(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A preset by its name; a failure that names similar ones.
+/// Returns a preset by its name; the failure lists similar ones.
 fn preset(name: &str) -> Result<Model, Failure> {
     Model::preset(name).ok_or_else(|| {
         let similar = stack::similar(name, Model::names(), 4);
@@ -145,10 +145,10 @@ fn preset(name: &str) -> Result<Model, Failure> {
     })
 }
 
-/// The largest file that is read: a drive's description is a few kilobytes.
+/// Size of the largest file that is read: a drive's description is a few kilobytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// A user's file, which may be wrong.
+/// Reads a user's file, which may be invalid.
 fn read(file: &Path) -> Result<Model, Failure> {
     let place = file.display();
     let failed = |error: std::io::Error| {

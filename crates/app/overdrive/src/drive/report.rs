@@ -1,4 +1,4 @@
-//! What a drive says of its health: asked of smartctl, as one object, as lines.
+//! Queries a drive's health with smartctl, and formats it as an object or as lines.
 
 use crate::tools;
 use block::{Size, printable};
@@ -9,7 +9,7 @@ use stack::{Exit, Failure};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Asks smartctl.
+/// Runs smartctl.
 pub(super) fn ask(device: &Path) -> Result<Report, Failure> {
     let place = device.display();
     let Some(program) = tools::find("smartctl") else {
@@ -62,7 +62,7 @@ fn refused(device: &Path, nothing: Nothing) -> Failure {
     }
 }
 
-/// An attribute of a modelled drive, in the same form as a real one's.
+/// Returns an attribute of a modelled drive, in the same form as a real one's.
 pub(super) fn modelled(attribute: &Attribute) -> Value {
     line_json(&Line {
         id: u64::from(attribute.id),
@@ -136,7 +136,7 @@ pub(super) fn as_text(place: &str, report: &Report) -> String {
     text
 }
 
-/// A modelled drive's attributes as smartctl prints them.
+/// Formats a modelled drive's attributes as smartctl prints them.
 pub(super) fn table(attributes: &[Attribute]) -> String {
     let lines: Vec<Line> = attributes
         .iter()

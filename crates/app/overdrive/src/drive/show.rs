@@ -1,4 +1,4 @@
-//! One model with all its numbers, each with its source, and what follows from them.
+//! One model with all its numbers, each with its source, and the values that follow from them.
 
 use block::{Size, printable};
 use drives::{Derived, Fact, FlashModel, Kind, Model};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use suites::published::{figures_of, kept};
 
-/// The word for a model's kind.
+/// Returns the name of a model's kind.
 pub(super) fn kind(model: &Model) -> &'static str {
     match model.kind {
         Kind::Flash(_) => "flash",
@@ -14,7 +14,7 @@ pub(super) fn kind(model: &Model) -> &'static str {
     }
 }
 
-/// What a list holds of a model.
+/// Returns a model's entry in a list.
 pub(super) fn summary(model: &Model) -> Value {
     let published: serde_json::Map<String, Value> =
         model.published.iter().map(|told| (told.key.to_owned(), json!(told.value))).collect();
@@ -42,7 +42,7 @@ pub(super) fn summary(model: &Model) -> Value {
     object
 }
 
-/// All of a model.
+/// Returns all of a model.
 pub(super) fn as_json(model: &Model) -> Value {
     let mut object = summary(model);
     object["schema"] = json!("overdrive.drive.model/1");
@@ -94,12 +94,12 @@ fn derived_json(derived: &Derived) -> Value {
     })
 }
 
-/// Whether a source says that there is none.
+/// Whether the source states that the number is assumed.
 fn is_assumed(source: &str) -> bool {
     source.contains("assumed")
 }
 
-/// For people. A file that was checked begins with the verdict.
+/// Formats a model as text. For a checked file, the verdict comes first.
 pub(super) fn as_text(model: &Model, checked: bool) -> String {
     let mut text = String::new();
     let assumed = model.facts.iter().filter(|fact| is_assumed(&fact.source)).count();
@@ -129,7 +129,7 @@ pub(super) fn as_text(model: &Model, checked: bool) -> String {
     text
 }
 
-/// What was published, beside what the model makes of it.
+/// Formats the published figures, next to the model's results.
 fn published_text(model: &Model) -> String {
     let mut text = String::new();
     let figures = if is_preset(model) { figures_of(&model.name) } else { Vec::new() };
@@ -162,7 +162,7 @@ fn published_text(model: &Model) -> String {
             told.what, told.source
         );
     }
-    // What no test of the suites measures, and what stands in a file of one's own.
+    // Figures that no test of the suites measures, and those of a user's file.
     let rest = model.published.iter().filter(|told| figures.iter().all(|it| it.what != told.key));
     let rest: Vec<_> = rest.collect();
     if !rest.is_empty() {
@@ -175,7 +175,7 @@ fn published_text(model: &Model) -> String {
     text
 }
 
-/// Whether a model is the preset of its name, rather than a file called like one.
+/// Whether a model is the preset of its name, not a file with the same name.
 fn is_preset(model: &Model) -> bool {
     Model::names().any(|name| name == model.name)
         && Model::preset(&model.name).as_ref() == Some(model)

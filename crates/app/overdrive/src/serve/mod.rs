@@ -95,7 +95,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// The one volume of a command line without a config file.
+    /// Returns the config of a command line without a config file: one volume.
     fn single(&self, backing: &str) -> Result<Config, Failure> {
         let name = self.name.clone().unwrap_or_else(|| name_of(backing));
         let nbd = match &self.nbd {
@@ -108,7 +108,7 @@ impl Arguments {
         Ok(Config { nbd: None, fuse, threads: None, poll: None, volumes: vec![volume] })
     }
 
-    /// The volumes that are meant, each with what the command line says of it.
+    /// Returns the volumes to serve, with the options of the command line applied.
     fn config(&self) -> Result<Config, Failure> {
         let mut config = match &self.config {
             Some(path) => self.file(path)?,
@@ -118,7 +118,7 @@ impl Arguments {
         Ok(config)
     }
 
-    /// What the file says.
+    /// Returns the config in the file.
     fn file(&self, path: &Path) -> Result<Config, Failure> {
         let is_said = [
             ("--nbd", self.nbd.is_some()),
@@ -131,7 +131,8 @@ impl Arguments {
             return Err(Failure::new(Exit::Usage, message));
         }
         let mut config = config::read(path)?;
-        // The file declares them: their clients may write whatever looks like an image format.
+        // The file declares the volumes: their clients may have written anything, including the
+        // signature of an image format.
         config.volumes.iter_mut().for_each(|volume| volume.raw = true);
         if let Some(wanted) = &self.backing {
             config.volumes.retain(|volume| volume.name == *wanted);
@@ -150,9 +151,9 @@ impl Arguments {
     }
 }
 
-/// A volume's name, from its backing's.
+/// Returns a volume's name, from its backing's.
 pub(crate) fn name_of(backing: &str) -> String {
-    // Of a modelled drive: without what sets it apart from others of its model.
+    // For a modelled drive, without the parameters of this instance.
     let drive = backing.strip_prefix("model:").and_then(|rest| rest.split('?').next());
     let backing = drive.unwrap_or(backing);
     let (kind, backing) = match backing.split_once(':') {
@@ -173,7 +174,7 @@ fn file_name(name: &str) -> String {
     format!("{}.{}.sock", name.chars().map(plain).take(40).collect::<String>(), std::process::id())
 }
 
-/// Which volumes are served where: one listener an address.
+/// Returns the listeners, with their volumes: one listener per address.
 fn listeners(config: &Config) -> Vec<Listening> {
     let mut listeners: Vec<Listening> = Vec::new();
     for volume in &config.volumes {
@@ -189,7 +190,7 @@ fn listeners(config: &Config) -> Vec<Listening> {
     listeners
 }
 
-/// Which volumes are files where.
+/// Returns the mounts, with their volumes.
 fn mounts(config: &Config) -> Vec<Mounting> {
     let Some(directory) = config.fuse.clone() else { return Vec::new() };
     let exports = config.volumes.iter().map(|volume| volume.name.clone()).collect();
@@ -199,7 +200,7 @@ fn mounts(config: &Config) -> Vec<Mounting> {
     vec![Mounting { directory, exports, keep, device: None, wait_time }]
 }
 
-/// Which volumes are block devices.
+/// Returns the volumes that are block devices.
 fn attachments(config: &Config) -> Vec<Attaching> {
     let attached = config.volumes.iter().filter(|volume| volume.attach);
     let attaching = |volume: &ConfigVolume| Attaching {
@@ -211,7 +212,8 @@ fn attachments(config: &Config) -> Vec<Attaching> {
     attached.map(attaching).collect()
 }
 
-/// What keeps what this process would leave behind. Whatever becomes of our path, this link leads to the program that runs.
+/// Returns how memory is retained. This link leads to the running program even if its file is moved
+/// or replaced.
 fn keep() -> Keep {
     Keep { runtime: daemon::runtime_directory(), program: PathBuf::from("/proc/self/exe") }
 }
@@ -236,7 +238,7 @@ fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure
     Ok(planned)
 }
 
-/// From now on nothing that is needed to write dirty data out is swapped out or fetched from a disk
+/// Locks memory: from now on nothing that writeback requires is swapped out, or read from a disk
 /// that may be our own (C5).
 fn lock_memory(volumes: &[Planned], quiet: bool) {
     let writes_back = |planned: &Planned| match planned.volume.spec() {
@@ -253,7 +255,7 @@ fn lock_memory(volumes: &[Planned], quiet: bool) {
     }
 }
 
-/// How a config is served: what concerns the process.
+/// Options of the process that serves a config.
 #[derive(Default)]
 pub(crate) struct Manner {
     pub(crate) threads: Option<usize>,
@@ -269,10 +271,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     serve(config, Manner { threads, poll, run, json, quiet })
 }
 
-/// Serves until the end is asked for.
+/// Serves until the end is requested.
 ///
-/// # Errors
-/// Those of opening, and of [`daemon::serve`].
+/// # Errors Those of opening, and of [`daemon::serve`].
 pub(crate) fn serve(config: Config, manner: Manner) -> Result<ExitCode, Failure> {
     host::begin_journal();
     let Manner { threads, poll, run, json, quiet } = manner;
@@ -285,7 +286,7 @@ pub(crate) fn serve(config: Config, manner: Manner) -> Result<ExitCode, Failure>
     let approaches = daemon::approach(&mounts, &attachments, &daemon::runtime_directory());
     let volumes = open(config.volumes, quiet)?;
     lock_memory(&volumes, quiet);
-    // A captive command has the URI in its environment, and stdout is its own.
+    // A captive command has the URI in its environment, and stdout belongs to the command.
     let captive = run.is_some();
     let ready = move |uris: &[String]| {
         match captive {
@@ -294,7 +295,7 @@ pub(crate) fn serve(config: Config, manner: Manner) -> Result<ExitCode, Failure>
             false if json => uris.iter().for_each(|uri| daemon::tell!("{uri}")),
             false => print(uris),
         }
-        // Until now it was a command, whose messages are read at once.
+        // Until now this was a command, whose messages are read immediately.
         host::begin_daemon();
     };
     let plan = DaemonPlan {
@@ -326,16 +327,16 @@ pub(crate) fn serve(config: Config, manner: Manner) -> Result<ExitCode, Failure>
     Ok(ExitCode::from(served.captive.map_or(0, |captive| captive.status)))
 }
 
-/// Prints where clients can connect.
+/// Prints the addresses for clients.
 fn print(uris: &[String]) {
     let mut out = std::io::stdout().lock();
-    // Nothing need read it: a closed pipe is no reason to stop serving.
+    // The output need not be read: a closed pipe is no reason to stop serving.
     uris.iter().for_each(|uri| drop(writeln!(out, "{uri}")));
     #[allow(clippy::disallowed_methods, reason = "stdout, not a file")]
     let _ = out.flush();
 }
 
-/// What users ask first: did it help, and is everything safe.
+/// Returns a summary: the benefit of the cache, and the safety of the data.
 fn summary(counters: &Counters, losses: &Losses) -> String {
     let reads = counters.read_hits + counters.read_misses;
     let hits = 100.0 * counters.read_hits as f64 / reads.max(1) as f64;
@@ -371,7 +372,7 @@ fn json_of(served: &Served) -> serde_json::Value {
         .collect();
     serde_json::json!({
         "schema": "overdrive.served/1",
-        // The first one's, as it was when there was only one.
+        // Those of the first volume, as in versions with one volume.
         "backing": first.map(|volume| &volume.backing),
         "counters": counters(first.and_then(|volume| volume.counters.as_ref())),
         "served_ns": served.served_ns,
@@ -387,7 +388,7 @@ mod tests {
     use super::*;
     use clap::{Args, Command};
 
-    /// What a command with a config file does with each option that is no volume's.
+    /// Checks each option that does not belong to a volume together with a config file.
     #[test]
     fn beside_a_config_file_every_option_is_obeyed_or_refused() {
         let long = |command: Command| -> Vec<String> {

@@ -1,5 +1,5 @@
-//! What the command line says of a volume: of the one that it names, or of all that a config file has.
-//! What it does not say stays as it is there.
+//! Options of the command line for a volume: for the one that it names, or for all in a config
+//! file. Options that are not given leave the volume's own values.
 
 use crate::settings::Said;
 use block::{DelaySpec, FaultsSpec};
@@ -44,7 +44,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Puts what is said here in the place of what the volume has.
+    /// Replaces the volume's values by the options that were given.
     pub(crate) fn apply(&self, volume: &mut ConfigVolume) {
         self.cache.apply(&mut volume.cache);
         volume.delay = self.delay.clone().or(volume.delay.take());
@@ -69,7 +69,7 @@ mod tests {
         options: Options,
     }
 
-    /// What a file says of a volume: everything, and otherwise than `SAID`.
+    /// Returns a volume whose values in the file are all set, and all differ from `SAID`.
     fn filed() -> ConfigVolume {
         let mut volume = ConfigVolume::new("db", "/dev/sdb");
         volume.cache.memory = Size(2 << 20);
@@ -82,7 +82,7 @@ mod tests {
 
     type Change = fn(&mut ConfigVolume);
 
-    /// Each option with a value, and all that it changes.
+    /// Each option with a value, and all its effects.
     const SAID: [(&[&str], Change); 18] = [
         (&["--memory", "64M"], |volume| volume.cache.memory = Size(64 << 20)),
         (&["--policy", "sieve"], |volume| volume.cache.policy = block::Policy::Sieve),

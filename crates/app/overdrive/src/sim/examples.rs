@@ -3,7 +3,7 @@
 use simulator::{Choice, Counted, Counts, Memory, Outcome, Plan, Rate, Run, Sample, Sampled};
 use trace::Format;
 
-/// Of 1,000 accesses: the misses by policy and size, of 4, 8, ... MiB.
+/// Returns the outcome of 1,000 accesses: the misses by policy and size, of 4, 8, ... MiB.
 pub(super) fn outcome(policies: &[&str], misses: &[&[u64]]) -> (Plan, Outcome) {
     let choice = |name: &&str| Choice::by_name(name).expect("a policy");
     let sizes = misses[0].len();
@@ -42,7 +42,7 @@ pub(super) fn outcome(policies: &[&str], misses: &[&[u64]]) -> (Plan, Outcome) {
     (plan, outcome)
 }
 
-/// The same of half of the blocks.
+/// Returns the same outcome for a sample of half of the blocks.
 pub(super) fn sampled(policies: &[&str], misses: &[&[u64]]) -> (Plan, Outcome) {
     let (plan, mut outcome) = outcome(policies, misses);
     let rate = Rate::new(0.5).expect("a half");

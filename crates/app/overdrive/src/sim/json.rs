@@ -5,7 +5,7 @@ use simulator::{BLOCK_BYTES, Outcome, Plan, Run};
 
 pub(super) const SCHEMA: &str = "overdrive.sim/1";
 
-/// The object.
+/// Returns the object.
 pub(super) fn object(plan: &Plan, outcome: &Outcome) -> Value {
     let trace = plan.path.display().to_string();
     let counts = &outcome.counts;

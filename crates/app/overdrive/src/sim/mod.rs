@@ -1,4 +1,4 @@
-//! `overdrive sim`: what caches of several policies and sizes would do with a recorded trace.
+//! `overdrive sim`: simulated caches of several policies and sizes on a recorded trace.
 
 #[cfg(test)]
 mod examples;

@@ -1,9 +1,9 @@
-//! What is printed of a simulation.
+//! Prints the outcome of a simulation.
 
 use super::{json, table};
 use simulator::{Outcome, Plan};
 
-/// A table, or one JSON object.
+/// Prints a table, or one JSON object.
 pub(super) fn print(plan: &Plan, outcome: &Outcome, is_json: bool) {
     match is_json {
         true => daemon::say!("{}", json::object(plan, outcome)),

@@ -1,4 +1,4 @@
-//! An outcome as one HTML page that needs nothing else: verdict, plot, table, trace, method, raw data.
+//! An outcome as one self-contained HTML page: verdict, plot, table, trace, method, raw data.
 
 use super::{json, table};
 use block::Size;
@@ -15,7 +15,7 @@ const STYLE: &str = "\
 .facts td:first-child { color: var(--soft); white-space: nowrap; width: 8rem; }
 ";
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(plan: &Plan, outcome: &Outcome) -> String {
     let name = plan.path.file_name().unwrap_or(plan.path.as_os_str()).to_string_lossy();
     let partial = if outcome.is_complete { "" } else { "; not complete" };
@@ -40,12 +40,12 @@ pub(super) fn page(plan: &Plan, outcome: &Outcome) -> String {
     page.html()
 }
 
-/// Miss ratio against memory, a line for each policy; None: there is one size only.
+/// Plots the miss ratio against memory, one line per policy; None: there is only one size.
 fn plot(plan: &Plan, outcome: &Outcome) -> Option<String> {
     let sizes = plan.memories.len();
     let mut drawn = Vec::new();
     let curves = plan.policies.iter().zip(outcome.runs.chunks(sizes)).filter(|(choice, _)| {
-        // A policy of two names is one line.
+        // A policy with two names is one line.
         let is_new = !drawn.contains(&choice.what);
         drawn.push(choice.what);
         is_new
@@ -83,7 +83,7 @@ fn plot(plan: &Plan, outcome: &Outcome) -> Option<String> {
     Some(plot.figure() + &below(outcome))
 }
 
-/// Where the plot is not to be trusted, if there is such a part.
+/// Returns a sentence on the unreliable part of the plot, if there is one.
 fn below(outcome: &Outcome) -> String {
     let (trusted, others): (Vec<&Run>, Vec<&Run>) =
         outcome.runs.iter().partition(|run| run.is_trusted());
@@ -102,11 +102,11 @@ fn bytes(run: &Run) -> f64 {
     (run.slots * BLOCK_BYTES) as f64
 }
 
-/// The table of the terminal, with the least ratio of each size in bold letters.
+/// Writes the table of the terminal, with the lowest ratio of each size in bold.
 fn ratios(page: &mut String, plan: &Plan, outcome: &Outcome) {
     page.push_str("<h2>Miss ratios</h2>\n<div class=\"wide\"><table>\n");
     let (rows, sizes) = (table::rows(plan, outcome), plan.memories.len());
-    // Sizes that were asked for in bytes are in the next column.
+    // Sizes that were given in bytes are in the next column.
     let skipped = usize::from(rows.iter().skip(1).all(|row| row[0].is_empty()));
     for (number, row) in rows.iter().enumerate() {
         let before = row.len() - plan.policies.len();
@@ -216,7 +216,7 @@ mod tests {
     const NAMES: [&str; 4] = ["default", "adaptive", "sieve", "opt"];
     const MISSES: [&[u64]; 4] = [&[800, 600], &[800, 600], &[750, 610], &[500, 400]];
 
-    /// What stands in the page's raw data.
+    /// Returns the page's raw data.
     fn raw(page: &str) -> Value {
         serde_json::from_str(report::page::raw_data(page).expect("raw data")).expect("an object")
     }
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(lines.len(), 3, "{lines:?}");
         assert!(lines.iter().all(|line| line.matches(',').count() == 2), "{lines:?}");
         assert!(lines[2].contains("bound"), "{lines:?}");
-        // The least of each size, whatever its names, but not the optimum's.
+        // The lowest ratio of each size, under each of its names, but not the optimum's.
         assert_eq!(page.matches("<td class=\"least\">0.7500</td>").count(), 1);
         assert_eq!(page.matches("<td class=\"least\">0.6000</td>").count(), 2);
         assert_eq!(page.matches("class=\"least\"").count(), 3);

@@ -1,10 +1,10 @@
-//! An outcome as a table for a terminal, and what the page takes of it.
+//! An outcome as a table for a terminal, which the page uses in part.
 
 use block::Size;
 use report::words::grouped;
 use simulator::{BLOCK_BYTES, Outcome, Plan, Run, TRUSTED_SLOTS};
 
-/// Devices that the table names.
+/// Maximum number of devices that the table names.
 const DEVICES_SHOWN: usize = 8;
 
 pub(super) fn lines(plan: &Plan, outcome: &Outcome) -> Vec<String> {
@@ -16,14 +16,14 @@ pub(super) fn lines(plan: &Plan, outcome: &Outcome) -> Vec<String> {
     lines
 }
 
-/// What the mark of some rows means, if any has it.
+/// Explains the mark of some rows, if any row has it.
 pub(super) fn mistrust(outcome: &Outcome) -> Option<String> {
     let is_marked = outcome.runs.iter().any(|run| !run.is_trusted());
     let least = grouped(TRUSTED_SLOTS);
     is_marked.then(|| format!("? fewer than {least} sampled slots: too few to be trusted"))
 }
 
-/// What is told of the trace.
+/// Returns the facts about the trace.
 pub(super) fn facts(plan: &Plan, outcome: &Outcome) -> Vec<(&'static str, String)> {
     let counts = &outcome.counts;
     let mut facts = vec![
@@ -89,7 +89,7 @@ pub(super) fn facts(plan: &Plan, outcome: &Outcome) -> Vec<(&'static str, String
     facts
 }
 
-/// A row for each size, a column for each policy.
+/// Returns one row per size, with one column per policy.
 pub(super) fn rows(plan: &Plan, outcome: &Outcome) -> Vec<Vec<String>> {
     let sizes = plan.memories.len();
     let is_sample = !outcome.sampled.rate.is_all();
@@ -109,13 +109,13 @@ pub(super) fn rows(plan: &Plan, outcome: &Outcome) -> Vec<Vec<String>> {
     rows
 }
 
-/// The slots that were simulated, with a mark if they are too few.
+/// Returns the number of simulated slots, with a mark if it is too small.
 fn sampled(run: &Run) -> String {
     let mark = if run.is_trusted() { "" } else { "? " };
     format!("{mark}{}", grouped(run.sampled_slots))
 }
 
-/// A size as it was asked for; bytes are in the next column for people.
+/// Returns a size as it was given; bytes are in the next column.
 fn asked(memory: &str) -> String {
     if memory.ends_with('%') { memory.to_owned() } else { String::new() }
 }

@@ -1,4 +1,4 @@
-//! Volumes whose device or mounted file has no daemon: how long that has lasted, and how to go on.
+//! Volumes whose device or mounted file has no daemon: since when, and what the user can do.
 
 use super::mount_points_at;
 use crate::device::supervisor_of;
@@ -13,7 +13,7 @@ pub(crate) fn all() -> Vec<WaitingVolume> {
     daemon::waiting_volumes(&daemon::runtime_directory())
 }
 
-/// Returns the one of this name, or with this node.
+/// Returns the volume with this name, or with this node.
 pub(crate) fn find(name: &str) -> Option<WaitingVolume> {
     let is_it = |one: &WaitingVolume| {
         one.volume == name || one.node.as_deref().is_some_and(|node| node == Path::new(name))
@@ -26,7 +26,8 @@ pub(crate) fn mounted(waiting: &WaitingVolume) -> Vec<String> {
     waiting.node.as_deref().map_or_else(Vec::new, mount_points_at)
 }
 
-/// Returns a sentence: since when it has no daemon, what becomes of its requests, and how to go on.
+/// Returns a sentence: since when it has had no daemon, what happens to its requests, and what the
+/// user can do.
 pub(crate) fn explain(waiting: &WaitingVolume) -> String {
     let name = &waiting.volume;
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
@@ -49,7 +50,7 @@ fn state_of(mount: &Waiting, now_s: u64) -> String {
     format!("has had no daemon for {since_s} s, and {requests}")
 }
 
-/// Returns how to go on, and how to give it up.
+/// Returns how to start the daemon again, and how to give the volume up.
 fn advice(waiting: &WaitingVolume) -> String {
     let name = &waiting.volume;
     let again = waiting.mount.as_ref().map_or("", |mount| &mount.description.again);
@@ -65,7 +66,7 @@ fn advice(waiting: &WaitingVolume) -> String {
     format!("{on}, '{away}' gives it up")
 }
 
-/// Returns the refusal of a command that needs its daemon.
+/// Returns the refusal of a command that requires its daemon.
 pub(crate) fn failure(waiting: &WaitingVolume) -> Failure {
     Failure::new(Exit::NoDaemon, explain(waiting))
 }

@@ -62,7 +62,7 @@ fn of_served(mut target: Target, options: &Options) -> Result<ExitCode, Failure>
             false => Err(changed(&name)),
         };
         let row = &target.row;
-        // As it was written, seen from where its daemon is.
+        // The backing as it was written, resolved in the daemon's working directory.
         let directory = std::fs::read_link(format!("/proc/{}/cwd", row.pid)).unwrap_or_default();
         let backing = Backing { keys: &row.keys, names: vec![directory.join(&row.backing)] };
         rescued = Some(save(memory, MemoryUser::Daemon, path, &backing, unchanged)?);
@@ -117,18 +117,18 @@ fn of_orphan(status: &Status, options: &Options) -> Result<ExitCode, Failure> {
     Ok(tell(name, options, rescued.as_ref(), Some(&done)))
 }
 
-/// A path as the daemon can name it later, whose directory is another.
+/// Returns an absolute path, because the daemon has another working directory.
 fn absolute(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
-/// The memory was written to while it was being saved.
+/// Returns the failure if the memory was changed during the rescue.
 fn changed(name: &str) -> Failure {
     let message = format!("{name}: was served or cleared while it was being saved; try again");
     Failure::new(Exit::Busy, message)
 }
 
-/// Why what was saved is not given up.
+/// Returns the reason why saved data is not discarded.
 fn after_saving(options: &Options, failure: Failure) -> Failure {
     match &options.way.rescue {
         Some(path) => {
@@ -163,7 +163,7 @@ fn save(
     Ok(rescued)
 }
 
-/// Says what was done. Nothing was done but saved, if `done` is None.
+/// Prints the result. If `done` is None, data was only saved.
 fn tell(
     name: &str,
     options: &Options,

@@ -1,4 +1,4 @@
-//! `overdrive volume flush`: one volume, or all that there are before the machine sleeps.
+//! `overdrive volume flush`: one volume, or all volumes before the machine sleeps.
 
 use super::meant::silent_holder;
 use super::waiting::ask_all;
@@ -56,8 +56,8 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     Ok(failures.first().map_or(ExitCode::SUCCESS, |failure| ExitCode::from(failure.exit as u8)))
 }
 
-/// All volumes that are served, each with a connection of its own, and a failure for each that may be dirty and cannot be
-/// flushed.
+/// Returns all served volumes, each with its own connection, and a failure for each volume that may
+/// be dirty and cannot be flushed.
 fn gather(control: Option<&PathBuf>) -> Result<(Vec<Target>, Vec<Failure>), Failure> {
     let daemons = roll(control)?;
     let mut targets = Vec::new();

@@ -59,7 +59,7 @@ enum Column {
     Backing,
 }
 
-/// A cell that is not empty, so that columns can be told apart by blanks.
+/// Returns a cell that is not empty, so that columns can be separated by blanks.
 fn or_dash(text: &str) -> String {
     if text.is_empty() { "-".to_owned() } else { text.to_owned() }
 }
@@ -103,7 +103,7 @@ impl Column {
     }
 }
 
-/// A volume as its holder knows it.
+/// Returns the row of a volume, from its holder's status.
 fn row_of(held: &holder::Status, state: State, pid: i32) -> Row {
     Row {
         name: held.volume.clone(),
@@ -139,7 +139,7 @@ fn nothing(pid: u32) -> Row {
     }
 }
 
-/// What a daemon serves that does not answer, as far as holders know.
+/// Returns the rows of a daemon that does not answer, from the statuses of holders.
 fn rows_of_silent(silent: &Silent, holders: &holder::Roll) -> Vec<Row> {
     let pid = silent.pid.unwrap_or(0);
     let owner = i32::try_from(pid).ok();
@@ -150,7 +150,8 @@ fn rows_of_silent(silent: &Silent, holders: &holder::Roll) -> Vec<Row> {
     if rows.is_empty() { vec![nothing(pid)] } else { rows }
 }
 
-/// A volume that waits for a daemon, with what a holder keeps of its memory.
+/// Returns the row of a volume that waits for a daemon, with the memory that a holder retains for
+/// it.
 fn row_of_waiting(waiting: &WaitingVolume, held: Option<Row>) -> Row {
     let mount = waiting.mount.as_ref();
     let pid = mount.map_or(0, |mount| mount.holder_pid.unsigned_abs());
@@ -169,15 +170,14 @@ fn row_of_waiting(waiting: &WaitingVolume, held: Option<Row>) -> Row {
     }
 }
 
-/// The size of a device, in bytes, without opening it.
+/// Returns the size of a device, in bytes, without opening it.
 fn size_of(node: &Path) -> Option<u64> {
     let name = node.file_name()?.to_str()?;
     let sectors = fs::read_to_string(format!("/sys/block/{name}/size")).ok()?;
     sectors.trim().parse::<u64>().ok().map(|sectors| sectors * 512)
 }
 
-/// Puts the volumes that wait for a daemon among the rows, in the place of those that are only
-/// kept.
+/// Adds the volumes that wait for a daemon to the rows, in place of those of their holders.
 fn add_waiting(rows: &mut Vec<Row>, waiting: &[WaitingVolume]) {
     for one in waiting {
         let is_orphan = |row: &mut Row| row.name == one.volume && row.state == State::Orphaned;
@@ -186,7 +186,7 @@ fn add_waiting(rows: &mut Vec<Row>, waiting: &[WaitingVolume]) {
     }
 }
 
-/// All that is there.
+/// All volumes.
 #[derive(Default)]
 struct Gathered {
     rows: Vec<Row>,
@@ -210,14 +210,14 @@ fn gather(control: Option<&PathBuf>) -> Result<Gathered, Failure> {
     rows.extend(orphans.map(|held| row_of(held, State::Orphaned, held.holder_pid)));
     for silent in &holders.silent {
         failures.push(silent_holder(silent));
-        // A daemon that answers tells all of its volume.
+        // A daemon that answers has reported all about its volume.
         if !rows.iter().any(|row| row.keys.contains(&silent.key)) {
             let pid = silent.pid.unwrap_or(0).unsigned_abs();
             rows.push(Row { backing: silent.key.clone(), ..nothing(pid) });
         }
     }
     let mut waiting = absent::all();
-    // One that was started again meanwhile is served.
+    // A volume whose daemon was started again in between is served.
     waiting.retain(|one| !rows.iter().any(|row| row.name == one.volume && !row.device.is_empty()));
     add_waiting(&mut rows, &waiting);
     Ok(Gathered { rows, waiting, failures })
@@ -244,8 +244,8 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     Ok(failures.first().map_or(ExitCode::SUCCESS, |failure| ExitCode::from(failure.exit as u8)))
 }
 
-/// A row, and where its device is mounted; of one that waits for a daemon, since when, and how to
-/// go on.
+/// Returns a row with the mount points of its device; for a volume that waits for a daemon, also
+/// since when, and what the user can do.
 fn as_json(row: &Row, waiting: &[WaitingVolume]) -> serde_json::Value {
     let mut value = serde_json::to_value(row).expect("plain data");
     value["mounted"] = mount_points(row).into();

@@ -1,4 +1,5 @@
-//! Which volume `clear-error` means: one that is served, or what a holder keeps of one that is not.
+//! Finds the volume that `clear-error` acts on: one that is served, or the memory that a holder
+//! retains for one that is not.
 
 use super::{Target, call_roll, find};
 use daemon::control::pause;
@@ -9,7 +10,7 @@ use stack::{Exit, Failure};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long a process that is just ending is waited for.
+/// Longest wait for a process that is just ending.
 const ENDING: Duration = Duration::from_secs(10);
 
 pub(super) enum Meant {
@@ -17,17 +18,17 @@ pub(super) enum Meant {
     Orphan(Status),
 }
 
-/// What one look has found.
+/// Result of one search.
 enum Seen {
     Is(Meant),
-    /// Its process is about to end, and what it leaves can then be had. The failure is for when that takes
-    /// too long.
+    /// Its process is about to end, and the volume can be acted on afterwards. The failure is used
+    /// if that takes too long.
     Ending(Failure),
 }
 
-/// The volume that is meant, served or orphaned. What is given up cannot be had again: where more
-/// than one could be meant, or a process does not answer, none is. A process that is just ending, as after
-/// a `detach`, is waited for.
+/// Returns the requested volume, served or orphaned. Discarded data cannot be restored: if the name
+/// is ambiguous, or a process does not answer, no volume is returned. Waits for a process that is
+/// just ending, as after a `detach`.
 pub(super) fn meant(control: Option<&PathBuf>, name: Option<&str>) -> Result<Meant, Failure> {
     if control.is_some() {
         return find(control, name).map(|target| Meant::Served(Box::new(target)));
@@ -71,8 +72,7 @@ fn look(name: Option<&str>) -> Result<Seen, Failure> {
     }
 }
 
-/// Whether a holder's volume is called so: by its name, or its backing as it was written, as it is listed,
-/// or by its key.
+/// Whether a holder's volume has this name: its name, its backing as it was written, or its key.
 fn is_known_as(status: &Status, name: Option<&str>) -> bool {
     let names = [&status.volume, &status.backing, &status.key];
     name.is_none_or(|name| names.into_iter().chain(&status.path).any(|known| known == name))
@@ -89,7 +89,7 @@ fn ending(name: &str, pid: u32) -> Failure {
     Failure::new(Exit::Busy, message)
 }
 
-/// What a command says that needs a holder which does not answer.
+/// Returns the failure of a command that requires a holder which does not answer.
 pub(super) fn silent_holder(silent: &holder::Silent) -> Failure {
     let pid = silent.pid.map_or("of an unknown number".to_owned(), |pid| pid.to_string());
     let message = format!(

@@ -1,4 +1,4 @@
-//! `overdrive volume`: what an operator sees of volumes that are served, and does with them.
+//! `overdrive volume`: an operator's view of served volumes, and actions on them.
 
 mod absent;
 mod clear;
@@ -89,7 +89,7 @@ pub(crate) struct UpgradeArguments {
     control: Option<PathBuf>,
 }
 
-/// What all daemons of this user say, or the one at a control socket, which must answer.
+/// Queries all daemons of this user, or the one at a control socket, which must answer.
 fn roll(control: Option<&PathBuf>) -> Result<Roll, Failure> {
     let Some(path) = control else { return Ok(call_roll(&daemon::runtime_directory())) };
     let mut daemon = Daemon::connect(path)?;
@@ -112,12 +112,11 @@ pub(crate) struct Target {
     pub(crate) row: Row,
 }
 
-/// Where the volume of this name is reached by NBD, if a daemon of this user serves one that way: for what writes over it,
-/// so nothing else may use it.
+/// Returns the NBD address of the volume of this name, if a daemon of this user serves it over NBD,
+/// for a command that overwrites it, so that it must have no other user.
 ///
-/// # Errors
-/// A daemon does not answer; several daemons serve one of that name; it is not served by NBD; it has clients, or a device,
-/// which may be mounted.
+/// # Errors A daemon does not answer; several daemons serve a volume of that name; it is not served
+/// over NBD; it has clients, or a device, which may be mounted.
 pub(crate) fn uri(name: &str) -> Result<Option<String>, Failure> {
     match find_device(name)? {
         Named::NotServed => Ok(None),
@@ -145,17 +144,16 @@ pub(crate) fn uri(name: &str) -> Result<Option<String>, Failure> {
     }
 }
 
-/// What there is of a volume's name.
+/// The state of a volume's name.
 pub(crate) enum Named {
     /// A daemon serves it.
     Served(Box<Target>),
     NotServed,
 }
 
-/// The volume of this name, or whose device has this node.
+/// Returns the volume with this name, or whose device has this node.
 ///
-/// # Errors
-/// A daemon does not answer; several daemons serve one of that name.
+/// # Errors A daemon does not answer; several daemons serve a volume of that name.
 pub(crate) fn find_device(name: &str) -> Result<Named, Failure> {
     let rows = rows();
     let named = rows.iter().find(|row| row.name == name || row.device == name);
@@ -169,18 +167,18 @@ pub(crate) fn find_device(name: &str) -> Result<Named, Failure> {
     }
 }
 
-/// All volumes whose daemons answer.
+/// Returns all volumes whose daemons answer.
 pub(crate) fn rows() -> Vec<Row> {
     let roll = call_roll(&daemon::runtime_directory());
     roll.answered.into_iter().flat_map(|(_, rows)| rows).collect()
 }
 
-/// Where the device of a volume, or a partition of it, is mounted.
+/// Returns where the device of a volume, or a partition of it, is mounted.
 pub(crate) fn mount_points(row: &Row) -> Vec<String> {
     mount_points_at(Path::new(&row.device))
 }
 
-/// Where a device, or a partition of it, is mounted.
+/// Returns where a device, or a partition of it, is mounted.
 pub(crate) fn mount_points_at(node: &Path) -> Vec<String> {
     match host::device_number(node) {
         Some(device) => host::mount_points(device, node),
@@ -188,8 +186,8 @@ pub(crate) fn mount_points_at(node: &Path) -> Vec<String> {
     }
 }
 
-/// Finds the volume of this name among all daemons. Without a name it must be the only one, which is not
-/// known while a daemon does not answer.
+/// Finds the volume of this name among all daemons. Without a name it must be the only one, which
+/// is unknown while a daemon does not answer.
 fn find(control: Option<&PathBuf>, name: Option<&str>) -> Result<Target, Failure> {
     let Roll { answered, silent } = roll(control)?;
     if answered.is_empty() && silent.is_empty() {
@@ -225,7 +223,7 @@ fn find(control: Option<&PathBuf>, name: Option<&str>) -> Result<Target, Failure
     Ok(Target { daemon: daemons.swap_remove(index), row })
 }
 
-/// Asks one thing of one volume, and says in a word that it is done.
+/// Sends one request about one volume, and prints that it was carried out.
 fn simple(
     control: Option<&PathBuf>,
     name: &Name,
@@ -255,7 +253,7 @@ fn simple(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The losses that a daemon has answered. None: it is an older one, which does not report them.
+/// Returns the losses in a daemon's answer. None: the daemon is older, and does not report them.
 pub(crate) fn losses_in(answer: serde_json::Value) -> Option<Losses> {
     if answer.is_null() { None } else { serde_json::from_value(answer).ok() }
 }
@@ -284,8 +282,8 @@ pub(crate) fn upgrade(arguments: &UpgradeArguments) -> Result<ExitCode, Failure>
         Some(name) => find(arguments.control.as_ref(), Some(name))?.daemon,
         None => only_daemon(roll(arguments.control.as_ref())?)?,
     };
-    // Over connections of their own: a program of an earlier version may close one after a question
-    // that it does not know.
+    // Over separate connections: a program of an earlier version may close one after an unknown
+    // request.
     let before = daemon.beside()?.version()?;
     daemon.ask(&Ask::Upgrade)?;
     let mut next = daemon.wait_for_the_next()?;
@@ -295,7 +293,7 @@ pub(crate) fn upgrade(arguments: &UpgradeArguments) -> Result<ExitCode, Failure>
     Ok(ExitCode::SUCCESS)
 }
 
-/// The line that says what was upgraded, from which version to which.
+/// Returns the line about an upgrade, with the former and the new version.
 fn upgraded(before: Option<&str>, after: Option<&str>, rows: &[Row]) -> String {
     let names: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
     let of = |version: Option<&str>| version.unwrap_or("an earlier version").to_owned();
@@ -307,7 +305,7 @@ fn upgraded(before: Option<&str>, after: Option<&str>, rows: &[Row]) -> String {
     format!("{} upgraded {versions} (process {pid}); clients go on", names.join(", "))
 }
 
-/// The daemon that is meant where none is named.
+/// Returns the only daemon, if none is named.
 fn only_daemon(roll: Roll) -> Result<Daemon, Failure> {
     let Roll { mut answered, silent } = roll;
     if let Some(silent) = silent.first() {

@@ -1,4 +1,4 @@
-//! `overdrive volume power-cut`: what happens to a modelled drive when its power fails.
+//! `overdrive volume power-cut`: a power failure of a modelled drive.
 
 use super::find;
 use block::Size;

@@ -1,4 +1,4 @@
-//! `overdrive volume show`: what a volume is and how it is set, as a table.
+//! `overdrive volume show`: a volume's stack, limits and settings, as a table.
 
 use super::{Name, find};
 use block::Size;
@@ -35,7 +35,7 @@ fn size(value: &Value) -> String {
     Size(value.as_u64().unwrap_or(0)).to_string()
 }
 
-/// The volume and what is below its cache.
+/// Returns the lines about the volume and the stack below its cache.
 fn volume_lines(shown: &Value) -> Lines {
     let (row, limits) = (&shown["volume"], &shown["limits"]);
     let kept = match shown["kept"].as_bool() {
@@ -73,7 +73,7 @@ fn volume_lines(shown: &Value) -> Lines {
     ]
 }
 
-/// The settings in force, by the names that `volume set` takes.
+/// Returns the settings in force, by their names in `volume set`.
 fn cache_lines(shown: &Value) -> Lines {
     let cache = &shown["cache"];
     if !cache.is_object() {
@@ -85,7 +85,7 @@ fn cache_lines(shown: &Value) -> Lines {
     };
     let mut lines = vec![("memory", format!("{}, {huge}", size(&cache["memory_bytes"])))];
     for setting in SETTINGS.iter().filter(|setting| setting.is_live()) {
-        // Where no limit is asked for, the one that follows from the memory is in force.
+        // If no limit is set, the one that follows from the memory is in force.
         let shown = match setting.key {
             "dirty_bytes" => Some(size(&cache["dirty_bytes_max"])),
             _ => setting.show(&shown["stack"]["cache"]),

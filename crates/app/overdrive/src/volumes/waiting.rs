@@ -1,4 +1,4 @@
-//! What takes as long as the backing needs: how far it is, and the time that is left.
+//! Requests that take as long as the backing does: progress, and the remaining time.
 
 use super::Target;
 use super::stats::time;
@@ -14,17 +14,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
-/// Most is done by then, and nothing need be said of it.
+/// Most requests end within this time, and need no progress report.
 const FIRST: Duration = Duration::from_secs(2);
-/// Between two lines, where there is no terminal that shows a bar.
+/// Time between two lines, without a terminal for a bar.
 const LINES: Duration = Duration::from_secs(10);
-/// Between two looks, where there is one.
+/// Time between two readings, with a terminal.
 const LOOKS: Duration = Duration::from_millis(500);
 
-/// Asks, and tells on stderr what is left to be written out while the answer is waited for.
+/// Sends a request, and reports on stderr the amount that is left to be written back until the
+/// answer arrives.
 ///
-/// # Errors
-/// As [`Daemon::ask`].
+/// # Errors As [`Daemon::ask`].
 pub(crate) fn ask(target: &mut Target, ask: &Ask) -> Result<Value, Failure> {
     let mut answers = ask_all(std::slice::from_mut(target), |_| ask.clone());
     let answer = answers.pop().expect("one target, one answer");
@@ -35,7 +35,7 @@ pub(crate) fn ask(target: &mut Target, ask: &Ask) -> Result<Value, Failure> {
     answer
 }
 
-/// Asks each of them, all at once, as [`ask`] does it.
+/// Sends a request to each target in parallel, as [`ask`] does.
 pub(super) fn ask_all(
     targets: &mut [Target],
     question: impl Fn(&str) -> Ask,
@@ -60,11 +60,11 @@ pub(super) fn ask_all(
     })
 }
 
-/// What another connection's question has come to.
+/// Progress of a request, read over another connection.
 struct Look {
     daemon: Daemon,
     name: String,
-    /// What was dirty at most, in bytes.
+    /// The largest amount of dirty data seen, in bytes.
     most: u64,
 }
 
@@ -74,7 +74,7 @@ impl Look {
         Ok(Look { daemon: target.daemon.beside()?, name, most })
     }
 
-    /// What is left, in words, and in bytes. None: its daemon has gone.
+    /// Returns the remaining amount, in words, and in bytes. None: its daemon has ended.
     fn words(&mut self) -> Option<(String, u64)> {
         let stats = self.daemon.statistics(&self.name).ok()?;
         let (name, clients) = (&self.name, stats.clients);
@@ -95,13 +95,13 @@ impl Look {
     }
 }
 
-/// Looks how far all questions are.
+/// Watches the progress of all requests.
 struct Watch {
     looks: Vec<Look>,
 }
 
 impl Watch {
-    /// Tells, until all are answered, or no daemon is left.
+    /// Reports progress, until all requests are answered, or no daemon is left.
     fn tell(&mut self, wait: &Receiver<()>) {
         let is_answered = |time| wait.recv_timeout(time) != Err(RecvTimeoutError::Timeout);
         if is_answered(FIRST) {
@@ -121,7 +121,8 @@ impl Watch {
         bar.finish();
     }
 
-    /// What is left of all, in words of the one that has most left, and the share that is done.
+    /// Returns the progress of all requests: the words of the one with the most left, and the
+    /// completed share.
     fn words(&mut self) -> Option<(String, f64)> {
         let seen: Vec<(String, u64)> = self.looks.iter_mut().filter_map(Look::words).collect();
         let left: u64 = seen.iter().map(|(_, left)| left).sum();

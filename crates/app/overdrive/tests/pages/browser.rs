@@ -1,4 +1,4 @@
-//! A browser without a window, told what to do over the pipes of the DevTools protocol.
+//! A headless browser, controlled over the pipes of the DevTools protocol.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -15,19 +15,19 @@ pub(crate) struct Browser {
     replies: BufReader<ChildStdout>,
     session: String,
     count: u64,
-    /// What the page has done since it was last asked for: events, with their methods.
+    /// Events of the page since they were last read, with their methods.
     pub(crate) events: Vec<Value>,
 }
 
 impl Browser {
-    /// Starts one. None: there is none on this machine.
+    /// Starts a browser. None: there is none on this machine.
     pub(crate) fn start(home: &Path) -> Option<Browser> {
         let is_there = |name: &&&str| {
             let found = Command::new(name).arg("--version").stdout(Stdio::null()).status();
             found.is_ok_and(|status| status.success())
         };
         let name = NAMES.iter().find(is_there)?;
-        // The protocol's pipes are numbers 3 and 4. Whatever happens, it ends.
+        // The protocol's pipes are descriptors 3 and 4. The time limit ends it in any case.
         let script = "exec timeout 300 \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
         let mut child = Command::new("sh")
             .args(["-c", script, "sh", name, "--headless", "--no-sandbox", "--disable-gpu"])
@@ -51,7 +51,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Has something done, and waits for its result.
+    /// Calls a method, and waits for its result.
     pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.count += 1;
         let mut command = json!({ "id": self.count, "method": method, "params": parameters });
@@ -94,13 +94,13 @@ impl Browser {
         }
     }
 
-    /// What the page is shown on: `screen` or `print`.
+    /// Sets the medium of the page: `screen` or `print`.
     pub(crate) fn media(&mut self, media: &str, scheme: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call("Emulation.setEmulatedMedia", json!({ "media": media, "features": features }));
     }
 
-    /// The value of an expression.
+    /// Returns the value of an expression.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let asked = json!({ "expression": expression, "returnByValue": true });
         let found = self.call("Runtime.evaluate", asked);
@@ -111,7 +111,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its own end takes its processes with it; after a failure nothing may read it any more.
+        // Its own end ends its processes too; after a failure it may not read any more.
         let _ = self.commands.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
         let _ = self.child.wait();
     }

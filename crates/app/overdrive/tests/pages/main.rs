@@ -1,5 +1,5 @@
-//! The pages as a browser shows them: on a phone and on a desk, light and dark, and on paper. Nothing is asked of the
-//! network, nothing fails, nothing is cut off, and all text can be read.
+//! The pages in a browser: on a phone and on a desktop, light and dark, and on paper. No page uses
+//! the network, nothing fails, nothing is clipped, and all text is readable.
 
 mod browser;
 
@@ -11,7 +11,7 @@ use std::process::Command;
 const LOOK: &str = include_str!("look.js");
 const PHONE: (u32, u32) = (390, 844);
 const DESK: (u32, u32) = (1280, 900);
-/// What the margins leave of A4, at 96 pixels an inch.
+/// A4 within its margins, at 96 pixels per inch.
 const PAPER: (u32, u32) = (718, 1046);
 /// A drive that takes a moment to simulate.
 const DRIVE: &str =
@@ -50,7 +50,7 @@ fn written(directory: &Path) -> Vec<PathBuf> {
     PAGES.iter().map(write).collect()
 }
 
-/// What a page has done that it must not do.
+/// Returns the forbidden actions of a page.
 fn misdeeds(events: &[Value], page: &Path) -> Vec<String> {
     let own = format!("file://{}", page.display());
     let misdeed = |event: &Value| {
@@ -69,7 +69,7 @@ fn misdeeds(events: &[Value], page: &Path) -> Vec<String> {
     events.iter().filter_map(misdeed).collect()
 }
 
-/// What is wrong with a page.
+/// Returns all faults of a page.
 fn wrong(browser: &mut Browser, page: &Path) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut papers = Vec::new();
@@ -83,7 +83,7 @@ fn wrong(browser: &mut Browser, page: &Path) -> Vec<String> {
             papers.push(browser.value("getComputedStyle(document.body).backgroundColor"));
         }
     }
-    // Paper is white whatever the screen is.
+    // Paper is white even if the screen is dark.
     browser.open(page, PAPER, "dark");
     browser.media("print", "dark");
     let found = browser.value(&format!("({LOOK})('rgb(255, 255, 255)')"));

@@ -1,4 +1,4 @@
-//! A backing that is served stays accepted, whatever its clients write to it.
+//! A served backing stays accepted, even if its clients write the signature of another format.
 
 use crate::common::{OVERDRIVE, Server, have_libnbd, image, place, python, serve_in};
 use crate::home::Home;
@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The beginnings of images by which their formats are known, and where they stand.
+/// Headers of image formats by which they are recognized, with their offsets.
 const HEADERS: [(&str, &[u8], u64); 9] = [
     ("qcow2", b"QFI\xfb\0\0\0\x03", 0),
     ("VMDK", b"KDMV\x01\0\0\0", 0),
@@ -20,7 +20,8 @@ const HEADERS: [(&str, &[u8], u64); 9] = [
     ("OCFS2", b"OCFSV2", 0x1000),
 ];
 
-/// The superblock of GFS2, as far as it is known by it: its mark, and how several hosts lock it.
+/// The superblock of GFS2, as far as it is recognized: its mark, and the locking protocol of
+/// several hosts.
 const GFS2: [u8; 104] = {
     let (mark, lock) = (*b"\x01\x16\x19\x70\0\0\0\x01", *b"lock_dlm");
     let mut bytes = [0; 104];
@@ -33,7 +34,7 @@ const GFS2: [u8; 104] = {
     bytes
 };
 
-/// A client of the volume writes these bytes there, and flushes.
+/// Writes these bytes as a client of the volume, and flushes.
 fn write(uri: &str, bytes: &[u8], offset: u64) {
     let program = "import nbd, sys\n\
         h = nbd.NBD(); h.connect_uri(sys.argv[1])\n\
@@ -53,21 +54,22 @@ fn what_a_client_writes_is_no_reason_to_refuse_the_next_process() {
         let options = ["--memory", "4M", "--write", "through"];
         let server = Server::start_in(&home, &image, &options);
         write(&server.uri, header, offset);
-        // The same line goes on after a kill, with nothing dirty, and so does another program.
+        // The same command line continues after a kill, with nothing dirty, and so does another
+        // program.
         let server = server.reborn();
         home.overdrive(&["upgrade"]).well();
         let server = server.reborn();
         server.end().well();
-        // On a command line that names it for the first time it is refused.
+        // A command line that names it for the first time is refused.
         let refused = serve_in(&home, &image, &["-q", "--run", "exit 99"]);
         refused.refused(2, &[name, "--raw"]);
         let server = Server::start_in(&home, &image, &["--raw"]);
-        // Another image at that place is another matter.
+        // Another image at that path is refused.
         home_with_another_image(&home, server, &image, header, offset, name);
     }
 }
 
-/// The image is replaced after a kill by another one, which was never accepted.
+/// Replaces the image after a kill by another one, which was never accepted.
 fn home_with_another_image(
     home: &Home,
     server: Server,
@@ -103,7 +105,7 @@ fn a_config_file_declares_what_it_names() {
     server.end().well();
 }
 
-/// A program that an upgrade finds in the place of the one that runs, and that cannot serve.
+/// Replaces the running program's file by a program that cannot serve.
 fn replace_by_one_that_cannot_start(program: &Path) {
     let fresh = program.with_extension("new");
     let script = format!(
@@ -137,7 +139,7 @@ fn an_upgrade_to_a_program_that_cannot_start_goes_on_with_the_one_before() {
         home.overdrive(&["upgrade"]).refused(2, &["--not-an-option", "the program before goes on"]);
         python(check, &[&server.uri]).well();
     }
-    // Once there is one that can, it takes the place.
+    // A program that can serve takes over.
     fs::remove_file(&program).expect("ours");
     fs::hard_link(OVERDRIVE, &program).expect("one file system");
     home.overdrive(&["upgrade"]).well();

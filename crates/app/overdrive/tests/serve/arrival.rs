@@ -1,5 +1,5 @@
-//! Order of arrival on one connection (C10): of two changes of one block that are under way
-//! together, the one that was sent later wins.
+//! Order of arrival on one connection (C10): of two concurrent changes of one block, the one that
+//! was sent later wins.
 
 use crate::common::{Server, image, place};
 use nbd::client::{Connection, Event, Wish};
@@ -7,7 +7,7 @@ use nbd::codec::*;
 
 /// Pairs of each kind.
 const PAIRS: u64 = 800;
-/// Pairs that are under way together.
+/// Concurrent pairs.
 const TOGETHER: u64 = 16;
 const BLOCK: usize = 4096;
 const IMAGE_MIB: u64 = 32;
@@ -51,7 +51,7 @@ fn queue(client: &mut Connection, cookie: u64, change: Change, block: u64) {
     }
 }
 
-/// Sends what is queued, and waits for all answers.
+/// Sends the queued requests, and waits for all answers.
 fn finish(client: &mut Connection) {
     client.send().expect("the server takes requests");
     while client.under_way() > 0 {
@@ -63,12 +63,12 @@ fn finish(client: &mut Connection) {
     }
 }
 
-/// Sends pairs of this kind. Returns how many blocks show anything but the later change.
+/// Sends pairs of this kind. Returns the number of blocks that do not show the later change.
 fn wrong_pairs(client: &mut Connection, kind: [Change; 2]) -> u64 {
     let mut wrong = 0;
     for first in (0..PAIRS).step_by(TOGETHER as usize) {
         let blocks = first..first + TOGETHER;
-        // Blocks that lie apart: neighbours would share requests to the backing.
+        // Blocks are not adjacent, because neighbours would share requests to the backing.
         let place = |block| block * 5;
         blocks.clone().for_each(|block| queue(client, block, BEFORE, place(block)));
         finish(client);

@@ -1,4 +1,5 @@
-//! Volumes as files (`--fuse`), read and written by programs that know nothing else, and under a loop device.
+//! Volumes as files (`--fuse`), read and written by programs that only use files, and under a loop
+//! device.
 
 use crate::common::{
     OVERDRIVE, Server, have, image, is_root, no_mounts, no_namespaces, pause, place, run,
@@ -19,7 +20,7 @@ use tempfile::TempDir;
 const MIB: usize = 1 << 20;
 const IMAGE_MIB: usize = 8;
 
-/// Whether we may mount files and attach loop devices. If not, says why.
+/// Whether we may mount files and attach loop devices. Prints the reason if not.
 fn have_files() -> bool {
     let may = is_root() && Path::new("/dev/fuse").exists();
     if !may {
@@ -74,7 +75,8 @@ impl Dice {
     }
 }
 
-/// One step of a program that reads and writes any bytes, beside a model of what must be there.
+/// Performs one step of a program that reads and writes any bytes, and of a model of the expected
+/// bytes.
 fn step(file: &File, model: &mut [u8], dice: &mut Dice) {
     let at = dice.below(model.len() - 1);
     let length = 1 + dice.below(200_000.min(model.len() - at));
@@ -125,7 +127,7 @@ fn it_behaves_as_a_disk_of_its_size() {
     let files = Files::start(IMAGE_MIB, &[]);
     let (file, end) = (files.open(), (IMAGE_MIB * MIB) as u64);
     assert_eq!(fs::metadata(files.path()).expect("it is there").len(), end);
-    // It ends where it ends.
+    // The file ends at its size.
     assert_eq!(file.write_at(&[1; 4096], end - 1000).expect("some of it"), 1000);
     let beyond = file.write_at(&[1; 4096], end).expect_err("no room");
     assert_eq!(beyond.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
@@ -133,7 +135,7 @@ fn it_behaves_as_a_disk_of_its_size() {
     assert_eq!(file.read_at(&mut [0; 10], end).expect("the end"), 0);
     assert_eq!(file.set_len(10).expect_err("fixed").kind(), ErrorKind::PermissionDenied);
     file.set_len(end).expect("that is its size");
-    // Names come and go with volumes.
+    // Names appear and disappear with volumes.
     let other = File::create(files.directory.join("other")).expect_err("no new names");
     assert_eq!(other.kind(), ErrorKind::PermissionDenied);
     assert!(fs::remove_file(files.path()).is_err());
@@ -147,7 +149,7 @@ fn it_behaves_as_a_disk_of_its_size() {
         (1 << 20) + 4096
     );
     assert_eq!(rustix::fs::seek(&file, SeekFrom::Data(end)).expect_err("the end"), Errno::NXIO);
-    // The host keeps no page of it.
+    // The host caches no page of it.
     if have(&["fincore"]) {
         let pages = run("fincore", &["-n", "-o", "PAGES", &files.path().display().to_string()]);
         assert_eq!(pages.well().stdout.trim(), "0");
@@ -162,7 +164,7 @@ fn a_file_that_is_only_read_refuses_changes() {
         return;
     }
     let files = Files::start(IMAGE_MIB, &["--read-only"]);
-    // Root may open it all the same.
+    // Root can open it anyway.
     let refused = files.open().write_at(&[1; 512], 0).expect_err("it is read only");
     assert_eq!(refused.kind(), ErrorKind::ReadOnlyFilesystem);
     let mut first = [1; 512];
@@ -205,7 +207,7 @@ fn a_mount_that_waits_is_given_to_no_other_image() {
     let refused = crate::common::serve_in(&home, &other_image, &options);
     refused.refused(5, &["waits for the daemon of another backing", "umount -f"]);
     assert!(!waiting.is_finished(), "it still waits for its own");
-    // A program that waits can be killed, also where the holder has read its request.
+    // A waiting program can be killed, even after the holder has read its request.
     let mut reader = Command::new("cat");
     let mut reader = reader.arg(&waits_at).stdout(Stdio::null()).spawn().expect("coreutils");
     pause(Duration::from_secs(2));
@@ -221,8 +223,8 @@ fn a_mount_that_waits_is_given_to_no_other_image() {
     server.end().well();
 }
 
-/// In a mount namespace in which all users may open /dev/fuse, as on an ordinary machine; then as a user without the rights of root:
-/// serves an image as a file, writes that, reads it again.
+/// In a mount namespace in which all users may open /dev/fuse, as on an ordinary machine; then as a
+/// user without root's rights: serves an image as a file, writes it, reads it again.
 const AS_USER: &str = r#"
 set -e
 mknod -m 666 "$1/fuse-device" c 10 229
@@ -291,7 +293,8 @@ impl Drop for Mounted {
     }
 }
 
-/// A file system on a loop device over the file: used, its daemon killed meanwhile, checked.
+/// Uses a file system on a loop device over the file, kills its daemon in between, and checks the
+/// file system.
 fn survives(make: &[&str], check: &[&str]) {
     let tools = ["losetup", "fio", "fstrim", "mount", "umount", make[0], check[0]];
     if !have_files() || !have(&tools) {
@@ -324,7 +327,7 @@ fn survives(make: &[&str], check: &[&str]) {
     run(check[0], &[&check[1..], &[&device.0]].concat()).well();
     drop(device);
     server.end().well();
-    // The image alone is as good.
+    // The image alone is consistent, too.
     run(check[0], &[&check[1..], &[&image.display().to_string()]].concat()).well();
 }
 

@@ -1,4 +1,4 @@
-//! Backings that are missing, wrong, in use, full, or change while they are served.
+//! Backings that are missing, wrong, in use, full, or changed while they are served.
 
 use crate::common::{
     OVERDRIVE, Server, captive, have, have_libnbd, have_mounts, image, is_root, no_mounts, place,
@@ -46,7 +46,8 @@ fn a_file_without_permission_is_refused() {
     captive(&image, &["--read-only"], "true").well();
 }
 
-/// A server whose image lies on a file system of its own, seen by it alone: gone with it.
+/// Returns a server whose image lies on a separate file system, visible only to the server, which
+/// disappears with it.
 fn mounted(options: &str, prepare: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("unshare");
     let script = format!("set -e; mount -t tmpfs -o {options} none /mnt; {prepare}; exec \"$@\"");
@@ -118,7 +119,7 @@ fn a_full_disk_under_a_sparse_image_fails_the_flush_and_loses_nothing() {
     );
 }
 
-/// As above, but room is made within `--retry-time`: the flush then succeeds.
+/// As above, but space is freed within `--retry-time`: the flush then succeeds.
 #[test]
 fn a_full_disk_that_gets_room_in_time_is_healed() {
     if !have_mounts() || !have_libnbd() {
@@ -126,7 +127,7 @@ fn a_full_disk_that_gets_room_in_time_is_healed() {
     }
     let _alone = no_mounts();
     let options = ["--memory", "64M", "--write", "back-now", "--dirty-age", "1000s"];
-    // The helper makes room, beside the server, while the flush is being tried.
+    // The helper frees space, next to the server, while the flush is being retried.
     let prepare = "truncate -s 64M /mnt/disk.img; \
                    (sleep 3; mount -o remount,size=32m /mnt) </dev/null >/dev/null 2>&1 & true";
     let command = mounted("size=8m", prepare, &options);
@@ -256,7 +257,7 @@ fn file_systems_of_clusters_are_refused_unless_this_is_the_only_host() {
     let path = image(&place, 16);
     let file = path.to_str().expect("plain");
     let opened = fs::File::options().write(true).open(&path).expect("ours");
-    // What a client had written when the daemon was killed gets to the backing nevertheless.
+    // Data that a client had written before the daemon was killed still reaches the backing.
     let server =
         Server::start(&path, &["--memory", "4M", "--write", "back-now", "--dirty-age", "600s"]);
     let write = format!("h.connect_uri('{}'); h.pwrite(b'OCFSV2', 0x800)", server.uri);

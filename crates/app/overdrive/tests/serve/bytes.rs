@@ -1,4 +1,4 @@
-//! Clients that know of no block sizes: any bytes, at any place, without a helper in between.
+//! Clients without block sizes: any bytes, at any offset, without a helper in between.
 
 use crate::common::{Server, have, is_root, place, run, wait_until};
 use crate::dice::{Dice, scaled};
@@ -11,9 +11,10 @@ use tempfile::TempDir;
 
 /// Threads that write at the same time.
 const WRITERS: u64 = 4;
-/// Bytes in a row that belong to one of them: less than a sector, so that all meet in each.
+/// Consecutive bytes that belong to one thread: less than a sector, so that all threads share each
+/// sector.
 const STRIP: u64 = 113;
-/// How much of the volume they write to.
+/// Bytes of the volume that they write to.
 const SPAN: u64 = 1 << 20;
 
 fn can_fuse() -> bool {
@@ -57,7 +58,7 @@ impl Drop for Fused {
     }
 }
 
-/// Writes pieces of its own strips, of odd sizes, and reads each back. Returns what it left there.
+/// Writes pieces of its own strips, of odd sizes, and reads each back. Returns its final data.
 fn write_strips(file: &File, writer: u64) -> Vec<(u64, Vec<u8>)> {
     let mut dice = Dice::new();
     (0..writer * 100).for_each(|_| _ = dice.between(0, 1));

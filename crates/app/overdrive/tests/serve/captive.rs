@@ -43,9 +43,9 @@ fn what_was_counted_is_one_object_on_stdout() {
     assert_eq!(counted["counters"]["blocks_dirty"], 0);
 }
 
-/// (Writers of what is to be found absorbed stay below 3 of 32 parts of the memory: from there on the crew writes
-/// out early, and with its first two runs perhaps everything.)
-/// Arguments: URI, first byte, blocks of 4 KiB, flush or not. Block n holds its number.
+/// (Writers whose data must still be absorbed stay below 3 of 32 parts of the memory: above that
+/// the crew writes back early, and its first two runs may contain everything.) Arguments: URI,
+/// first byte, blocks of 4 KiB, flush or not. Block n holds its number.
 const STAMP: &str = r#"
 import nbd, struct, sys
 uri, first, count, flush = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "flush"
@@ -136,7 +136,7 @@ fn the_image_is_fenced_while_it_is_served_and_as_long_as_something_is_kept_for_i
         }
     };
     let second = ["--run", "true", "-q"];
-    // From another home its daemon is not seen, but its lock is.
+    // From another home its daemon is invisible, but its lock is not.
     serve(&image, &second).refused(5, &["disk.img", "locked by another program"]);
     let served = "disk.img: is served by process";
     serve_in(&server.home, &image, &second).refused(5, &[served, "volume list"]);
@@ -144,7 +144,7 @@ fn the_image_is_fenced_while_it_is_served_and_as_long_as_something_is_kept_for_i
     let home = server.kill();
     serve(&image, &second).refused(5, &["disk.img", "locked by another program"]);
     qemu_is_kept_out();
-    // C5: what was not flushed is not on the backing yet, but kept.
+    // C5: data that was not flushed is not on the backing yet, but retained.
     let bytes = fs::read(&image).expect("served");
     assert!(stamped(&bytes, 100, 200), "flushed data is gone");
     assert!(!stamped(&bytes, 1000, 150), "nothing was absorbed: this proves nothing");
@@ -156,8 +156,8 @@ fn the_image_is_fenced_while_it_is_served_and_as_long_as_something_is_kept_for_i
     serve(&image, &second).well();
 }
 
-/// Without a holder, a kill is to what was not flushed what a power cut is to a disk with a volatile
-/// cache: it may be gone, but whatever is there is whole (C1, C4).
+/// Without a holder, a kill affects unflushed data as a power cut affects a disk with a volatile
+/// cache: it may be lost, but all data that is left is whole (C1, C4).
 #[test]
 fn without_a_holder_a_kill_loses_what_was_not_flushed_and_nothing_else() {
     if !have_libnbd() {
@@ -190,7 +190,7 @@ fn a_socket_in_use_is_refused_and_a_stale_one_replaced() {
     let options = ["--memory", "1M", "-q", "--nbd", &place, "--run", "true"];
     serve("ram:1M", &options).refused(5, &["another process listens there"]);
     server.signal(Signal::KILL);
-    // Killed, it leaves its socket behind.
+    // When killed, it leaves its socket behind.
     crate::common::wait_until("the first is gone", || serve("ram:1M", &options).status == 0);
 }
 
@@ -199,7 +199,7 @@ fn kill_9_under_writers_keeps_whatever_was_flushed() {
     if !have_libnbd() {
         return;
     }
-    // Each round: a writer that notes, after each flush, up to which block all is durable.
+    // Each round: a writer that notes after each flush up to which block all data is durable.
     const WRITER: &str = r#"
 import nbd, os, struct, sys
 h = nbd.NBD(); h.connect_uri(sys.argv[1])

@@ -4,7 +4,7 @@ use crate::common::{Server, captive, have, have_libnbd, image, place, python};
 use std::fs;
 use std::path::Path;
 
-/// Bytes that do not repeat: a file can be told from any other, and each block from the next.
+/// Writes bytes that do not repeat, so that files and blocks all differ.
 fn noise(path: &Path, mib: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let bytes: Vec<u8> = (0..mib << 17)
@@ -34,7 +34,7 @@ fn nbdinfo_finds_size_flags_and_block_sizes() {
         assert_eq!(export[flag], true, "{flag}");
     }
     assert_eq!(export["is_read_only"], false);
-    // Requests of parts of blocks are served, and libnbd refuses by itself what is below this.
+    // Requests for parts of blocks are served, and libnbd itself refuses smaller ones.
     assert_eq!(export["block_size_minimum"], 1);
     assert_eq!(export["block_size_preferred"], 4096);
     assert_eq!(export["export-name"], "disk");
@@ -153,7 +153,7 @@ fn nbdkit_stands_in_front() {
 
 /// Arguments: URI, connections, commands in flight on each, rounds. Every connection owns every
 /// n-th stretch of 64 KiB; within a round its commands do not overlap, so that a plain bytearray
-/// says what each read must return.
+/// gives the expected result of each read.
 const IN_FLIGHT: &str = r#"
 import nbd, random, sys
 uri, connections, depth, rounds = sys.argv[1], *map(int, sys.argv[2:])
@@ -212,7 +212,7 @@ fn many_commands_in_flight_return_what_was_written_last() {
 }
 
 /// 64 connections, each with 128 reads and writes in flight: twice as many requests as the lane has
-/// task slots. Every command must be answered, and well.
+/// task slots. Every command must be answered, and succeed.
 #[test]
 fn an_overload_of_the_lane_answers_every_request() {
     if !have_libnbd() {
@@ -258,8 +258,8 @@ h.pread(4096, 0)
     assert!(ended.stderr.contains("128 connections are open; refused so far"), "{}", ended.stderr);
 }
 
-/// Multi-conn: what one connection wrote, a flush on another makes durable. Seen from outside, in
-/// the file, by a read that goes around the page cache, while the server holds everything else back.
+/// Multi-conn: a flush on one connection makes writes of another durable. Observed from outside, in
+/// the file, by a read that bypasses the page cache, while the server holds everything else back.
 #[test]
 fn a_flush_on_one_connection_covers_writes_on_another() {
     if !have_libnbd() {
@@ -294,8 +294,8 @@ if on_disk()[:4096] != b"f" * 4096: sys.exit("forced, and not in the file")
     server.end().well();
 }
 
-/// Arguments: URI. What libnbd would not send by itself: it takes a reply to a write that it still
-/// sends for a broken server, and hangs up.
+/// Arguments: URI. Requests that libnbd would not send: for libnbd, a reply to a write that it is
+/// still sending shows a broken server, and it hangs up.
 const REFUSED: &str = r#"
 import nbd, sys
 h = nbd.NBD(); h.set_strict_mode(0); h.connect_uri(sys.argv[1])

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 pub(crate) const OVERDRIVE: &str = env!("CARGO_BIN_EXE_overdrive");
-/// Debian's Python: the one that its libnbd module belongs to.
+/// Debian's Python, for which its libnbd module is built.
 const PYTHON: &str = "/usr/bin/python3";
 
 /// No client of these tests takes longer, in seconds, unless something hangs.
@@ -23,7 +23,7 @@ fn patience_s() -> String {
     scaled(120).to_string()
 }
 
-/// Whether all of these programs are there. If not, the test prints why it is skipped, but on a
+/// Whether all of these programs are installed. If not, the test prints why it is skipped; on a
 /// build server, where everything is installed, it fails.
 pub(crate) fn have(tools: &[&str]) -> bool {
     let is_there = |tool: &&&str| {
@@ -41,20 +41,21 @@ pub(crate) fn have_libnbd() -> bool {
     imported.is_ok_and(|output| output.status.success()) || skip("python3-libnbd not installed")
 }
 
-/// A mount namespace begins as a copy: what other tests have mounted stays in use by it after they have unmounted it.
+/// A mount namespace begins as a copy: mounts of other tests stay in use by it after the tests have
+/// unmounted them.
 static NAMESPACES: RwLock<()> = RwLock::new(());
 
-/// While this is held, no test has a mount namespace of its own.
+/// While this is held, no test has its own mount namespace.
 pub(crate) fn no_namespaces() -> RwLockReadGuard<'static, ()> {
     NAMESPACES.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// While this is held, no other test has anything mounted whose unmounting is to be the last.
+/// While this is held, no other test has a mount whose unmounting must be the last.
 pub(crate) fn no_mounts() -> RwLockWriteGuard<'static, ()> {
     NAMESPACES.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether we may mount, in a mount namespace of our own; if not, says that it skips.
+/// Whether we may mount, in a new mount namespace; if not, prints that it skips.
 pub(crate) fn have_mounts() -> bool {
     let _alone = no_mounts();
     let mounted =
@@ -77,17 +78,17 @@ fn skip(why: &str) -> bool {
     false
 }
 
-/// A directory for images: beside the build, so rather on a disk than in memory.
+/// Makes a directory for images, next to the build, so more likely on a disk than in memory.
 pub(crate) fn place() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build's directory takes files")
 }
 
-/// A directory on another disk than [`place`]: in memory, so for little.
+/// Makes a directory on another disk than [`place`]: in memory, so only for small files.
 pub(crate) fn other_disk() -> TempDir {
     tempfile::tempdir_in("/dev/shm").expect("Linux has shared memory")
 }
 
-/// A sparse image of so many MiB.
+/// Makes a sparse image of this many MiB.
 pub(crate) fn image(place: &TempDir, mib: u64) -> PathBuf {
     let path = place.path().join("disk.img");
     let file = File::create(&path).expect("the directory takes files");
@@ -95,9 +96,9 @@ pub(crate) fn image(place: &TempDir, mib: u64) -> PathBuf {
     path
 }
 
-/// How a server ended.
+/// The end of a server.
 pub(crate) struct Ended {
-    /// Its status, as a shell has it.
+    /// Its status, as a shell reports it.
     pub(crate) status: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -118,7 +119,7 @@ impl From<Output> for Ended {
 }
 
 impl Ended {
-    /// What it printed, as JSON of this schema.
+    /// Returns its output, as JSON of this schema.
     pub(crate) fn json(self, schema: &str) -> serde_json::Value {
         let ended = self.well();
         let value: serde_json::Value =
@@ -127,7 +128,7 @@ impl Ended {
         value
     }
 
-    /// Asserts that it went well.
+    /// Asserts that it succeeded.
     pub(crate) fn well(self) -> Ended {
         assert_eq!(self.status, 0, "{}{}", self.stdout, self.stderr);
         self
@@ -145,17 +146,17 @@ impl Ended {
     }
 }
 
-/// `overdrive serve` with these arguments, to its end, in a home of its own.
+/// Runs `overdrive serve` with these arguments, to its end, in a new home.
 pub(crate) fn serve(backing: impl AsRef<Path>, options: &[&str]) -> Ended {
     serve_in(&Home::new(), backing, options)
 }
 
-/// The same in a home that is there.
+/// Runs it in an existing home.
 pub(crate) fn serve_in(home: &Home, backing: impl AsRef<Path>, options: &[&str]) -> Ended {
     let mut command = Command::new("timeout");
     command.args([&patience_s(), OVERDRIVE, "serve"]).env("XDG_RUNTIME_DIR", home.runtime());
     command.arg(backing.as_ref()).args(options);
-    // Not a pipe: a holder that stays has it open as well, and its end would never come.
+    // Not a pipe: a holder that stays has it open as well, and it would never end.
     let errors = tempfile::NamedTempFile::new().expect("a place for it");
     command.stderr(errors.reopen().expect("just made"));
     let mut ended: Ended = command.stdin(Stdio::null()).output().expect("coreutils").into();
@@ -169,14 +170,14 @@ pub(crate) fn captive(backing: impl AsRef<Path>, options: &[&str], script: &str)
     serve(backing, &[options, &["--run", &script]].concat())
 }
 
-/// A program with these arguments, to its end.
+/// Runs a program with these arguments, to its end.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Ended {
     let mut command = Command::new("timeout");
     command.args([&patience_s(), program]).args(arguments);
     command.output().expect("timeout is part of coreutils").into()
 }
 
-/// A Python program over libnbd.
+/// Runs a Python program over libnbd.
 pub(crate) fn python(program: &str, arguments: &[&str]) -> Ended {
     run(PYTHON, &[&["-c", program], arguments].concat())
 }
@@ -184,10 +185,10 @@ pub(crate) fn python(program: &str, arguments: &[&str]) -> Ended {
 /// A server in the background.
 pub(crate) struct Server {
     child: Child,
-    /// How it was started, to do that again.
+    /// How it was started, for another start.
     program: OsString,
     arguments: Vec<OsString>,
-    /// For clients: of its first volume.
+    /// The URI of its first volume, for clients.
     pub(crate) uri: String,
     pub(crate) socket: PathBuf,
     errors: PathBuf,
@@ -195,12 +196,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves in a home of its own.
+    /// Serves in a new home.
     pub(crate) fn start(backing: impl AsRef<Path>, options: &[&str]) -> Server {
         Server::start_in(&Home::new(), backing, options)
     }
 
-    /// Serves in a home that is there, at its socket.
+    /// Serves in an existing home, at its socket.
     pub(crate) fn start_in(
         home: &Arc<Home>,
         backing: impl AsRef<Path>,
@@ -211,7 +212,7 @@ impl Server {
         Server::spawn_in(home, command)
     }
 
-    /// Starts a command that ends up as `overdrive serve`; the socket is added to its arguments.
+    /// Starts a command that becomes `overdrive serve`; the socket is added to its arguments.
     pub(crate) fn spawn(command: Command) -> Server {
         Server::spawn_in(&Home::new(), command)
     }
@@ -221,18 +222,18 @@ impl Server {
         Server::run_in(home, command)
     }
 
-    /// Starts a command that ends up as `overdrive serve` and says itself where it listens.
+    /// Starts a command that becomes `overdrive serve` with its own listener.
     pub(crate) fn run_in(home: &Arc<Home>, mut command: Command) -> Server {
         let errors = home.path().join("stderr");
         command.env("XDG_RUNTIME_DIR", home.runtime()).stdout(Stdio::piped());
-        // What earlier lives have said stays before it.
+        // Messages of earlier lives stay in front.
         let appended = File::options().create(true).append(true).open(&errors);
         command.stderr(appended.expect("the home takes files"));
         let mut child = command.spawn().expect("the binary under test");
         let stdout = child.stdout.take().expect("piped");
         let mut uri = String::new();
         if command.get_args().any(|argument| argument == "--json") {
-            // Then stdout is for the object in the end.
+            // Then stdout is for the object at the end.
             uri = format!("nbd+unix:///?socket={}", home.socket().display());
             wait_until("it serves", || UnixStream::connect(home.socket()).is_ok());
         } else {
@@ -255,12 +256,12 @@ impl Server {
         Pid::from_child(&self.child)
     }
 
-    /// What it, and the servers before it, have said so far.
+    /// Returns all messages of this server, and of the servers before it.
     pub(crate) fn stderr(&self) -> String {
         fs::read_to_string(&self.errors).unwrap_or_default()
     }
 
-    /// Waits until it has said this.
+    /// Waits until it has printed these words.
     pub(crate) fn says(&self, words: &str) {
         wait_until(words, || self.stderr().contains(words));
     }
@@ -280,7 +281,7 @@ impl Server {
         self.wait()
     }
 
-    /// Ends it as a crash does. What it has not written stays with its holder, in its home.
+    /// Ends it as a crash does. Its unwritten data stays with its holder, in its home.
     pub(crate) fn kill(self) -> Arc<Home> {
         let home = self.home.clone();
         self.signal(Signal::KILL);
@@ -288,7 +289,7 @@ impl Server {
         home
     }
 
-    /// Ends it as a crash does, and starts it again as it was.
+    /// Ends it as a crash does, and starts it again in the same way.
     pub(crate) fn reborn(self) -> Server {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments);
@@ -296,7 +297,7 @@ impl Server {
         Server::run_in(&home, command)
     }
 
-    /// An operator's command to it.
+    /// Runs an operator's command on it.
     pub(crate) fn volume(&self, arguments: &[&str]) -> Ended {
         self.home.overdrive(&[&["volume"], arguments].concat())
     }
@@ -312,9 +313,9 @@ impl Drop for Server {
     }
 }
 
-/// Waits for something that another process brings about.
+/// Waits for an effect of another process.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    // Longer than anything takes on a machine that does something else, too.
+    // Longer than any step takes on a busy machine.
     for _ in 0..3000 {
         if is_so() {
             return;

@@ -1,4 +1,4 @@
-//! A daemon of several volumes, as a config file names them.
+//! A daemon of several volumes, named by a config file.
 
 use crate::common::{Server, have, have_libnbd, place, python, run, serve_in};
 use crate::home::Home;
@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Two images, and a file that names them at one socket.
+/// Makes two images, and a config file with both at one socket.
 pub(crate) fn two_volumes(home: &Home, place: &Path, more: &str) -> PathBuf {
     for name in ["one", "two"] {
         let path = place.join(format!("{name}.img"));
@@ -57,7 +57,7 @@ b.flush()
     assert_eq!(names, [Some("one"), Some("two")]);
     let uri = |name: &str| format!("nbd+unix:///{name}?socket={}", home.socket().display());
     python(EACH, &[&uri("one"), &uri("two")]).well();
-    // Both outlive a kill, and both are listed as before.
+    // Both survive a kill, and both are listed as before.
     server = server.reborn();
     let rows = server.volume(&["list", "--json"]).json("overdrive.volumes/1");
     assert_eq!(rows["volumes"].as_array().map(Vec::len), Some(2));
@@ -127,7 +127,7 @@ fn tcp_is_served_only_to_who_has_said_so() {
     server.end().well();
 }
 
-/// What is said on the command line holds for each volume that is served, in the place of what the file says.
+/// Options on the command line apply to each volume that is served, and override the file.
 #[test]
 fn options_beside_a_config_file_hold_for_all_its_volumes_or_the_one_that_is_named() {
     if !have_libnbd() {
@@ -151,7 +151,7 @@ fn options_beside_a_config_file_hold_for_all_its_volumes_or_the_one_that_is_name
             assert_eq!(cache["durability"], "ordered", "{name}");
             assert_eq!(cache["dirty_age_ns"], 7_000_000_000u64, "{name}");
             assert_eq!(shown["kept"], false, "{name}");
-            // What is not said stays as the file has it.
+            // Settings without an option stay as in the file.
             let write = if name == "one" { "back-now" } else { "back" };
             assert_eq!(cache["write"], write, "{name}");
         }

@@ -1,5 +1,5 @@
 //! The contents of a file or device decide which commands accept it: one table of signatures, for
-//! every command that opens something.
+//! every command that opens a file or device.
 
 use crate::common::{Ended, OVERDRIVE, image, place, run, serve_in};
 use crate::home::Home;
@@ -19,7 +19,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a test's path is text")
 }
 
-/// Makes a sparse file with one set of a signature's marks. False: it is too small for them.
+/// Makes a sparse file with one set of a signature's marks. False: the file is too small for them.
 fn make(path: &Path, marks: &[host::Mark], bytes: u64) -> bool {
     let file = File::create(path).expect("room");
     file.set_len(bytes).expect("sparse");

@@ -1,4 +1,4 @@
-//! Thousands of connections, and handshakes that take for ever.
+//! Thousands of connections, and endless handshakes.
 
 use crate::common::{Server, have_libnbd, python};
 use crate::dice::scaled;
@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// What the server has in memory.
+/// Returns the resident memory of the server.
 pub(crate) fn resident_kib(server: &Server) -> u64 {
     let path = format!("/proc/{}/status", server.pid().as_raw_nonzero());
     let text = std::fs::read_to_string(path).expect("it runs");
@@ -16,9 +16,9 @@ pub(crate) fn resident_kib(server: &Server) -> u64 {
     kibibytes.and_then(|number| number.parse().ok()).expect("a number")
 }
 
-/// Arguments: URI, socket, how many strangers, the URI of a server without a crowd. While they come,
-/// stay for a moment and go, a client that was there first is served without long waits, but for
-/// those that a busy machine has for both servers' clients.
+/// Arguments: URI, socket, number of strangers, the URI of a server without a crowd. While
+/// strangers come, stay for a moment and leave, an earlier client is served without long waits,
+/// except those that a busy machine also causes for clients of the other server.
 const CROWD: &str = r#"
 import collections, nbd, socket, sys, time
 uri, path, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -101,8 +101,8 @@ fn a_handshake_that_takes_for_ever_is_ended() {
     server.end().well();
 }
 
-/// Arguments: URI, socket. As many clients as there are places send half a request; a new client
-/// gets one of them.
+/// Arguments: URI, socket. The maximum number of clients send half a request each; a new client is
+/// admitted in place of one of them.
 const HALVES: &str = r#"
 import nbd, socket, struct, sys, time
 uri, path = sys.argv[1:]
@@ -153,7 +153,7 @@ fn stalled_operators_lock_no_other_out() {
     let mut watch = watch.stdout(Stdio::piped()).spawn().expect("started");
     let mut lines = BufReader::new(watch.stdout.take().expect("a pipe")).lines();
     lines.next().expect("a line").expect("text");
-    // They send nothing, half a request, or requests whose answers they do not take.
+    // They send nothing, half a request, or requests whose answers they do not read.
     let stalled: Vec<UnixStream> = (0..300)
         .map(|number| {
             let mut stream = UnixStream::connect(&control).expect("it listens");
@@ -170,7 +170,7 @@ fn stalled_operators_lock_no_other_out() {
         .collect();
     for _ in 0..3 {
         server.volume(&["list"]).well();
-        // The connection of this one was closed, and it has made another.
+        // The connection of this client was closed, and it has made another.
         for _ in 0..3 {
             lines.next().expect("it goes on").expect("text");
         }
@@ -197,7 +197,7 @@ fn half_a_request_of_an_operator_has_an_end() {
     while unread.write_all(b"{\"ask\":\"list\"}\n").is_ok() {}
     assert_eq!(half.read(&mut [0]).expect("closed"), 0);
     unread.set_nonblocking(false).expect("a socket");
-    // It gets what was sent before, and the end.
+    // It receives the data sent before, and the end.
     let mut answers = Vec::new();
     if let Err(error) = unread.read_to_end(&mut answers) {
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Arguments: a database, a file for notes outside of it. Commits one row after the other, and notes
-/// each once it is committed, until it is killed or meets an error.
+/// Arguments: a database, a file for notes outside of it. Commits one row after the other, and
+/// notes each once it is committed, until it is killed or gets an error.
 const COMMITS: &str = r#"
 import os, sqlite3, struct, sys, time
 database, notes, journal = sys.argv[1:]
@@ -34,7 +34,7 @@ impl Writer {
     pub(crate) fn start(database: &Path, notes: &Path, journal: &str) -> Writer {
         let mut command = Command::new("/usr/bin/python3");
         command.args(["-c", COMMITS]).arg(database).arg(notes).arg(journal);
-        // Its last words are about the error that ended it.
+        // Its last messages are about the error that ended it.
         Writer(command.stderr(Stdio::null()).spawn().expect("Debian's Python"))
     }
 
@@ -54,7 +54,7 @@ fn noted(notes: &Path) -> u64 {
     notes_of(notes).last().map_or(0, |note| note.0)
 }
 
-/// What a writer has noted: numbers, and when that was, in seconds of the wall's clock.
+/// Returns a writer's notes: numbers, and their times, in seconds of the wall clock.
 pub(crate) fn notes_of(notes: &Path) -> Vec<(u64, f64)> {
     let bytes = fs::read(notes).unwrap_or_default();
     let note = |bytes: &[u8]| {
@@ -64,7 +64,7 @@ pub(crate) fn notes_of(notes: &Path) -> Vec<(u64, f64)> {
     bytes.chunks_exact(16).map(note).collect()
 }
 
-/// Every row that was noted is there, and all that is there is whole.
+/// Checks that every noted row is present, and that all rows are whole.
 fn check_rows(database: &Path, notes: &Path) {
     let ask = |question: &str| {
         let ended = run("sqlite3", &[plain(database), question]).well();
@@ -106,8 +106,8 @@ fn sqlite_keeps_every_commit_through_kills_of_the_daemon() {
     server.end().well();
 }
 
-/// What C1 says of a power cut, seen by a database: the daemon is killed and its memory is not
-/// kept, and the client's machine loses everything that it has in memory.
+/// C1 for a power cut, seen by a database: the daemon is killed and its memory is not retained, and
+/// the client's machine loses all its memory.
 #[test]
 fn sqlite_keeps_every_commit_through_power_cuts() {
     if !can_mount() || !have_libnbd() || !have(&["sqlite3"]) {
@@ -129,7 +129,7 @@ fn sqlite_keeps_every_commit_through_power_cuts() {
         wait_until("commits", || noted(&notes) > before + 20);
         pause(Duration::from_millis(dice.between(0, 1000)));
         let home = server.kill();
-        // Nothing of what the client still has may reach the image after the cut.
+        // No data that the client still has may reach the image after the cut.
         drop(mounted);
         drop(writer);
         server = Server::start_in(&home, &image, &options);
@@ -142,16 +142,17 @@ fn sqlite_keeps_every_commit_through_power_cuts() {
     server.end().well();
 }
 
-/// A PostgreSQL server of its own, stopped with its test.
+/// A private PostgreSQL server, stopped with its test.
 pub(crate) struct Postgres {
     pub(crate) programs: PathBuf,
     pub(crate) data: PathBuf,
-    /// For its socket and its log.
+    /// Directory of its socket and its log.
     pub(crate) directory: PathBuf,
 }
 
 impl Postgres {
-    /// Debian's newest; None, and the reason, without one.
+    /// Returns the directory of Debian's newest version; None, with a printed reason, if there is
+    /// none.
     pub(crate) fn programs() -> Option<PathBuf> {
         let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
         let programs = versions.map(|version| version.path().join("bin"));
@@ -164,7 +165,7 @@ impl Postgres {
     }
 
     pub(crate) fn command(&self, program: &str, arguments: &[&str]) -> Command {
-        // It refuses to run as root.
+        // PostgreSQL refuses to run as root.
         let mut command = Command::new("timeout");
         command.args([
             &scaled(300).to_string(),
@@ -209,7 +210,7 @@ impl Postgres {
     }
 
     /// pgbench moves money from nowhere to accounts, tellers, branches and a history: all four sums
-    /// must be the same. Then every index and every table.
+    /// must be equal. Then every index and every table are checked.
     pub(crate) fn check(&self, transactions: u64) {
         let sums = "SELECT (SELECT sum(abalance) FROM pgbench_accounts),
                     (SELECT sum(tbalance) FROM pgbench_tellers),
@@ -232,7 +233,7 @@ impl Drop for Postgres {
     }
 }
 
-/// How many transactions pgbench says that it has done.
+/// Returns the number of transactions that pgbench reports.
 fn processed(said: &str) -> u64 {
     let line = said.lines().find(|line| line.starts_with("number of transactions actually"));
     let number = line.and_then(|line| line.rsplit(' ').next()).expect("pgbench's summary");
@@ -275,7 +276,7 @@ fn postgresql_keeps_every_transaction_through_kills_of_the_daemon() {
     let transactions = processed(&fs::read_to_string(&said).expect("text"));
     assert!(transactions > 0);
     postgres.check(transactions);
-    // Its own crash, and a recovery from its log, which then lies on the volume.
+    // A crash of the database itself, and a recovery from its log, which is on the volume then.
     postgres.stop("immediate");
     server = server.reborn();
     postgres.start();

@@ -1,7 +1,7 @@
-//! The parameters of a test that `cargo xtask soak` repeats: always the same ones in an ordinary run,
-//! others in each round of a soak.
+//! The parameters of a test that `cargo xtask soak` repeats: always the same in an ordinary run,
+//! different in each round of a soak.
 
-/// How many times larger than in an ordinary run.
+/// Returns a count, multiplied by the scale of a soak.
 pub(crate) fn scaled(count: u64) -> u64 {
     count * number("OVERDRIVE_SCALE").unwrap_or(1)
 }
@@ -37,7 +37,7 @@ impl Dice {
         least + (self.next() >> 33) % (most - least + 1)
     }
 
-    /// One of these; in an ordinary run the first.
+    /// Returns one of these; in an ordinary run the first.
     pub(crate) fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
         let index = self.between(0, from.len() as u64 - 1) as usize;
         if is_soak() { from[index] } else { from[0] }

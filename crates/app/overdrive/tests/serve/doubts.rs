@@ -1,12 +1,12 @@
-//! A flush of the backing that was under way when its daemon was killed (C1): its result is lost,
-//! and the first flush of every client fails, whatever is stopped, flushed or frozen in between.
+//! A flush of the backing in progress when its daemon was killed (C1): its result is lost, and the
+//! first flush of every client fails, even after stops, flushes or freezes in between.
 
 use crate::common::{Ended, Server, have_libnbd, image, place, python};
 use crate::home::Home;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Arguments: URI. Writes zeroes, of which no copy is held, and is killed while it flushes.
+/// Arguments: URI. Writes zeroes, of which no copy is retained, and is killed while it flushes.
 const FLUSHING: &str = r#"
 import nbd, os, sys, time
 h = nbd.NBD(); h.connect_uri(sys.argv[1])
@@ -30,7 +30,7 @@ for client in range(2):
 
 const WORDS: &str = "was killed during a flush of the backing";
 
-/// Kills a daemon of this image while a flush is under way. Returns its home.
+/// Kills a daemon of this image during a flush. Returns its home.
 fn killed_in_flush(image: &Path) -> Arc<Home> {
     // No flush comes before the client's.
     let faults = ["--faults", "flush=1,count=1000,hang=1000s"];
@@ -75,9 +75,9 @@ fn a_doubt_outlives_an_orderly_stop_and_memory_that_is_given_up() {
     let home = killed_in_flush(&image);
     let serve = |memory| Server::start_in(&home, &image, &["--memory", memory]);
     serve("16M").end().well();
-    // In the memory of this one the doubt is noted again.
+    // The memory of this daemon records the doubt again.
     _ = serve("16M").kill();
-    // Without a cache: that memory is given up, and no flush can report the doubt.
+    // Without a cache: that memory is released, and no flush can report the doubt.
     let server = serve("0");
     assert!(server.stderr().contains("without a cache no flush fails"), "{}", server.stderr());
     server.end().well();

@@ -1,9 +1,10 @@
-//! What clients are told when the backing fails (C8), by way of `--faults`.
+//! Results of clients' requests when the backing fails (C8), by means of `--faults`.
 
 use crate::common::{Ended, Server, captive, have_libnbd, image, place, python, serve};
 use std::fs;
 
-/// Begins every client: `told` does a command and returns the name of its error, or None.
+/// Common beginning of every client: `told` runs a command and returns the name of its error, or
+/// None.
 const TOLD: &str = r#"
 import errno, nbd, sys
 def told(command, *arguments):
@@ -96,7 +97,7 @@ fn errors_that_pass_within_the_retry_time_are_healed() {
     if !have_libnbd() {
         return;
     }
-    // The first flush of a volume must not fail: what was written before it was opened cannot be
+    // The first flush of a volume must not fail: data written before it was opened cannot be
     // written again.
     let program = r#"
 h.pwrite(B, 0)
@@ -122,8 +123,8 @@ assert told(h.flush) is None
     }
 }
 
-/// What went through is not held: if the flush fails, nothing can bring it back, and a second flush
-/// that succeeds must not hide that.
+/// Copies of write-throughs are not kept: if the flush fails, nothing can restore them, and a
+/// second flush that succeeds must not hide that.
 #[test]
 fn a_failed_flush_over_data_that_went_through_is_never_called_good_again() {
     if !have_libnbd() {

@@ -1,8 +1,8 @@
-//! What clients are told of holes, data and zeros: the context base:allocation.
+//! Holes, data and zeros as clients see them: the context base:allocation.
 
 use crate::common::{Server, have, image, place, run};
 
-/// What is not a hole, not zero, or neither, as `nbdinfo --map` has it: offset, length, type.
+/// Returns the map as `nbdinfo --map` prints it: offset, length, type of each stretch.
 fn map(server: &Server) -> Vec<(u64, u64, u64)> {
     let ended = run("nbdinfo", &["--map", "--json", &server.uri]).well();
     let value: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
@@ -13,7 +13,8 @@ fn map(server: &Server) -> Vec<(u64, u64, u64)> {
     entries.collect()
 }
 
-/// The type of the stretch at an offset. 0: data; 1: a hole; 2: zeros; 3: a hole that reads as zeros.
+/// Returns the type of the stretch at an offset. 0: data; 1: a hole; 2: zeros; 3: a hole that reads
+/// as zeros.
 fn at(map: &[(u64, u64, u64)], offset: u64) -> u64 {
     let found = map.iter().find(|(first, length, _)| (*first..first + length).contains(&offset));
     found.expect("the map covers the volume").2
@@ -52,7 +53,7 @@ fn holes_data_and_zeros_are_told_apart_whether_written_out_or_not() {
         assert_eq!(at(&zeroed, 1536 << 10), 0);
         let covered: u64 = zeroed.iter().map(|(_, length, _)| length).sum();
         assert_eq!(covered, 16 << 20);
-        // Copies by way of the map carry the same bytes.
+        // Copies that use the map have the same bytes.
         let copy = place.path().join("copy");
         let copy = copy.to_str().expect("plain");
         run("nbdcopy", &[&server.uri, copy]).well();

@@ -1,4 +1,4 @@
-//! The failed state (C8): what clients and operators see, and the ways out of it.
+//! The failed state (C8), as clients and operators see it, and the ways out of it.
 
 use crate::common::{
     Server, have_libnbd, image, is_root, other_disk, place, python, run, wait_until,
@@ -20,7 +20,7 @@ pub(crate) fn state(server: &Server) -> String {
     rows["volumes"][0]["state"].as_str().expect("a word").to_owned()
 }
 
-/// Begins every client. The backing's old contents are zeros.
+/// Common beginning of every client. The backing's old contents are zeros.
 const TOLD: &str = r#"
 import nbd, sys
 def told(command, *arguments):
@@ -41,7 +41,7 @@ assert told(h.pwrite, block(0), 0) == "EIO"
 for n in range(16): assert h.pread(65536, n * 131072) == block(n)
 "#;
 
-/// What the rescue of [`FAIL`] must hold.
+/// Checks the rescue of [`FAIL`].
 pub(crate) fn is_rescued(path: &Path) {
     let bytes = fs::read(path).expect("the rescued image");
     assert_eq!(bytes.len(), 16 << 20, "of the volume's size");
@@ -139,7 +139,7 @@ fn what_is_dirty_can_be_saved_to_a_file() {
     let said = server.volume(&rescue).well().stdout;
     assert!(said.contains("1 MiB saved") && said.contains("ddrescue"), "{said}");
     is_rescued(&file);
-    // Nothing is changed by that.
+    // This changes nothing.
     assert_eq!(state(&server), "failed");
     client(&server, "for n in range(16): assert h.pread(65536, n * 131072) == block(n)");
     let give_up = [&rescue[..], &["--discard-dirty"]].concat();
@@ -148,7 +148,7 @@ fn what_is_dirty_can_be_saved_to_a_file() {
     is_rescued(&file);
     assert_eq!(state(&server), "serving");
     client(&server, "for n in range(16): assert h.pread(65536, n * 131072) == bytes(65536)");
-    // A file that is there is not overwritten: the next failure needs another name.
+    // An existing file is not overwritten: the next failure needs another name.
     client(&server, &FAIL.replace("block(n)", "block(n + 1)"));
     for words in [&rescue[..], &give_up] {
         server.volume(words).refused(2, &["choose a name that is free"]);
@@ -179,7 +179,7 @@ fn what_an_orphaned_holder_keeps_can_be_saved_or_served_again() {
             }
             false => drop(server.kill()),
         }
-        // The kernel takes a moment to close what a dead process's ring still had open.
+        // The kernel takes a moment to close the descriptors of a dead process's ring.
         let orphaned = || home.holders().iter().all(|holder| holder.owner_pid.is_none());
         wait_until("the holder is an orphan", orphaned);
         let rows = home.overdrive(&["volume", "list", "--json"]).json("overdrive.volumes/1");
@@ -200,8 +200,8 @@ fn what_an_orphaned_holder_keeps_can_be_saved_or_served_again() {
             assert_eq!(home.holders().len(), 0, "what was saved is given up");
             continue;
         }
-        // Served with a backing that is well again: the state outlives the restart until an
-        // operator ends it, and nothing is lost.
+        // Served with a backing that works again: the state outlives the restart until an operator
+        // ends it, and no data is lost.
         let server = Server::start_in(&home, &image, &HELD);
         client(&server, "for n in range(16): assert h.pread(65536, n * 131072) == block(n)");
         let says = server.stderr();

@@ -1,4 +1,4 @@
-//! Limits of the process that serves: they give errors, not its end.
+//! Limits of the process that serves: they cause errors, not its end.
 
 use crate::common::{
     Ended, OVERDRIVE, Server, captive, have, have_libnbd, image, place, python, run,
@@ -6,7 +6,8 @@ use crate::common::{
 use crate::mounted::plain;
 use std::process::Command;
 
-/// Serves an image of 64 MiB by a process that may write no file beyond 32 MiB, for a client's program.
+/// Serves an image of 64 MiB by a process that may write no file beyond 32 MiB, for a client's
+/// program.
 fn limited(options: &[&str], program: &str) -> Ended {
     let place = place();
     let image = image(&place, 64);
@@ -39,7 +40,7 @@ assert h.pread(4096, LOW) == A and h.pread(4096, HIGH) == bytes(4096)
 "#;
         limited(options, program).well();
     }
-    // What was absorbed already is told at the flush (C8).
+    // The error of data absorbed before is reported at the flush (C8).
     let options = ["--memory", "8M", "--write", "back-now", "--dirty-age", "1000s"];
     let program = r#"
 assert told(h.pwrite, A, HIGH) is None

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 
 /// Arguments: a directory to work in, a file that ends the work, a file for notes outside of it.
-/// Makes files, syncs them, notes what they hold, renames and deletes some.
+/// Makes files, syncs them, notes their contents, renames and deletes some.
 const WORK: &str = r#"
 import hashlib, os, random, sys
 where, end, notes = sys.argv[1:]
@@ -34,7 +34,7 @@ while not os.path.exists(end):
         os.unlink(gone)
 "#;
 
-/// Arguments: the notes. Everything that was made and not deleted is there and right.
+/// Arguments: the notes. Every file that was made and not deleted is present and correct.
 const CHECK: &str = r#"
 import hashlib, os, sys
 files = {}
@@ -48,7 +48,7 @@ for path, digest in files.items():
     if found != digest: sys.exit(f"{path} is not what was written")
 "#;
 
-/// A worker that is told to end by a file, and ends with its test.
+/// A worker that a file stops, and that ends with its test.
 pub(crate) struct Worker(Child);
 
 impl Worker {

@@ -2,7 +2,7 @@
 
 use crate::common::{Server, have, image, place, run};
 
-/// Options for all jobs: three connections with stretches of their own.
+/// Options for all jobs: three connections with separate stretches.
 const COMMON: [&str; 10] = [
     "--name=verify",
     "--ioengine=nbd",
@@ -17,8 +17,8 @@ const COMMON: [&str; 10] = [
 ];
 const MIB: u64 = 72;
 
-/// Runs the jobs one after another over one served image, then compares what clients see with what
-/// is in the file once the server has ended.
+/// Runs the jobs one after another over one served image, then compares the data that clients see
+/// with the file once the server has ended.
 fn verify(serve: &[&str], jobs: &[&[&str]]) {
     if !have(&["fio", "nbdcopy"]) {
         return;

@@ -1,5 +1,5 @@
-//! The program as it was before the arena's format changed, beside this one: whatever it left behind is
-//! taken over, and commands of either find daemons of the other.
+//! The program before the arena's format changed, next to this one: all it left is taken over, and
+//! commands of either find daemons of the other.
 //!
 //! `cargo xtask former` builds that program and runs these tests.
 
@@ -18,21 +18,21 @@ fn former() -> String {
     std::env::var("OVERDRIVE_FORMER").expect("cargo xtask former sets it")
 }
 
-/// A program serves an image in a home.
+/// Serves an image in a home, with this program.
 fn serve(program: &str, home: &Arc<Home>, image: &Path, options: &[&str]) -> Server {
     let mut command = Command::new(program);
     command.arg("serve").arg(image).args(options);
     Server::spawn_in(home, command)
 }
 
-/// A program's command, in a home.
+/// Runs a command of this program, in a home.
 fn command(program: &str, home: &Home, arguments: &[&str]) -> Ended {
     let mut command = Command::new(program);
     command.args(arguments).env("XDG_RUNTIME_DIR", home.runtime());
     command.output().expect("both were built").into()
 }
 
-/// A program at a path of its own, which can be replaced by another.
+/// A program at a separate path, where it can be replaced by another.
 struct Installed(PathBuf);
 
 impl Installed {

@@ -33,7 +33,8 @@ fn an_image_that_is_copied_while_frozen_mounts_and_does_not_change_under_the_cop
     server.end().well();
 }
 
-/// What a machine finds after a power cut: its journal is played back, then all is well.
+/// Checks the state that a machine finds after a power cut: once its journal is replayed, it is
+/// consistent.
 fn check_snapshot(copy: &std::path::Path) {
     let mount = copy.with_extension("mount");
     std::fs::create_dir(&mount).expect("room");

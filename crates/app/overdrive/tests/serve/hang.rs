@@ -4,7 +4,7 @@ use crate::common::{Server, have_libnbd, image, place, python, wait_until};
 use crate::mounted::plain;
 use std::fs;
 
-/// Arguments: URI. The fifth write of the backing hangs. Prints how long what took.
+/// Arguments: URI. The fifth write of the backing hangs. Prints the duration of each step.
 const HANG: &str = r#"
 import nbd, sys, time
 def told(command, *arguments):
@@ -66,8 +66,8 @@ h.pwrite(b"w" * 4096, 4096); h.flush()
     }
 }
 
-/// Arguments: URI. Twelve clients write more than the server lets in, and the backing hangs. All that
-/// they get is EIO, and none loses its connection.
+/// Arguments: URI. Twelve clients write more than the server admits, and the backing hangs. They
+/// only get EIO, and none loses its connection.
 const OVERRUN: &str = r#"
 import nbd, sys, time
 clients = [nbd.NBD() for number in range(12)]

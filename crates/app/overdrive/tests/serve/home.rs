@@ -1,4 +1,4 @@
-//! Where a test's daemons and holders live, apart from all others.
+//! The directories of a test's daemons and holders, separate from all others.
 
 use crate::common::{Ended, OVERDRIVE, run};
 use rustix::process::{Pid, Signal, kill_process};
@@ -7,8 +7,8 @@ use std::process::Command;
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// A runtime directory, and room for sockets whose paths must be short. With it go the holders that
-/// were left in it.
+/// A runtime directory, and a directory for sockets, whose paths must be short. Holders left in it
+/// end with it.
 pub(crate) struct Home(TempDir);
 
 impl Home {
@@ -26,25 +26,25 @@ impl Home {
         self.path().join("run")
     }
 
-    /// Where the one server of a home listens.
+    /// Socket of the one server of a home.
     pub(crate) fn socket(&self) -> PathBuf {
         self.path().join("socket")
     }
 
-    /// A command of this home's user.
+    /// Runs a command of this home's user.
     pub(crate) fn overdrive(&self, arguments: &[&str]) -> Ended {
         let variable = format!("XDG_RUNTIME_DIR={}", self.runtime().display());
         run("env", &[&[variable.as_str(), OVERDRIVE], arguments].concat())
     }
 
-    /// The same, to be started by the test itself.
+    /// Returns such a command, to be started by the test itself.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(OVERDRIVE);
         command.args(arguments).env("XDG_RUNTIME_DIR", self.runtime());
         command
     }
 
-    /// The holders, also of volumes that are served.
+    /// Returns the holders, also of volumes that are served.
     pub(crate) fn holders(&self) -> Vec<holder::Status> {
         holder::Keeper::list(&self.runtime().join("overdrive")).unwrap_or_default()
     }
@@ -53,7 +53,7 @@ impl Home {
 impl Drop for Home {
     fn drop(&mut self) {
         for holder in self.holders() {
-            // Whatever they keep is a test's.
+            // The data that they retain belongs to a test.
             if let Some(pid) = Pid::from_raw(holder.holder_pid) {
                 let _ = kill_process(pid, Signal::KILL);
             }

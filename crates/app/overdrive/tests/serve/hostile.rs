@@ -1,4 +1,4 @@
-//! Bytes that are no NBD, sent to a live server. Whatever one client sends, another is served.
+//! Bytes that are not NBD, sent to a live server. While one client sends them, another is served.
 
 use crate::common::{Server, wait_until};
 use nbd::client::{Connection, Wish};
@@ -10,7 +10,7 @@ use std::time::Duration;
 const SIZE: u64 = 8 << 20;
 const COOKIE: u64 = 77;
 
-/// A client that can be as rude as it likes: the codec writes what has a form, the rest is bytes.
+/// A client that can break any rule: the codec writes well-formed messages, all else is bytes.
 struct Rude(UnixStream);
 
 impl Rude {
@@ -21,7 +21,7 @@ impl Rude {
         Rude(stream)
     }
 
-    /// Greeted, and with all of the handshake before it.
+    /// Connects and performs the handshake up to the options.
     fn connect(server: &Server) -> Rude {
         let mut rude = Rude::dial(server);
         let greeting = rude.receive().expect("a greeting");
@@ -29,7 +29,7 @@ impl Rude {
         rude
     }
 
-    /// Past the handshake, in which it has behaved.
+    /// Connects and performs the whole handshake correctly.
     fn inside(server: &Server) -> Rude {
         let rude = Rude::dial(server);
         let inside = Connection::over(&rude.0, Wish::default()).expect("both agree");
@@ -38,7 +38,7 @@ impl Rude {
         rude
     }
 
-    /// Sends; that the other side has closed already is fine.
+    /// Sends; the other side may have closed already.
     fn send(&mut self, bytes: &[u8]) {
         let _ = self.0.write_all(bytes);
     }
@@ -61,14 +61,14 @@ impl Rude {
         Some(got)
     }
 
-    /// The error of the next reply; None: there is none, the connection has ended.
+    /// Returns the error of the next reply; None: there is none, the connection has ended.
     fn error(&mut self) -> Option<u32> {
         let reply = SimpleReply::parse(&self.receive()?).expect("a reply");
         assert_eq!(reply.cookie, COOKIE);
         Some(reply.error)
     }
 
-    /// Whether the server has closed the connection (and not merely gone silent).
+    /// Whether the server has closed the connection (and not only stopped answering).
     fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         match self.0.read_to_end(&mut rest) {
@@ -85,7 +85,7 @@ impl Rude {
     }
 }
 
-/// A server, and a well-behaved client of it that has stored something.
+/// Starts a server, and a correct client of it that has stored data.
 fn scene() -> (Server, Rude) {
     let server = Server::start("ram:8M", &["--memory", "2M", "--write", "back-now"]);
     let mut good = Rude::inside(&server);
@@ -128,7 +128,7 @@ fn handshakes_that_are_none_end_their_connection_only() {
     put_option(&mut option, NBD_OPT_EXPORT_NAME, b"no such export");
     unknown.send(&option);
     assert!(unknown.is_closed(), "an export that does not exist");
-    // Half a handshake, and silence: others are served meanwhile.
+    // Half a handshake, and silence: others are served in between.
     let mut half = Rude::connect(&server);
     half.send(&[0, 0]);
     good.reads(9);
@@ -165,7 +165,7 @@ fn requests_that_are_wrong_are_refused_and_the_connection_goes_on() {
         rude.request(flags, command, offset, length);
         assert_eq!(rude.error(), Some(error), "{flags} {command} {offset} {length}");
     }
-    // A write's payload follows it whatever is wrong with it.
+    // A write's payload follows it even if the write is wrong.
     for (offset, length) in [(SIZE, 512), (SIZE - 511, 512), (SIZE - 1, 100)] {
         rude.request(0, NBD_CMD_WRITE, offset, length);
         rude.send(&vec![1; length as usize]);
@@ -186,7 +186,7 @@ fn a_wrong_magic_or_half_a_request_ends_the_connection_and_changes_nothing() {
     half.send(&NBD_REQUEST_MAGIC.to_be_bytes());
     good.reads(9);
     drop(half);
-    // Half a write: neither half of it may be seen.
+    // Half a write: no part of it may be seen.
     for sent in [1, 512, 4095] {
         let mut half = Rude::inside(&server);
         half.request(0, NBD_CMD_WRITE, 0, 4096);
@@ -209,7 +209,7 @@ fn a_client_that_never_reads_is_bounded_and_does_not_stop_the_server() {
     let mut deaf = Rude::inside(&server);
     let patience = Some(Duration::from_millis(300));
     deaf.0.set_write_timeout(patience).expect("a valid time");
-    // Replies of 1 MiB that are not taken: sooner or later the server must stop reading requests.
+    // Replies of 1 MiB that are not read: at some point the server must stop reading requests.
     let request = Rude::header(0, NBD_CMD_READ, 0, 1 << 20);
     let taken = (0..1_000_000).take_while(|_| deaf.0.write_all(&request).is_ok());
     let taken = taken.count();
@@ -218,7 +218,7 @@ fn a_client_that_never_reads_is_bounded_and_does_not_stop_the_server() {
     assert!(resident_mib(&server) < 400, "{} MiB", resident_mib(&server));
     good.reads(9);
     good.request(0, NBD_CMD_DISC, 0, 0);
-    // The stop does not wait for it for ever (10 s).
+    // The stop waits for it for a limited time (10 s).
     let ended = server.end().well();
     assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
 }

@@ -12,7 +12,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a test's path is text")
 }
 
-/// Every command that opens a file or device to serve, attach or overwrite it, or as a pool's
+/// Runs every command that opens a file or device to serve, attach or overwrite it, or as a pool's
 /// member.
 fn every_command(home: &Arc<Home>, target: &str) -> Vec<(&'static str, Ended)> {
     let other = home.path().join("other.img");

@@ -1,4 +1,4 @@
-//! Limits of the system: what cannot work is refused with a sentence that names the limit.
+//! Limits of the system: an impossible request is refused with a sentence that names the limit.
 
 use crate::common::{Ended, OVERDRIVE, is_root, run};
 use crate::home::Home;
@@ -6,7 +6,7 @@ use crate::mounted::plain;
 use std::fs;
 use std::path::PathBuf;
 
-/// A shell line that ends with the command, in a home of its own.
+/// Runs a shell line that ends with the command, in a new home.
 fn in_shell(line: &str) -> Ended {
     let home = Home::new();
     let runtime = format!("XDG_RUNTIME_DIR={}", home.runtime().display());
@@ -25,7 +25,7 @@ fn too_few_open_files_are_named_with_the_limit() {
             .refused(4, &["RLIMIT_NOFILE", &limit.to_string(), "ulimit -n", "LimitNOFILE="]);
     }
     serve(512).well();
-    // A soft limit is raised as far as it takes.
+    // A soft limit is raised as far as required.
     in_shell("ulimit -S -n 32; set -- \"$1\" serve ram:1M --memory 1M -q --run true;").well();
 }
 
@@ -36,11 +36,11 @@ fn a_config_file_without_an_end_is_not_read_to_its_end() {
     home.overdrive(&["drive", "models", "--check", "/dev/zero"]).refused(1, &["1 MiB"]);
 }
 
-/// A control group of this test's own, gone with it.
+/// A control group of this test, removed with it.
 struct Group(PathBuf);
 
 impl Group {
-    /// `None`, with the reason, where none can be made.
+    /// Makes one; `None`, with a printed reason, if none can be made.
     fn limited_to(mebibytes: u64) -> Option<Group> {
         let (first, second) = ("/sys/fs/cgroup/memory", "/sys/fs/cgroup");
         let is_first = fs::exists(first).unwrap_or(false);

@@ -1,4 +1,4 @@
-//! One volume, many lives of its daemon: nothing that was acknowledged is lost (C5).
+//! One volume, many lives of its daemon: no acknowledged data is lost (C5).
 
 use crate::common::{
     OVERDRIVE, Server, have, have_libnbd, image, pause, place, python, run, wait_until,
@@ -12,9 +12,9 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Arguments: URI, first and last stretch of 64 KiB that are its own, a file that ends the work, a
-/// file for its progress. Writes, zeroes, reads and flushes with many commands in flight; whatever was
-/// acknowledged must be read from then on, also through lost connections. A change that was in
+/// Arguments: URI, first and last stretch of 64 KiB that belong to it, a file that ends the work, a
+/// file for its progress. Writes, zeroes, reads and flushes with many commands in flight; all
+/// acknowledged data must be read from then on, also through lost connections. A change that was in
 /// flight when the connection broke is sent again.
 const CLIENT: &str = r#"
 import nbd, os, random, sys, time
@@ -87,14 +87,14 @@ for attempt in range(100):
     except nbd.Error: h = connect()
 "#;
 
-/// Clients that go on whatever becomes of the daemon, until they are told to end.
+/// Clients that continue while the daemon is killed or replaced, until they are stopped.
 pub(crate) struct Clients {
     children: Vec<Child>,
     place: PathBuf,
 }
 
 impl Clients {
-    /// So many, each with its own part of so many MiB.
+    /// Starts this number of clients, each with a separate part of this many MiB.
     pub(crate) fn start(uri: &str, place: &Path, count: u64, mib: u64) -> Clients {
         let part = mib * 16 / count;
         let start = |number: u64| {
@@ -107,7 +107,7 @@ impl Clients {
         Clients { children: (0..count).map(start).collect(), place: place.to_owned() }
     }
 
-    /// Waits until each has done something more.
+    /// Waits until each has made progress.
     pub(crate) fn go_on(&self) {
         for number in 0..self.children.len() {
             let path = self.place.join(format!("progress{number}"));
@@ -118,7 +118,7 @@ impl Clients {
         }
     }
 
-    /// Lets each check everything once more, and asserts that none has found something lost.
+    /// Makes each check all data once more, and asserts that none has found a loss.
     pub(crate) fn end(mut self) {
         fs::write(self.place.join("end"), "").expect("room");
         for child in &mut self.children {
@@ -161,7 +161,7 @@ fn clients_in_full_flight_lose_nothing_through_kills() {
     run("cmp", &[plain(&image), plain(&seen)]).well();
 }
 
-/// fio's own checksums: what one life has taken, the next one must have.
+/// fio's own checksums: data accepted in one life must be present in the next one.
 #[test]
 fn fio_verifies_in_the_next_life_what_it_wrote_in_the_one_before() {
     if !have(&["fio"]) {
@@ -173,7 +173,7 @@ fn fio_verifies_in_the_next_life_what_it_wrote_in_the_one_before() {
     let options = ["--memory", "24M", "--write", "back-now", "--dirty-age", "1000s"];
     let mut server = Server::start(&image, &options);
     for round in 0..scaled(3) {
-        // The engine nbd knows no fdatasync: it has one flush.
+        // The engine nbd has no fdatasync: it has one flush.
         let sync = dice.pick(&["--fsync=32", "--fsync=7", "--fsync=0"]);
         let blocks = ["--bssplit=512/30:4k/40:64k/25:1m/5", "--bs=4k", "--bs=512", "--bs=1m"];
         let blocks = dice.pick(&blocks);
@@ -219,7 +219,7 @@ fn a_restart_with_more_memory_serves_at_once_and_one_with_less_gives_it_back() {
     let place = place();
     let image = image(&place, 64);
     let serve = |home: &Arc<Home>, memory| {
-        // Nothing can be written out: what is dirty is served from where it is, or not at all.
+        // Nothing can be written back: dirty data is served from memory, or not at all.
         let options = ["--memory", memory, "--write", "back-now", "--dirty-age", "1000s"];
         Server::start_in(home, &image, &options)
     };
@@ -280,7 +280,7 @@ fn a_holder_that_is_killed_is_replaced_and_the_next_kill_loses_nothing() {
 fn nobody_need_read_what_it_says() {
     let place = place();
     let image = image(&place, 24);
-    // Its standard output is closed, and its standard error takes nothing.
+    // Its standard output is closed, and its standard error accepts nothing.
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$@\" 2>/dev/full", "sh", OVERDRIVE, "serve"]).arg(&image);
     command.args(["--memory", "8M", "--json"]);

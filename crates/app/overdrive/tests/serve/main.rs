@@ -1,6 +1,6 @@
-//! `overdrive serve` as its users meet it: a real process, real clients, bad input, kills.
+//! `overdrive serve` as its users run it: a real process, real clients, bad input, kills.
 //!
-//! What draws its parameters ([`dice`]) is run again and again, and larger, by `cargo xtask soak`.
+//! Tests that draw their parameters ([`dice`]) are repeated, and enlarged, by `cargo xtask soak`.
 
 mod accepted;
 mod arrival;

@@ -1,4 +1,4 @@
-//! What an operator does by mistake, or in the wrong moment, loses nothing.
+//! Mistakes of an operator, or commands at the wrong moment, lose no data.
 
 use crate::common::{OVERDRIVE, Server, have_libnbd, image, place, python, serve_in, wait_until};
 use crate::home::Home;
@@ -19,7 +19,7 @@ import nbd, sys
 h = nbd.NBD(); h.connect_uri(sys.argv[1]); assert h.pread(4096, 0) == b"P" * 4096
 "#;
 
-/// A home in which a holder keeps a block of this image, which no daemon serves.
+/// Returns a home in which a holder retains a block of this image, which no daemon serves.
 fn orphaned(place: &TempDir) -> Arc<Home> {
     let server = Server::start(image(place, 16), &HELD);
     python(WRITE, &[&server.uri]).well();
@@ -30,7 +30,7 @@ fn orphaned(place: &TempDir) -> Arc<Home> {
     home
 }
 
-/// Serves the image again: what was written is there.
+/// Serves the image again: the written data is present.
 fn is_there(home: &Arc<Home>, place: &TempDir) {
     let server = Server::start_in(home, place.path().join("disk.img"), &HELD);
     python(READ, &[&server.uri]).well();
@@ -45,10 +45,10 @@ fn nothing_is_given_up_that_was_not_named() {
     let (place, others) = (place(), crate::common::place());
     let home = orphaned(&place);
     let discard = ["volume", "clear-error", "--discard-dirty"];
-    // A daemon that cannot be reached is no reason to take another volume.
+    // If its daemon cannot be reached, no other volume is used instead.
     let nowhere = [&discard[..], &["--control", "/tmp/nowhere.sock"]].concat();
     home.overdrive(&nowhere).refused(3, &["nowhere.sock"]);
-    // With another one of the same name, served: which is meant?
+    // With another served volume of the same name, the name is ambiguous.
     let other = others.path().join("disk.img");
     File::create(&other).and_then(|file| file.set_len(16 << 20)).expect("a sparse image");
     let served = Server::start_in(&home, &other, &["--memory", "8M"]);
@@ -103,7 +103,7 @@ fn a_smaller_backing_is_refused_while_something_is_kept_for_it_and_a_larger_one_
     }
     resize(64);
     is_there(&home, &place);
-    // Without a cache, what is kept is written out first.
+    // Without a cache, retained data is written back first.
     let server = Server::start_in(&home, &path, &HELD);
     python(WRITE, &[&server.uri]).well();
     let home = server.kill();

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 const EVO: &str = "model:samsung-840-evo-250?size=256M";
 
-/// A drive's file: an 840 EVO in which whatever takes a time takes long, and nothing happens by itself.
+/// Writes a drive's file: an 840 EVO whose operations take long, and which does nothing by itself.
 fn slow_drive(place: &TempDir) -> String {
     let path: PathBuf = place.path().join("slow.toml");
     let text = "like = \"samsung-840-evo-250\"\ntitle = \"Slow\"\n\
@@ -105,8 +105,8 @@ fn a_power_cut_takes_what_was_not_flushed_and_the_next_flush_tells() {
     server.end().well();
 }
 
-/// Arguments: URI, the command of a power cut. The cache is smaller than what is read at the end, so
-/// that the blocks come from the drive.
+/// Arguments: URI, the command of a power cut. The cache is smaller than the final reads, so that
+/// the blocks come from the drive.
 const BEHIND_THE_CACHE: &str = r#"
 import nbd, subprocess, sys, time
 h = nbd.NBD(); h.connect_uri(sys.argv[1])

@@ -1,10 +1,10 @@
 //! A served volume with a file system on it, mounted.
 //!
 //! ```text
-//!   ext4 -- loop device -- nbdfuse -- nbdkit, which tries again -- overdrive serve -- image
+//!   ext4 -- loop device -- nbdfuse -- nbdkit, which reconnects -- overdrive serve -- image
 //! ```
 //!
-//! nbdfuse does not connect again to a server that was killed; nbdkit's retry filter does.
+//! nbdfuse does not reconnect to a server that was killed; nbdkit's retry filter does.
 
 use crate::common::{Server, have, is_root, pause, run, wait_until};
 use crate::dice::{Dice, scaled};
@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Whether volumes can be mounted here; if not, says why the test skips.
+/// Whether volumes can be mounted here; if not, prints why the test skips.
 pub(crate) fn can_mount() -> bool {
     if !is_root() || !Path::new("/dev/fuse").exists() || !Path::new("/dev/loop-control").exists() {
         // Privileges, not programs: build servers may lack them, too.
@@ -24,7 +24,7 @@ pub(crate) fn can_mount() -> bool {
     have(&["nbdkit", "nbdfuse", "losetup", "mkfs.ext4", "e2fsck", "fstrim", "mount", "umount"])
 }
 
-/// The way from a server to a mounted file system.
+/// The programs between a server and a mounted file system.
 pub(crate) struct Mounted {
     nbdkit: Child,
     nbdfuse: Child,
@@ -53,7 +53,7 @@ impl Mounted {
         nbdkit.args(["-f", "-U"]).arg(path("nbdkit")).arg("--filter=retry").arg("nbd");
         nbdkit.arg(format!("socket={}", server.socket.display())).arg("export=disk");
         nbdkit.args(["retries=60", "retry-delay=1", "retry-exponential=no"]);
-        // It tells every time that it has to try again.
+        // It prints a message on every reconnect.
         nbdkit.stderr(Stdio::null());
         let nbdkit = nbdkit.spawn().expect("it was there");
         wait_until("nbdkit listens", || path("nbdkit").exists());
@@ -78,7 +78,7 @@ impl Mounted {
         self.device.as_deref().expect("attached")
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub(crate) fn mount_point(&self) -> PathBuf {
         self.path("mount")
     }
@@ -100,17 +100,17 @@ impl Mounted {
     }
 
     pub(crate) fn mount_xfs(&self) {
-        // The kernel may not have let go yet of the same one, whose power was cut.
+        // The kernel may still have the same file system, whose power was cut.
         run("mount", &["-o", "nouuid", self.device(), plain(&self.mount_point())]).well();
     }
 
-    /// Unmounts, and asks xfs_repair, which must find nothing.
+    /// Unmounts, and runs xfs_repair, which must find nothing.
     pub(crate) fn check_xfs(&self) {
         self.unmount();
         run("xfs_repair", &["-n", self.device()]).well();
     }
 
-    /// Unmounts, and asks e2fsck, which must find nothing.
+    /// Unmounts, and runs e2fsck, which must find nothing.
     pub(crate) fn check(&self) {
         self.unmount();
         run("e2fsck", &["-fn", self.device()]).well();
@@ -123,7 +123,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Without nbdkit whatever still waits gets errors and ends, also if the server is dead.
+        // Without nbdkit all waiting requests fail and end, even if the server is dead.
         let _ = self.nbdkit.kill();
         let _ = self.nbdkit.wait();
         run("umount", &["--lazy", plain(&self.mount_point())]);
@@ -136,7 +136,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Lets other users through this directory.
+/// Lets other users pass through this directory.
 pub(crate) fn open_to_others(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
@@ -146,7 +146,7 @@ pub(crate) fn plain(path: &Path) -> &str {
     path.to_str().expect("a plain path")
 }
 
-/// Kills the server and starts it again, many times, with pauses for others to work in.
+/// Kills the server and restarts it, many times, with pauses in which others can work.
 pub(crate) fn kill_and_restart(mut server: Server, kills: u64, dice: &mut Dice) -> Server {
     for _ in 0..scaled(kills) {
         pause(Duration::from_millis(dice.between(100, 1500)));

@@ -1,4 +1,4 @@
-//! What an operator sees of a volume and does with it: `overdrive volume`.
+//! An operator's view of a volume, and actions on it: `overdrive volume`.
 
 use crate::common::{Server, have, have_libnbd, image, is_root, pause, place, python, run, serve};
 use crate::home::Home;
@@ -96,7 +96,8 @@ fn stats_begin_with_a_verdict_and_show_all_volumes_without_a_name() {
     assert_eq!((&backing["flushes"], &backing["errors"]), (&1.into(), &0.into()));
     let both = server.volume(&["stats", "--json"]).json("overdrive.volumes-stats/1");
     assert_eq!(both["volumes"].as_array().map(Vec::len), Some(2));
-    // A latency is told as buckets, from which any quantile follows, and as the usual quantiles.
+    // A latency is reported as buckets, from which any quantile follows, and as the usual
+    // quantiles.
     let flushes = &both["volumes"][1]["latencies"]["flush_ns"];
     let buckets = flushes["buckets"].as_array().expect("buckets");
     assert_eq!((&flushes["count"], buckets.len(), &buckets[0][1]), (&1.into(), 1, &1.into()));
@@ -176,7 +177,7 @@ fn exit_statuses_say_what_is_wrong() {
     server.volume(&["no-such-command"]).refused(2, &["no-such-command"]);
     let control = ["list", "--control", "/no/such/socket"];
     server.volume(&control).refused(3, &["/no/such/socket"]);
-    // Two daemons: which volume is meant must be said.
+    // Two daemons: the volume must be named.
     let second = server.home.command(&["serve", "ram:4M", "--name", "second", "--memory", "1M"]);
     let second = Server::run_in(&server.home, second);
     server.volume(&["flush"]).refused(2, &["which one?", "second"]);
@@ -185,7 +186,7 @@ fn exit_statuses_say_what_is_wrong() {
     server.end().well();
 }
 
-/// Arguments: URI, image, what to write, whether it is on the backing then.
+/// Arguments: URI, image, data to write, whether it is on the backing then.
 const WRITE: &str = r#"
 import mmap, nbd, os, sys
 uri, image, byte, expected = sys.argv[1:]
@@ -218,7 +219,7 @@ fn a_paused_volume_passes_everything_through_until_it_is_resumed() {
     write("2", "there");
     let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
     assert_eq!(stats["counters"]["blocks_dirty"], 0);
-    // Twice is as good as once.
+    // Repeating it has no further effect.
     server.volume(&["pause"]).well();
     server.volume(&["resume"]).well();
     assert_eq!(state(&server), "serving");
@@ -272,7 +273,7 @@ fn other_users_are_refused_even_where_the_directories_let_them_in() {
     let as_nobody = |command: &[&str]| run("setpriv", &[&nobody, command].concat());
     let refused = as_nobody(&["nbdinfo", "--size", &server.uri]);
     assert_ne!(refused.status, 0, "a stranger reads the volume: {}", refused.stdout);
-    // Also where the mode of the socket lets them in.
+    // Also if the mode of the socket permits them.
     let control = daemons.join(format!("{}.sock", server.pid().as_raw_nonzero()));
     run("chmod", &["0666", plain(&control)]).well();
     let program = home.path().join("overdrive");
@@ -345,7 +346,7 @@ fn no_name_moves_a_terminals_cursor_or_splits_a_line() {
     assert!(list.lines().count() == 2 && is_plain(&list), "{list:?}");
     let escaped = "a\\nb\\u001b[2J\\u009b1m";
     assert!(list.lines().nth(1).is_some_and(|row| row.starts_with(escaped)), "{list:?}");
-    // Programs get the names as they are.
+    // In JSON the names are unchanged.
     let rows = server.volume(&["list", "--json"]).json("overdrive.volumes/1");
     assert_eq!(rows["volumes"][0]["name"], odd);
     assert_eq!(rows["volumes"][0]["backing"], plain(&image));

@@ -1,6 +1,6 @@
-//! `ordered` durability under real clients, over a disk that forgets what was not flushed, through power
-//! cuts: what recovers is what a disk could have shown a little earlier (C2, C6). Of commits that were
-//! numbered one after the other, the first are there, without a hole.
+//! `ordered` durability under real clients, over a disk that forgets unflushed data, through power
+//! cuts: the recovered state is one that a disk could have shown a little earlier (C2, C6). Of
+//! numbered commits, the first ones are present, without a gap.
 
 use crate::common::{Server, have, have_libnbd, run, wait_until};
 use crate::databases::{Writer, notes_of};
@@ -14,10 +14,10 @@ use std::process::{Command, Stdio};
 
 /// Power cuts of each test.
 pub(crate) const CUTS: u64 = 3;
-/// Commits that a client makes at least before the power is cut.
+/// Minimum number of commits by a client before the power is cut.
 const COMMITS_MIN: usize = 30;
 
-/// What a daemon is served with, besides.
+/// Returns further options of a daemon.
 pub(crate) fn options<'a>(dice: &mut Dice) -> Vec<&'a str> {
     let mut all = vec!["--durability", "ordered"];
     all.extend(["--memory", dice.pick(&["16M", "2M", "200M"])]);
@@ -31,10 +31,10 @@ pub(crate) fn can_run(tools: &[&str]) -> bool {
     can_mount() && have_libnbd() && have(tools)
 }
 
-/// What clients have done, through all cuts.
+/// Commits of clients, through all cuts.
 pub(crate) struct Commits {
     notes: PathBuf,
-    /// The last that was there after the last cut.
+    /// The last commit that was present after the last cut.
     pub(crate) kept: u64,
     /// Notes from before that cut.
     judged: usize,
@@ -45,7 +45,7 @@ impl Commits {
         Commits { notes, kept: 0, judged: 0 }
     }
 
-    /// Waits until there are enough of them since the last cut.
+    /// Waits for enough commits since the last cut.
     pub(crate) fn wait(&self, writer: &mut Writer) {
         let before = notes_of(&self.notes).len();
         wait_until("commits", || {
@@ -55,14 +55,14 @@ impl Commits {
         });
     }
 
-    /// After a power cut at this time, those up to `last` are there. One that was not noted any more may
-    /// be; what was there before must be.
+    /// Checks the commits after a power cut at this time, of which those up to `last` are present.
+    /// A commit that could not be noted any more may be; commits from before must be.
     pub(crate) fn judge(&mut self, what: &str, last: u64, cut: f64) {
         let notes = notes_of(&self.notes);
         let noted = notes.last().expect("there are").0;
         assert!(last <= noted + 1, "{what}: commit {last} is there, but {noted} was the last");
         assert!(last >= self.kept, "{what}: {} was there after the last cut", self.kept);
-        // Numbers that an earlier cut has taken are used again.
+        // Numbers that were lost in an earlier cut are used again.
         let lost = notes[self.judged..].iter().find(|note| note.0 == last + 1);
         let age = lost.map_or(0.0, |note| (cut - note.1).max(0.0));
         println!("{what}: {last} of {noted} commits are left, the first lost is {age:.3} s old");
@@ -70,8 +70,8 @@ impl Commits {
     }
 }
 
-/// Arguments: a directory to work in, a file for notes outside of it. Every commit is a file that is made
-/// under another name, then a block of a ring that is written over; both are synced.
+/// Arguments: a directory to work in, a file for notes outside of it. Every commit is a file that
+/// is made under another name, then a block of a ring that is overwritten; both are synced.
 const WORK: &str = r#"
 import os, struct, sys, time
 where, notes = sys.argv[1:]
@@ -106,8 +106,8 @@ while True:
         os.unlink(str(number - 64), dir_fd=directory)
 "#;
 
-/// Argument: the directory. Prints how many commits there are, if they are the first ones: no hole in
-/// the files, none in the ring, and nothing torn.
+/// Argument: the directory. Prints the number of commits, if they are the first ones: no gap in the
+/// files, none in the ring, and nothing torn.
 const CHECK: &str = r#"
 import os, struct, sys
 where = sys.argv[1]
@@ -136,11 +136,11 @@ print(last)
 fn worker(mounted: &Mounted, notes: &Path) -> Writer {
     let mut command = Command::new("/usr/bin/python3");
     command.args(["-c", WORK]).arg(mounted.mount_point()).arg(notes);
-    // Its last words are about the error that ended it.
+    // Its last messages are about the error that ended it.
     Writer(command.stderr(Stdio::null()).spawn().expect("Debian's Python"))
 }
 
-/// A kind of file system, with its own means.
+/// A type of file system, with its tools.
 struct Kind {
     mib: u64,
     make: fn(&Server) -> Mounted,
@@ -153,15 +153,15 @@ const EXT4: Kind =
 const XFS: Kind =
     Kind { mib: 320, make: Mounted::new_xfs, mount: Mounted::mount_xfs, check: Mounted::check_xfs };
 
-/// A journalling file system through power cuts: it recovers by its own means, its own checker finds
-/// nothing, and of the commits the first ones are there.
+/// A journalling file system through power cuts: it recovers by its own means, its own checker
+/// finds nothing, and of the commits the first ones are present.
 fn recovers(kind: &Kind, flushes: Flushes, options: &[&str], dice: &mut Dice, cuts: u64) {
     let mut host = Host::over(flushes, kind.mib, options, dice);
     let notes = tempfile::NamedTempFile::new().expect("room");
     let mut commits = Commits::new(notes.path().to_owned());
     let mut mounted = (kind.make)(host.server());
-    // A power cut would take the file system itself, whose maker was told that it is there. Twice: a
-    // disk that is late has then done it, too.
+    // A power cut could remove the file system itself, although mkfs was answered. Twice, so that a
+    // late disk has flushed it, too.
     for _ in 0..2 {
         run("sync", &["-f", plain(&mounted.mount_point())]).well();
         host.server().volume(&["flush"]).well();
@@ -170,7 +170,7 @@ fn recovers(kind: &Kind, flushes: Flushes, options: &[&str], dice: &mut Dice, cu
         let mut writer = worker(&mounted, notes.path());
         commits.wait(&mut writer);
         if round % 2 == 1 {
-            // The next daemon goes on with the epochs of this one.
+            // The next daemon continues with the epochs of this one.
             host.kill_and_restart();
             commits.wait(&mut writer);
         }
@@ -213,9 +213,9 @@ fn xfs_recovers_from_power_cuts_without_a_hole() {
     recovers(&XFS, Flushes::Honest, &options(&mut dice), &mut dice, scaled(CUTS));
 }
 
-/// The test tested: a disk that does each flush one flush late breaks the order, and is found by what
-/// recovers. Without a write buffer: behind one it takes more cuts still, because few
-/// of them fall where a file system would notice.
+/// Tests the test: a disk that does each flush one flush late breaks the order, which the recovery
+/// detects. Without a write buffer: behind one it takes still more cuts, because few of them happen
+/// where a file system would notice.
 #[test]
 fn a_disk_that_is_late_is_found() {
     if !can_run(&[]) {
@@ -227,7 +227,7 @@ fn a_disk_that_is_late_is_found() {
     });
     let why = found.expect_err("100 power cuts have shown nothing");
     let why = why.downcast_ref::<String>().cloned().unwrap_or_default();
-    // By the commits, by the checker, by mount, or by the kernel, whose errors a writer meets.
+    // By the commits, by the checker, by mount, or by the kernel, whose errors a writer gets.
     let signs = ["AssertionError", "is there", "was there", "e2fsck", "mount: ", "met an error"];
     assert!(signs.iter().any(|sign| why.contains(sign)), "found by something else: {why}");
 }

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// How many commits there are, if they are whole and the first ones.
+/// Returns the number of commits, if they are whole and the first ones.
 fn rows(database: &Path) -> u64 {
     let ask = |question: &str| {
         let ended = run("sqlite3", &[plain(database), question]).well();
@@ -36,7 +36,7 @@ fn sqlite(journal: &str) {
     let database = |mounted: &Mounted| mounted.mount_point().join("rows.db");
     let mut writer = Writer::start(&database(&mounted), notes.path(), journal);
     commits.wait(&mut writer);
-    // A power cut would take the table itself.
+    // A power cut would remove the table itself.
     host.server().volume(&["flush"]).well();
     for _ in 0..scaled(CUTS) {
         commits.wait(&mut writer);
@@ -64,7 +64,7 @@ fn sqlite_with_a_rollback_journal_recovers_from_power_cuts_without_a_hole() {
     sqlite("DELETE");
 }
 
-/// Arguments: a file for notes, then a command that takes SQL. Commits one row after the other.
+/// Arguments: a file for notes, then a command that accepts SQL. Commits one row after the other.
 const INSERTS: &str = r#"
 import os, struct, subprocess, sys, time
 notes = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -86,12 +86,12 @@ while True:
 /// A PostgreSQL server whose machine can lose its power.
 struct Database {
     postgres: Postgres,
-    /// Our child: what it leaves in its directory names a process that must then be gone.
+    /// Our child: its directory then contains the number of a process that must have ended.
     child: Child,
 }
 
 impl Database {
-    /// Starts it on the data that lies there, and waits until it has recovered.
+    /// Starts it on the existing data, and waits until it has recovered.
     fn start(programs: &Path, mounted: &Mounted, home: &Path) -> Database {
         let (programs, data) = (programs.to_owned(), mounted.mount_point().join("data"));
         let postgres = Postgres { programs, data, directory: home.to_owned() };
@@ -108,7 +108,7 @@ impl Database {
         Database { postgres, child }
     }
 
-    /// A writer of numbered rows, and one that moves money, until the power is cut.
+    /// Starts a writer of numbered rows, and one that moves money, until the power is cut.
     fn load(&self, notes: &Path) -> [Writer; 2] {
         let psql = self.postgres.command("psql", &["-qAt", "postgres"]);
         let mut writer = Command::new("/usr/bin/python3");
@@ -120,7 +120,7 @@ impl Database {
         [Writer(writer), Writer(bench.spawn().expect("coreutils"))]
     }
 
-    /// Its machine has lost its power: nothing is written any more, whatever it tries.
+    /// Kills it as if its machine had lost its power: it writes nothing any more.
     fn die(mut self) {
         // It may have ended, because its files are gone.
         let _ = kill_process(Pid::from_child(&self.child), Signal::QUIT);
@@ -134,7 +134,7 @@ impl Database {
         assert!(status.success(), "{}", said(&self.postgres.directory));
     }
 
-    /// How many rows there are, if they are whole and the first ones.
+    /// Returns the number of rows, if they are whole and the first ones.
     fn rows(&self) -> u64 {
         let wrong = "SELECT count(*) FROM rows WHERE length(text) <> number % 3000";
         assert_eq!(self.postgres.ask(wrong), "0");
@@ -145,7 +145,7 @@ impl Database {
     }
 }
 
-/// What it has said.
+/// Returns its messages.
 fn said(home: &Path) -> String {
     fs::read_to_string(home.join("out")).unwrap_or_default()
 }
@@ -176,7 +176,7 @@ fn postgresql_recovers_from_power_cuts_without_a_hole() {
     let made = "CREATE TABLE rows (number INTEGER PRIMARY KEY, text TEXT)";
     database.postgres.ask(made);
     run("sync", &["-f", plain(&mounted.mount_point())]).well();
-    // A power cut would take all of that.
+    // A power cut would remove all of that.
     host.server().volume(&["flush"]).well();
     for _ in 0..scaled(CUTS) {
         let [mut writer, bench] = database.load(notes.path());

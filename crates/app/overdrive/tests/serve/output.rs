@@ -1,4 +1,4 @@
-//! What stands on the standard output, and what if it cannot.
+//! The standard output, also if it cannot be written.
 
 use crate::common::{Ended, Server, image, place, wait_until};
 use crate::home::Home;
@@ -40,12 +40,12 @@ fn an_answer_that_cannot_be_written_is_a_failure() {
     to_full(&["serve", "ram:1M", "--memory", "1M", "-q", "--run", "true"]).well();
 }
 
-/// The lines of a daemon's standard error, of which the first come before it serves.
+/// Returns the lines of a daemon's standard error; the first come before it serves.
 fn lines_of_a_life(journal: bool) -> Vec<String> {
     let (home, place) = (Home::new(), place());
     let errors = home.path().join("stderr");
     let file = fs::File::create(&errors).expect("room");
-    // More memory than the image needs is worth a note, at the start.
+    // More memory than the image requires is worth a note, at the start.
     let image = image(&place, 4);
     let nbd = format!("unix:{}", home.socket().display());
     let serve = ["serve", image.to_str().expect("plain"), "--memory", "8M", "--nbd", &nbd];

@@ -1,4 +1,4 @@
-//! Tests of this program fail where the daemon has a planted bug, and by the right assertion.
+//! Tests of this program fail if the daemon has a planted bug, and by the right assertion.
 
 use crate::common::{have_libnbd, is_root};
 use std::path::Path;
@@ -18,7 +18,7 @@ fn is_found(bug: &str, test: &str, words: &str) {
 
 #[test]
 fn a_device_that_is_served_although_its_memory_is_gone_is_found() {
-    // As the test itself, which would pass without doing anything.
+    // As in the test itself, which would pass without doing anything.
     let may =
         is_root() && ["/dev/fuse", "/dev/loop-control"].iter().all(|it| Path::new(it).exists());
     if may {

@@ -4,7 +4,7 @@ use crate::common::{Ended, OVERDRIVE, Server, captive, have_libnbd, place, pytho
 use std::fs::{self, File};
 use tempfile::TempDir;
 
-/// Images of these sizes in MiB, and their names with commas between them.
+/// Makes images of these sizes in MiB; returns their names, and the names separated by commas.
 fn images(place: &TempDir, sizes: &[u64]) -> (Vec<String>, String) {
     let make = |(number, mib): (usize, &u64)| {
         let path = place.path().join(format!("{number}.img"));

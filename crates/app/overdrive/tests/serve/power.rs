@@ -1,5 +1,5 @@
-//! A host that loses its power: the daemon and its holder die, and the disk below forgets what was not
-//! flushed.
+//! A host that loses its power: the daemon and its holder die, and the disk below forgets unflushed
+//! data.
 //!
 //! ```text
 //!   client (Mounted) -- overdrive serve -- file of nbdfuse -- lossy disk, which keeps of every 4 KiB
@@ -26,17 +26,17 @@ pub(crate) struct Host {
     disk: Backing,
     bytes: u64,
     options: Vec<String>,
-    /// The last to go: the file is in it.
+    /// Dropped last: it contains the file.
     home: Arc<Home>,
 }
 
 impl Host {
-    /// A host with an empty disk, which serves it with these options.
+    /// Returns a host with an empty disk, which serves it with these options.
     pub(crate) fn new(mib: u64, options: &[&str], dice: &mut Dice) -> Host {
         Host::over(Flushes::Honest, mib, options, dice)
     }
 
-    /// The same with a disk that may lie about flushes.
+    /// Returns a host with a disk that may lie about flushes.
     pub(crate) fn over(flushes: Flushes, mib: u64, options: &[&str], dice: &mut Dice) -> Host {
         let (home, bytes) = (Home::new(), mib << 20);
         let socket = &home.path().join("lossy");
@@ -53,7 +53,7 @@ impl Host {
         self.server.as_ref().expect("it is on")
     }
 
-    /// The disk comes back with what it has kept, and is served.
+    /// Turns the disk on with its surviving data, and serves it.
     pub(crate) fn power_on(&mut self) {
         assert_eq!(self.disk.ask("serve").expect("it lives"), "serving");
         let (file, socket) = (self.home.path().join("disk"), self.home.path().join("lossy"));
@@ -61,7 +61,7 @@ impl Host {
         self.serve();
     }
 
-    /// Kills the daemon. The next one takes over what the holder keeps.
+    /// Kills the daemon. The next one takes over the retained memory.
     pub(crate) fn kill_and_restart(&mut self) {
         drop(self.server.take().expect("it is on").kill());
         self.serve();
@@ -73,8 +73,8 @@ impl Host {
         self.server = Some(Server::start_in(&self.home, plain(&file), &options));
     }
 
-    /// Cuts the power, at a moment that dice choose, of the host and of the client's machine. Returns
-    /// when that was, in seconds of the wall's clock.
+    /// Cuts the power, at a random moment, of the host and of the client's machine. Returns the
+    /// time, in seconds of the wall clock.
     pub(crate) fn cut(&mut self, client: Mounted, dice: &mut Dice) -> f64 {
         pause(Duration::from_millis(dice.between(0, 700)));
         let seed = dice.between(0, u64::from(u32::MAX));
@@ -82,9 +82,9 @@ impl Host {
         self.disk.ask(&format!("cut {seed}")).expect("it lives");
         let server = self.server.take().expect("it is on");
         server.signal(Signal::KILL);
-        // The daemon ends when what it has asked of the disk has ended.
+        // The daemon ends once its requests to the disk have ended.
         self.mount = None;
-        // Nothing of what the client still has may reach the disk after the cut.
+        // No data that the client still has may reach the disk after the cut.
         drop(client);
         server.wait();
         for holder in self.home.holders() {

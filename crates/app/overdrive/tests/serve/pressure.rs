@@ -1,10 +1,11 @@
-//! Memory pressure: what writes dirty data out is in memory, whatever others take (C5).
+//! Memory pressure: everything that writeback requires stays in memory, even if others take all
+//! memory (C5).
 
 use crate::common::{Server, have_libnbd, image, is_root, place, python, wait_until};
 use crate::dice::{is_soak, scaled};
 use std::process::{Child, Command};
 
-/// Arguments: bytes. Takes and touches so much memory again and again, until it is ended.
+/// Arguments: bytes. Allocates and touches this much memory repeatedly, until it is ended.
 const HOG: &str = r#"
 import sys
 size = int(sys.argv[1])
@@ -15,7 +16,7 @@ while True:
     del taken
 "#;
 
-/// Arguments: URI, round. Makes 9 MiB dirty: less than the quarter at which they are written out.
+/// Arguments: URI, round. Makes 9 MiB dirty: less than the quarter at which writeback starts.
 const FILL: &str = r#"
 import nbd, sys
 h = nbd.NBD(); h.connect_uri(sys.argv[1])
@@ -25,18 +26,18 @@ for n in range(144): h.pwrite(bytes([n, int(sys.argv[2]) % 256]) * 32768, n * 26
 struct Hog(Child);
 
 impl Hog {
-    /// The most that leaves others a good part of what is free.
+    /// Starts it with the most memory that leaves others a good part of the free memory.
     fn start() -> Hog {
         let text = std::fs::read_to_string("/proc/meminfo").expect("Linux");
         let line = text.lines().find(|line| line.starts_with("MemAvailable:"));
         let kibibytes = line.and_then(|line| line.split_ascii_whitespace().nth(1));
         let available: u64 = kibibytes.and_then(|number| number.parse().ok()).expect("a number");
-        // In an ordinary run other tests work at the same time.
+        // In an ordinary run other tests run at the same time.
         let part = if is_soak() { 10 } else { 5 };
         let bytes = (available * 1024 * part / 16).to_string();
         let mut command = Command::new("timeout");
         command.args(["600", "/usr/bin/python3", "-c", HOG, &bytes]);
-        // If memory runs out all the same, the hog goes first.
+        // If memory runs out anyway, the hog is killed first.
         let mut shell = Command::new("sh");
         shell.args(["-c", "echo 1000 > /proc/self/oom_score_adj; exec \"$@\"", "sh"]);
         shell.arg(command.get_program()).args(command.get_args());
@@ -44,7 +45,7 @@ impl Hog {
     }
 
     fn resident_kib(&self) -> u64 {
-        // `timeout` is the parent of what takes the memory.
+        // `timeout` is the parent of the process that takes the memory.
         let children = format!("/proc/{0}/task/{0}/children", self.0.id());
         let child = std::fs::read_to_string(children).unwrap_or_default();
         let path = format!("/proc/{}/status", child.trim());
@@ -57,7 +58,7 @@ impl Hog {
 
 impl Drop for Hog {
     fn drop(&mut self) {
-        // `timeout` passes this on to what it runs.
+        // `timeout` forwards this to its child.
         if let Some(pid) = rustix::process::Pid::from_raw(self.0.id() as i32) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
@@ -93,7 +94,7 @@ fn writing_out_takes_no_page_faults_while_others_take_the_memory() {
     };
     for round in 0..scaled(4) {
         python(FILL, &[&server.uri, &round.to_string()]).well();
-        // What the control socket needs is there after the first questions.
+        // The memory of the control socket is resident after the first requests.
         counted();
         let (major, minor, dirty) = counted();
         assert!(dirty > 2000, "only {dirty} blocks are dirty: this proves little");

@@ -1,5 +1,5 @@
-//! A backing behind a server that stops to answer, for real: a FUSE file whose server is stopped.
-//! There the kernel may wait inside of the very call that hands a request in.
+//! A backing behind a server that stops answering, for real: a FUSE file whose server is stopped.
+//! There the kernel may wait within the very call that submits a request.
 
 use crate::common::{
     OVERDRIVE, Server, have, have_libnbd, is_root, other_disk, pause, python, run, wait_until,
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A file that a server of another process holds.
+/// A file served by another process.
 struct Remote {
     nbdkit: Child,
     nbdfuse: Child,
@@ -47,7 +47,7 @@ impl Remote {
         kill_process(Pid::from_child(&self.nbdkit), signal).expect("ours");
     }
 
-    /// Stops the file system itself: not even a look at the file is answered.
+    /// Stops the file system itself: not even a stat of the file is answered.
     fn stop(&self) {
         kill_process(Pid::from_child(&self.nbdfuse), Signal::STOP).expect("ours");
     }
@@ -55,7 +55,7 @@ impl Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // Whatever waits for it must be able to end.
+        // All requests that wait for it must be able to end.
         for child in [&self.nbdkit, &self.nbdfuse] {
             let _ = kill_process(Pid::from_child(child), Signal::CONT);
         }
@@ -98,7 +98,7 @@ answer = told(2, h.pwrite, A, 0)
 assert answer == "EIO", f"a write was answered with {answer}"
 "#;
 
-/// Whether there can be such a file here; if not, says that the test is skipped.
+/// Whether there can be such a file here; if not, prints that the test is skipped.
 fn have_remote() -> bool {
     if !is_root() || !Path::new("/dev/fuse").exists() {
         println!("skipped: needs root and /dev/fuse");
@@ -134,7 +134,7 @@ for n in range(300): assert h.pread(4096, n * 4096) == (b"B" if n < 100 else b"A
     server.end().well();
 }
 
-/// Longer than an orphaned holder waits between two looks at its image.
+/// Longer than the interval at which an orphaned holder checks its image.
 const LOOKED: Duration = Duration::from_secs(7);
 
 #[test]
@@ -152,7 +152,8 @@ fn a_server_that_stops_below_keeps_neither_an_orphan_nor_the_list() {
     let orphaned = || home.holders().iter().any(|holder| holder.owner_pid.is_none());
     wait_until("the holder is an orphan", orphaned);
     remote.stop();
-    // The holder looks whether its image is still there, and the kernel has forgotten what it knew.
+    // The holder checks whether its image still exists, and the kernel has dropped its cached
+    // attributes.
     pause(LOOKED);
     let within = |time: &str, arguments: &[&str]| {
         let runtime = format!("XDG_RUNTIME_DIR={}", home.runtime().display());

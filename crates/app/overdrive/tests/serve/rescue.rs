@@ -1,4 +1,4 @@
-//! `clear-error --rescue`: where it may save to, how often, and what a failed attempt leaves.
+//! `clear-error --rescue`: allowed targets, repetitions, and the remains of a failed attempt.
 
 use crate::common::{Server, have, have_libnbd, image, is_root, other_disk, place, run};
 use crate::failed::{FAIL, client, held, is_rescued, state};
@@ -8,7 +8,7 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// A volume that has failed, with 1 MiB dirty, in a place with a place for rescues.
+/// Returns a failed volume, with 1 MiB dirty, in a directory with a directory for rescues.
 fn failed(place: &tempfile::TempDir) -> Server {
     let server = Server::start(image(place, 16), &held(&["--faults", "write=1"]));
     client(&server, FAIL);
@@ -32,7 +32,7 @@ fn what_an_attempt_has_left_does_not_block_the_next() {
     let server = failed(&place);
     let file = aside.path().join("saved");
     let rescue = ["clear-error", "--rescue", plain(&file)];
-    // It has no room: nothing stays of it.
+    // There is no space: no part of it stays.
     let variable = format!("XDG_RUNTIME_DIR={}", server.home.runtime().display());
     let limited = ["--fsize=65536", "env", &variable, crate::common::OVERDRIVE, "volume"];
     let limited = run("prlimit", &[&limited[..], &rescue].concat());
@@ -46,11 +46,11 @@ fn what_an_attempt_has_left_does_not_block_the_next() {
     // One was killed before its last step.
     fs::remove_file(&file).expect("it is there");
     server.volume(&rescue).well();
-    // All is there.
+    // Both files are complete.
     server.volume(&rescue).well();
     is_rescued(&file);
     assert_eq!(names(aside.path()), ["saved", "saved.map"]);
-    // A map of something else is not taken for this one's, nor is another file.
+    // A map of another file is not accepted as this one's, nor is another file.
     let map = aside.path().join("saved.map");
     let text = fs::read_to_string(&map).expect("text");
     fs::write(&map, format!("{text}# by another hand\n")).expect("room");
@@ -79,12 +79,12 @@ fn a_rescue_is_not_saved_to_what_has_failed() {
         server.volume(&rescue).refused(2, &["is the volume's backing", "another disk"]);
     }
     assert_eq!(state(&server), "failed");
-    // Nor beside it: what has failed is the disk.
+    // Not next to it either: the disk has failed.
     let beside = place.path().join("saved");
     let beside = ["clear-error", "--rescue", plain(&beside), "--discard-dirty"];
     server.volume(&beside).refused(2, &["same disk", "another disk"]);
     assert_eq!(names(place.path()), ["disk.img", "link"]);
-    // The same of an orphan, of which only its holder knows what its backing is.
+    // The same for an orphan, whose backing only its holder knows.
     let home = server.kill();
     home.overdrive(&[&["volume", "clear-error", "disk"], &beside[1..]].concat())
         .refused(2, &["same disk", "another disk"]);
@@ -119,7 +119,7 @@ fn a_rescue_is_not_saved_to_a_file_system_on_what_has_failed() {
     let place = place();
     let backing = image(&place, 16);
     run("mkfs.ext4", &["-q", plain(&backing)]).well();
-    // What fails is only seen beyond the file system's own blocks: it stays whole.
+    // The failing part lies beyond the file system's own blocks: it stays consistent.
     let server = Server::start(&backing, &held(&["--faults", "write=1"]));
     client(&server, "h.pwrite(block(1), 8 << 20); assert told(h.flush) == 'EIO'");
     assert_eq!(state(&server), "failed");
@@ -188,7 +188,7 @@ fn a_volume_whose_detach_failed_is_rescued_while_its_daemon_serves_others() {
     assert_eq!(server.end().status, 6, "the detach has failed");
 }
 
-/// How a volume of [`failed`] ends after its operator has ended the failure in this way.
+/// Returns the end of a volume of [`failed`] after its operator has ended the failure in this way.
 fn ended_after(clear: &[&str], detach: &[&str]) -> (String, String) {
     let place = place();
     let server = failed(&place);
@@ -212,7 +212,7 @@ fn what_was_given_up_is_said_at_the_end_and_where_it_is_saved() {
         format!("1 MiB of acknowledged writes was given up, and is saved in {}", plain(&file));
     assert!(detached.contains(&given_up), "{detached}");
     assert!(log.contains(&format!("{given_up}; every other write acknowledged")), "{log}");
-    // Given up and saved nowhere.
+    // Discarded, and not saved.
     let (detached, log) = ended_after(&["--discard-dirty"], &["detach", "--json"]);
     let detached: serde_json::Value = serde_json::from_str(&detached).expect("JSON");
     let losses = &detached["losses"];

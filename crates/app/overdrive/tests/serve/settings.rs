@@ -1,4 +1,4 @@
-//! `overdrive volume set`: settings that change while clients go on.
+//! `overdrive volume set`: settings that change while clients continue.
 
 use crate::common::{Server, have_libnbd, image, place, python};
 use crate::mounted::plain;

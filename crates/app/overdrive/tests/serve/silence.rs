@@ -1,4 +1,4 @@
-//! Processes that are there and do not answer, and sockets of those that are gone.
+//! Processes that exist and do not answer, and sockets of processes that have ended.
 
 use crate::common::{Server, have_libnbd, image, other_disk, pause, place, python, wait_until};
 use crate::home::Home;
@@ -15,7 +15,7 @@ import nbd, sys
 h = nbd.NBD(); h.connect_uri(sys.argv[1]); h.pwrite(b"P" * 4096, 0)
 "#;
 
-/// A process that is stopped, until this goes.
+/// A process that is stopped, until this is dropped.
 struct Stopped(Pid);
 
 impl Stopped {
@@ -36,7 +36,7 @@ impl Drop for Stopped {
     }
 }
 
-/// The listed volumes, where something does not answer.
+/// Returns the listed volumes, although a process does not answer.
 fn listed(home: &Home, words: &[&str]) -> Vec<serde_json::Value> {
     let listed = home.overdrive(&["volume", "list", "--json"]);
     assert_eq!(listed.status, 3, "{}", listed.stderr);
@@ -66,13 +66,13 @@ fn a_stopped_daemon_is_not_an_absent_one() {
     assert_eq!(silent["state"], "no-answer");
     assert_eq!(silent["pid"].to_string(), pid);
     assert_eq!((&silent["size_bytes"], &silent["dirty_bytes"]), (&(16 << 20).into(), &4096.into()));
-    // What it serves cannot be known; what another one serves can.
+    // The volumes of a silent process are unknown; those of another one are not.
     for command in [&["flush", "disk"][..], &["stats"], &["detach"], &["clear-error", "--retry"]] {
         server.volume(command).refused(3, &[&pid, "does not answer"]);
     }
     server.home.overdrive(&["upgrade"]).refused(3, &[&pid, "does not answer"]);
     server.volume(&["flush", "other"]).well();
-    // A volume without a holder is known to its daemon alone.
+    // Only its daemon reports a volume without a holder.
     let stopped_too = Stopped::new(other.pid());
     let rows = listed(&server.home, &["does not answer"]);
     let row = rows.iter().find(|row| row["name"] == "-").expect("one without a name");
@@ -89,7 +89,7 @@ fn a_daemon_that_is_stopped_while_it_is_asked_is_not_waited_for() {
         return;
     }
     let place = place();
-    // What takes longer than a daemon may take to say that it is there is waited for.
+    // Requests that take longer than the time limit for a sign of life are waited for.
     let options = [&HELD[..], &["--delay", "flush=8s", "--retry-time", "60s"]].concat();
     let server = Server::start(image(&place, 16), &options);
     python(WRITE, &[&server.uri]).well();
@@ -118,7 +118,7 @@ fn a_stopped_holder_is_not_an_absent_one() {
     let holder = server.home.holders().pop().expect("one");
     let pid = holder.holder_pid.to_string();
     let stopped = Stopped::new(Pid::from_raw(holder.holder_pid).expect("a number"));
-    // While it is served that is a word, and no volume more.
+    // While it is served that is only a message, and not another volume.
     let rows = listed(&server.home, &["od-holder", "does not answer", &pid]);
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0]["state"], "serving");
@@ -172,7 +172,8 @@ fn sockets(directory: &Path) -> Vec<PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|end| end == "sock")).collect()
 }
 
-/// Numbers of processes come round on small machines, and another process may have that of a killed daemon by now.
+/// Process numbers are reused on small machines, and another process may have that of a killed
+/// daemon by now.
 fn give_the_dead_a_number_of_their_own(runtime: &Path, pid: i32) {
     let (own, other) = (format!("{pid}.sock"), format!("{}.sock", pid + NO_PROCESS));
     for directory in [runtime.to_owned(), runtime.join("daemons")] {

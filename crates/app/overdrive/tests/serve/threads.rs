@@ -1,4 +1,4 @@
-//! Several threads: each serves some of the connections, and all meet in one volume.
+//! Several threads: each serves some of the connections, and all share one volume.
 
 use crate::common::{Server, have_libnbd, image, place, python, run, serve};
 use crate::config::two_volumes;
@@ -6,7 +6,9 @@ use crate::home::Home;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 
-/// Arguments: URI, connections, rounds, a number of its own, where to leave what the volume must hold. Each round, one connection writes a block, and every other one reads what it has written, once that was answered.
+/// Arguments: URI, connections, rounds, a number to identify it, a file for the expected contents
+/// of the volume. Each round, one connection writes a block, and every other one reads it back once
+/// the write was answered.
 const MEETING: &str = r#"
 import nbd, random, struct, sys
 uri, count, rounds, number = sys.argv[1], *map(int, sys.argv[2:5])
@@ -36,7 +38,7 @@ for h in connections:
 open(sys.argv[5], "wb").write(b"".join(blocks.get(at, bytes(4096)) for at in range(512)))
 "#;
 
-/// What every lane of the server has run, in nanoseconds, by the name of its thread.
+/// Returns the run time of every lane of the server, in nanoseconds, by the name of its thread.
 fn ran_ns(server: &Server) -> BTreeMap<String, u64> {
     let tasks = format!("/proc/{}/task", server.pid().as_raw_nonzero());
     let read = |task: std::fs::DirEntry| {
@@ -60,7 +62,7 @@ fn connections_on_several_threads_see_each_others_writes_and_lose_none() {
     for (number, (threads, writeback)) in
         [(3, "back-now"), (2, "back"), (4, "through")].into_iter().enumerate()
     {
-        // Of zeros, each time.
+        // Zeros, each time.
         let image = image(&place, 2);
         let (threads, number) = (threads.to_string(), number.to_string());
         let options = ["--threads", &threads, "--memory", "1M", "--write", writeback];
@@ -71,7 +73,7 @@ fn connections_on_several_threads_see_each_others_writes_and_lose_none() {
         let ran = ran_ns(&server);
         assert_eq!(ran.len().to_string(), threads, "{ran:?}");
         assert!(ran.values().all(|ran| *ran > 1_000_000), "a thread has served nothing: {ran:?}");
-        // What is dirty outlives the process, and the next one has another number of threads.
+        // Dirty data outlives the process, and the next one has another number of threads.
         let home = server.kill();
         let server = Server::start_in(&home, &image, &["--memory", "1M", "--threads", "1"]);
         run("nbdcopy", &[&server.uri, &format!("{wanted}.read")]).well();
@@ -89,7 +91,7 @@ fn numbers_of_threads_are_checked() {
     serve("ram:1M", &["--memory", "1M", "--threads", "9", "--run", "true"]).well();
 }
 
-/// A client that has connected and says nothing keeps no volume of its listener, whatever thread it is on.
+/// A client that has connected and sends nothing retains no volume of its listener, on any thread.
 #[test]
 fn a_detached_volume_is_let_go_beside_silent_clients() {
     let (home, place) = (Home::new(), place());
@@ -114,8 +116,9 @@ fn a_detached_volume_is_let_go_beside_silent_clients() {
     server.end().well();
 }
 
-/// Arguments: URI, connections, rounds, a file that becomes what the volume must hold. Zeros and discards of many
-/// regions, and writes over them; a few are sent at a time, and what overlaps waits.
+/// Arguments: URI, connections, rounds, a file for the expected contents of the volume. Zeros and
+/// discards of many regions, and writes over them; a few are sent at a time, and overlapping
+/// requests wait.
 const REGIONS: &str = r#"
 import nbd, os, random, sys
 uri, count, rounds, wanted = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
@@ -158,7 +161,7 @@ fn zeros_of_many_regions_are_kept_by_several_shards_through_a_kill() {
     let options = [&memory[..], &["--threads", "2"]].concat();
     let server = Server::start(&image, &options);
     python(REGIONS, &[&server.uri, "4", "400", wanted]).well();
-    // What is dirty outlives the process.
+    // Dirty data outlives the process.
     let home = server.kill();
     let server = Server::start_in(&home, &image, &options);
     run("nbdcopy", &[&server.uri, &format!("{wanted}.read")]).well();

@@ -1,4 +1,4 @@
-//! `overdrive upgrade`: another program in the same process, clients that connect again.
+//! `overdrive upgrade`: another program in the same process, clients that reconnect.
 
 use crate::common::{Server, have, have_libnbd, image, place, wait_until};
 use crate::dice::scaled;
@@ -41,11 +41,11 @@ fn a_daemon_that_would_lose_its_memory_is_not_upgraded() {
     server.end().well();
 }
 
-/// A client that reconnects by itself, and ends with status 1 at the first error that it is told.
+/// A client that reconnects by itself, and ends with status 1 at the first error that it receives.
 struct Bench(Child);
 
 impl Bench {
-    /// Writes with many requests in flight for as long as it takes, or until it is killed.
+    /// Writes with many requests in flight until it is killed.
     fn start(server: &Server) -> Bench {
         let options = format!(
             "driver=nbd,server.type=unix,server.path={},reconnect-delay=60",
@@ -57,7 +57,7 @@ impl Bench {
         Bench(command.spawn().expect("it was there"))
     }
 
-    /// Asserts that it is at work: the volume has served more requests than before.
+    /// Asserts that it is working: the volume has served more requests than before.
     fn goes_on(&mut self, server: &Server) {
         let before = counter(server, "changes");
         wait_until("the client goes on", || {
@@ -81,7 +81,7 @@ fn a_client_that_reconnects_is_told_of_no_error_by_upgrades_and_restarts() {
     }
     let place = place();
     let image = image(&place, 64);
-    // Slow, so that there is always something to wait for, and more comes meanwhile.
+    // Slow, so that there is always a request to wait for, and more arrive in between.
     let options = ["--memory", "16M", "--write", "through", "--delay", "write=1ms"];
     let mut server = Server::start(&image, &options);
     let mut bench = Bench::start(&server);

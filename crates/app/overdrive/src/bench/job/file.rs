@@ -8,7 +8,7 @@
 //! reads = 0
 //!
 //! [[load]]
-//! depth = 16                # what is not said is as without a file: random reads of 4 KiB
+//! depth = 16                # the default of the rest is as without a file: random reads of 4 KiB
 //! idle_before = "10s"
 //! ```
 
@@ -35,13 +35,12 @@ const KEYS: [&str; 12] = [
     "flush",
     "idle_before",
 ];
-/// The longest name: it stands in a table.
+/// Longest name, because it is shown in a table.
 const NAME_CHARACTERS_MAX: usize = 60;
 
 /// Reads the loads of a file. Each has a name.
 ///
-/// # Errors
-/// One sentence with the file, the line, the key and the mend.
+/// # Errors One sentence with the file, the line, the key and a correction.
 pub(super) fn read(path: &Path) -> Result<Vec<Job>, Failure> {
     section::read(path, "job file", parse)
 }
@@ -99,7 +98,7 @@ fn above_zero(number: u64) -> Result<u64, String> {
     if number > 0 { Ok(number) } else { Err("write more than 0".to_owned()) }
 }
 
-/// What stands in tables and in job files.
+/// Parses a name, which is shown in tables and job files.
 fn name(text: &str) -> Result<String, String> {
     let fits = (1..=NAME_CHARACTERS_MAX).contains(&text.chars().count());
     match fits && !text.chars().any(char::is_control) {
@@ -108,7 +107,7 @@ fn name(text: &str) -> Result<String, String> {
     }
 }
 
-/// A whole number in a range.
+/// Parses a whole number in a range.
 fn number(range: RangeInclusive<i64>) -> impl Fn(&str) -> Result<u32, String> {
     move |text| {
         let found = text.parse().ok().filter(|number: &i64| range.contains(number));

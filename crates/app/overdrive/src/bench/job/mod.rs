@@ -1,4 +1,4 @@
-//! The loads of the suite `custom`: a file of them, or one in a few options.
+//! The loads of the suite `custom`: a file of loads, or one load as options.
 
 mod file;
 
@@ -9,11 +9,11 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use suites::{Job, Pattern};
 
-/// Requests under way.
+/// Requests in progress.
 const DEPTH: RangeInclusive<i64> = 1..=2048;
-/// Requests a second.
+/// Requests per second.
 const RATE: RangeInclusive<i64> = 1..=10_000_000;
-/// Of a hundred.
+/// Per cent.
 const PERCENT: RangeInclusive<i64> = 0..=100;
 
 /// Options of the suite `custom` only.
@@ -49,12 +49,12 @@ pub(super) struct JobOptions {
 }
 
 impl JobOptions {
-    /// The file of jobs.
+    /// Returns the file of loads.
     pub(super) fn file(&self) -> Option<&Path> {
         self.job.as_deref()
     }
 
-    /// The jobs; options of another suite's are refused.
+    /// Returns the loads; refuses these options with another suite.
     pub(super) fn jobs(&self, suite: &str) -> Result<Vec<Job>, Failure> {
         let said = [
             ("--job", self.job.is_some()),
@@ -89,7 +89,7 @@ impl JobOptions {
     }
 }
 
-/// Bytes of a request.
+/// Checks the number of bytes per request.
 fn block_bytes(size: Size) -> Result<u32, String> {
     let fits = size.0.is_multiple_of(512) && (512..=1 << 30).contains(&size.0);
     if fits { Ok(size.0 as u32) } else { Err("write a multiple of 512 bytes, to 1 GiB".to_owned()) }

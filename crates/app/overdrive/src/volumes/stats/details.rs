@@ -1,4 +1,4 @@
-//! What a volume has counted and measured, line by line.
+//! A volume's statistics, line by line.
 
 use super::time;
 use block::Size;
@@ -7,8 +7,8 @@ use daemon::control::statistics::{
     Backing, Curve, Guard, Member, Model, Point, Policy, Process, Queue, Statistics,
 };
 
-/// Prints the lines that are about something that happened; with `all`, every line, and every
-/// counter after them.
+/// Prints the lines about events that have happened; with `all`, every line, and then every
+/// counter.
 pub(super) fn print(stats: &Statistics, all: bool) {
     match stats.has_cache() {
         true => print_cache(stats, all),
@@ -88,7 +88,8 @@ fn print_cache(stats: &Statistics, all: bool) {
     );
 }
 
-/// Says why less may be dirty than `dirty_bytes` allows; None: as much may be.
+/// Returns the reason why less data may be dirty than `dirty_bytes` allows; None: the limit is not
+/// reduced.
 fn limited(counters: &Counters) -> Option<String> {
     let Counters { allowance_blocks: allowed, dirty_blocks_max: set, .. } = *counters;
     (allowed < set).then(|| {
@@ -100,7 +101,7 @@ fn limited(counters: &Counters) -> Option<String> {
     })
 }
 
-/// The policy's name; with `all` its queues, too.
+/// Prints the policy's name; with `all` also its queues.
 fn print_policy(policy: &Policy, all: bool) {
     if !all {
         return daemon::say!("policy    {}", policy.name);
@@ -115,7 +116,7 @@ fn print_policy(policy: &Policy, all: bool) {
     daemon::say!("policy    {}: {}{window}", policy.name, queues.join(", "));
 }
 
-/// What other sizes would have missed.
+/// Prints the misses that other sizes would have had.
 fn print_curve(curve: &Curve) {
     let row = |name: &str, cells: &mut dyn Iterator<Item = String>| {
         let cells: Vec<String> = cells.map(|cell| format!("{cell:>10}")).collect();
@@ -137,7 +138,7 @@ fn print_curve(curve: &Curve) {
     daemon::say!("");
 }
 
-/// Without a cache all that is asked is asked of the backing.
+/// Prints the requests to the backing; without a cache these are all requests.
 fn print_backing(backing: &Backing) {
     let kinds = backing.kinds.clone().unwrap_or_default();
     daemon::say!(
@@ -158,7 +159,7 @@ fn print_backing(backing: &Backing) {
     daemon::say!("backing   {}", errors(backing));
 }
 
-/// How many errors there were, and of what.
+/// Returns the number of errors, by kind.
 fn errors(backing: &Backing) -> String {
     let kinds = backing.errors_by_kind.to_string();
     let kinds = if kinds.is_empty() { kinds } else { format!(" ({kinds})") };
@@ -213,7 +214,7 @@ fn print_counters(counters: &Counters) {
     });
 }
 
-/// Whether the cache steps aside, and why.
+/// Returns whether requests bypass the cache, and why.
 fn guard(guard: &Guard) -> String {
     if !guard.on {
         return "off".to_owned();
@@ -233,7 +234,7 @@ fn guard(guard: &Guard) -> String {
     format!("{now}; has {} times, for {}{expected}", guard.times, time(guard.bypass_ns))
 }
 
-/// A modelled drive in a few lines.
+/// Prints the state of a modelled drive in a few lines.
 fn print_model(model: &Model) {
     daemon::say!(
         "drive     {}, modelled; power {}, cut {} times, {} lost by that",
@@ -259,7 +260,7 @@ fn print_model(model: &Model) {
     );
 }
 
-/// The members of a pool, if it is one.
+/// Prints the members of a pool, if there is one.
 fn print_members(members: &[Member]) {
     for (number, member) in (1..).zip(members) {
         daemon::say!(

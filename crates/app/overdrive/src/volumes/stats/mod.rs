@@ -1,4 +1,4 @@
-//! `overdrive volume stats`: what was counted, for people and for machines.
+//! `overdrive volume stats`: statistics, for users and as JSON.
 
 mod details;
 mod watch;
@@ -42,7 +42,7 @@ pub(crate) struct Options {
     explain: bool,
 }
 
-/// `2`, `0.5`, or a time with its unit.
+/// Parses `2`, `0.5`, or a time with its unit.
 fn seconds(text: &str) -> Result<Duration, String> {
     let bad = || format!("'{text}': seconds from 0.05 to 86400, as 1, 0.5 or 200ms");
     let time = match text.parse::<f64>() {
@@ -64,7 +64,7 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
         return Ok(ExitCode::SUCCESS);
     }
     if options.json {
-        // As it is told: the daemon may be newer, and know more.
+        // Printed as received: the daemon may be newer, and report more.
         let told = chosen.iter_mut().map(Chosen::ask).collect::<Result<Vec<_>, _>>()?;
         match &told[..] {
             [one] => daemon::say!("{one}"),
@@ -80,10 +80,10 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// How long the daemon that takes another's place is waited for.
+/// Longest wait for the daemon that replaces another one.
 const RECONNECT_TIME: Duration = Duration::from_secs(60);
 
-/// Whether a process is there and has not ended.
+/// Whether a process exists and has not ended.
 fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
@@ -103,19 +103,18 @@ impl Chosen {
         self.daemon.ask(&Ask::Stats { volume: self.volume.clone() })
     }
 
-    /// Whether the daemon is only away: it is being replaced by an upgrade, or will be started
-    /// again.
+    /// Whether the daemon is only absent for a while: it is being replaced by an upgrade, or will
+    /// be restarted.
     fn may_come_back(&self) -> bool {
         is_alive(self.pid)
             || find_waiting(&self.volume).is_some()
             || supervisor_of(&self.volume).is_some()
     }
 
-    /// Connects to the daemon that serves the volume by now, if it is to come back, and has it
-    /// answer once.
+    /// Connects to the daemon that serves the volume by now, if one is expected, and waits for one
+    /// answer.
     ///
-    /// # Errors
-    /// `failure`, if no daemon comes.
+    /// # Errors `failure`, if no daemon appears.
     fn reconnect(
         &mut self,
         control: Option<&PathBuf>,
@@ -149,7 +148,7 @@ impl Chosen {
     }
 }
 
-/// The volume of this name, or all there are.
+/// Returns the volume of this name, or all volumes.
 fn chosen(control: Option<&PathBuf>, name: Option<&str>) -> Result<Vec<Chosen>, Failure> {
     if name.is_some() {
         let target = find(control, name)?;
@@ -166,7 +165,7 @@ fn chosen(control: Option<&PathBuf>, name: Option<&str>) -> Result<Vec<Chosen>, 
     let mut chosen = Vec::new();
     for (daemon, rows) in answered {
         for row in rows {
-            // One that ends in this moment has none any more.
+            // A daemon that is just ending has no volume any more.
             if let Ok(daemon) = daemon.beside() {
                 chosen.push(Chosen { daemon, volume: row.name, pid: row.pid });
             }

@@ -1,4 +1,4 @@
-//! `--watch`: what happens in each interval, as rates.
+//! `--watch`: rates in each interval.
 
 use super::{Chosen, time};
 use block::Size;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Lines between two headings.
 const PAGE: usize = 20;
 
-/// Two looks at a volume, and what lies between them.
+/// Two readings of a volume's statistics, and the time between them.
 struct Interval<'a> {
     before: &'a Statistics,
     after: &'a Statistics,
@@ -23,7 +23,7 @@ impl Interval<'_> {
         self.after.now_ns.saturating_sub(self.before.now_ns).max(1) as f64 / 1e9
     }
 
-    /// How much a count has grown; nothing if the daemon began anew meanwhile.
+    /// Returns the growth of a count; zero if the daemon was restarted in between.
     fn grown(&self, count: impl Fn(&Statistics) -> u64) -> u64 {
         count(self.after).saturating_sub(count(self.before))
     }
@@ -68,7 +68,7 @@ impl Interval<'_> {
         ]
     }
 
-    /// What each number of a group has grown by in a second, by its name.
+    /// Returns the growth per second of each number of a group, by its name.
     fn rates<T: Serialize>(&self, group: impl Fn(&Statistics) -> &T) -> Map<String, Value> {
         let numbers = |stats| match serde_json::json!(group(stats)) {
             Value::Object(numbers) => numbers,
@@ -87,7 +87,7 @@ impl Interval<'_> {
             "schema": "overdrive.volume-rates/1",
             "volume": self.after.volume,
             "seconds": self.seconds(),
-            // Of gauges the change: how they stand is in `stats`.
+            // For gauges the change: their values are in `stats`.
             "counters_per_second": self.rates(|stats| &stats.counters),
             "backing_per_second": self.rates(|stats| &stats.backing),
             // Of this interval alone.
@@ -122,13 +122,13 @@ fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// What is watched, with the latest look at it.
+/// A watched volume, with its latest statistics.
 struct Watched {
     chosen: Chosen,
     before: Statistics,
 }
 
-/// Lines as a table, with a heading now and then, or objects.
+/// Prints lines as a table, with a heading now and then, or as objects.
 struct Printer {
     as_json: bool,
     lines: usize,
@@ -148,11 +148,10 @@ impl Printer {
     }
 }
 
-/// Prints a line a volume each time, until none is left or the output takes nothing any more. "B." is what
-/// the backing is asked. A daemon that is upgraded, or started again, is watched on.
+/// Prints one line per volume each time, until none is left or the output is closed. "B." marks
+/// requests to the backing. Watching continues with a daemon that is upgraded or restarted.
 ///
-/// # Errors
-/// The last volume has gone; status 3 if its daemon has.
+/// # Errors The last volume has ended; status 3 if its daemon has.
 pub(super) fn run(
     control: Option<&PathBuf>,
     chosen: Vec<Chosen>,
@@ -176,7 +175,7 @@ pub(super) fn run(
             }
             Err(failure) => match one.chosen.reconnect(control, failure) {
                 Ok(first) => {
-                    // It counts from its own start: rates begin anew.
+                    // The new daemon counts from zero, so rates start again.
                     one.before = first;
                     let volume = &one.chosen.volume;
                     daemon::tell!("overdrive: {volume}: its daemon was started anew; rates go on");
@@ -223,7 +222,7 @@ mod tests {
         assert_eq!((&*cells[5], &*cells[8]), ("50", "8 KiB"));
         assert_eq!(interval.json()["counters_per_second"]["read_hits"], 150.0);
         assert_eq!(interval.json()["latencies"]["hit_ns"]["count"], 300);
-        // A daemon that began anew in between has counted less: nothing is told that cannot be.
+        // The counts of a restarted daemon are lower: no impossible rates are printed.
         let anew = Interval { before: &after, after: &before };
         assert_eq!(anew.cells()[1], "0");
     }

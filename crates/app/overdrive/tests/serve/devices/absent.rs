@@ -1,4 +1,4 @@
-//! A device whose daemon is gone: what else goes on, and for how long its requests wait.
+//! A device without a daemon: other programs continue, and its requests wait for a limited time.
 
 use super::lost::Direct;
 use super::{Disk, MIB, have_devices, is_alive, parent_of, text};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 impl Disk {
-    /// Its daemon dies, and no other one is started.
+    /// Kills its daemon, so that no other one is started.
     fn die(&self) {
         let daemon = self.daemon();
         self.without_supervisor(daemon);
@@ -20,7 +20,7 @@ impl Disk {
     }
 }
 
-/// Runs a program about something else, which must not wait for the device.
+/// Runs a program that does not use the device, and so must not wait for it.
 fn goes_on(program: &str, arguments: &[&str]) {
     #[allow(clippy::disallowed_methods, reason = "a test of processes")]
     let begun = Instant::now();
@@ -57,7 +57,7 @@ fn programs_about_other_things_do_not_wait_for_a_device_without_a_daemon() {
     let file = disk.home.runtime().join("overdrive/devices").join(&disk.name).join(&disk.name);
     goes_on("stat", &[text(&file)]);
     goes_on("ls", &["-l", text(file.parent().expect("it lies in one"))]);
-    // All of it without a word to the device's users.
+    // The users of the device notice nothing of all this.
     disk.attach();
     fs::write(mounted.path("after"), "after").expect("no error: it has only waited");
     mounted.unmount();
@@ -72,7 +72,7 @@ fn requests_fail_after_the_time_without_a_daemon_and_a_later_one_goes_on() {
     }
 }
 
-/// Without a daemon requests fail after a while; the next daemon goes on with the device.
+/// Without a daemon requests fail after a while; the next daemon continues with the device.
 pub(super) fn fails_and_goes_on(attach: &[&str]) {
     let disk = Disk::new(16);
     let device = disk.attach_with(attach);
@@ -88,8 +88,8 @@ pub(super) fn fails_and_goes_on(attach: &[&str]) {
     assert!(waited < Duration::from_secs(60), "but not for good: {waited:?}");
     let is_by_file = attach.contains(&"fuse");
     assert!(!is_by_file || disk.log().contains("get errors from now on"), "{}", disk.log());
-    // A program that looks for file systems reads it, and gets an error. (Other tests have devices
-    // that wait longer.)
+    // A program that searches for file systems reads it, and gets an error. (Other tests have
+    // devices that wait longer.)
     let node = fs::canonicalize(&device).expect("a link");
     let found = run("timeout", &["8", "blkid", "-p", text(&node)]);
     assert_ne!(found.status, 124, "blkid waits");
@@ -106,7 +106,7 @@ pub(super) fn fails_and_goes_on(attach: &[&str]) {
     assert_eq!(found, [3; 4096]);
 }
 
-/// Reads the first block of a device itself, not what the kernel remembers of it.
+/// Reads the first block from the device itself, not from the kernel's cache.
 fn read(device: &Path) -> std::io::Result<[u8; 4096]> {
     run("blockdev", &["--flushbufs", text(device)]);
     let mut found = [0; 4096];
@@ -114,8 +114,8 @@ fn read(device: &Path) -> std::io::Result<[u8; 4096]> {
     Ok(found)
 }
 
-/// A daemon that has to wait for the I/O of the one before it is no absent one: requests wait for it
-/// beyond the time without a daemon.
+/// A daemon that has to wait for the I/O of an earlier one does not count as absent: requests wait
+/// for it beyond the time without a daemon.
 #[test]
 fn a_daemon_that_takes_over_is_waited_for() {
     if !have_devices(&[]) {
@@ -130,7 +130,7 @@ fn a_daemon_that_takes_over_is_waited_for() {
     let (daemon, supervisor) = (disk.daemon(), parent_of(disk.daemon()));
     kill_process(supervisor, Signal::STOP).expect("it supervises");
     kill_process(daemon, Signal::KILL).expect("it runs");
-    // The lock that the I/O of a dead daemon would have.
+    // The lock that the I/O of a dead daemon would hold.
     let runtime = disk.home.runtime().join("overdrive");
     let looked = holder::Keeper::look(&runtime, &holder.key).expect("it answers");
     let arena = looked.expect("it is there").arena;
@@ -186,7 +186,7 @@ fn a_device_that_is_given_up_between_two_restarts_stays_away() {
     }
     let disk = Disk::new(16);
     let device = disk.attach();
-    // Killed often enough, the next start is some time away.
+    // After several kills, the next start is some time away.
     for _ in 0..6 {
         let daemon = disk.daemon();
         kill_process(daemon, Signal::KILL).expect("it runs");
@@ -228,7 +228,7 @@ fn a_device_without_a_daemon_is_listed_and_explained() {
     }
     disk.detach().refused(3, &words);
     disk.home.overdrive(&["umount", text(&mounted.0)]).refused(3, &words);
-    // The command that is printed is the one that goes on.
+    // The printed command continues with the device.
     let runtime = disk.home.runtime();
     let line = format!("XDG_RUNTIME_DIR={} {again}", runtime.display());
     let line = line.replace("overdrive attach", &format!("{} attach", crate::common::OVERDRIVE));
@@ -274,7 +274,7 @@ fn a_device_goes_on_without_its_supervisor_and_gets_another_one() {
     wait_until("it has ended", || !is_alive(daemon));
     disk.attach_with(&["--write", "back-now"]);
     assert_eq!(open.read(0).expect("no error"), b'1');
-    // One that is stopped starts no daemon, and ends as soon as it runs again.
+    // A stopped supervisor starts no daemon, and ends as soon as it runs again.
     let (daemon, supervisor) = (disk.daemon(), parent_of(disk.daemon()));
     kill_process(supervisor, Signal::STOP).expect("it supervises");
     works(b'2');
@@ -306,7 +306,7 @@ fn a_device_that_is_attached_between_two_restarts_has_one_supervisor() {
             disk.log().contains("in 1600 ms") || disk.find_daemon().is_some_and(|it| it != daemon)
         });
     }
-    // The former supervisor may be faster; then it goes on.
+    // The former supervisor may be faster; then it continues.
     let attached = disk.try_attach(&[]);
     assert!([0, 5].contains(&attached.status), "{}", attached.stderr);
     let daemon = disk.daemon();

@@ -1,4 +1,4 @@
-//! What a device is, and what of it reaches the volume.
+//! The properties of a device, and its requests to the volume.
 
 use super::{Disk, MIB, have_devices, kernel_knows_tables, text};
 use crate::common::run;
@@ -22,7 +22,7 @@ fn a_device_is_a_disk_with_a_volatile_cache() {
     let says = |what| disk.says(what);
     assert_eq!((says("queue/write_cache"), says("loop/dio")), ("write back".into(), "1".into()));
     assert_eq!(says("size"), (64 * MIB / 512).to_string());
-    // What is written is there, and an fsync is a flush of the volume.
+    // Written data is present, and an fsync is a flush of the volume.
     let file = File::options().read(true).write(true).open(&device).expect("root may");
     file.write_all_at(&[7; 8192], MIB).expect("room");
     let before = disk.counted("flushes");
@@ -75,7 +75,7 @@ fn a_table_of_partitions_is_found() {
     let second = format!("{}p2", disk.row()["device"].as_str().expect("text"));
     let mounted = disk.make_and_mount(Path::new(&second));
     fs::write(mounted.path("file"), "on a partition").expect("room");
-    // It is the partition's mount that is told, and that holds the device.
+    // The message names the partition's mount, which holds the device.
     assert_eq!(disk.row()["mounted"], serde_json::json!([mounted.0]));
     disk.detach().refused(5, &["has the partition", text(&mounted.0)]);
     disk.kill_daemon();
@@ -84,7 +84,7 @@ fn a_table_of_partitions_is_found() {
     disk.detach().refused(5, &["has the partition", text(&mounted.0)]);
     mounted.unmount();
     disk.detach().well();
-    // The table is on the image, for whatever reads it next.
+    // The table is on the image, for any later reader.
     let read = run("sfdisk", &["--json", text(&disk.image)]).well().stdout;
     assert!(read.contains("\"size\": 65536"), "{read}");
 }
@@ -103,9 +103,9 @@ fn a_trim_of_a_file_system_frees_the_image() {
     disk.home.overdrive(&["volume", "flush"]).well();
     assert!(used() > 100 * MIB);
     fs::remove_file(mounted.path("file")).expect("it was there");
-    // What the journal has not committed is not free.
+    // Blocks that the journal has not committed are not free.
     run("sync", &["-f", text(&mounted.0)]).well();
-    // The next daemon frees them alike.
+    // The next daemon frees them as well.
     disk.kill_daemon();
     run("fstrim", &[text(&mounted.0)]).well();
     mounted.unmount();

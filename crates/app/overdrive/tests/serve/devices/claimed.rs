@@ -1,4 +1,4 @@
-//! The backing of a device is the device's, whether a daemon serves it or not.
+//! The backing of a device belongs to the device, with and without a daemon.
 
 use super::{Disk, have_devices, is_alive, text};
 use crate::backings::Loop;
@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Every command that would use the image beside its device.
+/// Runs every command that would use the image in addition to its device.
 fn others(home: &Arc<Home>, name: &str, image: &Path) -> Vec<(&'static str, Ended)> {
     let target = text(image);
     let other = home.path().join("other.img");
@@ -147,7 +147,7 @@ fn every_member_below_a_device_is_claimed() {
         refused.refused(5, &["is the backing of", &disk.name, "overdrive attach BACKING"]);
     }
     disk.home.overdrive(&attach).well();
-    // Writes that a pool has answered and not committed have ended with its daemon.
+    // Writes that a pool has answered and not committed were lost with its daemon.
     disk.detach().refused(7, &["memory was lost"]);
 }
 
@@ -168,7 +168,7 @@ fn an_image_that_is_only_read_may_have_several_devices() {
     disk.detach().well();
 }
 
-/// Whether the kernel's name of a device has a record of its backing beside it.
+/// Whether the kernel's name of a device has a record of its backing next to it.
 fn has_record(disk: &Disk) -> bool {
     let records = Path::new("/dev/overdrive/.backings").join(&disk.name);
     fs::read_dir(records).is_ok_and(|entries| entries.count() > 0)
@@ -188,7 +188,7 @@ fn an_image_is_claimed_before_its_device_has_its_name() {
                 wait_until("it has its name", || link.is_symlink());
                 has_record(&disk)
             });
-            // The watch is to see the first moment.
+            // The watch must see the first moment.
             disk.try_attach(&[]).well();
             watch.join().expect("no panic")
         });

@@ -1,5 +1,6 @@
-//! Which of two devices with the same UUIDs is the volume, and which lies below it: what udev's rules read. The rules
-//! themselves are tried where udev runs, by `cargo xtask system`.
+//! Distinguishes two devices with the same UUIDs, the volume and the one below it, by the files
+//! that udev's rules read. The rules themselves are tested where udev runs, by
+//! `cargo xtask system`.
 
 use super::{Disk, have_devices, text};
 use crate::common::{run, wait_until};
@@ -24,7 +25,7 @@ impl Drop for Below {
     }
 }
 
-/// What is said of the device of this node.
+/// Returns the entry for the device of this node.
 fn said_of(disk: &Disk, node: &Path) -> Option<String> {
     let number = fs::metadata(node).expect("a device").rdev();
     let name = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
@@ -45,7 +46,7 @@ fn udev_can_tell_a_volume_from_the_device_that_it_lies_on() {
     let backing = Some(format!("OVERDRIVE_BACKING_OF={}\n", disk.name));
     assert_eq!(said_of(&disk, &device), volume);
     assert_eq!(said_of(&disk, &node), backing);
-    // What a killed daemon leaves is with its holder; it is no disk to mount.
+    // The data of a killed daemon is with its holder; it is no disk to mount.
     let daemon = disk.daemon();
     disk.without_supervisor(daemon);
     kill_process(daemon, Signal::KILL).expect("it runs");

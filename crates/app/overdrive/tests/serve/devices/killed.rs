@@ -1,4 +1,4 @@
-//! A daemon of a device is killed, stopped or upgraded: what uses the device goes on.
+//! A daemon of a device is killed, stopped or upgraded: users of the device continue.
 
 use super::lost::Direct;
 use super::{Disk, have_devices, is_alive, loads, text};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// fio's load, which verifies what it has written, for so many seconds.
+/// Returns fio's load, which verifies its writes, for this number of seconds.
 fn verified_load(directory: &Path, seconds: u32) -> Vec<String> {
     let load = format!(
         "--name=t --directory={} --size=64M --rw=randwrite --bs=4k --iodepth=32 --ioengine=libaio --direct=1 \
@@ -21,7 +21,8 @@ fn verified_load(directory: &Path, seconds: u32) -> Vec<String> {
     load.split(' ').map(str::to_owned).collect()
 }
 
-/// A file system that is used by verifying loads for so long, while its daemon is killed three times, then checked.
+/// A file system is used by verifying loads for this time, while its daemon is killed three times,
+/// and then checked.
 pub(super) fn survives(attach: &[&str], mib: u64, seconds: u32, make: &[&str], check: &[&str]) {
     let disk = Disk::new(mib);
     let device = disk.attach_with(attach);
@@ -61,7 +62,7 @@ pub(super) fn survives(attach: &[&str], mib: u64, seconds: u32, make: &[&str], c
     mounted.unmount();
     run(check[0], &[&check[1..], &[text(&device)]].concat()).well();
     disk.detach().well();
-    // The image alone is as good.
+    // The image alone is consistent, too.
     run(check[0], &[&check[1..], &[text(&disk.image)]].concat()).well();
 }
 
@@ -101,7 +102,7 @@ pub(super) fn is_waited_for(attach: &[&str]) {
     let writer = std::thread::spawn(move || {
         fs::write(&path, text).and_then(|()| fs::File::open(&path)).and_then(|file| file.sync_all())
     });
-    // Long enough that the holder has read the request: it is sent again to the next daemon.
+    // Long enough for the holder to read the request: it is sent again to the next daemon.
     pause(Duration::from_millis(1500));
     assert!(!writer.is_finished(), "it waits");
     disk.attach_with(attach);
@@ -119,7 +120,7 @@ fn a_device_whose_daemon_never_comes_back_is_given_up() {
     }
 }
 
-/// A daemon dies for good, and its device is taken away by force.
+/// A daemon dies for good, and its device is removed by force.
 pub(super) fn is_given_up(attach: &[&str]) {
     let disk = Disk::new(64);
     let device = disk.attach_with(attach);
@@ -138,7 +139,7 @@ pub(super) fn is_given_up(attach: &[&str]) {
     writer.join().expect("no panic").expect_err("nothing serves it any more");
     drop(mounted);
     assert!(!device.is_symlink());
-    // The image is as after a cut, and is attached as ever.
+    // The image is in the state after a power cut, and can be attached again.
     let device = disk.attach_with(attach);
     run("fsck.ext4", &["-fy", text(&device)]);
     run("fsck.ext4", &["-fn", text(&device)]).well();
@@ -186,7 +187,7 @@ fn an_upgrade_is_not_noticed() {
     assert!(told.contains(&format!("{} upgraded from {version} to", disk.name)), "{told}");
     assert_eq!(disk.daemon(), daemon, "the same process");
     fio.join().expect("it ran").well();
-    // A holder that was left for a moment would have something to report by now.
+    // A holder that was orphaned for a moment would have reported it by now.
     pause(Duration::from_secs(3));
     assert!(!disk.log().contains("od-holder"), "a false alarm: {}", disk.log());
     let watcher = Pid::from_raw(watching.id().cast_signed()).expect("not 0");
@@ -216,7 +217,7 @@ fn what_is_written_to_a_device_is_no_reason_to_refuse_the_next_daemon() {
     assert_eq!(open.read(0).expect("it serves"), b'Q');
     disk.home.overdrive(&["upgrade"]).well();
     assert_eq!(open.read(0).expect("it serves"), b'Q');
-    // It is stopped while it is used, and waits for the next one.
+    // The daemon is stopped while the device is used, and the device waits for the next one.
     let daemon = disk.daemon();
     kill_process(daemon, Signal::TERM).expect("it runs");
     wait_until("it has ended", || !is_alive(daemon));
@@ -239,7 +240,7 @@ fn a_device_that_nothing_keeps_is_made_anew() {
     let daemon = disk.daemon();
     kill_process(daemon, Signal::KILL).expect("it runs");
     wait_until("another one serves", || disk.find_daemon().is_some_and(|found| found != daemon));
-    // What was mounted is gone as when a disk is unplugged, and cannot be taken for the new device.
+    // The mount fails as when a disk is unplugged, and cannot be mistaken for the new device.
     fs::write(mounted.path("file"), vec![1; 1 << 20])
         .and_then(|()| fs::File::open(mounted.path("file"))?.sync_all())
         .expect_err("its device is gone");
@@ -289,7 +290,7 @@ fn a_device_in_a_killed_daemon_s_memory_is_gone_and_not_empty() {
     let mounted = disk.make_and_mount(&std::path::Path::new("/dev/overdrive").join(&disk.name));
     let daemon = disk.daemon();
     kill_process(daemon, Signal::KILL).expect("it runs");
-    // Another one is started, and would show zeros where the file system was.
+    // Another one is started, and would show zeros in place of the file system.
     wait_until("it is refused", || disk.log().contains("waits for the daemon of another backing"));
     let path = mounted.path("file");
     let writer = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! What happens to a device in its life: other sizes, configuration, snapshots, layers above and below.
+//! Events in the life of a device: other sizes, configuration, snapshots, layers above and below.
 
 use super::{Disk, MIB, have_devices, is_alive, text};
 use crate::common::{Server, run, wait_until};
@@ -47,7 +47,7 @@ fn a_config_file_attaches_its_volumes() {
     command.arg("serve").arg("--config").arg(&config);
     let server = Server::run_in(&disk.home, command);
     let device = Path::new("/dev/overdrive").join(&disk.name);
-    // It was there before the address was told, and both ways lead to one disk.
+    // The device existed before the address was printed, and both ways lead to one disk.
     File::options()
         .write(true)
         .open(&device)
@@ -84,8 +84,8 @@ fn a_frozen_volume_is_a_snapshot_of_a_quiet_file_system() {
     disk.detach().well();
 }
 
-/// The daemon that takes over is not frozen: a copy that was being made may be torn, and the command
-/// that ends it fails.
+/// The daemon that takes over is not frozen: a copy in progress may be torn, and the command that
+/// ends the freeze fails.
 #[test]
 fn a_frozen_volume_whose_daemon_is_killed_is_frozen_no_more_and_says_so() {
     if !have_devices(&[]) {

@@ -1,8 +1,8 @@
-//! Loads on a mounted file system that know what it must hold: one of a file's contents, as fsx has it, and one of names, as
-//! fsstress has it.
+//! Loads on a mounted file system with a model of its contents: one of a file's contents, after
+//! fsx, and one of names, after fsstress.
 //!
-//! Sources: fsx (A. Tevanian, NeXT, 1991; in xfstests ltp/fsx.c) and fsstress (SGI; in xfstests ltp/fsstress.c), for what they
-//! do to a file system.
+//! Sources: fsx (A. Tevanian, NeXT, 1991; in xfstests ltp/fsx.c) and fsstress (SGI; in xfstests
+//! ltp/fsstress.c), for their operations on a file system.
 
 use crate::dice::Dice;
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
@@ -15,14 +15,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The largest size of the file of [`contents`].
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// The largest piece of it that is changed or read at once.
+/// The largest piece of it that is changed or read in one operation.
 const PIECE_BYTES_MAX: u64 = 200_000;
-/// Changes between two looks at the whole.
+/// Changes between two checks of the whole file.
 const LOOK_EVERY: u64 = 64;
-/// Names that there are at most.
+/// Maximum number of names.
 const NAMES_MAX: usize = 200;
 
-/// Runs both until they are told to end; panics where something is not as it was made. Each returns how much it did.
+/// Runs both until they are stopped; panics if anything differs from the model. Each returns its
+/// number of operations.
 pub(super) fn begin(directory: &Path, ends: &Arc<AtomicBool>) -> Vec<std::thread::JoinHandle<u64>> {
     let start = |name: &str, load: fn(&Path, &AtomicBool) -> u64| {
         let (place, ends) = (directory.join(name), ends.clone());
@@ -32,14 +33,14 @@ pub(super) fn begin(directory: &Path, ends: &Arc<AtomicBool>) -> Vec<std::thread
     vec![start("contents", contents), start("names", names)]
 }
 
-/// Bytes that are told from those of other changes.
+/// Returns bytes that differ from those of other changes.
 fn pattern(change: u64, length: usize) -> Vec<u8> {
     (0..length as u64)
         .map(|at| (change.wrapping_mul(0x9e37_79b9).wrapping_add(at * 31) >> 3) as u8)
         .collect()
 }
 
-/// One file, and all that it must hold.
+/// One file, and its expected contents.
 struct Contents {
     file: File,
     model: Vec<u8>,
@@ -63,7 +64,7 @@ impl Contents {
         self.model.resize(bytes as usize, 0);
     }
 
-    /// Zeros, with or without room behind them; the size stays.
+    /// Clears a range, with or without keeping its blocks; the size stays.
     fn clear(&mut self, offset: u64, length: u64, flags: FallocateFlags) {
         match fallocate(&self.file, flags | FallocateFlags::KEEP_SIZE, offset, length) {
             Err(rustix::io::Errno::OPNOTSUPP) => return,
@@ -80,7 +81,7 @@ impl Contents {
         self.grow(offset + length);
     }
 
-    /// Looks at what the device has, not at what the page cache has.
+    /// Checks the contents of the device, not of the page cache.
     fn check(&self, offset: u64, length: u64) {
         self.file.sync_data().expect("it waits, and does not fail");
         fadvise(&self.file, 0, None, Advice::DontNeed).expect("a file");
@@ -93,7 +94,7 @@ impl Contents {
     }
 }
 
-/// Writes, clears, cuts and extends a file at random, and compares it with a copy in memory.
+/// Writes, clears, truncates and extends a file at random, and compares it with a copy in memory.
 fn contents(place: &Path, ends: &AtomicBool) -> u64 {
     let file = File::options().create_new(true).read(true).write(true).open(place.join("file"));
     let mut it = Contents { file: file.expect("room"), model: Vec::new(), change: 0 };
@@ -119,7 +120,8 @@ fn contents(place: &Path, ends: &AtomicBool) -> u64 {
     it.change
 }
 
-/// A tree, and what must be in it: files with their contents, links with what they lead to, directories.
+/// A tree, and its expected entries: files with their contents, links with their targets,
+/// directories.
 struct Names {
     root: PathBuf,
     files: BTreeMap<String, Vec<u8>>,
@@ -128,7 +130,7 @@ struct Names {
     change: u64,
 }
 
-/// One of these keys.
+/// Returns one of these keys.
 fn any<'a>(dice: &mut Dice, keys: impl ExactSizeIterator<Item = &'a String>) -> Option<String> {
     let last = (keys.len() as u64).checked_sub(1)?;
     keys.into_iter().nth(dice.between(0, last) as usize).cloned()
@@ -139,7 +141,7 @@ impl Names {
         self.root.join(name)
     }
 
-    /// A name that is not taken, in one of the directories.
+    /// Returns an unused name, in one of the directories.
     fn new_name(&self, dice: &mut Dice) -> String {
         let parent = any(dice, self.directories.iter()).unwrap_or_default();
         format!("{parent}{}", self.change)
@@ -162,7 +164,7 @@ impl Names {
 
     fn rename(&mut self, dice: &mut Dice) {
         let Some(from) = any(dice, self.files.keys()) else { return };
-        // Sometimes over another one.
+        // Sometimes over an existing name.
         let other = any(dice, self.files.keys()).filter(|_| dice.between(0, 1) == 0);
         let to = other.unwrap_or_else(|| self.new_name(dice));
         fs::rename(self.at(&from), self.at(&to)).expect("both are ours");
@@ -249,7 +251,8 @@ impl Names {
     }
 }
 
-/// Makes, renames, links and removes files and directories at random, and compares the tree with what it must be.
+/// Makes, renames, links and removes files and directories at random, and compares the tree with
+/// its model.
 fn names(place: &Path, ends: &AtomicBool) -> u64 {
     let (files, links, directories) = Default::default();
     let mut it = Names { root: place.to_owned(), files, links, directories, change: 0 };

@@ -1,5 +1,5 @@
-//! A daemon and what keeps its memory are ended together under a device that is in use: programs
-//! see errors, and never what was there before.
+//! A daemon and the holder of its memory are killed together under a device that is in use:
+//! programs get errors, and never older data.
 
 use super::{Disk, MIB, have_devices, is_alive, text};
 use crate::common::{Server, place, wait_until};
@@ -15,10 +15,10 @@ use std::process::{Command, Stdio};
 
 const BLOCK: usize = 4096;
 
-/// Absorb from the first write on, and write nothing out by age.
+/// Absorb from the first write on, and write nothing back by age.
 const ABSORB: [&str; 4] = ["--write", "back-now", "--dirty-age", "1000s"];
 
-/// A block with room before it, so that it can be aligned for direct I/O.
+/// A block with space before it, so that it can be aligned for direct I/O.
 struct Aligned(Vec<u8>);
 
 impl Aligned {
@@ -32,7 +32,7 @@ impl Aligned {
     }
 }
 
-/// An open file or device, past the page cache.
+/// An open file or device that bypasses the page cache.
 pub(super) struct Direct(OwnedFd);
 
 impl Direct {
@@ -72,14 +72,14 @@ impl Direct {
         Ok(rustix::fs::fsync(&self.0)?)
     }
 
-    /// Writes a block and flushes it, then writes it again without.
+    /// Writes a block and flushes it, then writes it again without a flush.
     fn write_twice(&self) {
         self.write(0, b'N').expect("it serves");
         self.sync().expect("it serves");
         self.write(0, b'D').expect("it serves");
     }
 
-    /// Asserts that it answers everything with an error.
+    /// Asserts that it answers every request with an error.
     fn is_pulled(&self) {
         self.read(0).expect_err("what is there is not what was written");
         self.sync().expect_err("what was written is lost");
@@ -87,7 +87,7 @@ impl Direct {
     }
 }
 
-/// Ends processes in one moment, as far as they could notice.
+/// Kills processes at the same moment, as far as they could notice.
 fn kill_together(pids: &[Pid]) {
     for signal in [Signal::STOP, Signal::KILL] {
         pids.iter().for_each(|pid| kill_process(*pid, signal).expect("it runs"));
@@ -96,12 +96,12 @@ fn kill_together(pids: &[Pid]) {
 }
 
 impl Disk {
-    /// The holders of its memory; those of mounts are not among them.
+    /// Returns the holders of its memory, without those of mounts.
     fn memory_holders(&self) -> Vec<Pid> {
         self.home.holders().iter().filter_map(|holder| Pid::from_raw(holder.holder_pid)).collect()
     }
 
-    /// Its state and its daemon. None: no daemon answers.
+    /// Returns its state and its daemon. None: no daemon answers.
     fn standing(&self) -> Option<(String, Pid)> {
         let listed = self.home.overdrive(&["volume", "list", "-n", "-o", "state,pid"]).stdout;
         let mut words = listed.split_whitespace();
@@ -109,7 +109,7 @@ impl Disk {
         Some((state, Pid::from_raw(words.next()?.parse().ok()?)?))
     }
 
-    /// Ends the daemon and what keeps its memory; waits for the next daemon.
+    /// Kills the daemon and the holders of its memory; waits for the next daemon.
     fn lose_memory(&self) {
         let (_, daemon) = self.standing().expect("it serves");
         kill_together(&[&[daemon], &self.memory_holders()[..]].concat());
@@ -118,7 +118,7 @@ impl Disk {
         });
     }
 
-    /// Asserts that it says so; returns its daemon.
+    /// Asserts that it is reported as lost; returns its daemon.
     fn is_lost(&self) -> Pid {
         let is_served = |state: &str| !["orphaned", "waiting"].contains(&state);
         let served = || self.standing().filter(|(state, _)| is_served(state));
@@ -149,7 +149,7 @@ pub(super) fn is_lost_with_its_memory(attach: &[&str]) {
     disk.home.overdrive(&["volume", "flush", &disk.name]).refused(7, &["memory was lost"]);
     assert!(disk.log().contains("until it is detached"), "{}", disk.log());
     disk.detach().refused(5, &[]);
-    // Neither another daemon nor one that was ended in good order forgets it.
+    // The loss stays known after another daemon, and after one that ended in order.
     let daemon = disk.is_lost();
     kill_process(daemon, Signal::KILL).expect("it runs");
     wait_until("it has ended", || !is_alive(daemon));
@@ -219,7 +219,7 @@ fn a_device_that_absorbed_nothing_loses_nothing() {
     wait_until("another one serves", || disk.find_daemon().is_some_and(|found| found != daemon));
     assert_eq!(open.read(0).expect("it serves"), b'D', "it was on the backing");
     open.sync().expect("nothing is lost");
-    // From now on it absorbs, and may lose something.
+    // From now on it absorbs, and may lose data.
     disk.home.overdrive(&["volume", "set", &disk.name, "write=back-now"]).well();
     open.write_twice();
     disk.lose_memory();
@@ -229,7 +229,7 @@ fn a_device_that_absorbed_nothing_loses_nothing() {
     disk.detach().refused(7, &["memory was lost"]);
 }
 
-/// No holder keeps the memory of a volume that is only read, since nothing in it can be missing.
+/// No holder retains the memory of a read-only volume, since no data in it can be missing.
 #[test]
 fn a_device_that_is_only_read_loses_nothing() {
     if !have_devices(&[]) {
@@ -242,7 +242,7 @@ fn a_device_that_is_only_read_loses_nothing() {
     for mode in ["write=through", "write=back-now"] {
         disk.home.overdrive(&["volume", "set", &disk.name, mode]).well();
         disk.kill_daemon();
-        // Not what the kernel remembers of it.
+        // Not from the kernel's cache.
         let mut byte = [0];
         crate::common::run("blockdev", &["--flushbufs", text(&device)]).well();
         open.read_exact_at(&mut byte, 4096).expect("nothing is lost");
@@ -272,9 +272,9 @@ fn a_daemon_that_is_killed_alone_loses_nothing_whatever_it_held() {
     assert_eq!(open.read(0).expect("it serves"), b'D');
     open.sync().expect("nothing is lost");
     kill();
-    // Its holder has ended meanwhile, because nothing was dirty.
+    // Its holder has ended, because nothing was dirty.
     assert_eq!(open.read(0).expect("it serves"), b'D');
-    // With another memory, what is kept is written out first.
+    // With a different memory size, retained data is written back first.
     open.write(0, b'E').expect("it serves");
     let daemon = disk.daemon();
     disk.without_supervisor(daemon);
@@ -312,7 +312,7 @@ fn a_device_over_a_pool_is_lost_with_its_daemon() {
     }
 }
 
-/// A start that fails has served nothing, so that nothing is missing when the next one succeeds.
+/// A start that fails has served nothing, so no data is missing when the next one succeeds.
 #[test]
 fn a_start_that_fails_leaves_the_records_as_they_were() {
     if !have_devices(&[]) {
@@ -364,7 +364,7 @@ fn a_start_that_fails_leaves_the_records_as_they_were() {
     assert_eq!(notes(&records), []);
 }
 
-/// The records of backings, by their keys.
+/// Returns the records of backings, by their keys.
 fn notes(records: &Path) -> Vec<(String, String)> {
     let entries = fs::read_dir(records).into_iter().flatten().flatten();
     let note = |entry: fs::DirEntry| {
@@ -376,11 +376,11 @@ fn notes(records: &Path) -> Vec<(String, String)> {
     notes
 }
 
-/// A program that has a file open: writes, waits for a line, then says what reading and flushing
-/// come to.
+/// A program that has a file open: writes, waits for a line, then prints the results of reading and
+/// flushing.
 ///
-/// A process of its own, because the test starts the next server: a child would close the file
-/// before it becomes that server, and wait for an answer.
+/// A separate process, because the test starts the next server: a child would close the file before
+/// it becomes that server, and wait for an answer.
 const FILE_USER: &str = r"
 import os, sys
 fd = os.open(sys.argv[1], os.O_RDWR)

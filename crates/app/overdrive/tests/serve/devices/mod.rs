@@ -28,10 +28,10 @@ use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
 
-/// The time after which a daemon gives up the flush of a device that is to be detached.
+/// Time after which a daemon gives up flushing a device that is being detached.
 const FLUSH_TIME: Duration = Duration::from_secs(60);
 
-/// Whether we may make devices, with these programs. If not, says why.
+/// Whether we may make devices, with these programs. Prints the reason if not.
 fn have_devices(tools: &[&str]) -> bool {
     let may =
         is_root() && ["/dev/fuse", "/dev/loop-control"].iter().all(|path| Path::new(path).exists());
@@ -42,17 +42,18 @@ fn have_devices(tools: &[&str]) -> bool {
     may && have(tools)
 }
 
-/// An image that is attached now and then, under a name that no other test has.
+/// An image that is attached now and then, under a name that no other test uses.
 struct Disk {
     home: Arc<Home>,
     name: String,
     image: PathBuf,
     _place: TempDir,
-    /// Its file system is unmounted when it is unmounted here.
+    /// No other test has a mount namespace, so unmounting here unmounts its file system.
     _alone: Option<RwLockReadGuard<'static, ()>>,
 }
 
-/// Whether this kernel was built to find partitions: those of an image under an ordinary loop device.
+/// Whether this kernel was built to find partitions: those of an image under an ordinary loop
+/// device.
 fn kernel_knows_tables() -> bool {
     let place = place();
     let image = image(&place, 8);
@@ -64,7 +65,7 @@ fn kernel_knows_tables() -> bool {
     is_found
 }
 
-/// Whether something is mounted there.
+/// Whether a file system is mounted there.
 fn is_mounted(place: &Path) -> bool {
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("Linux");
     mounts.contains(&format!(" {} ", place.display()))
@@ -77,7 +78,7 @@ impl Disk {
         disk
     }
 
-    /// For a test that itself sees to it that others have nothing mounted.
+    /// Makes a disk for a test that itself makes sure that others have nothing mounted.
     fn among_namespaces(mib: u64) -> Disk {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let place = place();
@@ -87,7 +88,7 @@ impl Disk {
         Disk { home: Home::new(), name, image, _place: place, _alone: None }
     }
 
-    /// `overdrive attach` with these further arguments.
+    /// Runs `overdrive attach` with these further arguments.
     fn try_attach(&self, options: &[&str]) -> Ended {
         let image = self.image.display().to_string();
         let fixed = ["attach", &image, "--name", &self.name, "--memory", "64M"];
@@ -110,20 +111,20 @@ impl Disk {
         #[allow(clippy::disallowed_methods, reason = "a test of processes")]
         let begun = Instant::now();
         let ended = detach();
-        // A flush may have waited for other programs' writes to the test's disk for that long.
+        // A flush may have waited that long for other programs' writes to the test's disk.
         match ended.stderr.contains("cannot be flushed") && begun.elapsed() > FLUSH_TIME {
             true => detach(),
             false => ended,
         }
     }
 
-    /// Its row of `volume list --json`.
+    /// Returns its row of `volume list --json`.
     fn row(&self) -> Value {
         let listed = self.home.overdrive(&["volume", "list", "--json"]);
         listed.json("overdrive.volumes/1")["volumes"][0].clone()
     }
 
-    /// The daemon. On a busy machine it may not answer in time, and is asked again.
+    /// Returns the daemon. On a busy machine it may not answer in time, and is queried again.
     fn daemon(&self) -> Pid {
         let mut found = None;
         wait_until("it serves", || {
@@ -133,7 +134,7 @@ impl Disk {
         found.expect("it serves")
     }
 
-    /// The daemon, if one answers.
+    /// Returns the daemon, if one answers.
     fn find_daemon(&self) -> Option<Pid> {
         let listed = self.home.overdrive(&["volume", "list", "-n", "-o", "state,pid"]).stdout;
         let pid = listed.lines().find_map(|line| line.strip_prefix("serving"))?;
@@ -149,7 +150,7 @@ impl Disk {
         });
     }
 
-    /// The processes of its holders: of the memory, and of the mount under its device.
+    /// Returns the processes of its holders: of the memory, and of the mount under its device.
     fn all_holders(&self) -> Vec<i32> {
         let ours = format!("XDG_RUNTIME_DIR={}", self.home.runtime().display());
         let is_ours = |pid: &i32| {
@@ -163,14 +164,14 @@ impl Disk {
         pids.filter(is_ours).collect()
     }
 
-    /// A counter of the volume.
+    /// Returns a counter of the volume.
     fn counted(&self, name: &str) -> u64 {
         let stats = self.home.overdrive(&["volume", "stats", "--json"]);
         let stats = stats.json("overdrive.volume-stats/1");
         stats["counters"][name].as_u64().unwrap_or_else(|| panic!("no {name} in {stats}"))
     }
 
-    /// A file of its device in /sys/block.
+    /// Reads a file of its device in /sys/block.
     fn says(&self, what: &str) -> String {
         let node = fs::canonicalize(Path::new("/dev/overdrive").join(&self.name)).expect("a link");
         let name = node.file_name().expect("a node").to_string_lossy().into_owned();
@@ -178,7 +179,7 @@ impl Disk {
         text.expect("it is there").trim().to_owned()
     }
 
-    /// A directory to mount on.
+    /// Makes a directory to mount on.
     fn directory(&self) -> PathBuf {
         let directory = self.home.path().join("mounted");
         fs::create_dir_all(&directory).expect("room");
@@ -197,13 +198,13 @@ impl Disk {
         Mounted(directory)
     }
 
-    /// What its daemons have said.
+    /// Returns the messages of its daemons.
     fn log(&self) -> String {
         let log = self.home.runtime().join("overdrive/logs").join(&self.name);
         fs::read_to_string(log).unwrap_or_default()
     }
 
-    /// Waits until a signal has ended the supervisor, so that a daemon that dies stays dead.
+    /// Waits until a signal has ended the supervisor, so that a daemon that dies is not restarted.
     fn without_supervisor(&self, daemon: Pid) {
         let parent = parent_of(daemon);
         kill_process(parent, Signal::KILL).expect("it supervises");

@@ -1,4 +1,4 @@
-//! `overdrive mount` and `umount`: one step each way.
+//! `overdrive mount` and `umount`: one step each.
 
 use super::{Disk, have_devices, is_mounted, kernel_knows_tables, text};
 use crate::common::run;
@@ -27,7 +27,7 @@ fn an_image_is_mounted_and_unmounted_in_one_step_each() {
     assert_eq!(disk.row()["mounted"], serde_json::json!([directory]));
     disk.home.overdrive(&["umount", text(&directory)]).well();
     assert!(!is_mounted(&directory));
-    // And once more: the file is there.
+    // Once more: the file is present.
     disk.mount_in_one_step(&["-t", "ext4"]).well();
     assert_eq!(fs::read_to_string(directory.join("file")).expect("there"), "there");
     disk.home.overdrive(&["umount", text(&directory)]).well();

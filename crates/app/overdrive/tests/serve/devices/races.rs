@@ -1,5 +1,5 @@
-//! Two things happen to a device at the same moment: all that was answered is on its image in the end, and it can be attached
-//! and detached as ever.
+//! Two operations on a device at the same moment: all answered data is on its image in the end, and
+//! it can be attached and detached as before.
 
 use super::{Disk, have_devices, is_alive, parent_of, text};
 use crate::common::{pause, run, wait_until};
@@ -12,14 +12,15 @@ use std::time::Duration;
 
 const BYTES: usize = 1 << 20;
 
-/// Writes a pattern to the device, and returns when it is answered.
+/// Writes a pattern to the device, and returns once it is answered.
 fn write(device: &Path, byte: u8) {
     let mut file = File::options().write(true).open(device).expect("it is attached");
     file.write_all(&vec![byte; BYTES]).expect("it is served");
     file.sync_all().expect("it is served");
 }
 
-/// Detaches until there is nothing more to detach, and nothing that would start a daemon again, and looks at the image.
+/// Detaches until nothing is left to detach, and nothing that would restart a daemon, and checks
+/// the image.
 fn ends_whole(disk: &Disk, supervisor: Pid, byte: u8) {
     let link = Path::new("/dev/overdrive").join(&disk.name);
     wait_until("it is detached", || {
@@ -55,7 +56,7 @@ fn a_daemon_is_killed_while_its_device_is_detached() {
     }
 }
 
-/// The daemon of this device, whether it serves yet or not.
+/// Returns the daemon of this device, even if it does not serve yet.
 fn daemon_that_starts(disk: &Disk) -> Option<Pid> {
     let entries = fs::read_dir("/proc").expect("Linux").flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -105,7 +106,7 @@ fn a_device_is_detached_while_it_is_attached() {
     for byte in 1..=12 {
         std::thread::scope(|scope| {
             let attach = scope.spawn(|| disk.try_attach(&[]));
-            // From the first moment at which its daemon hears of it.
+            // From the first moment at which its daemon receives requests.
             while !attach.is_finished() && disk.detach().status != 0 {}
             attach.join().expect("it ends, well or not");
         });

@@ -1,4 +1,4 @@
-//! A device that is in use stays, and what uses it is told.
+//! A device that is in use stays, and the message names its users.
 
 use super::{Disk, have_devices, is_alive, text};
 use crate::common::{is_root, no_mounts, run, wait_until};
@@ -6,7 +6,7 @@ use crate::home::Home;
 use std::fs::File;
 use std::process::{Child, Command};
 
-/// A program that is ended when the test is over.
+/// A program that is ended with the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -26,7 +26,7 @@ fn a_device_that_is_in_use_is_not_detached() {
     let device = disk.attach();
     let mounted = disk.make_and_mount(&device);
     disk.detach().refused(5, &[&format!("is mounted at {}", mounted.0.display())]);
-    // Also where only another mount namespace has it.
+    // Also if only another mount namespace has it mounted.
     let place = mounted.0.clone();
     let other =
         Command::new("unshare").args(["-m", "--propagation", "private", "sleep", "1000"]).spawn();
@@ -41,7 +41,7 @@ fn a_device_that_is_in_use_is_not_detached() {
     mounted.unmount();
     disk.detach().refused(5, &["in the mount namespace of process", "(sleep)", text(&place)]);
     drop(other);
-    // And where a program has it open.
+    // Also if a program has it open.
     let open = File::open(&device).expect("root may");
     disk.detach().refused(5, &["is open in process", &std::process::id().to_string()]);
     drop(open);
@@ -57,7 +57,7 @@ fn a_name_or_an_image_is_attached_once() {
     let (disk, other) = (Disk::new(8), Disk::among_namespaces(8));
     disk.attach();
     disk.try_attach(&[]).refused(5, &["is served by process"]);
-    // Another image by that name, by another user's daemon: the name is the machine's.
+    // Another image by that name, by another user's daemon: the name belongs to the machine.
     let image = other.image.display().to_string();
     let taken = other.home.overdrive(&["attach", &image, "--name", &disk.name]);
     let said = taken.refused(5, &["is a device of", "take another name"]).stderr;
@@ -90,7 +90,7 @@ fn only_root_attaches() {
         return println!("skipped: not root");
     }
     let program = crate::common::OVERDRIVE;
-    // Where others cannot even enter the build's directory, they cannot try.
+    // If other users cannot even enter the build's directory, they cannot try.
     let tried = run("setpriv", &["--reuid=65534", "--clear-groups", program, "--version"]);
     if tried.status != 0 {
         return println!("skipped: the program is not to be reached by others");

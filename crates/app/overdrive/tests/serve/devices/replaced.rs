@@ -19,14 +19,14 @@ impl Installed {
         installed
     }
 
-    /// Puts another file with the same program there, as package managers do.
+    /// Replaces the file by another one with the same program, as package managers do.
     fn replace(&self) {
         let fresh = self.path.with_extension("new");
         fs::copy(crate::common::OVERDRIVE, &fresh).expect("room");
         fs::rename(&fresh, &self.path).expect("room");
     }
 
-    /// Puts something there that does not serve.
+    /// Replaces the file by a script that does not serve.
     fn replace_by_script(&self, text: &str) {
         let fresh = self.path.with_extension("new");
         fs::write(&fresh, text).expect("room");
@@ -39,7 +39,7 @@ impl Installed {
         run("env", &[&[variable.as_str(), text(&self.path)], arguments].concat())
     }
 
-    /// Whether this process runs the file that is there now.
+    /// Whether this process runs the file that is installed now.
     fn is_program_of(&self, process: Pid) -> bool {
         let program = fs::read_link(format!("/proc/{}/exe", process.as_raw_nonzero()));
         program.expect("it runs") == self.path
@@ -71,14 +71,14 @@ fn a_daemon_is_started_again_after_its_program_was_replaced() {
     works(b'1');
     installed.run(&disk, &["upgrade"]).well();
     works(b'2');
-    // After an upgrade, too.
+    // Also after an upgrade.
     installed.replace();
     installed.run(&disk, &["upgrade"]).well();
     assert!(installed.is_program_of(disk.daemon()), "the new program");
     installed.replace();
     assert!(installed.is_program_of(next_daemon(&disk)), "the new program: {}", disk.log());
     works(b'3');
-    // A program that does not serve, or none.
+    // A program that does not serve, or a missing one.
     installed.replace_by_script("#!/bin/sh\nexit 3\n");
     assert!(!installed.is_program_of(next_daemon(&disk)), "the former program");
     works(b'4');

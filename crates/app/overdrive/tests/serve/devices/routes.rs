@@ -1,4 +1,5 @@
-//! Devices by ways that not every kernel has. `cargo xtask nightly` runs these in a guest that has them.
+//! Devices by routes that not every kernel supports. `cargo xtask nightly` runs these in a guest
+//! that supports them.
 
 use super::absent::fails_and_goes_on;
 use super::claimed::is_claimed;
@@ -10,13 +11,15 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// The arguments that attach by the kernel's NBD client. Its requests are sent again 10 s after retries would have ended.
+/// Arguments to attach over the kernel's NBD client. Its requests are sent again 10 s after retries
+/// would have ended.
 const NBD: [&str; 4] = ["--via", "nbd", "--retry-time", "5s"];
 
-/// The arguments that attach by ublk, with a queue on each of two lanes.
+/// Arguments to attach over ublk, with a queue on each of two lanes.
 const UBLK: [&str; 4] = ["--via", "ublk", "--threads", "2"];
 
-/// Whether we may make devices in a way that has this path, with these programs. If not, says why.
+/// Whether we may make devices by a route that needs this path, with these programs. Prints the
+/// reason if not.
 fn have_way(path: &str, tools: &[&str]) -> bool {
     let may = is_root() && Path::new(path).exists();
     if !may {
@@ -29,8 +32,8 @@ fn have_nbd() -> bool {
     have_way("/sys/module/nbd", &["mkfs.ext4", "fsck.ext4", "fio", "fstrim", "blkdiscard"])
 }
 
-/// A device is a disk with a volatile cache; what is synced reaches the volume as a flush, what is discarded reads as
-/// zeros, and after a detach the image has all of it.
+/// A device is a disk with a volatile cache; a sync reaches the volume as a flush, discarded ranges
+/// read as zeros, and after a detach the image has all data.
 fn is_a_disk(attach: &[&str], route: &str) {
     let disk = Disk::new(64);
     let device = disk.attach_with(attach);
@@ -57,7 +60,8 @@ fn is_a_disk(attach: &[&str], route: &str) {
     assert_eq!(found[2 << 20..], data[1 << 20..]);
 }
 
-/// What is mounted is refused and told, and so is a second device of the volume.
+/// Detaching a mounted device is refused, with the mount in the message, and so is a second device
+/// of the volume.
 fn is_refused_in_use(attach: &[&str]) {
     let disk = Disk::new(64);
     let device = disk.attach_with(attach);
@@ -133,7 +137,7 @@ fn ublk_is_lost_with_its_memory() {
 #[test]
 fn nbd_survives_killed_daemons() {
     if have_nbd() {
-        // What is under way at a kill waits for 15 s.
+        // Requests in flight at a kill wait for 15 s.
         survives(&NBD, 192, 40, &["mkfs.ext4", "-q"], &["fsck.ext4", "-fn"]);
     }
 }
@@ -215,7 +219,7 @@ fn nbd_goes_on_after_an_upgrade() {
     run("fsck.ext4", &["-fn", text(&disk.image)]).well();
 }
 
-/// Its daemon dies, and no other one is started.
+/// Kills its daemon, so that no other one is started.
 fn die(disk: &Disk) {
     use rustix::process::{Signal, kill_process};
     let daemon = disk.daemon();
@@ -231,7 +235,7 @@ fn have_ublk() -> bool {
 #[test]
 fn ublk_is_a_disk_with_a_volatile_cache() {
     if have_ublk() {
-        // It is the best way there is.
+        // It is the best route of this kernel.
         is_a_disk(&["--threads", "2"], "ublk");
     }
 }
@@ -291,12 +295,12 @@ fn a_device_that_waits_is_not_made_by_another_way() {
     disk.attach_with(&NBD);
     die(&disk);
     disk.try_attach(&["--via", "fuse"]).refused(5, &["waits for its daemon", "--via nbd"]);
-    // Nor does it become another disk's.
+    // The device does not become another disk's.
     let other = Disk::among_namespaces(16);
     let image = other.image.display().to_string();
     let taken = disk.home.overdrive(&["attach", &image, "--name", &disk.name, "--via", "nbd"]);
     taken.refused(5, &["another backing", "--force"]);
-    // Without a word of it, it goes on as it was.
+    // Without an option, the route stays the same.
     disk.attach();
     assert_eq!(disk.row()["route"], "nbd");
     disk.detach().well();

@@ -31,7 +31,7 @@ impl Disk {
     }
 }
 
-/// A load over the first 64 MiB that verifies what it has written, for some seconds.
+/// Returns a load over the first 64 MiB that verifies its writes, for some seconds.
 fn verified_load(device: &str, seconds: u32) -> String {
     format!(
         "fio --name=t --filename={device} --size=64M --rw=randwrite --bs=4k --iodepth=32 --ioengine=libaio --direct=1 \
@@ -95,7 +95,7 @@ fn what_is_dirty_is_taken_over_by_a_larger_image_again_and_again() {
     disk.detach().well();
 }
 
-/// A device whose image was cut, written to, and made as long as it was.
+/// Returns a device whose image was truncated, written to, and extended to its former size.
 fn cut_and_made_whole(attach: &[&str]) -> (Disk, Direct) {
     let disk = Disk::among_namespaces(64);
     let open = Direct::open(&disk.attach_with(&[attach, &["--retry-time", "1s"]].concat()));
@@ -109,7 +109,7 @@ fn cut_and_made_whole(attach: &[&str]) -> (Disk, Direct) {
     (disk, open)
 }
 
-/// The modes in which a volume may be cut: with something dirty, with a cache, without.
+/// Options with which a volume may be truncated: with dirty data, with a cache, without one.
 const MODES: [&[&str]; 3] = [
     &["--write", "back-now", "--dirty-age", "1000s"],
     &["--write", "through"],
@@ -185,7 +185,7 @@ fn a_device_that_waits_is_not_served_from_a_smaller_image() {
     disk.detach().well();
 }
 
-/// Dirty data beyond the end of an image that was cut is kept, until the image has its size again.
+/// Dirty data beyond the end of a truncated image is retained, until the image has its size again.
 #[test]
 fn what_is_dirty_is_not_written_to_a_smaller_image() {
     if !have_devices(&[]) {
@@ -199,7 +199,7 @@ fn what_is_dirty_is_not_written_to_a_smaller_image() {
     disk.set_image(32);
     let daemon = disk.daemon();
     kill_process(daemon, Signal::KILL).expect("it runs");
-    // Its supervisor tries again and again, and ends.
+    // Its supervisor tries repeatedly, and ends.
     wait_until("it is refused for good", || disk.log().contains("refuses again and again"));
     disk.try_attach(&options)
         .refused(7, &["has 33554432 bytes, and had 67108864", "give it the size that it had"]);
