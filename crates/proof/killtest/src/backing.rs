@@ -1,17 +1,17 @@
-//! The backing's process: a [`Lossy`] disk over NBD, which does on command what disks do at their
-//! worst, and kills the daemon at exactly the request that it is told to.
+//! The backing's process: a [`Lossy`] disk over NBD, which misbehaves on command as disks do at
+//! their worst, and kills the daemon at exactly the given request.
 //!
 //! Commands come as lines on a socket, its standard input; each is answered by one line.
 //!
-//! | command | what happens | answer |
+//! | command | effect | answer |
 //! |---|---|---|
 //! | `arm PID KIND N WHEN` | at the Nth KIND (`write`, `flush`, `read`), `before`, `applied` or `answered`, the process is killed; PID 0: the power is cut there | `armed`; later `reached` |
 //! | `arm PID flush N failing` | the process is killed in its Nth flush, which then fails and gives up some writes | the same |
 //! | `disarm` | | `disarmed` |
-//! | `cut SEED` | nothing is answered any more; every unflushed unit keeps one version | `cut UNFLUSHED LOST GIVEN_UP` |
-//! | `serve` | the surviving image is served; what was under way has failed | `serving` |
+//! | `cut SEED` | no request is answered any more; every unflushed unit keeps one version | `cut UNFLUSHED LOST GIVEN_UP` |
+//! | `serve` | the surviving image is served; requests in progress have failed | `serving` |
 //! | `fail write` / `fail flush` / `fail off` | EIO from now on | `failing` |
-//! | `dump PATH` | writes what reads see to a file | `dumped UNFLUSHED` |
+//! | `dump PATH` | writes the image as reads see it to a file | `dumped UNFLUSHED` |
 //! | `load PATH` | replaces everything by a file | `loaded` |
 
 use crate::lossy::{Flushes, Lossy};
@@ -30,13 +30,13 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// At which request something is to happen.
+/// The request at which an action is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Arm {
     /// The process to kill; None: the power is cut.
     pid: Option<Pid>,
     kind: Doing,
-    /// How often the point is still to be passed.
+    /// Number of such requests that are still to come.
     left: u64,
     when: When,
 }
@@ -50,24 +50,24 @@ enum Doing {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum When {
-    /// It has come, and nothing was done.
+    /// The request has arrived, and was not carried out.
     Before,
-    /// It is done, and not answered.
+    /// The request was carried out, and not answered.
     Applied,
-    /// It is answered.
+    /// The request was answered.
     Answered,
-    /// A flush is under way, and will fail.
+    /// A flush is in progress, and will fail.
     Failing,
 }
 
-/// Everything that the tasks of the process share.
+/// State that the tasks of the process share.
 struct State {
     lane: Lane,
     disk: RefCell<Lossy>,
     random: RefCell<Random>,
-    /// No answers: the power is cut.
+    /// Whether no request is answered: the power is cut.
     silent: Cell<bool>,
-    /// Grows when the power comes back: what began before has failed.
+    /// Grows when the power comes back: requests that began before have failed.
     life: Cell<u64>,
     fail_writes: Cell<bool>,
     fail_flushes: Cell<bool>,
@@ -78,11 +78,11 @@ struct State {
 
 const GONE: Error = Error::new(Kind::Io, "answer: the power was cut");
 const FAILED: Error = Error::new(Kind::Io, "do it: an error was asked for");
-/// How long a killed process has at least to die before its flush fails, in microseconds.
+/// Minimum time for a killed process to die before its flush fails, in microseconds.
 const FAILS_AFTER_US: u64 = 2_000;
 
 impl State {
-    /// Waits while nothing is answered.
+    /// Waits while no request is answered.
     async fn alive(&self, life: u64) -> Result {
         loop {
             let seen = self.changed.seen();
@@ -96,7 +96,8 @@ impl State {
         }
     }
 
-    /// A disk's time: mostly none, sometimes long enough to outlive the daemon.
+    /// Waits as long as a disk takes: mostly not at all, sometimes long enough to outlive the
+    /// daemon.
     async fn pause(&self, life: u64) -> Result {
         let us = {
             let mut random = self.random.borrow_mut();
@@ -113,7 +114,7 @@ impl State {
         self.alive(life).await
     }
 
-    /// A request has come to a point; if it is the armed one, it happens here and now. Returns
+    /// Handles a request at a point; if it is the armed one, the action happens here. Returns
     /// whether it is.
     fn reached(self: &Rc<Self>, kind: Doing, when: When) -> bool {
         let Some(arm) = self.arm.get().filter(|arm| arm.kind == kind && arm.when == when) else {
@@ -125,7 +126,7 @@ impl State {
         }
         self.arm.set(None);
         if when == When::Answered {
-            // Its answer is sent when this task has ended; a moment later is soon enough.
+            // The request is answered when this task has ended, so the kill happens a moment later.
             let state = self.clone();
             let strike = async move {
                 state.lane.sleep_until(state.lane.now() + 100_000).await;
@@ -140,7 +141,7 @@ impl State {
     }
 
     /// Fails the flush of a process that was killed, some time after the kill. Writes that were
-    /// answered beside the flush may be lost like those before it.
+    /// answered during the flush may be lost like those before it.
     async fn fail_late(&self, life: u64) -> Result {
         let until = self.disk.borrow_mut().begin_flush();
         let us = FAILS_AFTER_US + self.random.borrow_mut().below(20_000);
@@ -152,7 +153,7 @@ impl State {
 
     fn strike(&self, pid: Option<Pid>) {
         match pid {
-            // It may have ended by itself; the run that armed us will see that.
+            // The process may have ended by itself; the run that armed the point will detect that.
             Some(pid) => drop(kill_process(pid, Signal::KILL)),
             None => self.silent.set(true),
         }
@@ -160,7 +161,7 @@ impl State {
     }
 
     fn say(&self, words: &str) {
-        // A run that does not listen any more has ended, and so do we.
+        // If the run does not read any more, it has ended, and so does this process.
         let _ = writeln!(&self.reports, "{words}");
     }
 }
@@ -248,23 +249,22 @@ fn zeros(sectors: u32) -> Vec<u8> {
     vec![0; sectors as usize * block::SECTOR as usize]
 }
 
-/// What the backing's process is told when it is started.
+/// Parameters of the backing's process.
 #[derive(Clone, Debug)]
 pub struct Terms<'a> {
-    /// Where it listens.
+    /// Its socket.
     pub socket: &'a Path,
     /// The disk's size, in bytes: a multiple of 4096.
     pub bytes: u64,
-    /// Where its choices come from.
+    /// Seed of its choices.
     pub seed: u64,
-    /// What it does at a flush.
+    /// How it handles a flush.
     pub flushes: Flushes,
 }
 
-/// Serves a disk until the process that gives the commands has gone; they come by a socket.
+/// Serves a disk until the process that gives the commands has ended; they arrive on a socket.
 ///
-/// # Errors
-/// If there is no io_uring, or the socket cannot be had.
+/// # Errors If there is no io_uring, or the socket cannot be opened.
 pub fn serve(terms: &Terms<'_>, commands: OwnedFd) -> io::Result<()> {
     let lane = Lane::new();
     let ring = Ring::new(&lane)?;
@@ -310,7 +310,7 @@ async fn accept(ring: Ring, listener: File, exports: Rc<Exports>) {
     }
 }
 
-/// Does what the lines say, until there are no more.
+/// Executes the commands, one per line, until there are no more.
 async fn obey(ring: Ring, state: Rc<State>, commands: File) {
     let memory = Arc::new(Memory::heap(4096));
     let mut text = Vec::new();

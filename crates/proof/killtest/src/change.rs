@@ -1,6 +1,6 @@
-//! A change of a volume, as the ledger has it and the journal tells it.
+//! A change of a volume, for the ledger and the journal.
 
-/// A change that is to be sent.
+/// A change to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change {
     /// Its number.
@@ -9,7 +9,7 @@ pub struct Change {
     pub first: u64,
     /// Its sectors.
     pub count: u32,
-    /// It is an FUA write: a write and a flush.
+    /// Whether it is an FUA write: a write and a flush.
     pub fua: bool,
     /// When it was sent.
     pub(crate) sent: u64,

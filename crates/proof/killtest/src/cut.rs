@@ -1,24 +1,24 @@
-//! What a power cut may leave, as the clients know it.
+//! The states that a power cut may leave, according to the clients' answers.
 //!
 //! - Of every sector the newest version that is durable, or a later one that was sent: a flush of a
-//!   `flush` daemon makes durable what was completed before it was sent, an FUA write itself, an
-//!   operator's command what it says.
-//! - A flush of an `ordered` daemon makes nothing durable. It orders: if anything is left that was sent
-//!   after its answer, everything is left that was completed before it was sent, or something newer in
-//!   its place. An FUA write is a flush, and orders itself, too.
-//! - Where a flush was under way when a daemon was killed, and clients were answered that it may
-//!   have failed, the changes before the kill that no flush had covered may be missing, whatever is
-//!   flushed later.
+//!   `flush` daemon makes all changes durable that were completed before it was sent, an FUA write
+//!   makes itself durable, an operator's command those that it reports.
+//! - A flush of an `ordered` daemon makes nothing durable. It orders: if any change is left that
+//!   was sent after its answer, every change is left that was completed before it was sent, or a
+//!   newer one of the same sector. An FUA write is a flush, and orders itself, too.
+//! - If a flush was in progress when a daemon was killed, and clients were answered that it may
+//!   have failed, the changes before the kill that no flush had covered may be missing, even after
+//!   later flushes.
 //!
-//! The judge sees the whole image before it is changed again, so it also takes note of what is
-//! left: from then on that is what there is, durable and verified.
+//! The judge sees the whole image before it is changed again, so it also records the contents: from
+//! then on they are the only version, durable and verified.
 
 use crate::ledger::{BLOCK_SECTORS, Ledger};
 use crate::sector::{FIRST, Low, Sector, Version};
 use crate::stamp::{self, Found, SECTOR_BYTES};
 use std::time::Duration;
 
-/// Something that a sector shows about the order, and when it was.
+/// Evidence of the order in a sector, and its time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Sign {
     tick: u64,
@@ -26,16 +26,17 @@ struct Sign {
     change: u64,
 }
 
-/// What one sector, or all of them, show about the order.
+/// Evidence of the order in one sector, or in all of them.
 #[derive(Clone, Copy)]
 struct Signs {
-    /// Something is left that was sent after the answer of a flush, which was sent then: the newest.
+    /// A change is present that was sent after the answer of a flush, which was sent at this tick:
+    /// the newest.
     after: Sign,
-    /// Something is left that was sent then: the newest.
+    /// A change is present that was sent at this tick: the newest.
     sent: Sign,
-    /// Something is missing that was completed then: the oldest.
+    /// A change is missing that was completed at this tick: the oldest.
     missing: Sign,
-    /// An FUA write is missing that was answered then: the oldest.
+    /// An FUA write is missing that was answered at this tick: the oldest.
     missing_fua: Sign,
 }
 
@@ -45,7 +46,7 @@ const NEVER: Sign = Sign { tick: u64::MAX, ..ALWAYS };
 impl Signs {
     const NONE: Signs = Signs { after: ALWAYS, sent: ALWAYS, missing: NEVER, missing_fua: NEVER };
 
-    /// What a sector shows in which the version at `index` is left.
+    /// Returns the evidence of a sector that holds the version at `index`.
     fn of(sector: u64, versions: &[Version], index: usize) -> Signs {
         let sign = |version: &Version, tick| Sign { tick, sector, change: version.number };
         let (left, later) = (&versions[index], &versions[index + 1..]);
@@ -62,7 +63,7 @@ impl Signs {
         }
     }
 
-    /// What two sectors show together.
+    /// Combines the evidence of two sectors.
     fn and(self, other: Signs) -> Signs {
         Signs {
             after: self.after.max(other.after),
@@ -72,7 +73,7 @@ impl Signs {
         }
     }
 
-    /// What a sector shows if it is one of the two that is left, and it is not known which.
+    /// Combines the evidence of a sector that holds one of two versions, if it is unknown which.
     fn or(self, other: Signs) -> Signs {
         Signs {
             after: self.after.min(other.after),
@@ -82,7 +83,7 @@ impl Signs {
         }
     }
 
-    /// What of this must not be, and the sectors that show it.
+    /// Returns the violation in the evidence, and the sectors that show it.
     fn wrong(&self) -> Option<(String, [u64; 2])> {
         let Signs { after, sent, missing, missing_fua } = *self;
         let words = |there: Sign, missing: Sign, why: &str| {
@@ -104,7 +105,7 @@ impl Signs {
 }
 
 impl Sector {
-    /// The versions that a power cut may have left, if this is what it has left.
+    /// Returns the versions that a power cut may have left, if the sector holds this.
     fn left(&self, sector: u64, volume: u64, found: &Found) -> Vec<usize> {
         let is_it = |version: &Version| match found {
             Found::Zeros => version.zeros,
@@ -119,9 +120,9 @@ impl Sector {
 }
 
 impl Ledger {
-    /// The power was cut, and this is what the backing has left. Returns how long ago the oldest change
-    /// was acknowledged that is missing; None: none is, or the image is not what it must be, which is
-    /// noted.
+    /// Judges the image that the backing holds after a power cut. Returns the age of the oldest
+    /// acknowledged change that is missing. None: none is missing, or the image violates a promise,
+    /// which is noted.
     pub fn cut(&mut self, image: &[u8]) -> Option<Duration> {
         let found: Vec<Found> = image.chunks_exact(SECTOR_BYTES).map(stamp::read).collect();
         assert_eq!(found.len() as u64, self.len(), "the image is of another size");
@@ -142,7 +143,7 @@ impl Ledger {
         age
     }
 
-    /// Of a sector with this in it: what it shows, and the version that it is.
+    /// Returns the evidence of a sector with this contents, and its version.
     fn left_of(&mut self, number: u64, found: &Found) -> Option<(Signs, Version)> {
         let (flushed_at, volume) = (self.flushed_at, self.volume());
         let sector = &mut self.sectors[number as usize];
@@ -173,7 +174,7 @@ impl Ledger {
         Some(())
     }
 
-    /// How long ago that tick was, as far as the time was noted.
+    /// Returns the age of that tick, as far as times were recorded.
     fn age(&self, tick: u64) -> Duration {
         let Some(&(_, now)) = self.times.back() else { return Duration::ZERO };
         let place = self.times.partition_point(|&(at, _)| at < tick);
@@ -181,7 +182,7 @@ impl Ledger {
         now - then
     }
 
-    /// What is left is all there is, and durable.
+    /// Accepts the contents as the only version, and as durable.
     fn take_as_it_is(&mut self, kept: Vec<Version>) {
         for (sector, Version { number, zeros, .. }) in self.sectors.iter_mut().zip(kept) {
             *sector = Sector {

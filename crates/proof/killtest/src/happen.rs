@@ -1,4 +1,4 @@
-//! What happens to a daemon besides kills: stops, upgrades, freezes, backings that fail.
+//! Events of a daemon besides kills: stops, upgrades, freezes, failing backings.
 
 use crate::plan::Event;
 use crate::run::{Clients, Run};
@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long a volume may take to be in a state.
+/// Longest time until a volume is in a state.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Run {
-    /// The event, for a daemon under load.
+    /// Runs the event on a daemon under load.
     pub(crate) fn happen(
         &mut self,
         event: &Event,
@@ -42,7 +42,7 @@ impl Run {
         self.finish(daemon, clients)
     }
 
-    /// SIGTERM: everything that was answered is on the backing, and durable.
+    /// SIGTERM: all answered changes are on the backing, and durable.
     fn stop(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
         daemon.signal(Signal::TERM);
         clients.join();
@@ -63,8 +63,8 @@ impl Run {
         Ok(())
     }
 
-    /// `volume flush` under load: what was answered before it outlives a power cut after it, whatever a
-    /// flush means to clients.
+    /// `volume flush` under load: changes answered before it survive a power cut after it,
+    /// whichever durability the daemon has.
     fn flush(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
         let sent_at = self.ledger().send_flush();
         self.place.well(&["volume", "flush", "v"])?;
@@ -75,8 +75,8 @@ impl Run {
         self.cut_now(daemon, clients)
     }
 
-    /// No request comes any more: the daemon makes everything durable by itself that a flush has
-    /// covered, and a power cut then takes nothing.
+    /// No more requests: the daemon makes all changes durable that a flush has covered, and a power
+    /// cut then loses nothing.
     fn quiet(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
         self.scene.stop.store(true, Ordering::SeqCst);
         clients.join();
@@ -93,7 +93,7 @@ impl Run {
         Ok(())
     }
 
-    /// A client that has nothing to do but to flush. In doubt its first flush must fail.
+    /// Flushes as a client without other requests. In doubt its first flush must fail.
     fn flush_as_client(&self) -> std::io::Result<()> {
         let mut connection = Connection::open(&self.place.socket(), Wish::default())?;
         if self.scene.in_doubt.load(Ordering::SeqCst) && connection.flush().is_ok() {
@@ -102,7 +102,7 @@ impl Run {
         connection.flush()
     }
 
-    /// `overdrive upgrade`: clients reconnect, and find everything.
+    /// `overdrive upgrade`: clients reconnect, and find all data.
     fn upgrade(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
         if let Err(error) = self.place.well(&["upgrade"]) {
             self.accuse(format!("{error:#}"));
@@ -132,7 +132,7 @@ impl Run {
         Ok(())
     }
 
-    /// A freeze: the backing holds what was answered, durably, and does not change.
+    /// A freeze: the backing holds all answered changes, durably, and does not change.
     fn freeze(&mut self) -> Result<()> {
         let sent_at = self.ledger().send_flush();
         self.place.well(&["volume", "freeze", "v"])?;
@@ -176,7 +176,7 @@ impl Run {
         cleared.is_ok()
     }
 
-    /// The backing fails until the volume has failed, and is mended.
+    /// The backing fails until the volume has failed, and is then repaired.
     fn fail_and_mend(&mut self) -> Result<()> {
         let what = if self.random.one_in(2) { "fail write" } else { "fail flush" };
         self.backing.ask(what)?;
@@ -189,8 +189,8 @@ impl Run {
         Ok(())
     }
 
-    /// The backing fails for good: what it holds, with the rescue file over it, is what was
-    /// acknowledged.
+    /// The backing fails permanently: its contents, with the rescue file applied, are the
+    /// acknowledged ones.
     fn rescue(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
         self.backing.ask("fail write")?;
         self.ledger().note("fail write");
@@ -199,7 +199,7 @@ impl Run {
         clients.join();
         let file = self.place.path("rescued");
         let name = file.to_str().context("a plain path")?.to_owned();
-        // Saved it is still kept, and can be saved to the same file again.
+        // Saved data is still retained, and can be saved to the same file again.
         let saved = failed && self.clear_error(&["--rescue", &name]) && self.becomes("failed");
         let cleared = saved && self.clear_error(&["--rescue", &name, "--discard-dirty"]);
         self.backing.ask("fail off")?;
@@ -226,8 +226,8 @@ impl Run {
     }
 }
 
-/// Puts what a rescue file holds onto an image, as its map says, and removes both. Returns how much that
-/// was, in bytes.
+/// Applies a rescue file to an image, according to its map, and removes both. Returns the number of
+/// bytes.
 fn apply(image: &mut [u8], file: &Path) -> Result<u64> {
     let rescued = fs::read(file)?;
     let mut bytes = 0;
@@ -242,8 +242,8 @@ fn apply(image: &mut [u8], file: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// What a mapfile of GNU ddrescue calls rescued. Its first line that is no comment is its status,
-/// then follow lines of position, size and status; `+` is rescued.
+/// Returns the rescued ranges in a mapfile of GNU ddrescue. Its first line that is no comment is
+/// its status; lines of position, size and status follow; `+` means rescued.
 fn ranges(map: &str) -> Result<Vec<std::ops::Range<usize>>> {
     let number = |word: &str| match word.strip_prefix("0x") {
         Some(digits) => usize::from_str_radix(digits, 16),

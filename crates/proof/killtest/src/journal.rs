@@ -1,14 +1,14 @@
-//! The last things that happened, to find out why something is wrong.
+//! The most recent events, to find the cause of a violation.
 
 use crate::change::Change;
 use std::collections::VecDeque;
 
-/// Entries that are kept.
+/// Maximum number of entries.
 const ENTRIES_MAX: usize = 200_000;
-/// Entries that are shown of a sector.
+/// Maximum number of entries shown for a sector.
 const SHOWN_MAX: usize = 40;
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Sent {
@@ -73,7 +73,7 @@ impl Journal {
         lines
     }
 
-    /// What happened to a sector, oldest first, with the first flush after each change.
+    /// Returns the events of a sector, oldest first, with the first flush after each change.
     pub(crate) fn of(&self, sector: u64) -> Vec<String> {
         let mut flush_is_news = false;
         let chosen = self.0.iter().filter(|(_, act)| {
@@ -87,7 +87,7 @@ impl Journal {
         Journal::shown(chosen.collect::<Vec<_>>().into_iter())
     }
 
-    /// The last events, oldest first.
+    /// Returns the last events, oldest first.
     pub(crate) fn last_events(&self) -> Vec<String> {
         Journal::shown(self.0.iter().filter(|(_, act)| matches!(act, Act::Event(_))))
     }

@@ -1,9 +1,9 @@
-//! The judge: what every sector may hold, from what the clients were told.
+//! The judge: the allowed contents of every sector, according to the answers to the clients.
 //!
-//! Each sector has one writer, which never has two changes of one block under way, so its history is
-//! a list of numbered versions. While a daemon serves, and after a kill, a read shows the newest
-//! version that was acknowledged, or a later one that was sent and not answered. What was seen once
-//! stays seen. What a power cut may leave is judged in `cut.rs`.
+//! Each sector has one writer, which never has two changes of one block in progress, so its history
+//! is a list of numbered versions. While a daemon serves, and after a kill, a read returns the
+//! newest acknowledged version, or a later one that was sent and not answered. A version that a
+//! read has returned stays visible. States after a power cut are judged in `cut.rs`.
 
 pub use crate::change::Change;
 use crate::journal::{Act, Journal};
@@ -16,38 +16,39 @@ use std::time::Duration;
 
 /// Sectors of a block.
 pub const BLOCK_SECTORS: u64 = 8;
-/// The time is noted so often.
+/// Minimum interval between recorded times.
 const TIMES_APART: Duration = Duration::from_millis(2);
 
-/// A block, as a reader needs it to know whether it can have been torn.
+/// A block, as far as is needed to decide whether a read may find it torn.
 #[derive(Clone, Copy, Default)]
 struct Traffic {
     changes: u64,
     under_way: u32,
-    /// Nothing has happened to it since it was last read after a restart.
+    /// Whether nothing has happened to it since it was last read after a restart.
     verified: bool,
 }
 
-/// What is remembered of a read until it is answered.
+/// State of a read until it is answered.
 pub struct Promise {
     first: u64,
     lows: Vec<Low>,
-    /// Of each block that it touches, the changes so far; None: one was under way.
+    /// The number of changes so far of each block that the read touches. None: a change was in
+    /// progress.
     changes: Vec<Option<u64>>,
 }
 
-/// Something that must not be.
+/// A broken promise.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Violation {
-    /// In a sentence.
+    /// The promise, as a sentence.
     pub what: String,
     /// The sector.
     pub sector: u64,
-    /// What it may hold.
+    /// The allowed contents.
     pub expected: Vec<String>,
-    /// What it holds.
+    /// The contents found.
     pub found: String,
-    /// The last that happened to it, oldest first.
+    /// Its last events, oldest first.
     pub history: Vec<String>,
 }
 
@@ -59,15 +60,15 @@ pub struct Ledger {
     clock: u64,
     number: u64,
     life: u32,
-    /// What the daemon of this life makes of a flush.
+    /// Durability of this life's daemon.
     durability: Durability,
-    /// When the newest flush was sent that has made durable what it covers.
+    /// When the newest flush was sent that has made the changes it covers durable.
     pub(crate) flushed_at: u64,
     /// When the newest flush was sent that an `ordered` daemon has answered.
     ordered_at: u64,
-    /// What time it was at some ticks.
+    /// Times at some ticks.
     pub(crate) times: VecDeque<(u64, Duration)>,
-    /// The last life that was ended by a kill since the power was cut.
+    /// The last life since the power cut that was ended by a kill.
     pub(crate) killed_life: Option<u32>,
     pub(crate) journal: Journal,
     violations: Vec<Violation>,
@@ -78,7 +79,7 @@ fn blocks(first: u64, count: u64) -> std::ops::Range<usize> {
 }
 
 impl Ledger {
-    /// The ledger of a volume of zeros. `volume` is its number in stamps.
+    /// Returns the ledger of a volume of zeros. `volume` is its number in stamps.
     pub fn new(volume: u64, sectors: u64) -> Ledger {
         let sector = || Sector { versions: vec![FIRST], zeros_forgotten: None };
         let traffic = Traffic { verified: true, ..Traffic::default() };
@@ -99,12 +100,12 @@ impl Ledger {
         }
     }
 
-    /// The volume's number.
+    /// Returns the volume's number.
     pub(crate) fn volume(&self) -> u64 {
         self.volume
     }
 
-    /// Its size in sectors.
+    /// Returns its size in sectors.
     pub fn len(&self) -> u64 {
         self.sectors.len() as u64
     }
@@ -119,33 +120,34 @@ impl Ledger {
         self.clock
     }
 
-    /// A daemon with this durability begins to serve: what an earlier one has not answered will not
-    /// come any more.
+    /// Notes that a daemon with this durability begins to serve: requests that an earlier one has
+    /// not answered will not be answered any more.
     pub fn begin_life(&mut self, durability: Durability) {
         self.life += 1;
         self.durability = durability;
         self.blocks.iter_mut().for_each(|block| block.under_way = 0);
     }
 
-    /// Notes something that concerns every sector.
+    /// Notes an event that concerns every sector.
     pub fn note(&mut self, words: &str) {
         self.journal.push(self.life, Act::Event(words.to_owned()));
     }
 
-    /// The daemon of this life was killed.
+    /// Notes that the daemon of this life was killed.
     pub fn killed(&mut self) {
         self.killed_life = Some(self.life);
         self.note("killed");
     }
 
-    /// The daemon of this life was killed, and a flush of the backing then failed unheard.
+    /// Notes that the daemon of this life was killed, and that a flush of the backing then failed
+    /// unnoticed.
     pub fn lost_flush(&mut self) {
         self.note("a flush of the backing was under way, and fails");
     }
 
-    /// A daemon declares that a flush was under way when an earlier one was killed: what was sent
-    /// before the kill, and is not known to be durable, may be lost whatever is flushed from now
-    /// on. False: no daemon was killed, and a violation was noted.
+    /// Notes a daemon's declaration that a flush was in progress when an earlier one was killed:
+    /// changes that were sent before the kill, and are not known to be durable, may be lost even
+    /// after later flushes. False: no daemon was killed, and a violation was noted.
     pub fn excuse(&mut self) -> bool {
         let Some(life) = self.killed_life else {
             self.accuse("a daemon is in doubt about a flush, and none was killed".to_owned());
@@ -160,12 +162,13 @@ impl Ledger {
         true
     }
 
-    /// Whether a change of any of these blocks is under way.
+    /// Whether a change of any of these blocks is in progress.
     pub fn is_busy(&self, first: u64, count: u64) -> bool {
         self.blocks[blocks(first, count)].iter().any(|block| block.under_way > 0)
     }
 
-    /// A change is about to be sent; `stamps` gets what it is to write, unless it writes zeros.
+    /// Notes that a change is about to be sent; `stamps` receives its contents, unless it writes
+    /// zeros.
     pub fn send_change(
         &mut self,
         first: u64,
@@ -208,7 +211,8 @@ impl Ledger {
         change
     }
 
-    /// A change was answered: well, or with an error, after which it may have happened or not.
+    /// Notes that a change was answered: with success, or with an error, after which it may or may
+    /// not have happened.
     pub fn answer_change(&mut self, change: &Change, well: bool) {
         let now = self.tick();
         for block in &mut self.blocks[blocks(change.first, u64::from(change.count))] {
@@ -234,12 +238,12 @@ impl Ledger {
         }
     }
 
-    /// A flush is about to be sent.
+    /// Notes that a flush is about to be sent.
     pub fn send_flush(&mut self) -> u64 {
         self.tick()
     }
 
-    /// The flush that was sent then was answered well.
+    /// Notes that the flush that was sent at this tick was answered with success.
     pub fn answer_flush(&mut self, sent_at: u64) {
         match self.durability {
             Durability::Flush => self.flushed_at = self.flushed_at.max(sent_at),
@@ -249,18 +253,18 @@ impl Ledger {
         self.journal.push(self.life, Act::Flushed { number: self.number });
     }
 
-    /// What was acknowledged before this tick of [`Ledger::send_flush`] is durable, whatever a client's
-    /// flush means: an operator was told so.
+    /// Notes that all changes acknowledged before this tick of [`Ledger::send_flush`] are durable,
+    /// in either durability: an operator's command has reported it.
     pub fn durable(&mut self, sent_at: u64) {
         self.flushed_at = self.flushed_at.max(sent_at);
     }
 
-    /// Everything that was acknowledged is durable: a daemon has said so.
+    /// Notes that all acknowledged changes are durable: a daemon has reported it.
     pub fn all_durable(&mut self) {
         self.flushed_at = self.tick();
     }
 
-    /// So long ago the run began.
+    /// Notes the time since the start of the run.
     pub fn pass_time(&mut self, time: Duration) {
         if self.times.back().is_none_or(|&(_, last)| time > last + TIMES_APART) {
             let now = self.tick();
@@ -268,7 +272,7 @@ impl Ledger {
         }
     }
 
-    /// A read is about to be sent.
+    /// Notes that a read is about to be sent.
     pub fn send_read(&mut self, first: u64, count: u32) -> Promise {
         let flushed_at = self.flushed_at;
         let lows = self.sectors[first as usize..][..count as usize].iter_mut().map(|sector| {
@@ -282,7 +286,7 @@ impl Ledger {
         Promise { first, lows, changes: changes.collect() }
     }
 
-    /// Judges what a read has returned. False: a violation was noted.
+    /// Judges the result of a read. False: a violation was noted.
     pub fn answer_read(&mut self, promise: &Promise, bytes: &[u8]) -> bool {
         let now = self.tick();
         let found: Vec<Found> = bytes.chunks_exact(SECTOR_BYTES).map(stamp::read).collect();
@@ -299,7 +303,8 @@ impl Ledger {
         self.judge_blocks(promise, &found)
     }
 
-    /// Whether blocks that were written whole, and were not changed meanwhile, are whole.
+    /// Judges whether blocks that were written whole, and were not changed during the read, are
+    /// whole.
     fn judge_blocks(&mut self, promise: &Promise, found: &[Found]) -> bool {
         let range = blocks(promise.first, found.len() as u64);
         for (block, changes) in range.zip(&promise.changes) {
@@ -323,8 +328,8 @@ impl Ledger {
         true
     }
 
-    /// The sector of a block that is older than a write of this whole block, another sector of which
-    /// is there.
+    /// Returns the sector of a block that is older than a write of this whole block, of which
+    /// another sector is present.
     pub(crate) fn torn(&self, first: u64, sectors: &[Found]) -> Option<usize> {
         let whole = sectors.iter().filter_map(|found| match found {
             Found::Stamp(stamp)
@@ -347,23 +352,23 @@ impl Ledger {
         })
     }
 
-    /// Everything is to be read again.
+    /// Requires that all blocks are read again.
     pub fn doubt(&mut self) {
         self.blocks.iter_mut().for_each(|block| block.verified = false);
     }
 
-    /// Everything was read.
+    /// Notes that all blocks were read.
     pub(crate) fn all_verified(&mut self) {
         self.blocks.iter_mut().for_each(|block| block.verified = true);
     }
 
-    /// The next block from `from` on that was not read since it was last changed.
+    /// Returns the next block from `from` on that was not read since it was last changed.
     pub fn unverified(&self, from: u64) -> Option<u64> {
         let rest = self.blocks.get(from as usize..)?;
         rest.iter().position(|block| !block.verified).map(|place| from + place as u64)
     }
 
-    /// Judges a whole image as a read of everything.
+    /// Judges a whole image, like a read of all sectors.
     pub fn judge_image(&mut self, image: &[u8]) -> bool {
         let count = self.sectors.len() as u32;
         let promise = self.send_read(0, count);
@@ -408,7 +413,7 @@ impl Ledger {
         });
     }
 
-    /// What was violated so far.
+    /// Returns the violations so far.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }

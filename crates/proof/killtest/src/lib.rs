@@ -1,4 +1,4 @@
-//! The crash laboratory's second level: the real daemon, over NBD, killed and cut off its power.
+//! The crash laboratory's second level: the real daemon, over NBD, under kills and power cuts.
 //!
 //! ```text
 //!   clients (threads, stamped writes) --NBD--> overdrive serve --> file of nbdfuse
@@ -6,12 +6,12 @@
 //!   Ledger: what each sector may hold             |    od-holder       NBD
 //!                                            SIGKILL here               |
 //!                                                       \---- backing process: Lossy, which
-//!                                                             forgets what was not flushed
+//!                                                             forgets unflushed data
 //! ```
 //!
-//! One volume lives through a whole run; the daemon dies and is started again and again, and the
-//! clients go on with the same histories. [`run`] is all of it; `main.rs` the command. The backing
-//! also serves the tests of the command itself, with file systems and databases above it.
+//! One volume lives through a whole run; the daemon is killed and restarted many times, and the
+//! clients continue the same histories. [`run`] is the whole run; `main.rs` the command. The
+//! backing also serves the tests of the command itself, with file systems and databases above it.
 #![forbid(unsafe_code)]
 
 pub mod backing;

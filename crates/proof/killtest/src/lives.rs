@@ -14,22 +14,21 @@ use rustix::process::Signal;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// What came of it.
+/// Result of a run.
 pub struct Outcome {
-    /// What was done.
+    /// Counts of a run.
     pub tally: Tally,
-    /// What must not be.
+    /// Broken promises.
     pub violations: Vec<Violation>,
-    /// What the last daemon has said.
+    /// Messages of the last daemon.
     pub said: String,
-    /// How long it took.
+    /// Duration of the run.
     pub time: Duration,
 }
 
-/// Runs until the terms are met or something is violated; `progress` is called after every life.
+/// Runs until the terms are met or a promise is broken; `progress` is called after every life.
 ///
-/// # Errors
-/// What keeps the run from going on and is no violation: a program that is missing, no FUSE.
+/// # Errors Obstacles that are no violation: a missing program, no FUSE.
 pub fn run(terms: Terms, progress: &mut dyn FnMut(&Tally)) -> Result<Outcome> {
     let start = now();
     be_slower(terms.slower);
@@ -46,7 +45,7 @@ pub fn run(terms: Terms, progress: &mut dyn FnMut(&Tally)) -> Result<Outcome> {
         lived?;
     }
     if run.ledger().violations().is_empty() {
-        // Whatever the last life has left behind must be whole as well.
+        // Data left by the last life must be whole as well.
         run.ledger().doubt();
         run.life(&Event::Stop)?;
         run.take_counts();
@@ -62,7 +61,7 @@ pub fn run(terms: Terms, progress: &mut dyn FnMut(&Tally)) -> Result<Outcome> {
 }
 
 impl Run {
-    /// Whether an end is wanted, by SIGINT or SIGTERM.
+    /// Whether SIGINT or SIGTERM has requested the end.
     fn is_interrupted(&self) -> bool {
         let mut polled = [PollFd::new(&self.signals, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -86,7 +85,7 @@ impl Run {
         self.tally.flushes_doubted = self.scene.doubted.load(Ordering::Relaxed);
     }
 
-    /// The durability of the next daemon.
+    /// Returns the durability of the next daemon.
     fn durability(&mut self) -> Durability {
         let durability = self.terms.mode.next(&mut self.random, self.left, &self.last);
         self.tally.ordered += u64::from(durability == Durability::Ordered);
@@ -95,8 +94,8 @@ impl Run {
         durability
     }
 
-    /// The write mode of the next daemon. Where the backing is to fail, it must be one that holds
-    /// something dirty.
+    /// Returns the write mode of the next daemon. If the backing is to fail, it must be one with
+    /// dirty data.
     fn write_mode(&mut self, event: &Event) -> String {
         let modes = &self.terms.write;
         if !modes.is_empty() {
@@ -113,7 +112,7 @@ impl Run {
         modes[self.random.below(modes.len() as u64) as usize].to_owned()
     }
 
-    /// The arguments of the next daemon. What it holds in memory outlives any of these changes.
+    /// Returns the arguments of the next daemon. Retained data survives any of these changes.
     fn arguments(&mut self, event: &Event, durability: Durability) -> Vec<String> {
         let write = self.write_mode(event);
         let age = ["200ms", "1s", "5s"][self.random.below(3) as usize];
@@ -121,13 +120,13 @@ impl Run {
         let memory = format!("{}M", self.memory_mib);
         let mut all = vec!["--memory", &memory, "--write", &write];
         all.extend(["--dirty-age", age, "--retry-time", retry, "--flush-target", "2s"]);
-        // By number: what else is chosen is the same without it.
+        // By number, so that the other choices are the same without it.
         let buffers = &self.terms.dirty_bytes;
         let turn = self.tally.lives as usize % buffers.len().max(1);
         if let Some(bytes) = buffers.get(turn).filter(|bytes| *bytes != "default") {
             all.extend(["--dirty-bytes", bytes.as_str()]);
         }
-        // By number, too: half of the lives have two threads, each with a ring of its own.
+        // By number, too: half of the lives have two threads, each with its own ring.
         let threads = if (self.tally.lives / 2).is_multiple_of(2) { "1" } else { "2" };
         all.extend(["--threads", threads]);
         let honest = match durability {
@@ -142,7 +141,7 @@ impl Run {
         all.into_iter().map(str::to_owned).collect()
     }
 
-    /// One life of the daemon, from its start to its end by `event`.
+    /// Runs one life of the daemon, from its start to its end by `event`.
     fn life(&mut self, event: &Event) -> Result<()> {
         self.tally.lives += 1;
         self.habits = Habits {
@@ -167,7 +166,7 @@ impl Run {
         let recovered = daemon.recovered_bytes();
         self.tally.recovered_bytes += recovered;
         self.tally.recoveries += u64::from(recovered > 0);
-        // Whatever happened: nothing of this life goes on.
+        // In any case, no process of this life continues.
         daemon.signal(Signal::KILL);
         result
     }

@@ -1,73 +1,74 @@
-//! A disk with a volatile cache, as data: what is durable, and what a power cut may take away.
+//! A disk with a volatile cache, as data: its durable contents, and the versions that a power cut
+//! may lose.
 
 use lane::Random;
 use std::collections::BTreeMap;
 
-/// What a power cut keeps or loses as a whole, in bytes: the disk's physical block.
+/// Unit that a power cut keeps or loses as a whole, in bytes: the disk's physical block.
 pub const UNIT_BYTES: usize = 4096;
 
-/// Versions of a unit that are told apart; of more, one in the middle is forgotten.
+/// Number of versions of a unit that are distinguished; beyond it, one in the middle is dropped.
 const VERSIONS_MAX: usize = 16;
 
-/// A unit as some write has left it.
+/// A version of a unit, after a write.
 struct Version {
     bytes: Box<[u8]>,
-    /// The write.
+    /// Number of the write.
     write: u64,
-    /// When it was answered; None: it is not.
+    /// When the write was answered; None: it was not.
     answered: Option<u64>,
-    /// A failed flush has given it up: reads show it, no flush makes it durable, and a power cut
-    /// loses it.
+    /// Whether a failed flush has dropped it: reads return it, no flush makes it durable, and a
+    /// power cut loses it.
     given_up: bool,
 }
 
-/// What a power cut did.
+/// Result of a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Cut {
-    /// Units that had something unflushed.
+    /// Units with unflushed versions.
     pub unflushed: u64,
-    /// Of these, units that went back to what was flushed.
+    /// Of these, units that were reset to the flushed version.
     pub lost: u64,
-    /// Units whose newest version a failed flush had given up.
+    /// Units whose newest version a failed flush had dropped.
     pub given_up: u64,
 }
 
-/// What a disk does with a flush that it answers.
+/// How a disk handles a flush that it answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Flushes {
-    /// What it must.
+    /// As required.
     Honest,
-    /// Nothing, ever.
+    /// It never does anything.
     Never,
-    /// What it had to do at the flush before.
+    /// It carries out the flush before.
     Late,
 }
 
 /// The disk.
 pub struct Lossy {
     durable: Vec<u8>,
-    /// Of every unit, what was written since it was last made durable, in order.
+    /// The versions of every unit since it was last made durable, in order.
     volatile: BTreeMap<u64, Vec<Version>>,
-    /// Counts everything that happens.
+    /// Counts all events.
     tick: u64,
     flushes: Flushes,
-    /// When the flush has begun that is still to be done ([`Flushes::Late`]).
+    /// When the pending flush began ([`Flushes::Late`]).
     late: u64,
 }
 
 impl Lossy {
-    /// A disk of so many bytes, all zero.
+    /// Returns a disk of this size, all zero.
     pub fn new(bytes: u64, flushes: Flushes) -> Lossy {
         let durable = vec![0; bytes as usize];
         Lossy { durable, volatile: BTreeMap::new(), tick: 0, flushes, late: 0 }
     }
 
-    /// Its size in bytes.
+    /// Returns its size in bytes.
     pub fn bytes(&self) -> u64 {
         self.durable.len() as u64
     }
 
-    /// Units with a version that a flush would make durable.
+    /// Returns the number of units with a version that a flush would make durable.
     pub fn unflushed(&self) -> usize {
         let is_pending =
             |versions: &&Vec<Version>| versions.iter().any(|version| !version.given_up);
@@ -82,7 +83,7 @@ impl Lossy {
         }
     }
 
-    /// What a read at `offset` returns.
+    /// Reads at `offset`.
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         for (unit, within, part) in parts(offset, into.len()) {
             let from = &self.unit(unit)[within..within + part.len()];
@@ -106,7 +107,7 @@ impl Lossy {
         write
     }
 
-    /// The write is being answered: from now on a flush covers it.
+    /// Notes that the write is answered: from now on a flush covers it.
     pub fn answered(&mut self, write: u64, offset: u64, length: usize) {
         self.tick += 1;
         for (unit, _, _) in parts(offset, length) {
@@ -116,13 +117,13 @@ impl Lossy {
         }
     }
 
-    /// A flush begins.
+    /// Begins a flush.
     pub fn begin_flush(&mut self) -> u64 {
         self.tick += 1;
         self.tick
     }
 
-    /// The flush ends: what was answered before it began is durable.
+    /// Ends a flush: writes answered before it began are durable.
     pub fn end_flush(&mut self, begun: u64) {
         let begun = match self.flushes {
             Flushes::Honest => begun,
@@ -136,8 +137,8 @@ impl Lossy {
         });
     }
 
-    /// A flush fails, as it does on Linux: by chance, each version that was answered before `until`
-    /// is given up. Returns how many were.
+    /// Fails a flush, as on Linux: each version that was answered before `until` is dropped at
+    /// random. Returns the number of dropped versions.
     pub fn fail_flush(&mut self, until: u64, random: &mut Random) -> u64 {
         let is_covered = |version: &&mut Version| version.answered.is_some_and(|at| at < until);
         let mut given_up = 0;
@@ -150,7 +151,7 @@ impl Lossy {
         given_up
     }
 
-    /// Makes the units of one write durable that was answered (FUA).
+    /// Makes the units of one answered write durable (FUA).
     pub fn harden(&mut self, offset: u64, length: usize) {
         if self.flushes != Flushes::Honest {
             return;
@@ -165,14 +166,14 @@ impl Lossy {
         }
     }
 
-    /// The power fails: every unit keeps one of its versions since the last flush.
+    /// Cuts the power: every unit keeps one of its versions since the last flush.
     pub fn cut(&mut self, random: &mut Random) -> Cut {
         let mut cut = Cut::default();
         for (unit, mut versions) in std::mem::take(&mut self.volatile) {
             cut.unflushed += 1;
             cut.given_up += u64::from(versions.last().is_some_and(|version| version.given_up));
             versions.retain(|version| !version.given_up);
-            // Half of the time all or nothing: a choice among many would seldom be either.
+            // Half of the time all or nothing, which a choice among many would seldom give.
             let kept = match random.below(4) {
                 0 => 0,
                 1 => versions.len(),
@@ -191,7 +192,7 @@ impl Lossy {
         self.durable[start..start + UNIT_BYTES].copy_from_slice(bytes);
     }
 
-    /// Everything as reads see it.
+    /// Returns the whole image as reads see it.
     pub fn image(&self) -> Vec<u8> {
         let mut image = self.durable.clone();
         for &unit in self.volatile.keys() {
@@ -201,10 +202,9 @@ impl Lossy {
         image
     }
 
-    /// Replaces everything, durably.
+    /// Replaces the whole image, durably.
     ///
-    /// # Panics
-    /// If the image has another size.
+    /// # Panics If the image has another size.
     pub fn replace(&mut self, image: Vec<u8>) {
         assert_eq!(image.len(), self.durable.len());
         self.durable = image;
@@ -212,8 +212,9 @@ impl Lossy {
     }
 }
 
-/// Makes durable what was answered before `begun`, and what an answered version has overtaken. A
-/// version that was given up stays in reads, and keeps what is older from being overtaken by it.
+/// Makes versions durable that were answered before `begun`, and drops those that an answered
+/// version has replaced. A dropped version stays visible to reads, and does not replace older
+/// versions.
 fn settle(durable: &mut [u8], unit: u64, versions: &mut Vec<Version>, begun: u64) {
     let is_covered =
         |version: &Version| !version.given_up && version.answered.is_some_and(|at| at < begun);
@@ -223,7 +224,7 @@ fn settle(durable: &mut [u8], unit: u64, versions: &mut Vec<Version>, begun: u64
     versions.drain(..=newest);
 }
 
-/// Cuts a range of bytes by units: the unit, where in it, and which part of the range.
+/// Splits a range of bytes by units: the unit, the offset in it, and the part of the range.
 fn parts(offset: u64, length: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -333,7 +334,7 @@ mod tests {
         assert_eq!((byte(&disk, 0), byte(&disk, 512), disk.unflushed()), (1, 2, 0));
     }
 
-    /// Whether a cut ever takes what was flushed so many times.
+    /// Whether a cut ever loses data that was flushed this many times.
     fn loses(flushes: Flushes, times: u64) -> bool {
         (0..64).any(|seed| {
             let mut disk = Lossy::new(4096, flushes);

@@ -11,63 +11,63 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// A promise was broken.
+/// Exit status if a promise was broken.
 const EXIT_INTEGRITY: u8 = 7;
-/// How long it runs where nothing else ends it, in seconds.
+/// Duration in seconds, if no other limit is given.
 const SECONDS: u64 = 40;
 
-/// Kills the real daemon under stamped load, cuts its power, and judges what is left.
+/// Kills the real daemon under stamped load, cuts its power, and judges the remaining data.
 #[derive(Parser)]
 #[command(name = "killtest", args_conflicts_with_subcommands = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Hidden>,
-    /// Run for so many seconds [default: 40, unless --kills or --cuts is given].
+    /// Run for this many seconds [default: 40, unless --kills or --cuts is given].
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
-    /// Run until the daemon was killed so many times.
+    /// Run until the daemon was killed this many times.
     #[arg(long, value_name = "N")]
     kills: Option<u64>,
-    /// Run until the power was cut so many times.
+    /// Run until the power was cut this many times.
     #[arg(long, value_name = "N")]
     cuts: Option<u64>,
-    /// Where all choices come from; when a kill meets what, only the machine decides.
+    /// Seed of all choices; the exact moment of a kill also depends on the machine.
     #[arg(long, value_parser = number, default_value = "0x0dd5", value_name = "N")]
     seed: u64,
     /// The program under test [default: the `overdrive` beside this one].
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
-    /// Let only this happen, again and again.
+    /// Use only this event, repeatedly.
     #[arg(long, value_enum, value_name = "EVENT")]
     only: Option<Only>,
-    /// To try the judge: serve without a holder. Kills must then be found to lose data.
+    /// To test the judge: serve without a holder. Kills must then be found to lose data.
     #[arg(long)]
     no_holder: bool,
-    /// What the daemons make of a flush.
+    /// Durability of the daemons.
     #[arg(long, value_enum, default_value_t = Mode::Mixed, value_name = "WHAT")]
     durability: Mode,
-    /// The write buffers of the daemons, in turns: sizes, or `default` for what they make of it. In a small
-    /// one writers wait for their turn, and pass.
+    /// The write buffers of the daemons, in turn: sizes, or `default` for their own default. With a
+    /// small one, writers are throttled, and write through.
     #[arg(long, value_delimiter = ',', default_value = "default", value_name = "SIZE,...")]
     dirty_bytes: Vec<String>,
-    /// The write modes of the daemons, in turns [default: chosen, most of them back-now and back].
+    /// The write modes of the daemons, in turn [default: chosen, most of them back-now and back].
     #[arg(long, value_delimiter = ',', value_name = "MODE,...",
         value_parser = ["back", "back-now", "through", "none"])]
     write: Vec<String>,
-    /// To try the judge: the daemons serve with this durability, whatever they are judged by.
+    /// To test the judge: the daemons serve with this durability, but are judged by --durability.
     #[arg(long, value_parser = ["flush", "ordered", "scratch"], value_name = "WHAT")]
     serve_as: Option<String>,
-    /// To try the judge: the backing answers flushes and does nothing, or only what the flush before had
-    /// to do. Cuts must then be found to lose data, or to break the order.
+    /// To test the judge: the backing answers flushes and does nothing, or only carries out the
+    /// flush before. Cuts must then be found to lose data, or to break the order.
     #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "never",
         default_value_t = Flushes::Honest, hide_default_value = true, value_name = "HOW")]
     lying_backing: Flushes,
-    /// How many times slower than most this machine is, as an emulated one: everything may take so much longer, and
-    /// kills come so much later.
+    /// How many times slower than most this machine is, for example an emulated one: all time
+    /// limits are multiplied by this, and kills are delayed by it.
     #[arg(long, default_value_t = 1, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     slower: u32,
-    /// Where files cannot be mounted (no nbdfuse, no /dev/fuse): say so and end well, but not under
+    /// If files cannot be mounted (no nbdfuse, no /dev/fuse), print that and succeed, but not under
     /// CI.
     #[arg(long)]
     if_possible: bool,

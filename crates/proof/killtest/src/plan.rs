@@ -1,4 +1,4 @@
-//! What happens to a daemon, chosen by the seed.
+//! Events of a daemon, chosen by the seed.
 
 use crate::lossy::Flushes;
 use crate::tally::Tally;
@@ -7,31 +7,30 @@ use lane::Random;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// When a kill or a cut comes.
+/// When a kill or a cut happens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Strike {
-    /// So many milliseconds after the daemon was started.
+    /// Milliseconds after the daemon was started.
     After(u64),
-    /// So many milliseconds after it serves.
+    /// Milliseconds after the daemon began to serve.
     Served(u64),
-    /// At a request of the backing: its kind, the how-manieth, and before, applied, answered or
-    /// failing.
+    /// At a request of the backing: its kind, its number, and before, applied, answered or failing.
     At(String),
 }
 
-/// How a life of the daemon ends, or what happens in it before a kill ends it.
+/// How a life of the daemon ends, or an event before a kill ends it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// SIGKILL.
     Kill(Strike),
-    /// SIGKILL while a flush of the backing is under way, which fails after that. Often the power
-    /// is cut soon after the next daemon serves.
+    /// SIGKILL during a flush of the backing, which fails after that. Often the power is cut soon
+    /// after the next daemon serves.
     LostFlush(Strike),
     /// A power cut.
     Cut(Strike),
     /// An operator's flush under load, then a power cut.
     Flush,
-    /// No request comes until nothing is dirty, then a power cut.
+    /// No requests until nothing is dirty, then a power cut.
     Quiet,
     /// A kill; the next daemon has the other durability, and the power is cut soon after it serves.
     Change,
@@ -45,9 +44,9 @@ pub enum Event {
     Holder,
     /// A freeze under load, then a kill.
     Freeze,
-    /// The backing fails; it is mended, and the error cleared.
+    /// The backing fails; it is repaired, and the error cleared.
     Retry,
-    /// The backing fails for good; what is dirty is rescued to a file.
+    /// The backing fails permanently; dirty data is rescued to a file.
     Rescue,
 }
 
@@ -83,21 +82,21 @@ fn lost_flush(random: &mut Random) -> Event {
     Event::LostFlush(Strike::At(format!("flush {} failing", 1 + random.below(4))))
 }
 
-/// What a run's daemons make of a flush.
+/// Durability of a run's daemons.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Mode {
     /// `--durability flush`.
     Flush,
     /// `--durability ordered`.
     Ordered,
-    /// Chosen anew when nothing is left of the past: one time in three `ordered`. A daemon that takes
-    /// over what another has left sometimes has the other durability.
+    /// Chosen whenever no earlier data is retained: one time in three `ordered`. A daemon that
+    /// takes over from another one sometimes has the other durability.
     Mixed,
 }
 
 impl Mode {
-    /// What the next daemon has; `before`: the one whose memory it may take over had this, None: there
-    /// is nothing to take over.
+    /// Returns the durability of the next daemon. `before`: the durability of the daemon whose
+    /// memory it may take over; None: there is nothing to take over.
     pub fn next(self, random: &mut Random, before: Option<Durability>, last: &Event) -> Durability {
         let (one, other) = (Durability::Flush, Durability::Ordered);
         match (self, before) {
@@ -158,46 +157,46 @@ fn one(random: &mut Random, only: Only) -> Event {
     }
 }
 
-/// What a run is to do.
+/// Terms of a run.
 #[derive(Clone, Debug)]
 pub struct Terms {
     /// The `overdrive` program.
     pub program: PathBuf,
-    /// Where all choices come from.
+    /// Seed of all choices.
     pub seed: u64,
-    /// Stop after so long.
+    /// Stop after this time.
     pub time: Option<Duration>,
-    /// Stop after so many kills; None where cuts are given: none of them.
+    /// Stop after this many kills; None with cuts given: no kills.
     pub kills: Option<u64>,
-    /// Stop after so many power cuts; None where kills are given: none of them.
+    /// Stop after this many power cuts; None with kills given: no cuts.
     pub cuts: Option<u64>,
-    /// Let only this happen.
+    /// Use only this event.
     pub only: Option<Only>,
-    /// What the daemons make of a flush.
+    /// Durability of the daemons.
     pub mode: Mode,
-    /// The write buffers of the daemons, one after the other and then again from the first on; `default`: what
-    /// they make of it. None: that always.
+    /// The write buffers of the daemons, in turn; `default`: their own default. Empty: always that.
     pub dirty_bytes: Vec<String>,
-    /// The write modes of the daemons, one after the other and then again from the first on. None:
-    /// chosen.
+    /// The write modes of the daemons, in turn. Empty: chosen.
     pub write: Vec<String>,
-    /// Serve with this durability, whatever is judged: a lie that power cuts must show.
+    /// Serve with this durability, but judge by `mode`: a lie that power cuts must reveal.
     pub serve_as: Option<String>,
-    /// Serve without a holder: what is acknowledged then dies with the daemon, and must be missed.
+    /// Serve without a holder: acknowledged data is then lost with the daemon, which must be
+    /// detected.
     pub no_holder: bool,
-    /// How many times slower than most this machine is: all that is waited for may take so much longer, and what
-    /// happens to a daemon comes so much later. At least 1.
+    /// How many times slower than most this machine is: all time limits are multiplied by this, and
+    /// events are delayed by it. At least 1.
     pub slower: u32,
-    /// What the backing does at a flush: of what it does not do, power cuts must show something.
+    /// How the backing handles a flush: power cuts must reveal any flush that it does not carry
+    /// out.
     pub flushes: Flushes,
 }
 
-/// A power cut, before which clients have the time to flush.
+/// Returns a power cut, before which clients have the time to flush.
 fn cut_after_flushes(random: &mut Random) -> Event {
     Event::Cut(Strike::Served(50 + random.below(800)))
 }
 
-/// What happens next; `last`: what happened before.
+/// Chooses the next event; `last`: the event before.
 pub fn choose(random: &mut Random, terms: &Terms, tally: &Tally, last: &Event) -> Event {
     if *last == Event::Change {
         return Event::Cut(Strike::Served(random.below(60)));

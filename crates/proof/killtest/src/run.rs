@@ -1,5 +1,5 @@
-//! What outlives a daemon of a run, and what every life of one is made of: to serve, to be killed, to
-//! have the power cut.
+//! The state of a run that outlives a daemon, and the steps of its lives: serving, kills, power
+//! cuts.
 
 use crate::backing;
 use crate::ledger::Ledger;
@@ -23,12 +23,12 @@ use tempfile::TempDir;
 const VOLUME_BYTES: u64 = 32 << 20;
 /// Clients at a time.
 const CLIENTS: u64 = 4;
-/// How long a chosen point is waited for.
+/// Longest wait for a chosen point.
 const POINT: Duration = Duration::from_secs(2);
-/// How long a daemon is waited for that is to serve first.
+/// Longest wait for a daemon that must serve first.
 const SERVING: Duration = Duration::from_secs(30);
 
-/// Everything that outlives a daemon.
+/// State that outlives a daemon.
 pub(crate) struct Run {
     pub(crate) terms: Terms,
     pub(crate) place: Place,
@@ -37,16 +37,17 @@ pub(crate) struct Run {
     pub(crate) scene: Arc<Scene>,
     pub(crate) random: Random,
     pub(crate) tally: Tally,
-    /// The durability of the daemon whose memory the next one may find; None: it finds nothing.
+    /// Durability of the daemon whose memory the next one may take over; None: there is no such
+    /// memory.
     pub(crate) left: Option<Durability>,
-    /// What has happened last.
+    /// The last event.
     pub(crate) last: Event,
-    /// The memory that the daemon has, in MiB.
+    /// Memory of the daemon, in MiB.
     pub(crate) memory_mib: u64,
     pub(crate) said: String,
     pub(crate) habits: Habits,
     pub(crate) signals: host::File,
-    /// The last to go: the mount is in it.
+    /// Dropped last: it contains the mount.
     _directory: TempDir,
 }
 
@@ -116,7 +117,7 @@ impl Run {
         self.ledger().accuse(what);
     }
 
-    /// Clients for a daemon that serves.
+    /// Starts clients for a daemon that serves.
     pub(crate) fn clients(&mut self, daemon: &Daemon) -> Clients {
         let in_doubt = daemon.is_in_doubt();
         self.scene.in_doubt.store(in_doubt, Ordering::SeqCst);
@@ -134,8 +135,8 @@ impl Run {
         Clients((0..CLIENTS).map(spawn).collect())
     }
 
-    /// In doubt, a volume whose order was promised has failed: the operator clears that. False: the
-    /// daemon died.
+    /// Clears the failure of a volume that is in doubt and whose order was promised, as an operator
+    /// does. False: the daemon died.
     fn clear_order_in_doubt(&mut self) -> bool {
         if self.place.state() != "failed" {
             return true;
@@ -145,7 +146,8 @@ impl Run {
         self.place.well(&["volume", "clear-error", "v", "--retry"]).is_ok()
     }
 
-    /// Waits until the daemon serves, and lets clients at it. None: it did not, and was accused.
+    /// Waits until the daemon serves, and starts clients. None: it did not serve, which was noted
+    /// as a violation.
     pub(crate) fn serve(&mut self, daemon: &mut Daemon) -> Result<Option<Clients>> {
         match daemon.wait_serving() {
             Some(time) => {
@@ -163,7 +165,7 @@ impl Run {
         }
     }
 
-    /// Serves until it is time to strike. Returns the clients, and whether a point was reached.
+    /// Serves until the time to strike. Returns the clients, and whether a point was reached.
     fn until(&mut self, strike: &Strike, pid: u32, daemon: &mut Daemon) -> Result<(Clients, bool)> {
         let mut clients = Clients::default();
         let mut deadline = match strike {
@@ -195,7 +197,7 @@ impl Run {
             rest(Duration::from_micros(500));
         }
         let reached = self.backing.has_reached();
-        // At a point the backing kills, and clients are the first to see it.
+        // At a point the backing kills the daemon, and clients notice it first.
         let early = ended && !reached && !self.reaches_soon();
         if early && self.ledger().violations().is_empty() {
             let ends = format!("the daemon or a client ended by itself: {}", daemon.said());
@@ -215,7 +217,7 @@ impl Run {
         wait_until(Duration::from_millis(200), || self.backing.has_reached())
     }
 
-    /// SIGKILL, and nothing is lost.
+    /// SIGKILL, after which no data is lost.
     pub(crate) fn kill(&mut self, strike: &Strike, daemon: &mut Daemon) -> Result<()> {
         let pid = daemon.pid();
         let (clients, reached) = self.until(strike, pid, daemon)?;
@@ -223,7 +225,7 @@ impl Run {
         self.finish(daemon, clients)
     }
 
-    /// SIGKILL while a flush of the backing is under way, which fails after that.
+    /// SIGKILL during a flush of the backing, which fails after that.
     pub(crate) fn lose_flush(&mut self, strike: &Strike, daemon: &mut Daemon) -> Result<()> {
         let (clients, reached) = self.until(strike, daemon.pid(), daemon)?;
         self.tally.flushes_lost += u64::from(reached);
@@ -235,7 +237,7 @@ impl Run {
         Ok(())
     }
 
-    /// Kills the daemon, and sees its clients off.
+    /// Kills the daemon, and waits for its clients to end.
     pub(crate) fn finish(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
         let verifying = self.scene.verifying.load(Ordering::Relaxed) > 0;
         self.tally.kills_verifying += u64::from(verifying);
@@ -260,7 +262,7 @@ impl Run {
         self.cut_now(daemon, clients)
     }
 
-    /// The power is cut: what is durable survives, and the order is kept.
+    /// Cuts the power: durable data survives, and the order is kept.
     pub(crate) fn cut_now(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
         let seed = self.random.next_u64();
         let said = self.backing.ask(&format!("cut {seed}"))?;
@@ -283,7 +285,7 @@ impl Run {
         Ok(())
     }
 
-    /// What the backing holds, and how much of it is not flushed.
+    /// Returns the backing's contents, and the number of its unflushed units.
     pub(crate) fn dump(&self, name: &str) -> Result<(Vec<u8>, u64)> {
         let path = self.place.path(name);
         let said = self.backing.ask(&format!("dump {}", path.display()))?;
@@ -293,7 +295,7 @@ impl Run {
         Ok((image, unflushed.context("the backing counts")?))
     }
 
-    /// Judges what a power cut at this time has left.
+    /// Judges the contents after a power cut at this time.
     fn judge_cut(&mut self, image: &[u8], time: Duration) {
         let age = {
             let mut ledger = self.ledger();

@@ -1,33 +1,33 @@
-//! What one sector may hold: the versions that its writer has sent since it was last durable.
+//! Allowed contents of one sector: the versions that its writer has sent since it was last durable.
 
 use crate::stamp::Found;
 
-/// What a change left in a sector.
+/// A change's version of a sector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Version {
-    /// The change's number; 0: what was there before the first.
+    /// The change's number; 0: the contents before the first change.
     pub number: u64,
-    /// It left zeros.
+    /// Whether it wrote zeros.
     pub zeros: bool,
-    /// It was answered well, or seen.
+    /// Whether it was answered with success, or seen.
     pub acknowledged: bool,
     /// When that was, on the ledger's clock.
     pub(crate) at: u64,
     /// When it was sent.
     pub(crate) sent: u64,
-    /// Everything that was completed at this tick or before is to be on the backing before it: an
-    /// `ordered` flush that was sent then had been answered when this was sent.
+    /// All changes completed at this tick or before must be on the backing before it: an `ordered`
+    /// flush that was sent at this tick had been answered when this version was sent.
     pub(crate) after: u64,
-    /// An FUA write that an `ordered` daemon has answered: it is to be there before anything that was
-    /// sent later.
+    /// Whether it is an FUA write that an `ordered` daemon has answered: it must be on the backing
+    /// before all changes that were sent later.
     pub(crate) barrier: bool,
     /// The daemon's life in which it was sent.
     pub(crate) life: u32,
-    /// When a read has shown that it has not happened; 0: none has. It may still lie in the backing's
-    /// volatile cache, under an older version that the daemon holds, until that is flushed.
+    /// When a read has shown that it has not happened; 0: none has. It may still be in the
+    /// backing's volatile cache, hidden by an older version in the daemon, until that is flushed.
     pub(crate) denied_at: u64,
-    /// The backing may have given it up in a flush that failed unheard, and clients were answered
-    /// so: no later flush covers it.
+    /// Whether the backing may have dropped it in a flush that failed unnoticed, and clients were
+    /// answered so: no later flush covers it.
     pub(crate) excused: bool,
 }
 
@@ -44,28 +44,28 @@ pub(crate) const FIRST: Version = Version {
     excused: false,
 };
 
-/// A sector's history since it was last durable; the first version is acknowledged, always.
+/// A sector's history since it was last durable; the first version is always acknowledged.
 pub(crate) struct Sector {
     pub(crate) versions: Vec<Version>,
-    /// The newest version of zeros that was forgotten because a later one is durable.
+    /// The newest version of zeros that was dropped because a later one is durable.
     pub(crate) zeros_forgotten: Option<u64>,
 }
 
 impl Sector {
-    /// The newest that is acknowledged.
+    /// Returns the newest acknowledged version.
     pub(crate) fn newest(&self) -> Version {
         let acknowledged = self.versions.iter().rev().find(|version| version.acknowledged);
         *acknowledged.expect("the first is acknowledged")
     }
 
-    /// Forgets what cannot be seen any more once the version at `floor` is durable.
+    /// Drops versions that cannot be seen any more once the version at `floor` is durable.
     pub(crate) fn forget_before(&mut self, floor: usize) {
         let gone = self.versions.drain(..floor);
         let zeros = gone.filter(|version| version.zeros).map(|version| version.number).max();
         self.zeros_forgotten = zeros.max(self.zeros_forgotten);
     }
 
-    /// Forgets what a flush that was sent at `flushed_at` has covered.
+    /// Drops versions that a flush sent at `flushed_at` has covered.
     pub(crate) fn settle(&mut self, flushed_at: u64) {
         let is_covered =
             |version: &Version| version.acknowledged && !version.excused && version.at < flushed_at;
@@ -77,13 +77,13 @@ impl Sector {
         self.versions.retain(|version| version.denied_at == 0 || version.denied_at >= flushed_at);
     }
 
-    /// Excuses the loss of what was sent in this life or before, and is not durable.
+    /// Excuses the loss of versions that were sent in this life or before, and are not durable.
     pub(crate) fn excuse(&mut self, life: u32) {
         let later = self.versions.iter_mut().skip(1);
         later.filter(|version| version.life <= life).for_each(|version| version.excused = true);
     }
 
-    /// Whether a read that was sent when `low` was the oldest may show this.
+    /// Whether a read that was sent when `low` was the oldest version may return this.
     pub(crate) fn allows(&self, low: Low, sector: u64, volume: u64, found: &Found) -> bool {
         let is_listed = |number: u64, zeros: bool| {
             let same = |version: &Version| {
@@ -103,7 +103,7 @@ impl Sector {
             Found::Stamp(stamp) => {
                 let ours = stamp.sector == sector && stamp.volume == volume;
                 let as_told = stamp.number == low.number && !low.zeros;
-                // It was overtaken, and forgotten, while the read was under way.
+                // The version was replaced, and dropped, during the read.
                 let forgotten = stamp.number < self.versions[0].number;
                 let later =
                     stamp.number > low.number && (forgotten || is_listed(stamp.number, false));
@@ -113,8 +113,8 @@ impl Sector {
         }
     }
 
-    /// A read in this life has shown this: what died unanswered with an earlier life is now either
-    /// what was seen, or was never done.
+    /// Notes that a read in this life has returned this: an unanswered version of an earlier life
+    /// is now either the one seen, or never happened.
     pub(crate) fn pin(&mut self, found: &Found, life: u32, now: u64) {
         let newest = self.newest().number;
         let is_open = |version: &Version| {
@@ -126,7 +126,8 @@ impl Sector {
         };
         match found {
             Found::Zeros => {
-                // Which zeros these are cannot be seen: only later data is known to be gone.
+                // Zeros of different writes cannot be distinguished: only later data is known not
+                // to have happened.
                 let zeros =
                     self.versions.iter().filter(|version| version.zeros && version.denied_at == 0);
                 let last = zeros.map(|version| version.number).max().unwrap_or(0).max(newest);
@@ -148,7 +149,7 @@ impl Sector {
     }
 }
 
-/// The oldest that a read may show of a sector, as it was when the read was sent.
+/// The oldest version of a sector that a read may return, as of the time when the read was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Low {
     pub(crate) number: u64,

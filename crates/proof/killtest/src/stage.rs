@@ -17,10 +17,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// How long anything may take that takes moments.
+/// Longest time for steps that normally take moments.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Ends a child of ours for sure.
+/// Ends a child of ours in any case.
 fn end(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();
@@ -28,7 +28,7 @@ fn end(child: &mut Child) {
 
 /// The backing's process.
 pub struct Backing {
-    /// None: it is a thread of ours, which ends when no commands can come any more.
+    /// None: it is a thread of ours, which ends when its commands end.
     child: Option<Child>,
     commands: UnixStream,
     answers: Receiver<String>,
@@ -38,8 +38,7 @@ pub struct Backing {
 impl Backing {
     /// Starts it: this program, as `backing`.
     ///
-    /// # Errors
-    /// If it does not come up.
+    /// # Errors If it does not start.
     pub fn start(terms: &Terms<'_>) -> Result<Backing> {
         let (ours, theirs) = UnixStream::pair()?;
         let Terms { socket, bytes, seed, flushes } = terms;
@@ -52,17 +51,16 @@ impl Backing {
         Backing::at(ours, Some(child))
     }
 
-    /// Starts it as a thread, for programs that cannot be called as one.
+    /// Starts it as a thread, for programs that cannot be run as a backing.
     ///
-    /// # Errors
-    /// If it does not come up.
+    /// # Errors If it does not start.
     pub fn start_here(terms: &Terms<'_>) -> Result<Backing> {
         let (ours, theirs) = UnixStream::pair()?;
         let Terms { bytes, seed, flushes, .. } = *terms;
         let socket = terms.socket.to_owned();
         std::thread::spawn(move || {
             let terms = Terms { socket: &socket, bytes, seed, flushes };
-            // The thread that waits for its first word notices.
+            // The thread that waits for its first line notices a failure.
             let _ = backing::serve(&terms, OwnedFd::from(theirs));
         });
         Backing::at(ours, None)
@@ -88,10 +86,9 @@ impl Backing {
         Ok(backing)
     }
 
-    /// Gives a command, and waits for its answer.
+    /// Sends a command, and waits for its answer.
     ///
-    /// # Errors
-    /// If it has died or did not understand.
+    /// # Errors If it has died, or the command is invalid.
     pub fn ask(&self, line: &str) -> Result<String> {
         writeln!(&self.commands, "{line}")?;
         let said = self.answers.recv_timeout(here(PATIENCE));
@@ -109,10 +106,9 @@ impl Backing {
         self.ask(&format!("arm {pid} {point}")).map(drop)
     }
 
-    /// No point is armed any more, and none was reached.
+    /// Disarms all points, and forgets that one was reached.
     ///
-    /// # Errors
-    /// As [`Backing::ask`].
+    /// # Errors As [`Backing::ask`].
     pub fn disarm(&self) -> Result<()> {
         self.ask("disarm")?;
         self.reached.store(false, Ordering::SeqCst);
@@ -127,7 +123,7 @@ impl Backing {
 
 impl Drop for Backing {
     fn drop(&mut self) {
-        // A thread reads on until it is told that nothing more will come.
+        // A thread reads until the end of the stream.
         let _ = self.commands.shutdown(std::net::Shutdown::Both);
         if let Some(child) = &mut self.child {
             end(child);
@@ -135,10 +131,9 @@ impl Drop for Backing {
     }
 }
 
-/// Whether files can be mounted here.
+/// Checks that files can be mounted here.
 ///
-/// # Errors
-/// Why not.
+/// # Errors The reason why not.
 pub fn can_mount() -> Result<()> {
     let tried = Command::new("nbdfuse").arg("--version").output();
     tried.context("cannot start nbdfuse (package libnbd-bin)")?;
@@ -146,7 +141,7 @@ pub fn can_mount() -> Result<()> {
     opened.map(drop).context("/dev/fuse")
 }
 
-/// The backing as a file: nbdfuse.
+/// The backing as a file, by nbdfuse.
 pub struct Mount {
     child: Child,
     /// The file.
@@ -154,17 +149,16 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts the backing over a file that is made if it is missing.
+    /// Mounts the backing over a file that is created if it is missing.
     ///
-    /// # Errors
-    /// If nbdfuse is missing or may not mount.
+    /// # Errors If nbdfuse is missing or may not mount.
     pub fn start(path: &Path, socket: &Path, bytes: u64) -> Result<Mount> {
         if !path.exists() {
             File::create(path)?;
         }
         let uri = format!("nbd+unix:///?socket={}", socket.display());
         let mut command = Command::new("nbdfuse");
-        // It complains whenever the daemon tries what a file can do.
+        // nbdfuse prints a message whenever the daemon tests what the file supports.
         let errors = path.with_extension("stderr");
         command.stderr(File::create(&errors)?);
         host::make_ordinary(&mut command);
@@ -189,17 +183,17 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // The kernel ends what is under way when /dev/fuse is not read any more.
+        // The kernel ends requests in progress when /dev/fuse is not read any more.
         end(&mut self.child);
         if rustix::mount::unmount(&self.path, rustix::mount::UnmountFlags::DETACH).is_err() {
-            // Only root may call that; for others there is a helper.
+            // Only root may unmount; others use a helper.
             let helper = Command::new("fusermount3").arg("-uz").arg(&self.path).output();
             drop(helper);
         }
     }
 }
 
-/// Waits until a process is gone; zombies are.
+/// Waits until a process has ended; zombies have.
 fn wait_gone(pid: i32) -> bool {
     let is_gone = || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
@@ -208,7 +202,7 @@ fn wait_gone(pid: i32) -> bool {
     wait_until(PATIENCE, is_gone)
 }
 
-/// Where everything of a run is, and how `overdrive` is called.
+/// The paths of a run, and how `overdrive` is run.
 pub struct Place {
     /// The directory; its path is short enough for sockets.
     pub directory: PathBuf,
@@ -222,7 +216,7 @@ impl Place {
         self.directory.join(name)
     }
 
-    /// Where the daemon serves.
+    /// Returns the daemon's socket.
     pub fn socket(&self) -> PathBuf {
         self.path("n")
     }
@@ -247,10 +241,9 @@ impl Place {
         started.with_context(|| format!("{} {arguments:?}", self.program.display()))
     }
 
-    /// Runs `overdrive`, which must succeed; returns what it printed.
+    /// Runs `overdrive`, which must succeed; returns its output.
     ///
-    /// # Errors
-    /// With what it said.
+    /// # Errors With its messages.
     pub fn well(&self, arguments: &[&str]) -> Result<String> {
         let output = self.overdrive(arguments)?;
         let said = String::from_utf8_lossy(&output.stderr);
@@ -258,14 +251,14 @@ impl Place {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// How the volume stands, as `volume list` says; empty: it is not there.
+    /// Returns the volume's state, from `volume list`; empty: there is no such volume.
     pub fn state(&self) -> String {
         let listed = self.well(&["volume", "list", "--json"]).unwrap_or_default();
         let value: serde_json::Value = serde_json::from_str(&listed).unwrap_or_default();
         value["volumes"][0]["state"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Whether nothing is dirty, and no epoch is on its way, as `volume stats` says.
+    /// Whether nothing is dirty, and no epoch is being written, according to `volume stats`.
     pub fn is_clean(&self) -> bool {
         let told = self.well(&["volume", "stats", "v", "--json"]).unwrap_or_default();
         let value: serde_json::Value = serde_json::from_str(&told).unwrap_or_default();
@@ -273,16 +266,15 @@ impl Place {
         counted["blocks_dirty"] == 0 && counted["epochs_closed"] == 0
     }
 
-    /// Whether a holder keeps something for a daemon.
+    /// Whether a holder retains memory for a daemon.
     pub fn has_holder(&self) -> bool {
         let holders = holder::Keeper::list(&self.runtime()).unwrap_or_default();
         holders.iter().any(|holder| holder.owner_pid.is_some())
     }
 
-    /// Kills every holder; returns how many there were.
+    /// Kills every holder; returns their number.
     ///
-    /// # Errors
-    /// If one does not go.
+    /// # Errors If one does not end.
     pub fn kill_holders(&self) -> Result<usize> {
         let holders = holder::Keeper::list(&self.runtime()).unwrap_or_default();
         for holder in &holders {
@@ -331,17 +323,17 @@ impl Daemon {
         Ok(Daemon { child, started, lines, errors })
     }
 
-    /// Its process.
+    /// Returns its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// When it was started.
+    /// Returns the time of its start.
     pub fn started(&self) -> Instant {
         self.started
     }
 
-    /// How long it took until it served, if it has begun to since this was last asked.
+    /// Returns the time until it served, if it has begun to since the last call.
     pub fn serving(&self) -> Option<Duration> {
         self.lines.try_recv().ok()
     }
@@ -351,7 +343,7 @@ impl Daemon {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
-    /// Waits until it serves, and returns how long that took; None: it has ended before.
+    /// Waits until it serves, and returns the time until then; None: it has ended before.
     pub fn wait_serving(&self) -> Option<Duration> {
         self.lines.recv_timeout(here(PATIENCE * 2)).ok()
     }
@@ -359,16 +351,15 @@ impl Daemon {
     /// Sends a signal.
     pub fn signal(&mut self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
-        // Once it was waited for, its number may be another process's.
+        // Once it was reaped, its number may be another process's.
         if !self.has_ended() {
             let _ = kill_process(pid, signal);
         }
     }
 
-    /// Waits for its end: its status, or 128 and the signal's number.
+    /// Waits for its end; returns its status, or 128 plus the signal's number.
     ///
-    /// # Errors
-    /// If it does not end.
+    /// # Errors If it does not end.
     pub fn wait(&mut self) -> Result<i32> {
         let mut status = None;
         let ended = wait_until(PATIENCE * 5, || {
@@ -380,18 +371,18 @@ impl Daemon {
         Ok(status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1))
     }
 
-    /// What it has said.
+    /// Returns its messages.
     pub fn said(&self) -> String {
         fs::read_to_string(&self.errors).unwrap_or_default()
     }
 
-    /// Whether it says that a flush was under way when an earlier one was killed, so that clients
-    /// must learn of it.
+    /// Whether it reports that a flush was in progress when an earlier daemon was killed, so that
+    /// clients must be notified.
     pub fn is_in_doubt(&self) -> bool {
         self.said().contains("the first flush of every client fails")
     }
 
-    /// Bytes that it says it has found of an earlier life.
+    /// Returns the number of bytes that it reports to have recovered from an earlier life.
     pub fn recovered_bytes(&self) -> u64 {
         self.said().lines().filter_map(recovered).sum()
     }
@@ -399,12 +390,12 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It would outlive us.
+        // It would outlive this process.
         let _ = self.child.kill();
     }
 }
 
-/// `overdrive: [PATH: ]1.5 MiB of acknowledged writes were kept ...`
+/// Parses `overdrive: [PATH: ]1.5 MiB of acknowledged writes were kept ...`
 fn recovered(line: &str) -> Option<u64> {
     let (before, _) = line.split_once(" of acknowledged writes were kept")?;
     let mut words = before.rsplit(' ');

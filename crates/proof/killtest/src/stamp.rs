@@ -1,10 +1,10 @@
-//! What every written sector holds: 512 bytes that name the write they come from.
+//! The contents of every written sector: 512 bytes that name their write.
 //!
 //! ```text
 //! | magic | volume | sector | number | first | count u32, writer u32 | checksum | filler ...
 //!   8       8        8        8        8       8                       8          456 bytes
 //! ```
-//! Little endian. The filler follows from the checksum, so that a sector torn anywhere is noticed.
+//! Little endian. The filler follows from the checksum, so that a sector torn anywhere is detected.
 
 use lane::Random;
 
@@ -20,30 +20,30 @@ const WORDS: usize = SECTOR_BYTES / 8;
 /// A write, as each of its sectors names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
-    /// The volume's number: that of another run is not ours.
+    /// The volume's number, which distinguishes runs.
     pub volume: u64,
-    /// The sector it is for.
+    /// The sector for which it was written.
     pub sector: u64,
-    /// The write's number; later writes have larger ones.
+    /// The write's number; later writes have larger numbers.
     pub number: u64,
     /// The write's first sector.
     pub first: u64,
-    /// The write's sectors.
+    /// Number of the write's sectors.
     pub count: u32,
     /// The client that wrote it.
     pub writer: u32,
 }
 
-/// What a sector was found to hold.
+/// Contents found in a sector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
     /// Zeros.
     Zeros,
-    /// A whole stamp, of whatever sector.
+    /// A whole stamp, of any sector.
     Stamp(Stamp),
-    /// The beginning of this stamp, and then something else.
+    /// The beginning of this stamp, followed by other data.
     Torn(Stamp),
-    /// Nothing that we have written.
+    /// Data that no client has written.
     Garbage,
 }
 
@@ -60,8 +60,7 @@ impl Stamp {
 
     /// Fills a sector.
     ///
-    /// # Panics
-    /// If it has not [`SECTOR_BYTES`].
+    /// # Panics If its length is not [`SECTOR_BYTES`].
     pub fn fill(&self, sector: &mut [u8]) {
         assert_eq!(sector.len(), SECTOR_BYTES);
         let words = self.words();
@@ -75,7 +74,7 @@ impl Stamp {
     }
 }
 
-/// Reads what a sector holds.
+/// Reads the contents of a sector.
 pub fn read(sector: &[u8]) -> Found {
     let mut words = [0; WORDS];
     for (word, bytes) in words.iter_mut().zip(sector.chunks_exact(8)) {

@@ -1,4 +1,4 @@
-//! What was done, counted.
+//! Counts of a run.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ pub struct Tally {
     pub ordered: u64,
     /// Lives that took over from one with another durability.
     pub changed: u64,
-    /// SIGKILLs of the daemon; the following five lines are among them.
+    /// SIGKILLs of the daemon; the following five counts are among them.
     pub kills: u64,
     /// Before it served.
     pub kills_early: u64,
-    /// While clients still read what it had recovered.
+    /// While clients were still verifying the recovered data.
     pub kills_verifying: u64,
     /// At a chosen request of the backing.
     pub kills_at_points: u64,
-    /// With requests under way, whose connections broke.
+    /// With requests in progress, whose connections broke.
     pub kills_loaded: u64,
-    /// While a flush of the backing was under way that failed after the kill.
+    /// During a flush of the backing that failed after the kill.
     pub flushes_lost: u64,
     /// Lives that began in doubt about a flush, so that the first flush of every client had to
     /// fail.
@@ -38,13 +38,13 @@ pub struct Tally {
     pub cuts_ordered: u64,
     /// Power cuts after an operator's flush.
     pub flushes: u64,
-    /// Power cuts after nothing was dirty any more.
+    /// Power cuts once nothing was dirty.
     pub quiets: u64,
     /// Units of 4 KiB that were not flushed when the power was cut.
     pub units_unflushed: u64,
-    /// Of these, units that went back to what was flushed.
+    /// Of these, units that were reset to the flushed version.
     pub units_lost: u64,
-    /// Units whose newest version a failed flush had given up.
+    /// Units whose newest version a failed flush had dropped.
     pub units_given_up: u64,
     /// Stops by SIGTERM.
     pub stops: u64,
@@ -52,31 +52,31 @@ pub struct Tally {
     pub settles: u64,
     /// Upgrades.
     pub upgrades: u64,
-    /// Holders killed, the daemon living on.
+    /// Holders killed while the daemon lived on.
     pub holders: u64,
     /// Freezes.
     pub freezes: u64,
-    /// Failed volumes that were mended.
+    /// Failed volumes that were repaired.
     pub retries: u64,
     /// Failed volumes whose dirty data was rescued to a file.
     pub rescues: u64,
-    /// Bytes that the rescue files held.
+    /// Bytes in the rescue files.
     pub rescued_bytes: u64,
-    /// Requests of clients that were answered.
+    /// Answered requests of clients.
     pub requests: u64,
-    /// Of these, with an error that was to be expected.
+    /// Of these, with an expected error.
     pub errors: u64,
-    /// Bytes that clients read and the judge has judged.
+    /// Bytes read by clients and judged.
     pub judged_bytes: u64,
-    /// Bytes of acknowledged writes that daemons found kept.
+    /// Bytes of acknowledged writes that daemons found retained.
     pub recovered_bytes: u64,
-    /// Starts that found something.
+    /// Starts that found retained data.
     pub recoveries: u64,
     /// From the start of each daemon until clients could connect, in nanoseconds.
     #[serde(skip)]
     pub serving: Vec<Duration>,
-    /// Of each power cut of an `ordered` daemon that something acknowledged is missing after: how long
-    /// ago the oldest of that was acknowledged.
+    /// For each power cut of an `ordered` daemon after which an acknowledged change is missing: the
+    /// age of the oldest one.
     #[serde(skip)]
     pub ages: Vec<Duration>,
 }
@@ -100,7 +100,7 @@ impl Tally {
         median_and_most_ms(&self.ages)
     }
 
-    /// What people read at the end.
+    /// Returns the report printed at the end.
     pub fn report(&self, seconds: f64) -> String {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let (median, most) = self.serving_ms();

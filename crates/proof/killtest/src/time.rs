@@ -3,20 +3,20 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How many times slower than most this machine is. All threads of the process share the machine.
+/// How many times slower than most this machine is. It applies to all threads of the process.
 static SLOWER: AtomicU32 = AtomicU32::new(1);
 
-/// From now on this machine is so many times slower than most.
+/// Sets how many times slower than most this machine is.
 pub(crate) fn be_slower(times: u32) {
     SLOWER.store(times, Ordering::Relaxed);
 }
 
-/// How long that takes here which takes so long on most machines.
+/// Returns the time that a step takes here, from its time on most machines.
 pub(crate) fn here(time: Duration) -> Duration {
     time * SLOWER.load(Ordering::Relaxed)
 }
 
-/// The clock.
+/// Returns the time.
 #[allow(clippy::disallowed_methods, reason = "no lane here: other processes are timed")]
 pub(crate) fn now() -> Instant {
     Instant::now()
@@ -28,7 +28,8 @@ pub(crate) fn rest(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Waits until something is so; false: the time is over, as it passes [`here`], and it is not.
+/// Waits until the condition holds; false: it does not hold after the time limit, scaled by
+/// [`here`].
 pub(crate) fn wait_until(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let (start, patience) = (now(), here(patience));
     loop {

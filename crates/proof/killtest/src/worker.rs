@@ -1,5 +1,5 @@
-//! One client: it reads what a restart must have kept, then writes, reads and flushes, with several
-//! commands under way, until the connection ends or it is told to stop.
+//! One client: it verifies the data that a restart must have preserved, then writes, reads and
+//! flushes, with several commands in progress, until the connection ends or it is stopped.
 
 use crate::ledger::{BLOCK_SECTORS, Change, Ledger, Promise};
 use crate::stamp::SECTOR_BYTES;
@@ -18,27 +18,28 @@ use std::time::{Duration, Instant};
 const CHUNK_BLOCKS: u64 = 16;
 /// The largest change, in blocks: 256 KiB.
 const LARGE_BLOCKS: u64 = 64;
-/// Blocks that most requests of a client go to.
+/// Blocks that receive most requests of a client.
 const HOT_BLOCKS: u64 = 48;
-/// How long a connection that was told to stop may take for its last replies.
+/// Longest time for the last replies on a connection that is being stopped.
 const GOODBYE: Duration = Duration::from_secs(40);
-/// How long a server may let a client wait without any reply.
+/// Longest time without any reply of the server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How clients behave in one life of a daemon.
+/// Behaviour of clients in one life of a daemon.
 #[derive(Clone, Copy, Debug)]
 pub struct Habits {
-    /// Commands under way.
+    /// Commands in progress.
     pub depth: usize,
-    /// One request in so many is a flush.
+    /// One of this many requests is a flush.
     pub flush_in: u64,
-    /// After each request, in microseconds.
+    /// Pause after each request, in microseconds.
     pub pause_us: u64,
-    /// They first read what a restart must have kept; else they work at once.
+    /// Whether they first verify the data that a restart must have preserved; otherwise they start
+    /// to write immediately.
     pub verifies: bool,
 }
 
-/// What all clients share.
+/// State that all clients share.
 pub struct Scene {
     /// The judge.
     pub ledger: Mutex<Ledger>,
@@ -50,37 +51,37 @@ pub struct Scene {
     pub requests: AtomicU64,
     /// Bytes of reads that were judged.
     pub judged_bytes: AtomicU64,
-    /// Errors that clients were told.
+    /// Errors that clients received.
     pub errors: AtomicU64,
-    /// Clients that still read what a restart must have kept.
+    /// Clients that are still verifying the data that a restart must have preserved.
     pub verifying: AtomicU64,
-    /// The daemon has declared that a flush was under way when an earlier one was killed: the first
-    /// flush of every client must fail.
+    /// Whether the daemon has declared that a flush was in progress when an earlier one was killed:
+    /// the first flush of every client must fail.
     pub in_doubt: AtomicBool,
     /// Flushes that failed for that reason.
     pub doubted: AtomicU64,
-    /// When the run began.
+    /// Start of the run.
     pub start: Instant,
 }
 
-/// How a client ended.
+/// End of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum End {
-    /// It was told to; all its requests were answered.
+    /// It was stopped; all its requests were answered.
     Stopped,
-    /// The connection broke, or could not be had.
+    /// The connection broke, or could not be made.
     Lost(String),
-    /// The judge has found something.
+    /// The judge has found a violation.
     Violation,
 }
 
-/// Something under way; of a read, what has come.
+/// A request in progress; for a read, with the data received so far.
 enum Doing {
     Read(Promise, Vec<u8>),
     Change(Change),
     Flush {
         sent_at: u64,
-        /// It is the first of its client.
+        /// Whether it is the first flush of its client.
         is_first: bool,
     },
 }
@@ -88,7 +89,7 @@ enum Doing {
 /// A client.
 pub struct Worker {
     scene: Arc<Scene>,
-    /// Which of the clients it is, and how many there are.
+    /// Index of this client, and the number of clients.
     index: u64,
     count: u64,
     habits: Habits,
@@ -96,9 +97,9 @@ pub struct Worker {
     cookie: u64,
     under_way: BTreeMap<u64, Doing>,
     has_flushed: bool,
-    /// The first block that may still have to be verified; None: all is.
+    /// The first block that may still have to be verified; None: all are.
     verify_from: Option<u64>,
-    /// Verifying is over, and taken off the scene's count.
+    /// Whether verifying has ended and was subtracted from the shared count.
     counted: bool,
     blocks: u64,
     trims: bool,
@@ -109,7 +110,7 @@ fn poisoned<T>(_: T) -> io::Error {
 }
 
 impl Worker {
-    /// The client with this index among `count`.
+    /// Returns the client with this index among `count`.
     pub fn new(
         scene: Arc<Scene>,
         index: u64,
@@ -133,7 +134,7 @@ impl Worker {
         }
     }
 
-    /// Works until the end.
+    /// Runs until the end.
     pub fn run(mut self, socket: &Path) -> End {
         self.scene.verifying.fetch_add(1, Ordering::Relaxed);
         let opened = Connection::open(socket, Wish::default());
@@ -173,7 +174,7 @@ impl Worker {
                             return Ok(false);
                         }
                     }
-                    // Only replies with structure have other parts.
+                    // Only structured replies have other parts.
                     Event::Zeros { .. } | Event::Status { .. } => {}
                 }
             }
@@ -187,7 +188,7 @@ impl Worker {
         }
     }
 
-    /// Keeps what has come of a read, until it is whole.
+    /// Stores received data of a read, until it is complete.
     fn keep(&mut self, cookie: u64, at: u32, bytes: &[u8]) {
         if let Some(Doing::Read(_, data)) = self.under_way.get_mut(&cookie) {
             data[at as usize..][..bytes.len()].copy_from_slice(bytes);
@@ -215,7 +216,7 @@ impl Worker {
         }
     }
 
-    /// All that is ours was asked for, or never will be.
+    /// Notes that all blocks of this client have been requested, or never will be.
     fn verified(&mut self) {
         self.verify_from = None;
         if !std::mem::replace(&mut self.counted, true) {
@@ -223,7 +224,7 @@ impl Worker {
         }
     }
 
-    /// The next chunk of ours with a block that a restart may have damaged.
+    /// Returns the next chunk of this client with a block that a restart may have damaged.
     fn next_to_verify(&mut self) -> io::Result<Option<u64>> {
         let scene = self.scene.clone();
         let ledger = scene.ledger.lock().map_err(poisoned)?;
@@ -240,13 +241,13 @@ impl Worker {
         Ok(None)
     }
 
-    /// Where a request goes: sectors of ours only, if it is a change.
+    /// Returns the sectors of a request: for a change, only sectors of this client.
     fn place(&mut self, change: bool) -> (u64, u64) {
         let region = self.blocks / (self.count + 1);
         let hot = self.random.below(10) < 7;
         let within = |random: &mut Random| random.below(if hot { HOT_BLOCKS } else { region });
         if self.random.one_in(3) {
-            // The shared region: small requests, each block has one writer.
+            // The shared region: small requests, and each block has one writer.
             let start = self.count * region;
             let mut block = within(&mut self.random);
             if change {
@@ -272,7 +273,7 @@ impl Worker {
         (first, sectors)
     }
 
-    /// A block, or sectors of one.
+    /// Returns a block, or sectors of one.
     fn small(&mut self, block: u64) -> (u64, u64) {
         let first = block * BLOCK_SECTORS;
         if self.random.below(3) > 0 {
@@ -309,7 +310,8 @@ impl Worker {
         Ok(())
     }
 
-    /// A place for a change where no other one is under way; None: there was none at hand.
+    /// Returns sectors for a change in which no other change is in progress; None: there were none
+    /// at hand.
     fn free_place(&mut self) -> io::Result<Option<(u64, u64)>> {
         for _ in 0..8 {
             let (first, count) = self.place(true);
@@ -341,7 +343,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Zeros, by write-zeroes or a trim.
+    /// Sends zeros, by write-zeroes or a trim.
     fn zero(&mut self, connection: &mut Connection) -> io::Result<()> {
         let Some((first, count)) = self.free_place()? else { return self.flush(connection) };
         let trim = self.trims && self.random.one_in(3);
@@ -368,7 +370,7 @@ impl Worker {
     }
 }
 
-/// Takes note of a reply. False: it violates something.
+/// Handles a reply. False: it violates a promise.
 fn complete(
     scene: &Scene,
     under_way: &mut BTreeMap<u64, Doing>,

@@ -1,4 +1,4 @@
-//! What the judge lets pass, and what it does not.
+//! Results that the judge accepts, and results that it rejects.
 
 use block::Durability;
 use killtest::ledger::{Change, Ledger};
@@ -8,7 +8,7 @@ use std::time::Duration;
 const SECTORS: u64 = 32;
 const BYTES: usize = 512;
 
-/// A ledger, and what the volume holds.
+/// A ledger, and the volume's contents.
 struct Table {
     ledger: Ledger,
     image: Vec<u8>,
@@ -26,7 +26,7 @@ impl Table {
         Table { ledger, image: vec![0; SECTORS as usize * BYTES], durability }
     }
 
-    /// Sends a write; its stamps are what is returned.
+    /// Sends a write; returns its stamps.
     fn send(&mut self, first: u64, count: u32, fua: bool) -> (Change, Vec<u8>) {
         let mut bytes = Vec::new();
         let change = self.ledger.send_change(first, count, fua, Some((&mut bytes, 0)));
@@ -38,7 +38,7 @@ impl Table {
         self.image[start..start + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// A write that is done and answered.
+    /// Sends a write that is carried out and answered.
     fn write(&mut self, first: u64, count: u32) -> Vec<u8> {
         let (change, bytes) = self.send(first, count, false);
         self.put(first, &bytes);
@@ -61,7 +61,7 @@ impl Table {
         self.ledger.begin_life(self.durability);
     }
 
-    /// The power is cut, and this is what is left. Whether it may be.
+    /// Cuts the power, which leaves this image. Returns whether the judge accepts it.
     fn cut(&mut self) -> bool {
         let image = self.image.clone();
         self.ledger.cut(&image);
@@ -179,7 +179,7 @@ fn zeros_are_a_version_like_any_other() {
     assert!(!table.is_right(), "older than the zeros");
 }
 
-/// Writes 0, flush, write 1, and a power cut that leaves these of the two blocks.
+/// Writes 0, flushes, writes 1, and cuts the power, which leaves these of the two blocks.
 fn around_a_flush(durability: Durability, left: [bool; 2]) -> bool {
     let mut table = Table::of(durability);
     let first = table.write(0, 8);
@@ -260,7 +260,7 @@ fn an_ordered_fua_write_is_before_what_is_sent_after_its_answer() {
         table.put(16, &before);
         assert_eq!(table.cut(), !answered);
     }
-    // It is a flush of what was completed before it was sent.
+    // It is a flush of all changes that were completed before it was sent.
     let mut table = Table::of(Durability::Ordered);
     table.write(16, 8);
     let (change, bytes) = table.send(0, 8, true);
@@ -287,8 +287,8 @@ fn the_order_of_one_life_holds_in_the_next_whatever_its_durability() {
     }
 }
 
-/// A volume whose first block was written and flushed, and written again before a kill; the next
-/// daemon is in doubt. Returns the table and both contents.
+/// Returns the table and both contents of a volume whose first block was written and flushed, and
+/// written again before a kill; the next daemon is in doubt.
 fn in_doubt(durability: Durability) -> (Table, Vec<u8>, Vec<u8>) {
     let mut table = Table::of(durability);
     let old = table.write(0, 8);

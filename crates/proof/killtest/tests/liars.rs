@@ -1,15 +1,14 @@
-//! The judge judged: set-ups that break a promise must be found, and the honest one must not.
+//! Tests of the judge: setups that break a promise must be detected, and the honest one must pass.
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
 const KILLTEST: &str = env!("CARGO_BIN_EXE_killtest");
-/// What the program ends with when a promise was broken.
+/// The program's exit status if a promise was broken.
 const EXIT_INTEGRITY: i32 = 7;
 
-/// Builds `overdrive` beside the program: cargo does that by itself for tests of its own package
-/// only.
+/// Builds `overdrive` next to the program: cargo only builds it for tests of its own package.
 fn build() {
     static BUILT: OnceLock<()> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -38,7 +37,7 @@ fn have_fuse() -> bool {
     have
 }
 
-/// Runs the program; returns its status and what it counted.
+/// Runs the program; returns its status and its counts.
 fn run(arguments: &[&str]) -> (Option<i32>, serde_json::Value) {
     build();
     let mut command = Command::new("timeout");
@@ -89,7 +88,7 @@ fn a_backing_that_lies_about_flushes_is_caught_by_power_cuts() {
     assert_eq!(counted["tally"]["kills"], 0, "power cuts alone have shown it");
 }
 
-/// Runs with power cuts alone, and this lie, until it is found; returns what was.
+/// Runs only power cuts, with this lie, until it is detected; returns the violation.
 fn found_by_cuts(lie: &[&str]) -> String {
     let (status, counted) = run(&[&["--seconds", "500", "--cuts", "1000"], lie].concat());
     assert_eq!(status, Some(EXIT_INTEGRITY), "{counted:#}");
@@ -97,8 +96,9 @@ fn found_by_cuts(lie: &[&str]) -> String {
     counted["violations"][0]["what"].as_str().expect("a sentence").to_owned()
 }
 
-/// Runs with nothing but power cuts under `ordered` daemons, and this lie: what is missed is the order then. (What
-/// an operator had flushed would be missed as well, and sometimes first.)
+/// Runs only power cuts under `ordered` daemons, with this lie: the violation is then of the order.
+/// (The loss of changes that an operator had flushed would be detected as well, and sometimes
+/// first.)
 fn breaks_the_order(lie: &[&str]) {
     let what = found_by_cuts(&[&["--durability", "ordered", "--only", "cut"], lie].concat());
     assert!(what.contains("the order is broken"), "{what}");
