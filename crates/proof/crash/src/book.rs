@@ -1,5 +1,5 @@
-//! The book of a history: every request and answer as it happens, and the promises that can be
-//! checked at once.
+//! The book of a history: every request and answer in order, and checks of the promises that can be
+//! judged immediately.
 
 use crate::device::Disk;
 use crate::disk::NEVER;
@@ -14,34 +14,35 @@ use crate::trace;
 use block::{Discard, Durability, Result, Stretch, WriteMode};
 use cache::Changes;
 
-/// Flushes that a process may fail because the one before it was killed (C1). If a flush was under
-/// way, it may let the first flush of every client fail, of all clients or of none.
+/// Flushes that a process may fail because the one before it was killed (C1). If a flush was in
+/// progress, it may fail the first flush of every client: of all clients or of none.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Doubt {
-    /// One was killed: held copies of write-throughs are dirty now.
+    /// Whether a process was killed: retained copies of write-throughs are dirty now.
     follows_kill: bool,
-    /// A flush was under way.
+    /// Whether a flush was in progress.
     pub(crate) may: bool,
-    /// And an order was promised, so that the volume may have failed.
+    /// Whether an order was promised as well, so that the volume may have failed.
     pub(crate) may_fail: bool,
-    /// First flushes of connections that have failed for that, and that have not.
+    /// Number of first flushes of connections that have failed for this reason, and of those that
+    /// have not.
     failed: u32,
     good: u32,
 }
 
-/// What has happened so far.
+/// The history so far.
 pub(crate) struct Book {
     pub(crate) oracle: Oracle,
     disk: Disk,
-    /// Stamps in 512 bytes.
+    /// Stamps per 512 bytes.
     stamps: u32,
-    /// Sectors of the smallest request of whole blocks.
+    /// Sectors of the smallest request for whole blocks.
     block: u32,
     next: Operation,
     buffers: bool,
     mode: WriteMode,
     mode_since: u32,
-    /// What the operator has set.
+    /// The operator's settings.
     pub(crate) operator: Operator,
     /// Live connections that have sent a flush.
     proven: u32,
@@ -49,13 +50,13 @@ pub(crate) struct Book {
     /// Dirty blocks after the last step.
     pub(crate) dirty_blocks: u32,
     admissions: Vec<Admission>,
-    /// Whose changes were admitted, in parts, since this was last asked.
+    /// Operations whose changes were admitted, in parts, since the last call.
     admitted: Vec<Operation>,
-    /// What was sent and not answered.
+    /// Requests sent and not answered.
     open: Vec<Pending>,
-    /// Rises with every answer.
+    /// Increases with every answer.
     pub(crate) answers: u64,
-    /// Clients that have more to do.
+    /// Clients that have not finished.
     pub(crate) clients: u32,
     pub(crate) doubt: Doubt,
     /// The flush that is about to be answered with doubt.
@@ -97,18 +98,18 @@ impl Book {
         }
     }
 
-    /// From now on the promises of a write buffer are checked too.
+    /// Enables the checks of a write buffer's promises.
     pub(crate) fn expect_buffer(&mut self) {
         self.buffers = true;
     }
 
-    /// The name of the next operation.
+    /// Returns the name of the next operation.
     pub(crate) fn next_operation(&self) -> Operation {
         self.next
     }
 
-    /// A process takes over from one that was killed: its clients have sent nothing yet.
-    /// `in_flush`: that had asked the disk for a flush.
+    /// Notes that a process takes over from one that was killed: its clients have sent nothing yet.
+    /// `in_flush`: the killed one had sent the disk a flush.
     pub(crate) fn taken_over(&mut self, engine: &EngineSetup, in_flush: bool) {
         self.doubt = self.doubt_after(in_flush, engine.durability);
         self.oracle = self.disk.with(|disk| self.oracle.after_kill(disk, &[]));
@@ -146,7 +147,8 @@ impl Book {
         }
     }
 
-    /// The operator is about to change settings: until that is done, both are in force.
+    /// Notes that the operator is about to change settings: until the change ends, both are in
+    /// force.
     pub(crate) fn set_begins(&mut self, changes: &Changes) {
         self.hear_admissions();
         let now = self.oracle.tick();
@@ -155,7 +157,7 @@ impl Book {
             self.oracle.may_promise(durability);
         }
         if changes.write.is_some() {
-            // It is not known from when on writes are not held back: what may be held back is not judged.
+            // It is unknown when writes stop being held back, so possible delays are not judged.
             (self.mode, self.mode_since) = (WriteMode::BackNow, now);
         }
         trace::event([now.into(), 9, 0], format_args!("{now}: the operator sets {changes:?}"));
@@ -173,12 +175,13 @@ impl Book {
         self.check_order(process);
     }
 
-    /// What was sent and not answered so far.
+    /// Returns the requests sent and not answered so far.
     pub(crate) fn open(&self) -> &[Pending] {
         &self.open
     }
 
-    /// Notes what the write buffer has admitted; tells whose changes, since this was last asked.
+    /// Notes the changes that the write buffer has admitted; returns their operations since the
+    /// last call.
     pub(crate) fn note_admissions(&mut self, into: &mut Vec<Operation>) {
         self.hear_admissions();
         into.clear();
@@ -204,7 +207,7 @@ impl Book {
         self.admissions = admissions;
     }
 
-    /// C6, C13: what makes more blocks dirty stays below both limits.
+    /// Checks C6 and C13: a change that makes more blocks dirty stays below both limits.
     fn check_room(&mut self, admission: &Admission) {
         let (dirty, before) = (admission.dirty_blocks, self.dirty_blocks);
         let limits = [
@@ -227,24 +230,25 @@ impl Book {
         self.finding.get_or_insert(finding);
     }
 
-    /// A client sends an operation; `any_dirty`: the write buffer holds something.
+    /// Notes that a client sends an operation; `any_dirty`: the write buffer is not empty.
     pub(crate) fn sent(&mut self, kind: Kind, range: Range, any_dirty: bool) -> Pending {
         let operation = self.next;
         self.next += 1;
         self.sends(operation, kind, range, any_dirty)
     }
 
-    /// A change came behind another one on its connection.
+    /// Notes that a change came behind another one on its connection.
     pub(crate) fn comes_behind(&mut self, change: &Pending, first: &Pending) {
         self.oracle.comes_behind(change.range, change.sent, first.sent);
     }
 
-    /// A client sends again what was not answered before the process died: the same bytes.
+    /// Notes that a client sends again a request that was not answered before the process died: the
+    /// same bytes.
     pub(crate) fn sent_again(&mut self, before: &Pending, any_dirty: bool) -> Pending {
         self.sends(before.operation, before.kind, before.range, any_dirty)
     }
 
-    /// What a discard leaves.
+    /// Returns the contents after a discard.
     fn discarded(&self) -> Content {
         match self.disk.with(|disk| disk.model.discard) {
             Discard::Zeroes => Content::Zeros,
@@ -285,7 +289,7 @@ impl Book {
         pending
     }
 
-    /// What a change of these sectors leaves as it is of its first and last block.
+    /// Returns the sectors of a change's first and last block that it leaves unchanged.
     fn padding(&self, (first, count): Range) -> impl Iterator<Item = Range> + use<> {
         let (block, end) = (self.block, first + count);
         let head = (first / block * block, first % block);
@@ -293,13 +297,13 @@ impl Book {
         [head, tail].into_iter().filter(|(_, count)| *count > 0)
     }
 
-    /// The blocks that these sectors lie in.
+    /// Returns the blocks that contain these sectors.
     fn blocks(&self, (first, count): Range) -> Range {
         let start = first / self.block * self.block;
         (start, (first + count).next_multiple_of(self.block) - start)
     }
 
-    /// It is answered; `stamps` is what a read returned.
+    /// Notes the answer; `stamps` is the result of a read.
     pub(crate) fn answered(&mut self, pending: &Pending, result: Result, stamps: &[u8]) {
         self.hear_admissions();
         self.answers += 1;
@@ -315,7 +319,8 @@ impl Book {
             ),
         );
         let good = result.is_ok();
-        // Another client's write of the same block may have been buffered since it was sent.
+        // Another client's write of the same block may have been buffered since the request was
+        // sent.
         let overlaps_dirty =
             pending.overlaps_dirty || self.buffers && self.may_be_dirty(sent, range, true);
         match kind {
@@ -339,7 +344,7 @@ impl Book {
         }
     }
 
-    /// C8: an error has a cause below.
+    /// Checks C8: an error has a cause below.
     fn check_error(&mut self, pending: &Pending, result: Result) {
         let is_excused = self.doubt.may_fail && pending.kind != Kind::Read;
         if pending.operation == self.doubted || is_excused {
@@ -347,7 +352,7 @@ impl Book {
         }
         let [reads, writes, flushes] = self.disk.with(|disk| disk.errors);
         let excused = match pending.kind {
-            // What others have read in vain, or what was read ahead of it, is no business of its client.
+            // Failed reads of other clients, or read ahead of this one, are no cause of its error.
             Kind::Read => {
                 let blocks = self.blocks(pending.range);
                 self.disk.with(|disk| disk.has_failed_read(blocks))
@@ -367,7 +372,8 @@ impl Book {
         }
     }
 
-    /// Since when writes must have reached the disk when they are answered, and by which clause.
+    /// Returns since when writes must have reached the disk when they are answered, and by which
+    /// clause.
     fn strict_since(&self) -> Option<(u32, &'static str)> {
         match self.mode {
             WriteMode::Through | WriteMode::None => Some((self.mode_since, "C12")),
@@ -415,9 +421,9 @@ impl Book {
         }
     }
 
-    /// Whether the blocks of a range may hold buffered data other than what was sent at `sent`.
-    /// (Pending zeros are not counted as dirty blocks. After a kill, held copies of what went past
-    /// the buffer count as dirty.)
+    /// Whether the blocks of a range may hold buffered data other than the change sent at `sent`.
+    /// (Pending zeros are not counted as dirty blocks. After a kill, retained copies of
+    /// write-throughs count as dirty.)
     fn may_be_dirty(&self, sent: u32, (first, count): Range, any_dirty: bool) -> bool {
         let block = 8 * self.stamps;
         let start = first / block * block;
@@ -429,13 +435,13 @@ impl Book {
         alive.any(|version| any_dirty || version.content != Content::Stamp)
     }
 
-    /// A client sends a flush, on a connection that has sent one before or not.
+    /// Notes that a client sends a flush, on a connection that has or has not sent one before.
     pub(crate) fn proves(&mut self, was_proven: bool) {
         self.proven += u32::from(!was_proven);
     }
 
-    /// A flush is about to be answered, the first one of its connection or not, and the process
-    /// doubts it or not.
+    /// Notes that a flush is about to be answered, whether it is the first one of its connection,
+    /// and whether the process doubts it.
     pub(crate) fn doubts(&mut self, pending: &Pending, is_first: bool, doubts: bool) {
         match (is_first, doubts) {
             (true, true) => self.doubt.failed += 1,
@@ -457,7 +463,7 @@ impl Book {
         }
     }
 
-    /// A connection has ended.
+    /// Notes that a connection has ended.
     pub(crate) fn gone(&mut self, was_proven: bool) {
         let now = self.oracle.tick();
         self.proven -= u32::from(was_proven);
@@ -467,7 +473,7 @@ impl Book {
         trace::event([now.into(), 1, 0], format_args!("{now}: a connection ends"));
     }
 
-    /// A status is answered: what is known from sector `told` on.
+    /// Notes the answer to a status: the stretches known from sector `told` on.
     pub(crate) fn status_answered(
         &mut self,
         pending: &Pending,
@@ -489,7 +495,7 @@ impl Book {
         self.answered(pending, answer.map(|_| ()), &[]);
     }
 
-    /// The operator is about to give up what is dirty.
+    /// Notes that the operator is about to discard dirty data.
     pub(crate) fn discard_begins(&mut self) {
         self.hear_admissions();
         self.oracle.discarding = true;
@@ -500,7 +506,7 @@ impl Book {
         );
     }
 
-    /// It is given up, or nothing was done.
+    /// Notes that it is discarded, or that nothing was done.
     pub(crate) fn discard_ends(&mut self, done: bool) {
         self.hear_admissions();
         self.answers += 1;
@@ -513,7 +519,7 @@ impl Book {
         trace::event([now.into(), 8, done.into()], format_args!("{now}: what was dirty {what}"));
     }
 
-    /// The error of the failed volume has been cleared.
+    /// Notes that the error of the failed volume has been cleared.
     pub(crate) fn error_cleared(&mut self) {
         if self.disk.with(|disk| disk.errors[2]) > 0 {
             self.oracle.error_cleared();
@@ -522,7 +528,7 @@ impl Book {
         trace::event([now.into(), 3, 0], format_args!("{now}: the operator clears the error"));
     }
 
-    /// The write mode has been changed.
+    /// Notes that the write mode has been changed.
     pub(crate) fn mode_set(&mut self, mode: WriteMode) {
         let now = self.oracle.tick();
         (self.mode, self.mode_since) = (mode, now);

@@ -1,4 +1,4 @@
-//! The engine that ships, as a subject; honest, or with one of its planted bugs.
+//! The product's engine as a subject: honest, or with one of its planted bugs.
 
 use crate::midway;
 use crate::setup::Setup;
@@ -11,14 +11,14 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What names the simulated disk.
+/// Identity of the simulated disk.
 const IDENTITY: u64 = 0xd15c;
 
 /// The cache engine.
 pub struct Engine {
-    /// A bug to be planted in it.
+    /// A bug planted in it.
     pub bug: Option<Bug>,
-    /// A bug to be planted in the layers on top of it.
+    /// A bug planted in the layers on top of it.
     pub layer: Option<layers::planted::Bug>,
 }
 
@@ -40,7 +40,7 @@ fn geometry(setup: &Setup) -> Geometry {
     }
 }
 
-/// The geometry with which what the arena holds is taken over: with the slots that are wanted, if that goes.
+/// Returns the geometry for taking over the arena: with the configured slots, if possible.
 fn taken_over(setup: &Setup, arena: &Arc<Memory>) -> Geometry {
     let wanted = geometry(setup);
     let Some(found) = Arena::found(arena) else { return wanted };

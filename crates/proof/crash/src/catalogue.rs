@@ -1,4 +1,4 @@
-//! What can be tried, by name: the honest engine, and every planted bug.
+//! The subjects by name: the honest engine, and every planted bug.
 
 use crate::cached::Engine;
 use crate::liars::{Liar, Lie};
@@ -32,18 +32,19 @@ const RARE: [(&str, u64); 14] = [
 ];
 
 impl Bug {
-    /// The number of a history that is known to show it; 0 where that is soon found.
+    /// Returns the number of a history that is known to show it; 0 if it is found soon anyway.
     pub fn known(&self) -> u64 {
         RARE.iter().find(|(name, _)| *name == self.name).map_or(0, |(_, number)| *number)
     }
 }
 
-/// The engine that ships.
+/// Returns the product's engine.
 pub fn honest() -> Box<dyn Subject> {
     Box::new(Engine { bug: None, layer: None })
 }
 
-/// Every planted bug: those inside the engine and in the layers on top of it, and the layers that lie.
+/// Returns every planted bug: those inside the engine and in the layers on top of it, and the lying
+/// layers.
 pub fn bugs() -> Vec<Bug> {
     let subject = |name: String, engine: Engine| Bug { name, subject: Box::new(engine) };
     let inside = cache::planted::Bug::ALL
@@ -58,7 +59,7 @@ pub fn bugs() -> Vec<Bug> {
     inside.chain(above).chain(lies).collect()
 }
 
-/// The subject of this name; "Bare" is the simulated disk alone.
+/// Returns the subject of this name; "Bare" is the simulated disk alone.
 pub fn by_name(name: &str) -> Option<Box<dyn Subject>> {
     if name == "Bare" {
         return Some(Box::new(Bare));

@@ -1,4 +1,4 @@
-//! The clients of a history: tasks that do what their plan says.
+//! The clients of a history: tasks that carry out their plan.
 
 use crate::book::Book;
 use crate::oracle::Range;
@@ -25,13 +25,13 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Room for `operations` operations of at most `sectors` sectors.
+    /// Allocates memory for `operations` operations of at most `sectors` sectors.
     pub(crate) fn new(operations: u32, sectors: u32, grain: u32) -> Scratch {
         let bytes = (operations * sectors) as usize * GRAIN;
         Scratch { memory: Arc::new(Memory::heap(bytes)), used: Cell::new(0), grain }
     }
 
-    /// So many of the stack's sectors.
+    /// Returns a buffer of this many of the stack's sectors.
     fn take(&self, sectors: u32) -> Buf {
         let offset = self.used.get();
         self.used.set(offset + (sectors * self.grain) as usize);
@@ -41,13 +41,13 @@ impl Scratch {
 
 /// A flush that a client is about to send.
 struct Flushing {
-    /// It is the first one of its connection.
+    /// Whether it is the first one of its connection.
     is_first: bool,
-    /// The answer that it gets in place of success.
+    /// The answer that it gets instead of success.
     doubt: Result,
 }
 
-/// A request that was sent: answered at once, or under way.
+/// A request that was sent: answered immediately, or in progress.
 enum Asked {
     Answered(Result),
     Running(InOrder),
@@ -69,14 +69,14 @@ pub(crate) struct Client {
     pub(crate) process: Rc<dyn Process>,
     pub(crate) book: Rc<RefCell<Book>>,
     pub(crate) scratch: Rc<Scratch>,
-    /// Its changes that are under way.
+    /// Its changes in progress.
     pub(crate) order: ArrivalOrder,
-    /// The process still serves its clients.
+    /// Whether the process still serves its clients.
     pub(crate) alive: Rc<Cell<bool>>,
 }
 
 impl Client {
-    /// Does what the plan says, to the end.
+    /// Carries out the plan, to the end.
     pub(crate) async fn run(self, plan: Vec<Step>) {
         let mut connection: Option<Box<dyn Connection>> = None;
         let mut proven = false;
@@ -132,13 +132,13 @@ impl Client {
         book.clients -= 1;
     }
 
-    /// Waits for a turn; for ever, if the process serves its clients no more.
+    /// Waits for a turn; for ever, if the process no longer serves its clients.
     async fn served(&self) {
         self.lane.turn().await;
         poll_fn(|_| if self.alive.get() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
-    /// Sends advice. Its answer is not judged: it promises nothing. What others read and find afterwards is.
+    /// Sends advice. Its answer promises nothing and is not judged; later reads by others are.
     async fn advise(&self, range: Range) {
         let (at, _) = self.around(range);
         let request = Request::Advise { at, advice: Advice::WillNeed };
@@ -163,7 +163,7 @@ impl Client {
     }
 
     async fn discard_dirty(&self) {
-        // One at a time: the book knows of one.
+        // One at a time: the book has room for one.
         if self.book.borrow().oracle.discarding {
             return;
         }
@@ -183,7 +183,7 @@ impl Client {
         self.book.borrow_mut().status_answered(pending, told, answer);
     }
 
-    /// The stack's blocks around sectors of the laboratory.
+    /// Returns the stack's blocks around sectors of the laboratory.
     fn around(&self, (first, count): Range) -> (Extent, Padding) {
         let (offset, length) = (u64::from(first) * GRAIN as u64, count * GRAIN as u32);
         self.stack.limits().around(offset, length).expect("inside the disk")
@@ -202,7 +202,7 @@ impl Client {
         self.judge(sent, result, flush).await;
     }
 
-    /// Sends two changes, one right behind the other, and waits for both answers.
+    /// Sends two changes, one immediately behind the other, and waits for both answers.
     async fn operate_both(&self, one: Change, two: Change) {
         let acts =
             [one, two].map(|Change { kind, first, count }| Act::Operate { kind, first, count });
@@ -232,7 +232,7 @@ impl Client {
         done.after(seen).await;
     }
 
-    /// Sends an operation. None: the act is none.
+    /// Sends an operation. None: the act sends none.
     fn send(&self, act: Act) -> Option<Sent> {
         let (kind, first, count) = match act {
             Act::Again(Pending { kind, range: (first, count), .. })
@@ -268,8 +268,8 @@ impl Client {
     /// Notes the answer to an operation.
     async fn judge(&self, sent: Sent, mut result: Result, flush: Option<Flushing>) {
         let Sent { pending, buffer, padding, .. } = sent;
-        // Done is not answered: a kill may come between the two, and what is seen in the middle of a
-        // step (`midway.rs`) must not have been answered in it.
+        // An operation can be complete and not answered: a kill may come between the two, and
+        // effects seen in the middle of a step (`midway.rs`) must not have been answered in it.
         self.lane.rest().await;
         self.served().await;
         let mut bytes = vec![0xa5; buffer.bytes()];
@@ -286,7 +286,7 @@ impl Client {
         self.book.borrow_mut().answered(&pending, result, &bytes[meant]);
     }
 
-    /// Sends the request, in parts where the subject wants it cut.
+    /// Sends the request, in parts if the subject requires that.
     async fn submit(&self, pending: &Pending, at: Extent, buffer: &Buf) -> Result {
         let (first, count) = (at.first as u32, at.count);
         let cut = self.process.cut_sectors();
@@ -313,8 +313,8 @@ impl Client {
         self.answer(pending.operation, asked).await
     }
 
-    /// Asks as an export does: what can be answered at once is, all else goes behind the earlier
-    /// changes of this client that it overlaps.
+    /// Sends a request as an export does: if it can be answered immediately, it is; otherwise it is
+    /// queued behind the earlier changes of this client that it overlaps.
     async fn ask(&self, operation: Operation, request: Request, padding: Padding) -> Asked {
         let is_read = matches!(request, Request::Read { .. });
         let asks = (padding == Padding::NONE || is_read) && !self.order.must_wait(&request);

@@ -1,32 +1,33 @@
-//! Cold starts: images of the disk that a process with empty memory has shown as they are.
+//! Cold starts: images of the disk from which a process with empty memory has already been started
+//! and verified.
 //!
-//! Of such a process nothing but the image and the settings of its engine decides what it does, unless
-//! a seed chooses the order of its tasks. In one history many power cuts leave the same image: each is
-//! judged by what was promised at its moment, but the process starts on it only once.
+//! The behaviour of such a process depends only on the image and on the settings of its engine,
+//! unless a seed chooses the order of its tasks. In one history many power cuts leave the same
+//! image: each is judged by the promises of its moment, but the process is started on it only once.
 
 use crate::setup::EngineSetup;
 use crate::stamp;
 use std::collections::BTreeMap;
 
-/// A moment of a run, for the oracle: where two are equal, so is all that may be left.
+/// A moment of a run, for the oracle: at equal moments, the same states may be left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Moment {
     /// The seed of the run.
     pub(crate) run: u64,
-    /// The clock of its oracle.
+    /// The clock of the run's oracle.
     pub(crate) clock: u32,
-    /// Changes that the write buffer has taken in.
+    /// Number of changes that the write buffer has admitted.
     pub(crate) admissions: u64,
 }
 
-/// Whether an image was there before.
+/// Whether an image has occurred before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Image {
-    /// No.
+    /// It has not.
     New,
-    /// Yes, at another moment.
+    /// It has, at another moment.
     Known,
-    /// Yes, and just the same could be left then.
+    /// It has, when the same states could be left.
     Repeated,
 }
 
@@ -37,7 +38,7 @@ pub(crate) struct ColdStarts {
 }
 
 impl ColdStarts {
-    /// A process with these settings would start on this image, which was left now.
+    /// Notes that a process with these settings would start on this image, which was left now.
     pub(crate) fn insert(&mut self, engine: &EngineSetup, image: &[u8], now: Moment) -> Image {
         let known = self.images.iter().position(|(other, _)| other == engine);
         let index = known.unwrap_or_else(|| {

@@ -14,38 +14,39 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A disk full of initial stamps; `seed` decides its latencies and its luck.
+    /// Returns a disk full of initial stamps; `seed` determines its latencies and its random
+    /// choices.
     pub fn new(model: Model, faults: Faults, seed: u64) -> Disk {
         Disk::of(State::new(model, faults, seed))
     }
 
-    /// A disk that goes on from a state.
+    /// Returns a disk that continues from a state.
     pub fn of(state: State) -> Disk {
         Disk { limits: state.model.limits(), state: Arc::new(Lock::new(state)) }
     }
 
-    /// The same disk as processes see it that start from now on, with the size of this model.
+    /// Returns the same disk as later processes see it, with the size of this model.
     pub(crate) fn resized(&self, model: &Model) -> Disk {
         self.with(|state| state.model.absent = model.absent);
         Disk { limits: model.limits(), state: self.state.clone() }
     }
 
-    /// The disk as `lane` sees it.
+    /// Returns the disk as `lane` sees it.
     pub fn on(&self, lane: &Lane) -> DiskLane {
         self.on_ring(lane, 0)
     }
 
-    /// The disk as `lane` sees it, which has this ring of its process.
+    /// Returns the disk as `lane` sees it through this ring of its process.
     pub(crate) fn on_ring(&self, lane: &Lane, ring: u32) -> DiskLane {
         DiskLane { disk: self.clone(), lane: lane.clone(), ring }
     }
 
-    /// What it can do.
+    /// Returns its limits.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Looks at, or changes, its inside.
+    /// Reads or changes its state.
     ///
     /// The disk is hardware: its sections are not steps of the program, so they are not counted.
     pub fn with<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
@@ -96,7 +97,7 @@ impl Block for DiskLane {
         if let Some(result) = self.try_now(&request) {
             return result;
         }
-        // Between a decision and the moment its request leaves, anything can happen; and a kill in the
+        // Between a decision and the departure of its request, any event can happen; a kill in the
         // middle of that decision (`midway.rs`) finds nothing sent.
         let asks = u32::from(matches!(request, Request::Flush));
         self.disk.with(|state| state.flushes_asked += asks);

@@ -1,4 +1,4 @@
-//! Many histories: one after the other on a thread, panics included.
+//! Runs histories one after the other on a thread, and catches their panics.
 
 use crate::finding::Finding;
 use crate::laboratory::Laboratory;
@@ -11,19 +11,19 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-/// A promise that was broken, and the history in which it was.
+/// A broken promise, and its history.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Failure {
     /// The seed of the history.
     pub seed: u64,
     /// Whether it is a history of the exhaustive kind.
     pub exhaustive: bool,
-    /// What was broken.
+    /// The broken promise.
     pub finding: Finding,
 }
 
 impl Failure {
-    /// The command that shows it again.
+    /// Returns the command that reproduces it.
     pub fn reproduction(&self, bug: Option<&str>) -> String {
         let exhaustive = if self.exhaustive { " --exhaustive" } else { "" };
         let bug = bug.map_or(String::new(), |name| format!(" --bug {name}"));
@@ -31,20 +31,20 @@ impl Failure {
     }
 }
 
-/// What one history came to.
+/// Result of one history.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How much was tried.
+    /// The amount of work.
     pub tally: Tally,
     /// The hash of all its events.
     pub trace: u64,
-    /// What was found, if anything.
+    /// The failure, if there is one.
     pub failure: Option<Failure>,
-    /// It ended in a panic: this thread's state is no longer to be trusted.
+    /// Whether it ended in a panic: this thread's state is no longer reliable.
     pub panicked: bool,
 }
 
-/// The seed of the `number`th history that starts from `base`.
+/// Returns the seed of the `number`th history that starts from `base`.
 pub fn seed_of(base: u64, number: u64) -> u64 {
     mix(base, number ^ 0x0dd5_eed5)
 }
@@ -75,7 +75,7 @@ pub fn history(subject: &dyn Subject, seed: u64, scale: Scale, prints: bool) -> 
         panicked,
     };
     if panicked {
-        // Its tasks stopped in the middle of things: dropping them could panic again.
+        // Its tasks stopped in the middle of their work: dropping them could panic again.
         std::mem::forget(laboratory);
     }
     outcome
@@ -86,7 +86,7 @@ thread_local! {
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Panics of a history are kept as words; all others are reported as before.
+/// Stores panics of a history as text; all others are reported as before.
 fn catch_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

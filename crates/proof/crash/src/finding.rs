@@ -1,23 +1,23 @@
-//! What the laboratory finds.
+//! Findings of the laboratory.
 
 use std::fmt;
 
-/// A promise that was not kept.
+/// A broken promise.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Finding {
     /// The clause of the contract, such as "C1", or "panic", or "hang".
     pub clause: String,
-    /// What was expected and what was seen, in a sentence.
+    /// The expected and the found result, as a sentence.
     pub text: String,
 }
 
 impl Finding {
-    /// A finding against `clause`.
+    /// Returns a finding against `clause`.
     pub fn new(clause: &str, text: impl Into<String>) -> Finding {
         Finding { clause: clause.into(), text: text.into() }
     }
 
-    /// The same finding, with where it was made.
+    /// Returns the same finding, with its position.
     #[must_use]
     pub fn at(mut self, place: fmt::Arguments<'_>) -> Finding {
         self.text = format!("{} ({place})", self.text);

@@ -1,8 +1,8 @@
-//! Hunts: threads that run histories until their time is up, or there were enough of them, or something
-//! is found.
+//! Hunts: threads that run histories until their time is up, or their number is reached, or a
+//! promise is broken.
 //!
-//! Which histories a hunt runs, and in which order they begin, follows from its base alone: the speed of
-//! the machine decides how far it gets, not what it finds first.
+//! The histories of a hunt, and the order in which they begin, follow from its base alone: the
+//! speed of the machine decides how far it gets, not which failure it finds first.
 
 use crate::drive::{Failure, history, seed_of};
 use crate::setup::Scale;
@@ -14,18 +14,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long, how wide, and from where.
+/// Duration, number of threads, and start of a hunt.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// The time it may take; without one, only `histories_max` ends it.
+    /// Time limit; without one, only `histories_max` ends the hunt.
     pub time: Option<Duration>,
     /// The number of the history to begin with.
     pub first: u64,
-    /// How many histories there are at most, with those before the first.
+    /// Maximum number of histories, including those before the first.
     pub histories_max: u64,
     /// Threads.
     pub threads: u32,
-    /// The seed that all seeds follow from.
+    /// The seed from which all seeds follow.
     pub base: u64,
 }
 
@@ -40,12 +40,12 @@ pub struct Hunt {
     pub swarm_seconds: f64,
     /// Processor time spent on exhaustive histories, in seconds.
     pub exhaustive_seconds: f64,
-    /// The time it took, in seconds.
+    /// Duration, in seconds.
     pub seconds: f64,
-    /// The sum of the traces of all histories, each with its seed: equal for equal work, whatever the
-    /// number of threads.
+    /// The sum of the traces of all histories, each with its seed: equal for equal work,
+    /// independent of the number of threads.
     pub traces: u64,
-    /// What was found: by the history that began first, where several found something.
+    /// The failure; if several histories have one, that of the history that began first.
     pub failure: Option<Failure>,
     /// The number of that history.
     #[serde(skip)]
@@ -53,21 +53,22 @@ pub struct Hunt {
 }
 
 impl Hunt {
-    /// Distinct states of swarms a second of processor time.
+    /// Returns the distinct states of swarms per second of processor time.
     pub fn swarm_rate(&self) -> f64 {
         self.swarm.states() as f64 / self.swarm_seconds.max(1e-9)
     }
 
-    /// Distinct states of exhaustive histories a second of processor time.
+    /// Returns the distinct states of exhaustive histories per second of processor time.
     pub fn exhaustive_rate(&self) -> f64 {
         self.exhaustive.states() as f64 / self.exhaustive_seconds.max(1e-9)
     }
 }
 
-/// One history in so many has every crash state tried: about a quarter of the time goes there.
+/// One of this many histories has every crash state tested, which takes about a quarter of the
+/// time.
 const EXHAUSTIVE_ONE_IN: u64 = 8;
 
-/// The kind of the history with this number.
+/// Returns the kind of the history with this number.
 fn scale_of(number: u64) -> Scale {
     match number % EXHAUSTIVE_ONE_IN {
         0 => Scale::Exhaustive,
@@ -94,8 +95,8 @@ impl Shared<'_> {
         late || self.stops.load(Ordering::Relaxed)
     }
 
-    /// The number of the history to run next. Once something is found, those that have begun go on to
-    /// their end: one of them may have a smaller number.
+    /// Returns the number of the history to run next. After a failure, histories that have begun
+    /// run to their end: one of them may have a smaller number.
     fn next(&self) -> Option<u64> {
         if self.is_over() {
             return None;
@@ -105,8 +106,8 @@ impl Shared<'_> {
     }
 }
 
-/// Runs histories on every thread until it is over or a promise is broken. `watch` is called
-/// about five times a second with the result so far.
+/// Runs histories on every thread until the hunt is over or a promise is broken. `watch` is called
+/// about five times per second with the result so far.
 pub fn hunt(subject: &dyn Subject, terms: Terms, mut watch: impl FnMut(&Hunt)) -> Hunt {
     let shared = Shared {
         subject,
@@ -135,14 +136,14 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// The processor time of this thread, in seconds: what others do on the machine does not count.
+/// Returns the processor time of this thread, in seconds, which excludes other load on the machine.
 fn cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// One thread. A history that panicked ends it, because the thread's state may be odd; the hunt is
-/// over then anyway.
+/// Runs one thread. A history that panics ends it, because the thread's state is unreliable; the
+/// hunt is then over anyway.
 fn worker(shared: &Shared<'_>) {
     while let Some(number) = shared.next() {
         let scale = scale_of(number);

@@ -1,7 +1,7 @@
-//! Layers that lie, each in one way: doubles of the bugs that the oracle must find.
+//! Lying layers, each with one lie: stand-ins for the bugs that the oracle must find.
 //!
-//! A liar stands on the honest disk and breaks one promise. They try the laboratory without the
-//! engine; the bugs that can only be planted inside the engine are in its own crate.
+//! A liar stands on the honest disk and breaks one promise. They test the laboratory without the
+//! engine; bugs that can only be planted inside the engine are in its own crate.
 
 use crate::setup::Setup;
 use crate::stamp::GRAIN;
@@ -10,47 +10,47 @@ use block::{Block, Buf, Extent, Limits, Memory, Request, Result, Stack};
 use lane::{Lane, Lock};
 use std::sync::Arc;
 
-/// The ways to lie.
+/// The lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lie {
     /// Answers a flush without one.
     AckFlush,
-    /// Sends the flush on, but before the write that came last.
+    /// Sends the flush on, but before the latest write.
     Reorder,
-    /// Sends each half of a write by itself.
+    /// Sends each half of a write separately.
     Tear,
-    /// Goes on showing what was read first.
+    /// Keeps returning the first contents read.
     StaleRead,
-    /// Answers that all went well, whatever happened.
+    /// Answers every request with success.
     LostError,
-    /// Now and then writes to the neighbouring block.
+    /// Sometimes writes to the neighbouring block.
     WrongPlace,
-    /// Forgets that a write should be durable at once.
+    /// Ignores that a write must be durable immediately.
     PlainFua,
     /// Claims a new epoch for every write, and orders none.
     Epochs,
-    /// Discards a sector too much.
+    /// Discards one sector too many.
     WideDiscard,
     /// Answers a write and sends it later.
     AckWrite,
-    /// Never answers what has failed.
+    /// Never answers a failed request.
     Hang,
     /// Fails without a cause.
     FalseError,
-    /// Says that it holds more than it may.
+    /// Reports more dirty data than the limit.
     TooDirty,
     /// Changes the bytes of a write while the disk has it.
     Scribble,
-    /// Shows in one block the new of one sector and the old of another.
+    /// Returns one block with a new sector and an old one.
     Mixture,
     /// Sends a write a second time, long after it was answered.
     Echo,
-    /// Lets what a dead process had sent arrive late.
+    /// Lets the requests of a dead process arrive late.
     SkipFence,
 }
 
 impl Lie {
-    /// All of them, each with the clause that it breaks first.
+    /// All lies, each with the clause that it breaks first.
     pub const ALL: [(Lie, &'static str); 17] = [
         (Lie::AckFlush, "C1"),
         (Lie::Reorder, "C1"),
@@ -72,10 +72,10 @@ impl Lie {
     ];
 }
 
-/// How late an echo is, in virtual nanoseconds.
+/// Delay of an echo, in virtual nanoseconds.
 const ECHO_NS: u64 = 100_000;
 
-/// A subject that lies.
+/// A lying subject.
 pub struct Liar(pub Lie);
 
 impl Subject for Liar {
@@ -256,7 +256,7 @@ impl Block for LyingLane {
 }
 
 impl LyingLane {
-    /// Holds every write back until the next request, and past it where that is a flush.
+    /// Holds every write back until the next request, and beyond it if that is a flush.
     async fn reorder(&self, request: Request) -> Result {
         let held = self.shared.peek(|lies| lies.held.take());
         let is_flush = matches!(request, Request::Flush);

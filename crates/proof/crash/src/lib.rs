@@ -1,26 +1,27 @@
-//! The crash laboratory: the very engine that ships, on a simulated disk, where a seed decides every
-//! interleaving and every crash, and an oracle knows what was promised.
+//! The crash laboratory: the product's engine on a simulated disk. A seed decides every
+//! interleaving and every crash, and an oracle records all promises.
 //!
-//! A *history* is some clients on some lanes that read, write, zero, discard and flush. Wherever
-//! something has changed, the laboratory crashes: by *power cut* (memory is gone; each unit of the
-//! disk holds what was durable or any later version) and by *kill* (memory and disk live on; each
-//! write in flight lands or does not). Each state so made is recovered by the engine, read back, and
-//! judged by the contract of SEMANTICS.md. Some states go on with clients and crashes of their own.
+//! A *history* is some clients on some lanes that read, write, zero, discard and flush. After every
+//! change of state, the laboratory crashes: by *power cut* (memory is lost; each unit of the disk
+//! holds its durable version or any later one) and by *kill* (memory and disk survive; each write
+//! in flight lands or does not). Each resulting state is recovered by the engine, read back, and
+//! judged by the contract of SEMANTICS.md. Some states continue with clients and crashes of their
+//! own.
 //!
-//! # In which order to read it
+//! # Reading order
 //!
 //! Each step uses those above it, and none below.
 //!
-//! | files | what they are |
+//! | files | contents |
 //! |---|---|
-//! | `stamp`, `finding`, `trace` | what stands for a sector; what is found; the hash of all that happens |
-//! | `model`, `disk`, `device` | the simulated disk: its kind, its state, its face as a block device |
+//! | `stamp`, `finding`, `trace` | the stand-in for a sector; findings; the hash of all events |
+//! | `model`, `disk`, `device` | the simulated disk: its kind, its state, its block device |
 //! | `setup` | a history's numbers, drawn from its seed |
-//! | `subject`, `midway`; `cached`, `liars`, `catalogue` | what is tried: the engine, or a layer that lies; its memory in the middle of a section |
-//! | `version`, `oracle`, `verdict` | what clients were told, what reads may show, what a crash may leave |
-//! | `pending`, `plan`, `operator`, `book`, `client` | what clients do, and the record of requests and answers |
+//! | `subject`, `midway`; `cached`, `liars`, `catalogue` | the subjects: the engine, or a lying layer; its memory in the middle of a section |
+//! | `version`, `oracle`, `verdict` | the answers to clients, the allowed results of reads, the allowed states after a crash |
+//! | `pending`, `plan`, `operator`, `book`, `client` | the actions of clients, and the record of requests and answers |
 //! | `life`, `run`, `takeover` | a process on its lanes; a run, step by step; a kill that the run survives |
-//! | `survivors`, `recovery`, `tally`, `laboratory` | what a crash leaves; the process that starts on it; every crash of a run |
+//! | `survivors`, `recovery`, `tally`, `laboratory` | the states after a crash; the process that starts on them; every crash of a run |
 //! | `drive`, `hunt` | many histories, on one thread and on many |
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,5 @@
-//! The life of a process: it starts on a memory and a disk, and serves on some lanes until it is killed.
+//! The life of a process: it starts on a memory and a disk, and serves on some lanes until it is
+//! killed.
 
 use crate::device::Disk;
 use crate::finding::Finding;
@@ -12,7 +13,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The memory that a process starts on, to be looked at while it does.
+/// The memory on which a process starts, observed during the start.
 pub(crate) struct Watched<'a> {
     pub(crate) memory: &'a Arc<Memory>,
     pub(crate) one_of: u32,
@@ -23,15 +24,14 @@ pub(crate) struct Watched<'a> {
 pub(crate) struct Life {
     pub(crate) process: Rc<dyn Process>,
     pub(crate) lanes: Vec<(Lane, Stack)>,
-    /// It serves its clients.
+    /// Whether it serves its clients.
     pub(crate) alive: Rc<Cell<bool>>,
 }
 
 impl Life {
     /// Starts a process on a memory and a disk.
     ///
-    /// # Errors
-    /// The subject refuses what the memory holds.
+    /// # Errors The subject refuses the contents of the memory.
     pub(crate) fn start(
         subject: &dyn Subject,
         setup: &Setup,
@@ -58,7 +58,7 @@ impl Life {
         Ok(Life { process, lanes, alive: Rc::new(Cell::new(true)) })
     }
 
-    /// Kills it: what it would still do is gone.
+    /// Kills it: its pending work is lost.
     pub(crate) fn end(&self) {
         self.alive.set(false);
         self.lanes.iter().for_each(|(lane, _)| lane.abandon());

@@ -1,10 +1,10 @@
-//! Kills in the middle of a section: the memory as it was between two stores of the engine.
+//! Kills in the middle of a section: the memory between two stores of the engine.
 //!
-//! A `kill -9` does not wait for a section's end. A subject that keeps memory through a kill calls
-//! [`saw_store`] between two stores; the memory is copied there and then, and judged after the step,
-//! when no task is in the middle of a section. In such a step no client is answered and the disk does not
-//! change, so disk and oracle are still those of that moment. What one thread does is one step of a
-//! history, so this is kept for each thread.
+//! A `kill -9` does not wait for a section's end. A subject whose memory survives a kill calls
+//! [`saw_store`] between two stores; the memory is copied there, and judged after the step, when no
+//! task is in the middle of a section. In such a step no client is answered and the disk does not
+//! change, so disk and oracle are still those of that moment. The actions of one thread are one
+//! step of a history, so this state is kept per thread.
 
 use crate::stamp;
 use block::Memory;
@@ -12,7 +12,7 @@ use lane::Random;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// The most memories that are kept of one step.
+/// Maximum number of memories stored per step.
 const TAKEN_MAX: usize = 256;
 
 #[derive(Default)]
@@ -27,8 +27,8 @@ thread_local! {
     static MIDWAY: RefCell<Midway> = RefCell::default();
 }
 
-/// A step begins in which `memory` may be stored to: every store is looked at, or one of the first
-/// `one_of`. Returns after how many stores [`saw_store`] is to be called.
+/// Begins to watch a step that may store to `memory`: every store is observed, or one of the first
+/// `one_of`. Returns the number of stores after which [`saw_store`] must be called.
 pub(crate) fn watch(memory: &Arc<Memory>, one_of: u32, random: &mut Random) -> u32 {
     MIDWAY.with_borrow_mut(|midway| {
         if !midway.source.as_ref().is_some_and(|source| Arc::ptr_eq(source, memory)) {
@@ -39,8 +39,8 @@ pub(crate) fn watch(memory: &Arc<Memory>, one_of: u32, random: &mut Random) -> u
     1 + random.below(u64::from(one_of)) as u32
 }
 
-/// The memory is as a kill would leave it now. Returns after how many more stores this is to be called
-/// again; 0: no more.
+/// Copies the memory as a kill would leave it now. Returns the number of further stores after which
+/// this must be called again; 0: never.
 pub(crate) fn saw_store() -> u32 {
     MIDWAY.with_borrow_mut(|midway| {
         let Some(source) = &midway.source else { return 0 };
@@ -52,7 +52,7 @@ pub(crate) fn saw_store() -> u32 {
     })
 }
 
-/// The memories seen since the watch began, each once, without what the step has left in the end.
+/// Returns the memories seen since the watch began, each once, without the final one of the step.
 pub(crate) fn take() -> Vec<Vec<u8>> {
     MIDWAY.with_borrow_mut(|midway| {
         if midway.taken.is_empty() {
@@ -75,12 +75,12 @@ pub(crate) fn take() -> Vec<Vec<u8>> {
     })
 }
 
-/// A memory is no longer needed.
+/// Returns a memory that is no longer needed for reuse.
 pub(crate) fn give_back(bytes: Vec<u8>) {
     MIDWAY.with_borrow_mut(|midway| midway.spare.push(bytes));
 }
 
-/// Whatever was watched before is over.
+/// Forgets everything watched before.
 pub(crate) fn reset() {
     MIDWAY.with_borrow_mut(|midway| {
         midway.source = None;

@@ -1,20 +1,20 @@
-//! What kind of disk it is, and which of its operations fail.
+//! The kind of a disk, and its failing operations.
 
 use crate::stamp::GRAIN;
 use block::{Discard, Extent, Fua, Limits};
 
-/// Which operations of one kind fail.
+/// The failing operations of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fault {
     /// The first one that fails, counted from 1; 0: none does.
     pub from: u32,
-    /// How many fail; 0: all from then on.
+    /// Number of failures; 0: all from then on.
     pub count: u32,
 }
 
 impl Faults {
-    /// Whether anything may hang. A watchdog may be early in the laboratory, where time can pass while
-    /// all tasks are ready: then an error has its cause in what is planned.
+    /// Whether anything may hang. A watchdog may fire early in the laboratory, where time can pass
+    /// while all tasks are ready: the planned hang then counts as the cause of an error.
     pub(crate) fn hangs(&self) -> bool {
         self.hang_ns > 0
     }
@@ -27,30 +27,31 @@ impl Fault {
     }
 }
 
-/// A day: no history lasts that long, and any number of them is still an instant that a clock can show.
+/// A day: no history lasts that long, and several of them still fit on a clock.
 pub(crate) const HANGS_FOR_EVER: u64 = 86_400_000_000_000;
 
-/// Which operations of the disk fail.
+/// The failing operations of the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Reads: the buffer is left full of rubbish.
+    /// Reads: the buffer is left full of garbage.
     pub read: Fault,
     /// Writes, zeroes and discards: each unit has changed or not.
     pub write: Fault,
     /// Flushes: some pending versions will never be durable, though reads still show them.
     pub flush: Fault,
-    /// Flushes may also fail, and lose as much, that are under way when their process is killed.
+    /// Whether flushes that are in progress when their process is killed may also fail, with the
+    /// same losses.
     pub late_flush: bool,
-    /// Reads, changes and flushes that hang for [`Faults::hang_ns`], and then go on.
+    /// Reads, changes and flushes that hang for [`Faults::hang_ns`], and then continue.
     pub hang: [Fault; 3],
-    /// How long; [`HANGS_FOR_EVER`]: until the end of the history.
+    /// Duration of a hang; [`HANGS_FOR_EVER`]: until the end of the history.
     pub hang_ns: u64,
 }
 
-/// What kind of disk it is.
+/// The kind of a disk.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// Its size. A *sector* of the laboratory is what one stamp stands for.
+    /// Its size. A *sector* of the laboratory is represented by one stamp.
     pub sectors: u32,
     /// Sectors at its end that it has only once it has grown.
     pub absent: u32,
@@ -58,21 +59,21 @@ pub struct Model {
     pub unit_sectors: u32,
     /// Sectors of the smallest request: 8 or 1.
     pub logical_sectors: u32,
-    /// Stamps in 512 bytes: 1, or more where requests begin and end inside a block of 512 bytes. What
-    /// stands on the disk is told sectors of so many stamps.
+    /// Stamps per 512 bytes: 1, or more if requests begin and end inside a block of 512 bytes. The
+    /// stack above the disk sees sectors of this many stamps.
     pub stamps: u32,
-    /// The longest time one part of an operation takes, in virtual nanoseconds.
+    /// The longest time of one part of an operation, in virtual nanoseconds.
     pub latency_ns: u64,
-    /// What a discard does.
+    /// Effect of a discard.
     pub discard: Discard,
     /// Whether single writes can be made durable.
     pub fua: Fua,
-    /// Everything happens at once: for recoveries, where only the contents matter.
+    /// Whether every operation is immediate: for recoveries, in which only the contents matter.
     pub instant: bool,
 }
 
 impl Model {
-    /// What a stack above this disk is told.
+    /// Returns the limits that a stack above this disk sees.
     pub fn limits(&self) -> Limits {
         Limits {
             block_logical_bytes: self.logical_sectors / self.stamps * 512,
@@ -86,22 +87,22 @@ impl Model {
         }
     }
 
-    /// Sectors that it has before it grows.
+    /// Returns the number of its sectors before it grows.
     pub(crate) fn present(&self) -> u32 {
         self.sectors - self.absent
     }
 
-    /// Bytes that stand for 512 bytes.
+    /// Returns the number of bytes that represent 512 bytes.
     pub(crate) fn grain(&self) -> u32 {
         GRAIN as u32 * self.stamps
     }
 
-    /// The sectors of 4 KiB.
+    /// Returns the number of sectors per 4 KiB.
     pub(crate) fn block_sectors(&self) -> u32 {
         8 * self.stamps
     }
 
-    /// Where a request acts, in sectors of the laboratory: first and count.
+    /// Returns the range of a request, in sectors of the laboratory: first and count.
     pub(crate) fn stamps_of(&self, at: Extent) -> (u32, u32) {
         (at.first as u32 * self.stamps, at.count * self.stamps)
     }

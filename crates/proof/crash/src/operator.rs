@@ -1,15 +1,15 @@
-//! What the operator of a history has set, and what is judged by it.
+//! The operator's settings in a history, by which the engine is judged.
 
 use crate::setup::EngineSetup;
 use block::{Durability, WriteMode};
 use cache::Changes;
 
-/// The settings that the book needs: those in force, and those that a change under way may bring.
+/// The settings that the book needs: those in force, and those of a change in progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operator {
     dirty_blocks_max: u32,
     dirty_age_ns: u64,
-    /// What is possible for this engine.
+    /// The maximum for this engine.
     possible_blocks: u32,
     under_way: Option<UnderWay>,
 }
@@ -22,7 +22,7 @@ struct UnderWay {
 }
 
 impl Operator {
-    /// As a process begins.
+    /// Returns the settings at the start of a process.
     pub(crate) fn new(engine: &EngineSetup) -> Operator {
         Operator {
             dirty_blocks_max: engine.dirty_blocks_max,
@@ -32,21 +32,21 @@ impl Operator {
         }
     }
 
-    /// What it has recovered may be more than it would take itself.
+    /// Raises the limit: a process may have recovered more than it would admit itself.
     pub(crate) fn holds(&mut self, dirty_blocks: u32) {
         self.dirty_blocks_max = self.dirty_blocks_max.max(dirty_blocks);
     }
 
-    /// A change begins.
+    /// Begins a change.
     pub(crate) fn begins(&mut self, changes: &Changes, mode: WriteMode, durability: Durability) {
         self.under_way = Some(UnderWay { changes: *changes, mode, durability });
     }
 
-    /// It ends; returns what is in force from now on.
+    /// Ends a change; returns the settings in force from now on.
     pub(crate) fn ends(&mut self, done: bool) -> (WriteMode, Durability) {
         let UnderWay { changes, mode, durability } =
             self.under_way.take().expect("what ends has begun");
-        // The longest there was: what is quiet now may have become dirty under that.
+        // The longest age so far: blocks that are quiet now may have become dirty under that one.
         self.dirty_age_ns = self.dirty_age_ns.max(changes.dirty_age_ns.unwrap_or(0));
         if !done {
             return (mode, durability);
@@ -59,13 +59,13 @@ impl Operator {
         Some(changes.dirty_blocks_max?.clamp(2, self.possible_blocks.max(2)))
     }
 
-    /// The most blocks that may be dirty at the moment.
+    /// Returns the maximum number of blocks that may be dirty now.
     pub(crate) fn dirty_blocks_max(&self) -> u32 {
         let coming = self.under_way.and_then(|under_way| self.blocks(&under_way.changes));
         self.dirty_blocks_max.max(coming.unwrap_or(0))
     }
 
-    /// The longest that dirty data may have to wait.
+    /// Returns the longest time that dirty data may wait.
     pub(crate) fn dirty_age_ns_max(&self) -> u64 {
         let coming = self.under_way.and_then(|under_way| under_way.changes.dirty_age_ns);
         self.dirty_age_ns.max(coming.unwrap_or(0))

@@ -1,9 +1,10 @@
-//! The oracle: what may be read now, and (in `verdict.rs`) what may be left after a crash.
+//! The oracle: the allowed results of reads now, and (in `verdict.rs`) the allowed states after a
+//! crash.
 //!
-//! It knows only what clients saw: when each operation was sent and when it was answered, as ticks
-//! of one clock. Of two operations one is *before* the other if it was known to have taken effect
-//! (answered, or seen by an answered read) when the other was sent; operations that overlap may be
-//! ordered either way until a read decides. Every sector has a list of versions, one per change that
+//! It uses only the clients' view: when each operation was sent and when it was answered, as ticks
+//! of one clock. An operation is *before* another if it was known to have taken effect (answered,
+//! or seen by an answered read) when the other was sent; operations that overlap may be ordered
+//! either way until a read decides. Every sector has a list of versions, one per change that
 //! touched it, each with the few ticks from which all of that follows.
 
 use crate::disk::{NEVER, State};
@@ -18,21 +19,21 @@ pub(crate) struct Oracle {
     pub(crate) sectors: Vec<Vec<Version>>,
     pub(crate) unit_sectors: u32,
     pub(crate) clock: u32,
-    /// What a flush promises, at least, from these ticks on.
+    /// The minimum promise of a flush, from these ticks on.
     promises: Vec<(u32, Durability)>,
-    /// Flushes have promised an order, in this life or in one before.
+    /// Whether flushes have promised an order, in this life or in one before.
     pub(crate) has_promised_order: bool,
     /// When the last flush was sent that has been answered (`ordered`).
     pub(crate) flushed: u32,
-    /// The operator is giving up what is dirty.
+    /// Whether the operator is discarding dirty data.
     pub(crate) discarding: bool,
-    /// When that was last over.
+    /// When that last ended.
     pub(crate) discarded: u32,
-    /// What changes of parts of blocks that are under way leave as it is, and write again.
+    /// Ranges that changes of parts of blocks in progress leave unchanged, and write again.
     pub(crate) padding: Vec<Range>,
 }
 
-/// How much a flush promises.
+/// Returns the strength of a flush's promise.
 fn strength(durability: Durability) -> u32 {
     match durability {
         Durability::Scratch => 0,
@@ -41,11 +42,11 @@ fn strength(durability: Durability) -> u32 {
     }
 }
 
-/// Some sectors: first and count.
+/// A range of sectors: first and count.
 pub(crate) type Range = (u32, u32);
 
 impl Oracle {
-    /// The oracle of a disk full of initial stamps.
+    /// Returns the oracle of a disk full of initial stamps.
     pub(crate) fn new(sectors: u32, unit_sectors: u32) -> Oracle {
         let base = vec![Version::base(stamp::INITIAL)];
         Oracle {
@@ -66,19 +67,20 @@ impl Oracle {
         self.clock
     }
 
-    /// A process begins, whose flushes promise this. Nothing that was sent before is answered any more.
+    /// Notes that a process begins, whose flushes have this promise. Requests sent before will not
+    /// be answered any more.
     pub(crate) fn begins(&mut self, durability: Durability) {
         self.promises.clear();
         self.promises.push((0, durability));
         self.has_promised_order |= durability == Durability::Ordered;
     }
 
-    /// What a flush promises now.
+    /// Returns the promise of a flush now.
     pub(crate) fn durability(&self) -> Durability {
         self.promises.last().expect("a process begins with one").1
     }
 
-    /// From now on flushes promise what they did, or this.
+    /// Notes that flushes have their former promise or this one from now on.
     pub(crate) fn may_promise(&mut self, durability: Durability) {
         self.has_promised_order |= durability == Durability::Ordered;
         if strength(durability) < strength(self.durability()) {
@@ -86,13 +88,14 @@ impl Oracle {
         }
     }
 
-    /// From now on flushes promise this.
+    /// Notes that flushes have this promise from now on.
     pub(crate) fn promises(&mut self, durability: Durability) {
         self.promises.push((self.clock, durability));
         self.has_promised_order |= durability == Durability::Ordered;
     }
 
-    /// What was promised from the tick `sent` until now: the least of it, and whether that is all of it.
+    /// Returns the weakest promise from the tick `sent` until now, and whether it applied all the
+    /// time.
     fn promised_since(&self, sent: u32) -> (Durability, bool) {
         let after = self.promises.partition_point(|(since, _)| *since <= sent);
         let all = self.promises[after.max(1) - 1..].iter().map(|(_, durability)| *durability);
@@ -105,7 +108,7 @@ impl Oracle {
         self.sectors[first as usize..(first + count) as usize].iter_mut()
     }
 
-    /// A change was sent.
+    /// Notes that a change was sent.
     pub(crate) fn change_sent(&mut self, operation: Operation, content: Content, range: Range) {
         let sent = self.tick();
         let after = self.flushed;
@@ -116,26 +119,28 @@ impl Oracle {
         }
     }
 
-    /// A change that was sent at `sent` came behind another of its connection, sent at `first`:
+    /// Notes that a change sent at `sent` came behind another of its connection, sent at `first`:
     /// where they overlap it takes effect later.
     pub(crate) fn comes_behind(&mut self, range: Range, sent: u32, first: u32) {
         let own = self.over(range).flatten().filter(|version| version.sent == sent);
         own.for_each(|version| version.behind = first);
     }
 
-    /// A change of parts of blocks was sent, which will write again what is in these sectors.
+    /// Notes that a change of parts of blocks was sent, which will rewrite the contents of these
+    /// sectors.
     pub(crate) fn carries(&mut self, padding: Range) {
         self.padding.push(padding);
         self.over(padding).flatten().for_each(|version| version.carried = true);
     }
 
-    /// It was answered.
+    /// Notes that it was answered.
     pub(crate) fn carries_no_more(&mut self, padding: Range) {
         let index = self.padding.iter().position(|other| *other == padding);
         index.map(|index| self.padding.swap_remove(index));
     }
 
-    /// A change was answered: well, or with an error, which leaves open what it did.
+    /// Notes that a change was answered: with success, or with an error, which leaves its effect
+    /// open.
     pub(crate) fn change_answered(
         &mut self,
         operation: Operation,
@@ -145,7 +150,7 @@ impl Oracle {
         sent: u32,
     ) {
         let now = self.tick();
-        // While the meaning changes, an FUA write may have either.
+        // While the durability changes, an FUA write may have either.
         let (durability, throughout) = self.promised_since(sent);
         let is = |meaning| fua && throughout && durability == meaning;
         let (durable, ordered) = (is(Durability::Flush), is(Durability::Ordered));
@@ -163,7 +168,8 @@ impl Oracle {
             }
             own.effective = own.effective.min(now);
             own.durable |= durable;
-            // An FUA write is a write with a flush of what was completed when it was sent, and of itself.
+            // An FUA write is a write with a flush of the changes completed when it was sent, and
+            // of itself.
             own.fua = ordered;
             flushed = if ordered { own.sent } else { 0 };
             let own = *own;
@@ -173,7 +179,7 @@ impl Oracle {
         self.flushed = self.flushed.max(flushed);
     }
 
-    /// A part of a change was taken into the write buffer, in this epoch.
+    /// Notes that a part of a change was admitted to the write buffer, in this epoch.
     pub(crate) fn admitted(&mut self, operation: Operation, range: Range, epoch: u32) {
         for versions in self.over(range) {
             let own = versions.iter_mut().rfind(|version| version.operation == operation);
@@ -184,7 +190,8 @@ impl Oracle {
         }
     }
 
-    /// A flush that was sent at `sent` was answered well: it covers what was answered before that.
+    /// Notes that a flush sent at `sent` was answered with success: it covers the changes answered
+    /// before that.
     pub(crate) fn flush_answered(&mut self, sent: u32) {
         self.tick();
         match self.promised_since(sent).0 {
@@ -198,9 +205,9 @@ impl Oracle {
             .for_each(|version| version.durable = true);
     }
 
-    /// The operator clears the error of a volume whose disk has failed a flush: what went past the
-    /// write buffer before that may be lost, and with it what it had overtaken. What is held in the
-    /// buffer is still owed.
+    /// Notes that the operator clears the error of a volume whose disk has failed a flush:
+    /// write-throughs before that may be lost, and with them the versions they had replaced. Data
+    /// in the buffer must still be preserved.
     pub(crate) fn error_cleared(&mut self) {
         let now = self.tick();
         for versions in &mut self.sectors {
@@ -241,7 +248,7 @@ impl Oracle {
             .any(|(sector, versions)| disk.has_lost(sector) && is_loose(versions))
     }
 
-    /// A read that was sent at `sent` was answered with these stamps.
+    /// Notes that a read sent at `sent` was answered with these stamps.
     pub(crate) fn read_answered(
         &mut self,
         sent: u32,
@@ -267,13 +274,13 @@ impl Oracle {
         Ok(())
     }
 
-    /// Whether what was dirty was given up since this tick: block by block, so that before and after
+    /// Whether dirty data was discarded since this tick: block by block, so that old and new data
     /// are mixed.
     pub(crate) fn is_unsettled(&self, sent: u32) -> bool {
         self.discarding || sent < self.discarded
     }
 
-    /// What was dirty has been given up: the disk shows what there is.
+    /// Notes that dirty data has been discarded: the disk shows the contents.
     pub(crate) fn dirty_discarded(&mut self, disk: &State) {
         let now = self.tick();
         (self.discarding, self.discarded) = (false, now);
@@ -289,7 +296,7 @@ impl Oracle {
                 if is_shown {
                     version.dead = NEVER;
                 }
-                // Zeros may be of another change: what is still under way decides nothing.
+                // Zeros may belong to another change: changes still in progress decide nothing.
                 if is_shown && was_done {
                     version.effective = version.effective.min(now);
                 } else if was_done {
@@ -306,7 +313,8 @@ impl Oracle {
         }
     }
 
-    /// The status that was asked for at `sent` calls this sector zero: it was, at some moment since.
+    /// Checks that a sector is zero as the status requested at `sent` reports: it was, at some
+    /// moment since.
     pub(crate) fn check_zero(&self, sector: u32, sent: u32) -> Result<(), Finding> {
         let versions = &self.sectors[sector as usize];
         let was_zero = versions.iter().any(|version| version.shows(ZERO) && version.dead > sent);
@@ -337,7 +345,7 @@ impl Oracle {
         ))
     }
 
-    /// The finding for a version that was never written to this sector.
+    /// Returns the finding for a version that was never written to this sector.
     pub(crate) fn unheard(&self, sector: u32, operation: Operation) -> Finding {
         Finding::new(
             if operation == ZERO { "C14" } else { "C4" },
@@ -348,7 +356,7 @@ impl Oracle {
         )
     }
 
-    /// A read has decided what concurrent changes left open.
+    /// Decides, from a read, the order that concurrent changes left open.
     fn decide(&mut self, sector: u32, operation: Operation, sent: u32, now: u32) {
         let versions = &mut self.sectors[sector as usize];
         let Some(index) = only(versions, operation) else {
@@ -369,7 +377,7 @@ impl Oracle {
             if own.replaces(version) || (own.settled != NEVER && version.settled != NEVER) {
                 version.dies(now);
             }
-            // Stable: a discard that was over and is not seen has changed nothing, for good.
+            // Stable: a completed discard that is not seen has changed nothing, for good.
             let passed_over = version.content == Content::ZerosOrOlder
                 && version.answered < sent
                 && own.effective < version.sent;
@@ -380,8 +388,8 @@ impl Oracle {
         }
     }
 
-    /// One block is one thing: a read that shows a change in one of its sectors shows, in the others, at least
-    /// everything that came before that change.
+    /// Checks that a block is consistent: a read that shows a change in one of its sectors must
+    /// show, in the others, at least all changes before that one.
     pub(crate) fn check_units(
         &self,
         first: u32,
@@ -448,7 +456,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// A version as words.
+    /// Returns a version as text.
     pub(crate) fn name(&self, sector: u32, operation: Operation) -> String {
         let what = match operation {
             stamp::INITIAL => "the first contents".to_string(),
@@ -492,14 +500,14 @@ fn ended(version: &Version) -> String {
     text
 }
 
-/// The version that `operation` must be, where there is only one.
+/// Returns the version that `operation` must be, if there is only one.
 pub(crate) fn only(versions: &[Version], operation: Operation) -> Option<usize> {
     let mut named = versions.iter().enumerate().filter(|(_, version)| version.shows(operation));
     let (index, _) = named.next()?;
     named.next().is_none().then_some(index)
 }
 
-/// Reads a stamp found in `sector`; what is none breaks C4.
+/// Reads a stamp found in `sector`; an invalid one breaks C4.
 pub(crate) fn decode(bytes: &[u8], sector: u32) -> Result<Operation, Finding> {
     stamp::decode(bytes, sector).map_err(|wrong| {
         let what = match wrong {

@@ -13,7 +13,7 @@ pub(crate) enum Kind {
     ZeroFua,
     Discard,
     Flush,
-    /// What is known without reading.
+    /// A query for contents known without reading.
     Status,
 }
 
@@ -25,6 +25,6 @@ pub(crate) struct Pending {
     pub(crate) range: Range,
     /// The tick at which it was sent.
     pub(crate) sent: u32,
-    /// Its blocks held buffered data that was not durable yet: it may be absorbed (C12).
+    /// Whether its blocks held buffered data that was not durable yet: it may be absorbed (C12).
     pub(crate) overlaps_dirty: bool,
 }

@@ -1,4 +1,4 @@
-//! What the clients of a history will do, drawn before it begins: the schedule cannot change it.
+//! The plan of a history's clients, drawn before it begins: the schedule cannot change it.
 
 use crate::pending::{Kind, Pending};
 use crate::setup::{Setup, WINDOW_SHARES};
@@ -14,7 +14,7 @@ pub(crate) struct Change {
     pub(crate) count: u32,
 }
 
-/// One thing a client does.
+/// One action of a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     /// Sends an operation to these sectors and waits for the answer.
@@ -22,28 +22,28 @@ pub(crate) enum Act {
     /// Sends two changes that overlap, the second before the first is answered, and waits for both
     /// answers.
     Pair(Change, Change),
-    /// Sends again what was not answered before the process died.
+    /// Sends a request again that was not answered before the process died.
     Again(Pending),
-    /// Has the error of a failed volume cleared.
+    /// Clears the error of a failed volume.
     ClearError,
-    /// Has what is dirty in a failed volume given up.
+    /// Discards the dirty data of a failed volume.
     DiscardDirty,
-    /// Goes, and comes again.
+    /// Disconnects, and connects again.
     Reconnect,
-    /// Has the write mode changed.
+    /// Changes the write mode.
     SetMode(WriteMode),
-    /// Has settings changed while clients go on.
+    /// Changes settings while clients continue.
     Set(Changes),
-    /// The guard makes the cache step aside, or come back.
+    /// Makes the guard turn bypass on or off.
     Aside { reads: bool, writes: bool },
-    /// The arbiter gives the policy's window another share, in 1024ths.
+    /// Makes the arbiter give the policy's window another share, in 1024ths.
     WindowShare(u32),
-    /// Says that it will read these sectors, and waits for the answer, whatever that is.
+    /// Advises that it will read these sectors, and waits for the answer, whatever it is.
     Advise { first: u32, count: u32 },
 }
 
 impl Act {
-    /// The kind of operation that it sends, if it sends one.
+    /// Returns the kind of operation that it sends, if it sends one.
     pub(crate) fn kind(&self) -> Option<Kind> {
         match self {
             Act::Operate { kind, .. } | Act::Again(Pending { kind, .. }) => Some(*kind),
@@ -51,27 +51,28 @@ impl Act {
         }
     }
 
-    /// How many buffers it takes at most.
+    /// Returns the maximum number of buffers that it uses.
     pub(crate) fn operations(&self) -> u32 {
         if matches!(self, Act::Pair(..)) { 2 } else { 1 }
     }
 }
 
-/// A pause, and what comes after it.
+/// A pause, and the action after it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) pause_ns: u64,
     pub(crate) act: Act,
 }
 
-/// The steps of every client. What is to be sent `again` comes first, each by a client of its own.
+/// Returns the steps of every client. Requests to be sent `again` come first, each by a separate
+/// client.
 pub(crate) fn draw(setup: &Setup, again: &[Pending], random: &mut Random) -> Vec<Vec<Step>> {
     let mut plans = vec![Vec::new(); again.len().max(setup.clients as usize)];
     for (plan, pending) in plans.iter_mut().zip(again) {
         let pause_ns = pause(setup, random);
         plan.push(Step { pause_ns, act: Act::Again(*pending) });
     }
-    // Some clients never flush (C11): the others do the more.
+    // Some clients never flush (C11): the others flush more often.
     let silent = random.below(3) as usize;
     for number in 0..setup.operations as usize {
         let client = match number < plans.len() {
@@ -134,7 +135,8 @@ pub(crate) fn draw(setup: &Setup, again: &[Pending], random: &mut Random) -> Vec
     plans
 }
 
-/// Changes the share of the policy's window now and then. By dice of its own: the rest of the plan stays what it was.
+/// Adds changes of the share of the policy's window. With separate dice: the rest of the plan stays
+/// unchanged.
 fn share(setup: &Setup, plans: &mut [Vec<Step>]) {
     let mut random = Random::new(setup.seed ^ 0x05_4a4e);
     for _ in 0..setup.window_shares {
@@ -146,7 +148,8 @@ fn share(setup: &Setup, plans: &mut [Vec<Step>]) {
     }
 }
 
-/// Lets clients say what they will read. By dice of its own: the rest of the plan stays what it was.
+/// Adds advice of clients about later reads. With separate dice: the rest of the plan stays
+/// unchanged.
 fn advise(setup: &Setup, plans: &mut [Vec<Step>]) {
     let mut random = Random::new(setup.seed ^ 0x0ad7_1ce5);
     for _ in 0..setup.advices {
@@ -160,8 +163,8 @@ fn advise(setup: &Setup, plans: &mut [Vec<Step>]) {
     }
 }
 
-/// Lets clients send two changes of the same blocks, the second behind the first. By dice of its
-/// own: the rest of the plan stays what it was.
+/// Makes clients send two changes of the same blocks, the second behind the first. With separate
+/// dice: the rest of the plan stays unchanged.
 fn pair(setup: &Setup, plans: &mut [Vec<Step>]) {
     let mut random = Random::new(setup.seed ^ 0x0a11_17a1);
     for _ in 0..setup.pairs {
@@ -188,7 +191,7 @@ fn change(setup: &Setup, random: &mut Random) -> Change {
     }
 }
 
-/// What an operator changes: most of the time what a flush means.
+/// Returns the changes of an operator: most of the time, of the durability.
 fn changes(setup: &Setup, random: &mut Random) -> Changes {
     let mut changes = Changes::default();
     if !random.one_in(4) {
@@ -212,9 +215,9 @@ fn changes(setup: &Setup, random: &mut Random) -> Changes {
     changes
 }
 
-/// Makes a read go on where the last one of its client has ended, or in half of the histories has begun; most of the
-/// time. Half of the changes go to what such a read would be for, or the one behind it; in every other history most writes
-/// follow one another instead.
+/// Makes most reads continue where the last one of their client ended, or in half of the histories
+/// began. Half of the changes go to the range of such a next read, or to the one behind it; in
+/// every other history most writes follow one another instead.
 fn follow(setup: &Setup, plan: &[Step], act: &mut Act, random: &mut Random) {
     let Act::Operate { kind, first, count } = act else { return };
     let follows_itself = *kind == Kind::Read || *kind == Kind::Write && setup.seed & 2 == 0;
@@ -271,10 +274,10 @@ fn place(setup: &Setup, kind: Kind, random: &mut Random) -> Act {
         Kind::Zero if random.one_in(4) => Kind::ZeroFua,
         other => other,
     };
-    // Of any size half of the time, where that may be.
+    // Of any size half of the time, if that is allowed.
     let unit = if setup.bytes { 1 } else { setup.model.logical_sectors };
     let sectors = setup.model.present();
-    // Whole blocks half of the time: that is what most writes are.
+    // Whole blocks half of the time, as most writes are.
     let grain = match random.one_in(2) {
         true if setup.bytes => setup.model.logical_sectors,
         true => 8,

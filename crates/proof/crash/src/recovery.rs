@@ -1,8 +1,8 @@
-//! A process that starts after a crash, reads everything back, and flushes.
+//! A process that starts after a crash, reads all data back, and flushes.
 //!
-//! One of these serves all states of a history: world, lane, memory and buffers are kept, only the
-//! process is new. The disk below is instant, because here only contents matter; runs that follow a
-//! crash in real (virtual) time are in `run.rs`.
+//! One of these serves all states of a history: world, lane, memory and buffers are reused, only
+//! the process is new. The disk below is instant, because only contents matter here; runs that
+//! follow a crash in real (virtual) time are in `run.rs`.
 
 use crate::device::Disk;
 use crate::disk::State;
@@ -18,13 +18,13 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Steps after which a recovery is taken to run for ever.
+/// Number of steps after which a recovery counts as endless.
 const STEPS_MAX: u64 = 100_000;
 
-/// One in so many recoveries runs in the world where a seed chooses.
+/// One of this many recoveries runs in the world in which a seed chooses.
 const CHOSEN_ONE_IN: u64 = 8;
 
-/// How far the reading task has come.
+/// Progress of the reading task.
 #[derive(Clone, Copy, Default)]
 struct Progress {
     ended: bool,
@@ -32,16 +32,16 @@ struct Progress {
     flushed: Option<Result>,
 }
 
-/// Requests to a recovered process, and the answers that it may give.
+/// Requests to a recovered process, and its allowed answers.
 #[derive(Clone, Copy)]
 pub(crate) struct Expected {
-    /// It is asked for a flush.
+    /// Whether a flush is sent.
     pub(crate) flushes: bool,
-    /// The flush may fail: see [`crate::book::Doubt`].
+    /// Whether the flush may fail: see [`crate::book::Doubt`].
     pub(crate) may_fail: bool,
 }
 
-/// A world with one lane, used again and again.
+/// A world with one lane, which is reused.
 struct Place {
     world: World,
     lane: Lane,
@@ -63,15 +63,15 @@ pub(crate) struct Recovery {
     pub(crate) arena: Arc<Memory>,
     buffer: Buf,
     progress: Rc<Cell<Progress>>,
-    /// What was read back.
+    /// The data read back.
     pub(crate) stamps: Vec<u8>,
-    /// The process lets the first flush of every client fail.
+    /// Whether the process fails the first flush of every client.
     doubts: bool,
 }
 
 impl Recovery {
     pub(crate) fn new(setup: &Setup, arena_bytes: usize) -> Recovery {
-        // By then the disk has grown, where it does.
+        // By then the disk has grown, if it does.
         let model = Model { instant: true, absent: 0, ..setup.model.clone() };
         let (sectors, grain) = (model.sectors, model.grain());
         let buffer = Buf::new(sectors / model.stamps, grain);
@@ -87,13 +87,13 @@ impl Recovery {
         }
     }
 
-    /// The disk that the process will find.
+    /// Accesses the disk that the process will find.
     pub(crate) fn disk<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         self.disk.with(change)
     }
 
-    /// A process starts on the arena, and is killed in the middle of that: the next one finds what it
-    /// has left. (A process that is refused leaves what it found.)
+    /// Starts a process on the arena, and kills it during the start: the next one finds the memory
+    /// it left. (A process that refuses the arena leaves it unchanged.)
     pub(crate) fn die(&mut self, subject: &dyn Subject, setup: &Setup, random: &mut Random) {
         let one_of = setup.engine.slots * 2;
         subject.watch_stores(midway::watch(&self.arena, one_of, random));
@@ -106,9 +106,9 @@ impl Recovery {
         }
     }
 
-    /// Starts the subject on arena and disk as they are, reads all blocks, lets it write back what it
-    /// recovered, and flushes: whatever the killed process promised, this one makes durable. (Where nothing can be recovered, not every state is flushed.) What was
-    /// read is in `stamps`.
+    /// Starts the subject on arena and disk as they are, reads all blocks, lets it write the
+    /// recovered data back, and flushes: all promises of the killed process are then durable. (If
+    /// nothing can be recovered, not every state is flushed.) The data read is in `stamps`.
     pub(crate) fn run(
         &mut self,
         subject: &dyn Subject,
@@ -180,12 +180,13 @@ impl Recovery {
         on.spawn(reader).expect("an empty lane has room");
     }
 
-    /// Whether everything could be read. (A disk may have failed for good.)
+    /// Whether all data could be read. (A disk may have failed for good.)
     pub(crate) fn has_read(&self) -> bool {
         matches!(self.progress.get().read, Some(Ok(())))
     }
 
-    /// C8: a recovered process answers well, unless the disk had failed before the crash.
+    /// Checks C8: a recovered process answers with success, unless the disk had failed before the
+    /// crash.
     fn judge_answers(
         &self,
         progress: Progress,
@@ -208,7 +209,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// C8: a volume that had failed is still failed in the next process.
+    /// Checks C8: a volume that had failed is still failed in the next process.
     pub(crate) fn judge_failed(&self, subject: &dyn Subject) -> std::result::Result<(), Finding> {
         match self.progress.get().flushed {
             Some(Ok(())) if subject.failure_outlives_kill() => {
@@ -219,9 +220,9 @@ impl Recovery {
         }
     }
 
-    /// After the flush all that was read is durable, unless clients are answered that it may not be.
-    /// (A disk that had given errors before the crash can not be held to this: it may have lost what
-    /// it still shows. One that has failed a flush in the kill can.)
+    /// Checks that after the flush all data that was read is durable, unless clients receive a
+    /// doubt. (A disk that had returned errors before the crash is exempt: it may have lost data
+    /// that it still shows. One that has failed a flush in the kill is not.)
     pub(crate) fn judge_flushed(&self, before: [u32; 3]) -> std::result::Result<(), Finding> {
         let progress = self.progress.get();
         self.disk.with(|disk| {
@@ -246,12 +247,12 @@ impl Recovery {
     }
 }
 
-/// Whether a recovery with this seed runs in the world where the seed chooses.
+/// Whether a recovery with this seed runs in the world in which the seed chooses.
 pub(crate) fn is_chosen(seed: u64) -> bool {
     seed.is_multiple_of(CHOSEN_ONE_IN)
 }
 
-/// The same setup, where a flush makes durable, with no more slots than there must be.
+/// Returns the same setup with the durability `flush`, and with the minimum number of slots.
 pub(crate) fn flushing(setup: &Setup) -> Setup {
     let mut setup = setup.clone();
     setup.engine.durability = Durability::Flush;

@@ -1,5 +1,5 @@
-//! One run of a history: clients, subject and disk in a world of their own, step by step. Where it
-//! crashes, `laboratory/` decides.
+//! One run of a history: clients, subject and disk in a separate world, step by step. `laboratory/`
+//! decides where it crashes.
 
 use crate::book::{Book, Doubt};
 use crate::client::{Client, Scratch};
@@ -22,21 +22,21 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How a run begins: fresh, or where a crash has left things.
+/// The start of a run: fresh, or from the state after a crash.
 pub(crate) struct Beginning {
     pub(crate) disk: State,
     pub(crate) arena: Arc<Memory>,
     pub(crate) oracle: Oracle,
     pub(crate) next: Operation,
-    /// What clients were not answered, and send again.
+    /// Requests that were not answered, which clients send again.
     pub(crate) again: Vec<Pending>,
-    /// Crashes before this run.
+    /// Number of crashes before this run.
     pub(crate) depth: usize,
-    /// Of a flush that was under way at the crash.
+    /// Doubt about a flush that was in progress at the crash.
     pub(crate) doubt: Doubt,
 }
 
-/// A run under way.
+/// A run in progress.
 pub(crate) struct Run {
     pub(crate) setup: Setup,
     pub(crate) disk: Disk,
@@ -44,24 +44,23 @@ pub(crate) struct Run {
     pub(crate) book: Rc<RefCell<Book>>,
     pub(crate) random: Random,
     pub(crate) depth: usize,
-    /// Whose changes were admitted in the last step.
+    /// Operations whose changes were admitted in the last step.
     pub(crate) admitted: Vec<Operation>,
     pub(crate) world: World,
     pub(crate) life: Life,
-    /// One that was not waited for, and the steps that it has left.
+    /// An earlier owner that was not waited for, and its remaining steps.
     pub(crate) owner_before: Option<(Life, u64)>,
     pub(crate) takeovers: u32,
-    /// Changes that were admitted in all steps.
+    /// Number of changes admitted in all steps.
     admissions: u64,
     changes: u64,
     answers: u64,
 }
 
 impl Run {
-    /// A process starts; its clients are still to come, with [`Run::send_clients`].
+    /// Starts a process; its clients follow with [`Run::send_clients`].
     ///
-    /// # Errors
-    /// The subject refuses what the arena holds.
+    /// # Errors The subject refuses the contents of the arena.
     pub(crate) fn new(
         subject: &dyn Subject,
         setup: Setup,
@@ -100,7 +99,7 @@ impl Run {
         })
     }
 
-    /// Clients come, with what they were not answered before and with plans of their own.
+    /// Starts clients, with their unanswered requests and with new plans.
     pub(crate) fn send_clients(&mut self, again: &[Pending]) {
         let plans = plan::draw(&self.setup, again, &mut self.random);
         let operations = plans.iter().flatten().map(|step| step.act.operations()).sum();
@@ -126,7 +125,7 @@ impl Run {
         }
     }
 
-    /// One step. False: nothing moves.
+    /// Runs one step. False: nothing moves.
     pub(crate) fn step(&mut self, subject: &dyn Subject) -> bool {
         let stores = midway::watch(&self.arena, self.setup.limits.midway_one_of, &mut self.random);
         subject.watch_stores(stores);
@@ -138,13 +137,13 @@ impl Run {
         moved
     }
 
-    /// This moment.
+    /// Returns this moment.
     pub(crate) fn moment(&self) -> Moment {
         let clock = self.book.borrow().oracle.clock;
         Moment { run: self.setup.seed, clock, admissions: self.admissions }
     }
 
-    /// The process that nothing waited for is gone at last.
+    /// Ends the earlier process that nothing waited for, once its steps are used up.
     fn leave_owner_before(&mut self) {
         let is_over = |(_, until): &mut (Life, u64)| self.world.steps() >= *until;
         if let Some((life, _)) = self.owner_before.take_if(is_over) {
@@ -152,7 +151,7 @@ impl Run {
         }
     }
 
-    /// Whether the disk has changed, or a client was answered, since this was last asked.
+    /// Whether the disk has changed, or a client was answered, since the last call.
     pub(crate) fn has_changed(&mut self) -> bool {
         let changes = self.disk.with(|disk| disk.changes);
         let answers = self.book.borrow().answers;
@@ -161,10 +160,9 @@ impl Run {
         changed
     }
 
-    /// C8: the process has counted every error of the disk that it has received.
+    /// Checks C8: the process has counted every error of the disk that it has received.
     ///
-    /// # Errors
-    /// It has counted others.
+    /// # Errors Its count differs.
     pub(crate) fn check_errors(&self) -> Result<(), Finding> {
         let Some(counted) = self.life.process.errors() else { return Ok(()) };
         let heard = self.disk.with(|disk| disk.errors_heard).map(u64::from);
@@ -178,7 +176,7 @@ impl Run {
         Err(Finding::new("C8", text))
     }
 
-    /// What is promised of every moment.
+    /// Checks the promises that hold at every moment.
     pub(crate) fn check_step(&mut self) -> Result<(), Finding> {
         if let Some(finding) = self.book.borrow_mut().finding.take() {
             return Err(finding);
@@ -211,19 +209,20 @@ impl Run {
     }
 }
 
-/// C2 as it happens: what is sent to the disk belongs to the oldest epoch that is not durable.
+/// Checks C2 at each request: a change sent to the disk belongs to the oldest epoch that is not
+/// durable.
 fn check_sent(oracle: &Oracle, disk: &mut State) -> Result<(), Finding> {
     let sent = std::mem::take(&mut disk.sent);
     let mut newest = 0;
     for write in &sent {
         let stamps = &disk.sent_stamps[write.at..][..write.count as usize * GRAIN];
         for (sector, bytes) in (write.first..).zip(stamps.chunks_exact(GRAIN)) {
-            // Rubbish is judged where it is read.
+            // Garbage is judged where it is read.
             let Ok(operation) = stamp::decode(bytes, sector) else {
                 continue;
             };
             let versions = &oracle.sectors[sector as usize];
-            // What was sent twice may be of either time.
+            // A change that was sent twice may be from either time.
             let own = versions.iter().filter(|version| version.operation == operation);
             newest = newest.max(own.map(Version::proves).min().unwrap_or(0));
         }

@@ -1,10 +1,10 @@
-//! Stamps: what stands for a sector's 512 bytes in the laboratory.
+//! Stamps: 16 bytes that represent a sector's 512 bytes in the laboratory.
 //!
 //! ```text
 //! | operation u32 | sector u32 | checksum u64 |      16 bytes, little endian; zeros are zeros
 //! ```
-//! A stamp names the operation that wrote it and the sector it was written for, so that whatever is
-//! found anywhere names where it came from. No log is needed to tell torn, foreign or stale data.
+//! A stamp names the operation that wrote it and the sector it was written for, so that any data
+//! found names its origin. No log is needed to distinguish torn, foreign or stale data.
 
 use std::fmt;
 
@@ -14,10 +14,10 @@ pub const GRAIN: usize = 16;
 /// The name of an operation within its history.
 pub type Operation = u32;
 
-/// What a disk holds before the first operation.
+/// The contents of a disk before the first operation.
 pub const INITIAL: Operation = 0;
 
-/// Zeros, which do not name the operation they came from.
+/// Zeros, which do not name their operation.
 pub const ZERO: Operation = 1;
 
 /// The name of the first operation of a history.
@@ -30,7 +30,7 @@ pub enum Wrong {
     Foreign {
         /// The operation that wrote it.
         operation: Operation,
-        /// Where to.
+        /// Its sector.
         sector: u32,
     },
     /// Not a stamp at all.
@@ -50,7 +50,7 @@ fn checksum(operation: Operation, sector: u32) -> u64 {
     mix(u64::from(operation) << 32 | u64::from(sector), 0x0dd5) | 1 << 63
 }
 
-/// The stamp that `operation` leaves in `sector`.
+/// Returns the stamp that `operation` leaves in `sector`.
 pub fn encode(operation: Operation, sector: u32) -> [u8; GRAIN] {
     let mut bytes = [0; GRAIN];
     bytes[..4].copy_from_slice(&operation.to_le_bytes());
@@ -59,10 +59,9 @@ pub fn encode(operation: Operation, sector: u32) -> [u8; GRAIN] {
     bytes
 }
 
-/// Reads what was found in `sector`.
+/// Reads the stamp found in `sector`.
 ///
-/// # Errors
-/// If it is not a stamp of this sector.
+/// # Errors If it is not a stamp of this sector.
 #[inline]
 pub fn decode(bytes: &[u8], sector: u32) -> Result<Operation, Wrong> {
     let bytes: &[u8; GRAIN] = bytes.try_into().expect("a stamp has 16 bytes");
@@ -87,7 +86,7 @@ pub fn fill(bytes: &mut [u8], operation: Operation, first: u32) {
     }
 }
 
-/// A 64-bit digest of some stamps, for telling contents apart.
+/// Returns a 64-bit digest of some stamps, to distinguish contents.
 pub(crate) fn digest(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(8);
     words.fold(0x0dd5, |hash, word| {
@@ -96,15 +95,15 @@ pub(crate) fn digest(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Folds a word into a fingerprint: both halves of the product, so that every bit of the word reaches
-/// what follows.
+/// Folds a word into a fingerprint: both halves of the product, so that every bit of the word
+/// affects the result.
 fn fold(hash: u64, word: u64) -> u64 {
     let product = u128::from(hash ^ word) * 0x9e37_79b9_7f4a_7c15;
     (product as u64 ^ (product >> 64) as u64).rotate_left(29)
 }
 
-/// 128 bits that tell contents apart which are kept for long: a digest of the first halves of all stamps,
-/// and one of the second halves.
+/// Returns 128 bits that distinguish contents over a long time: a digest of the first halves of all
+/// stamps, and one of the second halves.
 pub(crate) fn fingerprint(bytes: &[u8]) -> u128 {
     let (mut one, mut two) = (0x0dd5, 0xd15c);
     for stamp in bytes.chunks_exact(GRAIN) {
@@ -114,7 +113,7 @@ pub(crate) fn fingerprint(bytes: &[u8]) -> u128 {
     u128::from(one) << 64 | u128::from(two)
 }
 
-/// Stamps as words: the operations from sector `.0` on, each with its number of sectors.
+/// Stamps as text: the operations from sector `.0` on, each with its number of sectors.
 pub(crate) struct Shown<'a>(pub(crate) u32, pub(crate) &'a [u8]);
 
 impl fmt::Display for Shown<'_> {

@@ -1,4 +1,4 @@
-//! What is put on the simulated disk to be tried: the engine, nothing, or a layer that lies.
+//! The subject on the simulated disk: the engine, nothing, or a lying layer.
 
 use crate::setup::Setup;
 use crate::stamp::Operation;
@@ -11,19 +11,19 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Whose I/O is over before the next process starts (C15).
+/// The I/O that has ended before the next process starts (C15).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fence {
-    /// That of every ring of the one before.
+    /// The I/O of every ring of the process before.
     EveryRing,
-    /// That of its first ring.
+    /// The I/O of its first ring.
     FirstRing,
-    /// Nothing need be over.
+    /// No I/O need have ended.
     None,
 }
 
 impl Fence {
-    /// Whether what was sent by this ring never arrives later.
+    /// Whether requests of this ring never arrive later.
     pub(crate) fn holds(self, ring: u32) -> bool {
         match self {
             Fence::EveryRing => true,
@@ -33,18 +33,17 @@ impl Fence {
     }
 }
 
-/// A thing to be tried.
+/// A subject to be tested.
 pub trait Subject: Sync {
-    /// This thread is about to try it.
+    /// Prepares this thread for a test.
     fn prepare(&self) {}
 
-    /// The bytes of memory that it keeps through a kill.
+    /// Returns the bytes of memory that survive a kill.
     fn arena_bytes(&self, setup: &Setup) -> usize;
 
-    /// A process starts: whatever the arena holds is recovered.
+    /// Starts a process, which recovers the contents of the arena.
     ///
-    /// # Errors
-    /// It refuses what the arena holds, and says why.
+    /// # Errors It refuses the contents of the arena, with the reason.
     fn start(
         &self,
         setup: &Setup,
@@ -57,84 +56,85 @@ pub trait Subject: Sync {
         false
     }
 
-    /// Whether it refuses memory that it kept for a disk that was larger, and leaves it as it is.
+    /// Whether it refuses memory retained for a larger disk, and leaves it unchanged.
     fn refuses_cut(&self) -> bool {
         false
     }
 
-    /// What of a dead process the next one waits for, so that nothing of it arrives late.
+    /// Returns the I/O of a dead process for which the next one waits, so that none of it arrives
+    /// late.
     fn fence(&self) -> Fence {
         Fence::EveryRing
     }
 
-    /// Whether the next process waits until the one before it is gone.
+    /// Whether the next process waits until the one before it has ended.
     fn waits_for_owner(&self) -> bool {
         true
     }
 
-    /// From now on, have `midway::saw_store` called after so many stores to the memory that it keeps
-    /// through a kill; 0: not at all.
+    /// Makes the subject call `midway::saw_store` after this many stores to the memory that
+    /// survives a kill; 0: never.
     fn watch_stores(&self, _stores: u32) {}
 
-    /// Whether a flush that succeeds after one that failed can be believed. The simulated disk alone
-    /// is like Linux: what a failed flush has given up stays given up.
+    /// Whether a flush that succeeds after one that failed is reliable. The simulated disk alone is
+    /// like Linux: versions that a failed flush has dropped stay dropped.
     fn mends_failed_flushes(&self) -> bool {
         false
     }
 
-    /// Whether its flushes may promise only an order, FUA writes included, or nothing. (The simulated
-    /// disk's flushes are what they are; its FUA writes order nothing else.)
+    /// Whether its flushes may promise only an order, FUA writes included, or nothing. (The
+    /// simulated disk's flushes are fixed; its FUA writes order nothing else.)
     fn has_durabilities(&self) -> bool {
         false
     }
 
-    /// Whether it notices that the disk does not answer, and tells its clients.
+    /// Whether it detects that the disk does not answer, and reports that to its clients.
     fn notices_hangs(&self) -> bool {
         false
     }
 
-    /// Whether a volume that has failed is still failed in the next process (C8). Without that, a
-    /// flush of the next process says nothing about what the one before had lost.
+    /// Whether a volume that has failed is still failed in the next process (C8). Otherwise a flush
+    /// of the next process proves nothing about data that the one before had lost.
     fn failure_outlives_kill(&self) -> bool {
         false
     }
 
-    /// Where in the arena its checksummed headers of 16 bytes lie: a few flipped bits in one of them
-    /// must be noticed. Empty: nowhere.
+    /// Returns the range of the arena with its checksummed headers of 16 bytes: a few flipped bits
+    /// in one of them must be detected. Empty: there are none.
     fn headers(&self, _setup: &Setup, _arena: &Arc<Memory>) -> Range<usize> {
         0..0
     }
 }
 
-/// A discard of what is dirty, under way.
+/// A discard of dirty data, in progress.
 pub type Discarding = Pin<Box<dyn Future<Output = bool>>>;
 
-/// A change of settings, under way.
+/// A change of settings, in progress.
 pub type Changing = Pin<Box<dyn Future<Output = bool>>>;
 
 /// A running subject.
 pub trait Process {
-    /// The subject as one lane sees it, over that lane's handle on the disk.
+    /// Returns the subject as one lane sees it, over that lane's handle on the disk.
     fn attach(&self, lane: &Lane, below: Stack) -> Stack;
 
-    /// A client comes. Dropping what is returned: it has gone.
+    /// Connects a client. Dropping the result disconnects it.
     fn connect(&self) -> Box<dyn Connection> {
         Box::new(Unnoticed)
     }
 
-    /// Treats writes in another way from now on.
+    /// Changes the write mode.
     fn set_mode(&self, _mode: WriteMode) {}
 
-    /// Changes settings while it serves. True: they are in force; false: nothing is changed. `None`:
-    /// there is no such thing.
+    /// Changes settings while it serves. True: they are in force; false: nothing is changed.
+    /// `None`: not supported.
     fn set(&self, _lane: &Lane, _changes: &Changes) -> Option<Changing> {
         None
     }
 
-    /// Steps aside with what reads would keep and writes would leave in memory, or comes back.
+    /// Makes reads or writes bypass the cache, or turns bypass off.
     fn force_bypass(&self, _lane: &Lane, _reads: bool, _writes: bool) {}
 
-    /// The policy's window, if it has one, gets this share of the clean blocks, in 1024ths.
+    /// Gives the policy's window, if there is one, this share of the clean blocks, in 1024ths.
     fn force_window_share(&self, _share: u32) {}
 
     /// Whether it refuses writes because the disk has failed for too long (C8).
@@ -153,10 +153,10 @@ pub trait Process {
         None
     }
 
-    /// The operator says that the disk is well again.
+    /// Clears the error: according to the operator, the disk works again.
     fn clear_error(&self) {}
 
-    /// The operator gives up what is dirty. True: it is gone. `None`: there is no such thing.
+    /// Discards dirty data, as an operator does. True: it is discarded. `None`: not supported.
     fn discard_dirty(&self, _lane: &Lane) -> Option<Discarding> {
         None
     }
@@ -166,50 +166,49 @@ pub trait Process {
         false
     }
 
-    /// Dirty blocks at this moment.
+    /// Returns the number of dirty blocks now.
     fn dirty_blocks(&self) -> u32 {
         0
     }
 
-    /// Epochs that are closed and not durable at this moment.
+    /// Returns the number of epochs that are closed and not durable now.
     fn closed_epochs(&self) -> u32 {
         0
     }
 
-    /// Whether it takes part in the promises of a write buffer: C6, C11, C12.
+    /// Whether the promises of a write buffer apply to it: C6, C11, C12.
     fn buffers(&self) -> bool {
         false
     }
 
-    /// Whether it takes FUA writes even where the disk has no such thing.
+    /// Whether it accepts FUA writes even if the disk does not support them.
     fn takes_fua(&self) -> bool {
         false
     }
 
-    /// Requests must not cross a multiple of so many sectors; 0: they may.
+    /// Returns the number of sectors whose multiples requests must not cross; 0: they may.
     fn cut_sectors(&self) -> u32 {
         0
     }
 
-    /// How it stands, in words, to look into a hang.
+    /// Describes its state, to analyse a hang.
     fn describe(&self) -> String {
         String::new()
     }
 
-    /// Asserts what must always hold inside.
+    /// Asserts its internal invariants.
     fn check(&self) {}
 }
 
 /// A connected client.
 pub trait Connection {
-    /// It has sent a flush.
+    /// Notes that it has sent a flush.
     fn flushed(&self);
 
-    /// Asked once for every flush.
+    /// Called once for every flush.
     ///
-    /// # Errors
-    /// The flush is answered with this, if with nothing worse: an earlier process may have lost
-    /// what it had answered.
+    /// # Errors The flush is answered with this error, unless it has a worse one: an earlier
+    /// process may have lost answered changes.
     fn take_doubt(&self) -> block::Result {
         Ok(())
     }
@@ -221,7 +220,7 @@ impl Connection for Unnoticed {
     fn flushed(&self) {}
 }
 
-/// A part of a change that a write buffer took in.
+/// A part of a change that a write buffer admitted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission {
     pub(crate) operation: Operation,
@@ -232,7 +231,7 @@ pub(crate) struct Admission {
     pub(crate) dirty_blocks: u32,
     /// The hard limit on them (C6).
     pub(crate) dirty_blocks_max: u32,
-    /// Blocks that wait to be written out, this change included.
+    /// Blocks that wait to be written back, this change included.
     pub(crate) debt_blocks: u32,
     /// The limit on them (C13).
     pub(crate) allowance_blocks: u32,
@@ -252,8 +251,8 @@ pub(crate) fn on_behalf_of<R>(operation: Operation, poll: impl FnOnce() -> R) ->
     result
 }
 
-/// To be called by a write buffer that takes in a change, from within the poll of its request.
-/// Epochs count from 1.
+/// Notes an admission; called by a write buffer within the poll of the change's request. Epochs
+/// count from 1.
 pub(crate) fn note_admission(admission: impl FnOnce(Operation) -> Admission) {
     let operation = CURRENT.get();
     if operation != 0 {
@@ -261,13 +260,13 @@ pub(crate) fn note_admission(admission: impl FnOnce(Operation) -> Admission) {
     }
 }
 
-/// What was admitted since this was last asked.
+/// Returns the admissions since the last call.
 pub(crate) fn take_admissions(into: &mut Vec<Admission>) {
     into.clear();
     ADMISSIONS.with_borrow_mut(|list| into.append(list));
 }
 
-/// Nothing at all between the clients and the disk.
+/// No layer between the clients and the disk.
 pub struct Bare;
 
 impl Subject for Bare {

@@ -1,15 +1,15 @@
-//! What a crash can leave.
+//! The states that a crash can leave.
 //!
-//! After a power cut every unit holds what was durable or any one of its later versions, each unit
-//! for itself; a *choice* is one index a unit. After a kill the disk goes on; each write that was in
-//! flight lands or does not.
+//! After a power cut every unit holds its durable version or any one of its later versions,
+//! independently of the others; a *choice* is one index per unit. After a kill the disk continues;
+//! each write that was in flight lands or does not.
 
 use crate::disk::{Moving, State, UNIT_BYTES};
 use crate::stamp;
 use crate::subject::Fence;
 use lane::Random;
 
-/// One unit that a power cut can leave in more than one way.
+/// One unit that a power cut can leave in more than one version.
 struct Open {
     unit: usize,
     /// Its candidates are `first..first + count` of [`Survivors::bytes`].
@@ -17,7 +17,7 @@ struct Open {
     count: usize,
 }
 
-/// A set of digests, in a table that is kept.
+/// A set of digests, in a table that is reused.
 #[derive(Default)]
 struct Seen {
     table: Vec<u64>,
@@ -32,7 +32,7 @@ impl Seen {
         self.count = 0;
     }
 
-    /// False: it was there.
+    /// Inserts a digest. False: it was present.
     fn insert(&mut self, digest: u64) -> bool {
         let digest = digest.max(1);
         let mask = self.table.len() - 1;
@@ -49,7 +49,8 @@ impl Seen {
     }
 }
 
-/// Everything a power cut can leave at one moment. Kept and filled again: no allocation per state.
+/// All states that a power cut can leave at one moment. It is reused, without allocations per
+/// state.
 #[derive(Default)]
 pub(crate) struct Survivors {
     /// The durable contents.
@@ -58,9 +59,9 @@ pub(crate) struct Survivors {
     open: Vec<Open>,
     bytes: Vec<[u8; UNIT_BYTES]>,
     digests: Vec<u64>,
-    /// The choice at hand: for each open unit an index below its count.
+    /// The current choice: for each open unit an index below its count.
     choice: Vec<usize>,
-    /// Digests of the choices made at this moment, where they are drawn.
+    /// Digests of the choices made at this moment, if they are drawn.
     seen: Seen,
     drawn: u32,
     limit: u32,
@@ -69,8 +70,8 @@ pub(crate) struct Survivors {
 }
 
 impl Survivors {
-    /// Collects the candidates of every unit. At most `limit` choices will be handed out: all of
-    /// them where there are no more, else the corners and a sample, each choice at most once.
+    /// Collects the candidates of every unit. At most `limit` choices will be returned: all of them
+    /// if there are no more, otherwise the corners and a sample, each choice at most once.
     pub(crate) fn collect(&mut self, disk: &State, limit: u32) {
         self.base.clear();
         self.base.extend_from_slice(&disk.durable);
@@ -113,8 +114,8 @@ impl Survivors {
         }
     }
 
-    /// Adds a candidate, unless the unit has this very content already: what cannot be told apart is
-    /// one state.
+    /// Adds a candidate, unless the unit has the same contents already: equal contents are one
+    /// state.
     fn candidate(&mut self, unit: usize, first: usize, bytes: &[u8; UNIT_BYTES], digest: u64) {
         if self.bytes.len() == first {
             let mut durable = [0; UNIT_BYTES];
@@ -138,7 +139,7 @@ impl Survivors {
         if self.exhaustive {
             return self.next_in_order();
         }
-        // A sample of a large space meets itself rarely; the attempts are bounded all the same.
+        // Draws from a large space rarely repeat; the attempts are bounded anyway.
         while self.drawn < self.limit * 2 {
             self.draw(random);
             let digest =
@@ -165,11 +166,11 @@ impl Survivors {
         false
     }
 
-    /// The corners first (nothing, everything, each side of the middle), then at random.
+    /// Draws the corners first (nothing, everything, each side of the middle), then at random.
     fn draw(&mut self, random: &mut Random) {
         let corner = self.drawn;
         self.drawn += 1;
-        // One unit differs from all others: the shape of most ordering bugs.
+        // One unit differs from all others, as in most ordering bugs.
         let odd = random.below(self.open.len() as u64) as usize;
         let mostly = random.one_in(2);
         for (position, (index, open)) in self.choice.iter_mut().zip(&self.open).enumerate() {
@@ -193,33 +194,33 @@ impl Survivors {
         }
     }
 
-    /// One choice, without a look at those before: a corner or a random one.
+    /// Draws one choice, independent of earlier ones: a corner or a random one.
     fn draw_one(&mut self, random: &mut Random) {
         self.drawn = random.below(16) as u32;
         self.draw(random);
     }
 
-    /// The open units: number, and the candidates' numbers.
+    /// Returns the open units: number, and the candidates' numbers.
     pub(crate) fn open_units(&self) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
         self.open.iter().map(|open| (open.unit, open.first..open.first + open.count))
     }
 
-    /// For every open unit, the number of the candidate chosen.
+    /// Returns the number of the chosen candidate for every open unit.
     pub(crate) fn chosen(&self) -> impl Iterator<Item = usize> + '_ {
         self.open.iter().zip(&self.choice).map(|(open, index)| open.first + index)
     }
 
-    /// The bytes of a candidate.
+    /// Returns the bytes of a candidate.
     pub(crate) fn candidate_bytes(&self, candidate: usize) -> &[u8] {
         &self.bytes[candidate][..self.unit_bytes]
     }
 
-    /// How many candidates there are over all open units.
+    /// Returns the number of candidates over all open units.
     pub(crate) fn candidates(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The durable contents of the disk.
+    /// Returns the durable contents of the disk.
     pub(crate) fn base(&self) -> &[u8] {
         &self.base
     }
@@ -233,7 +234,7 @@ impl Survivors {
         }
     }
 
-    /// The choice as words: `unit:index of count`.
+    /// Returns the choice as text: `unit:index of count`.
     pub(crate) fn describe(&self) -> String {
         let parts = self.open.iter().zip(&self.choice);
         let parts =
@@ -243,12 +244,13 @@ impl Survivors {
 }
 
 impl State {
-    /// Rises with every change of what a crash could leave.
+    /// Returns a number that increases with every change of the states that a crash could leave.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// What a power cut leaves now: one of the many possible contents of the disk, drawn at random.
+    /// Returns a state after a power cut now: one of the many possible contents of the disk, drawn
+    /// at random.
     pub fn after_power_cut(&self, random: &mut Random) -> Vec<u8> {
         let mut survivors = Survivors::default();
         survivors.collect(self, 1);
@@ -259,15 +261,16 @@ impl State {
     }
 }
 
-/// What a kill leaves of the writes in flight: a bit for each that lands. `None`: no such set.
+/// Returns the number of writes in flight, at most 16, that may land or not after a kill.
 pub(crate) fn landings(disk: &State) -> u32 {
     let unit_sectors = disk.model.unit_sectors;
     let open = disk.moving.iter().filter(|moving| !moving.is_applied(unit_sectors));
     open.count().min(16) as u32
 }
 
-/// The disk as the next process finds it: of the writes in flight those land whose bit is set in
-/// `landed`. The others never will where the fence holds them; else they may land at any later time.
+/// Returns the disk as the next process finds it: writes in flight land if their bit is set in
+/// `landed`. The others never will if the fence covers them; otherwise they may land at any later
+/// time.
 pub(crate) fn after_kill(from: &State, into: &mut State, landed: u32, fence: Fence) {
     into.copy_contents(from);
     let unit_sectors = into.model.unit_sectors;
@@ -280,7 +283,7 @@ pub(crate) fn after_kill(from: &State, into: &mut State, landed: u32, fence: Fen
             into.land(&mut moving.clone());
             continue;
         }
-        // What has taken effect is in the disk's cache, and no process will hear of it any more.
+        // The applied part is in the disk's cache, and no process will receive its answer any more.
         into.complete_applied(moving.change);
         if !applied && !fence.holds(moving.ring) {
             into.late.push(moving.clone());

@@ -1,8 +1,8 @@
 //! A process is killed, and the next one takes over its memory, its disk and its clients.
 //!
-//! Unlike the crashes that `laboratory/` tries at every moment, on copies, this is where the history
-//! itself goes on: what was in flight arrives late or never, the next process waits until that is over
-//! (C15), recovers, and clients send again whatever they were not answered (C10).
+//! Unlike the crashes that `laboratory/` tests at every moment, on copies, this continues the
+//! history itself: requests in flight arrive late or never, the next process waits until that is
+//! over (C15), recovers, and clients send all unanswered requests again (C10).
 
 use crate::disk::State;
 use crate::finding::Finding;
@@ -15,14 +15,13 @@ use crate::trace;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Steps that a process which nothing waited for goes on for.
+/// Number of further steps of a process that nothing waited for.
 const STEPS_BESIDE: u64 = 400;
 
 impl Run {
-    /// The process is killed and another one takes over; returns what clients were not answered.
+    /// Kills the process, and another one takes over; returns the unanswered requests of clients.
     ///
-    /// # Errors
-    /// The subject refuses what the memory holds.
+    /// # Errors The subject refuses the contents of the memory.
     pub(crate) fn take_over(&mut self, subject: &dyn Subject) -> Result<Vec<Pending>, Finding> {
         let again = self.book.borrow().open().to_vec();
         trace::event(
@@ -59,10 +58,9 @@ impl Run {
         Ok(again)
     }
 
-    /// A process is started while the disk is cut.
+    /// Starts a process while the disk is truncated.
     ///
-    /// # Errors
-    /// It takes the memory over, or changes it: what is dirty beyond the cut would be lost.
+    /// # Errors It takes the memory over, or changes it: dirty data beyond the end would be lost.
     fn start_on_cut(&self, subject: &dyn Subject) -> Result<(), Finding> {
         let model = &self.setup.model;
         if !subject.refuses_cut() || model.absent >= self.setup.cut {
@@ -83,19 +81,19 @@ impl Run {
         Err(Finding::new("C5", text))
     }
 
-    /// The history goes on with the process that has taken over: clients send again what they were not
-    /// answered.
+    /// Continues the history with the process that has taken over: clients send their unanswered
+    /// requests again.
     pub(crate) fn go_on(&mut self, again: &[Pending]) {
         self.setup.operations = (self.setup.operations / 2).max(4);
         self.send_clients(again);
     }
 
-    /// Whether anything of the killed process has not arrived for which this fence waits.
+    /// Whether a request of the killed process has not arrived for which this fence waits.
     fn is_awaited(&self, fence: Fence) -> bool {
         self.disk.with(|disk| disk.late.iter().any(|moving| fence.holds(moving.ring)))
     }
 
-    /// What the killed process had in flight arrives bit by bit; true: all of it has.
+    /// Lets the killed process's requests in flight arrive bit by bit; true: all of them have.
     fn land_late(&mut self) -> Rc<Cell<bool>> {
         let over = Rc::new(Cell::new(false));
         let (lane, disk, done) = (self.world.lane(), self.disk.clone(), over.clone());

@@ -1,13 +1,13 @@
-//! How much was tried.
+//! Counts of the laboratory's work.
 
-/// How much was tried.
+/// The amount of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Tally {
     /// Histories.
     pub histories: u64,
     /// Operations in them.
     pub operations: u64,
-    /// Moments at which a crash was tried.
+    /// Moments at which crashes were tested.
     pub crash_points: u64,
     /// Distinct states after power cuts, each recovered and judged.
     pub power_states: u64,
@@ -19,12 +19,12 @@ pub struct Tally {
     pub nested_states: u64,
     /// Kills with damaged memory.
     pub damaged_states: u64,
-    /// Of the states after power cuts, nested ones too, those with an image that a process with empty
-    /// memory had started on before in the same history: judged by the promises of their moment, but
-    /// no process was started.
+    /// States after power cuts, including nested ones, with an image from which a process with
+    /// empty memory had been started before in the same history: judged by the promises of their
+    /// moment, but without starting a process.
     pub repeated_images: u64,
-    /// Of the states after power cuts, nested ones too, those that were left before in the same history,
-    /// when no client had been promised anything else: they are counted twice above.
+    /// States after power cuts, including nested ones, that occurred before in the same history,
+    /// with the same promises to clients: they are counted twice above.
     pub repeated_states: u64,
 }
 
@@ -43,7 +43,8 @@ impl Tally {
         self.repeated_states += other.repeated_states;
     }
 
-    /// All distinct states. (Damaged memory is drawn, and might be drawn twice: not counted.)
+    /// Returns the number of distinct states. (Damaged memory is random, and might repeat: not
+    /// counted.)
     pub fn states(&self) -> u64 {
         self.power_states + self.kill_states + self.midway_states + self.nested_states
     }

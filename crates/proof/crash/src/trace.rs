@@ -1,7 +1,7 @@
 //! The trace of a run: every event folded into a hash, and printed on request.
 //!
-//! The same seed must give the same events: that is what makes a failing seed worth printing. The
-//! state is one per thread, because a history lives on one thread.
+//! The same seed must give the same events, so that a printed seed reproduces its failure. There is
+//! one state per thread, because a history runs on one thread.
 
 use crate::stamp;
 use std::cell::Cell;
@@ -18,12 +18,12 @@ pub(crate) fn start(prints: bool) {
     PRINTS.set(prints);
 }
 
-/// The hash of all events so far.
+/// Returns the hash of all events so far.
 pub(crate) fn hash() -> u64 {
     HASH.get()
 }
 
-/// One event: its numbers for the hash, its text for the reader.
+/// Adds one event: its numbers for the hash, its text for the reader.
 #[inline]
 pub(crate) fn event(numbers: [u64; 3], text: Arguments<'_>) {
     let folded = stamp::mix(HASH.get() ^ numbers[0], numbers[1]);

@@ -1,25 +1,26 @@
-//! The oracle after a crash: what may be left, and what may not.
+//! The oracle after a crash: allowed and forbidden states.
 
 use crate::disk::{NEVER, State};
 use crate::finding::Finding;
 use crate::oracle::{Oracle, Version, decode, loose, only};
 use crate::stamp::{self, GRAIN, INITIAL, Operation, ZERO};
 
-/// What one unit that a power cut left says about the order of epochs: it proves that `proves` had
-/// begun to reach the disk, and shows that everything of an epoch before `misses` has.
+/// Evidence about the order of epochs in one unit after a power cut: it proves that `proves` had
+/// begun to reach the disk, and shows that all changes of epochs before `misses` have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Epochs {
-    /// The newest epoch of which something is left; 0: none.
+    /// The newest epoch with a change that is present; 0: none.
     pub(crate) proves: u32,
-    /// The oldest epoch of which something is missing; [`NEVER`]: none.
+    /// The oldest epoch with a change that is missing; [`NEVER`]: none.
     pub(crate) misses: u32,
-    /// `ordered`: something is left that was sent after the answer of a flush, which was sent then.
+    /// `ordered`: a change is present that was sent after the answer of a flush, which was sent at
+    /// this tick.
     pub(crate) after: u32,
-    /// `ordered`: when the first thing that is missing was completed; [`NEVER`]: nothing is missing.
+    /// `ordered`: when the first missing change was completed; [`NEVER`]: none is missing.
     pub(crate) missing: u32,
-    /// When the last thing was sent of which something is left.
+    /// When the last present change was sent.
     pub(crate) sent: u32,
-    /// `ordered`: when the first FUA write that is missing was answered; [`NEVER`]: none is.
+    /// `ordered`: when the first missing FUA write was answered; [`NEVER`]: none is missing.
     pub(crate) missing_fua: u32,
 }
 
@@ -38,8 +39,9 @@ impl Epochs {
         }
     }
 
-    /// C2: nothing of a later epoch is there before all of an earlier one is. In `ordered` mode also as
-    /// clients see it, whatever the engine calls an epoch.
+    /// Checks C2: no change of a later epoch is present before all of an earlier one are. In
+    /// `ordered` mode this is also checked from the clients' view, independent of the engine's
+    /// epochs.
     pub(crate) fn check(self) -> Result<(), Finding> {
         if self.missing < self.after {
             let text = format!(
@@ -70,7 +72,7 @@ impl Epochs {
 }
 
 impl Oracle {
-    /// Judges one unit that a power cut left, by what was promised until now.
+    /// Judges one unit after a power cut, by the promises until now.
     pub(crate) fn judge_unit(&self, unit: u32, bytes: &[u8]) -> Result<Epochs, Finding> {
         let first = unit * self.unit_sectors;
         let mut shown = [INITIAL; 8];
@@ -84,14 +86,14 @@ impl Oracle {
         Ok(epochs)
     }
 
-    /// C1 for one sector: nothing may be left that a durable change has replaced.
+    /// Checks C1 for one sector: no version may be left that a durable change has replaced.
     pub(crate) fn judge_sector(
         &self,
         sector: u32,
         operation: Operation,
     ) -> Result<Epochs, Finding> {
         let versions = &self.sectors[sector as usize];
-        // Zeros may be of several changes: the kindest of them counts.
+        // Zeros may belong to several changes: the most favourable one counts.
         let mut kindest: Option<Epochs> = None;
         for version in versions.iter().filter(|version| version.shows(operation)) {
             let Some(epochs) = epochs_of(versions, version) else {
@@ -126,7 +128,7 @@ impl Oracle {
         )
     }
 
-    /// `ordered`: whether everything that a flush has covered is on the medium.
+    /// Checks, for `ordered`, that all changes covered by a flush are on the medium.
     pub(crate) fn check_flushed(&self, disk: &State) -> Result<(), Finding> {
         for sector in 0..self.sectors.len() as u32 {
             let durable = decode(disk.sector(sector).1, sector)?;
@@ -144,7 +146,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// C4: a change is in all of a unit that it wrote to, or in nothing of it.
+    /// Checks C4: a change is present in all of a unit that it wrote to, or in none of it.
     fn check_torn(&self, first: u32, shown: &[Operation]) -> Result<(), Finding> {
         if shown.iter().all(|operation| *operation == shown[0]) {
             return Ok(());
@@ -153,7 +155,7 @@ impl Oracle {
             if operation == ZERO || operation == INITIAL {
                 continue;
             }
-            // Sent twice, it may be of the first time.
+            // If it was sent twice, it may be from the first time.
             let mine = self.sectors[sector as usize].iter();
             let sent = mine.filter(|version| version.operation == operation).map(|own| own.sent);
             let Some(sent) = sent.min() else { continue };
@@ -182,7 +184,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// Judges what is read after a kill, when memory and disk live on: everything answered is there.
+    /// Judges the data read after a kill, when memory and disk survive: all answered changes are
+    /// present.
     pub(crate) fn judge_survived(&self, stamps: &[u8]) -> Result<(), Finding> {
         let mut shown = Vec::with_capacity(stamps.len() / GRAIN);
         for (sector, bytes) in (0..).zip(stamps.chunks_exact(GRAIN)) {
@@ -214,7 +217,8 @@ impl Oracle {
         ))
     }
 
-    /// Judges what is read after a kill that also damaged the memory: old, perhaps, but never wrong.
+    /// Judges the data read after a kill that also damaged the memory: it may be old, but never
+    /// wrong.
     pub(crate) fn judge_genuine(&self, stamps: &[u8]) -> Result<(), Finding> {
         for (sector, bytes) in (0..).zip(stamps.chunks_exact(GRAIN)) {
             let operation = decode(bytes, sector)?;
@@ -226,7 +230,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// The oracle of the run that follows a kill: what was not answered never will be.
+    /// Returns the oracle of the run that follows a kill: unanswered requests never will be
+    /// answered.
     ///
     /// The next process goes on with the epochs that it finds in memory: what was open is open, what
     /// was closing is before it; their numbers move on by 2^16. What `disk` has durably, or newer,
@@ -238,7 +243,7 @@ impl Oracle {
         let now = next.tick();
         for (sector, versions) in (0..).zip(&mut next.sectors) {
             let durable = stamp::decode(disk.sector(sector).1, sector).ok();
-            // Of several changes that left zeros, the last is as good as any.
+            // Of several changes that left zeros, the last serves as well as any.
             let there =
                 versions.iter().rfind(|version| durable.is_some_and(|it| version.shows(it)));
             let there = there.copied();
@@ -261,7 +266,8 @@ impl Oracle {
         next
     }
 
-    /// The oracle of the run that follows a power cut: what is left is all there is, and durable.
+    /// Returns the oracle of the run that follows a power cut: the remaining versions are the only
+    /// ones, and durable.
     pub(crate) fn after_power_cut(&self, stamps: &[u8]) -> Result<Oracle, Finding> {
         let mut next = Oracle::new(self.sectors.len() as u32, self.unit_sectors);
         for (sector, bytes) in (0..).zip(stamps.chunks_exact(GRAIN)) {

@@ -1,16 +1,16 @@
-//! One change of one sector, as the oracle knows it.
+//! One change of one sector, for the oracle.
 
 use crate::disk::NEVER;
 use crate::stamp::{Operation, ZERO};
 
-/// What a version holds.
+/// Contents of a version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
     /// The stamp of its operation.
     Stamp,
     /// Zeros.
     Zeros,
-    /// Zeros, or whatever was there: a discard that no read has decided yet.
+    /// Zeros, or the contents before: a discard that no read has decided yet.
     ZerosOrOlder,
 }
 
@@ -21,12 +21,11 @@ pub(crate) struct Version {
     pub(crate) content: Content,
     pub(crate) sent: u32,
     /// When the change was sent behind which this one came, on the same connection, before that was
-    /// answered;
-    /// [`NEVER`]: there is none.
+    /// answered; [`NEVER`]: there is none.
     pub(crate) behind: u32,
     /// Known to have taken effect at this tick: answered, or seen.
     pub(crate) effective: u32,
-    /// Answered well at this tick.
+    /// Answered with success at this tick.
     pub(crate) answered: u32,
     /// The first answer of a read that returned it.
     pub(crate) seen: u32,
@@ -34,29 +33,32 @@ pub(crate) struct Version {
     pub(crate) reread: u32,
     /// No read that is sent after this tick may return it.
     pub(crate) dead: u32,
-    /// The epoch of the write buffer it was admitted to; 0: never buffered.
+    /// The epoch in which the write buffer admitted it; 0: never buffered.
     pub(crate) epoch: u32,
-    /// It has been in a write buffer.
+    /// Whether it has been in a write buffer.
     pub(crate) buffered: bool,
-    /// Covered by a flush that was answered well, or by its own FUA.
+    /// Whether it is covered by a flush that was answered with success, or by its own FUA.
     pub(crate) durable: bool,
-    /// `ordered`: whatever was completed when a flush was sent at this tick, or before, is before this.
+    /// `ordered`: all changes completed when a flush was sent at this tick, or before, come before
+    /// this one.
     pub(crate) after: u32,
-    /// It was an FUA write, answered well: `ordered`, it is before whatever is sent after its answer.
+    /// Whether it was an FUA write, answered with success: `ordered`, it comes before all changes
+    /// sent after its answer.
     pub(crate) fua: bool,
-    /// Its process was gone at this tick: it has taken effect or never will.
+    /// Its process had ended at this tick: it has taken effect or never will.
     pub(crate) settled: u32,
     /// A flush that was under way at a kill has lost it, or what had gone past the buffer after it.
     pub(crate) lost: bool,
     /// The operator was told that the disk has lost it, or may have: no flush makes it durable.
     pub(crate) excused: bool,
-    /// Answered with an error at this tick: if it has an effect, it comes before what is sent later.
+    /// Answered with an error at this tick: if it has an effect, it comes before changes sent
+    /// later.
     pub(crate) refused: u32,
-    /// The operator has given it up, and it is not what the disk has.
+    /// Whether the operator has discarded it, and the disk does not hold it.
     pub(crate) dropped: bool,
-    /// A discard that turned out to change nothing.
+    /// Whether it is a discard that turned out to change nothing.
     pub(crate) void: bool,
-    /// A change of another part of its block has written it again, or may have: with that, it may be
+    /// Whether a change of another part of its block has rewritten it, or may have: it may thus be
     /// on the disk before its epoch.
     pub(crate) carried: bool,
 }
@@ -88,7 +90,7 @@ impl Version {
         }
     }
 
-    /// What was there before the history began.
+    /// Returns the contents before the history began.
     pub(crate) fn base(operation: Operation) -> Version {
         let content = match operation {
             ZERO => Content::Zeros,
@@ -103,7 +105,8 @@ impl Version {
         }
     }
 
-    /// The epoch that has begun to reach the disk if this is there; 0: that proves nothing.
+    /// Returns the epoch that has begun to reach the disk if this version is present; 0: it proves
+    /// nothing.
     pub(crate) fn proves(&self) -> u32 {
         if self.carried { 0 } else { self.epoch }
     }
@@ -136,7 +139,7 @@ impl Version {
             || older.sent == self.behind
     }
 
-    /// Whether `operation`, or zeros, is what this version holds.
+    /// Whether this version contains `operation`, or zeros.
     #[inline]
     pub(crate) fn shows(&self, operation: Operation) -> bool {
         match self.content {
@@ -145,7 +148,7 @@ impl Version {
         }
     }
 
-    /// Reads that are sent after this tick do not return it.
+    /// Notes that reads sent after this tick do not return it.
     pub(crate) fn dies(&mut self, tick: u32) {
         self.dead = self.dead.min(tick);
     }

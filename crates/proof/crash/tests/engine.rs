@@ -1,5 +1,5 @@
-//! The engine in the laboratory. This is a taste: `cargo xtask crash` runs for as long as one likes,
-//! optimised, and `cargo xtask crash --bugs` tries every planted bug.
+//! The engine in the laboratory, as a short test: `cargo xtask crash` runs for any time, optimized,
+//! and `cargo xtask crash --bugs` tests every planted bug.
 
 use crash::{Scale, Terms, history, honest, hunt, seed_of};
 
@@ -39,7 +39,7 @@ fn a_durable_epoch_that_is_not_noted_tears_a_block() {
     assert!(history(honest().as_ref(), seed, Scale::Swarm, false).failure.is_none());
 }
 
-/// Bugs that show within a few histories; the others need the optimised laboratory.
+/// Bugs that show within a few histories; the others need the optimized laboratory.
 #[test]
 fn some_planted_bugs_are_found() {
     let quick = ["AckBeforeFlush", "WrongOffset", "SkipChecksum", "ReleaseRecovered", "SkipFence"];

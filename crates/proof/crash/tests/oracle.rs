@@ -1,4 +1,4 @@
-//! The oracle believes the honest disk, and none of the liars.
+//! The oracle accepts the honest disk, and rejects all liars.
 
 use crash::{Bare, Liar, Lie, Scale, history, seed_of};
 use std::collections::BTreeSet;
@@ -20,8 +20,8 @@ fn the_bare_disk_keeps_every_promise() {
     assert!(states > 100_000, "{states} states are too few to mean anything");
 }
 
-/// The lie is found, and by the clause that it breaks. (Another clause may notice first: a lie about
-/// flushes is also a broken recovery.)
+/// Asserts that the lie is found, by the clause that it breaks. (Another clause may detect it
+/// first: a lie about flushes is also a broken recovery.)
 fn is_found(lie: Lie, clause: &str) {
     let mut others = BTreeSet::new();
     for number in 0..1000 {

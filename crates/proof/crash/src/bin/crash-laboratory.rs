@@ -8,47 +8,47 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Every state is recovered by an engine made for it: a seventh of the time would go into malloc.
+/// Every state is recovered by a new engine, which would spend a seventh of the time in malloc.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A promise was broken, or a planted bug was not found.
+/// Exit status if a promise was broken, or a planted bug was not found.
 const EXIT_INTEGRITY: u8 = 7;
-/// Wrong usage.
+/// Exit status for wrong usage.
 const EXIT_USAGE: u8 = 2;
 
-/// Crashes the engine on a simulated disk in every way, and judges what is left.
+/// Crashes the engine on a simulated disk in every way, and judges the remaining state.
 #[derive(Parser)]
 #[command(name = "crash-laboratory")]
 struct Arguments {
-    /// Run for so many seconds on each thread.
+    /// Run for this many seconds on each thread.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Run this number of histories, without a limit on the time: the same work on every machine.
+    /// Run this number of histories, without a time limit: the same work on every machine.
     #[arg(long, value_name = "N", conflicts_with_all = ["seconds", "seed", "bugs"])]
     histories: Option<u64>,
-    /// With `--seconds`, `--bug` over time or `--bugs`: the seed that all others follow from.
+    /// With `--seconds`, `--bug` over time or `--bugs`: the seed from which all others follow.
     #[arg(long, value_parser = number, default_value = "0x0dd5", value_name = "N")]
     base: u64,
-    /// Run the history of this seed alone, and print every event.
+    /// Run only the history of this seed, and print every event.
     #[arg(long, value_parser = number, value_name = "N")]
     seed: Option<u64>,
     /// With `--seed`: it is a history of the exhaustive kind.
     #[arg(long)]
     exhaustive: bool,
-    /// Try this planted bug instead of the honest engine.
+    /// Test this planted bug instead of the honest engine.
     #[arg(long, value_name = "NAME")]
     bug: Option<String>,
-    /// Try every planted bug, each until it is found, in at most 40,000 histories.
+    /// Test every planted bug until it is found, in at most 40,000 histories each.
     #[arg(long)]
     bugs: bool,
     /// With `--bugs`: begin each hunt with a history that has shown the bug before.
     #[arg(long, requires = "bugs", conflicts_with_all = ["base", "rounds"])]
     known: bool,
-    /// With `--bugs`: try each from so many seeds.
+    /// With `--bugs`: test each from this many seeds.
     #[arg(long, default_value_t = 1, value_name = "N")]
     rounds: u64,
-    /// Threads; 0: one for each core.
+    /// Threads; 0: one per core.
     #[arg(long, default_value_t = 0, value_name = "N")]
     threads: u32,
     /// Print one JSON object.
@@ -95,7 +95,7 @@ fn unknown_bug(name: &str) -> ExitCode {
     ExitCode::from(EXIT_USAGE)
 }
 
-/// Runs one history again, with its events on standard output.
+/// Repeats one history, with its events on standard output.
 fn show(arguments: &Arguments, subject: &dyn Subject, seed: u64) -> ExitCode {
     let scale = if arguments.exhaustive { Scale::Exhaustive } else { Scale::Swarm };
     let outcome = crash::history(subject, seed, scale, !arguments.json);
@@ -130,7 +130,7 @@ fn report_failures(arguments: &Arguments, failures: &[Failure]) {
     }
 }
 
-/// Swarms and exhaustive histories until the time is up.
+/// Runs swarms and exhaustive histories until the time is up.
 fn run(arguments: &Arguments, subject: &dyn Subject) -> ExitCode {
     let terms = Terms {
         time: arguments.histories.is_none().then(|| Duration::from_secs(arguments.seconds)),
@@ -211,11 +211,11 @@ fn as_json(hunt: &Hunt, terms: Terms) -> serde_json::Value {
     })
 }
 
-/// Histories after which a planted bug counts as not found. Which one finds it is the same on every
-/// machine; the rarest need some thousands.
+/// Number of histories after which a planted bug counts as not found. The history that finds it is
+/// the same on every machine; the rarest bugs need some thousands.
 const BUG_HISTORIES_MAX: u64 = 40_000;
 
-/// Tries every planted bug until it is found.
+/// Tests every planted bug until it is found.
 fn try_bugs(arguments: &Arguments) -> ExitCode {
     let mut rows = Vec::new();
     let mut missed = 0;

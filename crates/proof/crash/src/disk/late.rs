@@ -1,11 +1,11 @@
-//! What becomes of a dead process's I/O, and of the disk under its successor.
+//! The I/O of a dead process, and the disk under its successor.
 
 use super::{Moving, State};
 use crate::model::{Fault, Faults};
 use crate::stamp::GRAIN;
 
 impl State {
-    /// What a dead process had sent may still arrive, where it was not fenced off.
+    /// Lets a change of a dead process arrive, if it was not fenced.
     pub(super) fn land_late(&mut self) {
         if !self.late.is_empty() && self.random.one_in(2) {
             let mut moving = self.late.swap_remove(0);
@@ -13,8 +13,8 @@ impl State {
         }
     }
 
-    /// The process is killed: nothing waits any more for what is moving. Each change arrives late, or
-    /// stays where it is; until all that will arrive has, the disk is not fenced.
+    /// Kills the process: nothing waits any more for its moving changes. Each of them arrives late,
+    /// or never; until all that will arrive have, the disk is not fenced.
     pub(crate) fn orphan(&mut self) {
         for moving in std::mem::take(&mut self.moving) {
             if moving.is_applied(self.model.unit_sectors) || self.random.one_in(2) {
@@ -27,8 +27,8 @@ impl State {
         self.changes += 1;
     }
 
-    /// Flushes that were under way when their process was killed: each fails, succeeds, or is never
-    /// carried out.
+    /// Ends the flushes that were in progress when their process was killed: each fails, succeeds,
+    /// or is never carried out.
     pub(crate) fn end_flushes(&mut self, may_fail: bool) {
         self.flushes_asked = 0;
         for flight in std::mem::take(&mut self.flushing) {
@@ -43,7 +43,7 @@ impl State {
         }
     }
 
-    /// One of the late changes arrives. False: there are none.
+    /// Lets one of the late changes arrive. False: there are none.
     pub(crate) fn land_next(&mut self) -> bool {
         if self.late.is_empty() {
             return false;
@@ -54,7 +54,7 @@ impl State {
         true
     }
 
-    /// From now on these operations fail, counted from here.
+    /// Makes these operations fail, counted from now.
     pub(crate) fn set_faults(&mut self, faults: Faults) {
         let later = |fault: Fault, done: u32| match fault.from {
             0 => fault,
@@ -69,7 +69,7 @@ impl State {
         };
     }
 
-    /// Whether reads show something here that a failed flush has given up.
+    /// Whether reads show a version here that a failed flush has dropped.
     pub(crate) fn has_lost(&self, sector: u32) -> bool {
         let pending = &self.pending[(sector / self.model.unit_sectors) as usize];
         let (visible, durable) = self.sector(sector);
@@ -82,14 +82,14 @@ impl State {
         }
     }
 
-    /// The rest of a change takes effect, and is completed as far as the disk is concerned.
+    /// Applies the rest of a change, which is then complete for the disk.
     pub(crate) fn land(&mut self, moving: &mut Moving) {
         let until = moving.units(self.model.unit_sectors).1;
         self.apply_units(moving, until);
         self.complete_applied(moving.change);
     }
 
-    /// Whatever has taken effect of this change counts as completed.
+    /// Marks the applied part of this change as completed.
     pub(crate) fn complete_applied(&mut self, change: u32) {
         let clock = self.clock;
         let versions = self.pending.iter_mut().flatten();

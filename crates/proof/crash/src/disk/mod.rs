@@ -1,9 +1,10 @@
-//! The simulated disk: what reads return, what is durable, and everything in between.
+//! The simulated disk: the contents that reads return, the durable contents, and all versions in
+//! between.
 //!
 //! The disk is a volatile cache in front of a medium. A change is *moving* from the moment it is
-//! sent; unit by unit it takes effect (reads see it, a *version* of the unit is pending); then it is
-//! completed. A flush makes durable what was completed before it was sent, and sometimes more. The
-//! unit is what the disk does not tear: a physical block of 4096 bytes, or of 512.
+//! sent; unit by unit it takes effect (reads see it, a *version* of the unit is pending); then it
+//! is completed. A flush makes changes durable that were completed before it was sent, and
+//! sometimes more. The disk never tears a unit: a physical block of 4096 bytes, or of 512.
 
 mod late;
 
@@ -16,7 +17,7 @@ use lane::Random;
 /// Bytes of the largest unit: eight stamps.
 pub(crate) const UNIT_BYTES: usize = 8 * GRAIN;
 
-/// "Has not happened."
+/// An event that has not happened.
 pub(crate) const NEVER: u32 = u32::MAX;
 
 /// The contents of one unit after a change that is not durable yet.
@@ -25,9 +26,9 @@ pub(crate) struct Version {
     pub(crate) bytes: [u8; UNIT_BYTES],
     pub(crate) digest: u64,
     change: u32,
-    /// The disk's clock at its completion.
+    /// The disk's clock when it was completed.
     completed: u32,
-    /// A failed flush has given it up.
+    /// Whether a failed flush has dropped it.
     pub(crate) lost: bool,
 }
 
@@ -37,20 +38,20 @@ pub(crate) struct Moving {
     pub(crate) change: u32,
     first: u32,
     count: u32,
-    /// The stamps as they were when it was sent; empty: zeros.
+    /// Its stamps when it was sent; empty: zeros.
     stamps: Vec<u8>,
-    /// Units take effect in a circle that starts here.
+    /// Units take effect in circular order from this one.
     rotation: u32,
-    /// How many of them have.
+    /// Number of units that have taken effect.
     applied: u32,
     fails: bool,
     fua: bool,
-    /// By which of its process's rings it was sent.
+    /// The ring of its process that has sent it.
     pub(crate) ring: u32,
 }
 
 impl Moving {
-    /// The units it touches: the first, and how many.
+    /// Returns the units that it touches: the first, and their number.
     fn units(&self, unit_sectors: u32) -> (u32, u32) {
         let first = self.first / unit_sectors;
         let last = (self.first + self.count - 1) / unit_sectors;
@@ -87,23 +88,23 @@ impl Moving {
     }
 }
 
-/// A write as it left for the disk: for the check that no epoch overtakes another.
+/// A write at its departure for the disk, for the check that no epoch overtakes another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) first: u32,
     pub(crate) count: u32,
-    /// Where its stamps are in [`State::sent_stamps`].
+    /// Position of its stamps in [`State::sent_stamps`].
     pub(crate) at: usize,
 }
 
-/// How a change is sent.
+/// A change to be sent.
 struct Moves {
     number: u32,
     ring: u32,
     fails: bool,
 }
 
-/// How an operation goes, decided when it is sent.
+/// The course of an operation, decided when it is sent.
 #[derive(Clone, Copy)]
 pub(crate) struct Flight {
     pub(crate) number: u32,
@@ -114,7 +115,7 @@ pub(crate) struct Flight {
     pub(crate) sent: u32,
 }
 
-/// Everything a disk is. Cloned for a crash, read by the laboratory.
+/// The complete state of a disk. It is cloned for a crash, and read by the laboratory.
 #[derive(Clone)]
 pub struct State {
     pub(crate) model: Model,
@@ -123,7 +124,7 @@ pub struct State {
     pub(crate) durable: Vec<u8>,
     pub(crate) pending: Vec<Vec<Version>>,
     pub(crate) moving: Vec<Moving>,
-    /// Sent by a dead process, and not fenced: may take effect at any time.
+    /// Changes sent by a dead process, and not fenced: they may take effect at any time.
     pub(crate) late: Vec<Moving>,
     random: Random,
     clock: u32,
@@ -131,39 +132,39 @@ pub struct State {
     reads: u32,
     writes: u32,
     flushes: u32,
-    /// Errors given so far: reads, writes, flushes.
+    /// Errors returned so far: reads, writes, flushes.
     pub(crate) errors: [u32; 3],
     /// Errors that the process has received: reads, changes, flushes.
     pub(crate) errors_heard: [u32; 3],
-    /// The stamps that reads were for that have failed: first and count.
+    /// The stamps of failed reads: first and count.
     failed_reads: Vec<(u32, u32)>,
-    /// Rises with every change of what a crash could leave.
+    /// Increases with every change of the states that a crash could leave.
     pub(crate) changes: u64,
     pub(crate) sent: Vec<Sent>,
     pub(crate) sent_stamps: Vec<u8>,
-    /// Whether `sent` is read.
+    /// Whether `sent` is filled.
     pub(crate) notes_sent: bool,
     /// Flushes that were sent and have not ended.
     pub(super) flushing: Vec<Flight>,
-    /// Flushes that a process has sent, and whose answer it has not received.
+    /// Flushes that a process has sent, and whose answers it has not received.
     pub(crate) flushes_asked: u32,
-    /// One change of a block is to be in flight at a time.
+    /// Whether only one change of a block may be in flight at a time.
     pub(crate) exclusive: bool,
-    /// Where there were two.
+    /// A sector where there were two.
     pub(crate) crowded: Option<u32>,
     /// A buffer that was changed while it was in flight.
     pub(crate) overwritten: Option<u32>,
-    /// Something was sent while late changes were still to arrive.
+    /// Whether a request was sent while late changes were still to arrive.
     pub(crate) overtaken: bool,
 }
 
-/// The errors that count as given before anything was sent.
+/// Returns the errors that count as returned before any request was sent.
 fn excused(faults: &Faults) -> [u32; 3] {
     if faults.hangs() { [1, 1, 0] } else { [0; 3] }
 }
 
 impl State {
-    /// A disk full of initial stamps.
+    /// Returns a disk full of initial stamps.
     pub fn new(model: Model, faults: Faults, seed: u64) -> State {
         let mut visible = vec![0; model.sectors as usize * GRAIN];
         stamp::fill(&mut visible, stamp::INITIAL, 0);
@@ -197,7 +198,7 @@ impl State {
         }
     }
 
-    /// Power returns: the medium holds `image`, and nothing else is left.
+    /// Restores power: the medium holds `image`, and nothing else is left.
     pub fn load(&mut self, image: &[u8]) {
         self.visible.copy_from_slice(image);
         self.durable.copy_from_slice(image);
@@ -209,8 +210,8 @@ impl State {
         self.clock = 1;
     }
 
-    /// Takes over what another disk of the same size holds, pending versions included, and forgets
-    /// what was moving.
+    /// Copies the contents of another disk of the same size, pending versions included, and forgets
+    /// its moving changes.
     pub(crate) fn copy_contents(&mut self, from: &State) {
         self.visible.copy_from_slice(&from.visible);
         self.durable.copy_from_slice(&from.durable);
@@ -228,7 +229,7 @@ impl State {
         self.errors = from.errors;
     }
 
-    /// Plans how a request of this ring goes. A change moves from here on.
+    /// Decides the course of a request of this ring. A change moves from here on.
     pub(crate) fn send(&mut self, request: &Request, ring: u32, now: u64) -> Flight {
         let (kind, counted, fault) = match request {
             Request::Read { .. } => (0, &mut self.reads, self.faults.read),
@@ -278,14 +279,15 @@ impl State {
         flight
     }
 
-    /// Whether a read of these stamps may have failed: one has, of nothing but these; or the disk hangs, or did so.
+    /// Whether a read of these stamps may have failed: a read within them has, or the disk hangs or
+    /// has hung.
     pub(crate) fn has_failed_read(&self, (first, count): (u32, u32)) -> bool {
         let is_within = |&(at, length): &(u32, u32)| first <= at && at + length <= first + count;
         let has_hung = self.errors[0] as usize > self.failed_reads.len();
         has_hung || self.failed_reads.iter().any(is_within)
     }
 
-    /// What this change brings, while it is moving; empty for zeros.
+    /// Returns the contents of this change, while it is moving; empty for zeros.
     fn moving_stamps(&self, number: u32) -> &[u8] {
         self.position(number).map_or(&[], |index| &self.moving[index].stamps)
     }
@@ -296,7 +298,7 @@ impl State {
         }
         let part = self.model.latency_ns / 3 + 1;
         let first = now + self.random.below(part);
-        // Half of the operations take effect in one go.
+        // Half of the operations take effect in one step.
         let halves = self.random.one_in(2);
         let second = first + if halves { self.random.below(part) } else { 0 };
         [first, second, second + self.random.below(part)]
@@ -340,7 +342,7 @@ impl State {
         self.changes += 1;
     }
 
-    /// The change takes effect in the first half of its units, or in all of them.
+    /// Applies the change to the first half of its units, or to all of them.
     pub(crate) fn apply(&mut self, flight: Flight, request: &Request, all: bool) {
         let Some(index) = self.position(flight.number) else {
             return; // a discard that the disk ignores
@@ -366,7 +368,7 @@ impl State {
         while moving.applied < until {
             let unit = moving.nth_unit(moving.applied, unit_sectors);
             moving.applied += 1;
-            // A failed write has changed each unit or not.
+            // A failed write may have changed each unit, or not.
             if moving.fails && self.random.one_in(2) {
                 continue;
             }
@@ -406,7 +408,7 @@ impl State {
             return;
         }
         let bytes = &self.visible[start as usize * GRAIN..end as usize * GRAIN];
-        // Units are whole sectors of the stack that asks.
+        // Units are whole sectors of the requesting stack.
         let stamps = self.model.stamps;
         let part = into.part((start - first) / stamps, (end - start) / stamps);
         if fails {
@@ -416,7 +418,7 @@ impl State {
         }
     }
 
-    /// The operation is answered.
+    /// Answers the operation.
     pub(crate) fn complete(&mut self, flight: Flight, request: &Request) {
         self.land_late();
         match request {
@@ -449,14 +451,15 @@ impl State {
             };
             pending[at].completed = self.clock;
             if moving.fua && !moving.fails {
-                // Whatever a flush has given up: it is on the medium by itself.
+                // Even if a flush has dropped it, it is on the medium on its own.
                 pending[at].lost = false;
                 self.settle(unit as usize, at);
             }
         }
     }
 
-    /// The versions of `unit` up to `last` leave the cache; the newest that is not lost is durable.
+    /// Removes the versions of `unit` up to `last` from the cache; the newest that is not lost is
+    /// durable.
     fn settle(&mut self, unit: usize, last: usize) {
         let length = self.model.unit_bytes();
         let kept = self.pending[unit][..=last].iter().rev().find(|version| !version.lost);
@@ -474,7 +477,7 @@ impl State {
             else {
                 continue;
             };
-            // It may take along what it need not.
+            // It may make more versions durable than it must.
             while last + 1 < self.pending[unit].len() && self.random.one_in(2) {
                 last += 1;
             }
@@ -482,15 +485,16 @@ impl State {
         }
     }
 
-    /// As Linux does: what could not be written is clean from then on, and readable. So, too, what was not
-    /// answered yet when the flush was sent, as far as it had taken effect when that failed.
+    /// Fails a flush as on Linux: data that could not be written is clean from then on, and
+    /// readable. This includes changes that were not answered yet when the flush was sent, as far
+    /// as they had taken effect when it failed.
     fn fail_flush(&mut self) {
         for version in self.pending.iter_mut().flatten() {
             version.lost |= self.random.one_in(2);
         }
     }
 
-    /// Its answer arrives.
+    /// Notes that the process receives the answer.
     pub(crate) fn heard(&mut self, flight: Flight, request: &Request) {
         let kind = match request {
             Request::Read { .. } => 0,
@@ -500,7 +504,7 @@ impl State {
         self.errors_heard[kind] += u32::from(flight.fails);
     }
 
-    /// Stretches of zeros and of other things, as reads would show them.
+    /// Returns the stretches of zeros and of other contents, as reads would show them.
     pub(crate) fn status(&self, at: block::Extent) -> Vec<Stretch> {
         let mut stretches = Vec::new();
         let stamps = self.model.stamps;
@@ -512,13 +516,13 @@ impl State {
         stretches
     }
 
-    /// The stamps of one sector, as reads see them and as they are on the medium.
+    /// Returns the stamps of one sector, as reads see them and as they are on the medium.
     pub(crate) fn sector(&self, sector: u32) -> (&[u8], &[u8]) {
         let range = sector as usize * GRAIN..(sector as usize + 1) * GRAIN;
         (&self.visible[range.clone()], &self.durable[range])
     }
 
-    /// One unit with all of a moving change in it.
+    /// Returns one unit with all of a moving change in it.
     pub(crate) fn with_moving(&self, moving: &Moving, unit: usize) -> [u8; UNIT_BYTES] {
         let length = self.model.unit_bytes();
         let mut bytes = [0; UNIT_BYTES];
@@ -527,7 +531,7 @@ impl State {
         bytes
     }
 
-    /// The units that a moving change has not reached yet.
+    /// Returns the units that a moving change has not reached yet.
     pub(crate) fn ahead_of<'a>(&self, moving: &'a Moving) -> impl Iterator<Item = usize> + 'a {
         let unit_sectors = self.model.unit_sectors;
         let count = moving.units(unit_sectors).1;

@@ -1,7 +1,7 @@
-//! Crashes: at one moment of a run, everything that could be left, recovered and judged.
+//! Crashes: all states that could be left at one moment of a run, recovered and judged.
 //!
-//! `steps.rs` takes a run from moment to moment. Some crashes go on with a run of their own, which crashes
-//! again: that is why both are one room.
+//! `steps.rs` takes a run from moment to moment. Some crashes continue with a run of their own,
+//! which crashes again: therefore both are in one module.
 
 mod steps;
 
@@ -28,16 +28,16 @@ use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Crashes that can follow one another.
+/// Maximum number of crashes that follow one another.
 const DEPTH_MAX: usize = 2;
 
-/// One in so many processes that start after a kill is killed itself before it has recovered.
+/// One of this many processes that start after a kill is killed before it has recovered.
 const DIES_AGAIN_ONE_IN: u64 = 8;
 
 /// One thread's laboratory, set up for one history after the other.
 pub struct Laboratory<'a> {
     subject: &'a dyn Subject,
-    /// How much was tried so far.
+    /// Work done so far.
     pub tally: Tally,
     recovery: Option<Recovery>,
     cold_starts: ColdStarts,
@@ -47,7 +47,7 @@ pub struct Laboratory<'a> {
 }
 
 impl<'a> Laboratory<'a> {
-    /// A laboratory that tries `subject`.
+    /// Returns a laboratory that tests `subject`.
     pub fn new(subject: &'a dyn Subject) -> Laboratory<'a> {
         Laboratory {
             subject,
@@ -62,8 +62,7 @@ impl<'a> Laboratory<'a> {
 
     /// Runs the history of this seed with all its crashes.
     ///
-    /// # Errors
-    /// The first promise that was broken.
+    /// # Errors The first promise that was broken.
     pub fn history(&mut self, seed: u64, scale: Scale) -> Result<(), Finding> {
         self.history_of(match self.subject.serves_bytes() {
             true => Setup::new(seed, scale),
@@ -107,7 +106,7 @@ impl<'a> Laboratory<'a> {
         self.go_to_the_end(run)
     }
 
-    /// A process starts, with the kills in the middle of that; then its clients come.
+    /// Starts a process, with kills during the start; then its clients.
     fn begin(&mut self, setup: Setup, mut from: Beginning) -> Result<Run, Finding> {
         let again = std::mem::take(&mut from.again);
         let mut run = Run::new(self.subject, setup, from)?;
@@ -116,8 +115,8 @@ impl<'a> Laboratory<'a> {
         Ok(run)
     }
 
-    /// Runs a run to its end. One that panics is never dropped: its tasks are in the middle of things,
-    /// and dropping them could panic again.
+    /// Runs a run to its end. After a panic it is never dropped: its tasks are in the middle of
+    /// their work, and dropping them could panic again.
     fn go_to_the_end(&mut self, run: Run) -> Result<(), Finding> {
         let mut run = ManuallyDrop::new(run);
         let result = self.go(&mut run);
@@ -125,7 +124,8 @@ impl<'a> Laboratory<'a> {
         result
     }
 
-    /// A crash at this moment of a run: of both kinds, in every way or in a sample of them.
+    /// Crashes at this moment of a run: by power cut and by kill, in every way or in a sample of
+    /// them.
     fn crash(&mut self, run: &mut Run, disk_changed: bool) -> Result<(), Finding> {
         self.tally.crash_points += 1;
         let before = self.tally;
@@ -210,13 +210,14 @@ impl<'a> Laboratory<'a> {
         Ok(closed)
     }
 
-    /// A process starts on what a power cut left, with empty memory: it must show just that.
+    /// Starts a process on an image after a power cut, with empty memory: its reads must return
+    /// exactly the image.
     fn recover_image(&mut self, run: &mut Run) -> Result<(), Finding> {
         let seed = run.random.next_u64();
         let engine = recovery::flushing(&run.setup).engine;
         let image = self.cold_starts.insert(&engine, &self.image, run.moment());
         self.tally.repeated_states += u64::from(image == Image::Repeated);
-        // Tests start it all the same: it shows what it has shown before.
+        // Tests start it anyway: it returns the same data as before.
         if image != Image::New && !recovery::is_chosen(seed) {
             self.tally.repeated_images += 1;
             if !cfg!(debug_assertions) {
@@ -296,7 +297,7 @@ impl<'a> Laboratory<'a> {
         Ok(())
     }
 
-    /// Whether only this process can know what the disk has lost: see [`Oracle::is_lost`].
+    /// Whether only this process can report a loss of the disk: see [`Oracle::is_lost`].
     fn is_lost(&self, run: &Run) -> bool {
         let knows = self.subject.failure_outlives_kill();
         let oracle = &run.book.borrow().oracle;
@@ -306,7 +307,7 @@ impl<'a> Laboratory<'a> {
         run.disk.with(|disk| !knows && disk.errors[2] > 0 && oracle.is_lost(disk))
     }
 
-    /// A process starts on the memory that a killed one left, and on the disk that went on.
+    /// Starts a process on the memory of a killed one, and on the disk that kept running.
     fn recover_memory(
         &mut self,
         run: &mut Run,
@@ -386,8 +387,8 @@ impl<'a> Laboratory<'a> {
         let arena = Memory::heap(run.arena.bytes());
         leave_memory(run, midway, &arena);
         let book = run.book.borrow();
-        // In the middle of a step the engine may have noted what the disk has not been asked for
-        // yet.
+        // In the middle of a step the engine may have noted a request that the disk has not
+        // received yet.
         let in_flush = midway.is_some() || run.disk.with(|disk| disk.flushes_asked > 0);
         // Killed in the middle of taking it in, the buffer has a change, or a part of it, or nothing.
         let changes: &[Operation] = if midway.is_some() { &run.admitted } else { &[] };
@@ -419,7 +420,8 @@ impl<'a> Laboratory<'a> {
     }
 }
 
-/// What clients send again in the run that follows a crash: half of the time they do.
+/// Returns the requests that clients send again in the run that follows a crash: half of the time
+/// they do.
 fn again(run: &Run, book: &Book) -> Vec<Pending> {
     match run.random.clone().one_in(2) {
         true => book.open().to_vec(),
@@ -427,7 +429,7 @@ fn again(run: &Run, book: &Book) -> Vec<Pending> {
     }
 }
 
-/// Copies the memory that a kill leaves: now, or as it was in the middle of the last step.
+/// Copies the memory that a kill leaves: now, or in the middle of the last step.
 fn leave_memory(run: &Run, midway: Option<&[u8]>, into: &Memory) {
     match midway {
         Some(bytes) => into.write(0, bytes),
@@ -440,7 +442,7 @@ fn first_difference(one: &[u8], two: &[u8]) -> usize {
     one.iter().zip(two).position(differs).unwrap_or_default() / GRAIN
 }
 
-/// Flips up to three bits of one header that is in use: no more than its checksum must notice.
+/// Flips up to three bits of one header that is in use: its checksum must detect this many.
 fn damage(arena: &Memory, headers: Range<usize>, random: &mut Random) {
     let mut in_use = Vec::new();
     for at in headers.step_by(16) {

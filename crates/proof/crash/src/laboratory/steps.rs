@@ -1,15 +1,15 @@
-//! A run from its first step to its last, with the crashes on the way.
+//! A run from its first step to its last, with its crashes.
 
 use super::Laboratory;
 use crate::finding::Finding;
 use crate::life::Life;
 use crate::run::Run;
 
-/// Steps after which a run is taken to go on for ever.
+/// Number of steps after which a run counts as endless.
 const STEPS_MAX: u64 = 400_000;
 
 impl Laboratory<'_> {
-    /// Runs to the end, with every crash on the way.
+    /// Runs to the end, with every crash.
     pub(super) fn go(&mut self, run: &mut Run) -> Result<(), Finding> {
         while run.book.borrow().clients > 0 {
             if !self.step(run)? {
@@ -22,7 +22,7 @@ impl Laboratory<'_> {
                 let text = format!("clients have no answer after {STEPS_MAX} steps:{state}");
                 return Err(Finding::new("hang", text));
             }
-            // A kill during a flush, where its end is what the history is about.
+            // A kill during a flush, for histories about flushes that end late.
             let late_flush = run.setup.faults.late_flush;
             let in_flush = late_flush && run.disk.with(|disk| disk.flushes_asked > 0);
             let one_in = if in_flush { 8 } else { run.setup.takeover_one_in };
@@ -35,7 +35,8 @@ impl Laboratory<'_> {
         run.check_errors()
     }
 
-    /// One step, with the crashes that can follow it and those in its middle. False: nothing moves.
+    /// Runs one step, with the crashes that can follow it and those in its middle. False: nothing
+    /// moves.
     fn step(&mut self, run: &mut Run) -> Result<bool, Finding> {
         let moved = run.step(self.subject);
         self.kills_midway(run)?;
@@ -54,7 +55,7 @@ impl Laboratory<'_> {
         Ok(())
     }
 
-    /// The process is killed for good, and the run goes on with the one that takes over.
+    /// Kills the process for good, and continues the run with the one that takes over.
     fn take_over(&mut self, run: &mut Run) -> Result<(), Finding> {
         run.takeovers -= 1;
         if run.owner_before.is_some() || self.is_lost(run) {
@@ -67,7 +68,7 @@ impl Laboratory<'_> {
         Ok(())
     }
 
-    /// C6: once nothing is asked for, dirty data is written out by its age.
+    /// Checks C6: without requests, dirty data is written back by its age.
     fn quieten(&mut self, run: &mut Run) -> Result<(), Finding> {
         if !run.life.process.buffers() {
             return Ok(());

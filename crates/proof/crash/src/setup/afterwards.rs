@@ -1,4 +1,4 @@
-//! What follows a crash, or a restart.
+//! The setup after a crash, or after a restart.
 
 use super::dice::Dice;
 use super::{Limits, Setup};
@@ -7,7 +7,7 @@ use block::Durability;
 use lane::Random;
 
 impl Dice {
-    /// What a process that takes over promises, if that changes at all.
+    /// Chooses the promise of a process that takes over, if that changes at all.
     fn restarts(&mut self, setup: &mut Setup) {
         if setup.sets > 0 && self.0.one_in(2) {
             let all = [Durability::Flush, Durability::Ordered, Durability::Scratch];
@@ -17,14 +17,14 @@ impl Dice {
 }
 
 impl Setup {
-    /// Which operations fail in a process that follows a crash, counted from its beginning.
+    /// Returns the operations that fail in a process after a crash, counted from its start.
     pub(crate) fn faults_afterwards(&self, random: &mut Random) -> Faults {
         let late_flush = self.faults.late_flush;
         if !random.one_in(3) {
             return Faults { late_flush, ..Faults::default() };
         }
         if self.flushes_fail && random.one_in(2) {
-            // The first flush is also for what the process before has answered.
+            // The first flush also covers the answers of the process before.
             return Faults { flush: Fault { from: 1, count: 1 }, late_flush, ..Faults::default() };
         }
         let mut dice = Dice(random.fork());
@@ -38,7 +38,7 @@ impl Setup {
         }
     }
 
-    /// Another process is started, with the same settings or, where they change anyway, with others.
+    /// Restarts the process, with the same settings or, in histories that change them, with others.
     pub(crate) fn restarted(&mut self, random: &mut Random) {
         self.resized(random);
         if self.sets > 0 {
@@ -46,8 +46,8 @@ impl Setup {
         }
     }
 
-    /// Another process has another number of slots, where the arena has places for more, makes longer
-    /// or shorter ranges of zeros, where those are short, and may find a disk that has grown.
+    /// Gives the next process another number of slots, if the arena has room for more, longer or
+    /// shorter ranges of zeros, if those are short, and possibly a disk that has grown.
     fn resized(&mut self, random: &mut Random) {
         if self.model.absent > 0 && random.one_in(2) {
             self.model.absent = 0;
@@ -61,7 +61,8 @@ impl Setup {
         }
     }
 
-    /// The setup of the run that follows a crash: shorter, and in which only a few states are tried.
+    /// Returns the setup of the run that follows a crash: shorter, and with only a few states
+    /// tested.
     pub(crate) fn afterwards(&self, seed: u64, deepest: bool) -> Setup {
         let mut dice = Dice(Random::new(seed));
         let mut next = self.clone();

@@ -1,4 +1,4 @@
-//! What every history has.
+//! The base of every history.
 
 use super::dice::Dice;
 use super::{EngineSetup, Limits, Mix, WINDOW_SHARES};

@@ -14,7 +14,7 @@ impl Dice {
         from[self.0.below(from.len() as u64) as usize]
     }
 
-    /// Every other kind of operation fails somewhere among its first `among`.
+    /// Returns a fault: in half of the cases, an operation fails among the first `among`.
     pub(super) fn fault(&mut self, among: u32) -> Fault {
         if self.0.one_in(2) {
             return Fault::default();

@@ -1,4 +1,4 @@
-//! Histories about failures: a disk that fails or hangs, and what an operator does then.
+//! Histories about failures: a disk that fails or hangs, and the operator's reaction.
 
 use super::dice::Dice;
 use super::{Mix, Setup};
@@ -6,7 +6,7 @@ use crate::model::{Fault, HANGS_FOR_EVER};
 use block::{Durability, Fua, WriteMode};
 
 impl Dice {
-    /// One history in four is about a disk that does not answer, and about an operator who does.
+    /// In one history of four, the disk does not answer, and an operator reacts.
     pub(super) fn hangs(&mut self, setup: &mut Setup) {
         if !self.0.one_in(4) {
             return;
@@ -16,7 +16,8 @@ impl Dice {
             false => Fault::default(),
         };
         setup.faults.hang = match self.0.one_in(3) {
-            // Writes alone: what the volume has failed over, and what lands when nothing waits any more.
+            // Only writes: the volume has failed because of them, and they land after nothing waits
+            // for them any more.
             true => [Fault::default(), hang(self, 1, 16), Fault::default()],
             false => [hang(self, 3, 10), hang(self, 2, 16), hang(self, 3, 4)],
         };
@@ -36,15 +37,15 @@ impl Dice {
         setup.limits = setup.limits.few();
     }
 
-    /// Half of those have an operator who sees soon that the volume has failed, and clears that while the disk
-    /// still hangs.
+    /// In half of those, an operator soon sees that the volume has failed, and clears that while
+    /// the disk still hangs.
     pub(super) fn looks(&mut self, setup: &mut Setup) {
         if setup.faults.hang_ns > 0 && self.0.one_in(2) {
             setup.looks = self.within(8, 24);
         }
     }
 
-    /// One history in eight is about an operator who discards: again and again something fails.
+    /// In one history of eight, an operator discards dirty data after repeated failures.
     pub(super) fn discards(&mut self, setup: &mut Setup) {
         if !self.0.one_in(8) {
             return;
@@ -61,7 +62,7 @@ impl Dice {
         setup.limits = setup.limits.few();
     }
 
-    /// One history in six is about flushes: many of them, of every kind, some of which fail.
+    /// One history of six has many flushes, of every kind, some of which fail.
     pub(super) fn flushes(&mut self, setup: &mut Setup) {
         if !self.0.one_in(6) {
             return;
@@ -76,8 +77,8 @@ impl Dice {
         setup.takeovers = setup.takeovers.max(1);
     }
 
-    /// One history in ten is about flushes that fail after their process was killed, mostly over
-    /// changes that went past the cache.
+    /// In one history of ten, flushes fail after their process was killed, mostly over
+    /// write-throughs.
     pub(super) fn late_flushes(&mut self, setup: &mut Setup) {
         if !self.0.one_in(10) {
             return;
@@ -95,16 +96,16 @@ impl Dice {
         }
     }
 
-    /// In one history in five a copy is expensive: no copy of a write-through is held, unless one
-    /// is kept for reads.
+    /// In one history of five a copy is expensive: no copy of a write-through is retained, unless
+    /// it is cached for reads.
     pub(super) fn unheld(&mut self, setup: &mut Setup) {
         if self.0.one_in(5) {
             setup.engine.fill_cost_ns = 100_000_000;
         }
     }
 
-    /// Half of those lose held copies by eviction alone: all writes are small, and reads take their
-    /// slots.
+    /// Half of those lose retained copies only by eviction: all writes are small, and reads take
+    /// their slots.
     fn lost_copies(&mut self, setup: &mut Setup) {
         let engine = &mut setup.engine;
         (engine.mode, engine.durability) = (WriteMode::Through, Durability::Flush);

@@ -1,4 +1,4 @@
-//! What one history is made of: every option follows from its seed.
+//! The parameters of one history: all of them follow from its seed.
 
 mod afterwards;
 mod base;
@@ -18,17 +18,17 @@ use policy::Kind;
 /// The engine's options, as the laboratory chooses them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EngineSetup {
-    /// What it does with writes when the history begins.
+    /// Write mode at the start of the history.
     pub mode: WriteMode,
-    /// What a flush means.
+    /// Durability.
     pub durability: Durability,
-    /// How the arena is laid out.
+    /// Layout of the arena.
     pub format: Format,
     /// Slots for blocks.
     pub slots: u32,
-    /// The least and the most slots that the next process may have.
+    /// Minimum number of slots of the next process.
     pub slots_least: u32,
-    /// See `slots_least`.
+    /// Maximum number of slots of the next process.
     pub slots_max: u32,
     /// Shards.
     pub shards: u32,
@@ -38,39 +38,39 @@ pub struct EngineSetup {
     pub extents: u32,
     /// Blocks in a shard's largest range of zeros.
     pub zeros_blocks: u32,
-    /// Which clean slot is given up.
+    /// The policy, which chooses the clean slot to evict.
     pub policy: Kind,
     /// The share of its window when a process begins, if it has one, in 1024ths.
     pub window_share: u32,
-    /// Fills that a shard can have under way.
+    /// Maximum number of fills in progress per shard.
     pub fills: u32,
-    /// Blocks in the largest fill, and in the largest write-out.
+    /// Blocks in the largest fill, and in the largest writeback request.
     pub run_blocks: u32,
     /// Blocks that are released in one section.
     pub slice_blocks: u32,
-    /// The most dirty blocks.
+    /// Maximum number of dirty blocks.
     pub dirty_blocks_max: u32,
-    /// How long dirty data may wait.
+    /// Longest time that dirty data may wait.
     pub dirty_age_ns: u64,
-    /// How long writing out everything may take; 0: no limit.
+    /// Longest time that writing back all data may take; 0: no limit.
     pub flush_target_ns: u64,
-    /// How long errors are retried.
+    /// Time for which errors are retried.
     pub retry_time_ns: u64,
-    /// How long the disk may take to answer before it counts as hanging; 0: that is not watched.
+    /// Time without an answer after which the disk counts as hanging; 0: not watched.
     pub stall_time_ns: u64,
-    /// Write-back tasks a lane.
+    /// Writeback tasks per lane.
     pub workers: u32,
-    /// Tasks a lane that fetch ahead of streams; 0: nothing is.
+    /// Readahead tasks per lane; 0: no readahead.
     pub readers: u32,
-    /// Blocks after which a stream is not kept.
+    /// Blocks after which a stream is not cached.
     pub stream_blocks_max: u32,
     /// The longest write that is absorbed, in blocks.
     pub absorb_blocks_max: u32,
-    /// What keeping a block after a miss is taken to cost.
+    /// Assumed cost of admitting a block after a miss.
     pub fill_cost_ns: u64,
 }
 
-/// How often each kind of operation occurs, as weights.
+/// Frequency of each kind of operation, as weights.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     /// Reads.
@@ -85,31 +85,32 @@ pub struct Mix {
     pub discard: u32,
     /// Flushes.
     pub flush: u32,
-    /// Questions for what is known without reading.
+    /// Queries for contents known without reading.
     pub status: u32,
 }
 
-/// How many states are tried.
+/// Number of states tested.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Sets of survivors of a power cut, at each crash point.
+    /// Number of survivor sets of a power cut, at each crash point.
     pub power: u32,
-    /// Sets of landed writes of a kill, at each crash point.
+    /// Number of sets of landed writes of a kill, at each crash point.
     pub kill: u32,
-    /// The same of a kill in the middle of a section.
+    /// The same number for a kill in the middle of a section.
     pub kill_midway: u32,
-    /// Kills in the middle of a section come after one of so many stores of a step, or (1) after each.
+    /// Kills in the middle of a section come after one of this many stores of a step, or (1) after
+    /// each.
     pub midway_one_of: u32,
-    /// One in so many crash points is tried with a kill, too.
+    /// One of this many crash points is tested with a kill, too.
     pub kill_one_in: u32,
-    /// One in so many states is followed by another run, with crashes of its own; 0: none.
+    /// One of this many states is followed by another run with its own crashes; 0: none.
     pub nested_one_in: u32,
-    /// One in so many kills also damages the memory; 0: none.
+    /// One of this many kills also damages the memory; 0: none.
     pub damaged_one_in: u32,
 }
 
 impl Limits {
-    /// Few states, for histories that are not about crashes.
+    /// Returns lower limits, for histories that are not about crashes.
     fn few(self) -> Limits {
         Limits {
             power: self.power.min(1),
@@ -121,18 +122,18 @@ impl Limits {
     }
 }
 
-/// Everything about one history.
+/// All parameters of one history.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The seed it all follows from.
+    /// The seed from which all of them follow.
     pub seed: u64,
-    /// How long it is, and how much of it is tried.
+    /// Its length, and the share of it that is tested.
     pub scale: Scale,
     /// The disk.
     pub model: Model,
-    /// Which of its operations fail.
+    /// Failing operations of the disk.
     pub faults: Faults,
-    /// Whether flushes may be among them at all.
+    /// Whether flushes may fail at all.
     pub flushes_fail: bool,
     /// The engine.
     pub engine: EngineSetup,
@@ -142,46 +143,48 @@ pub struct Setup {
     pub clients: u32,
     /// Operations of all clients together.
     pub operations: u32,
-    /// What they are.
+    /// Kinds of operations.
     pub mix: Mix,
     /// The longest pause between two operations of a client, in virtual nanoseconds.
     pub think_ns: u64,
     /// The longest operation, in sectors.
     pub sectors_max: u32,
-    /// Operations begin and end anywhere, inside blocks too.
+    /// Whether operations begin and end anywhere, also inside blocks.
     pub bytes: bool,
-    /// One in so many operations goes to the hot blocks.
+    /// One of this many operations goes to the hot blocks.
     pub hot_one_in: u32,
-    /// Changes of the write mode while it runs.
+    /// Number of changes of the write mode during the run.
     pub mode_switches: u32,
-    /// Changes of other settings, and of this one, while it runs.
+    /// Number of changes of settings, including the write mode, during the run.
     pub sets: u32,
-    /// How often the guard makes the cache step aside, or come back.
+    /// Number of times that the guard turns bypass on or off.
     pub bypasses: u32,
-    /// How often the window of the policy gets another share.
+    /// Number of changes of the share of the policy's window.
     pub window_shares: u32,
-    /// Most reads go on where the last one of their client ended.
+    /// Whether most reads continue where the last one of their client ended.
     pub streams: bool,
-    /// How often clients say what they will read.
+    /// Number of times that clients advise about later reads.
     pub advices: u32,
-    /// How often clients send two changes of the same blocks without waiting for the first.
+    /// Number of times that clients send two changes of the same blocks without waiting for the
+    /// first.
     pub pairs: u32,
-    /// One in so many operations is followed by a new connection.
+    /// One of this many operations is followed by a new connection.
     pub reconnect_one_in: u32,
-    /// The operator clears the error of a failed volume so often.
+    /// Number of times that the operator clears the error of a failed volume.
     pub clears: u32,
-    /// An operator of its own looks so often whether the volume has failed, and clears that.
+    /// Number of times that a separate operator checks whether the volume has failed, and clears
+    /// that.
     pub looks: u32,
-    /// The operator gives up what is dirty in a failed volume so often.
+    /// Number of times that the operator discards the dirty data of a failed volume.
     pub discards: u32,
-    /// Before a process takes over, the disk may have lost so many sectors of its end, and then has
-    /// them again; 0: it never does.
+    /// Number of sectors at its end that the disk may lose before a process takes over, and has
+    /// again afterwards; 0: none.
     pub cut: u32,
-    /// Kills after which the history goes on, in a process that takes over.
+    /// Kills after which the history continues, in a process that takes over.
     pub takeovers: u32,
-    /// One in so many steps is such a kill, until there were enough.
+    /// One of this many steps is such a kill, until there were enough.
     pub takeover_one_in: u32,
-    /// How much is tried.
+    /// Amount of testing.
     pub limits: Limits,
 }
 
@@ -194,11 +197,12 @@ pub enum Scale {
     Exhaustive,
 }
 
-/// Shares that the window of the policy may have, in 1024ths: all, as at first, and what the arbiter may choose.
+/// Shares that the window of the policy may have, in 1024ths: all, as at first, and those that the
+/// arbiter may choose.
 pub(crate) const WINDOW_SHARES: [u32; 5] = [1024, 1, 32, 256, 512];
 
 impl Setup {
-    /// The history of this seed.
+    /// Returns the history of this seed.
     pub fn new(seed: u64, scale: Scale) -> Setup {
         let mut setup = Setup::of_blocks(seed, scale);
         Dice(Random::new(seed ^ 0x0b17_e500)).bytes(&mut setup);
@@ -206,7 +210,7 @@ impl Setup {
         setup
     }
 
-    /// The same where all requests are of whole blocks.
+    /// Returns the history with requests for whole blocks only.
     pub(crate) fn of_blocks(seed: u64, scale: Scale) -> Setup {
         let mut dice = Dice(Random::new(seed));
         let small = scale == Scale::Exhaustive;
@@ -257,7 +261,7 @@ impl Setup {
         dice.hangs(&mut setup);
         dice.discards(&mut setup);
         dice.zeroes(&mut setup);
-        // By dice of its own: all other histories stay what they were.
+        // With separate dice: all other histories stay unchanged.
         Dice(Random::new(seed ^ 0x04de_4ed0)).orders(&mut setup);
         Dice(Random::new(seed ^ 0x0ea4_1900)).early(&mut setup);
         Dice(Random::new(seed ^ 0x5e77_1295)).changes(&mut setup);

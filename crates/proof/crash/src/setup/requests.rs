@@ -1,4 +1,4 @@
-//! Histories about what clients ask.
+//! Histories about kinds of requests.
 
 use super::dice::Dice;
 use super::{Mix, Scale, Setup};
@@ -6,7 +6,7 @@ use crate::model::Fault;
 use block::{Discard, WriteMode};
 
 impl Dice {
-    /// One history in eight is about what is zero, and where that is told.
+    /// One history of eight is about zeros, and about reporting them.
     pub(super) fn zeroes(&mut self, setup: &mut Setup) {
         if !self.0.one_in(8) {
             return;
@@ -19,9 +19,9 @@ impl Dice {
         setup.limits = setup.limits.few();
     }
 
-    /// One history in twelve is of clients that know of no blocks: requests begin and end at any stamp.
-    /// Half of these have blocks of 512 bytes, of four stamps each, the others of 4096 bytes. All
-    /// meet in a few blocks, and now and then a read fails.
+    /// In one history of twelve, clients ignore blocks: requests begin and end at any stamp. Half
+    /// of these have blocks of 512 bytes, of four stamps each, the others of 4096 bytes. All
+    /// clients share a few blocks, and sometimes a read fails.
     pub(super) fn bytes(&mut self, setup: &mut Setup) {
         if !self.0.one_in(12) {
             return;
@@ -44,8 +44,9 @@ impl Dice {
         }
     }
 
-    /// Half of the histories, of whatever kind, read ahead of streams. In one in four clients read streams: forward,
-    /// backward, interleaved, beside others' changes of what they will read next.
+    /// Half of the histories, of any kind, read ahead of streams. In one of four, clients read
+    /// streams: forward, backward, interleaved, and while others change the blocks that they will
+    /// read next.
     pub(super) fn streams(&mut self, setup: &mut Setup) {
         if self.0.one_in(2) {
             setup.engine.readers = self.within(1, 3);
@@ -77,14 +78,14 @@ impl Dice {
         setup.limits = setup.limits.few();
     }
 
-    /// In one history in six, clients say what they will read.
+    /// In one history of six, clients advise about later reads.
     pub(super) fn advices(&mut self, setup: &mut Setup) {
         if self.0.one_in(6) {
             setup.advices = self.pick(&[1, 4, 12]);
         }
     }
 
-    /// In one history in six, clients send changes behind changes of the same blocks.
+    /// In one history of six, clients send changes behind changes of the same blocks.
     pub(super) fn pairs(&mut self, setup: &mut Setup) {
         if self.0.one_in(6) {
             setup.pairs = self.pick(&[1, 4, 12]);

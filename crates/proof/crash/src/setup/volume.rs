@@ -1,4 +1,4 @@
-//! Histories about a volume: how it is laid out, its threads, and what is changed while it is served.
+//! Histories about a volume: its layout, its threads, and changes while it is served.
 
 use super::dice::Dice;
 use super::{Setup, WINDOW_SHARES};
@@ -6,8 +6,8 @@ use block::WriteMode;
 use cache::Format;
 
 impl Dice {
-    /// One history in four has small regions in several shards, and zeros that lie in all of them; one in twelve
-    /// an arena of the last format.
+    /// One history of four has small regions in several shards, and zeros that lie in all of them;
+    /// one of twelve has an arena of the previous format.
     pub(super) fn shards(&mut self, setup: &mut Setup) {
         if !self.0.one_in(4) {
             return;
@@ -25,8 +25,8 @@ impl Dice {
         setup.sectors_max = setup.sectors_max.max(self.pick(&[16, 24, 40]));
     }
 
-    /// One history in six is of an arena that has places for more slots than are live, and of processes that
-    /// have more or less; one in twelve of an arena of the format before the last.
+    /// One history of six has an arena with room for more slots than are live, and processes with
+    /// more or fewer slots; one of twelve has an arena of the format before the previous one.
     pub(super) fn sizes(&mut self, setup: &mut Setup) {
         let engine = &mut setup.engine;
         (engine.slots_least, engine.slots_max) = (engine.slots, engine.slots);
@@ -41,9 +41,9 @@ impl Dice {
         }
     }
 
-    /// One history in twelve is of a disk that grows between two processes, by blocks or by parts of
-    /// them, while something is dirty. Before it does, or where it had its size from the start, it may
-    /// have been cut for a while.
+    /// In one history of twelve, the disk grows between two processes, by blocks or by parts of
+    /// them, while data is dirty. Before it grows, or if it had its size from the start, it may
+    /// have been truncated for a while.
     pub(super) fn grows(&mut self, setup: &mut Setup) {
         if !self.0.one_in(12) {
             return;
@@ -59,7 +59,8 @@ impl Dice {
         setup.takeover_one_in = setup.takeover_one_in.min(self.pick(&[40, 100, 300]));
     }
 
-    /// Half of the histories have another share for the policy's window than the first, half of these change it.
+    /// Half of the histories start with another share of the policy's window, and half of these
+    /// change it.
     pub(super) fn windows(&mut self, setup: &mut Setup) {
         if self.0.one_in(2) {
             setup.engine.window_share = self.pick(&WINDOW_SHARES);
@@ -67,15 +68,16 @@ impl Dice {
         }
     }
 
-    /// Half of the histories, of whatever kind, have any number of threads that a served volume may have.
+    /// Half of the histories, of any kind, have any number of threads that a served volume may
+    /// have.
     pub(super) fn lanes(&mut self, setup: &mut Setup) {
         if self.0.one_in(2) {
             setup.lanes = self.within(1, 4);
         }
     }
 
-    /// One history in four is of an operator who changes settings, one in four of a guard that cannot make
-    /// up its mind; fewer of those where the disk hangs, which have a matter of their own.
+    /// In one history of four, an operator changes settings; in one of four, the guard switches
+    /// often; fewer of those with a hanging disk, which have their own subject.
     pub(super) fn changes(&mut self, setup: &mut Setup) {
         let what = self.within(0, 7);
         if setup.engine.stall_time_ns > 0 && !self.0.one_in(3) {

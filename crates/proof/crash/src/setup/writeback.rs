@@ -1,4 +1,5 @@
-//! Histories about what is dirty: in which order it becomes durable, and how it is written out and released.
+//! Histories about dirty data: the order in which it becomes durable, and how it is written back
+//! and released.
 
 use super::dice::Dice;
 use super::{Limits, Mix, Scale, Setup};
@@ -6,8 +7,8 @@ use crate::model::Fault;
 use block::{Durability, WriteMode};
 
 impl Dice {
-    /// One history in three is of a volume that answers flushes at once: many flushes, few of which find
-    /// a buffer that is empty. One in 24 is of one that ignores them.
+    /// In one history of three, the volume answers flushes immediately: many flushes, few of which
+    /// find an empty buffer. In one of 24, it ignores them.
     pub(super) fn orders(&mut self, setup: &mut Setup) {
         match self.within(0, 23) {
             0..8 => {}
@@ -22,15 +23,16 @@ impl Dice {
             setup.mode_switches = 0;
         }
         setup.clients = setup.clients.max(self.within(1, 3));
-        // Small writes leave more epochs behind than large ones, and large ones pass.
+        // Small writes leave more epochs behind than large ones, and large ones are written
+        // through.
         setup.engine.absorb_blocks_max = self.pick(&[1, 1, 2, 8]);
         setup.sectors_max = self.pick(&[8, 8, 16, setup.sectors_max]).max(setup.sectors_max.min(8));
         setup.engine.dirty_blocks_max = setup.engine.slots * 3 / 4;
     }
 
-    /// One history in five is about what is written out before its epoch is closed: few flushes, much to
-    /// write, blocks that are rewritten while they are under way, and a disk that now and then fails to
-    /// flush.
+    /// One history of five is about data written back before its epoch is closed: few flushes, much
+    /// to write, blocks that are rewritten while they are in flight, and a disk that sometimes
+    /// fails a flush.
     pub(super) fn early(&mut self, setup: &mut Setup) {
         if !self.0.one_in(5) {
             return;
@@ -53,7 +55,7 @@ impl Dice {
             setup.mix.flush = 2;
             setup.mix.read = 0;
             setup.clears = 0;
-            // What goes past cannot be written again: then a failed flush is the end.
+            // A write-through cannot be written again: then a failed flush is the end.
             setup.engine.slots = 32;
             setup.engine.dirty_blocks_max = setup.model.sectors / 8 * 3 / 2;
             setup.engine.absorb_blocks_max = 8;
@@ -62,7 +64,7 @@ impl Dice {
         } else if self.0.one_in(4) {
             setup.faults.write = Fault { from: self.within(1, 20), count: self.pick(&[1, 2]) };
         } else if self.0.one_in(2) {
-            // Ranges of zeros, under which nothing may be written out early.
+            // Ranges of zeros, below which nothing may be written back early.
             setup.mix = Mix { read: 0, write: 12, zero: 2, flush: 1, ..setup.mix };
             if setup.scale == Scale::Swarm {
                 setup.model.sectors = 8 * self.within(10, 16);
@@ -75,8 +77,8 @@ impl Dice {
         }
     }
 
-    /// One history in twelve is about writers that wait for their turn: a buffer that is large enough to be
-    /// nearly full, and changes that come faster than the disk takes them.
+    /// In one history of twelve, writers are throttled: the buffer is large enough to be nearly
+    /// full, and changes come faster than the disk writes them.
     pub(super) fn turns(&mut self, setup: &mut Setup) {
         if !self.0.one_in(12) || setup.scale == Scale::Exhaustive {
             return;
@@ -99,8 +101,8 @@ impl Dice {
         setup.limits = setup.limits.few();
     }
 
-    /// Half of all histories release what is durable in slices. One in six is about a process that is killed
-    /// meanwhile: blocks that are held in part, newer versions of which are written out early.
+    /// Half of all histories release durable blocks in slices. In one of six, the process is killed
+    /// during that: blocks are held in part, and newer versions of them are written back early.
     pub(super) fn releases(&mut self, setup: &mut Setup) {
         setup.engine.slice_blocks = self.pick(&[256, 256, 1, 2]);
         if !self.0.one_in(6) || setup.scale == Scale::Exhaustive || setup.engine.stall_time_ns > 0 {
@@ -125,7 +127,7 @@ impl Dice {
         setup.think_ns = self.pick(&[0, 1_000, 20_000]);
         setup.operations = self.within(100, 200);
         setup.takeovers = 1;
-        // Few power cuts, and kills after which another process often goes on.
+        // Few power cuts, and kills after which another process often continues.
         setup.limits = Limits { power: 1, kill_one_in: 1, nested_one_in: 32, ..setup.limits.few() };
     }
 }

@@ -1,4 +1,4 @@
-//! What was asked of a pool, and what it may therefore show: slot by slot.
+//! Requests to a pool, and the contents that it may therefore show, slot by slot.
 
 use crash::{INITIAL, Operation, ZERO, decode};
 use pool::SLOT_SECTORS;
@@ -9,13 +9,13 @@ const NEVER: u64 = u64::MAX;
 #[derive(Clone, Debug)]
 struct Version {
     operation: Operation,
-    /// It leaves zeros.
+    /// Whether it leaves zeros.
     zeros: bool,
     sent: u64,
     answered: u64,
-    /// A flush that covers it was answered well.
+    /// Whether a flush that covers it was answered with success.
     durable: bool,
-    /// A flush that may have covered it has failed.
+    /// Whether a flush that may have covered it has failed.
     excused: bool,
 }
 
@@ -25,14 +25,14 @@ pub(crate) struct Book {
     slots: Vec<Vec<Version>>,
     clock: u64,
     operation: Operation,
-    /// Something may fail in this life: errors are answers, too.
+    /// Whether requests may fail in this life: errors are answers, too.
     pub(crate) faulty: bool,
 }
 
-/// What a slot was seen to hold; None: it could not be read.
+/// Contents seen in a slot; None: it could not be read.
 pub(crate) type Seen = Option<Operation>;
 
-/// What the bytes of one slot hold.
+/// Returns the contents of one slot's bytes.
 pub(crate) fn seen_in(bytes: &[u8], slot: u32) -> Result<Operation, String> {
     let mut seen = None;
     for (index, stamp) in bytes.chunks_exact(crash::GRAIN).enumerate() {
@@ -46,7 +46,7 @@ pub(crate) fn seen_in(bytes: &[u8], slot: u32) -> Result<Operation, String> {
 }
 
 impl Book {
-    /// A pool of so many slots in which nothing was ever written.
+    /// Returns the book of a pool of this many slots, all of them never written.
     pub(crate) fn new(slots: u32) -> Book {
         let slots = (0..slots).map(|_| Vec::new()).collect();
         let mut book = Book { slots, clock: 1, operation: crash::FIRST, faulty: false };
@@ -54,7 +54,7 @@ impl Book {
         book
     }
 
-    /// A new life: what was seen is there for good.
+    /// Begins a new life: the contents seen are durable.
     pub(crate) fn begin(&mut self, seen: &[Seen]) {
         for (versions, seen) in self.slots.iter_mut().zip(seen) {
             let operation = seen.unwrap_or(ZERO);
@@ -79,7 +79,7 @@ impl Book {
         self.clock
     }
 
-    /// A change is sent; the name of its stamps.
+    /// Notes that a change is sent; returns the name of its stamps.
     pub(crate) fn sent(&mut self, slot: u32, count: u32, zeros: bool) -> Operation {
         self.operation += 1;
         let (operation, sent) = (self.operation, self.tick());
@@ -91,7 +91,7 @@ impl Book {
         operation
     }
 
-    /// It was answered well; with `durable`, it is that, too.
+    /// Notes that it was answered with success; with `durable`, it is durable, too.
     pub(crate) fn answered(&mut self, operation: Operation, durable: bool) {
         let now = self.tick();
         for version in self.slots.iter_mut().flatten().filter(|it| it.operation == operation) {
@@ -100,7 +100,7 @@ impl Book {
         }
     }
 
-    /// A flush that was sent then was answered.
+    /// Notes that a flush sent at this tick was answered.
     pub(crate) fn flushed(&mut self, sent: u64, good: bool) {
         let now = self.tick();
         for version in self.slots.iter_mut().flatten() {
@@ -131,12 +131,12 @@ impl Book {
         Err(format!("slot {slot} shows {seen}, after {versions:?}"))
     }
 
-    /// Whether a slot may hold this after a power cut.
+    /// Checks whether a slot may hold this after a power cut.
     pub(crate) fn judge_crash(&self, slot: u32, seen: Seen) -> Result<(), String> {
         self.judge(slot, seen, |newer| newer.durable)
     }
 
-    /// Whether a read that was sent then may show this.
+    /// Checks whether a read sent at this tick may return this.
     pub(crate) fn judge_read(&self, slot: u32, seen: Seen, sent: u64) -> Result<(), String> {
         self.judge(slot, seen, |newer| newer.answered < sent)
     }

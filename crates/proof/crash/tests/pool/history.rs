@@ -12,19 +12,19 @@ use pool::{Pool, SLOT_SECTORS};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// How much of it.
+/// Size of a history.
 #[derive(Clone, Copy)]
 pub(crate) struct Scale {
     pub(crate) lives: u32,
     pub(crate) operations: u32,
-    /// Of so many moments one is tried.
+    /// One of this many moments is tested.
     pub(crate) one_of: u64,
-    /// Two members, of which the second fails, and hardly any flushes: commits are of several blocks,
-    /// and only one member has them.
+    /// Whether there are two members, of which the second fails, and hardly any flushes: commits
+    /// are of several blocks, and only one member has them.
     pub(crate) lean: bool,
 }
 
-/// What was tried.
+/// The amount of work.
 #[derive(Default, Debug)]
 pub(crate) struct Tally {
     pub(crate) operations: u64,
@@ -35,24 +35,23 @@ pub(crate) struct Tally {
     pub(crate) faulty_lives: u64,
 }
 
-/// What clients share.
+/// State that clients share.
 struct Stage {
     book: RefCell<Book>,
     finding: RefCell<Option<String>>,
     left: Cell<u32>,
     operations: Cell<u64>,
     slots: u32,
-    /// Most requests go to the first so many slots.
+    /// Most requests go to this many first slots.
     hot: u32,
-    /// A member may fail in this life.
+    /// Whether a member may fail in this life.
     faulty: bool,
     lean: bool,
 }
 
 /// Runs the history of a seed.
 ///
-/// # Errors
-/// What broke a promise.
+/// # Errors The broken promise.
 pub(crate) fn history(seed: u64, scale: Scale, tally: &mut Tally) -> Result<(), String> {
     let mut random = Random::new(seed);
     let members = if scale.lean { 2 } else { 2 + random.below(3) as usize };
@@ -131,7 +130,7 @@ fn life(
     Ok(images)
 }
 
-/// Lets the world run, and cuts the power wherever something has changed. Ends with one that counts.
+/// Runs the world, and cuts the power wherever the state has changed. Ends with a cut that counts.
 #[allow(clippy::too_many_arguments, reason = "a history has many parts")]
 fn cuts(
     hardware: &Hardware,
@@ -144,7 +143,7 @@ fn cuts(
     tally: &mut Tally,
 ) -> Result<Images, String> {
     let mut before = changes(disks);
-    // Sometimes until everything is over.
+    // Sometimes until everything has ended.
     let to_the_end = random.one_in(3);
     while world.step() {
         if let Some(finding) = stage.finding.take() {
@@ -168,7 +167,7 @@ fn cuts(
     Ok(after_power_cut(disks, random))
 }
 
-/// Cuts the power now; what is there when it returns, and when it is cut once more.
+/// Cuts the power now; returns the contents when power returns, and when it is cut once more.
 fn cut(
     hardware: &Hardware,
     disks: &[Disk],
@@ -183,7 +182,7 @@ fn cut(
         images = cut_in_recovery(hardware, &images, random);
     }
     let book = stage.book.borrow();
-    // A member that went on without the failed one must not be gone.
+    // A member that continued without the failed one must not be missing.
     if !stage.faulty && random.one_in(4) {
         tally.losses += 1;
         return lose(hardware, &images, &book, random).map_err(|it| format!("after a loss: {it}"));
@@ -199,8 +198,8 @@ fn cut(
     Ok(())
 }
 
-/// A member is gone, then another, and then they are all there again. What can be read is good, and
-/// is the same from then on.
+/// Removes a member, then another, and then restores them all. Readable data is valid, and stays
+/// the same from then on.
 fn lose(
     hardware: &Hardware,
     images: &Images,
@@ -263,7 +262,7 @@ fn extent(slot: u32, count: u32) -> Extent {
     Extent::new(u64::from(slot * SLOT_SECTORS), count * SLOT_SECTORS)
 }
 
-/// A write, with or without FUA; without a word on that, a discard or zeroes.
+/// Sends a write, with or without FUA; without that, a discard or zeroes.
 async fn change(
     stage: &Stage,
     stack: &Stack,
@@ -288,7 +287,7 @@ async fn change(
     match stack.run(request).await {
         Ok(()) => stage.book.borrow_mut().answered(operation, fua),
         Err(error) if !stage.book.borrow().faulty => return Err(format!("a change: {error}")),
-        // It was told what a flush would have been told.
+        // It received the answer that a flush would have received.
         Err(_) => {
             let now = stage.book.borrow_mut().tick();
             stage.book.borrow_mut().flushed(now, false);

@@ -1,5 +1,5 @@
-//! Pools in the laboratory: the power is cut at every moment of random histories, on members that keep
-//! any subset of what was not flushed; then the pool is opened, read, and judged.
+//! Pools in the laboratory: the power is cut at every moment of random histories, on members that
+//! keep any subset of unflushed data; then the pool is opened, read, and judged.
 
 mod book;
 mod history;
@@ -13,12 +13,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const SCALE: Scale = Scale { lives: 3, operations: 90, one_of: 6, lean: false };
 
-/// How many histories, unless POOL_HISTORIES says otherwise.
+/// Returns the number of histories, unless POOL_HISTORIES overrides it.
 fn histories(usual: u64) -> u64 {
     number("POOL_HISTORIES", usual)
 }
 
-/// The first one's seed, unless POOL_SEED says otherwise.
+/// Returns the first one's seed, unless POOL_SEED overrides it.
 fn first_seed(usual: u64) -> u64 {
     number("POOL_SEED", usual)
 }
@@ -32,7 +32,7 @@ fn a_pool_keeps_its_promises_through_power_cuts() {
     let mut tally = Tally::default();
     let first = first_seed(0);
     for seed in first..first + histories(24) {
-        // One in four is of the kind that finds broken chains.
+        // One of four is of the kind that finds broken chains.
         let scale = Scale { lean: seed % 4 == 3, ..SCALE };
         if let Err(finding) = trial(seed, scale, &mut tally) {
             panic!("seed {seed}: {finding}");
@@ -44,7 +44,7 @@ fn a_pool_keeps_its_promises_through_power_cuts() {
     assert!(tally.lives > 60 && tally.faulty_lives > 10, "{tally:?}");
 }
 
-/// Histories that have found something once.
+/// Histories that have found a bug once.
 #[test]
 fn what_was_found_once_is_not_found_again() {
     for seed in [4, 27, 47, 75, 115, 141, 150, 161, 218, 334, 10198] {
@@ -54,14 +54,14 @@ fn what_was_found_once_is_not_found_again() {
     }
 }
 
-/// A history, and a read in the way of all that is written.
+/// Runs a history, and a read that overlaps all writes.
 fn trial(seed: u64, scale: Scale, tally: &mut Tally) -> Result<(), String> {
     slow_read(seed)?;
     history::history(seed, scale, tally)
 }
 
-/// Asserts that a planted bug is found by a few histories from a seed on: one near to where it was
-/// found last.
+/// Asserts that a planted bug is found by a few histories from a seed on, close to the one that
+/// found it last.
 fn find(bug: Bug, first: u64) {
     pool::plant(Some(bug));
     let scale = Scale { lean: bug == Bug::BelieveBroken, ..SCALE };

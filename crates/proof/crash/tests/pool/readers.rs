@@ -1,4 +1,4 @@
-//! A read that takes so long that its place could have been given to another slot.
+//! A read that takes so long that its slot's place could have been given to another slot.
 
 use crate::book::seen_in;
 use crate::scene::{Hardware, open, run, stacks};
@@ -9,7 +9,7 @@ use pool::{Pool, SLOT_SECTORS};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// A member whose reads wait while that is asked for.
+/// A member whose reads can be made to wait.
 struct Hesitant {
     below: Stack,
     asked: Rc<Cell<bool>>,
@@ -41,10 +41,9 @@ async fn write(stack: &Stack, slot: u32, operation: u32) {
     stack.run(Request::Write { at, from, fua: false }).await.expect("a sound disk");
 }
 
-/// A slot is overwritten while a read of it is under way, and all free places are used.
+/// Overwrites a slot while a read of it is in progress, and uses all free places.
 ///
-/// # Errors
-/// The read shows what was never in its slot.
+/// # Errors The read returns data that was never in its slot.
 pub(crate) fn slow_read(seed: u64) -> std::result::Result<(), String> {
     let mut random = Random::new(seed);
     let members = 2 + random.below(3) as usize;
@@ -83,7 +82,7 @@ pub(crate) fn slow_read(seed: u64) -> std::result::Result<(), String> {
     run(&mut world, &lane, work).unwrap_or(Err("it hangs".to_owned()))
 }
 
-/// Reads the first slot; what came of it.
+/// Reads the first slot; returns the result.
 fn slow_reader(lane: &Lane, stack: &Stack) -> Rc<Cell<Option<std::result::Result<u32, String>>>> {
     let (stack, found) = (stack.clone(), Rc::new(Cell::new(None)));
     let place = found.clone();

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What each member holds.
+/// Contents of each member.
 pub(crate) type Images = Vec<Vec<u8>>;
 
 /// The members as hardware.
@@ -21,7 +21,7 @@ pub(crate) struct Hardware {
 }
 
 impl Hardware {
-    /// Members of two kinds of torn units, with and without FUA and discards.
+    /// Returns members with two kinds of torn units, with and without FUA and discards.
     pub(crate) fn random(members: usize, random: &mut Random) -> Hardware {
         let pick = |random: &mut Random| Model {
             sectors: (85 + 8 * members as u32 + random.below(12) as u32) * SLOT_SECTORS,
@@ -44,7 +44,7 @@ impl Hardware {
         (self.layout.sectors() / u64::from(SLOT_SECTORS)) as u32
     }
 
-    /// Disks with these contents; with `instant` they take no time.
+    /// Returns disks with these contents; with `instant` they take no time.
     pub(crate) fn disks(&self, images: &Images, instant: bool, seed: u64) -> Vec<Disk> {
         let each = self.models.iter().zip(images).enumerate();
         each.map(|(number, (model, image))| {
@@ -56,7 +56,7 @@ impl Hardware {
         .collect()
     }
 
-    /// The members of a new pool.
+    /// Returns the members of a new pool.
     pub(crate) fn made(&self, seed: u64) -> Images {
         let blank: Images =
             self.models.iter().map(|model| vec![0; model.sectors as usize * GRAIN]).collect();
@@ -72,7 +72,7 @@ impl Hardware {
     }
 }
 
-/// The same disk with faults.
+/// Returns the same disk with faults.
 fn with_faults(disk: &Disk, model: &Model, faults: Faults, random: &mut Random) -> Disk {
     let image = disk.with(|state| state.after_power_cut(&mut Random::new(0)));
     let mut state = State::new(model.clone(), faults, random.next_u64());
@@ -80,7 +80,7 @@ fn with_faults(disk: &Disk, model: &Model, faults: Faults, random: &mut Random) 
     Disk::of(state)
 }
 
-/// A disk of which a few reads take much longer than anything else.
+/// Returns a disk of which a few reads take much longer than anything else.
 pub(crate) fn hesitating((disk, model): (&Disk, &Model), random: &mut Random) -> Disk {
     let count = 1 + random.below(3) as u32;
     let reads = Fault { from: 5 + random.below(60) as u32, count };
@@ -89,7 +89,7 @@ pub(crate) fn hesitating((disk, model): (&Disk, &Model), random: &mut Random) ->
     with_faults(disk, model, Faults { hang, hang_ns, ..Faults::default() }, random)
 }
 
-/// A disk on which writes, or flushes, fail from some time on.
+/// Returns a disk on which writes, or flushes, fail from some time on.
 pub(crate) fn failing(
     disk: &Disk,
     hardware: &Hardware,
@@ -138,7 +138,7 @@ pub(crate) async fn open(members: Vec<Stack>) -> Result<Arc<PoolShared>, String>
     open_without(members, None).await
 }
 
-/// Opens a pool of which one member may be gone.
+/// Opens a pool of which one member may be missing.
 async fn open_without(members: Vec<Stack>, gone: Option<usize>) -> Result<Arc<PoolShared>, String> {
     let each = members.into_iter().enumerate();
     let members: Vec<Option<Stack>> =
@@ -164,7 +164,7 @@ async fn read_slot(stack: &Stack, slot: u32) -> Result<Seen, String> {
     }
 }
 
-/// Power returns: the pool is opened, every slot is read, and the power is cut again.
+/// Restores power: opens the pool, reads every slot, and cuts the power again.
 pub(crate) fn recover(
     hardware: &Hardware,
     images: &Images,
@@ -173,7 +173,7 @@ pub(crate) fn recover(
     recover_without(hardware, images, None, seed)
 }
 
-/// The same, while a member may be gone. It is as it was then.
+/// Recovers while a member may be missing, and leaves it unchanged.
 pub(crate) fn recover_without(
     hardware: &Hardware,
     images: &Images,
@@ -198,7 +198,7 @@ pub(crate) fn recover_without(
     Ok((seen, after_power_cut(&disks, &mut Random::new(seed))))
 }
 
-/// Power is cut again while the pool is being opened.
+/// Cuts the power again while the pool is being opened.
 pub(crate) fn cut_in_recovery(hardware: &Hardware, images: &Images, random: &mut Random) -> Images {
     let disks = hardware.disks(images, false, random.next_u64());
     let mut world = World::chosen(random.next_u64());
@@ -211,7 +211,7 @@ pub(crate) fn cut_in_recovery(hardware: &Hardware, images: &Images, random: &mut
     after_power_cut(&disks, random)
 }
 
-/// Every slot as the book allows it after a power cut.
+/// Checks that every slot is as the book allows after a power cut.
 pub(crate) fn judge(book: &Book, seen: &[Seen]) -> Result<(), String> {
     let mut each = seen.iter().enumerate();
     each.try_for_each(|(slot, seen)| book.judge_crash(slot as u32, *seen))
