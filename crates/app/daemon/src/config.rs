@@ -90,7 +90,8 @@ impl ConfigVolume {
 
     /// Returns its stack.
     ///
-    /// # Errors As [`target`].
+    /// # Errors
+    /// As [`target`].
     pub fn spec(&self) -> Result<Spec, Failure> {
         let plan = Plan {
             cache: (self.cache.memory > Size(0)).then(|| self.cache.clone()),
@@ -120,7 +121,8 @@ pub struct Config {
 
 /// Reads a config file.
 ///
-/// # Errors One sentence with the file, the line, the key and a correction.
+/// # Errors
+/// One sentence with the file, the line, the key and a correction.
 pub fn read(path: &Path) -> Result<Config, Failure> {
     section::read(path, "config file", parse)
 }

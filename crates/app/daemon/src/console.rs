@@ -78,7 +78,8 @@ pub fn has_ended() -> bool {
 /// Checks that all output has reached the standard output: otherwise a command has failed even if
 /// its work succeeded, because its result is missing.
 ///
-/// # Errors Exit status 6, with the reason.
+/// # Errors
+/// Exit status 6, with the reason.
 pub fn lost() -> Result<(), Failure> {
     let Some(error) = LOST.get() else { return Ok(()) };
     let message = format!("the standard output cannot be written: {error}; give it room");

@@ -25,7 +25,8 @@ fn needed(volumes: u64, listeners: u64, threads: u64) -> (u64, u64) {
 /// Raises the limit of open files, if the system allows it, so that a daemon with these volumes,
 /// listeners and threads can open them all.
 ///
-/// # Errors Exit status 4 if not even the volumes could be opened: the limit, the number required,
+/// # Errors
+/// Exit status 4 if not even the volumes could be opened: the limit, the number required,
 /// and how to raise it.
 pub fn allow_descriptors(volumes: usize, listeners: usize, threads: usize) -> Result<(), Failure> {
     let (least, wanted) = needed(volumes as u64, listeners as u64, threads as u64);

@@ -137,7 +137,8 @@ pub fn program_to_upgrade_to() -> Option<PathBuf> {
 
 /// Returns the path of this program; another file may be there by now.
 ///
-/// # Errors There is no /proc.
+/// # Errors
+/// There is no /proc.
 pub fn program_path() -> io::Result<PathBuf> {
     let path = std::env::current_exe()?;
     let without_note =
@@ -150,7 +151,8 @@ pub fn program_path() -> io::Result<PathBuf> {
 
 /// Fails if the last upgrade was undone.
 ///
-/// # Errors The reason why the new program could not start.
+/// # Errors
+/// The reason why the new program could not start.
 pub(crate) fn check_upgraded() -> Result<(), Failure> {
     let Some(undone) = found(UNDONE) else { return Ok(()) };
     let (status, message) = undone.split_once(':').unwrap_or_default();

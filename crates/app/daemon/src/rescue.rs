@@ -61,7 +61,8 @@ fn cannot(path: &Path, error: io::Error) -> Failure {
 /// below it, as far as the kernel shows. `keys` are the backing's ([`holder::key_at`]), `names`
 /// absolute paths that it may have.
 ///
-/// # Errors Exit status 2, with a correction.
+/// # Errors
+/// Exit status 2, with a correction.
 pub fn check_rescue_place(path: &Path, keys: &[String], names: &[PathBuf]) -> Result<(), Failure> {
     let refuse = |what: &str| {
         let message = format!(
@@ -92,7 +93,8 @@ pub fn check_rescue_place(path: &Path, keys: &[String], names: &[PathBuf]) -> Re
 /// this (the volume has failed, or is not served); at the end `unchanged` checks that. A file that
 /// already holds exactly this data is accepted.
 ///
-/// # Errors The memory is not a volume's; another file of this name exists, or it cannot be
+/// # Errors
+/// The memory is not a volume's; another file of this name exists, or it cannot be
 /// written; the error of `unchanged`. Then no new file is left.
 pub fn rescue(
     memory: OwnedFd,

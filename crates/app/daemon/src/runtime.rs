@@ -26,7 +26,8 @@ pub fn runtime_directory() -> PathBuf {
 /// Refuses a runtime directory in which others can put sockets: a client that connects there could
 /// not trust the answers.
 ///
-/// # Errors Exit status 4.
+/// # Errors
+/// Exit status 4.
 pub(crate) fn check(runtime: &Path) -> Result<(), Failure> {
     // A missing directory is created with the first socket, for this user alone.
     let Ok(found) = std::fs::symlink_metadata(runtime) else { return Ok(()) };

@@ -12,7 +12,8 @@ pub type Wrong = (Range<usize>, String);
 
 /// Reads a user's file of this kind.
 ///
-/// # Errors One sentence with the file, the line, the key and a correction.
+/// # Errors
+/// One sentence with the file, the line, the key and a correction.
 pub fn read<T>(
     path: &Path,
     kind: &str,
@@ -27,7 +28,8 @@ pub fn read<T>(
 
 /// Parses a text from its outermost table.
 ///
-/// # Errors The text is no TOML; those of `understand`.
+/// # Errors
+/// The text is no TOML; those of `understand`.
 pub fn parse<T>(
     text: &str,
     understand: impl FnOnce(&Section<'_>) -> Result<T, Wrong>,
@@ -44,7 +46,8 @@ const TEXT_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads a user's file of this kind.
 ///
-/// # Errors It cannot be read, or is too large for its kind: one sentence that names it.
+/// # Errors
+/// It cannot be read, or is too large for its kind: one sentence that names it.
 fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
     let mut text = String::new();
     // The path may be a pipe, so its size is checked while reading.
@@ -95,7 +98,8 @@ impl Section<'_> {
 
     /// Refuses unknown keys.
     ///
-    /// # Errors The first of them, with the nearest known key, or with all known keys.
+    /// # Errors
+    /// The first of them, with the nearest known key, or with all known keys.
     pub fn check_keys(&self, known: &[&str]) -> Result<(), Wrong> {
         for (key, _) in self.table.iter() {
             let name: &str = key.get_ref();
@@ -116,7 +120,8 @@ impl Section<'_> {
     /// Returns a value that is written as text, parsed by `read`. A bare number is passed as it is
     /// written. None: the key is missing.
     ///
-    /// # Errors It is neither; those of `read`.
+    /// # Errors
+    /// It is neither; those of `read`.
     pub fn text<T>(
         &self,
         key: &str,
@@ -133,7 +138,8 @@ impl Section<'_> {
 
     /// Returns true or false. None: the key is missing.
     ///
-    /// # Errors It is neither.
+    /// # Errors
+    /// It is neither.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, Wrong> {
         let Some(value) = self.table.get(key) else { return Ok(None) };
         match value.get_ref() {
@@ -144,7 +150,8 @@ impl Section<'_> {
 
     /// Returns the tables below a key, by their names: `[key.NAME]`. None: the key is missing.
     ///
-    /// # Errors The value is no table.
+    /// # Errors
+    /// The value is no table.
     pub fn named(&self, key: &str) -> Result<Option<Vec<(String, Section<'_>)>>, Wrong> {
         let Some(value) = self.table.get(key) else { return Ok(None) };
         let DeValue::Table(tables) = value.get_ref() else {
@@ -162,7 +169,8 @@ impl Section<'_> {
 
     /// Returns the tables of a list, each headed `[[key]]`. Empty: the key is missing.
     ///
-    /// # Errors The value is no list of tables.
+    /// # Errors
+    /// The value is no list of tables.
     pub fn list(&self, key: &str) -> Result<Vec<Section<'_>>, Wrong> {
         let Some(value) = self.table.get(key) else { return Ok(Vec::new()) };
         let head = format!("[[{key}]]");

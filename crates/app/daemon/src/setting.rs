@@ -19,7 +19,8 @@ fn usage(message: String) -> Failure {
 /// Parses changes, all of them or none, for a cache of this geometry. Values are those of
 /// `overdrive serve`.
 ///
-/// # Errors Usage: one sentence with the key, the value and a correction.
+/// # Errors
+/// Usage: one sentence with the key, the value and a correction.
 pub(crate) fn changes(pairs: &[String], geometry: &Geometry) -> Result<Changes, Failure> {
     let mut changes = Changes::default();
     let mut seen = Vec::new();

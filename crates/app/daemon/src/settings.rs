@@ -73,7 +73,8 @@ impl Setting {
 
     /// Parses its value into a spec.
     ///
-    /// # Errors A sentence with a correction, which does not name the setting.
+    /// # Errors
+    /// A sentence with a correction, which does not name the setting.
     pub fn read(&self, spec: &mut CacheSpec, text: &str) -> Result<(), String> {
         (self.read)(spec, text).map_err(|why| {
             match stack::near(text, self.words().into_iter().map(|(word, _)| word)) {

@@ -21,7 +21,8 @@ fn of_processors(processors: usize) -> usize {
 
 /// Parses a number of threads, 1 to 64.
 ///
-/// # Errors A correction.
+/// # Errors
+/// A correction.
 pub fn parse_threads(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=THREADS_MAX).contains(number));
     number.ok_or_else(|| format!("'{text}': write a number of threads, 1 to {THREADS_MAX}"))

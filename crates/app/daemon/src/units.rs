@@ -7,14 +7,16 @@ use std::time::Duration;
 
 /// Parses a size: `4K` = `4KiB` = 4096, `4KB` = 4000.
 ///
-/// # Errors A sentence with a correction.
+/// # Errors
+/// A sentence with a correction.
 pub fn size(text: &str) -> Result<Size, String> {
     text.parse()
 }
 
 /// Parses a time: `500us`, `2ms`, `5s`. In microseconds.
 ///
-/// # Errors A sentence with a correction.
+/// # Errors
+/// A sentence with a correction.
 pub fn time_us(text: &str) -> Result<u64, String> {
     let bad = || format!("'{text}' is not a time; write it like 500us, 2ms or 5s");
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -32,7 +34,8 @@ pub fn time_us(text: &str) -> Result<u64, String> {
 
 /// Parses a time in milliseconds, rounded up.
 ///
-/// # Errors A sentence with a correction.
+/// # Errors
+/// A sentence with a correction.
 pub fn time_ms(text: &str) -> Result<u64, String> {
     Ok(time_us(text)?.div_ceil(1000))
 }
@@ -64,7 +67,8 @@ impl Default for WaitTime {
 
 /// Parses `forever`, or a time.
 ///
-/// # Errors A sentence with a correction.
+/// # Errors
+/// A sentence with a correction.
 pub fn wait_time(text: &str) -> Result<WaitTime, String> {
     match text {
         "forever" => Ok(WaitTime(None)),
@@ -80,7 +84,8 @@ const POLL_MAX: Duration = Duration::from_millis(50);
 
 /// Parses `adaptive`, `off`, or a time of at most 50 ms.
 ///
-/// # Errors A sentence with a correction.
+/// # Errors
+/// A sentence with a correction.
 pub fn polling(text: &str) -> Result<Polling, String> {
     match text {
         "adaptive" => return Ok(Polling::Adaptive),
@@ -99,7 +104,8 @@ pub fn polling(text: &str) -> Result<Polling, String> {
 
 /// Parses `on` or `off`.
 ///
-/// # Errors A sentence with a correction.
+/// # Errors
+/// A sentence with a correction.
 pub fn on_off(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {
         "on" => Ok(true),
@@ -126,7 +132,8 @@ fn pairs(text: &str) -> impl Iterator<Item = Result<(&str, &str), String>> {
 
 /// Parses a slow device: `read=500us,write=1ms,flush=2ms,servers=4,bandwidth=100M`.
 ///
-/// # Errors A sentence that names the wrong part.
+/// # Errors
+/// A sentence that names the wrong part.
 pub fn delay(text: &str) -> Result<DelaySpec, String> {
     let mut delay = DelaySpec::default();
     for pair in pairs(text) {
@@ -150,7 +157,8 @@ pub fn delay(text: &str) -> Result<DelaySpec, String> {
 /// Parses a failing device: `write=10,flush=3,read=0,count=2,errno=28`, or `hang=30s` for one that
 /// does not answer for that time.
 ///
-/// # Errors A sentence that names the wrong part.
+/// # Errors
+/// A sentence that names the wrong part.
 pub fn faults(text: &str) -> Result<FaultsSpec, String> {
     let mut faults = FaultsSpec::default();
     for pair in pairs(text) {
@@ -171,7 +179,8 @@ pub fn faults(text: &str) -> Result<FaultsSpec, String> {
 
 /// Parses a directory.
 ///
-/// # Errors The path is empty.
+/// # Errors
+/// The path is empty.
 pub fn directory(text: &str) -> Result<PathBuf, String> {
     match text {
         "" => Err("needs a directory".to_owned()),

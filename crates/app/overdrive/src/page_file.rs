@@ -27,7 +27,8 @@ enum Into {
 impl PageFile {
     /// Checks that this file can be written, and that it is not one of the inputs.
     ///
-    /// # Errors It cannot be written, or it is an input.
+    /// # Errors
+    /// It cannot be written, or it is an input.
     pub(crate) fn open(path: &Path, inputs: &[PathBuf]) -> Result<PageFile, Failure> {
         let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
         let is_input =
@@ -42,7 +43,8 @@ impl PageFile {
 
     /// Writes the page to its path.
     ///
-    /// # Errors The disk is full, or the directory was removed.
+    /// # Errors
+    /// The disk is full, or the directory was removed.
     pub(crate) fn write(self, page: &str) -> Result<(), Failure> {
         let written = match self.into {
             Into::Itself(mut file) => emptied(&file).and_then(|()| file.write_all(page.as_bytes())),

@@ -15,7 +15,8 @@ fn broken(error: std::io::Error) -> Failure {
 }
 
 impl Alone {
-    /// # Errors The kernel refuses a ring.
+    /// # Errors
+    /// The kernel refuses a ring.
     pub(crate) fn new() -> Result<Alone, Failure> {
         let lane = Lane::new();
         let ring = Ring::new(&lane).map_err(broken)?;

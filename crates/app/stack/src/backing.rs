@@ -2,15 +2,34 @@
 
 use crate::failure::Failure;
 use crate::flags::OpenFlags;
-use crate::node::OpenNode;
+use crate::node::{Identity, OpenNode};
 use block::Spec;
 use ring::Ring;
 use std::future::Future;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
+use std::rc::Rc;
+
+/// A backing that was opened.
+pub struct Opened {
+    /// The node.
+    pub node: Box<dyn OpenNode>,
+    /// Sentences for the user about it.
+    pub notes: Vec<String>,
+}
 
 /// An opening in progress. It may wait, on the lane of the ring that it received.
-pub type Opened = Pin<Box<dyn Future<Output = Result<Box<dyn OpenNode>, Failure>>>>;
+pub type Opening = Pin<Box<dyn Future<Output = Result<Opened, Failure>>>>;
+
+/// What an earlier process has left of a backing.
+pub struct Former {
+    /// The descriptors that a holder has retained ([`OpenNode::keepable`]): the backing then uses
+    /// them and is not opened a second time.
+    pub kept: Option<Vec<OwnedFd>>,
+    /// Whether an earlier process has accepted the contents of the backing with this identity.
+    /// Clients may have written anything since, so they are not examined again.
+    pub was_served: Rc<dyn Fn(&Identity) -> bool>,
+}
 
 /// A backing that is not open yet.
 pub trait Backing {
@@ -23,26 +42,18 @@ pub trait Backing {
 
     /// Checks that this volume may use the backing, before any part of it is opened.
     ///
-    /// # Errors With the exit status for the reason.
+    /// # Errors
+    /// With the exit status for the reason.
     fn check(&self) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// Opens it, read-only if `is_read_only`. `kept` are the descriptors that a holder has retained
-    /// ([`OpenNode::keepable`]): the backing then uses them and is not opened a second time.
-    fn open(&self, ring: &Ring, is_read_only: bool, kept: Option<Vec<OwnedFd>>) -> Opened;
+    /// Opens it, read-only if `is_read_only`, and examines its contents.
+    fn open(&self, ring: &Ring, is_read_only: bool, former: Former) -> Opening;
 
     /// Whether changes by clients are refused.
     fn is_read_only(&self) -> bool {
         false
-    }
-
-    /// Examines its contents, and returns sentences for the user. `was_served`: an earlier process
-    /// has accepted these contents, and clients may have written anything since.
-    ///
-    /// # Errors The backing must not be served.
-    fn examine(&self, _node: &dyn OpenNode, _was_served: bool) -> Result<Vec<String>, Failure> {
-        Ok(Vec::new())
     }
 }
 

@@ -149,7 +149,8 @@ pub(crate) struct Settled {
 /// Writes everything that is retained back to its backing, at the size that the backing had, and
 /// releases it.
 ///
-/// # Errors Exit status 6 if writing to the backing fails: everything stays retained.
+/// # Errors
+/// Exit status 6 if writing to the backing fails: everything stays retained.
 pub(crate) fn settle(
     left: Left,
     found: &Found,

@@ -27,7 +27,7 @@ mod shared;
 mod target;
 mod volume;
 
-pub use backing::{Backing, Backings, Opened};
+pub use backing::{Backing, Backings, Former, Opened, Opening};
 pub use counted::{Counts, Kind};
 pub use failure::{Exit, Failure};
 pub use flags::OpenFlags;

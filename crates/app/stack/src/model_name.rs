@@ -36,7 +36,8 @@ fn usage(message: String) -> Refusal {
 
 /// Parses a backing that begins with `model:`.
 ///
-/// # Errors With a correction: an unknown model, an unknown or repeated key, an invalid value, or a
+/// # Errors
+/// With a correction: an unknown model, an unknown or repeated key, an invalid value, or a
 /// fault in a drive's file.
 pub fn parse(backing: &str) -> Result<ModelSpec, Refusal> {
     let rest = backing.strip_prefix("model:").unwrap_or(backing);
@@ -98,7 +99,8 @@ fn size(text: &str) -> Result<Size, String> {
 
 /// Returns the description of the drive that a spec names: a preset, or a file of the same form.
 ///
-/// # Errors There is no such model (similar names are listed), the file is faulty, or it cannot be
+/// # Errors
+/// There is no such model (similar names are listed), the file is faulty, or it cannot be
 /// read.
 pub fn model(spec: &ModelSpec) -> Result<Model, Refusal> {
     let name = spec.drive.as_str();

@@ -2,13 +2,13 @@
 //! earlier process.
 
 use crate::alone::Alone;
-use crate::backing::{Backing, Backings};
+use crate::backing::{Backing, Backings, Former, Opened};
 use crate::failure::{Exit, Failure};
 use crate::flags::OpenFlags;
 use crate::keep::{self, FoundArena, Keep, Left, Settled};
 use crate::node::{
-    CacheNode, DelayNode, FaultsNode, FileBacking, ModelNode, NullNode, OpenNode, RamNode, Unkept,
-    open_model, open_pool, open_stripe,
+    CacheNode, DelayNode, FaultsNode, FileBacking, Identity, ModelNode, NullNode, OpenNode,
+    RamNode, Unkept, open_model, open_pool, open_stripe,
 };
 use crate::planted::{Bug, planted};
 use crate::recorded::Recorded;
@@ -19,6 +19,7 @@ use host::OpenOptions;
 use layers::{DelayShared, FaultsShared};
 use ring::{Fence, HugePages, SharedMemory};
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 /// Minimum memory of a cache.
@@ -47,7 +48,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) is_recorded: bool,
     /// Whether the memory was taken over from an earlier process.
     pub(crate) is_taken_over: bool,
-    pub(crate) recorded: Recorded,
+    pub(crate) recorded: Rc<Recorded>,
     pub(crate) notes: Vec<String>,
     progress: &'a mut dyn FnMut(usize, usize),
 }
@@ -82,7 +83,7 @@ impl<'a> Opening<'a> {
             keeper: None,
             is_recorded: false,
             is_taken_over: false,
-            recorded: Recorded::new(flags.records.clone()),
+            recorded: Rc::new(Recorded::new(flags.records.clone())),
             notes: Vec::new(),
             progress,
         })
@@ -171,15 +172,14 @@ impl<'a> Opening<'a> {
             (Some(keep), Some(key)) => keep.find(&key, &backing.name())?.map(|left| (keep, left)),
             _ => None,
         };
-        let was_kept = left.is_some();
-        let node = match left {
+        let Opened { node, notes } = match left {
             Some((keep, left)) => self.open_kept(backing, keep, left)?,
             None => self.open_closed(backing, backing.is_read_only(), None)?,
         };
-        let identity = node.identity();
-        let was_served = identity.is_some_and(|identity| self.recorded.find(&identity)) || was_kept;
-        let is_accepted = was_served && !planted(Bug::ExamineTakenOver);
-        self.notes.extend(backing.examine(&*node, is_accepted)?);
+        if let Some(identity) = node.identity() {
+            self.recorded.find(&identity);
+        }
+        self.notes.extend(notes);
         Ok(node)
     }
 
@@ -188,8 +188,13 @@ impl<'a> Opening<'a> {
         backing: &dyn Backing,
         is_read_only: bool,
         kept: Option<Vec<OwnedFd>>,
-    ) -> Result<Box<dyn OpenNode>, Failure> {
-        self.alone.run(|ring| backing.open(ring, is_read_only, kept))?
+    ) -> Result<Opened, Failure> {
+        let (recorded, was_kept) = (self.recorded.clone(), kept.is_some());
+        let was_served = move |identity: &Identity| {
+            (recorded.find(identity) || was_kept) && !planted(Bug::ExamineTakenOver)
+        };
+        let former = Former { kept, was_served: Rc::new(was_served) };
+        self.alone.run(|ring| backing.open(ring, is_read_only, former))?
     }
 
     /// Opens a backing for which memory is retained. If the volume as it is configured now cannot
@@ -199,16 +204,16 @@ impl<'a> Opening<'a> {
         backing: &dyn Backing,
         keep: &Keep,
         left: Left,
-    ) -> Result<Box<dyn OpenNode>, Failure> {
+    ) -> Result<Opened, Failure> {
         let kept = left.backing_clones().map_err(|error| memory_failure(&error))?;
-        let node = self.open_closed(backing, false, Some(kept))?;
-        check_identity(&left, &*node)?;
+        let opened = self.open_closed(backing, false, Some(kept))?;
+        check_identity(&left, &*opened.node)?;
         let is_wanted = !backing.is_read_only();
-        self.look_at(keep, left, &*node, is_wanted)?;
+        self.look_at(keep, left, &*opened.node, is_wanted)?;
         if is_wanted || self.left.is_some() {
-            return Ok(node);
+            return Ok(opened);
         }
-        drop(node);
+        drop(opened);
         self.open_closed(backing, true, None)
     }
 
@@ -452,7 +457,8 @@ impl<'a> Opening<'a> {
 
 /// Refuses a backing other than the one whose data is retained.
 ///
-/// # Errors Integrity: everything stays retained.
+/// # Errors
+/// Integrity: everything stays retained.
 fn check_identity(left: &Left, node: &dyn OpenNode) -> Result<(), Failure> {
     let Some(identity) = node.identity().filter(|identity| identity.key != left.kept.key) else {
         return Ok(());
@@ -469,7 +475,8 @@ fn check_identity(left: &Left, node: &dyn OpenNode) -> Result<(), Failure> {
 /// Checks the size of a backing for which memory is retained. It may have grown since it was
 /// served.
 ///
-/// # Errors The backing has shrunk.
+/// # Errors
+/// The backing has shrunk.
 fn check_size(left: &Left, bytes: u64, now: u64) -> Result<(), Failure> {
     if now >= bytes {
         return Ok(());
@@ -526,7 +533,8 @@ fn cache_memory(
 
 /// Refuses a limit of dirty data that is too high for a cache with this memory.
 ///
-/// # Errors Usage, with a correction.
+/// # Errors
+/// Usage, with a correction.
 pub fn check_dirty(dirty: Size, memory: Size) -> Result<(), Failure> {
     let most = Size(memory.0 / 16 * 15);
     let message = if dirty.0 < DIRTY_MIN {

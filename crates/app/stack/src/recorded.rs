@@ -89,8 +89,9 @@ impl Recorded {
             return false;
         };
         let is_same = record.birth == identity.birth;
-        if is_same {
-            self.former.borrow_mut().push((identity.key.clone(), record));
+        let mut former = self.former.borrow_mut();
+        if is_same && former.iter().all(|(key, _)| *key != identity.key) {
+            former.push((identity.key.clone(), record));
         }
         is_same
     }
@@ -131,7 +132,8 @@ impl Recorded {
     /// Notes the backings that this process serves, and the memory without which data would be
     /// missing.
     ///
-    /// # Errors Those of the system.
+    /// # Errors
+    /// Those of the system.
     pub(crate) fn write(&self, memory: Option<&str>, node: &dyn OpenNode) -> std::io::Result<()> {
         let Some(records) = self.records.as_ref().filter(|_| !self.is_frozen.get()) else {
             return Ok(());

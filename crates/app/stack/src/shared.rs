@@ -57,7 +57,8 @@ impl SharedHalves {
     /// Attaches the volume to the ring's lane. Call this on the ring's thread, before it does any
     /// I/O for the volume: from here on the ring holds the fence.
     ///
-    /// # Errors The ring cannot hold the fence of the volume's memory, or its lane already serves
+    /// # Errors
+    /// The ring cannot hold the fence of the volume's memory, or its lane already serves
     /// too many volumes.
     pub fn attach(&self, ring: &Ring) -> Result<Attached, Failure> {
         let tasks = self.cache().map_or(0, |shared| shared.tasks_a_lane());

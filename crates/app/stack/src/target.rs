@@ -25,7 +25,8 @@ const CHUNK: Size = Size(64 << 10);
 /// Returns the stack for a backing: a path, `ram:SIZE`, `null:SIZE`, `model:NAME[?KEY=VALUE&...]`,
 /// or several paths as `pool:PATH,PATH` or `stripe:PATH,PATH`.
 ///
-/// # Errors Usage, with a correction, for anything else.
+/// # Errors
+/// Usage, with a correction, for anything else.
 pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
     let size = |text: &str| -> Result<Size, Failure> {

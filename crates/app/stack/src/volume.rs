@@ -17,6 +17,7 @@ use pool::PoolShared;
 use ring::{Ring, SharedMemory};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -31,7 +32,7 @@ pub struct Volume {
     keeper: RefCell<Option<Keeper>>,
     /// Whether the keeper changes the record when it ends.
     is_recorded: Cell<bool>,
-    recorded: Recorded,
+    recorded: Rc<Recorded>,
     /// Whether its memory may hold data that is not on the backing.
     absorbs: Cell<bool>,
     loss: Cell<Option<Loss>>,
@@ -43,7 +44,8 @@ impl Volume {
     /// Opens everything that the spec names. `progress` is called while memory is prepared, with
     /// the bytes done and the total.
     ///
-    /// # Errors With the exit status for the reason: a name that is too long; a backing that is
+    /// # Errors
+    /// With the exit status for the reason: a name that is too long; a backing that is
     /// missing, busy, too small or of an image format; too little memory.
     pub fn open(
         spec: Spec,
@@ -56,7 +58,8 @@ impl Volume {
     /// Opens a volume as [`Volume::open`] does, but uses the backings that `backings` returns for
     /// leaves of the spec instead of the built-in ones.
     ///
-    /// # Errors Those of [`Volume::open`], and those of the backing.
+    /// # Errors
+    /// Those of [`Volume::open`], and those of the backing.
     pub fn open_over(
         spec: Spec,
         flags: OpenFlags,
@@ -290,7 +293,8 @@ impl Volume {
 
     /// Notes for the next process what is served. Call this before serving.
     ///
-    /// # Errors The note cannot be written.
+    /// # Errors
+    /// The note cannot be written.
     pub fn record(&self) -> Result<(), Failure> {
         let memory = self.memory_at_stake();
         self.recorded.write(memory.as_deref(), self.node()).map_err(|error| {
@@ -305,7 +309,8 @@ impl Volume {
 
     /// Checks that its cache may absorb writes.
     ///
-    /// # Errors A kill of this process would lose them: the backing cannot be retained
+    /// # Errors
+    /// A kill of this process would lose them: the backing cannot be retained
     /// ([`Unkept::Other`]).
     pub fn check_absorbing(&self) -> Result<(), Failure> {
         match self.node().keepable() {
@@ -329,7 +334,8 @@ impl Volume {
     /// Notes whether its memory may hold data that is not on the backing: before it does, or once
     /// it no longer does.
     ///
-    /// # Errors Those of [`Volume::record`].
+    /// # Errors
+    /// Those of [`Volume::record`].
     pub fn record_absorbing(&self, absorbs: bool) -> Result<(), Failure> {
         self.absorbs.set(absorbs && !self.is_read_only());
         self.record()
@@ -347,7 +353,8 @@ impl Volume {
 
     /// Attaches the volume to the ring's lane.
     ///
-    /// # Errors Those of [`SharedHalves::attach`].
+    /// # Errors
+    /// Those of [`SharedHalves::attach`].
     pub fn attach(&self, ring: &Ring) -> Result<Attached, Failure> {
         self.halves.attach(ring)
     }

@@ -63,7 +63,8 @@ impl Keeper {
     /// Waits for a daemon that is just ending. [`ring::Fence::take`] waits for its I/O; call it
     /// before writing to the backing.
     ///
-    /// # Errors [`crate::Busy`] if the volume is served. Otherwise the obstacle, as a sentence.
+    /// # Errors
+    /// [`crate::Busy`] if the volume is served. Otherwise the obstacle, as a sentence.
     pub fn find(runtime: &Path, key: &str) -> io::Result<Option<Found>> {
         if let Some((taken, store)) = store::find(key)? {
             return Ok(Some(Found::new(taken, Kind::Systemd(store))));
@@ -75,7 +76,8 @@ impl Keeper {
     /// Takes over by a connection that belonged to the owner before this program was executed in
     /// its place, and has stayed open ([`Keeper::owner_socket`] without close-on-exec).
     ///
-    /// # Errors If it is no such connection, or the holder has ended.
+    /// # Errors
+    /// If it is no such connection, or the holder has ended.
     pub fn resume(connection: OwnedFd) -> io::Result<Found> {
         let (taken, process) = Process::resume(connection)?;
         Ok(Found::new(taken, Kind::Process(process)))
@@ -85,7 +87,8 @@ impl Keeper {
     /// now on: by the service manager if it offers a descriptor store, otherwise by a new process,
     /// `program hold`. A mount is always retained by a process, which answers for it.
     ///
-    /// # Errors If there is already a holder for this key (call [`Keeper::find`] first), or errors
+    /// # Errors
+    /// If there is already a holder for this key (call [`Keeper::find`] first), or errors
     /// of the system.
     pub fn start(
         runtime: &Path,
@@ -104,7 +107,8 @@ impl Keeper {
     /// Announces to the holder of a mount that this process is about to take the mount over, so
     /// that requests wait. None: there is no holder.
     ///
-    /// # Errors The holder does not answer, or is of an earlier version.
+    /// # Errors
+    /// The holder does not answer, or is of an earlier version.
     pub fn approach(runtime: &Path, key: &str) -> io::Result<Option<Approach>> {
         let connection = process::approach(runtime, key)?;
         Ok(connection.map(|connection| Approach { _connection: connection }))
@@ -113,7 +117,8 @@ impl Keeper {
     /// Describes a mount to its holder, which answers for it while it has no daemon. The mount
     /// counts as served from now on.
     ///
-    /// # Errors The holder does not answer, or is of an earlier version.
+    /// # Errors
+    /// The holder does not answer, or is of an earlier version.
     pub fn describe(&self, description: Description) -> io::Result<()> {
         match &self.0 {
             Kind::Process(process) => process.describe(description),
@@ -126,7 +131,8 @@ impl Keeper {
     /// names from now on, and the time after which requests fail counts from the end of this
     /// connection.
     ///
-    /// # Errors The holder does not answer, or is of an earlier version.
+    /// # Errors
+    /// The holder does not answer, or is of an earlier version.
     pub fn leave(&self) -> io::Result<()> {
         match &self.0 {
             Kind::Process(process) => process.leave(),
@@ -137,7 +143,8 @@ impl Keeper {
     /// Returns the mounts that have no daemon, in the order of their directories. A holder that
     /// does not answer is left out.
     ///
-    /// # Errors If the directory cannot be read.
+    /// # Errors
+    /// If the directory cannot be read.
     pub fn waiting(runtime: &Path) -> io::Result<Vec<Waiting>> {
         process::waiting(runtime)
     }
@@ -145,7 +152,8 @@ impl Keeper {
     /// Releases the memory and the backing, because no data is dirty any more; the keeper ends.
     /// When this returns, only this process keeps the image locked.
     ///
-    /// # Errors If the keeper does not answer; it then retains both.
+    /// # Errors
+    /// If the keeper does not answer; it then retains both.
     pub fn release(self) -> io::Result<()> {
         match self.0 {
             Kind::Process(process) => process.release(),
@@ -176,21 +184,24 @@ impl Keeper {
     /// Returns all holders that answer, in the order of their keys. (Memory in the service
     /// manager's store is not listed.)
     ///
-    /// # Errors If the directory cannot be read.
+    /// # Errors
+    /// If the directory cannot be read.
     pub fn list(runtime: &Path) -> io::Result<Vec<Status>> {
         Keeper::roll(runtime).map(|roll| roll.answered)
     }
 
     /// Returns all holders, including those that do not answer.
     ///
-    /// # Errors If the directory cannot be read.
+    /// # Errors
+    /// If the directory cannot be read.
     pub fn roll(runtime: &Path) -> io::Result<Roll> {
         process::roll(runtime)
     }
 
     /// Returns the status of a key's holder. None: there is no holder.
     ///
-    /// # Errors The obstacle, as a sentence.
+    /// # Errors
+    /// The obstacle, as a sentence.
     pub fn status(runtime: &Path, key: &str) -> io::Result<Option<Status>> {
         process::status(runtime, key)
     }
@@ -198,7 +209,8 @@ impl Keeper {
     /// Returns the memory that a holder retains, read-only, without taking it over. None: there is
     /// no holder.
     ///
-    /// # Errors The obstacle, as a sentence.
+    /// # Errors
+    /// The obstacle, as a sentence.
     pub fn look(runtime: &Path, key: &str) -> io::Result<Option<Looked>> {
         process::look(runtime, key)
     }
@@ -207,7 +219,8 @@ impl Keeper {
     /// it was not taken over since [`Status::takes`] had this value. False: there was no holder.
     /// Waits for a daemon that is just ending.
     ///
-    /// # Errors [`crate::Busy`] if the volume is served; the holder's refusal, as a sentence.
+    /// # Errors
+    /// [`crate::Busy`] if the volume is served; the holder's refusal, as a sentence.
     pub fn discard(runtime: &Path, key: &str, takes: Option<u64>) -> io::Result<bool> {
         process::discard(runtime, key, takes)
     }

@@ -15,7 +15,8 @@ const KEY_BYTES: usize = 64;
 /// It is the same for every path and link to the backing, and readable, because it is the name of a
 /// socket and of the descriptors in the service manager's store.
 ///
-/// # Errors Those of the system, and if the path is neither a file nor a block device.
+/// # Errors
+/// Those of the system, and if the path is neither a file nor a block device.
 pub fn key_at(path: &Path) -> io::Result<String> {
     let found = rustix::fs::stat(path)?;
     match FileType::from_raw_mode(found.st_mode) {

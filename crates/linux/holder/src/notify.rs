@@ -72,14 +72,16 @@ pub(crate) fn notify(message: &str, descriptor: Option<BorrowedFd<'_>>) -> io::R
 
 /// Notifies the service manager, if there is one, that clients can connect.
 ///
-/// # Errors If the manager does not listen.
+/// # Errors
+/// If the manager does not listen.
 pub fn notify_ready() -> io::Result<()> {
     notify("READY=1", None)
 }
 
 /// Notifies the service manager, if there is one, that the service is ending.
 ///
-/// # Errors If the manager does not listen.
+/// # Errors
+/// If the manager does not listen.
 pub fn notify_stopping() -> io::Result<()> {
     notify("STOPPING=1", None)
 }

@@ -62,7 +62,8 @@ impl Records {
 
     /// Writes the record of a backing atomically.
     ///
-    /// # Errors Those of the system.
+    /// # Errors
+    /// Those of the system.
     pub fn write(&self, key: &str, record: &Record) -> io::Result<()> {
         crate::key::check(key)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
@@ -78,7 +79,8 @@ impl Records {
 
     /// Notes that all data of this memory is on the backing, if the record names this memory.
     ///
-    /// # Errors Those of the system.
+    /// # Errors
+    /// Those of the system.
     pub fn clear_memory(&self, key: &str, memory: &str) -> io::Result<()> {
         match self.read(key) {
             Some(record) if record.memory.as_deref() == Some(memory) => {
@@ -97,7 +99,8 @@ impl Records {
 
 /// Returns the identity of a memory: no other memory of this machine has it before the next boot.
 ///
-/// # Errors Those of the system.
+/// # Errors
+/// Those of the system.
 pub fn memory_identity(memory: impl AsFd) -> io::Result<String> {
     let found = rustix::fs::fstat(memory)?;
     Ok(format!("{}-{}", found.st_dev, found.st_ino))

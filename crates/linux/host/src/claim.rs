@@ -19,6 +19,7 @@ use crate::in_use::{Usage, device_number, device_users, find};
 use crate::open_error::{OpenError, OpenErrorKind};
 use crate::refusal::{failed, in_use, is_backing};
 use crate::signatures::{Found, Kind};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,13 +28,20 @@ const LAST_LOOKS_MS: u64 = 1_000;
 
 /// The purpose of opening a file or device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Intent {
-    /// Serve it, also as a device.
+pub enum Intent<'a> {
+    /// Serve it.
     Serve {
         /// Also serve an apparent image of a disk, and on this host a file system of several hosts.
         is_raw: bool,
     },
-    /// To read it, to measure how fast that is, also beside its users.
+    /// Serve it as a device of Overdrive, under which it may wait already.
+    Attach {
+        /// As in `Serve`.
+        is_raw: bool,
+        /// The device's name.
+        device: &'a str,
+    },
+    /// Read it, to measure how fast that is, also beside its users.
     Read,
     /// Overwrite it, with or without the user's agreement to lose its contents.
     Overwrite {
@@ -56,29 +64,99 @@ pub struct Claimed {
     pub notes: Vec<String>,
 }
 
-/// Opens a file or device for this intent; waits up to `lock_wait_ms` for a process that was just
-/// killed ([`FileVolume::open_waiting`]).
+impl Intent<'_> {
+    /// Whether apparent images are served as raw disks; None: it is not for serving.
+    fn is_raw(&self) -> Option<bool> {
+        match *self {
+            Intent::Serve { is_raw } | Intent::Attach { is_raw, .. } => Some(is_raw),
+            Intent::Read | Intent::Overwrite { .. } | Intent::PoolMember { .. } => None,
+        }
+    }
+}
+
+/// A file or device that is to be opened for an intent. The only way to open one: all that is
+/// checked is checked of the open descriptor, and nothing opens the path again.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    /// Its path.
+    pub path: &'a Path,
+    /// How to open it.
+    pub options: OpenOptions,
+    /// The purpose.
+    pub intent: Intent<'a>,
+    /// Maximum wait for a process that was just killed ([`FileVolume::open_waiting`]).
+    pub lock_wait_ms: u64,
+}
+
+impl Claim<'_> {
+    /// Refuses a file or device on which another device of Overdrive stands, also while that has no
+    /// daemon: to be called before anything that is kept for it is taken over.
+    ///
+    /// # Errors
+    /// Busy: a sentence with the device and possible next steps.
+    pub fn check(&self) -> Result<(), OpenError> {
+        let device = match self.intent {
+            Intent::Read => return Ok(()),
+            Intent::Attach { device, .. } => Some(device),
+            Intent::Serve { .. } | Intent::Overwrite { .. } | Intent::PoolMember { .. } => None,
+        };
+        refuse_backing(self.path, !self.options.read_only, device)
+    }
+
+    /// Opens and examines it. `kept` is the descriptor that a holder has kept: it is used, not
+    /// opened once more. `was_served` reports whether it was accepted before: clients may have
+    /// written anything to it since.
+    ///
+    /// # Errors
+    /// [`OpenError`]: it is in use, or its contents are unsuitable for this intent.
+    pub fn open(
+        &self,
+        kept: Option<OwnedFd>,
+        was_served: impl Fn(&FileVolume) -> bool,
+    ) -> Result<Claimed, OpenError> {
+        self.check()?;
+        let is_shared = self.intent == Intent::Read;
+        let read_only = self.options.read_only || is_shared;
+        let options = OpenOptions { read_only, is_shared, ..self.options };
+        let opened = match kept {
+            Some(kept) => FileVolume::from_file(self.path, kept, options),
+            None => FileVolume::open_waiting(self.path, options, self.lock_wait_ms),
+        };
+        let volume = opened.map_err(|error| self.image_instead(error))?;
+        let intent = match self.intent.is_raw() {
+            Some(is_raw) => Intent::Serve { is_raw: is_raw || was_served(&volume) },
+            None => self.intent,
+        };
+        let mut notes = examine(&volume, intent)?;
+        if is_shared {
+            notes.extend(use_of(&volume).map(|user| format!("{}: {user}", self.path.display())));
+        }
+        Ok(Claimed { volume, notes })
+    }
+
+    /// Replaces the complaint about the size of an image file by one about its format. Such a file
+    /// may have any size, so extending it would be the wrong advice.
+    fn image_instead(&self, error: OpenError) -> OpenError {
+        match error.image {
+            Some(format) if self.intent.is_raw() == Some(false) && !format.is_container() => {
+                unsupported(reason(format, self.path))
+            }
+            _ => error,
+        }
+    }
+}
+
+/// Opens a file or device for this intent ([`Claim`]).
 ///
 /// # Errors
-/// [`OpenError`]: it is in use, or its contents are unsuitable for this intent.
+/// Those of [`Claim::open`].
 pub fn claim(
     path: &Path,
     options: OpenOptions,
-    intent: Intent,
+    intent: Intent<'_>,
     lock_wait_ms: u64,
 ) -> Result<Claimed, OpenError> {
-    let is_shared = intent == Intent::Read;
-    if !is_shared {
-        refuse_backing(path, !options.read_only, None)?;
-    }
-    let read_only = options.read_only || is_shared;
-    let options = OpenOptions { read_only, is_shared, ..options };
-    let volume = FileVolume::open_waiting(path, options, lock_wait_ms)?;
-    let mut notes = examine(&volume, intent)?;
-    if is_shared {
-        notes.extend(use_of(&volume).map(|user| format!("{}: {user}", path.display())));
-    }
-    Ok(Claimed { volume, notes })
+    Claim { path, options, intent, lock_wait_ms }.open(None, |_| false)
 }
 
 /// Returns words for the first user of a file or device beside this process, which may also have
@@ -106,11 +184,7 @@ fn use_of(volume: &FileVolume) -> Option<String> {
 ///
 /// # Errors
 /// Busy: a sentence with the device and possible next steps.
-pub fn refuse_backing(
-    path: &Path,
-    writes: bool,
-    own_device: Option<&str>,
-) -> Result<(), OpenError> {
+fn refuse_backing(path: &Path, writes: bool, own_device: Option<&str>) -> Result<(), OpenError> {
     let Ok(found) = rustix::fs::stat(path) else { return Ok(()) };
     let devices = devices_on(Identity::of(&found), writes);
     match devices.iter().find(|device| own_device != Some(device)) {
@@ -123,8 +197,8 @@ pub fn refuse_backing(
 ///
 /// # Errors
 /// [`OpenError`]: its contents are unsuitable for this intent, or it is open elsewhere.
-pub fn examine(volume: &FileVolume, intent: Intent) -> Result<Vec<String>, OpenError> {
-    let is_serving = matches!(intent, Intent::Serve { .. });
+fn examine(volume: &FileVolume, intent: Intent<'_>) -> Result<Vec<String>, OpenError> {
+    let is_serving = intent.is_raw().is_some();
     // Serving searches only for signatures that it may refuse: a full search would take long on a
     // remote disk.
     let is_wanted = |kind| !is_serving || matches!(kind, Kind::Image(_) | Kind::Cluster);
@@ -149,7 +223,7 @@ fn unsupported(message: String) -> OpenError {
 }
 
 /// Refuses contents for an intent, or returns a sentence about them.
-fn verdict(path: &Path, found: &Found, intent: Intent) -> Result<Option<String>, OpenError> {
+fn verdict(path: &Path, found: &Found, intent: Intent<'_>) -> Result<Option<String>, OpenError> {
     let name = path.display();
     let Found { signature, offset } = found;
     let words = signature.words;

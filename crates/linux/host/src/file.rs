@@ -1,6 +1,7 @@
 //! A regular file or a block device, opened once for all lanes.
 
 use crate::identity::Identity;
+use crate::image::ImageFormat;
 use crate::mounts::mounts;
 use crate::open_error::{OpenError, OpenErrorKind as Kind};
 use crate::probe::{self, Alignment, Direct};
@@ -140,6 +141,15 @@ fn open_as(
         }
         other => other.map(|file| (file, None)),
     }
+}
+
+/// Returns the image format at the start of a file that is open but has an unsuitable size.
+fn format_of(file: &OwnedFd, block: u32) -> Option<ImageFormat> {
+    let unit = (block as usize).max(PAGE);
+    let mut room = vec![0u8; unit * 2];
+    let skip = room.as_ptr().align_offset(unit);
+    let got = rustix::io::pread(file, &mut room[skip..skip + unit], 0).ok()?;
+    signatures::detect(&room[skip..skip + got])
 }
 
 fn lock(path: &Path, file: &OwnedFd, options: OpenOptions) -> Result<Lock, OpenError> {
@@ -332,7 +342,8 @@ impl FileVolume {
         let lock = lock(path, &file, options)?;
         let alignment = align(&file, device, buffered).map_err(system("examine it"))?;
         let bytes = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(system("measure it"))?;
-        check_size(path, bytes, alignment.block, device)?;
+        check_size(path, bytes, alignment.block, device)
+            .map_err(|error| OpenError { image: format_of(&file, alignment.block), ..error })?;
         let limits = limits(&file, found, bytes, options.read_only, alignment.block);
         Ok(Arc::new(FileVolume {
             path: path.to_owned(),

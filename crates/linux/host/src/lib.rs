@@ -57,7 +57,7 @@ pub use backings::{
     DEVICES, OURS, device_owner, forget_backings, is_of_device, note_backings, sweep_backings,
 };
 pub use below::{keys_below, keys_below_backing};
-pub use claim::{Claimed, Intent, claim, examine, refuse_backing};
+pub use claim::{Claim, Claimed, Intent, claim};
 pub use claimed::ClaimedDevice;
 pub use clock::{Patience, now_ns};
 pub use file::{FileVolume, Lock, OpenOptions};

@@ -1,5 +1,6 @@
 //! Reasons why a backing could not be opened.
 
+use crate::image::ImageFormat;
 use std::fmt;
 
 /// The kinds of [`OpenError`]: each maps to an exit status.
@@ -31,11 +32,13 @@ pub struct OpenError {
     pub kind: OpenErrorKind,
     /// The sentence.
     pub message: String,
+    /// The image format of a file whose size is unsuitable.
+    pub(crate) image: Option<ImageFormat>,
 }
 
 impl OpenError {
     pub(crate) fn new(kind: OpenErrorKind, message: String) -> OpenError {
-        OpenError { kind, message }
+        OpenError { kind, message, image: None }
     }
 }
 

@@ -31,7 +31,8 @@ pub(crate) struct Life {
 impl Life {
     /// Starts a process on a memory and a disk.
     ///
-    /// # Errors The subject refuses the contents of the memory.
+    /// # Errors
+    /// The subject refuses the contents of the memory.
     pub(crate) fn start(
         subject: &dyn Subject,
         setup: &Setup,

@@ -60,7 +60,8 @@ pub(crate) struct Run {
 impl Run {
     /// Starts a process; its clients follow with [`Run::send_clients`].
     ///
-    /// # Errors The subject refuses the contents of the arena.
+    /// # Errors
+    /// The subject refuses the contents of the arena.
     pub(crate) fn new(
         subject: &dyn Subject,
         setup: Setup,
@@ -162,7 +163,8 @@ impl Run {
 
     /// Checks C8: the process has counted every error of the disk that it has received.
     ///
-    /// # Errors Its count differs.
+    /// # Errors
+    /// Its count differs.
     pub(crate) fn check_errors(&self) -> Result<(), Finding> {
         let Some(counted) = self.life.process.errors() else { return Ok(()) };
         let heard = self.disk.with(|disk| disk.errors_heard).map(u64::from);

@@ -61,7 +61,8 @@ pub fn encode(operation: Operation, sector: u32) -> [u8; GRAIN] {
 
 /// Reads the stamp found in `sector`.
 ///
-/// # Errors If it is not a stamp of this sector.
+/// # Errors
+/// If it is not a stamp of this sector.
 #[inline]
 pub fn decode(bytes: &[u8], sector: u32) -> Result<Operation, Wrong> {
     let bytes: &[u8; GRAIN] = bytes.try_into().expect("a stamp has 16 bytes");

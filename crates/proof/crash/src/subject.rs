@@ -43,7 +43,8 @@ pub trait Subject: Sync {
 
     /// Starts a process, which recovers the contents of the arena.
     ///
-    /// # Errors It refuses the contents of the arena, with the reason.
+    /// # Errors
+    /// It refuses the contents of the arena, with the reason.
     fn start(
         &self,
         setup: &Setup,
@@ -207,7 +208,8 @@ pub trait Connection {
 
     /// Called once for every flush.
     ///
-    /// # Errors The flush is answered with this error, unless it has a worse one: an earlier
+    /// # Errors
+    /// The flush is answered with this error, unless it has a worse one: an earlier
     /// process may have lost answered changes.
     fn take_doubt(&self) -> block::Result {
         Ok(())

@@ -21,7 +21,8 @@ const STEPS_BESIDE: u64 = 400;
 impl Run {
     /// Kills the process, and another one takes over; returns the unanswered requests of clients.
     ///
-    /// # Errors The subject refuses the contents of the memory.
+    /// # Errors
+    /// The subject refuses the contents of the memory.
     pub(crate) fn take_over(&mut self, subject: &dyn Subject) -> Result<Vec<Pending>, Finding> {
         let again = self.book.borrow().open().to_vec();
         trace::event(
@@ -60,7 +61,8 @@ impl Run {
 
     /// Starts a process while the disk is truncated.
     ///
-    /// # Errors It takes the memory over, or changes it: dirty data beyond the end would be lost.
+    /// # Errors
+    /// It takes the memory over, or changes it: dirty data beyond the end would be lost.
     fn start_on_cut(&self, subject: &dyn Subject) -> Result<(), Finding> {
         let model = &self.setup.model;
         if !subject.refuses_cut() || model.absent >= self.setup.cut {

@@ -264,7 +264,8 @@ pub struct Terms<'a> {
 
 /// Serves a disk until the process that gives the commands has ended; they arrive on a socket.
 ///
-/// # Errors If there is no io_uring, or the socket cannot be opened.
+/// # Errors
+/// If there is no io_uring, or the socket cannot be opened.
 pub fn serve(terms: &Terms<'_>, commands: OwnedFd) -> io::Result<()> {
     let lane = Lane::new();
     let ring = Ring::new(&lane)?;

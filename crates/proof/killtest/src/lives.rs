@@ -28,7 +28,8 @@ pub struct Outcome {
 
 /// Runs until the terms are met or a promise is broken; `progress` is called after every life.
 ///
-/// # Errors Obstacles that are no violation: a missing program, no FUSE.
+/// # Errors
+/// Obstacles that are no violation: a missing program, no FUSE.
 pub fn run(terms: Terms, progress: &mut dyn FnMut(&Tally)) -> Result<Outcome> {
     let start = now();
     be_slower(terms.slower);

@@ -204,7 +204,8 @@ impl Lossy {
 
     /// Replaces the whole image, durably.
     ///
-    /// # Panics If the image has another size.
+    /// # Panics
+    /// If the image has another size.
     pub fn replace(&mut self, image: Vec<u8>) {
         assert_eq!(image.len(), self.durable.len());
         self.durable = image;

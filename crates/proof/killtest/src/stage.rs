@@ -38,7 +38,8 @@ pub struct Backing {
 impl Backing {
     /// Starts it: this program, as `backing`.
     ///
-    /// # Errors If it does not start.
+    /// # Errors
+    /// If it does not start.
     pub fn start(terms: &Terms<'_>) -> Result<Backing> {
         let (ours, theirs) = UnixStream::pair()?;
         let Terms { socket, bytes, seed, flushes } = terms;
@@ -53,7 +54,8 @@ impl Backing {
 
     /// Starts it as a thread, for programs that cannot be run as a backing.
     ///
-    /// # Errors If it does not start.
+    /// # Errors
+    /// If it does not start.
     pub fn start_here(terms: &Terms<'_>) -> Result<Backing> {
         let (ours, theirs) = UnixStream::pair()?;
         let Terms { bytes, seed, flushes, .. } = *terms;
@@ -88,7 +90,8 @@ impl Backing {
 
     /// Sends a command, and waits for its answer.
     ///
-    /// # Errors If it has died, or the command is invalid.
+    /// # Errors
+    /// If it has died, or the command is invalid.
     pub fn ask(&self, line: &str) -> Result<String> {
         writeln!(&self.commands, "{line}")?;
         let said = self.answers.recv_timeout(here(PATIENCE));
@@ -108,7 +111,8 @@ impl Backing {
 
     /// Disarms all points, and forgets that one was reached.
     ///
-    /// # Errors As [`Backing::ask`].
+    /// # Errors
+    /// As [`Backing::ask`].
     pub fn disarm(&self) -> Result<()> {
         self.ask("disarm")?;
         self.reached.store(false, Ordering::SeqCst);
@@ -133,7 +137,8 @@ impl Drop for Backing {
 
 /// Checks that files can be mounted here.
 ///
-/// # Errors The reason why not.
+/// # Errors
+/// The reason why not.
 pub fn can_mount() -> Result<()> {
     let tried = Command::new("nbdfuse").arg("--version").output();
     tried.context("cannot start nbdfuse (package libnbd-bin)")?;
@@ -151,7 +156,8 @@ pub struct Mount {
 impl Mount {
     /// Mounts the backing over a file that is created if it is missing.
     ///
-    /// # Errors If nbdfuse is missing or may not mount.
+    /// # Errors
+    /// If nbdfuse is missing or may not mount.
     pub fn start(path: &Path, socket: &Path, bytes: u64) -> Result<Mount> {
         if !path.exists() {
             File::create(path)?;
@@ -243,7 +249,8 @@ impl Place {
 
     /// Runs `overdrive`, which must succeed; returns its output.
     ///
-    /// # Errors With its messages.
+    /// # Errors
+    /// With its messages.
     pub fn well(&self, arguments: &[&str]) -> Result<String> {
         let output = self.overdrive(arguments)?;
         let said = String::from_utf8_lossy(&output.stderr);
@@ -274,7 +281,8 @@ impl Place {
 
     /// Kills every holder; returns their number.
     ///
-    /// # Errors If one does not end.
+    /// # Errors
+    /// If one does not end.
     pub fn kill_holders(&self) -> Result<usize> {
         let holders = holder::Keeper::list(&self.runtime()).unwrap_or_default();
         for holder in &holders {
@@ -359,7 +367,8 @@ impl Daemon {
 
     /// Waits for its end; returns its status, or 128 plus the signal's number.
     ///
-    /// # Errors If it does not end.
+    /// # Errors
+    /// If it does not end.
     pub fn wait(&mut self) -> Result<i32> {
         let mut status = None;
         let ended = wait_until(PATIENCE * 5, || {

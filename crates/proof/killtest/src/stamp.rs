@@ -60,7 +60,8 @@ impl Stamp {
 
     /// Fills a sector.
     ///
-    /// # Panics If its length is not [`SECTOR_BYTES`].
+    /// # Panics
+    /// If its length is not [`SECTOR_BYTES`].
     pub fn fill(&self, sector: &mut [u8]) {
         assert_eq!(sector.len(), SECTOR_BYTES);
         let words = self.words();

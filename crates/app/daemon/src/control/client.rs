@@ -140,7 +140,8 @@ pub fn call_roll(runtime: &Path) -> Roll {
 impl Daemon {
     /// Connects to the control socket at `path`.
     ///
-    /// # Errors Exit status 3 if no daemon listens there or accepts the connection, 4 if this user
+    /// # Errors
+    /// Exit status 3 if no daemon listens there or accepts the connection, 4 if this user
     /// may not connect.
     pub fn connect(path: &Path) -> Result<Daemon, Failure> {
         Ok(Daemon::open(path)?)
@@ -206,7 +207,8 @@ impl Daemon {
     /// Opens another connection to the same daemon, for requests that are answered immediately,
     /// even while the first connection waits for an answer.
     ///
-    /// # Errors As [`Daemon::connect`].
+    /// # Errors
+    /// As [`Daemon::connect`].
     pub fn beside(&self) -> Result<Daemon, Failure> {
         let beside = Daemon::connect(&self.path)?;
         let failed = |error| broken(&self.path, error);
@@ -216,7 +218,8 @@ impl Daemon {
 
     /// Sends a request, and returns the answer's value.
     ///
-    /// # Errors The daemon's refusal, with its exit status; status 3 if it has ended.
+    /// # Errors
+    /// The daemon's refusal, with its exit status; status 3 if it has ended.
     pub fn ask(&mut self, ask: &Ask) -> Result<serde_json::Value, Failure> {
         Ok(self.exchange(ask)?)
     }
@@ -263,14 +266,16 @@ impl Daemon {
 
     /// Returns the volumes of this daemon.
     ///
-    /// # Errors As [`Daemon::ask`].
+    /// # Errors
+    /// As [`Daemon::ask`].
     pub fn rows(&mut self) -> Result<Vec<Row>, Failure> {
         Ok(self.list()?)
     }
 
     /// Returns the statistics of a volume.
     ///
-    /// # Errors As [`Daemon::ask`].
+    /// # Errors
+    /// As [`Daemon::ask`].
     pub fn statistics(&mut self, volume: &str) -> Result<Statistics, Failure> {
         let value = self.ask(&Ask::Stats { volume: volume.to_owned() })?;
         serde_json::from_value(value).map_err(|error| broken(&self.path, error))
@@ -283,7 +288,8 @@ impl Daemon {
 
     /// Requests the memory of a failed volume: a descriptor, and the number of the failure.
     ///
-    /// # Errors As [`Daemon::ask`].
+    /// # Errors
+    /// As [`Daemon::ask`].
     pub fn memory(&mut self, volume: &str) -> Result<(OwnedFd, u64), Failure> {
         self.send(&Ask::Memory { volume: volume.to_owned() })?;
         let mut text = vec![0; 4096];
@@ -310,7 +316,8 @@ impl Daemon {
     /// Waits, after an upgrade was requested, until this daemon has ended and another one answers
     /// in its place.
     ///
-    /// # Errors Exit status 3 if none does within a minute.
+    /// # Errors
+    /// Exit status 3 if none does within a minute.
     pub fn wait_for_the_next(mut self) -> Result<Daemon, Failure> {
         let failed = |error| broken(&self.path, error);
         self.stream.set_read_timeout(Some(UPGRADE_TIME)).map_err(failed)?;
@@ -334,7 +341,8 @@ impl Daemon {
 
     /// Returns the version of its program. None: an earlier program that does not report it.
     ///
-    /// # Errors Status 3 if the daemon has ended.
+    /// # Errors
+    /// Status 3 if the daemon has ended.
     pub fn version(&mut self) -> Result<Option<String>, Failure> {
         match self.ask(&Ask::Version) {
             Ok(value) => Ok(value.as_str().map(str::to_owned)),

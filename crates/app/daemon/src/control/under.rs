@@ -27,7 +27,8 @@ pub enum Under {
 
 /// Returns the drives below the volume of this name.
 ///
-/// # Errors There is no such volume, or it lies on no drive.
+/// # Errors
+/// There is no such volume, or it lies on no drive.
 pub fn find(name: &Path) -> Result<Under, Failure> {
     let text = name.display();
     let negative = |message: String| Err(Failure::new(Exit::Negative, message));
@@ -85,7 +86,8 @@ impl Served {
 
     /// Returns its statistics.
     ///
-    /// # Errors The daemon does not answer.
+    /// # Errors
+    /// The daemon does not answer.
     pub fn stats(&mut self) -> Result<Statistics, Failure> {
         self.daemon.statistics(&self.row.name)
     }

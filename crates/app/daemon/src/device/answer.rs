@@ -9,7 +9,8 @@ use std::fs::File;
 
 /// Makes the call that the daemon of this process number has requested.
 ///
-/// # Errors Those of the system; or no daemon has started this process.
+/// # Errors
+/// Those of the system; or no daemon has started this process.
 pub fn device_call(daemon: i32, told: &str) -> Result<(), Failure> {
     let wrong = || Failure::new(Exit::Usage, format!("{DEVICE_CALL}: only a daemon starts this"));
     let call: Call = serde_json::from_str(told).map_err(|_| wrong())?;

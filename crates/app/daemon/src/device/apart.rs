@@ -36,7 +36,8 @@ pub(super) enum Call {
 impl Call {
     /// Makes the call in another process, and waits for its end.
     ///
-    /// # Errors Those of the call, with its status; the process cannot be started, or was killed.
+    /// # Errors
+    /// Those of the call, with its status; the process cannot be started, or was killed.
     pub(super) fn run(&self) -> Result<(), Failure> {
         let trouble = |error: io::Error| {
             Failure::new(Exit::Io, format!("a process for a device cannot be had: {error}"))

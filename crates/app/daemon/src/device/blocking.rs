@@ -8,7 +8,8 @@ use std::thread;
 
 /// Runs the work on another thread. If the future is dropped, the work still completes.
 ///
-/// # Errors No thread can be started.
+/// # Errors
+/// No thread can be started.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {

@@ -56,7 +56,8 @@ fn number_at(link: &Path) -> Option<String> {
 /// Makes udev examine a volume's device and its backing, and waits for it: a mount by UUID
 /// afterwards finds the volume. `keys` are the identities of the backing.
 ///
-/// # Errors No thread can be started.
+/// # Errors
+/// No thread can be started.
 pub(crate) async fn mark(runtime: &Path, volume: &str, keys: &[String]) -> Result<(), Failure> {
     let (runtime, volume, keys) = (runtime.to_owned(), volume.to_owned(), keys.to_owned());
     blocking(move || {
@@ -70,7 +71,8 @@ pub(crate) async fn mark(runtime: &Path, volume: &str, keys: &[String]) -> Resul
 /// Makes udev show the backing again of a volume that is no device any more and whose holder
 /// retains nothing.
 ///
-/// # Errors No thread can be started.
+/// # Errors
+/// No thread can be started.
 pub(crate) async fn unmark(runtime: &Path, keys: &[String]) -> Result<(), Failure> {
     if !directory(runtime).exists() {
         return Ok(());

@@ -59,7 +59,8 @@ const DETACH_NS: u64 = 60_000_000_000;
 
 /// Checks that a device may have this name.
 ///
-/// # Errors The reason why not, with a correction.
+/// # Errors
+/// The reason why not, with a correction.
 pub fn check_name(name: &str) -> Result<(), Failure> {
     let checked = match name.starts_with('.') {
         true => Err(format!("'{name}' is hidden; give it another name by --name")),
@@ -287,7 +288,8 @@ impl Devices {
     /// Makes all devices, or continues with those that an earlier process has made. Their volumes
     /// must be served by then.
     ///
-    /// # Errors One cannot be made; those before it stay.
+    /// # Errors
+    /// One cannot be made; those before it stay.
     pub(crate) async fn attach(&self) -> Result<(), Failure> {
         self.is_attaching.set(true);
         let attached = self.attach_all().await;
@@ -342,7 +344,8 @@ impl Devices {
     /// Sets the time, in milliseconds, for which failed changes of a volume are tried again: a
     /// device whose requests have a limit gets a higher one.
     ///
-    /// # Errors Those of the system.
+    /// # Errors
+    /// Those of the system.
     pub(crate) async fn set_retry(&self, volume: &str, retry_ms: u64) -> Result<(), Failure> {
         match self.find(volume) {
             Some((Stand::Nbd(over, _), _)) => blocking(move || over.set_retry(retry_ms)).await?,
@@ -361,7 +364,8 @@ impl Devices {
     /// Flushes a device, unless `force` is set, and removes it. Does nothing for a volume that is
     /// not, or no longer, a device.
     ///
-    /// # Errors Busy, with the user; it cannot be flushed, or is not removed within a minute. Then
+    /// # Errors
+    /// Busy, with the user; it cannot be flushed, or is not removed within a minute. Then
     /// it stays.
     pub(crate) async fn detach(&self, volume: &str, force: bool) -> Result<(), Failure> {
         let Some((stand, last)) = self.find(volume) else { return Ok(()) };

@@ -42,7 +42,8 @@ impl Orphan {
     /// Gives the device up: waiting and later requests fail. Data retained by the volume's holder
     /// stays retained.
     ///
-    /// # Errors Those of the system.
+    /// # Errors
+    /// Those of the system.
     pub fn give_up(&self) -> io::Result<()> {
         let link = link(&self.volume);
         crate::front::abort(&self.directory)?;

@@ -57,7 +57,8 @@ impl OverFile {
 
     /// Continues with the device over this very file, or makes one; sets the link.
     ///
-    /// # Errors There can be no device, or none with direct I/O; the name belongs to another
+    /// # Errors
+    /// There can be no device, or none with direct I/O; the name belongs to another
     /// device.
     pub(super) fn attach(&self) -> Result<(), Failure> {
         let OverFile { file, link, bytes, block_bytes, read_only, keys } = self.clone();
@@ -148,7 +149,8 @@ impl OverFile {
 
     /// Removes the device after its last request, unless it is in use.
     ///
-    /// # Errors Busy, with its user; those of the system.
+    /// # Errors
+    /// Busy, with its user; those of the system.
     pub(super) fn detach(&self, last: Last) -> Result<(), Failure> {
         let Some(device) = self.found() else { return Ok(()) };
         let claimed = using::claim(&self.link, &device.path())?;

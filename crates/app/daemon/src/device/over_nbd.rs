@@ -95,7 +95,8 @@ impl OverNbd {
 
     /// Returns the device that an earlier process has made.
     ///
-    /// # Errors Busy: it belongs to another backing.
+    /// # Errors
+    /// Busy: it belongs to another backing.
     fn found(&self) -> Result<Option<NbdDevice>, Failure> {
         let Some((device, backend)) = all_of(&self.directory).into_iter().next() else {
             return Ok(None);
@@ -136,7 +137,8 @@ impl OverNbd {
     /// Passes these connections to the kernel's client: for the existing device, or a new one. Sets
     /// the link.
     ///
-    /// # Errors There can be no device; the name belongs to another device.
+    /// # Errors
+    /// There can be no device; the name belongs to another device.
     pub(super) fn attach(&self, sockets: Vec<UnixStream>) -> Result<(), Failure> {
         let wish = Wish { sizes: true, ..Wish::export(&self.volume) };
         let greet = |socket| Connection::over(socket, wish.clone());
@@ -193,7 +195,8 @@ impl OverNbd {
 
     /// Sets the time for which failed changes are tried again.
     ///
-    /// # Errors Those of the system.
+    /// # Errors
+    /// Those of the system.
     pub(super) fn set_retry(&self, retry_ms: u64) -> Result<(), Failure> {
         if self.retry_ms.swap(retry_ms, Ordering::Relaxed) == retry_ms {
             return Ok(());
@@ -205,7 +208,8 @@ impl OverNbd {
 
     /// Removes the device after its last request, unless it is in use.
     ///
-    /// # Errors Busy, with its user; those of the system.
+    /// # Errors
+    /// Busy, with its user; those of the system.
     pub(super) fn detach(&self, last: Last) -> Result<(), Failure> {
         let Some(device) = self.found()? else { return Ok(()) };
         let claimed = using::claim(&self.link, &device.path())?;

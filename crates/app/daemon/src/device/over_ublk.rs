@@ -74,7 +74,8 @@ pub(super) fn has_disk(directory: &Path) -> bool {
 
 /// Removes a device; requests that wait for it fail.
 ///
-/// # Errors Those of the driver.
+/// # Errors
+/// Those of the driver.
 pub(super) fn give_up(number: u32) -> io::Result<PathBuf> {
     let mut control = UblkControl::open()?;
     ask(&mut control, Command::Stop, number, 0, &mut [])?;
@@ -165,7 +166,8 @@ impl OverUblk {
 
     /// Continues with the existing device and its queues, or makes one with this number of queues.
     ///
-    /// # Errors There can be no device; the name belongs to another device.
+    /// # Errors
+    /// There can be no device; the name belongs to another device.
     pub(super) fn prepare(&self, queues: u16) -> Result<Prepared, Failure> {
         let mut control = self.control()?;
         let found = self.found(&mut control)?;
@@ -239,7 +241,8 @@ impl OverUblk {
     /// Makes the disk of the device, whose queues are served by now, or continues with the existing
     /// disk. Sets the link.
     ///
-    /// # Errors Those of the driver; then nothing is left of a new device.
+    /// # Errors
+    /// Those of the driver; then nothing is left of a new device.
     pub(super) fn start(&self, prepared: &Prepared) -> Result<(), Failure> {
         let command = if prepared.naming.is_some() { Command::Start } else { Command::EndRecovery };
         let mut control = self.control()?;
@@ -272,7 +275,8 @@ impl OverUblk {
 
     /// Removes the device after its last request, unless it is in use.
     ///
-    /// # Errors Busy, with its user; those of the driver.
+    /// # Errors
+    /// Busy, with its user; those of the driver.
     pub(super) fn detach(&self, last: Last) -> Result<(), Failure> {
         let Some(node) = self.node() else { return Ok(()) };
         let number = self.number.load(Ordering::Relaxed);

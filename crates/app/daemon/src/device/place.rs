@@ -27,7 +27,8 @@ fn leads_to(link: &Path, node: &Path) -> bool {
 
 /// Points the link to this node.
 ///
-/// # Errors Those of the system.
+/// # Errors
+/// Those of the system.
 pub(super) fn set_link(link: &Path, node: &Path) -> io::Result<()> {
     if leads_to(link, node) {
         return Ok(());
@@ -57,7 +58,8 @@ pub(super) struct Naming {
 /// Waits for the right to give a new device this name, which must not belong to another device, and
 /// claims the files and devices with these keys for it.
 ///
-/// # Errors Busy; the directory of names cannot be created.
+/// # Errors
+/// Busy; the directory of names cannot be created.
 pub(super) fn claim_name(link: &Path, keys: &[String]) -> Result<Naming, Failure> {
     let naming = wait_for_naming(link)?;
     check_link(link)?;
@@ -69,7 +71,8 @@ pub(super) fn claim_name(link: &Path, keys: &[String]) -> Result<Naming, Failure
 /// Claims the files and devices with these keys for an existing device, and its name if it has none
 /// yet, because the process that made it was killed.
 ///
-/// # Errors As [`claim_name`].
+/// # Errors
+/// As [`claim_name`].
 pub(super) fn claim_again(
     link: &Path,
     node: &Path,

@@ -32,7 +32,8 @@ impl Route {
 
     /// Returns the route with this name.
     ///
-    /// # Errors A list of all routes.
+    /// # Errors
+    /// A list of all routes.
     pub fn parse(word: &str) -> Result<Route, String> {
         let found = Route::ALL.into_iter().find(|route| route.word() == word);
         found.ok_or_else(|| {
@@ -76,7 +77,8 @@ impl Route {
     /// Returns the route for a volume: the requested one; otherwise the one of the device that an
     /// earlier process has left; otherwise the best that the kernel offers.
     ///
-    /// # Errors Busy: the volume is a device by another route than the requested one.
+    /// # Errors
+    /// Busy: the volume is a device by another route than the requested one.
     pub(crate) fn choose(
         asked: Option<Route>,
         runtime: &Path,

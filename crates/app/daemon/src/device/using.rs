@@ -49,7 +49,8 @@ pub(super) fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
 
 /// Claims the device of this node, so that nothing uses it or will use it.
 ///
-/// # Errors Busy, with its user; it cannot be opened.
+/// # Errors
+/// Busy, with its user; it cannot be opened.
 pub(super) fn claim(link: &Path, node: &Path) -> Result<ClaimedDevice, Failure> {
     let (mut claimed, mut failed) = (None, None);
     wait_until(|| {

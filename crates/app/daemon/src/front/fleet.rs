@@ -69,7 +69,8 @@ impl Fleet {
 
     /// Leaves the open descriptors of the fronts to the next program.
     ///
-    /// # Errors Those of the system.
+    /// # Errors
+    /// Those of the system.
     pub(crate) fn leave(&self) -> io::Result<Handover> {
         let fronts = self.fronts();
         leave(fronts.iter().flat_map(|front| front.inherit()).collect())

@@ -112,7 +112,8 @@ impl Lanes {
     /// Serves on this number of threads, including the calling one; `setup` first prepares each of
     /// the others.
     ///
-    /// # Errors A thread or its ring cannot be started, or the setup fails.
+    /// # Errors
+    /// A thread or its ring cannot be started, or the setup fails.
     pub(crate) fn start(
         count: usize,
         setup: &Arc<Setup>,

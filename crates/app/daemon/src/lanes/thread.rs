@@ -29,7 +29,8 @@ pub(super) struct Thread {
 impl Thread {
     /// Starts the thread, and waits until it serves.
     ///
-    /// # Errors It cannot be started; its ring cannot be created, or the setup fails.
+    /// # Errors
+    /// It cannot be started; its ring cannot be created, or the setup fails.
     pub(super) fn start(self, number: usize) -> Result<(), Failure> {
         let (ready, hears) = channel();
         let thread = std::thread::Builder::new().name(format!("lane-{number}"));

@@ -164,7 +164,8 @@ pub fn approach(mounts: &[Mounting], attachments: &[Attaching], runtime: &Path) 
 /// Opens a volume that this process will serve: [`Volume::open`], which may start a holder for its
 /// memory, but only after the listeners of an earlier program of this process are taken over.
 ///
-/// # Errors Those of [`Volume::open`].
+/// # Errors
+/// Those of [`Volume::open`].
 pub fn open(
     spec: Spec,
     flags: OpenFlags,
@@ -178,7 +179,8 @@ pub fn open(
 /// operator requests the end; then drains and flushes them. An upgrade does not return: it executes
 /// the program again.
 ///
-/// # Errors A socket cannot be opened; the command cannot be started; dirty data could not be made
+/// # Errors
+/// A socket cannot be opened; the command cannot be started; dirty data could not be made
 /// durable, or a backing has shrunk (exit status 6).
 pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let signals =

@@ -51,7 +51,8 @@ impl Served {
 
     /// Attaches its stack to the lane of this ring.
     ///
-    /// # Errors Those of [`SharedHalves::attach`].
+    /// # Errors
+    /// Those of [`SharedHalves::attach`].
     pub(crate) fn attach(&self, ring: &Ring) -> Result<Attached, Failure> {
         self.halves.attach(ring)
     }
@@ -78,7 +79,8 @@ impl Served {
     /// Attaches the volume to the lane of this ring, starts its sensor there, and returns the
     /// export for fronts.
     ///
-    /// # Errors Those of [`SharedHalves::attach`].
+    /// # Errors
+    /// Those of [`SharedHalves::attach`].
     pub(crate) fn start_on(&self, ring: &Ring) -> Result<Export, Failure> {
         let attached = self.attach(ring)?;
         self.sense(ring.lane());

@@ -68,7 +68,8 @@ impl Sites {
 
     /// Notes for the next process what is served: all volumes, or none.
     ///
-    /// # Errors A note cannot be written.
+    /// # Errors
+    /// A note cannot be written.
     pub(crate) fn record(&self) -> Result<(), Failure> {
         let list = self.list.borrow();
         let recorded = list.iter().try_for_each(|site| site.volume.record());
@@ -185,7 +186,8 @@ impl Sites {
 
     /// Makes udev prefer the volumes' devices to their backings.
     ///
-    /// # Errors No thread can be started.
+    /// # Errors
+    /// No thread can be started.
     pub(crate) async fn mark_faces(&self) -> Result<(), Failure> {
         for site in self.all() {
             if self.devices.node(&site.name).is_some() {

@@ -41,7 +41,8 @@ impl Start {
 
     /// Carries them out. Returns the captive command, if there is one.
     ///
-    /// # Errors The command cannot be started.
+    /// # Errors
+    /// The command cannot be started.
     pub(super) fn begin(self) -> Result<Option<Child>, Failure> {
         let start = |command: &String| captive::start(command, &self.environment);
         let child = self.command.as_ref().map(start).transpose()?;

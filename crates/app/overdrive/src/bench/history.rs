@@ -183,7 +183,8 @@ fn unknown(id: i64) -> Failure {
 
 /// Returns the result with this number.
 ///
-/// # Errors There is none, or the file cannot be read.
+/// # Errors
+/// There is none, or the file cannot be read.
 pub(super) fn kept(id: i64) -> Result<Run, Failure> {
     let history = open()?.ok_or_else(|| unknown(id))?;
     history.get(id).map_err(broken)?.ok_or_else(|| unknown(id))

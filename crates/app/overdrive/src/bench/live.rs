@@ -133,7 +133,8 @@ impl LiveOptions {
     /// Whether the target is only read: because of the option, or because the suite only reads if
     /// it may not write.
     ///
-    /// # Errors The suite, or a custom load, makes no sense without writes.
+    /// # Errors
+    /// The suite, or a custom load, makes no sense without writes.
     pub(super) fn reads_only(
         &self,
         text: &str,
@@ -173,7 +174,8 @@ impl LiveOptions {
     /// Returns the URI of a volume given by name; None: the text is not a name, but a path or a
     /// URI, or a file is made.
     ///
-    /// # Errors Neither a file nor a volume has that name; similar modelled drives are listed.
+    /// # Errors
+    /// Neither a file nor a volume has that name; similar modelled drives are listed.
     fn uri(&self, text: &str) -> Result<Option<String>, Failure> {
         let is_name = !text.contains([':', '/']) && !Path::new(text).exists();
         if !is_name || self.size.is_some() {

@@ -32,7 +32,8 @@ pub(super) fn names(plan: &Plan) -> Vec<String> {
 
 /// Refuses an unknown test before anything is written.
 ///
-/// # Errors The suite has no such test, or runs only as a whole.
+/// # Errors
+/// The suite has no such test, or runs only as a whole.
 pub(super) fn check(plan: &Plan) -> Result<(), Failure> {
     let Some(only) = &plan.only else { return Ok(()) };
     let names = names(plan);

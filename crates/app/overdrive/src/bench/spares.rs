@@ -28,7 +28,8 @@ fn ordered(arguments: &Arguments) -> Result<Vec<u32>, Failure> {
 
 /// Returns the only spare share.
 ///
-/// # Errors There are several.
+/// # Errors
+/// There are several.
 pub(super) fn one(arguments: &Arguments) -> Result<u32, Failure> {
     match ordered(arguments)?.as_slice() {
         [one] => Ok(*one),
@@ -39,7 +40,8 @@ pub(super) fn one(arguments: &Arguments) -> Result<u32, Failure> {
 /// Returns the outcomes, smallest spare share first, and how the last run ended. An incomplete run
 /// is the last.
 ///
-/// # Errors The target cannot be tested so, and nothing was measured.
+/// # Errors
+/// The target cannot be tested so, and nothing was measured.
 pub(super) fn run(arguments: &Arguments) -> Result<Measured, Failure> {
     arguments.tree.check_unused(arguments)?;
     let mut outcomes = Vec::new();

@@ -111,7 +111,8 @@ impl Bench<'_> {
 
     /// Tries the page cache's side once; if it fails, the reason is stored.
     ///
-    /// # Errors Only those that would stop the other sides as well.
+    /// # Errors
+    /// Only those that would stop the other sides as well.
     pub(super) fn try_page_cache(&mut self) -> Result<(), Failure> {
         let Ok(cache) = &self.page_cache else { return Ok(()) };
         let server = Server::start(self.children, self.directory, &self.disk, 0)?;

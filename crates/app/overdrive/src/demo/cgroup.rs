@@ -82,7 +82,8 @@ fn root(mounts: &str) -> Result<(PathBuf, &'static Names), String> {
 impl Cgroup {
     /// Makes a group for clients whose page cache may hold `page_cache_max` bytes.
     ///
-    /// # Errors The reason why it is not available here, as half a sentence.
+    /// # Errors
+    /// The reason why it is not available here, as half a sentence.
     pub(super) fn make(page_cache_max: u64) -> Result<Cgroup, String> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let (root, names) = root(&mounts)?;

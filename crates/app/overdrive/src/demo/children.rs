@@ -82,7 +82,8 @@ impl Children {
 
     /// Waits for its end; `tick` is called periodically.
     ///
-    /// # Errors A signal arrived: the program is ended first.
+    /// # Errors
+    /// A signal arrived: the program is ended first.
     pub(super) fn wait(
         &self,
         running: &mut Running,

@@ -66,7 +66,8 @@ impl Steps {
 
 /// Runs the command.
 ///
-/// # Errors A program is missing, the demo was interrupted, or data differs from the data that was
+/// # Errors
+/// A program is missing, the demo was interrupted, or data differs from the data that was
 /// written.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let steps = Steps(now_ns());

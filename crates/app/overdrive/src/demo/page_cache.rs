@@ -36,7 +36,8 @@ pub(super) struct Disk {
 impl PageCache {
     /// Finds the programs for this side.
     ///
-    /// # Errors The reason why it is not available here, as half a sentence.
+    /// # Errors
+    /// The reason why it is not available here, as half a sentence.
     pub(super) fn find(memory_bytes: u64) -> Result<PageCache, String> {
         if !rustix::process::geteuid().is_root() {
             return Err("it needs root, for a block device and a memory limit".into());
@@ -54,7 +55,8 @@ impl PageCache {
 
     /// Makes a block device of an export.
     ///
-    /// # Errors Interrupted, or the failed step.
+    /// # Errors
+    /// Interrupted, or the failed step.
     pub(super) fn attach(
         &self,
         children: &Children,

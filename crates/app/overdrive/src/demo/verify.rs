@@ -41,7 +41,8 @@ fn fill(file: &mut File, chunk: &mut [u8]) -> io::Result<usize> {
 
 /// Checks that a file equals the reference.
 ///
-/// # Errors An integrity failure that names the check and the position of the difference.
+/// # Errors
+/// An integrity failure that names the check and the position of the difference.
 pub(super) fn same(what: &str, found: &Path, reference: &Path) -> Result<(), Failure> {
     match difference(found, reference) {
         Ok(None) => Ok(()),
@@ -55,7 +56,8 @@ pub(super) fn same(what: &str, found: &Path, reference: &Path) -> Result<(), Fai
 
 /// Checks that the file system at the start of an image is consistent.
 ///
-/// # Errors An integrity failure with the output of e2fsck.
+/// # Errors
+/// An integrity failure with the output of e2fsck.
 pub(super) fn file_system(children: &Children, what: &str, image: &Path) -> Result<(), Failure> {
     let mut command = Command::new(tools::find("e2fsck").unwrap_or("e2fsck".into()));
     let mut running =

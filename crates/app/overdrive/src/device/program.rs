@@ -30,7 +30,8 @@ impl Program {
 
     /// Starts a daemon with these arguments, which prints where it serves.
     ///
-    /// # Errors No process can be started.
+    /// # Errors
+    /// No process can be started.
     pub(super) fn start(&self, arguments: &[OsString]) -> io::Result<Child> {
         match self.is_own {
             true => start(Path::new(OWN), arguments),

@@ -48,7 +48,8 @@ pub(crate) const LOG: &str = "OVERDRIVE_LOG";
 
 /// Returns the log of a device's daemon.
 ///
-/// # Errors The directory cannot be made.
+/// # Errors
+/// The directory cannot be made.
 pub(super) fn log(name: &str) -> Result<PathBuf, Failure> {
     let directory = daemon::runtime_directory().join("logs");
     let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
@@ -74,7 +75,8 @@ pub(super) fn show(log: &Path) -> bool {
 /// Starts a supervisor for this command line with `--foreground`, and waits until its daemon
 /// reports that it serves.
 ///
-/// # Errors It cannot be started.
+/// # Errors
+/// It cannot be started.
 pub(super) fn start(name: &str, log: &Path) -> Result<Started, Failure> {
     let trouble = |error| broken("attach", &error);
     // Removes the log of an earlier daemon; holders append to the new one.

@@ -49,7 +49,8 @@ impl Registered {
     /// Registers this process, whose daemon serves the device by now. A supervisor that only waits
     /// for a restart ends.
     ///
-    /// # Errors Those of the system.
+    /// # Errors
+    /// Those of the system.
     pub(super) fn new(runtime: &Path, name: &str) -> io::Result<Registered> {
         end(runtime, name);
         let path = path_of(runtime, name);

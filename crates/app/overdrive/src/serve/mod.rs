@@ -273,7 +273,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
 
 /// Serves until the end is requested.
 ///
-/// # Errors Those of opening, and of [`daemon::serve`].
+/// # Errors
+/// Those of opening, and of [`daemon::serve`].
 pub(crate) fn serve(config: Config, manner: Manner) -> Result<ExitCode, Failure> {
     host::begin_journal();
     let Manner { threads, poll, run, json, quiet } = manner;

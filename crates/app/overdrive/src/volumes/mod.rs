@@ -115,7 +115,8 @@ pub(crate) struct Target {
 /// Returns the NBD address of the volume of this name, if a daemon of this user serves it over NBD,
 /// for a command that overwrites it, so that it must have no other user.
 ///
-/// # Errors A daemon does not answer; several daemons serve a volume of that name; it is not served
+/// # Errors
+/// A daemon does not answer; several daemons serve a volume of that name; it is not served
 /// over NBD; it has clients, or a device, which may be mounted.
 pub(crate) fn uri(name: &str) -> Result<Option<String>, Failure> {
     match find_device(name)? {
@@ -153,7 +154,8 @@ pub(crate) enum Named {
 
 /// Returns the volume with this name, or whose device has this node.
 ///
-/// # Errors A daemon does not answer; several daemons serve a volume of that name.
+/// # Errors
+/// A daemon does not answer; several daemons serve a volume of that name.
 pub(crate) fn find_device(name: &str) -> Result<Named, Failure> {
     let rows = rows();
     let named = rows.iter().find(|row| row.name == name || row.device == name);

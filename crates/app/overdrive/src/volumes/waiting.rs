@@ -24,7 +24,8 @@ const LOOKS: Duration = Duration::from_millis(500);
 /// Sends a request, and reports on stderr the amount that is left to be written back until the
 /// answer arrives.
 ///
-/// # Errors As [`Daemon::ask`].
+/// # Errors
+/// As [`Daemon::ask`].
 pub(crate) fn ask(target: &mut Target, ask: &Ask) -> Result<Value, Failure> {
     let mut answers = ask_all(std::slice::from_mut(target), |_| ask.clone());
     let answer = answers.pop().expect("one target, one answer");

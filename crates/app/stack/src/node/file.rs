@@ -1,15 +1,13 @@
 //! A regular file or a block device.
 
 use super::{Attached, Health, Identity, OpenNode, Unkept};
-use crate::backing::{Backing, Opened};
-use crate::failure::{Exit, Failure};
+use crate::backing::{Backing, Former, Opened, Opening};
+use crate::failure::Failure;
 use block::{Limits, Size, Stack};
-use host::{Direct, FileVolume, Intent, Lock, OpenError, OpenErrorKind, OpenOptions};
+use host::{Claim, Claimed, Direct, FileVolume, Intent, Lock, OpenOptions};
 use ring::{FileBackend, Ring};
-use std::any::Any;
-use std::io::Read;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Time to wait for an image that another process has locked: a daemon that was just killed, and
@@ -27,18 +25,26 @@ pub(crate) struct FileBacking {
 }
 
 impl FileBacking {
-    fn volume(
-        &self,
-        is_read_only: bool,
-        kept: Option<Vec<OwnedFd>>,
-    ) -> Result<Arc<FileVolume>, Failure> {
-        let (path, is_raw) = (&self.path, self.is_raw);
-        let options = OpenOptions { read_only: is_read_only, ..self.options };
-        match kept.and_then(|kept| kept.into_iter().next()) {
-            Some(kept) => Ok(FileVolume::from_file(path, kept, options)?),
-            None => FileVolume::open_waiting(path, options, LOCK_WAIT_MS)
-                .map_err(|error| image_instead(error, path, is_raw)),
+    fn claim(&self, is_read_only: bool) -> Claim<'_> {
+        let is_raw = self.is_raw;
+        Claim {
+            path: &self.path,
+            options: OpenOptions { read_only: is_read_only, ..self.options },
+            intent: match &self.device {
+                Some(device) => Intent::Attach { is_raw, device },
+                None => Intent::Serve { is_raw },
+            },
+            lock_wait_ms: LOCK_WAIT_MS,
         }
+    }
+
+    fn claimed(&self, is_read_only: bool, former: Former) -> Result<Opened, Failure> {
+        let Former { kept, was_served } = former;
+        let kept = kept.and_then(|kept| kept.into_iter().next());
+        let was_served = |file: &FileVolume| was_served(&identity_of(file));
+        let Claimed { volume, mut notes } = self.claim(is_read_only).open(kept, was_served)?;
+        notes.extend(note_of(&volume, self.options.buffered));
+        Ok(Opened { node: Box::new(FileNode(volume)), notes })
     }
 }
 
@@ -54,46 +60,24 @@ impl Backing for FileBacking {
     }
 
     fn check(&self) -> Result<(), Failure> {
-        let writes = !self.options.read_only;
-        Ok(host::refuse_backing(&self.path, writes, self.device.as_deref())?)
+        Ok(self.claim(self.options.read_only).check()?)
     }
 
-    fn open(&self, _ring: &Ring, is_read_only: bool, kept: Option<Vec<OwnedFd>>) -> Opened {
-        let opened = self.volume(is_read_only, kept);
-        let opened = opened.map(|file| Box::new(FileNode(file)) as Box<dyn OpenNode>);
-        Box::pin(std::future::ready(opened))
+    fn open(&self, _ring: &Ring, is_read_only: bool, former: Former) -> Opening {
+        Box::pin(std::future::ready(self.claimed(is_read_only, former)))
     }
 
     fn is_read_only(&self) -> bool {
         self.options.read_only
     }
-
-    fn examine(&self, node: &dyn OpenNode, was_served: bool) -> Result<Vec<String>, Failure> {
-        let Some(FileNode(file)) = (node as &dyn Any).downcast_ref() else {
-            return Ok(Vec::new());
-        };
-        let is_raw = self.is_raw || was_served;
-        let mut notes = host::examine(file, Intent::Serve { is_raw })?;
-        notes.extend(note_of(file, self.options.buffered));
-        Ok(notes)
-    }
 }
 
-/// Replaces the complaint about the size of an image file by one about its format. Such a file may
-/// have any size, so extending it would be the wrong advice.
-fn image_instead(error: OpenError, path: &Path, is_raw: bool) -> Failure {
-    let size = matches!(error.kind, OpenErrorKind::Misaligned | OpenErrorKind::TooSmall);
-    if !size || is_raw {
-        return error.into();
-    }
-    let mut first_bytes = Vec::new();
-    let read =
-        std::fs::File::open(path).and_then(|file| file.take(4096).read_to_end(&mut first_bytes));
-    match host::detect(&first_bytes) {
-        Some(format) if read.is_ok() && !format.is_container() => {
-            Failure::new(Exit::Usage, host::reason(format, path))
-        }
-        _ => error.into(),
+fn identity_of(file: &FileVolume) -> Identity {
+    Identity {
+        key: file.key(),
+        number: file.identity(),
+        birth: holder::birth(file.file().as_fd()),
+        name: file.path().display().to_string(),
     }
 }
 
@@ -132,12 +116,7 @@ impl OpenNode for FileNode {
     }
 
     fn identity(&self) -> Option<Identity> {
-        Some(Identity {
-            key: self.0.key(),
-            number: self.0.identity(),
-            birth: holder::birth(self.0.file().as_fd()),
-            name: self.0.path().display().to_string(),
-        })
+        Some(identity_of(&self.0))
     }
 
     fn keepable(&self) -> Result<Vec<BorrowedFd<'_>>, Unkept> {

@@ -124,7 +124,8 @@ pub trait OpenNode: Any + Send + Sync {
     /// above, so that the next process continues with the same open backing: for a file, its locked
     /// descriptor; for a network volume, its connections. A layer returns those of its child.
     ///
-    /// # Errors The reason why it cannot be retained.
+    /// # Errors
+    /// The reason why it cannot be retained.
     fn keepable(&self) -> Result<Vec<BorrowedFd<'_>>, Unkept> {
         only_child(self.children(), self.is_of_several())
             .map_or(Err(Unkept::Process), OpenNode::keepable)
@@ -133,7 +134,8 @@ pub trait OpenNode: Any + Send + Sync {
     /// Waits until no request of an earlier process can reach the backing any more (C15). Called
     /// once, before the first write; requests by io_uring are fenced by the cache's memory.
     ///
-    /// # Errors Such requests may still arrive: everything stays retained, and the next opening
+    /// # Errors
+    /// Such requests may still arrive: everything stays retained, and the next opening
     /// tries again.
     fn fence(&self) -> io::Result<()> {
         only_child(self.children(), self.is_of_several()).map_or(Ok(()), OpenNode::fence)

@@ -79,7 +79,8 @@ impl OpenNode for PoolNode {
 
 /// Opens the pool of these members; None is a missing member.
 ///
-/// # Errors With the exit status for the reason: no pool, a damaged one, members that do not belong
+/// # Errors
+/// With the exit status for the reason: no pool, a damaged one, members that do not belong
 /// together.
 pub(crate) fn open(
     members: Vec<Option<Box<dyn OpenNode>>>,
@@ -106,7 +107,8 @@ pub(crate) fn open(
 /// Creates a pool of files and devices, in this order, and returns its size. With `overwrite`,
 /// members that hold data are accepted too, and their data is lost.
 ///
-/// # Errors With the exit status for the reason: members that are missing, busy, too small or not
+/// # Errors
+/// With the exit status for the reason: members that are missing, busy, too small or not
 /// blank.
 pub fn create_pool(paths: &[PathBuf], overwrite: bool) -> Result<Size, Failure> {
     let mut files: Vec<Arc<FileVolume>> = Vec::new();

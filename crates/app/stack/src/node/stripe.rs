@@ -15,7 +15,8 @@ pub(crate) struct StripeNode {
 
 /// Returns the stripe over these members.
 ///
-/// # Errors Usage: the members cannot be combined.
+/// # Errors
+/// Usage: the members cannot be combined.
 pub(crate) fn open(members: Vec<Box<dyn OpenNode>>, chunk: Size) -> Result<StripeNode, Failure> {
     let limits: Vec<_> = members.iter().map(|member| member.limits()).collect();
     let chunk_bytes = u32::try_from(chunk.0).unwrap_or(0);

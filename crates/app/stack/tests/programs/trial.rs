@@ -13,7 +13,8 @@ use lane::Lane;
 use ring::{FileBackend, Ring};
 use rustix::fs::SeekFrom;
 use stack::{
-    Attached, Backing, Exit, Failure, Identity, Keep, OpenFlags, OpenNode, Opened, Unkept, Volume,
+    Attached, Backing, Exit, Failure, Former, Identity, Keep, OpenFlags, OpenNode, Opened, Opening,
+    Unkept, Volume,
 };
 use std::fs::{self, File};
 use std::io::{self, BufRead};
@@ -71,21 +72,21 @@ impl Backing for Remote {
         server_name(&self.directory)
     }
 
-    fn open(&self, ring: &Ring, is_read_only: bool, kept: Option<Vec<OwnedFd>>) -> Opened {
+    fn open(&self, ring: &Ring, is_read_only: bool, former: Former) -> Opening {
         let (lane, directory) = (ring.lane().clone(), self.directory.clone());
         let is_renamed_at_will = self.is_renamed_at_will;
         let options = OpenOptions { read_only: is_read_only, ..OpenOptions::default() };
         Box::pin(async move {
             lane.sleep_until(lane.now() + OPENING_NS).await;
             let path = directory.join("disk");
-            let mut kept = kept.into_iter().flatten();
+            let mut kept = former.kept.into_iter().flatten();
             let volume = match kept.next() {
                 Some(disk) => FileVolume::from_file(&path, disk, options)?,
                 None => FileVolume::open_waiting(&path, options, 2_000)?,
             };
             let session = log_in(&directory, kept.next())?;
             let node = RemoteNode { volume, session, directory, is_renamed_at_will };
-            Ok(Box::new(node) as Box<dyn OpenNode>)
+            Ok(Opened { node: Box::new(node), notes: Vec::new() })
         })
     }
 }

@@ -62,7 +62,8 @@ impl<'a> Laboratory<'a> {
 
     /// Runs the history of this seed with all its crashes.
     ///
-    /// # Errors The first promise that was broken.
+    /// # Errors
+    /// The first promise that was broken.
     pub fn history(&mut self, seed: u64, scale: Scale) -> Result<(), Finding> {
         self.history_of(match self.subject.serves_bytes() {
             true => Setup::new(seed, scale),

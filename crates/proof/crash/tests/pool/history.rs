@@ -51,7 +51,8 @@ struct Stage {
 
 /// Runs the history of a seed.
 ///
-/// # Errors The broken promise.
+/// # Errors
+/// The broken promise.
 pub(crate) fn history(seed: u64, scale: Scale, tally: &mut Tally) -> Result<(), String> {
     let mut random = Random::new(seed);
     let members = if scale.lean { 2 } else { 2 + random.below(3) as usize };

@@ -43,7 +43,8 @@ async fn write(stack: &Stack, slot: u32, operation: u32) {
 
 /// Overwrites a slot while a read of it is in progress, and uses all free places.
 ///
-/// # Errors The read returns data that was never in its slot.
+/// # Errors
+/// The read returns data that was never in its slot.
 pub(crate) fn slow_read(seed: u64) -> std::result::Result<(), String> {
     let mut random = Random::new(seed);
     let members = 2 + random.below(3) as usize;

@@ -46,7 +46,8 @@ fn is_mounted(device: &OwnedFd) -> bool {
 impl Connection {
     /// Continues with the existing mount, or mounts.
     ///
-    /// # Errors Another daemon serves it; it cannot be mounted, or not be retained.
+    /// # Errors
+    /// Another daemon serves it; it cannot be mounted, or not be retained.
     pub(super) fn open(
         place: &Mountpoint,
         contents: &str,
@@ -103,7 +104,8 @@ impl Connection {
 
     /// Starts a new holder in place of one that has died.
     ///
-    /// # Errors It cannot be started.
+    /// # Errors
+    /// It cannot be started.
     pub(super) fn keep_again(&self, place: &Mountpoint) -> Result<(), Failure> {
         if let Some(keep) = &self.keep {
             let again = start(place, &self.contents, keep, &self.device)?;
@@ -125,7 +127,8 @@ impl Connection {
 
     /// Sends the holder the answers for the mount while it has no daemon.
     ///
-    /// # Errors The holder does not answer, or is of an earlier version.
+    /// # Errors
+    /// The holder does not answer, or is of an earlier version.
     pub(super) fn describe(&self, description: Description) -> io::Result<()> {
         let keeper = self.keeper.borrow();
         keeper.as_ref().map_or(Ok(()), |keeper| keeper.describe(description))

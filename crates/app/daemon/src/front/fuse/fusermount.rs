@@ -29,7 +29,8 @@ fn check(output: Output) -> io::Result<()> {
 
 /// Mounts on a directory of this user; returns the connection.
 ///
-/// # Errors It is not installed, or its own error.
+/// # Errors
+/// It is not installed, or its own error.
 pub(super) fn mount(path: &Path) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -60,7 +61,8 @@ fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
 
 /// Unmounts. If `lazily`, the mount's name is removed even if it is in use.
 ///
-/// # Errors As [`mount`].
+/// # Errors
+/// As [`mount`].
 pub(super) fn unmount(path: &Path, lazily: bool) -> io::Result<()> {
     let mut command = Command::new(PROGRAM);
     command.arg("-u").args(lazily.then_some("-z")).arg("--").arg(path);

@@ -69,7 +69,8 @@ impl Fuse {
     /// Mounts, or continues with the mount of an earlier program of this process or of an earlier
     /// process. Its clients share the budget with those of other fronts.
     ///
-    /// # Errors It cannot be mounted; it waits for the daemon of other volumes.
+    /// # Errors
+    /// It cannot be mounted; it waits for the daemon of other volumes.
     pub(crate) fn bind(
         ring: &Ring,
         mounting: &Mounting,

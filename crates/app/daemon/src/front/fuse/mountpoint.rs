@@ -28,7 +28,8 @@ fn usage(path: &Path, what: impl std::fmt::Display) -> Failure {
 impl Mountpoint {
     /// Returns the directory with this name.
     ///
-    /// # Errors Usage: its parent directory cannot be found, or the path has no last name.
+    /// # Errors
+    /// Usage: its parent directory cannot be found, or the path has no last name.
     pub(super) fn find(path: &Path) -> Result<Mountpoint, Failure> {
         let absolute = std::path::absolute(path).map_err(|error| usage(path, error))?;
         let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
@@ -44,7 +45,8 @@ impl Mountpoint {
 
     /// Mounts there; returns the connection.
     ///
-    /// # Errors FUSE is missing, mounting is not permitted, or there is no such directory: a
+    /// # Errors
+    /// FUSE is missing, mounting is not permitted, or there is no such directory: a
     /// sentence with a correction.
     pub(super) fn mount(&self) -> Result<OwnedFd, Failure> {
         if is_mounted(&self.0) {
@@ -161,7 +163,8 @@ pub(crate) fn is_mounted(path: &Path) -> bool {
 /// Unmounts a directory whose server has ended: waiting requests fail. A directory where nothing of
 /// ours is mounted is left unchanged.
 ///
-/// # Errors Those of the system.
+/// # Errors
+/// Those of the system.
 pub(crate) fn abort(path: &Path) -> io::Result<()> {
     if !is_mounted(path) {
         return Ok(());
@@ -177,7 +180,8 @@ pub(crate) fn abort(path: &Path) -> io::Result<()> {
 
 /// Creates the directories that lead to a directory of ours, for this user alone.
 ///
-/// # Errors Those of the system.
+/// # Errors
+/// Those of the system.
 pub(super) fn make_private(path: &Path) -> Result<(), Failure> {
     let above = path.parent().unwrap_or(path);
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(above);

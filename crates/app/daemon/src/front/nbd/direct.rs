@@ -34,7 +34,8 @@ impl Direct {
 
     /// Makes a connection; the caller performs the handshake.
     ///
-    /// # Errors No connection can be made now.
+    /// # Errors
+    /// No connection can be made now.
     pub(crate) fn connect(&self) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         match self.service.serve(ours.into()) {

@@ -43,7 +43,8 @@ impl Nbd {
     /// Listens at this address, or continues with the listener of an earlier program of this
     /// process. Its clients share the budget with those of other fronts.
     ///
-    /// # Errors Listening at the address fails.
+    /// # Errors
+    /// Listening at the address fails.
     pub(crate) fn bind(
         ring: &Ring,
         place: &Place,

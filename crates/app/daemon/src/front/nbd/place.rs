@@ -31,7 +31,8 @@ pub enum Place {
 impl Place {
     /// Parses `unix:PATH` or `tcp:ADDRESS[:PORT]`; the latter only with `insecure_tcp`.
     ///
-    /// # Errors Usage, with a correction.
+    /// # Errors
+    /// Usage, with a correction.
     pub fn parse(text: &str, insecure_tcp: bool) -> Result<Place, Failure> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
         if let Some(path) = text.strip_prefix("unix:") {

@@ -12,7 +12,8 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// # Errors Those of the system.
+    /// # Errors
+    /// Those of the system.
     pub(super) fn open(ring: &Ring, file: &File, number: u16, tags: u16) -> io::Result<Driver> {
         Ok(Driver { ring: ring.clone(), queue: UblkQueue::open(file, number, tags)? })
     }

@@ -66,7 +66,8 @@ impl Ublk {
     /// Serves all queues of a device. When this returns, each of them fetches requests, or will in
     /// a moment.
     ///
-    /// # Errors A queue cannot be opened, or a lane is full.
+    /// # Errors
+    /// A queue cannot be opened, or a lane is full.
     pub(crate) async fn serve(&self, opened: &Opened) -> Result<(), Failure> {
         let failed = || {
             let message = format!("{}: its queues cannot be served", self.device.display());

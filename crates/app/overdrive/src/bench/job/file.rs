@@ -40,7 +40,8 @@ const NAME_CHARACTERS_MAX: usize = 60;
 
 /// Reads the loads of a file. Each has a name.
 ///
-/// # Errors One sentence with the file, the line, the key and a correction.
+/// # Errors
+/// One sentence with the file, the line, the key and a correction.
 pub(super) fn read(path: &Path) -> Result<Vec<Job>, Failure> {
     section::read(path, "job file", parse)
 }

@@ -114,7 +114,8 @@ impl Chosen {
     /// Connects to the daemon that serves the volume by now, if one is expected, and waits for one
     /// answer.
     ///
-    /// # Errors `failure`, if no daemon appears.
+    /// # Errors
+    /// `failure`, if no daemon appears.
     fn reconnect(
         &mut self,
         control: Option<&PathBuf>,

@@ -151,7 +151,8 @@ impl Printer {
 /// Prints one line per volume each time, until none is left or the output is closed. "B." marks
 /// requests to the backing. Watching continues with a daemon that is upgraded or restarted.
 ///
-/// # Errors The last volume has ended; status 3 if its daemon has.
+/// # Errors
+/// The last volume has ended; status 3 if its daemon has.
 pub(super) fn run(
     control: Option<&PathBuf>,
     chosen: Vec<Chosen>,
