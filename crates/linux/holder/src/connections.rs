@@ -28,8 +28,8 @@ impl Connections {
     }
 
     /// Adds a connection. If there are too many, another is cut off: the oldest that has sent
-    /// nothing, else the oldest, but never the owner. So a crowd of silent connections excludes
-    /// nobody.
+    /// nothing, else the oldest, but never the owner. So a crowd of silent connections excludes no
+    /// other.
     pub(crate) fn add(&mut self, socket: OwnedFd) {
         if self.0.len() >= CONNECTIONS_MAX {
             let silent = self.0.iter().position(|one| one.is_silent && !one.is_owner);
