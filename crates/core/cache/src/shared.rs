@@ -1,7 +1,8 @@
 //! The half of a volume's cache that all lanes share: its parts, and what concerns several of them.
 //!
-//! Each part is a struct with methods of its own, in its own room. Here they are put together. What stands here
-//! beside that is what a caller from outside asks, and the few steps in which several parts must be told.
+//! Each part is a struct with methods of its own, in its own room. Here they are put together. What
+//! stands here beside that is what a caller from outside asks, and the few steps in which several
+//! parts must be told.
 
 use crate::arena::Arena;
 use crate::arena::superblock::Unrecoverable;
@@ -64,8 +65,8 @@ pub struct Shared {
 
 impl Shared {
     /// Makes the cache of a volume over an arena in `memory`, and takes over whatever dirty blocks
-    /// the arena holds from an earlier life (C7). An arena of zeros is a fresh one. A volume that had
-    /// failed starts failed (C8).
+    /// the arena holds from an earlier life (C7). An arena of zeros is a fresh one. A volume that
+    /// had failed starts failed (C8).
     ///
     /// `identity` names the backing, whatever it is called today: memory that holds the cache of
     /// another one is refused.
@@ -196,15 +197,15 @@ impl Shared {
         self.backing.health.has_failed()
     }
 
-    /// How often the failed state was ended. Between two looks at a failed volume that find the same
-    /// number it has been failed all the time, so that nothing was written to it.
+    /// How often the failed state was ended. Between two looks at a failed volume that find the
+    /// same number it has been failed all the time, so that nothing was written to it.
     pub fn times_cleared(&self) -> u64 {
         self.backing.health.times_cleared()
     }
 
-    /// Lets the guard judge what has happened since this was called last: about every 50 ms, with how
-    /// processors were to be had meanwhile. True: the cache steps aside, or comes back, or does so with
-    /// more or less than before. It walks the shards, and allocates nothing.
+    /// Lets the guard judge what has happened since this was called last: about every 50 ms, with
+    /// how processors were to be had meanwhile. True: the cache steps aside, or comes back, or does
+    /// so with more or less than before. It walks the shards, and allocates nothing.
     pub fn guard(&self, now_ns: u64, pressure: Pressure) -> bool {
         let costs = Costs {
             pressure,
@@ -226,19 +227,22 @@ impl Shared {
         self.bypass.standing(now_ns)
     }
 
-    /// The hits to be expected of a miss that is kept, before it is given up. None: too early to say.
+    /// The hits to be expected of a miss that is kept, before it is given up. None: too early to
+    /// say.
     pub fn expected_hits(&self) -> Option<f64> {
         self.sampling.expected_hits()
     }
 
-    /// Steps aside with reads, writes or both (then also with what is sure to be read), or comes back, until the guard
-    /// decides anew: for the laboratory, which does so at the worst of moments.
+    /// Steps aside with reads, writes or both (then also with what is sure to be read), or comes
+    /// back, until the guard decides anew: for the laboratory, which does so at the worst of
+    /// moments.
     pub fn force_bypass(&self, reads: bool, writes: bool, now_ns: u64) {
         self.bypass.force(reads, writes, now_ns);
     }
 
-    /// The policy's window, if it has one, is to have this share of the clean blocks, in 1024ths, until the arbiter
-    /// decides anew: for the laboratory, whose histories are too short for it to decide anything.
+    /// The policy's window, if it has one, is to have this share of the clean blocks, in 1024ths,
+    /// until the arbiter decides anew: for the laboratory, whose histories are too short for it to
+    /// decide anything.
     pub fn force_window_share(&self, share: u32) {
         if self.sampling.window_share().is_some() {
             self.sampling.set_window_share(share);
@@ -247,7 +251,7 @@ impl Shared {
 
     /// Dirty blocks.
     pub fn dirty_blocks(&self) -> u32 {
-        self.gauges.dirty.load(Ordering::SeqCst)
+        self.gauges.dirty()
     }
 
     /// How many blocks may be dirty.
@@ -257,7 +261,7 @@ impl Shared {
 
     /// Epochs that are closed, or are being closed, and not durable.
     pub fn closed_epochs(&self) -> u32 {
-        self.gauges.closed.load(Ordering::SeqCst)
+        self.gauges.closed()
     }
 
     /// The dirty data of this volume, which its backing does not have. Only for a volume that has
@@ -323,14 +327,11 @@ impl Shared {
     }
 
     /// A read that was answered from memory took so long. The engine has no clock that could tell:
-    /// the layer that serves it and has one times a hit now and then (one in a thousand tells enough, and
-    /// the two looks at the clock cost as much as a small hit) and says it here.
+    /// the layer that serves it and has one times a hit now and then (one in a thousand tells
+    /// enough, and the two looks at the clock cost as much as a small hit) and says it here.
     pub fn hit_sampled(&self, ns: u64) {
         self.stats.latencies.hit_ns.record(ns);
-        let gauge = &self.gauges.hit_ns;
-        let before = gauge.load(Ordering::Relaxed);
-        let now = if before == 0 { ns } else { before - before / 8 + ns / 8 };
-        gauge.store(now, Ordering::Relaxed);
+        self.gauges.hit_sampled(ns);
     }
 
     /// Checks every invariant of the engine's data. For the laboratory: it walks everything.
@@ -347,13 +348,23 @@ impl Shared {
             all.unread += one.unread;
         }
         let counted = Checked {
-            dirty: self.gauges.dirty.load(Ordering::SeqCst),
-            open: self.gauges.open.load(Ordering::SeqCst),
-            under_way: self.gauges.under_way.load(Ordering::SeqCst),
+            dirty: self.gauges.dirty(),
+            open: self.gauges.open(),
+            under_way: self.gauges.under_way(),
             unread: self.streams.unread(),
         };
         assert_eq!(all, counted, "what the shards have, and what the volume counts");
-        assert!(self.gauges.remaining.load(Ordering::SeqCst) >= 0);
+    }
+
+    /// Checks that the numbers of what is dirty agree, as they must between any two sections. For
+    /// the laboratory, which does so after each: it looks at a dozen numbers. One thread must run
+    /// all lanes.
+    ///
+    /// # Panics
+    /// If they do not.
+    #[cfg(feature = "laboratory")]
+    pub fn check_gauges(&self) {
+        self.gauges.check();
     }
 }
 
@@ -361,14 +372,15 @@ impl Shared {
 impl Shared {
     /// The open epoch is about to be closed. To be noted in the section that decides it.
     pub(crate) fn note_closing(&self, epochs: &mut Epochs) {
-        epochs.closes(self.gauges.close());
+        epochs.closes(self.gauges.epoch_closed());
         self.show_closed(epochs);
     }
 
-    /// Shows how many epochs are closed, and since when, to those that do not ask the epochs. Ends the order of
-    /// what is closed before what passes, if no setting wants it any more and nothing is closed that was promised
-    /// it. In a section of the epochs: nothing can be closed meanwhile. (A flush that closes something because it
-    /// had not heard of the change yet finds out when that is done: see `request/flush.rs`.)
+    /// Shows how many epochs are closed, and since when, to those that do not ask the epochs. Ends
+    /// the order of what is closed before what passes, if no setting wants it any more and nothing
+    /// is closed that was promised it. In a section of the epochs: nothing can be closed meanwhile.
+    /// (A flush that closes something because it had not heard of the change yet finds out when
+    /// that is done: see `request/flush.rs`.)
     pub(crate) fn show_closed(&self, epochs: &Epochs) {
         let closed = epochs.closed();
         self.gauges.show_closed(closed, epochs.closed_since());
@@ -380,15 +392,15 @@ impl Shared {
         }
     }
 
-    /// C8: the operator says that the backing is well again; what is dirty will be tried again, from
-    /// now on for `retry_time`. What went past the cache and was not flushed may be lost. Does nothing
-    /// while a discard is under way: that clears the error itself.
+    /// C8: the operator says that the backing is well again; what is dirty will be tried again,
+    /// from now on for `retry_time`. What went past the cache and was not flushed may be lost. Does
+    /// nothing while a discard is under way: that clears the error itself.
     pub fn clear_error(&self) {
         if self.arena.has_lost_flush() {
             self.shards.iter().for_each(|entry| self.drop_held(entry));
         }
         if self.epochs.peek(|epochs| self.backing.health.clear(epochs)) {
-            self.gauges.urgent.store(true, Ordering::SeqCst);
+            self.gauges.request_room();
             self.wake_all();
         }
     }

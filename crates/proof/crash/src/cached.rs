@@ -261,6 +261,10 @@ impl Process for Running {
         text
     }
 
+    fn check_step(&self) {
+        self.shared.check_gauges();
+    }
+
     fn check(&self) {
         self.shared.check();
     }

@@ -183,6 +183,7 @@ impl Run {
         if let Some(finding) = self.book.borrow_mut().finding.take() {
             return Err(finding);
         }
+        self.life.process.check_step();
         if self.life.process.buffers() {
             let dirty = self.life.process.dirty_blocks();
             let most = self.book.borrow().operator.dirty_blocks_max();

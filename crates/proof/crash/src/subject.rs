@@ -149,6 +149,9 @@ pub trait Process {
         false
     }
 
+    /// Checks what holds between any two sections, cheaply.
+    fn check_step(&self) {}
+
     /// Errors of the disk that it has counted: reads, changes, flushes. `None`: it counts none.
     fn errors(&self) -> Option<[u64; 3]> {
         None

@@ -1,8 +1,9 @@
 //! Room in the write buffer that changes have claimed before they take it.
 //!
-//! Sections of one shard follow one another, so that what a change finds free stays so until it has taken it.
-//! Changes of several shards may look at the same moment, each from its own thread. So each says first what it may
-//! take, and counts as taken what others have said before it: of two that find room for one, one is let in (C6).
+//! Sections of one shard follow one another, so that what a change finds free stays so until it has
+//! taken it. Changes of several shards may look at the same moment, each from its own thread. So
+//! each says first what it may take, and counts as taken what others have said before it: of two
+//! that find room for one, one is let in (C6).
 
 use lane::atomic::{AtomicU32, Ordering};
 use lane::planted::{Race, planted};
@@ -19,7 +20,8 @@ pub(crate) struct Claims {
 pub(crate) struct Claim<'a> {
     claims: &'a Claims,
     own: u32,
-    /// What others may take. What they have taken meanwhile is in the gauges, which are to be read after this.
+    /// What others may take. What they have taken meanwhile is in the gauges, which are to be read
+    /// after this.
     pub(crate) others: u32,
 }
 
@@ -30,6 +32,12 @@ impl Claims {
             blocks: AtomicU32::new(0),
             are_needed: shards > 1 && !planted(Race::TakeUnclaimed),
         }
+    }
+
+    /// Whether no change has claimed anything.
+    #[cfg(feature = "laboratory")]
+    pub(crate) fn are_none(&self) -> bool {
+        self.blocks.load(Ordering::SeqCst) == 0
     }
 
     /// Says that a change may take so many blocks.

@@ -1,7 +1,19 @@
 //! What is dirty, in numbers that are read without a lock.
+//!
+//! Only this file changes a number. Each transition of a block or of an epoch is a method here,
+//! which changes all numbers that count it. A transition is made in the section in which the block
+//! changes lists, so the numbers agree between two sections (`Gauges::check`):
+//!
+//! ```text
+//!               open --------------------> closed ----------> closing ---> written ---> clean
+//!   block_dirtied  | shard_closed   epoch_begun  closing_written    block_cleaned
+//!                  |
+//!                  |  early_begun         early_written        early_settled, block_cleaned
+//!                  '-----> under way ---------> settling ------> clean
+//! ```
 
 use crate::arena::Arena;
-use crate::dirty::claims::Claims;
+use crate::dirty::claims::{Claim, Claims};
 use crate::dirty::limits::{self, DirtyLimits, Pace};
 use crate::planted::{Bug, planted};
 use crate::settings::Settings;
@@ -9,51 +21,79 @@ use crate::stats::counters::Counters;
 use lane::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use lane::planted::Race;
 
+/// How far a dirty block is on its way to the backing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// Its epoch is open, and it waits to be written.
+    Open,
+    /// Its epoch is closed, and waits for older epochs.
+    Closed,
+    /// Its epoch is being written back, and it waits to be written.
+    Closing,
+    /// Its epoch is being written back, and it is written.
+    Written,
+    /// It was written early, and is not known to be durable.
+    Settling,
+    /// Its write has ended, and no list holds it.
+    Ended,
+}
+
+/// Lowers a count. It must not fall below zero.
+#[inline]
+fn lower(count: &AtomicU32, by: u32, order: Ordering) {
+    let before = count.fetch_sub(by, order);
+    if cfg!(feature = "laboratory") {
+        assert!(before >= by, "a gauge of {before} is lowered by {by}");
+    }
+}
+
 /// What all shards share: counts and measurements that are read inside sections.
 #[derive(Debug)]
 pub(crate) struct Gauges {
     /// The next admission number.
-    pub(crate) sequence: AtomicU64,
+    sequence: AtomicU64,
     /// Dirty blocks of all epochs.
-    pub(crate) dirty: AtomicU32,
+    dirty: AtomicU32,
     /// What changes may take that are being decided.
-    pub(crate) claims: Claims,
+    claims: Claims,
     /// Dirty blocks of the open epoch.
-    pub(crate) open: AtomicU32,
+    open: AtomicU32,
     /// Blocks and zeroed ranges of the epoch that is being written out that are not written yet.
-    pub(crate) remaining: AtomicI64,
+    remaining: AtomicI64,
     /// When the open epoch's first change was admitted, plus one; 0: it has none.
-    pub(crate) open_since: AtomicU64,
+    open_since: AtomicU64,
     /// The same of the oldest closed epoch that is not durable.
-    pub(crate) closing_since: AtomicU64,
+    closing_since: AtomicU64,
     /// Epochs that are closed, or are being closed, and not durable.
-    pub(crate) closed: AtomicU32,
-    /// What is closed has been promised to be durable before anything that is sent now: changes that
-    /// pass wait for it, and the flusher writes it out (`ordered`, and until the last epoch closed in that
-    /// mode is durable).
-    pub(crate) ordered: AtomicBool,
-    /// A change has passed the cache since the open epoch began (`ordered`: it belongs to that epoch).
-    pub(crate) written_through: AtomicBool,
+    closed: AtomicU32,
+    /// What is closed has been promised to be durable before anything that is sent now: changes
+    /// that pass wait for it, and the flusher writes it out (`ordered`, and until the last epoch
+    /// closed in that mode is durable).
+    ordered: AtomicBool,
+    /// A change has passed the cache since the open epoch began (`ordered`: it belongs to that
+    /// epoch).
+    written_through: AtomicBool,
     /// C13: blocks that may wait to be written out, at the measured drain rate.
-    pub(crate) allowance: AtomicU32,
+    allowance: AtomicU32,
     /// Measured latency of the backing's reads in nanoseconds; `u64::MAX`: not measured yet.
-    pub(crate) backing_read_ns: AtomicU64,
+    backing_read_ns: AtomicU64,
     /// What a hit takes, as sampled, in nanoseconds; 0: not sampled yet.
-    pub(crate) hit_ns: AtomicU64,
+    hit_ns: AtomicU64,
     /// A change waits for room: write out, whatever the level.
-    pub(crate) urgent: AtomicBool,
+    urgent: AtomicBool,
     /// The buffer was full, and has not found room since.
-    pub(crate) full: AtomicBool,
+    full: AtomicBool,
     /// The workers may write out blocks of the open epoch ...
-    pub(crate) early: AtomicBool,
+    early: AtomicBool,
     /// ... while it has more than so many.
-    pub(crate) early_floor: AtomicU32,
+    early_floor: AtomicU32,
     /// Blocks that are being written out early, while their epoch is not begun.
-    pub(crate) under_way: AtomicU32,
-    /// Blocks that were written out early and are not known to be durable, while their epoch is not begun.
-    pub(crate) settling: AtomicU32,
+    under_way: AtomicU32,
+    /// Blocks that were written out early and are not known to be durable, while their epoch is not
+    /// begun.
+    settling: AtomicU32,
     /// The open epoch may hold ranges of zeros.
-    pub(crate) has_ranges: AtomicBool,
+    has_ranges: AtomicBool,
     /// Copies of changes that went past the cache, and for which no flush has succeeded yet.
     held: AtomicU32,
     /// Those of them that the flush under way may cover.
@@ -89,6 +129,13 @@ impl Gauges {
         }
     }
 
+    /// Claims this number of blocks for a change until its decision; returns what other changes
+    /// have claimed.
+    #[inline]
+    pub(crate) fn claim(&self, blocks: u32) -> Claim<'_> {
+        self.claims.claim(blocks)
+    }
+
     /// Takes room for another held copy, if fewer than `most` blocks are held or dirty.
     pub(crate) fn hold(&self, most: u32) -> bool {
         let room = most.saturating_sub(self.dirty.load(Ordering::Relaxed));
@@ -110,15 +157,6 @@ impl Gauges {
     pub(crate) fn note_flush_succeeded(&self) {
         let durable = self.held_before_flush.swap(0, Ordering::Relaxed);
         self.held.fetch_sub(durable, Ordering::Relaxed);
-    }
-
-    /// One more block of the open epoch is dirty.
-    pub(crate) fn add_open(&self) {
-        match lane::planted::planted(Race::StoreSum) {
-            true => self.dirty.store(self.dirty.load(Ordering::Relaxed) + 1, Ordering::Relaxed),
-            false => _ = self.dirty.fetch_add(1, Ordering::Relaxed),
-        }
-        self.open.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Adds how things stand at `now_ns`.
@@ -153,28 +191,6 @@ impl Gauges {
         self.open_since.load(Ordering::SeqCst) == 0 && !write_through_done
     }
 
-    /// The open epoch is about to be closed: the next one has nothing in it. Returns since when this one has, plus
-    /// one; 0: it has nothing.
-    pub(crate) fn close(&self) -> u64 {
-        let since = self.open_since.swap(0, Ordering::Relaxed);
-        self.written_through.store(false, Ordering::SeqCst);
-        self.has_ranges.store(false, Ordering::SeqCst);
-        since
-    }
-
-    /// So many epochs are closed and not durable, the oldest since then, plus one; 0: they hold nothing.
-    pub(crate) fn show_closed(&self, closed: u32, since: u64) {
-        self.closed.store(closed, Ordering::SeqCst);
-        self.closing_since.store(since, Ordering::Relaxed);
-    }
-
-    /// What was dirty has been given up.
-    pub(crate) fn begin_anew(&self) {
-        let since = u64::from(planted(Bug::DiscardKeepsVersions));
-        self.open_since.store(since, Ordering::Relaxed);
-        self.written_through.store(false, Ordering::SeqCst);
-    }
-
     /// Whether what is closed goes before what passes.
     #[inline]
     pub(crate) fn is_ordered(&self) -> bool {
@@ -187,8 +203,8 @@ impl Gauges {
         DirtyLimits::new(dirty_blocks_max, self.allowance.load(Ordering::Relaxed))
     }
 
-    /// C13: how much may wait to be written out from now on, at the pace that was measured since this was told
-    /// before.
+    /// C13: how much may wait to be written out from now on, at the pace that was measured since
+    /// this was told before.
     pub(crate) fn follow_pace(&self, settings: &Settings, pace: Pace) {
         let before = self.allowance.load(Ordering::Relaxed);
         let allowance = limits::sliding_allowance(
@@ -223,8 +239,8 @@ impl Gauges {
         }
     }
 
-    /// Blocks that a flush would have to write out. What is written, and only waits for the backing's own
-    /// flush, is none of them; of a chain of epochs that is not counted apart.
+    /// Blocks that a flush would have to write out. What is written, and only waits for the
+    /// backing's own flush, is none of them; of a chain of epochs that is not counted apart.
     pub(crate) fn debt(&self) -> u32 {
         let open = self.open.load(Ordering::Relaxed);
         match self.is_ordered() {
@@ -234,6 +250,26 @@ impl Gauges {
                 open + self.under_way.load(Ordering::SeqCst) + remaining
             }
         }
+    }
+
+    /// Records the time of a read that was answered from memory.
+    pub(crate) fn hit_sampled(&self, ns: u64) {
+        let before = self.hit_ns.load(Ordering::Relaxed);
+        let now = if before == 0 { ns } else { before - before / 8 + ns / 8 };
+        self.hit_ns.store(now, Ordering::Relaxed);
+    }
+
+    /// Records the time of a read of the backing, at least 1 ns.
+    pub(crate) fn backing_read_took(&self, ns: u64) {
+        let before = self.backing_read_ns.load(Ordering::Relaxed);
+        let now = if before == u64::MAX { ns } else { before - before / 8 + ns / 8 };
+        self.backing_read_ns.store(now, Ordering::Relaxed);
+    }
+
+    /// Measured latency of the backing's reads in nanoseconds; `u64::MAX`: not measured yet.
+    #[inline]
+    pub(crate) fn backing_read_ns(&self) -> u64 {
+        self.backing_read_ns.load(Ordering::Relaxed)
     }
 
     /// What a read that is answered from memory saves at the moment; 0: not measured yet.
@@ -253,6 +289,65 @@ impl Gauges {
         now_ns.saturating_sub(since(&self.open_since).min(since(&self.closing_since)))
     }
 
+    /// Dirty blocks of all epochs.
+    #[inline]
+    pub(crate) fn dirty(&self) -> u32 {
+        self.dirty.load(Ordering::SeqCst)
+    }
+
+    /// Dirty blocks of the open epoch.
+    #[inline]
+    pub(crate) fn open(&self) -> u32 {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    /// Blocks that are being written out early.
+    pub(crate) fn under_way(&self) -> u32 {
+        self.under_way.load(Ordering::SeqCst)
+    }
+
+    /// Blocks and zeroed ranges of the epoch that is being written out that are not written yet.
+    #[inline]
+    pub(crate) fn remaining(&self) -> i64 {
+        self.remaining.load(Ordering::SeqCst)
+    }
+
+    /// Epochs that are closed, or are being closed, and not durable.
+    #[inline]
+    pub(crate) fn closed(&self) -> u32 {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// When the open epoch's first change was admitted, plus one; 0: it has none.
+    pub(crate) fn open_since(&self) -> u64 {
+        self.open_since.load(Ordering::Relaxed)
+    }
+
+    /// Whether the open epoch may hold ranges of zeros.
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.has_ranges.load(Ordering::SeqCst)
+    }
+
+    /// The blocks that may wait to be written out (C13).
+    pub(crate) fn allowance(&self) -> u32 {
+        self.allowance.load(Ordering::Relaxed)
+    }
+
+    /// Whether the buffer was full, and has not found room since.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// Whether the workers may write out blocks of the open epoch.
+    pub(crate) fn is_early(&self) -> bool {
+        self.early.load(Ordering::SeqCst)
+    }
+
+    /// Whether any block was written out early and is not known to be durable.
+    pub(crate) fn has_some_to_settle(&self) -> bool {
+        self.settling.load(Ordering::SeqCst) > 0
+    }
+
     /// Whether the open epoch holds more than what is to be left in it.
     pub(crate) fn is_above_floor(&self) -> bool {
         self.open.load(Ordering::Relaxed) > self.early_floor.load(Ordering::Relaxed)
@@ -268,5 +363,276 @@ impl Gauges {
     pub(crate) fn has_much_to_settle(&self, limits: DirtyLimits) -> bool {
         limits.has_much_to_settle(self.settling.load(Ordering::SeqCst))
             && self.closed.load(Ordering::SeqCst) == 0
+    }
+}
+
+/// Transitions of blocks. Each is made in a section of the block's shard.
+impl Gauges {
+    /// Counts a block that becomes dirty.
+    #[inline]
+    pub(crate) fn block_dirtied(&self, stage: Stage) {
+        match lane::planted::planted(Race::StoreSum) {
+            true => self.dirty.store(self.dirty.load(Ordering::Relaxed) + 1, Ordering::Relaxed),
+            false => _ = self.dirty.fetch_add(1, Ordering::Relaxed),
+        }
+        match stage {
+            Stage::Open => _ = self.open.fetch_add(1, Ordering::Relaxed),
+            Stage::Closing => _ = self.remaining.fetch_add(1, Ordering::SeqCst),
+            Stage::Closed => {}
+            Stage::Written | Stage::Settling | Stage::Ended => unreachable!("it was not dirty"),
+        }
+    }
+
+    /// Removes a dirty block that a newer version replaces, or that the operator discards.
+    #[inline]
+    pub(crate) fn block_dropped(&self, stage: Stage) {
+        match stage {
+            Stage::Open => lower(&self.open, 1, Ordering::Relaxed),
+            Stage::Closing => self.closing_written(1),
+            Stage::Settling => lower(&self.settling, 1, Ordering::SeqCst),
+            Stage::Closed | Stage::Written | Stage::Ended => {}
+        }
+        lower(&self.dirty, 1, Ordering::Relaxed);
+    }
+
+    /// Removes a written block that is durable now.
+    pub(crate) fn block_cleaned(&self) {
+        lower(&self.dirty, 1, Ordering::Relaxed);
+    }
+
+    /// Counts a block of the open epoch whose write begins.
+    pub(crate) fn early_begun(&self) {
+        self.under_way.fetch_add(1, Ordering::SeqCst);
+        lower(&self.open, 1, Ordering::Relaxed);
+    }
+
+    /// Ends such a write. The block is then counted as written, reopened or dropped.
+    pub(crate) fn early_ended(&self) {
+        lower(&self.under_way, 1, Ordering::SeqCst);
+    }
+
+    /// Counts a block that was written early, until a flush of the backing covers it.
+    pub(crate) fn early_written(&self) {
+        self.settling.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Removes a block that was written early: a flush of the backing has covered it, or has
+    /// failed.
+    pub(crate) fn early_settled(&self) {
+        lower(&self.settling, 1, Ordering::SeqCst);
+    }
+
+    /// Counts a block of the open epoch that waits again: its write, or the flush after it, has
+    /// failed.
+    pub(crate) fn block_reopened(&self) {
+        self.open.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Removes the blocks that a shard's open epoch has when that is closed.
+    pub(crate) fn shard_closed(&self, blocks: u32) {
+        lower(&self.open, blocks, Ordering::Relaxed);
+    }
+
+    /// Counts what a shard has of the epoch whose writeback begins: blocks and ranges that wait,
+    /// blocks that were written early, and blocks that are being written early.
+    pub(crate) fn epoch_begun(&self, waiting: u32, settling: u32, under_way: u32) {
+        lower(&self.settling, settling, Ordering::SeqCst);
+        lower(&self.under_way, under_way, Ordering::SeqCst);
+        self.remaining.fetch_add(i64::from(waiting + under_way), Ordering::SeqCst);
+    }
+
+    /// Removes blocks or ranges of the epoch that is being written back: they are written, or were
+    /// dropped.
+    #[inline]
+    pub(crate) fn closing_written(&self, pieces: u32) {
+        let before = self.remaining.fetch_sub(i64::from(pieces), Ordering::SeqCst);
+        if cfg!(feature = "laboratory") {
+            assert!(before >= i64::from(pieces), "of {before} pieces {pieces} are written");
+        }
+    }
+
+    /// Counts blocks or ranges of that epoch that must be written again, or that a recovery has
+    /// found.
+    pub(crate) fn closing_waits(&self, pieces: u32) {
+        self.remaining.fetch_add(i64::from(pieces), Ordering::SeqCst);
+    }
+}
+
+/// Transitions of changes and epochs.
+impl Gauges {
+    /// Numbers a change that is being absorbed. Returns its number, and whether it is the first one
+    /// of its epoch.
+    #[inline]
+    pub(crate) fn change_absorbed(&self, now_ns: u64) -> (u64, bool) {
+        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
+        let (since, order) = (now_ns + 1, Ordering::Relaxed);
+        let is_first = self.open_since.compare_exchange(0, since, order, order).is_ok();
+        (sequence, is_first)
+    }
+
+    /// Notes that the open epoch has a range of zeros.
+    pub(crate) fn range_absorbed(&self) {
+        self.has_ranges.store(true, Ordering::SeqCst);
+    }
+
+    /// Notes a write-through before its answer.
+    pub(crate) fn change_written_through(&self) {
+        self.written_through.store(true, Ordering::SeqCst);
+    }
+
+    /// Continues after the highest recovered number; `is_dirty`: a recovered change is to be
+    /// written back.
+    pub(crate) fn recovered(&self, sequence: u64, is_dirty: bool) {
+        self.sequence.store(sequence + 1, Ordering::Relaxed);
+        self.urgent.store(is_dirty, Ordering::Relaxed);
+        // As old as can be: the flusher starts at once.
+        self.open_since.store(u64::from(is_dirty), Ordering::Relaxed);
+    }
+
+    /// Sets the age of recovered changes: they count as admitted at `now_ns`.
+    pub(crate) fn date_recovered(&self, now_ns: u64) {
+        let order = Ordering::Relaxed;
+        let _ = self.open_since.compare_exchange(1, now_ns + 1, order, order);
+    }
+
+    /// Begins the next open epoch, which is empty. Returns when the first change of the one before
+    /// was admitted, plus one; 0: it has none.
+    pub(crate) fn epoch_closed(&self) -> u64 {
+        let since = self.open_since.swap(0, Ordering::Relaxed);
+        self.written_through.store(false, Ordering::SeqCst);
+        self.has_ranges.store(false, Ordering::SeqCst);
+        since
+    }
+
+    /// Shows how many epochs are closed and not durable, and when their first change was admitted,
+    /// plus one; 0: they have none. In a section of the epochs, when one was closed or has become
+    /// durable.
+    pub(crate) fn show_closed(&self, closed: u32, since: u64) {
+        self.closed.store(closed, Ordering::SeqCst);
+        self.closing_since.store(since, Ordering::Relaxed);
+    }
+
+    /// Begins an empty epoch after a discard of all dirty data.
+    pub(crate) fn begin_anew(&self) {
+        let since = u64::from(planted(Bug::DiscardKeepsVersions));
+        self.open_since.store(since, Ordering::Relaxed);
+        self.written_through.store(false, Ordering::SeqCst);
+    }
+
+    /// Requests writeback for a change that waits for room, whatever the level.
+    pub(crate) fn request_room(&self) {
+        self.urgent.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns whether writeback was requested since the last call.
+    pub(crate) fn take_request(&self) -> bool {
+        self.urgent.swap(false, Ordering::SeqCst)
+    }
+
+    /// Notes that a change has found no room, or has found some again.
+    pub(crate) fn set_full(&self, full: bool) {
+        self.full.store(full, Ordering::Relaxed);
+    }
+
+    /// Lets the workers write blocks of the open epoch while it has more than `floor`, or stops
+    /// them.
+    pub(crate) fn set_early(&self, on: bool, floor: u32) {
+        self.early_floor.store(floor, Ordering::Relaxed);
+        self.early.store(on, Ordering::SeqCst);
+    }
+}
+
+/// For the laboratory.
+#[cfg(feature = "laboratory")]
+impl Gauges {
+    /// Checks the invariants that hold between two sections where one thread runs all lanes.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub(crate) fn check(&self) {
+        let count = |count: &AtomicU32| u64::from(count.load(Ordering::SeqCst));
+        let (open, closed) = (count(&self.open), self.closed());
+        let early = count(&self.under_way) + count(&self.settling);
+        assert!(open + early <= count(&self.dirty), "what is open or early is dirty: {self:?}");
+        assert!(self.remaining() >= 0, "nothing is written twice: {self:?}");
+        let is_closing = self.remaining() > 0 || self.closing_since.load(Ordering::Relaxed) != 0;
+        assert!(closed > 0 || !is_closing, "what is being written out is closed: {self:?}");
+        assert!(open == 0 || closed > 0 || self.open_since() != 0, "it has an age: {self:?}");
+        assert!(count(&self.held_before_flush) <= count(&self.held), "a copy is held: {self:?}");
+        assert!(self.claims.are_none(), "nothing is being decided: {self:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Dirty blocks, those of the open epoch, under way and settling, and what remains to be
+    /// written.
+    fn counts(gauges: &Gauges) -> (u32, u32, u32, u32, i64) {
+        let settling = gauges.settling.load(Ordering::SeqCst);
+        (gauges.dirty(), gauges.open(), gauges.under_way(), settling, gauges.remaining())
+    }
+
+    #[test]
+    fn each_step_of_a_block_changes_all_numbers_that_count_it() {
+        let gauges = Gauges::new(1);
+        assert_eq!(gauges.change_absorbed(4), (1, true));
+        assert_eq!(gauges.change_absorbed(5), (2, false));
+        (0..6).for_each(|_| gauges.block_dirtied(Stage::Open));
+        assert_eq!((counts(&gauges), gauges.age(9)), ((6, 6, 0, 0, 0), 5));
+        // Of three that go early one is written, one waits again, and one is overtaken.
+        (0..3).for_each(|_| gauges.early_begun());
+        assert_eq!(counts(&gauges), (6, 3, 3, 0, 0));
+        (0..3).for_each(|_| gauges.early_ended());
+        gauges.early_written();
+        gauges.block_reopened();
+        gauges.block_dropped(Stage::Ended);
+        assert_eq!(counts(&gauges), (5, 4, 0, 1, 0));
+        // The epoch is closed and begun with one of its blocks settled, one that settles, and one
+        // under way.
+        gauges.early_settled();
+        gauges.block_cleaned();
+        (0..2).for_each(|_| gauges.early_begun());
+        gauges.early_ended();
+        gauges.early_written();
+        gauges.show_closed(1, gauges.epoch_closed());
+        gauges.shard_closed(2);
+        assert_eq!((counts(&gauges), gauges.open_since()), ((4, 0, 1, 1, 0), 0));
+        gauges.epoch_begun(2, 1, 1);
+        assert_eq!((counts(&gauges), gauges.age(9)), ((4, 0, 0, 0, 3), 5));
+        gauges.closing_written(2);
+        gauges.block_dropped(Stage::Closing);
+        gauges.closing_waits(1);
+        assert_eq!(counts(&gauges), (3, 0, 0, 0, 1));
+        gauges.closing_written(1);
+        gauges.block_dropped(Stage::Written);
+        (0..2).for_each(|_| gauges.block_cleaned());
+        gauges.show_closed(0, 0);
+        assert_eq!((counts(&gauges), gauges.age(9)), ((0, 0, 0, 0, 0), 0));
+    }
+
+    #[cfg(feature = "laboratory")]
+    #[test]
+    fn numbers_that_disagree_are_found() {
+        fn is_found(steps: fn(&Gauges)) -> bool {
+            let run = || {
+                let gauges = Gauges::new(2);
+                steps(&gauges);
+                gauges.check();
+            };
+            std::panic::catch_unwind(run).is_err()
+        }
+        assert!(!is_found(|gauges| {
+            gauges.change_absorbed(0);
+            gauges.block_dirtied(Stage::Open);
+        }));
+        assert!(is_found(|gauges| gauges.block_dirtied(Stage::Open)), "without an age");
+        assert!(is_found(|gauges| gauges.early_written()), "not dirty");
+        assert!(is_found(|gauges| gauges.block_dropped(Stage::Open)), "dropped twice");
+        assert!(is_found(|gauges| gauges.closing_written(1)), "written twice");
+        assert!(is_found(|gauges| gauges.closing_waits(1)), "of no closed epoch");
+        assert!(is_found(|gauges| gauges.show_closed(0, 1)), "an age without an epoch");
+        assert!(is_found(|gauges| core::mem::forget(gauges.claim(1))), "a claim is left");
     }
 }

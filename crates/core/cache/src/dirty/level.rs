@@ -2,7 +2,6 @@
 
 use crate::dirty::gauges::Gauges;
 use crate::dirty::limits::{DirtyLimits, SLOWED};
-use lane::atomic::Ordering;
 
 /// The price of a block for one that was written out. Prices are counted in 1024ths.
 pub(crate) const ONE: u64 = 1024;
@@ -39,10 +38,10 @@ fn used_of_last(level: u32, max: u32) -> u64 {
 impl Level {
     /// `claimed`: what other changes may take before this one does.
     pub(crate) fn of(gauges: &Gauges, dirty_blocks_max: u32, claimed: u32) -> Level {
-        let open = gauges.open.load(Ordering::SeqCst) + claimed;
-        let dirty = gauges.dirty.load(Ordering::SeqCst) + claimed;
-        let closed = gauges.closed.load(Ordering::SeqCst);
-        let remaining = gauges.remaining.load(Ordering::SeqCst).max(0) as u32;
+        let open = gauges.open() + claimed;
+        let dirty = gauges.dirty() + claimed;
+        let closed = gauges.closed();
+        let remaining = gauges.remaining().max(0) as u32;
         let closing = match closed {
             0 => 0,
             1 => remaining,
@@ -135,6 +134,7 @@ impl Level {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dirty::gauges::Stage;
     use crate::dirty::throttle::PRICE_MAX;
 
     const EMPTY: Level = Level {
@@ -209,16 +209,16 @@ mod tests {
     #[test]
     fn a_level_counts_what_other_changes_may_take_as_taken() {
         let gauges = Gauges::new(1);
-        gauges.open.store(10, Ordering::SeqCst);
-        gauges.dirty.store(30, Ordering::SeqCst);
-        gauges.remaining.store(7, Ordering::SeqCst);
+        (0..10).for_each(|_| gauges.block_dirtied(Stage::Open));
+        (0..7).for_each(|_| gauges.block_dirtied(Stage::Closing));
+        (0..13).for_each(|_| gauges.block_dirtied(Stage::Closed));
         let max = DirtyLimits { dirty: 1600, debt: 1600, open: 700 };
         let level = |closing, closed| Level { open: 13, debt: 20, dirty: 33, max, closing, closed };
         assert_eq!(Level::of(&gauges, 1600, 3), level(0, 0));
         // Of one closed epoch it is known what is left to write; of several all counts that is dirty.
-        gauges.closed.store(1, Ordering::SeqCst);
+        gauges.show_closed(1, 0);
         assert_eq!(Level::of(&gauges, 1600, 3), level(7, 1));
-        gauges.closed.store(2, Ordering::SeqCst);
+        gauges.show_closed(2, 0);
         assert_eq!(Level::of(&gauges, 1600, 3), level(20, 2));
     }
 

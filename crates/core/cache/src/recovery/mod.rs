@@ -28,7 +28,6 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use block::{Error, Kind};
 use core::ops::Range;
-use lane::atomic::Ordering;
 
 const FAILED_BEFORE: Error = Error::new(
     Kind::Io,
@@ -106,7 +105,7 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     }
     // All held copies are dirty now.
     shared.arena.note_flush_taken_over();
-    let recovered = shared.gauges.dirty.load(Ordering::Relaxed);
+    let recovered = shared.gauges.dirty();
     let rejected =
         shared.shards.iter_mut().map(|entry| entry.shard.get_mut().counters.headers_rejected);
     shared.stats.set_recovered(recovered, rejected.sum());
@@ -124,12 +123,9 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     if condition == Condition::Failed && !planted(Bug::ForgetFailure) {
         shared.health.fail(&mut epochs, FAILED_BEFORE);
     }
-    shared.gauges.sequence.store(recovered_epochs.sequence + 1, Ordering::Relaxed);
-    shared.gauges.urgent.store(is_dirty, Ordering::Relaxed);
     // Also if nothing is dirty any more: what was may have been overtaken by what went past.
     shared.health.set_flush_first(true);
-    // As old as can be: the flusher starts at once.
-    shared.gauges.open_since.store(u64::from(is_dirty), Ordering::Relaxed);
+    shared.gauges.recovered(recovered_epochs.sequence, is_dirty);
     Ok(epochs)
 }
 
@@ -317,7 +313,7 @@ impl Shard {
             self.forget_all(gauges);
         }
         let closing = self.unwritten_ranges();
-        gauges.remaining.fetch_add(i64::from(closing), Ordering::Relaxed);
+        gauges.closing_waits(closing);
     }
 
     /// Takes over a held copy: it belongs to the oldest epoch. Where something dirty lies over it

@@ -5,6 +5,7 @@ use crate::shared::Shared;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use block::{Block, Durability, Memory, Ram, WriteMode};
+use lane::atomic::Ordering;
 
 const GRAIN: u32 = 16;
 const BLOCKS: u64 = 64;
@@ -63,8 +64,8 @@ fn nothing_found_is_nothing_to_write_out() {
     let shared = take(&memory, Durability::Flush);
     let counters = shared.counters(0);
     assert_eq!((counters.blocks_dirty, counters.dirty_age_ns), (0, 0));
-    assert!(!shared.gauges.urgent.load(Ordering::Relaxed));
-    assert_eq!(shared.gauges.open_since.load(Ordering::Relaxed), 0);
+    assert!(!shared.gauges.take_request());
+    assert_eq!(shared.gauges.open_since(), 0);
 }
 
 #[test]
@@ -73,9 +74,9 @@ fn one_range_in_the_last_place_is_found() {
     let range = ExtentHeader { first: 16, blocks: 2, may_unmap: false, epoch: 2, sequence: 9 };
     arena.publish_extent(14, &range);
     let shared = take(&memory, Durability::Flush);
-    assert!(shared.gauges.urgent.load(Ordering::Relaxed));
-    assert_ne!(shared.gauges.open_since.load(Ordering::Relaxed), 0);
-    assert_eq!(shared.gauges.sequence.load(Ordering::Relaxed), 10);
+    assert!(shared.gauges.take_request());
+    assert_ne!(shared.gauges.open_since(), 0);
+    assert_eq!(shared.gauges.change_absorbed(0).0, 10);
 }
 
 #[test]
@@ -85,7 +86,7 @@ fn new_changes_are_newer_than_whatever_was_found() {
         arena.publish(slot, &Header { block: slot.into(), sequence, ..DIRTY });
     }
     let shared = take(&memory, Durability::Flush);
-    assert_eq!(shared.gauges.sequence.load(Ordering::Relaxed), 42);
+    assert_eq!(shared.gauges.change_absorbed(0).0, 42);
     assert_eq!(shared.counters(0).blocks_recovered, 3);
 }
 
@@ -211,7 +212,7 @@ fn what_is_damaged_is_counted_and_never_comes_back() {
     let shared = take(&memory, Durability::Flush);
     let counters = shared.counters(0);
     assert_eq!((counters.headers_rejected, counters.blocks_recovered), (3, 0));
-    assert!(!shared.gauges.urgent.load(Ordering::Relaxed));
+    assert!(!shared.gauges.take_request());
     drop(shared);
     assert_eq!((arena.extent(4), arena.extent(11)), (Ok(None), Ok(None)));
 }

@@ -8,7 +8,6 @@ use crate::shard::shards::ShardEntry;
 use crate::shard::{Fetch, Keeps, Look, Reader, Shard};
 use block::{Buf, Error, Extent, Kind, Request, Result};
 use core::ops::Range;
-use lane::atomic::Ordering;
 use lane::{Cost, Lane};
 
 /// A range of blocks in slices of at most [`SLICE`].
@@ -203,10 +202,7 @@ impl Handle {
     fn backing_read_took(&self, ns: u64) {
         // 0 would mean that nothing was measured.
         let took = ns.max(1);
-        let measured = &self.shared.gauges.backing_read_ns;
-        let before = measured.load(Ordering::Relaxed);
-        let now = if before == u64::MAX { took } else { before - before / 8 + took / 8 };
-        measured.store(now, Ordering::Relaxed);
+        self.shared.gauges.backing_read_took(took);
         self.shared.bypass.backing_read_took(took);
     }
 }

@@ -17,7 +17,6 @@ use crate::shard::{Begin, Fetch};
 use crate::streams::Piece;
 use block::{Buf, Extent, Request, Result};
 use lane::Cost;
-use lane::atomic::Ordering;
 
 impl Handle {
     /// Lets a task look for a piece, if there may be one. It wakes the next one.
@@ -37,7 +36,7 @@ impl Handle {
     /// a copy costs more than it saves.
     fn may_read_ahead(&self) -> bool {
         let shared = &self.shared;
-        let read_ns = shared.gauges.backing_read_ns.load(Ordering::Relaxed);
+        let read_ns = shared.gauges.backing_read_ns();
         shared.settings.readahead()
             && is_slow(read_ns, shared.settings.fill_cost_ns)
             && !shared.backing.stall.is_on()

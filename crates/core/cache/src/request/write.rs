@@ -213,7 +213,7 @@ impl Handle {
                 Admit::Wait => entry.changed.after(seen).await,
                 Admit::WaitForRoom { urgent } => {
                     if urgent {
-                        self.shared.gauges.urgent.store(true, Ordering::SeqCst);
+                        self.shared.gauges.request_room();
                         self.shared.writeback.kick.notify();
                     }
                     self.shared.epochs.freed.after(freed).await;

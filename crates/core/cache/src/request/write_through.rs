@@ -47,7 +47,7 @@ impl Handle {
         self.lane.turn().await;
         // Before the pass ends: a flush that comes after it must find this.
         self.shared.backing.health.note_written();
-        self.shared.gauges.written_through.store(true, Ordering::SeqCst);
+        self.shared.gauges.change_written_through();
         if !change.fua || result.is_err() {
             self.shared.backing.health.note_unkept();
         }

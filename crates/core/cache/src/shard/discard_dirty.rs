@@ -2,9 +2,8 @@
 
 use super::Shard;
 use crate::arena::{Header, State};
-use crate::dirty::gauges::Gauges;
+use crate::dirty::gauges::{Gauges, Stage};
 use crate::planted::{Bug, planted};
-use lane::atomic::Ordering;
 use policy::{Hash, List, NIL};
 
 impl Shard {
@@ -28,7 +27,7 @@ impl Shard {
     /// range is newer, so a read in between never goes back from zeros to what was before them.
     pub(crate) fn discard_ranges(&mut self, gauges: &Gauges) -> u64 {
         let unwritten = self.zeroes.unwritten(self.closing_epoch);
-        gauges.remaining.fetch_sub(i64::from(unwritten), Ordering::SeqCst);
+        gauges.closing_written(unwritten);
         self.zeroes.discard(&self.arena)
     }
 
@@ -82,7 +81,6 @@ impl Shard {
         self.arena.publish(self.base + slot, &header);
         self.links.push_back(&mut self.open, slot);
         self.dirty += 1;
-        gauges.dirty.fetch_add(1, Ordering::Relaxed);
-        gauges.open.fetch_add(1, Ordering::Relaxed);
+        gauges.block_dirtied(Stage::Open);
     }
 }

@@ -20,7 +20,6 @@ use crate::blocks::{bits, share, stretches};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use core::ops::Range;
-use lane::atomic::Ordering;
 use policy::{Access, Cause, Hash, Held};
 
 /// How a copy of a change that went past the cache is kept.
@@ -61,7 +60,7 @@ impl Shard {
     /// copy unnecessary, unless an order is promised: then the copy may belong to a closed epoch,
     /// which must not be lost while a later one is on the backing in part.
     pub(super) fn note_overtaken_copy(&self, gauges: &Gauges, header: &Header) {
-        if gauges.is_ordered() && gauges.closed.load(Ordering::SeqCst) > 0 {
+        if gauges.is_ordered() && gauges.closed() > 0 {
             self.note_lost_copy(header);
         }
     }

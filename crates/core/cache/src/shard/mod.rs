@@ -36,7 +36,7 @@ pub(crate) mod zero_ranges;
 mod zero_writeback;
 
 use crate::arena::{Arena, Clean, Header, State};
-use crate::dirty::gauges::Gauges;
+use crate::dirty::gauges::{Gauges, Stage};
 use crate::epochs::{self, CHAIN_MAX};
 use crate::geometry::Geometry;
 use crate::sampling::{Counted, Samplers, Sampling};
@@ -50,7 +50,6 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use early_writeback::Early;
-use lane::atomic::Ordering;
 use policy::{Access, Cause, Hash, Held, Kind, Links, List, NIL, Policy};
 use readahead::Ahead;
 
@@ -310,35 +309,28 @@ impl Shard {
 
     /// Takes a slot out of the list that its header says it is in. A dirty one stops to count.
     fn unlink(&mut self, gauges: &Gauges, slot: u32, header: &Header) {
-        let list = match header.state {
+        let (list, stage) = match header.state {
             State::Clean if header.is_ahead() => return self.unlink_ahead(slot, header),
             State::Clean => {
                 return self.policy.forget(&mut self.links, slot, Held::Clean);
             }
-            State::Dirty if self.is_open(header) => {
-                gauges.open.fetch_sub(1, Ordering::Relaxed);
-                &mut self.open
-            }
-            State::Dirty if self.is_closing(header) => {
-                gauges.remaining.fetch_sub(1, Ordering::SeqCst);
-                &mut self.closing
-            }
+            State::Dirty if self.is_open(header) => (&mut self.open, Stage::Open),
+            State::Dirty if self.is_closing(header) => (&mut self.closing, Stage::Closing),
             State::Dirty => {
                 let link = self.link_of(header);
-                &mut self.chain[link]
+                (&mut self.chain[link], Stage::Closed)
             }
-            State::Written if self.is_closing(header) => &mut self.written,
+            State::Written if self.is_closing(header) => (&mut self.written, Stage::Written),
             State::Written => {
-                self.unlink_early(gauges, slot);
+                self.unlink_early(slot);
                 self.dirty -= 1;
-                gauges.dirty.fetch_sub(1, Ordering::Relaxed);
-                return;
+                return gauges.block_dropped(Stage::Settling);
             }
             State::Writing | State::Free => panic!("a {:?} slot is in no list", header.state),
         };
         self.links.remove(list, slot);
         self.dirty -= 1;
-        gauges.dirty.fetch_sub(1, Ordering::Relaxed);
+        gauges.block_dropped(stage);
     }
 
     /// Forgets a version: its slot is free afterwards.
@@ -458,7 +450,7 @@ impl Shard {
             });
             assert_eq!(found, [1, 1], "{header:?} is held twice, or not named");
         }
-        assert!(gauges.dirty.load(Ordering::Relaxed) >= self.dirty);
+        assert!(gauges.dirty() >= self.dirty);
         let unread = self.ahead.unread_or_coming();
         Checked { dirty: self.dirty, open: self.open.length, under_way: self.early.writing, unread }
     }

@@ -2,8 +2,7 @@
 
 use super::Shard;
 use crate::arena::{Arena, ExtentHeader, Header, State};
-use crate::dirty::gauges::Gauges;
-use lane::atomic::Ordering;
+use crate::dirty::gauges::{Gauges, Stage};
 use policy::{Cause, Hash, List};
 
 impl Shard {
@@ -59,14 +58,14 @@ impl Shard {
         self.arena.publish(self.base + slot, &header);
         self.index.insert(Hash::of(header.block), slot);
         self.dirty += 1;
-        gauges.dirty.fetch_add(1, Ordering::Relaxed);
         if epoch == self.epoch {
             self.links.push_back(&mut self.open, slot);
-            gauges.open.fetch_add(1, Ordering::Relaxed);
+            gauges.block_dirtied(Stage::Open);
         } else if epoch == self.closing_epoch {
             self.links.push_back(&mut self.closing, slot);
-            gauges.remaining.fetch_add(1, Ordering::Relaxed);
+            gauges.block_dirtied(Stage::Closing);
         } else {
+            gauges.block_dirtied(Stage::Closed);
             let link = self.link_of(&header);
             self.links.push_back(&mut self.chain[link], slot);
         }

@@ -4,13 +4,12 @@ use super::Shard;
 use crate::BLOCK_SECTORS;
 use crate::arena::{ExtentHeader, Header, State};
 use crate::blocks::{bits, blocks_of, share, stretches, whole_blocks_of};
-use crate::dirty::gauges::Gauges;
+use crate::dirty::gauges::{Gauges, Stage};
 use crate::dirty::level::Level;
 use crate::dirty::limits;
 use crate::planted::{self, Admitted, Bug, planted};
 use crate::settings::Settings;
 use block::{Buf, Extent, SECTOR};
-use lane::atomic::Ordering;
 
 /// What a change brings.
 #[derive(Clone, Copy)]
@@ -100,7 +99,7 @@ impl Shard {
         }
         // What passes takes no room.
         let may_absorb = change.barred.is_none() || met.partly;
-        let claim = gauges.claims.claim(if may_absorb { Shard::slots_for(change) } else { 0 });
+        let claim = gauges.claim(if may_absorb { Shard::slots_for(change) } else { 0 });
         let level = Level::of(gauges, settings.dirty_blocks_max, claim.others);
         let barred = change.barred.or_else(|| self.full(gauges, settings, change, &met, &level));
         let Some(reason) = barred else {
@@ -151,7 +150,7 @@ impl Shard {
             return None;
         }
         let met = self.meet(&change.at);
-        let claim = gauges.claims.claim(Shard::slots_for(change));
+        let claim = gauges.claim(Shard::slots_for(change));
         let level = Level::of(gauges, settings.dirty_blocks_max, claim.others);
         let waits = self.full(gauges, settings, change, &met, &level).is_some()
             || Shard::throttle_blocks_for(change, &met, &level) > 0;
@@ -174,7 +173,7 @@ impl Shard {
     /// flush closes the epoch that is open by then, and what is sent after the flush's answer is of a
     /// later one, or passes later; it waits for a flush of the backing that begins after the closing.
     fn must_not_pass(gauges: &Gauges) -> bool {
-        gauges.closed.load(Ordering::SeqCst) > 0 && !planted(Bug::PassAhead)
+        gauges.closed() > 0 && !planted(Bug::PassAhead)
     }
 
     /// A change has been admitted.
@@ -262,14 +261,14 @@ impl Shard {
         if new > 0 && !level.has_room_for(new) {
             // A write that found none finds it again only when there is some: else a few would be absorbed in
             // turns with those that pass, and the workers would never get the better of them.
-            gauges.full.store(true, Ordering::Relaxed);
+            gauges.set_full(true);
             return Some(Reason::Full);
         }
-        if new > 0 && !gauges.is_ordered() && gauges.full.load(Ordering::Relaxed) {
+        if new > 0 && !gauges.is_ordered() && gauges.is_full() {
             if !level.has_room_again() {
                 return Some(Reason::Full);
             }
-            gauges.full.store(false, Ordering::Relaxed);
+            gauges.set_full(false);
         }
         (self.no_range(change) || self.no_slots(slots, new)).then_some(Reason::Full)
     }
@@ -321,12 +320,7 @@ impl Shard {
         throttle_blocks: u32,
     ) -> Admit {
         let (first, blocks) = blocks_of(&change.at);
-        let sequence = gauges.sequence.fetch_add(1, Ordering::Relaxed);
-        let since = change.now_ns + 1;
-        let first_of_epoch = gauges
-            .open_since
-            .compare_exchange(0, since, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok();
+        let (sequence, first_of_epoch) = gauges.change_absorbed(change.now_ns);
         match change.source {
             Source::Data(_) => {
                 let passes = self.passes_write(&change.at);
@@ -336,7 +330,7 @@ impl Shard {
                 self.counters.blocks_absorbed += u64::from(blocks);
             }
             Source::Zeros { may_unmap, discard } => {
-                gauges.has_ranges.store(true, Ordering::SeqCst);
+                gauges.range_absorbed();
                 self.absorb_zeros(gauges, change, sequence, may_unmap, discard);
             }
         }
@@ -344,10 +338,10 @@ impl Shard {
             first: change.at.first,
             sectors: change.at.count,
             epoch: self.epoch,
-            dirty_blocks: gauges.dirty.load(Ordering::Relaxed),
+            dirty_blocks: gauges.dirty(),
             dirty_blocks_max: settings.dirty_blocks_max,
             debt_blocks: gauges.debt(),
-            allowance_blocks: gauges.allowance.load(Ordering::Relaxed),
+            allowance_blocks: gauges.allowance(),
         });
         // From its first change on, an epoch has an age that the flusher must watch.
         let woken = first_of_epoch && !planted(Bug::SleepingKeeper);
@@ -436,9 +430,8 @@ impl Shard {
             self.retire(gauges, *old, old_header);
             self.index.insert(Hash::of(header.block), slot);
             self.links.push_back(&mut self.closing, slot);
-            gauges.remaining.fetch_add(1, Ordering::SeqCst);
             self.dirty += 1;
-            gauges.dirty.fetch_add(1, Ordering::Relaxed);
+            gauges.block_dirtied(Stage::Closing);
             return;
         }
         if !planted(Bug::RetireFirst) {
@@ -467,7 +460,7 @@ impl Shard {
         self.index.insert(Hash::of(header.block), slot);
         self.links.push_back(&mut self.open, slot);
         self.dirty += 1;
-        gauges.add_open();
+        gauges.block_dirtied(Stage::Open);
     }
 
     /// Whether a newer version may take the place of this one at once: no client has been promised it.

@@ -8,7 +8,6 @@ use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use block::Extent;
 use core::ops::Range;
-use lane::atomic::Ordering;
 use policy::Access;
 
 /// Which copies of a passing change are made.
@@ -128,7 +127,7 @@ impl Shard {
         blocks: Range<u64>,
         end: WriteThroughEnd,
     ) -> bool {
-        let before = gauges.remaining.load(Ordering::SeqCst);
+        let before = gauges.remaining();
         let (first, all) = blocks_of(&change.at);
         let is_last = blocks.end == first + u64::from(all);
         for block in blocks {
@@ -146,7 +145,7 @@ impl Shard {
         if is_last {
             self.write_through.end(change.at);
         }
-        gauges.remaining.load(Ordering::SeqCst) != before
+        gauges.remaining() != before
     }
 
     /// A pass has failed: it is not known what the backing holds of a block now. A copy must not be

@@ -4,13 +4,12 @@ use super::Shard;
 use crate::BLOCK_SECTORS;
 use crate::arena::{Arena, Header, State};
 use crate::blocks::stretches;
-use crate::dirty::gauges::Gauges;
+use crate::dirty::gauges::{Gauges, Stage};
 use crate::planted::{Bug, planted};
 use crate::shard::ZeroRun;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::{Buf, Extent, Pieces};
-use lane::atomic::Ordering;
 
 /// Blocks that are sorted at a time: the sort is one short section, the sweep is long enough.
 pub(super) const PLAN: usize = 512;
@@ -106,7 +105,7 @@ impl Shard {
     /// a list is renamed.
     pub(crate) fn close(&mut self, gauges: &Gauges) {
         let open = core::mem::replace(&mut self.open, List::EMPTY);
-        gauges.open.fetch_sub(open.length, Ordering::Relaxed);
+        gauges.shard_closed(open.length);
         self.chain.push_back(open);
         if planted(Bug::MergeEpochs) {
             self.merge_newest(gauges);
@@ -138,7 +137,7 @@ impl Shard {
                 self.unindex(Hash::of(header.block), older);
                 self.give_slot(older);
                 self.dirty -= 1;
-                gauges.dirty.fetch_sub(1, Ordering::Relaxed);
+                gauges.block_dropped(Stage::Closed);
             }
             self.links.push_back(&mut self.chain[newest - 1], slot);
         }
@@ -150,9 +149,8 @@ impl Shard {
         self.closing = self.chain.pop_front().expect("an epoch is closed before it is begun");
         self.closing_epoch += 1;
         let ranges = self.zeroes.unwritten(self.closing_epoch);
-        let under_way = self.begin_early(gauges);
-        let remaining = self.closing.length + ranges + under_way;
-        gauges.remaining.fetch_add(i64::from(remaining), Ordering::SeqCst);
+        let (settling, under_way) = self.begin_early();
+        gauges.epoch_begun(self.closing.length + ranges, settling, under_way);
     }
 
     /// The next piece to write out, of the closing epoch or, where none waits, of the open one; blocks in
@@ -283,9 +281,9 @@ impl Shard {
             let overtaken = self.is_overtaken(slot, &header) && !planted(Bug::KeepOvertaken);
             if !begun {
                 self.early.writing -= 1;
-                gauges.under_way.fetch_sub(1, Ordering::SeqCst);
+                gauges.early_ended();
             } else if good || overtaken {
-                gauges.remaining.fetch_sub(1, Ordering::SeqCst);
+                gauges.closing_written(1);
             }
             if overtaken {
                 self.drop_overtaken(gauges, slot, &header);
@@ -345,7 +343,7 @@ impl Shard {
     pub(super) fn release_one(&mut self, gauges: &Gauges, slot: u32) {
         let header = self.header(slot);
         self.dirty -= 1;
-        gauges.dirty.fetch_sub(1, Ordering::Relaxed);
+        gauges.block_cleaned();
         if header.shadowed || self.doubtful.contains(&header.block) {
             self.unindex(Hash::of(header.block), slot);
             self.give_slot(slot);
@@ -377,7 +375,7 @@ impl Shard {
             self.links.push_back(&mut self.closing, slot);
             tainted += 1;
         }
-        gauges.remaining.fetch_add(i64::from(tainted), Ordering::SeqCst);
+        gauges.closing_waits(tainted);
         left
     }
 

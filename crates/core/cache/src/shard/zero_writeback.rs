@@ -14,7 +14,6 @@ use crate::shard::zero_ranges::Taken;
 use alloc::vec::Vec;
 use block::Extent;
 use core::ops::Range;
-use lane::atomic::Ordering;
 use policy::Hash;
 
 /// Ranges that a run takes from each other shard at most: a large range has one there.
@@ -152,7 +151,7 @@ impl Shard {
         for &number in run.numbers.iter().filter(|number| own.contains(number)) {
             self.zeroes.run_done(number, good);
             if good {
-                gauges.remaining.fetch_sub(1, Ordering::SeqCst);
+                gauges.closing_written(1);
             }
         }
         // The requests are counted where the run began.

@@ -167,7 +167,7 @@ async fn written(shared: &Shared) -> bool {
         if shared.backing.health.has_failed() {
             return false;
         }
-        if shared.gauges.remaining.load(Ordering::SeqCst) == 0 {
+        if shared.gauges.remaining() == 0 {
             return true;
         }
         shared.epochs.changed.after(seen).await;
@@ -176,7 +176,7 @@ async fn written(shared: &Shared) -> bool {
 
 async fn flush_backing(handle: &Handle) -> Result {
     let shared = &handle.shared;
-    let skips = planted(Bug::SkipEpochFlush) && shared.gauges.closed.load(Ordering::SeqCst) > 1;
+    let skips = planted(Bug::SkipEpochFlush) && shared.gauges.closed() > 1;
     if planted(Bug::AckBeforeFlush) || skips {
         return Ok(());
     }

@@ -8,14 +8,12 @@ use crate::writeback::commit;
 use core::future::Future;
 use core::pin::pin;
 use core::task::Poll;
-use lane::atomic::Ordering;
 use lane::first;
 
 /// Recovered data has no known age; it is dated now. It is written out at once. Were it taken for too old,
 /// writers would wait for all of it.
 fn date_recovered(shared: &Shared, now_ns: u64) {
-    let since = &shared.gauges.open_since;
-    let _ = since.compare_exchange(1, now_ns + 1, Ordering::Relaxed, Ordering::Relaxed);
+    shared.gauges.date_recovered(now_ns);
     shared.epochs.with(|epochs| {
         epochs.date_recovered(now_ns + 1);
         shared.show_closed(epochs);
@@ -43,8 +41,8 @@ fn due(handle: &Handle, now_ns: u64) -> Due {
     if shared.backing.health.has_failed() {
         return Due::Nothing;
     }
-    let since = gauges.open_since.load(Ordering::Relaxed);
-    if gauges.urgent.swap(false, Ordering::SeqCst) {
+    let since = gauges.open_since();
+    if gauges.take_request() {
         shared.stats.count_urgent();
         return Due::All;
     }
@@ -54,14 +52,14 @@ fn due(handle: &Handle, now_ns: u64) -> Due {
         return Due::All;
     }
     let later = if since > 0 { Due::At { ns: at_ns } } else { Due::Nothing };
-    if gauges.closed.load(Ordering::SeqCst) > 0 {
+    if gauges.closed() > 0 {
         // In `flush` mode a commit is under way, and rings when it is done.
         return if gauges.is_ordered() { Due::Closed } else { later };
     }
     let limits = shared.dirty_limits();
     let full = gauges.has_much_to_write(limits);
     let may = !shared.backing.health.is_flush_first()
-        && (!gauges.has_ranges.load(Ordering::SeqCst) || planted(Bug::EarlyUnderRange));
+        && (!gauges.has_ranges() || planted(Bug::EarlyUnderRange));
     if full && !may {
         return Due::All;
     }
@@ -76,10 +74,9 @@ fn due(handle: &Handle, now_ns: u64) -> Due {
 /// on, down to a half. (What is rewritten until then is saved.)
 fn switch_early(handle: &Handle, full: bool, may: bool, floor: u32) {
     let gauges = &handle.shared.gauges;
-    let some = gauges.open.load(Ordering::Relaxed) > floor;
-    let on = may && (full || some && gauges.early.load(Ordering::SeqCst));
-    gauges.early_floor.store(floor, Ordering::Relaxed);
-    gauges.early.store(on, Ordering::SeqCst);
+    let some = gauges.open() > floor;
+    let on = may && (full || some && gauges.is_early());
+    gauges.set_early(on, floor);
     if on {
         handle.wake_workers();
     }
@@ -87,9 +84,9 @@ fn switch_early(handle: &Handle, full: bool, may: bool, floor: u32) {
 
 /// Whether the workers have come to rest, and left something that is written but not durable.
 fn has_rest_to_settle(shared: &Shared) -> bool {
-    !shared.gauges.early.load(Ordering::SeqCst)
+    !shared.gauges.is_early()
         && shared.writeback.estimator.in_flight() == 0
-        && shared.gauges.settling.load(Ordering::SeqCst) > 0
+        && shared.gauges.has_some_to_settle()
 }
 
 /// Keeps until the volume stops.

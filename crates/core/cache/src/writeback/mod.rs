@@ -42,7 +42,7 @@ impl Writeback {
         // While the workers write out early, they are the ones to say that the flusher should look. They may also
         // have found nothing that they may write, and be at rest: zeros are pending there since. Either we see
         // that, or the last of them sees what it was left.
-        if gauges.early.load(Ordering::SeqCst) {
+        if gauges.is_early() {
             self.left_to_workers.store(true, Ordering::SeqCst);
             if self.estimator.in_flight() > 0 {
                 return;

@@ -201,7 +201,7 @@ async fn carry_one(
     shared.writeback.estimator.cancel(handle.lane.now());
     shared.throttle.still_under_way(shared.writeback.estimator.in_flight());
     // Discards and passes may have emptied the open epoch, of which no run tells.
-    let is_emptied = shared.gauges.early.load(Ordering::SeqCst) && !shared.gauges.is_above_floor();
+    let is_emptied = shared.gauges.is_early() && !shared.gauges.is_above_floor();
     if is_emptied || shared.writeback.is_left_to_workers() {
         shared.writeback.kick.notify();
     }
@@ -307,7 +307,7 @@ async fn done(handle: &Handle, number: usize, note: impl FnOnce(&mut Shard, &Gau
     if more {
         handle.wake_worker();
     }
-    if shared.gauges.remaining.load(Ordering::SeqCst) == 0 {
+    if shared.gauges.remaining() == 0 {
         shared.epochs.changed.notify();
         if !more || shared.gauges.has_much_to_settle(shared.dirty_limits()) {
             shared.writeback.kick.notify();

@@ -61,7 +61,7 @@ impl Scene {
             ..Settings::default()
         };
         let shared = Shared::new(ram.limits(), GEOMETRY, settings, 7, memory).expect("ours");
-        shared.gauges.early.store(true, Ordering::SeqCst);
+        shared.gauges.set_early(true, 0);
         let load = Load::new(&shared.arena, GEOMETRY.run_blocks);
         Scene { shared, load }
     }
