@@ -15,6 +15,7 @@
 //!   epochs/     one lock a volume: which epochs are open, closed, durable; errors
 //!   backing/    flushes of the backing, one at a time; retries; the watchdog
 //!   dirty/      how full the write buffer is, and how fast writers may fill it
+//!   admission/  which blocks are kept in memory
 //!   bypass/     stepping aside: what keeping and absorbing bring and cost, and the guard that decides it
 //!   geometry    sizes that are fixed when a cache is made; settings: what may be set later
 //!   recovery/   taking over an arena from an earlier life
@@ -34,6 +35,7 @@ extern crate alloc;
 #[cfg(feature = "laboratory")]
 extern crate std;
 
+mod admission;
 mod arena;
 mod backing;
 mod blocks;

@@ -3,10 +3,10 @@
 pub(crate) mod balance;
 pub(crate) mod guard;
 
+use crate::admission::Rules;
 use crate::bypass::balance::Pressure;
 use crate::bypass::guard::{Aside, Guard, Standing, Why, Window, is_probe};
 use crate::dirty::gauges::Gauges;
-use crate::shard::Keeps;
 use crate::stats::counters::Counters;
 use block::WriteMode;
 use lane::Lock;
@@ -136,21 +136,11 @@ impl View {
 }
 
 impl Bypass {
-    /// Whether blocks that are missed may be kept.
+    /// What the guard lets the cache keep at the moment, where writes are handled so.
     #[inline]
-    pub(crate) fn keeps(&self, write: WriteMode) -> Keeps {
-        match (write, self.out.load(Ordering::Relaxed) & (READS | SURE)) {
-            (WriteMode::None, _) => Keeps::No,
-            (_, 0 | SURE) => Keeps::Yes,
-            (_, READS) => Keeps::Bypass,
-            _ => Keeps::BypassAll,
-        }
-    }
-
-    /// Whether blocks may be kept that are sure to be read.
-    #[inline]
-    pub(crate) fn keeps_sure(&self, write: WriteMode) -> bool {
-        write != WriteMode::None && self.out.load(Ordering::Relaxed) & SURE == 0
+    pub(crate) fn rules(&self, write: WriteMode) -> Rules {
+        let out = self.out.load(Ordering::Relaxed);
+        Rules { write, bypasses_reads: out & READS != 0, bypasses_sure: out & SURE != 0 }
     }
 
     /// Whether a write from this block on is to pass. Not while passing means to wait for what is

@@ -5,6 +5,7 @@
 //! joined looks again and asks the backing for itself.
 
 use crate::BLOCK_SECTORS;
+use crate::admission::{Candidate, Origin};
 use crate::blocks::blocks_of;
 use crate::request::Handle;
 use crate::request::write::cut;
@@ -72,7 +73,8 @@ impl Handle {
     async fn missing(&self, part: &Extent) -> Option<Extent> {
         let shared = &self.shared;
         let block = blocks_of(part).0;
-        if !shared.bypass.keeps_sure(shared.settings.write()) {
+        let rules = shared.bypass.rules(shared.settings.write());
+        if !Candidate::new(rules, Origin::Ahead).is_admitted() {
             return None;
         }
         self.lane.turn().await;

@@ -77,7 +77,7 @@ impl Block for Cache {
             Request::Read { into, .. } => {
                 let at_once = self.0.at_once.get();
                 let glance = entry.shard.with(|shard| {
-                    shard.glance(shared.bypass.keeps(shared.settings.write()), at_once, &at, into)
+                    shard.glance(shared.bypass.rules(shared.settings.write()), at_once, &at, into)
                 });
                 match glance {
                     Glance::Hit | Glance::HitAhead => {

@@ -5,7 +5,7 @@ use crate::blocks::blocks_of;
 use crate::planted::{Bug, planted};
 use crate::request::{Handle, SLICE};
 use crate::shard::shards::ShardEntry;
-use crate::shard::{Fetch, Keeps, Look, Reader, Shard};
+use crate::shard::{Fetch, Look, Reader, Shard};
 use block::{Buf, Error, Extent, Kind, Request, Result};
 use core::ops::Range;
 use lane::{Cost, Lane};
@@ -70,8 +70,8 @@ impl Handle {
         loop {
             self.lane.turn().await;
             let seen = entry.changed.seen();
-            let keeps = self.keeps(reader);
-            let look = entry.shard.with(|shard| shard.look(keeps, reader, &at, into));
+            let rules = self.shared.bypass.rules(self.shared.settings.write());
+            let look = entry.shard.with(|shard| shard.look(rules, reader, &at, into));
             self.wake_reader();
             match look {
                 Look::Hit => {
@@ -95,15 +95,6 @@ impl Handle {
                     }
                 }
             }
-        }
-    }
-
-    /// Whether what is missing is to be kept.
-    fn keeps(&self, reader: Reader) -> Keeps {
-        let (bypass, write) = (&self.shared.bypass, self.shared.settings.write());
-        match reader {
-            Reader::Adviser if bypass.keeps_sure(write) => Keeps::Yes,
-            Reader::Adviser | Reader::Client => bypass.keeps(write),
         }
     }
 

@@ -5,6 +5,7 @@
 //! looks again, and asks the backing for itself.
 
 use crate::BLOCK_SECTORS;
+use crate::admission::{Candidate, Origin};
 use crate::backing::in_flight::RequestKind;
 use crate::blocks::blocks_of;
 use crate::bypass::balance::is_slow;
@@ -91,7 +92,8 @@ impl Handle {
 
     fn begin_readahead(&self, entry: &ShardEntry, part: &Extent) -> Begin {
         let shared = &self.shared;
-        if !shared.bypass.keeps_sure(shared.settings.write()) || !self.may_read_ahead() {
+        let rules = shared.bypass.rules(shared.settings.write());
+        if !Candidate::new(rules, Origin::Ahead).is_admitted() || !self.may_read_ahead() {
             return Begin::Nothing;
         }
         entry.shard.with(|shard| shard.begin_readahead(part))

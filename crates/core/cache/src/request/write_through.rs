@@ -6,7 +6,7 @@ use crate::planted::{Bug, planted};
 use crate::request::flush::LOST;
 use crate::request::{Handle, SLICE};
 use crate::shard::shards::ShardEntry;
-use crate::shard::{Change, Keeps, Source};
+use crate::shard::{Change, Source};
 use crate::shard::{WriteThroughBegun, WriteThroughCopies, WriteThroughEnd};
 use block::{Error, Fua, Kind, Request, Result, WriteMode};
 use lane::atomic::Ordering;
@@ -100,17 +100,15 @@ impl Handle {
     fn copies_of(&self, change: &Change<'_>, keeps_new: bool) -> WriteThroughCopies {
         let (settings, blocks) = (&self.shared.settings, blocks_of(&change.at).1);
         let write = settings.write();
-        let keeps = match blocks <= settings.absorb_blocks_max() {
-            true => self.shared.bypass.keeps(write),
-            false => Keeps::No,
-        };
+        let is_small = blocks <= settings.absorb_blocks_max();
         let may_hold = write != WriteMode::None;
         // A copy for a successor alone may take an eighth of the time that the backing takes.
         let copy_ns = settings.fill_cost_ns * u64::from(blocks);
         WriteThroughCopies {
             durable: self.is_durable(change),
-            keeps,
-            keeps_new,
+            rules: self.shared.bypass.rules(write),
+            keeps_old: is_small,
+            keeps_new: is_small && keeps_new,
             holds_max: if may_hold { settings.dirty_blocks_max() } else { 0 },
             holds_unkept: copy_ns * 8 <= self.shared.backing.write_times.expected_ns(blocks),
         }

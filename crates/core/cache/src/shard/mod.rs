@@ -53,7 +53,7 @@ use early_writeback::Early;
 use policy::{Access, Cause, Hash, Held, Kind, Links, List, NIL, Policy};
 use readahead::Ahead;
 
-pub(crate) use read::{Fetch, Glance, Keeps, Look, Reader};
+pub(crate) use read::{Fetch, Glance, Look, Reader};
 pub(crate) use readahead::Begin;
 pub(crate) use status::Known;
 pub(crate) use write::{Admit, Change, Reason, Source};

@@ -2,6 +2,7 @@
 //! again (`streams/reuse.rs`).
 
 use super::Shard;
+use crate::admission::Candidate;
 use crate::arena::{Clean, Header};
 use crate::blocks::blocks_of;
 use crate::streams::Heard;
@@ -25,14 +26,15 @@ impl Shard {
         }
     }
 
-    /// Whether a write belongs to a stream of writes that is too long to be kept, and no slot is free.
-    pub(super) fn passes_write(&self, at: &Extent) -> bool {
-        if self.free.length > 0 {
-            return false;
+    /// Completes a candidate with what the streams say of a write, unless a slot is free.
+    pub(super) fn follow_write(&self, at: &Extent, candidate: Candidate) -> Candidate {
+        let free = self.free.length;
+        if free > 0 {
+            return Candidate { free, ..candidate };
         }
         let heard = self.streams.write(at);
         self.note_long(at, heard, false);
-        heard.passes
+        Candidate { free, is_long_stream: heard.passes, ..candidate }
     }
 
     /// Notes a sample of what a long stream brings. `is_read`: it is a read that the samplers have not been told of.

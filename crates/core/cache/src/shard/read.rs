@@ -1,6 +1,7 @@
 //! Reads: what is held is copied, what is missing is fetched once.
 
 use super::Shard;
+use crate::admission::{Admission, Candidate, Origin, Rules, SkipReason};
 use crate::arena::{Clean, Header, State};
 use crate::blocks::{bits, blocks_of, share, stretches};
 use crate::dirty::gauges::Gauges;
@@ -9,18 +10,6 @@ use crate::shard::fetches::{FillId, Joined};
 use crate::streams::Heard;
 use block::{Buf, Extent};
 use core::ops::RangeInclusive;
-
-/// Whether blocks may be kept.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keeps {
-    Yes,
-    /// The cache steps aside (C12).
-    Bypass,
-    /// The same, and not even what is sure to be read would be kept.
-    BypassAll,
-    /// The write mode says no.
-    No,
-}
 
 /// What a first look at a read says.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,6 +31,15 @@ pub(crate) enum Reader {
     Client,
     /// What follows advice: that has said by itself what will be read.
     Adviser,
+}
+
+impl Reader {
+    fn origin(self) -> Origin {
+        match self {
+            Reader::Client => Origin::Read,
+            Reader::Adviser => Origin::Advised,
+        }
+    }
 }
 
 /// What a read has to do.
@@ -88,7 +86,7 @@ impl Shard {
     #[inline]
     pub(crate) fn glance(
         &mut self,
-        keeps: Keeps,
+        rules: Rules,
         at_once: bool,
         at: &Extent,
         into: &Buf,
@@ -98,7 +96,7 @@ impl Shard {
             match self.copy_block(at, block, into) {
                 Copied::All => {}
                 Copied::Nothing if done == 0 && at_once && blocks == 1 => {
-                    return self.decline(keeps, at, block);
+                    return self.decline(rules, at, block);
                 }
                 _ => {
                     self.settle_found();
@@ -142,15 +140,17 @@ impl Shard {
 
     /// A miss of one block that nothing is held of: whether it goes past without being kept.
     #[inline]
-    fn decline(&mut self, keeps: Keeps, at: &Extent, block: u64) -> Glance {
-        match keeps {
-            Keeps::Yes => return Glance::Unknown,
+    fn decline(&mut self, rules: Rules, at: &Extent, block: u64) -> Glance {
+        let Admission::Skip(reason) = Candidate::new(rules, Origin::Read).admission() else {
+            return Glance::Unknown;
+        };
+        match reason {
             // Nothing is fetched ahead either: it does not matter what streams there are.
-            Keeps::BypassAll => self.accessed(block, 1, 1, Access::Read),
-            Keeps::Bypass | Keeps::No => self.announce(at, block),
+            SkipReason::GuardAll => self.accessed(block, 1, 1, Access::Read),
+            _ => self.announce(at, block),
         }
         self.counters.read_misses += 1;
-        self.counters.bypass_guard += u64::from(keeps != Keeps::No);
+        reason.count(&mut self.counters);
         Glance::Bypass
     }
 
@@ -208,7 +208,7 @@ impl Shard {
     }
 
     /// Decides about a read, and copies what is held of it.
-    pub(crate) fn look(&mut self, keeps: Keeps, reader: Reader, at: &Extent, into: &Buf) -> Look {
+    pub(crate) fn look(&mut self, rules: Rules, reader: Reader, at: &Extent, into: &Buf) -> Look {
         let (first, blocks) = blocks_of(at);
         let (mut missing, mut missed): (Option<(u64, u64)>, u32) = (None, 0);
         // Even a miss that is not kept must mind what is held in its middle, or in part.
@@ -245,23 +245,27 @@ impl Shard {
             }
         };
         self.counters.readahead_late += u64::from(heard.was_asked);
-        // Streams that are not kept are no business of policies either. What is free is no other's place.
-        let passes = heard.passes && self.free.length == 0;
-        let wanted = !passes && self.policy_wants(from..=to);
-        let kept = keeps == Keeps::Yes && wanted;
+        let mut candidate = Candidate {
+            is_long_stream: heard.passes,
+            free: self.free.length,
+            ..Candidate::new(rules, reader.origin())
+        };
+        // Blocks of a stream that is not kept are not reported to the policy.
+        let passes = candidate.would_pollute();
+        candidate.is_wanted = !passes && self.policy_wants(from..=to);
+        let admission = candidate.admission();
         if !passes {
             self.accessed(first, blocks, missed + found.kept, Access::Read);
         }
-        if !kept {
+        if admission != Admission::Keep {
             self.goes_past(missed + if passes { found.blocks } else { 0 });
         }
         self.note_long(at, heard, passes);
         self.counters.read_misses += 1;
-        let aside = matches!(keeps, Keeps::Bypass | Keeps::BypassAll);
-        self.counters.bypass_guard += u64::from(aside);
-        self.counters.bypass_sequential += u64::from(passes && !aside);
-        self.counters.bypass_not_admitted += u64::from(!(passes || aside || wanted));
-        let keep = kept && !self.write_through.meet(from, span);
+        if let Admission::Skip(reason) = admission {
+            reason.count(&mut self.counters);
+        }
+        let keep = admission == Admission::Keep && !self.write_through.meet(from, span);
         let fetch = self.begin_fetch(at, from, to, keep);
         if present {
             for block in from..=to {
@@ -419,8 +423,7 @@ impl Shard {
             return;
         }
         let Some(slot) = self.take_slot(block) else {
-            self.counters.bypass_no_slot += 1;
-            return;
+            return SkipReason::NoSlot.count(&mut self.counters);
         };
         let number = self.base + slot;
         stretches(mask, |first, length| {

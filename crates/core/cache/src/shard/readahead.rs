@@ -14,6 +14,7 @@
 
 use super::Shard;
 use crate::BLOCK_SECTORS;
+use crate::admission::{Candidate, Origin, Rules};
 use crate::arena::{Clean, Header, State};
 use crate::blocks::blocks_of;
 use crate::dirty::gauges::Gauges;
@@ -222,8 +223,12 @@ impl Shard {
         if !self.is_missing(block) {
             return false;
         }
-        // What takes no other's place is kept, however long the stream is.
-        let passing = passing && self.free.length == 0;
+        let candidate = Candidate {
+            is_long_stream: passing,
+            free: self.free.length,
+            ..Candidate::new(Rules::KEEP, Origin::Ahead)
+        };
+        let passing = !candidate.is_admitted();
         let Some(slot) = self.take_slot_ahead(block) else { return false };
         self.arena.put(self.base + slot, 0, from, skip, BLOCK_SECTORS);
         // The part that was held, if it is not the victim, is in there, too.

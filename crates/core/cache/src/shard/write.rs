@@ -2,6 +2,7 @@
 
 use super::Shard;
 use crate::BLOCK_SECTORS;
+use crate::admission::{Candidate, Origin, Rules};
 use crate::arena::{ExtentHeader, Header, State};
 use crate::blocks::{bits, blocks_of, share, stretches, whole_blocks_of};
 use crate::dirty::gauges::{Gauges, Stage};
@@ -323,9 +324,10 @@ impl Shard {
         let (sequence, first_of_epoch) = gauges.change_absorbed(change.now_ns);
         match change.source {
             Source::Data(_) => {
-                let passes = self.passes_write(&change.at);
+                let candidate = Candidate::new(Rules::KEEP, Origin::Absorbed);
+                let candidate = self.follow_write(&change.at, candidate);
                 for block in first..first + u64::from(blocks) {
-                    self.absorb_block(gauges, change, block, sequence, passes);
+                    self.absorb_block(gauges, change, block, sequence, candidate);
                 }
                 self.counters.blocks_absorbed += u64::from(blocks);
             }
@@ -350,16 +352,15 @@ impl Shard {
     }
 
     /// Puts what a change brings of one block into a fresh slot, together with what is held of the
-    /// rest, and publishes it as the current version.
-    ///
-    /// `passes`: it belongs to a stream that is too long to be kept.
+    /// rest, and publishes it as the current version. A block that is not admitted is the first to
+    /// be evicted once it is durable.
     fn absorb_block(
         &mut self,
         gauges: &Gauges,
         change: &Change,
         block: u64,
         sequence: u64,
-        passes: bool,
+        candidate: Candidate,
     ) {
         let (sector, sectors, skip) = share(&change.at, block);
         let mask = bits(sector, sectors);
@@ -372,7 +373,8 @@ impl Shard {
         }
         let is_held = self.presence(block) != 0;
         // What was held keeps its place, however long the stream is.
-        let passes = passes && !self.is_kept(block);
+        let is_kept = candidate.would_pollute() && self.is_kept(block);
+        let passes = !Candidate { is_kept, ..candidate }.is_admitted();
         if !passes {
             self.accessed(block, 1, u32::from(!is_held), Access::Absorb);
         }
@@ -489,6 +491,7 @@ impl Shard {
         discard: bool,
     ) {
         let (first, blocks) = blocks_of(&change.at);
+        let edge = Candidate::new(Rules::KEEP, Origin::Absorbed);
         // The range before the blocks go that it replaces: killed in between, they are newer than a
         // range of their epoch, and this change has not begun for them.
         let early = !planted(Bug::RangeAfterBlocks);
@@ -499,7 +502,7 @@ impl Shard {
             if share(&change.at, block).1 == BLOCK_SECTORS {
                 self.zero_block(gauges, block);
             } else if !(discard && planted(Bug::KeepDiscardedEdges)) {
-                self.absorb_block(gauges, change, block, sequence, false);
+                self.absorb_block(gauges, change, block, sequence, edge);
             }
         }
         if !early {

@@ -1,7 +1,8 @@
 //! Changes on their way past the cache: what they drop when they begin, and what they leave.
 
-use super::{Change, Keeps, Shard, Source};
+use super::{Change, Shard, Source};
 use crate::BLOCK_SECTORS;
+use crate::admission::{Admission, Candidate, Origin, Rules, SkipReason};
 use crate::arena::{Header, State};
 use crate::blocks::{bits, blocks_of, share};
 use crate::dirty::gauges::Gauges;
@@ -15,9 +16,11 @@ use policy::Access;
 pub(crate) struct WriteThroughCopies {
     /// It is durable once it is answered: FUA, or the backing needs no flush.
     pub(crate) durable: bool,
-    /// Whether a copy may be kept for reading ...
-    pub(crate) keeps: Keeps,
-    /// ... also where nothing of it is cached.
+    /// What the guard and the write mode let the cache keep.
+    pub(crate) rules: Rules,
+    /// Whether a copy may be kept for reading where some of it is cached ...
+    pub(crate) keeps_old: bool,
+    /// ... and where nothing of it is.
     pub(crate) keeps_new: bool,
     /// How many blocks may be held until they are durable.
     pub(crate) holds_max: u32,
@@ -71,21 +74,27 @@ impl Shard {
             let current: Option<(u32, Header)> = self.current(block);
             current.is_some_and(|(_, header)| header.state == State::Clean)
         };
-        let keeps = match copies.keeps_new || blocks.clone().any(is_cached) {
-            true => copies.keeps,
-            false => Keeps::No,
+        let keeps_some = copies.keeps_new || copies.keeps_old && blocks.clone().any(is_cached);
+        let origin = Origin::WriteThrough { copies: keeps_some };
+        let mut candidate = Candidate::new(copies.rules, origin);
+        let is_aside = match candidate.admission() {
+            Admission::Skip(SkipReason::NoCopy | SkipReason::Mode) => false,
+            before => {
+                candidate = self.follow_write(&change.at, candidate);
+                before != Admission::Keep
+            }
         };
-        let passes = keeps != Keeps::No && self.passes_write(&change.at);
+        let passes = candidate.would_pollute();
         let mut is_held = true;
         for block in blocks {
             // What was cached keeps its place, however long the stream is.
-            let keeps = keeps == Keeps::Yes && (!passes || self.is_kept(block));
+            let is_kept = passes && self.is_kept(block);
+            let keeps = Candidate { is_kept, ..candidate }.is_admitted();
             let has_copy = self.begin_copy(gauges, change, block, keeps, copies);
             self.hide_overwritten(&change.at, block, has_copy);
             is_held &= has_copy;
         }
         // What would have been kept, if the cache did not step aside, is seen all the same.
-        let is_aside = matches!(keeps, Keeps::Bypass | Keeps::BypassAll);
         let is_sampled = is_aside && !passes && matches!(change.source, Source::Data(_));
         WriteThroughBegun { is_held, is_sampled }
     }

@@ -2,6 +2,7 @@
 
 use super::Shard;
 use crate::BLOCK_SECTORS;
+use crate::admission::{Candidate, Origin, Rules};
 use crate::arena::{Arena, Header, State};
 use crate::blocks::stretches;
 use crate::dirty::gauges::{Gauges, Stage};
@@ -347,13 +348,22 @@ impl Shard {
         if header.shadowed || self.doubtful.contains(&header.block) {
             self.unindex(Hash::of(header.block), slot);
             self.give_slot(slot);
-        } else if self.ahead.is_passing(slot) && self.free.length == 0 {
+        } else if !self.clean_candidate(slot).is_admitted() {
             self.pass_written(slot, &header);
         } else {
             self.arena
                 .publish(self.base + slot, &Header { state: State::Clean, sequence: 0, ..header });
             let hash = Hash::of(header.block);
             self.policy.admit(&mut self.links, slot, hash, Cause::Writeback);
+        }
+    }
+
+    /// A dirty block that is about to be clean, as a candidate.
+    fn clean_candidate(&self, slot: u32) -> Candidate {
+        Candidate {
+            is_long_stream: self.ahead.is_passing(slot),
+            free: self.free.length,
+            ..Candidate::new(Rules::KEEP, Origin::Absorbed)
         }
     }
 

@@ -1,4 +1,5 @@
 use super::super::*;
+use crate::admission::Rules;
 #[cfg(feature = "laboratory")]
 use crate::planted::{observe_stores, watch_stores};
 use crate::settings::Settings;
@@ -13,6 +14,7 @@ use block::{Block, Buf, Durability, Extent, Memory, Ram, WriteMode};
 use core::cell::Cell;
 
 const GRAIN: u32 = 16;
+const KEEP_NOTHING: Rules = Rules { write: WriteMode::None, ..Rules::KEEP };
 const GEOMETRY: Geometry = Geometry {
     slots: 32,
     shards: 1,
@@ -83,13 +85,13 @@ impl Scene {
     fn fail_to_pass(&self, block: u64) {
         let whole = Buf::new(8, GRAIN);
         let at = Extent::new(block * 8, 8);
-        assert!(self.send(at, Source::Data(&whole), Keeps::Yes));
+        assert!(self.send(at, Source::Data(&whole), Rules::KEEP));
         self.answer(at, Source::Data(&whole), false);
     }
 
     /// A change of one block goes past the cache, and succeeds. A copy may be held.
     fn pass(&self, at: Extent, source: Source) {
-        assert_eq!(self.send(at, source, Keeps::No), matches!(source, Source::Data(_)));
+        assert_eq!(self.send(at, source, KEEP_NOTHING), matches!(source, Source::Data(_)));
         self.answer(at, source, true);
     }
 
@@ -99,12 +101,13 @@ impl Scene {
     }
 
     /// A change of one block is sent past the cache. Returns whether a copy is held.
-    fn send(&self, at: Extent, source: Source, keeps: Keeps) -> bool {
+    fn send(&self, at: Extent, source: Source, rules: Rules) -> bool {
         let (settings, block) = (self.shared.settings(), at.first / 8);
         let change = Scene::change(at, source);
         let copies = WriteThroughCopies {
             durable: false,
-            keeps,
+            rules,
+            keeps_old: true,
             keeps_new: true,
             holds_max: settings.dirty_blocks_max,
             holds_unkept: true,
@@ -130,7 +133,7 @@ impl Scene {
     fn read(&self, block: u64) -> Option<Vec<u8>> {
         let into = Buf::new(8, GRAIN);
         let at = Extent::new(block * 8, 8);
-        let look = self.shard(|shard, _| shard.look(Keeps::Yes, Reader::Client, &at, &into));
+        let look = self.shard(|shard, _| shard.look(Rules::KEEP, Reader::Client, &at, &into));
         match look {
             Look::Hit => {
                 let mut bytes = vec![0; into.bytes()];
@@ -235,7 +238,7 @@ fn a_change_that_was_sent_is_taken_over_though_it_was_not_answered() {
     let part = Extent::new(28, 4);
     let scene = Scene::new();
     scene.pass(Extent::new(24, 8), Source::Data(&older));
-    assert!(scene.send(part, Source::Data(&newer), Keeps::Yes));
+    assert!(scene.send(part, Source::Data(&newer), Rules::KEEP));
     assert_eq!(scene.read(3), Some(vec![1; 8]), "it is not answered yet");
     scene.shared.check();
     let scene = scene.killed();
@@ -250,7 +253,7 @@ fn a_flush_covers_no_change_that_was_not_answered_when_it_was_sent() {
     let at = Extent::new(24, 8);
     for is_answered in [false, true] {
         let scene = Scene::new();
-        assert!(scene.send(at, Source::Data(&whole), Keeps::No));
+        assert!(scene.send(at, Source::Data(&whole), KEEP_NOTHING));
         for _ in 0..2 {
             scene.shared.arena.note_flush_sent();
             scene.shared.gauges.note_flush_sent();
@@ -271,7 +274,7 @@ fn a_change_that_has_failed_leaves_no_copy_and_is_noted() {
     let scene = Scene::new();
     scene.pass(at, Source::Data(&older));
     scene.shared.arena.note_flush_sent();
-    assert!(scene.send(at, Source::Data(&newer), Keeps::Yes));
+    assert!(scene.send(at, Source::Data(&newer), Rules::KEEP));
     assert!(!scene.shared.arena.must_outlive_process(false), "two copies are held");
     scene.answer(at, Source::Data(&newer), false);
     assert_eq!(scene.read(3), None, "what the backing holds is not known");
@@ -293,7 +296,7 @@ fn taken_over_with_a_lower_limit_nothing_is_absorbed_or_held_before_less_is_dirt
     let settings = scene.shared.settings();
     let admit = scene.shard(|shard, gauges| shard.admit(gauges, &settings, &change));
     assert!(matches!(admit, Admit::WriteThrough { .. }), "{admit:?}");
-    assert!(!scene.send(block(10), Source::Data(&whole), Keeps::No));
+    assert!(!scene.send(block(10), Source::Data(&whole), KEEP_NOTHING));
     scene.shard(|shard, gauges| {
         shard.close(gauges);
         shard.begin(gauges);
@@ -301,7 +304,7 @@ fn taken_over_with_a_lower_limit_nothing_is_absorbed_or_held_before_less_is_dirt
     scene.write_out();
     assert!(!scene.shard(|shard, gauges| shard.release(gauges, 16)));
     assert_eq!(scene.shared.dirty_blocks(), 0);
-    assert!(scene.send(block(11), Source::Data(&whole), Keeps::No));
+    assert!(scene.send(block(11), Source::Data(&whole), KEEP_NOTHING));
     scene.write(12);
     scene.shared.check();
 }

@@ -1,6 +1,7 @@
 //! A shard under each policy, against the simulation of that policy.
 
-use super::super::{Admit, Change, Keeps, Look, Reader, Shard, Source};
+use super::super::{Admit, Change, Look, Reader, Shard, Source};
+use crate::admission::Rules;
 use crate::arena::Arena;
 use crate::geometry::Geometry;
 use crate::sampling::Sampling;
@@ -51,7 +52,7 @@ fn shard(kind: Kind) -> Shard {
 /// Reads a block as a request does, with a backing that answers at once. Returns whether it was held.
 fn read(shard: &mut Shard, shared: &Shared, block: u64, into: &Buf) -> bool {
     let (gauges, at) = (&shared.gauges, Extent::new(block * 8, 8));
-    match shard.look(Keeps::Yes, Reader::Client, &at, into) {
+    match shard.look(Rules::KEEP, Reader::Client, &at, into) {
         Look::Hit => true,
         Look::Wait => panic!("nothing else is under way"),
         Look::Fetch(fetch) => {

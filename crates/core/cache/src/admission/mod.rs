@@ -1,0 +1,260 @@
+//! Admission: whether a block is kept in memory, decided in one place over plain data.
+//!
+//! ```text
+//!   a read that misses          shard/read.rs           kept, or read past the cache
+//!   a read that was advised     shard/read.rs           the same
+//!   a fetch ahead of a stream   shard/readahead.rs      not begun, or the first to be evicted
+//!   a write-through             shard/write_through.rs  its copy is kept, or held for a successor
+//!   an absorbed write           shard/write.rs          kept, or the first to be evicted once it is durable
+//! ```
+//!
+//! Each of them collects what it knows in a [`Candidate`] and follows the answer. A new rule is a
+//! new [`SkipReason`] and one line in [`Candidate::admission`].
+
+use crate::stats::counters::Counters;
+use block::WriteMode;
+
+/// What becomes of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Admission {
+    /// It is kept.
+    Keep,
+    /// It is not kept, or is the first to be evicted.
+    Skip(SkipReason),
+}
+
+/// Why a block is not kept: the first reason that applies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SkipReason {
+    /// It is a write-through that makes no copy.
+    NoCopy,
+    /// The guard bypasses the cache (C12).
+    Guard,
+    /// The guard bypasses the cache even for blocks that are sure to be read.
+    GuardAll,
+    /// Its stream is too long to be kept, and it would evict another block.
+    LongStream,
+    /// The policy does not admit it.
+    Policy,
+    /// The write mode keeps nothing.
+    Mode,
+    /// It was to be kept, but every slot is dirty or in use.
+    NoSlot,
+}
+
+impl SkipReason {
+    /// Counts a request, or for [`SkipReason::NoSlot`] a block, that is not kept for this reason.
+    pub(crate) fn count(self, counters: &mut Counters) {
+        *match self {
+            SkipReason::Guard | SkipReason::GuardAll => &mut counters.bypass_guard,
+            SkipReason::LongStream => &mut counters.bypass_sequential,
+            SkipReason::Policy => &mut counters.bypass_not_admitted,
+            SkipReason::NoSlot => &mut counters.bypass_no_slot,
+            SkipReason::Mode | SkipReason::NoCopy => return,
+        } += 1;
+    }
+}
+
+/// What the guard and the write mode say, whatever the block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rules {
+    pub(crate) write: WriteMode,
+    /// The guard bypasses the cache with reads.
+    pub(crate) bypasses_reads: bool,
+    /// The guard bypasses the cache with blocks that are sure to be read.
+    pub(crate) bypasses_sure: bool,
+}
+
+impl Rules {
+    /// Nothing is bypassed.
+    pub(crate) const KEEP: Rules =
+        Rules { write: WriteMode::Back, bypasses_reads: false, bypasses_sure: false };
+}
+
+/// Origin of a block that may be kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// A read has missed it.
+    Read,
+    /// A client has advised to read it.
+    Advised,
+    /// It is fetched ahead of a stream, or of advice.
+    Ahead,
+    /// It was written past the cache.
+    WriteThrough {
+        /// Whether such a write makes a copy: it is small, and of use.
+        copies: bool,
+    },
+    /// It is in the write buffer.
+    Absorbed,
+}
+
+/// What is known of a block, or of all blocks of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) rules: Rules,
+    pub(crate) origin: Origin,
+    /// It belongs to a stream that is too long to be kept.
+    pub(crate) is_long_stream: bool,
+    /// Free slots: a block that takes one evicts no other.
+    pub(crate) free: u32,
+    /// It is cached already, and keeps its place.
+    pub(crate) is_kept: bool,
+    /// The policy's verdict.
+    pub(crate) is_wanted: bool,
+}
+
+impl Candidate {
+    /// A block of which nothing else is known yet.
+    pub(crate) fn new(rules: Rules, origin: Origin) -> Candidate {
+        let (is_long_stream, is_kept, is_wanted) = (false, false, true);
+        Candidate { rules, origin, is_long_stream, free: 0, is_kept, is_wanted }
+    }
+
+    /// Whether its stream alone forbids that it takes the place of another block. Such blocks are
+    /// not reported to the policy either.
+    #[inline]
+    pub(crate) fn would_pollute(&self) -> bool {
+        self.is_long_stream && self.free == 0 && !self.is_kept
+    }
+
+    /// Whether the guard bypasses the cache with it.
+    fn is_bypassed(&self) -> Option<SkipReason> {
+        let Rules { bypasses_reads, bypasses_sure, .. } = self.rules;
+        let reason = match bypasses_sure {
+            true => SkipReason::GuardAll,
+            false => SkipReason::Guard,
+        };
+        let is_bypassed = match self.origin {
+            Origin::Read | Origin::WriteThrough { .. } => bypasses_reads,
+            // It was sure to be read when its fetch began.
+            Origin::Advised => bypasses_reads && bypasses_sure,
+            Origin::Ahead => bypasses_sure,
+            Origin::Absorbed => false,
+        };
+        is_bypassed.then_some(reason)
+    }
+
+    /// Decides whether it is kept.
+    #[inline]
+    pub(crate) fn admission(&self) -> Admission {
+        let keeps_none = self.rules.write == WriteMode::None;
+        if self.origin == (Origin::WriteThrough { copies: false }) {
+            return Admission::Skip(SkipReason::NoCopy);
+        }
+        // Where the mode keeps nothing, the guard has nothing to save.
+        if let Some(reason) = self.is_bypassed().filter(|_| !keeps_none) {
+            return Admission::Skip(reason);
+        }
+        if self.would_pollute() {
+            return Admission::Skip(SkipReason::LongStream);
+        }
+        if !self.is_wanted {
+            return Admission::Skip(SkipReason::Policy);
+        }
+        if keeps_none {
+            return Admission::Skip(SkipReason::Mode);
+        }
+        Admission::Keep
+    }
+
+    /// Whether it is kept.
+    #[inline]
+    pub(crate) fn is_admitted(&self) -> bool {
+        self.admission() == Admission::Keep
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use WriteMode::{Back, BackNow, None as Nothing, Through};
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    const BOTH: [bool; 2] = [false, true];
+    const READ: Origin = Origin::Read;
+    const COPY: Origin = Origin::WriteThrough { copies: true };
+    const NO_COPY: Origin = Origin::WriteThrough { copies: false };
+
+    /// For each origin and each setting of the guard (bypasses neither, reads, sure, both): what
+    /// becomes of a block that the policy wants, that it does not want, and of the same two where
+    /// the stream is too long. K: kept; else the reason's letter.
+    const TABLE: [(Origin, [&str; 4]); 6] = [
+        (READ, ["KPLL", "GGGG", "KPLL", "AAAA"]),
+        (Origin::Advised, ["KPLL", "KPLL", "KPLL", "AAAA"]),
+        (Origin::Ahead, ["KPLL", "KPLL", "AAAA", "AAAA"]),
+        (COPY, ["KPLL", "GGGG", "KPLL", "AAAA"]),
+        (NO_COPY, ["NNNN", "NNNN", "NNNN", "NNNN"]),
+        (Origin::Absorbed, ["KPLL", "KPLL", "KPLL", "KPLL"]),
+    ];
+
+    fn letter(admission: Admission) -> char {
+        match admission {
+            Admission::Keep => 'K',
+            Admission::Skip(SkipReason::NoCopy) => 'N',
+            Admission::Skip(SkipReason::Guard) => 'G',
+            Admission::Skip(SkipReason::GuardAll) => 'A',
+            Admission::Skip(SkipReason::LongStream) => 'L',
+            Admission::Skip(SkipReason::Policy) => 'P',
+            Admission::Skip(SkipReason::Mode) => 'M',
+            Admission::Skip(SkipReason::NoSlot) => 'S',
+        }
+    }
+
+    /// Every candidate of an origin under one setting of the guard and the mode, in the order of a
+    /// row of the table: with each way in which a stream may be too long, and may not.
+    fn row(rules: Rules, origin: Origin) -> String {
+        let mut row = String::new();
+        for (pollutes, is_wanted) in [(false, true), (false, false), (true, true), (true, false)] {
+            let mut seen = Vec::new();
+            for is_long_stream in BOTH {
+                for (free, is_kept) in [(0, false), (0, true), (7, false), (7, true)] {
+                    let all = Candidate { is_long_stream, free, is_kept, is_wanted, rules, origin };
+                    if all.would_pollute() == pollutes {
+                        seen.push(letter(all.admission()));
+                    }
+                }
+            }
+            assert_eq!(seen.len(), if pollutes { 1 } else { 7 });
+            assert!(seen.iter().all(|one| *one == seen[0]), "{origin:?}: {seen:?}");
+            row.push(seen[0]);
+        }
+        row
+    }
+
+    #[test]
+    fn every_combination_has_one_answer_and_one_reason() {
+        for (origin, expected) in TABLE {
+            for (number, expected) in expected.into_iter().enumerate() {
+                let (bypasses_reads, bypasses_sure) = (number & 1 != 0, number & 2 != 0);
+                for write in [Back, BackNow, Through, Nothing] {
+                    let rules = Rules { write, bypasses_reads, bypasses_sure };
+                    let expected = match (write, origin) {
+                        (Nothing, NO_COPY) => "NNNN",
+                        (Nothing, _) => "MPLL",
+                        _ => expected,
+                    };
+                    assert_eq!(row(rules, origin), expected, "{origin:?} under {rules:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_reason_has_its_counter() {
+        let counted = |reason: SkipReason| {
+            let mut counters = Counters::default();
+            reason.count(&mut counters);
+            let Counters { bypass_guard, bypass_sequential, .. } = counters;
+            [bypass_guard, bypass_sequential, counters.bypass_not_admitted, counters.bypass_no_slot]
+        };
+        assert_eq!(counted(SkipReason::Guard), [1, 0, 0, 0]);
+        assert_eq!(counted(SkipReason::GuardAll), [1, 0, 0, 0]);
+        assert_eq!(counted(SkipReason::LongStream), [0, 1, 0, 0]);
+        assert_eq!(counted(SkipReason::Policy), [0, 0, 1, 0]);
+        assert_eq!(counted(SkipReason::NoSlot), [0, 0, 0, 1]);
+        assert_eq!(counted(SkipReason::Mode), [0; 4]);
+        assert_eq!(counted(SkipReason::NoCopy), [0; 4]);
+    }
+}
