@@ -46,6 +46,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         &[
             "cache/src/request/write.rs",
             "cache/src/request/write_through.rs",
+            "cache/src/dirty/decision.rs",
             "cache/src/shard/write.rs",
             "cache/src/shard/writeback.rs",
             "cache/src/shard/early_writeback.rs",

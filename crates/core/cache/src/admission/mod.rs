@@ -4,8 +4,8 @@
 //!   a read that misses          shard/read.rs           kept, or read past the cache
 //!   a read that was advised     shard/read.rs           the same
 //!   a fetch ahead of a stream   shard/readahead.rs      not begun, or the first to be evicted
-//!   a write-through             shard/write_through.rs  its copy is kept, or held for a successor
-//!   an absorbed write           shard/write.rs          kept, or the first to be evicted once it is durable
+//!   a write-through             shard/write_through.rs  its copy is kept, or held for recovery
+//!   an absorbed write           shard/write.rs          kept, or the first to be evicted
 //! ```
 //!
 //! Each of them collects what it knows in a [`Candidate`] and follows the answer. A new rule is a

@@ -1,6 +1,7 @@
 //! How full the write buffer is, and how fast writers may fill it.
 
 pub(crate) mod claims;
+pub(crate) mod decision;
 pub(crate) mod gauges;
 pub(crate) mod level;
 pub(crate) mod limits;

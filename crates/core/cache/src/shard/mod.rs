@@ -53,10 +53,11 @@ use early_writeback::Early;
 use policy::{Access, Cause, Hash, Held, Kind, Links, List, NIL, Policy};
 use readahead::Ahead;
 
+pub(crate) use crate::dirty::decision::Reason;
 pub(crate) use read::{Fetch, Glance, Look, Reader};
 pub(crate) use readahead::Begin;
 pub(crate) use status::Known;
-pub(crate) use write::{Admit, Change, Reason, Source};
+pub(crate) use write::{Admit, Change, Source};
 pub(crate) use write_through::{WriteThroughBegun, WriteThroughCopies, WriteThroughEnd};
 pub(crate) use writeback::{Load, Next, Run};
 pub(crate) use zero_writeback::ZeroRun;

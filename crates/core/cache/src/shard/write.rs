@@ -5,6 +5,8 @@ use crate::BLOCK_SECTORS;
 use crate::admission::{Candidate, Origin, Rules};
 use crate::arena::{ExtentHeader, Header, State};
 use crate::blocks::{bits, blocks_of, share, stretches, whole_blocks_of};
+use crate::dirty::claims::Claim;
+use crate::dirty::decision::{self, Decision, Demand, Overlap, Reason, Room};
 use crate::dirty::gauges::{Gauges, Stage};
 use crate::dirty::level::Level;
 use crate::dirty::limits;
@@ -24,19 +26,6 @@ pub(crate) enum Source<'a> {
         /// The client gives up what is there.
         discard: bool,
     },
-}
-
-/// Why a change goes straight to the backing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reason {
-    Mode,
-    Unproven,
-    Fua,
-    Large,
-    Full,
-    Late,
-    /// The cache steps aside.
-    Bypass,
 }
 
 /// A change that asks to be admitted. It touches one region.
@@ -73,60 +62,91 @@ pub(crate) enum Admit {
     WaitForRoom { urgent: bool },
 }
 
-/// What a change meets that is not durable yet.
-#[derive(Default)]
-struct Met {
-    /// A dirty block is met or held in part only, or zeros are pending there: it cannot go past.
-    partly: bool,
-    /// A block is on its way to the backing.
-    writing: bool,
-    /// One of the open epoch is: a range of zeros that overtook it would be written before it.
-    early: bool,
-    /// Blocks of the open epoch that are dirty already.
-    open: u32,
+impl Change<'_> {
+    /// What it needs.
+    fn demand(&self) -> Demand {
+        let (first, blocks) = blocks_of(&self.at);
+        let barred = self.barred;
+        match self.source {
+            Source::Data(_) => {
+                Demand { barred, slots: blocks, is_zeros: false, needs_range: false }
+            }
+            Source::Zeros { .. } => {
+                let parted = |block| u32::from(share(&self.at, block).1 < BLOCK_SECTORS);
+                let last = first + u64::from(blocks) - 1;
+                let slots = parted(first) + if last > first { parted(last) } else { 0 };
+                let needs_range = whole_blocks_of(&self.at).is_some();
+                Demand { barred, slots, is_zeros: true, needs_range }
+            }
+        }
+    }
+}
+
+/// What the planted bugs do: the change does not see what it should wait for, or join.
+fn as_planted(overlap: Overlap, change: &Change) -> Overlap {
+    let mut overlap = overlap;
+    if planted(Bug::BypassInFlight) {
+        (overlap.write_through, overlap.is_behind, overlap.writing) = (false, false, false);
+    }
+    if change.barred == Some(Reason::Bypass) && planted(Bug::AsideIgnoresDirty) {
+        let Overlap { write_through, is_behind, .. } = overlap;
+        overlap = Overlap { write_through, is_behind, ..Overlap::default() };
+    }
+    overlap
 }
 
 impl Shard {
     /// Decides about a change and, unless it passes or waits, takes it in.
     pub(crate) fn admit(&mut self, gauges: &Gauges, settings: &Settings, change: &Change) -> Admit {
-        let (first, blocks) = blocks_of(&change.at);
-        if self.write_through.meet(first, blocks) && !planted(Bug::BypassInFlight) {
-            return Admit::Wait;
+        let overlap = as_planted(self.overlap(change), change);
+        let (_claim, decision) = self.decide(gauges, settings, change, &overlap);
+        match decision {
+            Decision::Absorb { throttle_blocks } => {
+                self.absorb(gauges, settings, change, throttle_blocks)
+            }
+            Decision::AbsorbOver => match self.absorb(gauges, settings, change, 0) {
+                _ if change.fua => Admit::AbsorbedAndFlush,
+                absorbed => absorbed,
+            },
+            Decision::WriteThrough(reason) => {
+                self.count_write_through(reason);
+                self.begin_write_through(&change.at);
+                // Under CPU pressure, copy only blocks that are cached already.
+                Admit::WriteThrough { keeps_new: reason != Reason::Bypass }
+            }
+            Decision::Cut => Admit::Cut,
+            Decision::Wait => Admit::Wait,
+            Decision::WaitForRoom { urgent } => Admit::WaitForRoom { urgent },
         }
-        let blind = change.barred == Some(Reason::Bypass) && planted(Bug::AsideIgnoresDirty);
-        let met = if blind { Met::default() } else { self.meet(&change.at) };
-        if met.early && matches!(change.source, Source::Zeros { .. }) {
-            return Admit::Wait;
-        }
-        // What passes takes no room.
-        let may_absorb = change.barred.is_none() || met.partly;
-        let claim = gauges.claim(if may_absorb { Shard::slots_for(change) } else { 0 });
-        let level = Level::of(gauges, settings.dirty_blocks_max, claim.others);
-        let barred = change.barred.or_else(|| self.full(gauges, settings, change, &met, &level));
-        let Some(reason) = barred else {
-            let throttle_blocks = Shard::throttle_blocks_for(change, &met, &level);
-            return self.absorb(gauges, settings, change, throttle_blocks);
+    }
+
+    /// Decides about a change that meets this. Its claim is to be held until it has taken its room.
+    fn decide<'a>(
+        &self,
+        gauges: &'a Gauges,
+        settings: &Settings,
+        change: &Change,
+        overlap: &Overlap,
+    ) -> (Claim<'a>, Decision) {
+        let demand = change.demand();
+        let claim = gauges.claim(demand.claim(overlap));
+        let is_ordered = gauges.is_ordered();
+        let room = Room {
+            level: Level::of(gauges, settings.dirty_blocks_max, claim.others),
+            was_full: gauges.is_full(),
+            is_late: gauges.age(change.now_ns) > settings.dirty_age_ns,
+            is_ordered,
+            must_not_pass: is_ordered && Shard::must_not_pass(gauges),
+            slots: self.available(),
+            dirty: self.dirty,
+            dirty_max: limits::dirty_slots_max(self.slots),
+            has_range: self.zeroes.has_room(),
         };
-        if met.partly {
-            return self.absorb_behind(gauges, settings, change, &met, &level);
+        let (decision, is_full) = decision::decide(&demand, overlap, &room);
+        if is_full != room.was_full {
+            gauges.set_full(is_full);
         }
-        if gauges.is_ordered() && Shard::must_not_pass(gauges) {
-            return match reason {
-                // In pieces it can be absorbed.
-                Reason::Large => Admit::Cut,
-                // As a whole it might wait for ever: smaller ones take the room as soon as there is some.
-                Reason::Full if Shard::slots_for(change) > 1 => Admit::Cut,
-                _ => Admit::WaitForRoom { urgent: false },
-            };
-        }
-        let behind = met.writing || self.write_through.is_behind(change.at, change.lined_up);
-        if behind && !planted(Bug::BypassInFlight) {
-            return Admit::Wait;
-        }
-        self.count_write_through(reason);
-        // What processors are too busy to absorb, they are too busy to copy, unless a copy has been of use.
-        self.begin_write_through(&change.at);
-        Admit::WriteThrough { keeps_new: reason != Reason::Bypass }
+        (claim, decision)
     }
 
     /// While a change waits for what is under way of its blocks, nothing more of them is sent, and nothing passes
@@ -146,23 +166,13 @@ impl Shard {
         settings: &Settings,
         change: &Change,
     ) -> Option<Admit> {
-        let (first, blocks) = blocks_of(&change.at);
-        if self.write_through.meet(first, blocks) {
-            return None;
-        }
-        let met = self.meet(&change.at);
-        let claim = gauges.claim(Shard::slots_for(change));
-        let level = Level::of(gauges, settings.dirty_blocks_max, claim.others);
-        let waits = self.full(gauges, settings, change, &met, &level).is_some()
-            || Shard::throttle_blocks_for(change, &met, &level) > 0;
-        (!waits).then(|| self.absorb(gauges, settings, change, 0))
-    }
-
-    /// How many turns a change takes in a buffer that is nearly full: one for each new block.
-    fn throttle_blocks_for(change: &Change, met: &Met, level: &Level) -> u32 {
-        match level.is_pressed() {
-            true => Shard::slots_for(change).saturating_sub(met.open),
-            false => 0,
+        let overlap = self.overlap(change);
+        let (_claim, decision) = self.decide(gauges, settings, change, &overlap);
+        match decision {
+            Decision::Absorb { throttle_blocks: 0 } => {
+                Some(self.absorb(gauges, settings, change, 0))
+            }
+            _ => None,
         }
     }
 
@@ -203,12 +213,20 @@ impl Shard {
         } += 1;
     }
 
-    fn meet(&self, at: &Extent) -> Met {
-        let mut met = Met::default();
+    /// What a change meets.
+    fn overlap(&self, change: &Change) -> Overlap {
+        let at = &change.at;
+        let (first, blocks) = blocks_of(at);
+        let write_through = self.write_through.meet(first, blocks);
+        if write_through && !planted(Bug::BypassInFlight) {
+            // It waits, whatever else it meets.
+            return Overlap { write_through, ..Overlap::default() };
+        }
+        let is_behind = self.write_through.is_behind(*at, change.lined_up);
+        let mut met = Overlap { write_through, is_behind, ..Overlap::default() };
         if self.dirty == 0 && self.zeroes.is_empty() {
             return met;
         }
-        let (first, blocks) = blocks_of(at);
         if self.zeroes.meet(first, blocks) {
             met.partly = true;
         }
@@ -229,88 +247,6 @@ impl Shard {
             });
         }
         met
-    }
-
-    /// Blocks that need a slot when this change is absorbed: all of a write's; of zeros and discards, those
-    /// that are covered in part.
-    fn slots_for(change: &Change) -> u32 {
-        let (first, blocks) = blocks_of(&change.at);
-        match change.source {
-            Source::Data(_) => blocks,
-            Source::Zeros { .. } => {
-                let parted = |block| u32::from(share(&change.at, block).1 < BLOCK_SECTORS);
-                let last = first + u64::from(blocks) - 1;
-                parted(first) + if last > first { parted(last) } else { 0 }
-            }
-        }
-    }
-
-    /// Why the buffer cannot take this change now, if it cannot (C6, C13).
-    fn full(
-        &self,
-        gauges: &Gauges,
-        settings: &Settings,
-        change: &Change,
-        met: &Met,
-        level: &Level,
-    ) -> Option<Reason> {
-        if gauges.age(change.now_ns) > settings.dirty_age_ns {
-            return Some(Reason::Late);
-        }
-        let slots = Shard::slots_for(change);
-        let new = slots.saturating_sub(met.open);
-        if new > 0 && !level.has_room_for(new) {
-            // A write that found none finds it again only when there is some: else a few would be absorbed in
-            // turns with those that pass, and the workers would never get the better of them.
-            gauges.set_full(true);
-            return Some(Reason::Full);
-        }
-        if new > 0 && !gauges.is_ordered() && gauges.is_full() {
-            if !level.has_room_again() {
-                return Some(Reason::Full);
-            }
-            gauges.set_full(false);
-        }
-        (self.no_range(change) || self.no_slots(slots, new)).then_some(Reason::Full)
-    }
-
-    /// Whether this shard lacks a place for the range that a change would leave pending.
-    fn no_range(&self, change: &Change) -> bool {
-        matches!(change.source, Source::Zeros { .. })
-            && whole_blocks_of(&change.at).is_some()
-            && !self.zeroes.has_room()
-    }
-
-    /// Whether this shard lacks the slots.
-    fn no_slots(&self, slots: u32, new: u32) -> bool {
-        slots > self.available() || self.dirty + new > limits::dirty_slots_max(self.slots)
-    }
-
-    /// A change that should pass but meets dirty data in part is absorbed over it (C12): then it is
-    /// written out in its order. Only the hard limits hold it back.
-    fn absorb_behind(
-        &mut self,
-        gauges: &Gauges,
-        settings: &Settings,
-        change: &Change,
-        met: &Met,
-        level: &Level,
-    ) -> Admit {
-        let slots = Shard::slots_for(change);
-        let new = slots.saturating_sub(met.open);
-        let stuck = new > 0 && !level.has_room_behind(new)
-            || slots > self.available()
-            || self.no_range(change);
-        if stuck {
-            return match slots {
-                0 | 1 => Admit::WaitForRoom { urgent: true },
-                // As a whole it might wait for ever: others write a part of its blocks again as soon as that is
-                // durable. Most of its pieces can pass.
-                _ => Admit::Cut,
-            };
-        }
-        let admit = self.absorb(gauges, settings, change, 0);
-        if change.fua { Admit::AbsorbedAndFlush } else { admit }
     }
 
     fn absorb(
