@@ -2,7 +2,11 @@
 
 use crate::BLOCK_SECTORS;
 use block::Extent;
+use core::ops::Range;
 
+/// Blocks that are copied in one section: longer work is done in slices, so that nothing waits for
+/// the lock longer than a few microseconds.
+pub(crate) const SLICE: u32 = 32;
 /// The bits of `sectors` sectors from `sector` on.
 #[inline]
 pub(crate) fn bits(sector: u32, sectors: u32) -> u8 {
@@ -43,4 +47,17 @@ pub(crate) fn share(at: &Extent, block: u64) -> (u32, u32, u32) {
     let first = at.first.max(start);
     let end = at.end().min(start + u64::from(BLOCK_SECTORS));
     ((first - start) as u32, (end - first) as u32, (first - at.first) as u32)
+}
+
+/// A range of blocks in slices of at most [`SLICE`].
+pub(crate) fn slices(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let end = blocks.end;
+    let slice = u64::from(SLICE);
+    blocks.step_by(SLICE as usize).map(move |first| first..end.min(first + slice))
+}
+
+/// Sectors from `first` on up to a block's border, so that they touch `blocks` blocks.
+pub(crate) fn cut(first: u64, blocks: u64) -> u64 {
+    let block = u64::from(BLOCK_SECTORS);
+    blocks.saturating_mul(block).saturating_sub(first % block).max(1)
 }

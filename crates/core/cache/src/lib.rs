@@ -3,23 +3,27 @@
 //! ```text
 //!      try_now / run                              fixed tasks of every lane
 //!           |                                               |
-//!   request/    a request's way: loops over          writeback/  workers carry runs; a commit makes an
-//!               what the shards decide                           epoch durable; the flusher begins it in time
+//!   request/    a request's way: loops over          tasks/  workers carry runs; a commit makes an epoch
+//!               what the shards decide                       durable; the flusher begins it in time
 //!           |                                               |
+//!   handle      a volume's cache as one lane sees it; shared: as all lanes do
+//!           |
 //!   shard/      one lock a shard: look, fill, admit, write through, close, next_run, release
 //!           |            |             |            |
+//!   admission/  which blocks are kept in memory      dirty/  how full the write buffer is, what is done
+//!                                                            with a write, how fast writers may fill it
 //!   slots/      the index; lists and the policy are the crate policy   (plain data)
 //!           |
 //!   arena/      headers (two atomic words a slot) and the slots' bytes, in shared memory; the superblock
 //!
 //!   epochs/     one lock a volume: which epochs are open, closed, durable; errors
-//!   backing/    flushes of the backing, one at a time; retries; the watchdog
-//!   dirty/      how full the write buffer is, and how fast writers may fill it
-//!   admission/  which blocks are kept in memory
+//!   backing/    flushes of the backing, one at a time; retries; requests that hang
+//!   writeback/  what the lanes share of writeback: events, measurements
 //!   bypass/     stepping aside: what keeping and absorbing bring and cost, and the guard that decides it
 //!   geometry    sizes that are fixed when a cache is made; settings: what may be set later
 //!   recovery/   taking over an arena from an earlier life
-//!   operator/   other settings, a rescue, giving up what is dirty
+//!   rescue/     what a volume still holds that cannot write to its backing
+//!   operator/   other settings, giving up what is dirty
 //!   sampling.rs what a sample of the accesses tells the policy and the user
 //!   streams/    which requests follow one another, and how far ahead of reads is fetched
 //!   stats/      what is counted and measured
@@ -43,10 +47,12 @@ mod bypass;
 mod dirty;
 mod epochs;
 mod geometry;
+mod handle;
 mod operator;
 pub mod planted;
 mod recovery;
 mod request;
+mod rescue;
 mod sampling;
 mod settings;
 mod shard;
@@ -55,6 +61,7 @@ mod slots;
 mod spread;
 mod stats;
 mod streams;
+mod tasks;
 mod writeback;
 
 pub use arena::superblock::{Found, Survey, Unrecoverable};
@@ -62,8 +69,8 @@ pub use arena::{Arena, Header, State};
 pub use bypass::balance::Pressure;
 pub use bypass::guard::{Aside, Guard, Standing, Why, Window};
 pub use geometry::{Format, Geometry};
-pub use operator::rescue::{Item, Rescue, What};
 pub use request::Cache;
+pub use rescue::{Item, Rescue, What};
 pub use sampling::{CurveReport, PolicyReport};
 pub use settings::{Changes, Measured, Settings};
 pub use shared::{Client, Shared};

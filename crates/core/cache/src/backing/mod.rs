@@ -4,7 +4,6 @@ pub(crate) mod flush_gate;
 pub(crate) mod health;
 pub(crate) mod in_flight;
 pub(crate) mod retry;
-pub(crate) mod watchdog;
 pub(crate) mod write_times;
 
 use crate::arena::Arena;
@@ -53,7 +52,7 @@ impl Backing {
     }
 
     /// Says whether the backing hangs.
-    fn set_stalled(&self, stalled: bool) {
+    pub(crate) fn set_stalled(&self, stalled: bool) {
         match (self.stall.is_on(), stalled) {
             (false, true) => {
                 self.stalls.fetch_add(1, Ordering::SeqCst);

@@ -1,8 +1,6 @@
 //! What is done about a backing that fails: it is tried again, for so long and ever less often; then the volume
 //! has failed (C8).
 
-use crate::request::Handle;
-use block::Error;
 use lane::Lane;
 
 /// The first pause after an error of the backing, in nanoseconds; doubled each time ...
@@ -25,24 +23,5 @@ impl Pauses {
         let until_ns = lane.now() + self.next_ns;
         self.next_ns = (self.next_ns * 2).min(PAUSE_NS_MAX);
         lane.sleep_until(until_ns).await;
-    }
-}
-
-impl Handle {
-    /// The backing has failed at this: try again for so long, then the volume fails (C8).
-    pub(crate) async fn backing_failed(&self, error: Error, retry_time_ns: u64) {
-        let shared = &self.shared;
-        self.lane.turn().await;
-        let now = self.lane.now();
-        let goes_on = shared.epochs.with(|epochs| {
-            let goes_on = epochs.backing_failed(now, retry_time_ns);
-            if !goes_on {
-                shared.backing.health.fail(epochs, error);
-            }
-            goes_on
-        });
-        if !goes_on {
-            shared.wake_all();
-        }
     }
 }

@@ -25,7 +25,7 @@
 //!   Idle or Stuck, failed --begin_discard--> Discarding --end_discard--> Idle, all is durable
 //! ```
 //!
-//! A volume also fails while its commit hangs in the backing (`backing/watchdog.rs`). The phase stays with the
+//! A volume also fails while its commit hangs in the backing (`tasks/watchdog.rs`). The phase stays with the
 //! commit then, whatever the operator does: there is no second one before it has come back.
 
 pub(crate) mod locked;

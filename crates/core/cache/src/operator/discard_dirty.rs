@@ -6,8 +6,9 @@
 
 use crate::arena::superblock::Condition;
 use crate::epochs::{Epochs, IN_FLIGHT};
+use crate::handle::Handle;
 use crate::planted::{Bug, planted};
-use crate::request::{Cache, Handle};
+use crate::request::Cache;
 use crate::shard::shards::ShardEntry;
 use block::Result;
 

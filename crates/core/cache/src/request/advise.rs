@@ -6,24 +6,13 @@
 
 use crate::BLOCK_SECTORS;
 use crate::admission::{Candidate, Origin};
-use crate::blocks::blocks_of;
-use crate::request::Handle;
-use crate::request::write::cut;
+use crate::blocks::{blocks_of, cut};
+use crate::handle::{Advisers, Handle};
 use crate::shard::Reader;
 use block::{Buf, Extent, Result};
-use core::cell::Cell;
-use lane::Event;
 
 /// Pieces of advice that a lane follows at a time, each with a buffer and one fetch under way.
 const FOLLOWED_MAX: u32 = 4;
-
-/// The advice that a lane follows.
-#[derive(Default)]
-pub(crate) struct Advisers {
-    followed: Cell<u32>,
-    /// One has been followed to its end.
-    ended: Event,
-}
 
 impl Handle {
     /// Fetches what is not held of these sectors, where it would be kept, in reads that are small enough to be.

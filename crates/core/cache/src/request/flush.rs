@@ -3,21 +3,18 @@
 //! In `ordered` mode a client's flush only closes the open epoch. The flusher writes out what is closed,
 //! in its order. In `scratch` mode it does nothing.
 
-use crate::backing::flush_gate::Pass;
 use crate::dirty::limits;
-use crate::epochs::{Close, Start, Step};
+use crate::epochs::Close;
+use crate::handle::Handle;
 use crate::planted::{Bug, planted};
-use crate::request::{Cache, Handle};
-use crate::writeback::commit;
+use crate::request::Cache;
+use crate::tasks::commit;
 use alloc::sync::Arc;
 use block::{Block, Durability, Error, Kind, Limits, Request, Result, Stack, Stall};
 use lane::Cost;
 
 /// A cache whose flushes make durable, whatever its clients' flushes do.
 struct Durable(Cache);
-
-pub(crate) const LOST: Error =
-    Error::new(Kind::Io, "flush: another request's flush of the backing failed");
 
 const NO_FLUSH: Error = Error::new(Kind::Invalid, "drain: this is for flushes");
 
@@ -90,49 +87,6 @@ impl Cache {
 }
 
 impl Handle {
-    /// Makes durable what the backing has: by a flush that begins after this was called.
-    pub(crate) async fn flush_below(&self) -> Result {
-        self.lane.turn().await;
-        let target = self.shared.backing.flush_gate.with(|flush_gate| flush_gate.target());
-        let mut error = LOST;
-        loop {
-            self.lane.turn().await;
-            let seen = self.shared.backing.flush_gate_changed.seen();
-            match self.shared.backing.flush_gate.with(|flush_gate| flush_gate.step(target)) {
-                Pass::Over(good) => return if good { Ok(()) } else { Err(error) },
-                Pass::Wait => self.shared.backing.flush_gate_changed.after(seen).await,
-                Pass::Lead => {
-                    let result = self.send_flush().await;
-                    error = result.err().unwrap_or(error);
-                    self.lane.turn().await;
-                    self.shared
-                        .backing
-                        .flush_gate
-                        .with(|flush_gate| flush_gate.report(result.is_ok()));
-                    self.shared.backing.flush_gate_changed.notify();
-                }
-            }
-        }
-    }
-
-    /// Sends a flush to the backing. The arena notes that before, and the result after: killed in
-    /// between, a successor knows that it does not know it.
-    async fn send_flush(&self) -> Result {
-        let shared = &self.shared;
-        shared.stats.count_flush_of_backing();
-        if !planted(Bug::ForgetSentFlush) {
-            shared.arena.note_flush_sent();
-        }
-        shared.gauges.note_flush_sent();
-        let result = self.ask_below(Request::Flush).await;
-        match result {
-            Ok(()) => shared.gauges.note_flush_succeeded(),
-            Err(_) => shared.backing.health.flush_failed(),
-        }
-        shared.arena.note_flush_answered(result.is_ok());
-        result
-    }
-
     /// What a client's flush does, unless the backing hangs: then it is refused at once, so that tasks
     /// that are left behind do not pile up.
     pub(crate) async fn flush_for_client(&self) -> Result {
@@ -189,45 +143,6 @@ impl Handle {
                         self.shared.writeback.kick.notify();
                     }
                 }
-            }
-        }
-    }
-
-    /// Makes every closed epoch durable.
-    pub(crate) async fn write_out_closed(&self) -> Result {
-        self.lane.turn().await;
-        let target = self.shared.epochs.with(|epochs| epochs.newest_closed());
-        self.make_durable(target).await
-    }
-
-    /// Makes durable everything that was completed before this was called (C1).
-    pub(crate) async fn flush(&self) -> Result {
-        self.lane.charge(Cost::Flush, 1);
-        self.shared.stats.count_flush();
-        self.lane.turn().await;
-        let target = self.shared.epochs.with(|epochs| match planted(Bug::JoinRunningFlush) {
-            true => epochs.running_target(),
-            false => epochs.target(),
-        });
-        self.make_durable(target).await
-    }
-
-    /// Leads write-outs, or waits for those that do, until this epoch is durable.
-    async fn make_durable(&self, target: u64) -> Result {
-        loop {
-            self.lane.turn().await;
-            let seen = self.shared.epochs.changed.seen();
-            let step = self.shared.epochs.with(|epochs| {
-                let step = epochs.step(target);
-                if matches!(step, Step::Lead { start: Start::Close, .. }) {
-                    self.shared.note_closing(epochs);
-                }
-                step
-            });
-            match step {
-                Step::Done(result) => return result,
-                Step::Wait => self.shared.epochs.changed.after(seen).await,
-                Step::Lead { epoch, start } => commit::write_out(self, epoch, start).await,
             }
         }
     }

@@ -3,27 +3,21 @@
 mod advise;
 pub(crate) mod flush;
 pub(crate) mod read;
-pub(crate) mod readahead;
 pub(crate) mod status;
 pub(crate) mod write;
 pub(crate) mod write_through;
 
-use crate::backing::in_flight::RequestKind;
-use crate::blocks::blocks_of;
-use crate::dirty::level::Level;
-use crate::request::advise::Advisers;
+use crate::blocks::{SLICE, blocks_of};
+use crate::handle::Handle;
 use crate::shard::{Glance, Source};
 use crate::shared::Shared;
+use crate::tasks;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::{Advice, Block, Extent, Limits, Request, Result, Stack, Stall, Stretch};
-use core::cell::Cell;
 use lane::{Cost, Lane};
 
-/// Blocks that are copied in one section: longer work is done in slices, so that nothing waits for
-/// the lock longer than a few microseconds.
-pub(crate) const SLICE: u32 = 32;
 /// Requests that are prefetched together.
 const WAVE: usize = 16;
 
@@ -31,21 +25,16 @@ const WAVE: usize = 16;
 #[derive(Clone)]
 pub struct Cache(pub(crate) Rc<Handle>);
 
-pub(crate) struct Handle {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) lane: Lane,
-    pub(crate) below: Stack,
-    /// Whether the backing has answered the last read at once that it was asked to.
-    at_once: Cell<bool>,
-    advisers: Advisers,
-}
-
 impl Cache {
-    pub(crate) fn new(shared: &Arc<Shared>, lane: &Lane, below: Stack) -> Cache {
-        assert_eq!(shared.limits.sectors, below.limits().sectors, "another volume's cache");
-        let (shared, lane) = (shared.clone(), lane.clone());
-        let advisers = Advisers::default();
-        Cache(Rc::new(Handle { shared, lane, below, at_once: Cell::new(true), advisers }))
+    /// Joins a lane to a volume's cache, over that lane's way to the backing. Starts the lane's
+    /// writeback workers and, on the first lane, the flusher.
+    ///
+    /// # Panics
+    /// If the lane has no room for the workers' tasks ([`Shared::tasks_a_lane`]).
+    pub fn attach(shared: &Arc<Shared>, lane: &Lane, below: Stack) -> Cache {
+        let handle = Rc::new(Handle::new(shared, lane, below));
+        tasks::start(&handle);
+        Cache(handle)
     }
 
     /// The lane that it is attached to.
@@ -147,17 +136,6 @@ impl Block for Cache {
 }
 
 impl Handle {
-    /// How full the buffer is.
-    pub(crate) fn level(&self) -> Level {
-        Level::of(&self.shared.gauges, self.shared.settings.dirty_blocks_max(), 0)
-    }
-
-    /// Changes that are on their way past the cache.
-    pub(crate) fn writing_through(&self) -> u32 {
-        let changes = self.shared.backing.in_flight.waiting(RequestKind::Change);
-        changes.saturating_sub(self.shared.writeback.estimator.in_flight())
-    }
-
     async fn change_or_flush(&self, request: Request) -> Result {
         match request {
             Request::Read { .. } => unreachable!("reads have their own way"),

@@ -1,21 +1,13 @@
 //! Reads: from memory, from the backing, or both.
 
 use crate::backing::in_flight::RequestKind;
-use crate::blocks::blocks_of;
+use crate::blocks::{SLICE, blocks_of, slices};
+use crate::handle::Handle;
 use crate::planted::{Bug, planted};
-use crate::request::{Handle, SLICE};
 use crate::shard::shards::ShardEntry;
 use crate::shard::{Fetch, Look, Reader, Shard};
 use block::{Buf, Error, Extent, Kind, Request, Result};
-use core::ops::Range;
 use lane::{Cost, Lane};
-
-/// A range of blocks in slices of at most [`SLICE`].
-pub(super) fn slices(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-    let end = blocks.end;
-    let slice = u64::from(SLICE);
-    blocks.step_by(SLICE as usize).map(move |first| first..end.min(first + slice))
-}
 use policy::Hash;
 
 /// What keeping the blocks of a fetch takes, where that is timed.

@@ -8,8 +8,8 @@
 
 use crate::backing::in_flight::RequestKind;
 use crate::blocks::{blocks_of, share};
+use crate::handle::Handle;
 use crate::planted::{Bug, planted};
-use crate::request::Handle;
 use crate::shard::Known;
 use alloc::vec::Vec;
 use block::{Extent, Result, Stretch};

@@ -1,9 +1,9 @@
 //! Changes (writes, zeros, discards): cut, admitted by their shards, made to wait.
 
-use crate::blocks::blocks_of;
+use crate::blocks::{blocks_of, cut};
 use crate::dirty::throttle::ThrottleWait;
+use crate::handle::Handle;
 use crate::planted::{Bug, planted};
-use crate::request::Handle;
 use crate::shard::shards::ShardEntry;
 use crate::shard::{Admit, Change, Reason, Source};
 use block::{Error, Extent, Kind, Result, WriteMode};
@@ -21,12 +21,6 @@ struct Part<'a> {
     stalls: u64,
     /// It stands in its shard's line.
     lined_up: bool,
-}
-
-/// Sectors from `first` on up to a block's border, so that they touch `blocks` blocks.
-pub(crate) fn cut(first: u64, blocks: u64) -> u64 {
-    let block = u64::from(crate::BLOCK_SECTORS);
-    blocks.saturating_mul(block).saturating_sub(first % block).max(1)
 }
 
 impl Handle {

@@ -1,10 +1,9 @@
 //! Changes on their way past the cache.
 
 use crate::backing::in_flight::RequestKind;
-use crate::blocks::blocks_of;
+use crate::blocks::{SLICE, blocks_of};
+use crate::handle::{Handle, LOST};
 use crate::planted::{Bug, planted};
-use crate::request::flush::LOST;
-use crate::request::{Handle, SLICE};
 use crate::shard::shards::ShardEntry;
 use crate::shard::{Change, Source};
 use crate::shard::{WriteThroughBegun, WriteThroughCopies, WriteThroughEnd};

@@ -2,7 +2,7 @@
 //!
 //! All lanes and shards of a volume have these in common. A shard tells of what it misses, and of what it finds only
 //! because it was fetched ahead, in the section in which it decides: under a lock of their own, which no section is
-//! entered beneath. What is to be fetched is pulled, piece by piece, by fixed tasks (`request/readahead.rs`).
+//! entered beneath. What is to be fetched is pulled, piece by piece, by fixed tasks (`tasks/readahead.rs`).
 //!
 //! ```text
 //!   a read -- misses, or finds what came ahead --> detector.rs   which stream it belongs to

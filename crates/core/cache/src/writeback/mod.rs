@@ -1,10 +1,8 @@
-//! Writing dirty blocks out: workers carry runs, commits make epochs durable, the flusher begins them in time.
+//! What the lanes share of writeback: events, measurements, and which tasks there are. The tasks themselves are in
+//! `tasks/`.
 
-pub(crate) mod commit;
 pub(crate) mod estimator;
-pub(crate) mod flusher;
 pub(crate) mod tasks;
-pub(crate) mod worker;
 
 use crate::dirty::gauges::Gauges;
 use crate::shard::Admit;

@@ -3,16 +3,58 @@
 
 use crate::backing::retry::Pauses;
 use crate::dirty::gauges::Gauges;
-use crate::epochs::{Epochs, Start};
+use crate::epochs::{Epochs, Start, Step};
+use crate::handle::Handle;
 use crate::planted::{Bug, planted};
-use crate::request::Handle;
 use crate::shard::Shard;
 use crate::shared::Shared;
 use block::{Error, Result};
+use lane::Cost;
 use lane::atomic::Ordering;
 
+impl Handle {
+    /// Makes every closed epoch durable.
+    pub(crate) async fn write_out_closed(&self) -> Result {
+        self.lane.turn().await;
+        let target = self.shared.epochs.with(|epochs| epochs.newest_closed());
+        self.make_durable(target).await
+    }
+
+    /// Makes durable everything that was completed before this was called (C1).
+    pub(crate) async fn flush(&self) -> Result {
+        self.lane.charge(Cost::Flush, 1);
+        self.shared.stats.count_flush();
+        self.lane.turn().await;
+        let target = self.shared.epochs.with(|epochs| match planted(Bug::JoinRunningFlush) {
+            true => epochs.running_target(),
+            false => epochs.target(),
+        });
+        self.make_durable(target).await
+    }
+
+    /// Leads write-outs, or waits for those that do, until this epoch is durable.
+    pub(crate) async fn make_durable(&self, target: u64) -> Result {
+        loop {
+            self.lane.turn().await;
+            let seen = self.shared.epochs.changed.seen();
+            let step = self.shared.epochs.with(|epochs| {
+                let step = epochs.step(target);
+                if matches!(step, Step::Lead { start: Start::Close, .. }) {
+                    self.shared.note_closing(epochs);
+                }
+                step
+            });
+            match step {
+                Step::Done(result) => return result,
+                Step::Wait => self.shared.epochs.changed.after(seen).await,
+                Step::Lead { epoch, start } => write_out(self, epoch, start).await,
+            }
+        }
+    }
+}
+
 /// Leads the write-out of an epoch: close, wait for the workers, flush, release.
-pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
+async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     let shared = &handle.shared;
     let begun = handle.lane.now();
     match start {

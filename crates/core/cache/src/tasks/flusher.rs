@@ -1,10 +1,10 @@
 //! The flusher, one task a volume: writes out in time, so that `dirty_age` and `dirty_bytes` hold without
 //! a client's flush (C6); in `ordered` mode, also what clients' flushes have closed.
 
+use crate::handle::Handle;
 use crate::planted::{Bug, planted};
-use crate::request::Handle;
 use crate::shared::Shared;
-use crate::writeback::commit;
+use crate::tasks::commit;
 use core::future::Future;
 use core::pin::pin;
 use core::task::Poll;

@@ -1,73 +1,21 @@
 //! Writing out: the workers that carry runs of blocks to the backing. What is due is decided in
-//! `writeback/commit.rs`.
+//! `commit.rs`.
 
 use crate::backing::health::TAINTED;
 use crate::backing::in_flight::RequestKind;
 use crate::backing::retry::Pauses;
-use crate::backing::watchdog;
 use crate::dirty::gauges::Gauges;
+use crate::handle::Handle;
 use crate::planted::{Bug, planted};
-use crate::request::readahead::read_ahead;
-use crate::request::{Cache, Handle};
 use crate::shard::{Load, Next, Run, Shard, ZeroRun};
-use crate::shared::Shared;
+use crate::writeback::Writeback;
 use crate::writeback::estimator::Foreground;
-use crate::writeback::{Writeback, flusher};
-use alloc::sync::Arc;
-use block::{Request, Result, Stack};
+use block::{Request, Result};
 use core::future::Future;
 use core::pin::Pin;
 use core::task::Poll;
+use lane::Cost;
 use lane::atomic::Ordering;
-use lane::{Cost, Lane};
-
-impl Cache {
-    /// Joins a lane to a volume's cache, over that lane's way to the backing. Starts the lane's
-    /// writeback workers and, on the first lane, the flusher.
-    ///
-    /// # Panics
-    /// If the lane has no room for the workers' tasks ([`Shared::tasks_a_lane`]).
-    pub fn attach(shared: &Arc<Shared>, lane: &Lane, below: Stack) -> Cache {
-        let cache = Cache::new(shared, lane, below);
-        start(&cache);
-        cache
-    }
-}
-
-/// Starts the tasks of a lane.
-fn start(cache: &Cache) {
-    let handle = &cache.0;
-    let lane = &handle.lane;
-    let is_first = handle.shared.tasks.join();
-    for member in 0..handle.shared.settings.workers {
-        let cache = cache.clone();
-        lane.spawn(async move { carry(&cache.0, member as usize).await })
-            .expect("a lane has room for its workers");
-    }
-    for _ in 0..handle.shared.settings.readers {
-        let cache = cache.clone();
-        lane.spawn(async move { read_ahead(&cache.0).await })
-            .expect("a lane has room for what reads ahead");
-    }
-    if is_first {
-        if handle.shared.settings.stall_time_ns() > 0 {
-            let cache = cache.clone();
-            let watchdog = async move { watchdog::watch(&cache.0).await };
-            lane.spawn(watchdog).expect("a lane has room for the watchdog");
-        }
-        let cache = cache.clone();
-        lane.spawn(async move { flusher::keep(&cache.0).await })
-            .expect("a lane has room for the flusher");
-    }
-    let relayed = cache.clone();
-    lane.spawn(async move { relay(&relayed.0).await }).expect("a lane has room for the relay");
-}
-
-/// Makes the lane's tasks look up when the backing stops to answer, and when it answers again.
-async fn relay(handle: &Handle) {
-    let shared = &handle.shared;
-    shared.backing.stall.relay(&handle.lane, || shared.tasks.are_stopping()).await;
-}
 
 impl Handle {
     /// What else wants the backing.
@@ -112,7 +60,7 @@ impl Handle {
 }
 
 /// A worker: pulls runs from the shards, one at a time, while the window has room for it.
-async fn carry(handle: &Handle, member: usize) {
+pub(super) async fn carry(handle: &Handle, member: usize) {
     let shared = &handle.shared;
     let mut load = Load::new(&shared.arena, shared.geometry.run_blocks);
     let mut pauses = Pauses::new();

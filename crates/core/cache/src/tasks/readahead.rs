@@ -7,12 +7,10 @@
 use crate::BLOCK_SECTORS;
 use crate::admission::{Candidate, Origin};
 use crate::backing::in_flight::RequestKind;
-use crate::blocks::blocks_of;
+use crate::blocks::{blocks_of, cut, slices};
 use crate::bypass::balance::is_slow;
+use crate::handle::Handle;
 use crate::planted::{Bug, planted};
-use crate::request::Handle;
-use crate::request::read::slices;
-use crate::request::write::cut;
 use crate::shard::shards::ShardEntry;
 use crate::shard::{Begin, Fetch};
 use crate::streams::Piece;
