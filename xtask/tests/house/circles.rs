@@ -1,26 +1,33 @@
-//! Circular uses between the files of a crate.
+//! Circular uses between the rooms of a crate, its files and folders.
 //!
-//! Files in a circle can only be understood together. The list below contains the remaining ones;
-//! it may shrink, and never grow. A folder's `mod.rs` and the files below it are one room: their
-//! uses of each other do not count as a circle.
+//! Rooms in a circle can only be understood together. To its neighbours a folder is one room with
+//! all its files: two folders may not use each other, by whichever files. A folder's `mod.rs` and
+//! the files below it may. The list below contains the remaining circles; it may only shrink.
 
 use crate::metadata::crates;
 use crate::source::{Source, of_crates};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files that use each other in a circle, by crate.
-const CIRCLES: &[&str] = &[];
+/// Rooms that use each other in a circle, by crate.
+const CIRCLES: &[&str] = &[
+    "benchmarks: client program",
+    "daemon: control device former front serve",
+    "overdrive: device volumes",
+    "stack: backing keep node opening recorded",
+    "suites: published report suite",
+];
 
-/// Returns the path of a file's module: `a::b` for `src/a/b.rs`, `a` for `src/a.rs` and
-/// `src/a/mod.rs`.
+/// The path of a file's module: `a::b` for `src/a/b.rs`, `a` for `src/a.rs` and `src/a/mod.rs`.
+/// None for the crate's root and for tests.
 fn module_of(path: &str) -> Option<String> {
     let (_, inside) = path.split_once("/src/")?;
     let module = inside.strip_suffix(".rs")?.replace('/', "::");
     let module = module.strip_suffix("::mod").unwrap_or(&module).to_owned();
-    (!["lib", "main"].contains(&module.as_str())).then_some(module)
+    let is_test = module.split("::").any(|name| name == "tests");
+    (!is_test && !["lib", "main"].contains(&module.as_str())).then_some(module)
 }
 
-/// Returns the module that a path in module `own` begins with, if it is one of these.
+/// The module that a path in module `own` begins with, if it is one of these.
 fn used<'a>(modules: &'a BTreeSet<String>, own: &str, segments: &[String]) -> Option<&'a String> {
     let root = match segments.first()?.as_str() {
         "crate" => Vec::new(),
@@ -34,13 +41,19 @@ fn used<'a>(modules: &'a BTreeSet<String>, own: &str, segments: &[String]) -> Op
     (1..=whole.len()).rev().find_map(|length| modules.get(&whole[..length].join("::")))
 }
 
-/// Whether one of them is below the other.
-fn are_one_room(one: &str, two: &str) -> bool {
-    let is_below = |inner: &str, outer: &str| inner.starts_with(&format!("{outer}::"));
-    one == two || is_below(one, two) || is_below(two, one)
+/// The rooms of these two modules that lie in the same folder: the modules themselves, or folders
+/// above them. None where one is below the other: they are one room.
+fn rooms<'a>(one: &'a str, two: &'a str) -> Option<(&'a str, &'a str)> {
+    let same = one.split("::").zip(two.split("::")).take_while(|(one, two)| one == two);
+    let above: usize = same.map(|(name, _)| name.len() + "::".len()).sum();
+    let room = |module: &'a str| {
+        let name = module.get(above..)?.split("::").next()?;
+        Some(&module[..above + name.len()])
+    };
+    room(one).zip(room(two))
 }
 
-/// Returns the modules that each module of these sources uses.
+/// Which rooms each room of these sources uses, of those in the same folder.
 fn uses(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
     let modules: BTreeSet<String> = sources.iter().filter_map(|it| module_of(&it.path)).collect();
     let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -48,13 +61,14 @@ fn uses(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
         let Some(own) = module_of(&source.path) else { continue };
         let names = source.shipped_names();
         let found = names.iter().filter_map(|name| used(&modules, &own, &name.segments));
-        let found = found.filter(|module| !are_one_room(module, &own)).cloned();
-        uses.entry(own.clone()).or_default().extend(found);
+        for (user, used) in found.filter_map(|module| rooms(&own, module)) {
+            uses.entry(user.to_owned()).or_default().insert(used.to_owned());
+        }
     }
     uses
 }
 
-/// Returns the modules that use themselves, directly or through others.
+/// The modules from which a way leads back to themselves.
 fn in_circles(uses: &BTreeMap<String, BTreeSet<String>>) -> Vec<&str> {
     let returns = |start: &str| {
         let mut seen = BTreeSet::new();
@@ -111,4 +125,22 @@ fn a_circle_is_seen_and_a_line_is_none() {
     let [one, two, three, _] = line;
     let circle = [one, two, three, file("crates/x/src/c.rs", "fn f() { crate::a::g() }")];
     assert_eq!(in_circles(&uses(&circle)), ["a", "b", "c"]);
+}
+
+#[test]
+fn folders_that_use_one_another_are_a_circle_though_their_files_are_none() {
+    let file = |path: &str, text: &str| Source { path: path.into(), text: text.into() };
+    let mut files = vec![
+        file("crates/x/src/a/mod.rs", "mod one; mod two;"),
+        file("crates/x/src/a/one.rs", "use crate::b::three::T;"),
+        file("crates/x/src/a/two.rs", "pub struct T;"),
+        file("crates/x/src/b/three.rs", "pub struct T;"),
+        file("crates/x/src/b/four.rs", "use crate::b::three::T;"),
+        file("crates/x/src/b/tests.rs", "use crate::a::one::T;"),
+    ];
+    assert_eq!(in_circles(&uses(&files)), [""; 0]);
+    files.push(file("crates/x/src/b/five.rs", "use crate::a::two::T;"));
+    assert_eq!(in_circles(&uses(&files)), ["a", "b"]);
+    files.push(file("crates/x/src/b/three/mod.rs", "use crate::b::four::T;"));
+    assert_eq!(in_circles(&uses(&files)), ["a", "b", "b::four", "b::three"]);
 }
