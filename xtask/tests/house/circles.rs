@@ -13,12 +13,11 @@ const CIRCLES: &[&str] = &[
     "benchmarks: client program",
     "daemon: control device former front serve",
     "overdrive: device volumes",
-    "stack: backing keep node opening recorded",
     "suites: published report suite",
 ];
 
-/// The path of a file's module: `a::b` for `src/a/b.rs`, `a` for `src/a.rs` and `src/a/mod.rs`.
-/// None for the crate's root and for tests.
+/// Returns the path of a file's module: `a::b` for `src/a/b.rs`, `a` for `src/a.rs` and
+/// `src/a/mod.rs`. None for the crate's root and for tests.
 fn module_of(path: &str) -> Option<String> {
     let (_, inside) = path.split_once("/src/")?;
     let module = inside.strip_suffix(".rs")?.replace('/', "::");
@@ -27,7 +26,7 @@ fn module_of(path: &str) -> Option<String> {
     (!is_test && !["lib", "main"].contains(&module.as_str())).then_some(module)
 }
 
-/// The module that a path in module `own` begins with, if it is one of these.
+/// Returns the module that a path in module `own` begins with, if it is one of these.
 fn used<'a>(modules: &'a BTreeSet<String>, own: &str, segments: &[String]) -> Option<&'a String> {
     let root = match segments.first()?.as_str() {
         "crate" => Vec::new(),
@@ -41,8 +40,8 @@ fn used<'a>(modules: &'a BTreeSet<String>, own: &str, segments: &[String]) -> Op
     (1..=whole.len()).rev().find_map(|length| modules.get(&whole[..length].join("::")))
 }
 
-/// The rooms of these two modules that lie in the same folder: the modules themselves, or folders
-/// above them. None where one is below the other: they are one room.
+/// Returns the rooms of these two modules that lie in the same folder: the modules themselves, or
+/// folders above them. None where one is below the other: they are one room.
 fn rooms<'a>(one: &'a str, two: &'a str) -> Option<(&'a str, &'a str)> {
     let same = one.split("::").zip(two.split("::")).take_while(|(one, two)| one == two);
     let above: usize = same.map(|(name, _)| name.len() + "::".len()).sum();
@@ -53,7 +52,7 @@ fn rooms<'a>(one: &'a str, two: &'a str) -> Option<(&'a str, &'a str)> {
     room(one).zip(room(two))
 }
 
-/// Which rooms each room of these sources uses, of those in the same folder.
+/// Returns the rooms that each room uses, of those in the same folder.
 fn uses(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
     let modules: BTreeSet<String> = sources.iter().filter_map(|it| module_of(&it.path)).collect();
     let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -68,7 +67,7 @@ fn uses(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
     uses
 }
 
-/// The modules from which a way leads back to themselves.
+/// Returns the modules from which a path leads back to themselves.
 fn in_circles(uses: &BTreeMap<String, BTreeSet<String>>) -> Vec<&str> {
     let returns = |start: &str| {
         let mut seen = BTreeSet::new();

@@ -14,6 +14,7 @@ mod alone;
 mod backing;
 mod counted;
 mod failure;
+mod file_backing;
 mod flags;
 mod keep;
 pub mod model_name;

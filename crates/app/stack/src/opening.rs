@@ -4,11 +4,12 @@
 use crate::alone::Alone;
 use crate::backing::{Backing, Backings, Former, Opened};
 use crate::failure::{Exit, Failure};
+use crate::file_backing::FileBacking;
 use crate::flags::OpenFlags;
 use crate::keep::{self, FoundArena, Keep, Left, Settled};
 use crate::node::{
-    CacheNode, DelayNode, FaultsNode, FileBacking, Identity, ModelNode, NullNode, OpenNode,
-    RamNode, Unkept, open_model, open_pool, open_stripe,
+    CacheNode, DelayNode, FaultsNode, Identity, ModelNode, NullNode, OpenNode, RamNode, Unkept,
+    open_model, open_pool, open_stripe,
 };
 use crate::planted::{Bug, planted};
 use crate::recorded::Recorded;

@@ -25,7 +25,7 @@ mod stripe;
 pub(crate) use cache::CacheNode;
 pub(crate) use delay::DelayNode;
 pub(crate) use faults::FaultsNode;
-pub(crate) use file::FileBacking;
+pub(crate) use file::{FileNode, identity_of};
 pub(crate) use memory::{NullNode, RamNode};
 pub(crate) use model::{ModelNode, open as open_model};
 pub use pool::create_pool;
