@@ -4,8 +4,8 @@
 //! ```text
 //!   "disk.img", "ram:1G"   --target-->   Spec   --Volume::open-->   shared halves, opened once
 //!                                                     |                   |
-//!                                   keep.rs: retained memory           SharedHalves::attach(&ring):
-//!                                   opening.rs: bottom to top          a Stack for a lane
+//!                                   keep.rs: retained memory         SharedHalves::attach(&ring):
+//!                                   opening.rs: bottom to top        a Stack for a lane
 //!                                   node/: one file a node
 //! ```
 #![forbid(unsafe_code)]

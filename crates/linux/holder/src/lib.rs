@@ -37,18 +37,22 @@
 //!
 //! Packets (`SOCK_SEQPACKET`) of one JSON object each, at most 32 KiB, and descriptors with them.
 //!
-//! | request | from | answer |
-//! |---|---|---|
-//! | `keep {volume, backing, key, runtime, pid}` + arena, backing | the daemon that started it, once | `kept` |
-//! | `take {pid}` | any while there is no owner, or the owner again | `kept {volume, backing, key}` + arena, backing; `busy {pid}` |
-//! | `release` | the owner | `done`; it is gone |
-//! | `status` | any | `status {...}` |
-//! | `look` | any | `kept` + arena, without becoming the owner |
-//! | `describe {outline, wait_ms, again, backing}` | the owner of a mount | `accepted` |
-//! | `approach` | a daemon that is about to take a mount over, while the connection is open | `accepted` |
-//! | `leave` | the owner of a mount, which stops serving and ends | `accepted` |
-//! | `waiting` | any | `waits {waiting}`: since when a mount has had no owner |
-//! | `discard {takes}` | any while there is no owner | `done`; it is gone; `busy {pid}`; `error` if it was taken over since its status said `takes` |
+//! Each line names a request, its senders, and the answer:
+//!
+//! - `keep {volume, backing, key, runtime, pid}`, with arena and backing. The daemon that started
+//!   it, once. `kept`.
+//! - `take {pid}`. Any while there is no owner, or the owner again. `kept {volume, backing, key}`,
+//!   with arena and backing; or `busy {pid}`.
+//! - `release`. The owner. `done`, and the holder ends.
+//! - `status`. Any. `status {...}`.
+//! - `look`. Any. `kept`, with the arena, without becoming the owner.
+//! - `describe {outline, wait_ms, again, backing}`. The owner of a mount. `accepted`.
+//! - `approach`. A daemon that is about to take a mount over, while the connection is open.
+//!   `accepted`.
+//! - `leave`. The owner of a mount, which stops serving and ends. `accepted`.
+//! - `waiting`. Any. `waits {waiting}`: since when a mount has had no owner.
+//! - `discard {takes}`. Any while there is no owner. `done`, and the holder ends; or `busy {pid}`;
+//!   or `error` if it was taken over since its status had this value of `takes`.
 //!
 //! "Any" is a process of the same user, or of root. An unknown request is answered with
 //! `error {message}`. No client can keep the holder waiting: it never blocks on a connection, and

@@ -30,7 +30,7 @@ pub(crate) struct Doubt {
     good: u32,
 }
 
-/// The history so far.
+/// The history until now.
 pub(crate) struct Book {
     pub(crate) oracle: Oracle,
     disk: Disk,
@@ -175,7 +175,7 @@ impl Book {
         self.check_order(process);
     }
 
-    /// Returns the requests sent and not answered so far.
+    /// Returns the requests sent and not answered yet.
     pub(crate) fn open(&self) -> &[Pending] {
         &self.open
     }

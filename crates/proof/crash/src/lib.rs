@@ -12,17 +12,20 @@
 //!
 //! Each step uses those above it, and none below.
 //!
-//! | files | contents |
-//! |---|---|
-//! | `stamp`, `finding`, `trace` | the stand-in for a sector; findings; the hash of all events |
-//! | `model`, `disk`, `device` | the simulated disk: its kind, its state, its block device |
-//! | `setup` | a history's numbers, drawn from its seed |
-//! | `subject`, `midway`; `cached`, `liars`, `catalogue` | the subjects: the engine, or a lying layer; its memory in the middle of a section |
-//! | `version`, `oracle`, `verdict` | the answers to clients, the allowed results of reads, the allowed states after a crash |
-//! | `pending`, `plan`, `operator`, `book`, `client` | the actions of clients, and the record of requests and answers |
-//! | `life`, `run`, `takeover` | a process on its lanes; a run, step by step; a kill that the run survives |
-//! | `survivors`, `recovery`, `tally`, `laboratory` | the states after a crash; the process that starts on them; every crash of a run |
-//! | `drive`, `hunt` | many histories, on one thread and on many |
+//! - `stamp`, `finding`, `trace`: the stand-in for a sector; findings; the hash of all events.
+//! - `model`, `disk`, `device`: the simulated disk: its kind, its state, its block device.
+//! - `setup`: a history's numbers, drawn from its seed.
+//! - `subject`, `midway`; `cached`, `liars`, `catalogue`: the subjects: the engine, or a lying
+//!   layer; its memory in the middle of a section.
+//! - `version`, `oracle`, `verdict`: the answers to clients, the allowed results of reads, the
+//!   allowed states after a crash.
+//! - `pending`, `plan`, `operator`, `book`, `client`: the actions of clients, and the record of
+//!   requests and answers.
+//! - `life`, `run`, `takeover`: a process on its lanes; a run, step by step; a kill that the run
+//!   survives.
+//! - `survivors`, `recovery`, `tally`, `laboratory`: the states after a crash; the process that
+//!   starts on them; every crash of a run.
+//! - `drive`, `hunt`: many histories, on one thread and on many.
 
 #![forbid(unsafe_code)]
 

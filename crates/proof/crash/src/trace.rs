@@ -18,7 +18,7 @@ pub(crate) fn start(prints: bool) {
     PRINTS.set(prints);
 }
 
-/// Returns the hash of all events so far.
+/// Returns the hash of all events until now.
 pub(crate) fn hash() -> u64 {
     HASH.get()
 }

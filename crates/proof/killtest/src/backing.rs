@@ -3,16 +3,19 @@
 //!
 //! Commands come as lines on a socket, its standard input; each is answered by one line.
 //!
-//! | command | effect | answer |
-//! |---|---|---|
-//! | `arm PID KIND N WHEN` | at the Nth KIND (`write`, `flush`, `read`), `before`, `applied` or `answered`, the process is killed; PID 0: the power is cut there | `armed`; later `reached` |
-//! | `arm PID flush N failing` | the process is killed in its Nth flush, which then fails and gives up some writes | the same |
-//! | `disarm` | | `disarmed` |
-//! | `cut SEED` | no request is answered any more; every unflushed unit keeps one version | `cut UNFLUSHED LOST GIVEN_UP` |
-//! | `serve` | the surviving image is served; requests in progress have failed | `serving` |
-//! | `fail write` / `fail flush` / `fail off` | EIO from now on | `failing` |
-//! | `dump PATH` | writes the image as reads see it to a file | `dumped UNFLUSHED` |
-//! | `load PATH` | replaces everything by a file | `loaded` |
+//! Each line names a command, its effect, and the answer:
+//!
+//! - `arm PID KIND N WHEN`. At the Nth KIND (`write`, `flush`, `read`), `before`, `applied` or
+//!   `answered`, the process is killed; PID 0: the power is cut there. `armed`; later `reached`.
+//! - `arm PID flush N failing`. The process is killed in its Nth flush, which then fails and drops
+//!   some writes. `armed`; later `reached`.
+//! - `disarm`. No point is armed any more. `disarmed`.
+//! - `cut SEED`. No request is answered any more; every unflushed unit keeps one version.
+//!   `cut UNFLUSHED LOST GIVEN_UP`.
+//! - `serve`. The surviving image is served; requests in progress have failed. `serving`.
+//! - `fail write`, `fail flush`, `fail off`. EIO from now on, or no longer. `failing`.
+//! - `dump PATH`. Writes the image as reads see it to a file. `dumped UNFLUSHED`.
+//! - `load PATH`. Replaces the image by a file. `loaded`.
 
 use crate::lossy::{Flushes, Lossy};
 use block::{Block, Discard, Error, Fua, Kind, Limits, Memory, Request, Result, Stack};

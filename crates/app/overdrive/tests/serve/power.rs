@@ -2,8 +2,9 @@
 //! data.
 //!
 //! ```text
-//!   client (Mounted) -- overdrive serve -- file of nbdfuse -- lossy disk, which keeps of every 4 KiB
-//!                                                             one version since its last flush
+//!   client (Mounted) -- overdrive serve -- file of nbdfuse -- lossy disk, which keeps one
+//!                                                             version of every 4 KiB since its
+//!                                                             last flush
 //! ```
 
 use crate::common::{Server, pause, wait_until};

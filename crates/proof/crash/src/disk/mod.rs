@@ -132,7 +132,7 @@ pub struct State {
     reads: u32,
     writes: u32,
     flushes: u32,
-    /// Errors returned so far: reads, writes, flushes.
+    /// Errors returned: reads, writes, flushes.
     pub(crate) errors: [u32; 3],
     /// Errors that the process has received: reads, changes, flushes.
     pub(crate) errors_heard: [u32; 3],

@@ -37,7 +37,7 @@ const DIES_AGAIN_ONE_IN: u64 = 8;
 /// One thread's laboratory, set up for one history after the other.
 pub struct Laboratory<'a> {
     subject: &'a dyn Subject,
-    /// Work done so far.
+    /// Work done.
     pub tally: Tally,
     recovery: Option<Recovery>,
     cold_starts: ColdStarts,
