@@ -24,7 +24,7 @@ pub fn verdict(plan: &Plan, outcome: &Outcome) -> String {
     let entrants = entrants(plan, outcome, &sizes);
     let mut told = Vec::new();
     if !outcome.is_complete {
-        told.push("Interrupted: all figures are of the trace's beginning.".to_owned());
+        told.push("Interrupted: all figures are for the trace's beginning.".to_owned());
     }
     told.push(match &sizes[..] {
         [size] => at_one_size(&entrants, outcome, *size),
@@ -96,7 +96,7 @@ fn at_one_size(entrants: &[Entrant], outcome: &Outcome, size: usize) -> String {
 
 fn at_many_sizes(entrants: &[Entrant], sizes: usize) -> String {
     let Some(best) = best(entrants) else {
-        return told_of(entrants, &format!("on the average of {sizes} sizes"), "");
+        return told_of(entrants, &format!("on average over {sizes} sizes"), "");
     };
     let least_at = (0..sizes)
         .filter(|size| of_kind(entrants).all(|other| best.ratios[*size] <= other.ratios[*size]));
@@ -104,9 +104,9 @@ fn at_many_sizes(entrants: &[Entrant], sizes: usize) -> String {
     let wins = match least_at.count() {
         _ if !is_compared => String::new(),
         all if all == sizes => ", and no policy misses less at any of them".to_owned(),
-        some => format!(", and least of all at {some} of them"),
+        some => format!(", and the least at {some} of them"),
     };
-    told_of(entrants, &format!("on the average of {sizes} sizes"), &wins)
+    told_of(entrants, &format!("on average over {sizes} sizes"), &wins)
 }
 
 /// Returns the sentence on the policy that misses least.
@@ -115,7 +115,7 @@ fn told_of(entrants: &[Entrant], place: &str, wins: &str) -> String {
     let Some(best) = best(entrants) else {
         // There is at least one policy, and only the optimum is left.
         let optimum = entrants.first().map(share).unwrap_or_default();
-        return format!("The optimum, which knows the future, misses {optimum} {place}.");
+        return format!("The optimum, with knowledge of the future, misses {optimum} {place}.");
     };
     let count = of_kind(entrants).count();
     if count == 1 {
@@ -154,10 +154,10 @@ fn against_lru(entrants: &[Entrant], best: &Entrant) -> Option<String> {
         return None;
     }
     let Some(lru) = lru(entrants) else {
-        return Some("LRU is not among them, to compare with.".to_owned());
+        return Some("LRU is not among them for comparison.".to_owned());
     };
     if best.what == lru.what {
-        return Some("LRU itself is the one to beat.".to_owned());
+        return Some("LRU itself is the best.".to_owned());
     }
     let less = less(best.mean(), lru.mean())?;
     if less == 0.0 {
@@ -170,7 +170,7 @@ fn against_optimum(entrants: &[Entrant], best: &Entrant) -> Option<String> {
     let optimum = entrants.iter().find(|entrant| entrant.what == What::Optimum)?.mean();
     let less = less(optimum, best.mean())?;
     let mut told = format!(
-        "The optimum, which knows the future, would miss {optimum:.4}, {} % fewer than {}",
+        "The optimum, with knowledge of the future, would miss {optimum:.4}, {} % fewer than {}",
         digits(less),
         best.name
     );
@@ -194,11 +194,11 @@ fn of_sample(plan: &Plan, outcome: &Outcome, counted: usize) -> Vec<String> {
     )];
     if !outcome.runs.iter().any(Run::is_trusted) {
         told.push(format!(
-            "No cache has {least} sampled slots, so none of it is to be trusted: take a larger sample."
+            "No cache has {least} sampled slots, so no result is reliable: use a larger sample."
         ));
     } else if counted < plan.memories.len() {
         told.push(format!(
-            "Sizes with fewer than {least} sampled slots are not to be trusted, and left out here."
+            "Sizes with fewer than {least} sampled slots are not reliable, and are omitted here."
         ));
     }
     told
@@ -228,9 +228,10 @@ mod tests {
     fn the_best_is_told_against_lru_and_the_optimum() {
         assert_eq!(
             told(&["opt", "lru", "sieve"], &[&[300, 200], &[600, 400], &[480, 420]]),
-            "Of 2 policies sieve misses least: 0.4500 of the block accesses on the average of 2 sizes, and least of \
-             all at 1 of them. That is 10.0 % fewer misses than LRU's (0.5000). The optimum, which knows the future, \
-             would miss 0.2500, 44.4 % fewer than sieve; of what it gains over LRU, sieve gains 20 %."
+            "Of 2 policies sieve misses least: 0.4500 of the block accesses on average over 2 \
+             sizes, and the least at 1 of them. That is 10.0 % fewer misses than LRU's (0.5000). \
+             The optimum, with knowledge of the future, would miss 0.2500, 44.4 % fewer than \
+             sieve; of what it gains over LRU, sieve gains 20 %."
         );
         assert_eq!(
             told(&["default", "adaptive", "lru"], &[&[500], &[500], &[510]]),
@@ -239,13 +240,13 @@ mod tests {
         );
         assert_eq!(
             told(&["lru", "fifo"], &[&[500], &[510]]),
-            "Of 2 policies lru misses least: 0.5000 of the block accesses with 4 MiB of memory. LRU itself is the one \
-             to beat."
+            "Of 2 policies lru misses least: 0.5000 of the block accesses with 4 MiB of memory. \
+             LRU itself is the best."
         );
         assert_eq!(
             told(&["arc", "fifo"], &[&[500], &[500]]),
-            "All 2 policies miss the same: 0.5000 of the block accesses with 4 MiB of memory. LRU is not among them, \
-             to compare with."
+            "All 2 policies miss the same: 0.5000 of the block accesses with 4 MiB of memory. \
+             LRU is not among them for comparison."
         );
         let equal = told(&["fifo", "lru", "arc"], &[&[500], &[500], &[600]]);
         assert!(equal.starts_with("2 of 3 policies miss least, fifo among them: "), "{equal}");
@@ -254,11 +255,12 @@ mod tests {
 
     #[test]
     fn one_policy_is_compared_with_nothing() {
-        let lru = "lru misses 0.4000 of the block accesses on the average of 2 sizes.";
+        let lru = "lru misses 0.4000 of the block accesses on average over 2 sizes.";
         assert_eq!(told(&["lru"], &[&[500, 300]]), lru);
         assert_eq!(
             told(&["opt"], &[&[100]]),
-            "The optimum, which knows the future, misses 0.1000 of the block accesses with 4 MiB of memory."
+            "The optimum, with knowledge of the future, misses 0.1000 of the block accesses with \
+             4 MiB of memory."
         );
         let nothing = told(&["lru", "opt"], &[&[0], &[0]]);
         assert_eq!(nothing, "lru misses 0.0000 of the block accesses with 4 MiB of memory.");
@@ -272,14 +274,14 @@ mod tests {
         assert!(told.starts_with("Of 2 policies lru misses least: 0.5000 "), "{told}");
         assert!(told.contains("with 8 MiB of memory"), "{told}");
         assert!(told.contains("estimated from a sample of 50 % of the blocks."), "{told}");
-        let end = "fewer than 1,000 sampled slots are not to be trusted, and left out here.";
+        let end = "fewer than 1,000 sampled slots are not reliable, and are omitted here.";
         assert!(told.ends_with(end), "{told}");
         outcome.is_complete = false;
         outcome.runs.iter_mut().for_each(|run| run.sampled_slots = 999);
         let told = verdict(&plan, &outcome);
-        let begin = "Interrupted: all figures are of the trace's beginning. ";
+        let begin = "Interrupted: all figures are for the trace's beginning. ";
         assert!(told.starts_with(begin), "{told}");
-        let end = "so none of it is to be trusted: take a larger sample.";
+        let end = "so no result is reliable: use a larger sample.";
         assert!(told.ends_with(end), "{told}");
     }
 }

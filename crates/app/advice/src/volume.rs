@@ -50,21 +50,21 @@ impl Told<'_> {
     fn state(&self) -> Option<String> {
         let sentence = match self.0.state {
             State::Failed => {
-                "It has failed: the backing does not take what is dirty; mend that, then see \
+                "It has failed: dirty data cannot be written to the backing; repair it, then see \
                  'overdrive volume clear-error --help'."
             }
             State::Stalled => {
-                "Its backing does not answer: what needs it gets errors until it does."
+                "Its backing does not answer: requests that need it fail until it answers."
             }
             State::Lost => {
-                "Its memory was lost while its device was in use: every request gets an error until \
+                "Its memory was lost while its device was in use: every request fails until \
                  'overdrive detach'."
             }
             State::Frozen => "It is frozen: changes wait until 'overdrive volume resume'.",
             State::Paused => {
-                "It is paused: everything passes through until 'overdrive volume resume'."
+                "It is paused: all requests bypass the cache until 'overdrive volume resume'."
             }
-            State::Ending => "It is ending: what is dirty is being written out.",
+            State::Ending => "It is ending: dirty data is being written back.",
             State::Serving | State::Orphaned | State::Waiting | State::NoAnswer => return None,
         };
         Some(sentence.to_owned())
@@ -80,8 +80,8 @@ impl Told<'_> {
         };
         let requests = if errors == 1 { "request" } else { "requests" };
         Some(format!(
-            "The backing has answered {errors} {requests} with errors{kinds}; see the daemon's log, and \
-             check the disk below."
+            "The backing has failed {errors} {requests}{kinds}; see the daemon's log, and check \
+             the disk below."
         ))
     }
 
@@ -95,7 +95,7 @@ impl Told<'_> {
             return Some("It has no cache (--memory 0): every request goes to the backing.".into());
         }
         let evicted = match self.counters().evictions {
-            0 => "nothing had to be evicted yet".to_owned(),
+            0 => "no block had to be evicted yet".to_owned(),
             evicted => format!("{} were evicted to make room", blocks(evicted)),
         };
         let memory = Size(self.0.memory_bytes);
@@ -112,13 +112,13 @@ impl Told<'_> {
         let hits = self.counters().read_hits;
         let all = hits + self.counters().read_misses + self.counters().read_joins;
         if all == 0 {
-            return Some("Nothing has been read yet.".to_owned());
+            return Some("No reads yet.".to_owned());
         }
         let mut sentence = format!("{} of {all} reads came from memory", percent(hits, all));
         let (hit_ns, backing_ns) = (self.counters().hit_ns, self.counters().backing_read_ns);
         if hits > 0 && hit_ns > 0 && backing_ns > 0 {
             let (hit, backing) = (time(hit_ns), time(backing_ns));
-            sentence += &format!(": {hit} each, as sampled, where the backing takes {backing}");
+            sentence += &format!(": {hit} each, as sampled, while the backing takes {backing}");
         }
         Some(sentence + ".")
     }
@@ -129,8 +129,8 @@ impl Told<'_> {
         let late = self.counters().readahead_late;
         (issued > 0).then(|| {
             format!(
-                "{} were fetched ahead of reads that follow one another; {} of them were read, and {late} \
-                 reads had to wait for one.",
+                "{} were read ahead of sequential reads; {} of them were used, and {late} reads \
+                 had to wait for one.",
                 blocks(issued),
                 percent(used, issued),
             )
@@ -143,25 +143,23 @@ impl Told<'_> {
         let reasons = [
             (
                 self.counters().bypass_sequential,
-                "they follow one another for so long, as in copies and scans, that they would take the \
-                 place of everything else",
+                "they belong to long sequential streams, such as copies and scans, which would \
+                 evict everything else",
             ),
-            (
-                self.counters().bypass_not_admitted,
-                "the policy holds what is kept already to be worth more",
-            ),
+            (self.counters().bypass_not_admitted, "the policy values the cached blocks higher"),
             (
                 self.counters().bypass_guard,
-                "the cache steps aside while keeping them costs more than it brings: the backing is fast, what \
-                 is read is not read again, or processors are busy",
+                "they bypass the cache while caching costs more than it gains: the backing is \
+                 fast, blocks are not read again, or processors are busy",
             ),
-            (self.counters().bypass_no_slot, "dirty data takes the memory"),
+            (self.counters().bypass_no_slot, "dirty data fills the memory"),
         ];
         if self.0.write == "none" && misses > 0 && self.0.state != State::Paused {
-            return Some("What is read is not kept: the write mode is none.".to_owned());
+            return Some("Reads are not cached: the write mode is none.".to_owned());
         }
         let (number, why) = most(&reasons)?;
-        (number * 4 > misses).then(|| format!("{number} of {misses} misses were not kept: {why}."))
+        (number * 4 > misses)
+            .then(|| format!("{number} of {misses} misses were not cached: {why}."))
     }
 
     fn writes(&self) -> Option<String> {
@@ -170,10 +168,10 @@ impl Told<'_> {
         }
         let asked = self.counters().asked_write_bytes;
         if self.counters().changes == 0 {
-            return Some("Nothing has been written yet.".to_owned());
+            return Some("No writes yet.".to_owned());
         }
         Some(format!(
-            "{} were asked to be written; {} were absorbed, and {} of that never had to be written out.",
+            "Clients wrote {}; {} were absorbed, and {} of that never had to be written back.",
             Size(asked),
             blocks(self.counters().blocks_absorbed),
             blocks(self.counters().blocks_saved),
@@ -189,25 +187,23 @@ impl Told<'_> {
         let reasons = [
             (
                 self.counters().writes_through_unproven,
-                "until a client that is connected has flushed, nothing is absorbed (--write back-now \
+                "no write is absorbed until a connected client has flushed (--write back-now \
                  does not wait for that)",
             ),
-            (self.counters().writes_through_mode, "the write mode absorbs nothing"),
-            (self.counters().writes_through_fua, "their clients ask for each to be durable (FUA)"),
+            (self.counters().writes_through_mode, "the write mode absorbs no writes"),
+            (self.counters().writes_through_fua, "their clients require each to be durable (FUA)"),
             (self.counters().writes_through_large, "they are large"),
             (self.counters().writes_through_full, "the write buffer was full"),
             (self.counters().writes_through_late, "dirty data was older than dirty_age"),
-            (self.counters().writes_through_guard, "the cache stepped aside"),
+            (self.counters().writes_through_guard, "they bypassed the cache"),
         ];
         let (_, why) = most(&reasons)?;
         let word = if passes == changes { "All" } else { "Most" };
         Some(match passes * 2 > changes {
-            true => format!(
-                "{word} changes ({passes} of {changes}) went straight to the backing: {why}."
-            ),
-            false => format!(
-                "{passes} of {changes} changes went straight to the backing, most because {why}."
-            ),
+            true => format!("{word} changes ({passes} of {changes}) were written through: {why}."),
+            false => {
+                format!("{passes} of {changes} changes were written through, most because {why}.")
+            }
         })
     }
 
@@ -218,12 +214,12 @@ impl Told<'_> {
         }
         let rate = match self.counters().drain_blocks_per_second {
             0 => String::new(),
-            rate => format!(", and the backing takes {} a second", Size(rate * 4096)),
+            rate => format!(", and the backing writes {} per second", Size(rate * 4096)),
         };
         let limit = self.counters().dirty_blocks_max.min(self.counters().allowance_blocks);
         Some(format!(
-            "Writers were slowed for {} (summed over {slowed} changes) because the write buffer was \
-             nearly full: it may hold {}{rate}.",
+            "Writers were throttled for {} (summed over {slowed} changes) because the write \
+             buffer was nearly full: it may hold {}{rate}.",
             time(self.counters().slowed_ns),
             Size(limit * 4096),
         ))
@@ -241,7 +237,8 @@ impl Told<'_> {
                 _ => String::new(),
             };
         Some(format!(
-            "{} are not durable on the backing, for up to {}; that would take about {}{epochs}.",
+            "{} are not durable on the backing, for up to {}; flushing them would take about \
+             {}{epochs}.",
             blocks(self.counters().blocks_dirty),
             time(self.counters().dirty_age_ns),
             time(self.counters().flush_predicted_ns),
@@ -251,7 +248,7 @@ impl Told<'_> {
     fn aside(&self) -> Option<String> {
         let guard = self.0.guard.as_ref()?;
         let why = guard.reads_aside.as_ref().or(guard.writes_aside.as_ref())?;
-        Some(format!("The cache steps aside at the moment: {why}."))
+        Some(format!("Requests bypass the cache now: {why}."))
     }
 }
 
@@ -279,11 +276,8 @@ mod tests {
     #[test]
     fn a_volume_that_was_not_used_yet_says_so() {
         let fresh = said(json!({}), json!({}));
-        has(
-            &fresh,
-            &["0 B of 8 MiB of memory; nothing had to be evicted", "Nothing has been read"],
-        );
-        has(&fresh, &["Nothing has been written"]);
+        has(&fresh, &["0 B of 8 MiB of memory; no block had to be evicted", "No reads yet"]);
+        has(&fresh, &["No writes yet"]);
         assert!(!fresh.contains("because"), "{fresh}");
         has(&said(json!({}), json!({ "memory_bytes": 0 })), &["no cache (--memory 0)"]);
     }
@@ -300,7 +294,12 @@ mod tests {
         has(&used, &["4 MiB of 8 MiB", "2 MiB were evicted", "75.0 % of 100 reads", "900 ns each"]);
         has(
             &used,
-            &["40 KiB were asked", "20 KiB of that never", "20 KiB are not durable", "300.0 ms."],
+            &[
+                "Clients wrote 40 KiB",
+                "20 KiB of that never",
+                "20 KiB are not durable",
+                "300.0 ms.",
+            ],
         );
         let ordered = said(counters, json!({ "durability": "ordered" }));
         has(&ordered, &["a flush of the backing for each of 4 epochs"]);
@@ -311,23 +310,23 @@ mod tests {
         let unproven = json!({ "changes": 9, "writes_through": 9, "writes_through_unproven": 8, "writes_through_large": 1 });
         has(
             &said(unproven, json!({})),
-            &["All changes (9 of 9)", "has flushed, nothing is absorbed"],
+            &["All changes (9 of 9)", "until a connected client has flushed"],
         );
         let through = json!({ "changes": 9, "writes_through": 9, "writes_through_mode": 9 });
-        has(&said(through, json!({})), &["the write mode absorbs nothing"]);
+        has(&said(through, json!({})), &["the write mode absorbs no writes"]);
         let few = json!({ "changes": 90, "writes_through": 9, "writes_through_large": 9 });
-        assert!(!said(few, json!({})).contains("went straight"), "a tenth need no explanation");
-        let scans = json!({ "read_misses": 10, "bypass_sequential": 9, "bypass_not_admitted": 1 });
-        has(&said(scans, json!({})), &["9 of 10 misses were not kept", "copies and scans"]);
-        let ahead = json!({ "readahead_issued": 512, "readahead_used": 384, "readahead_late": 7 });
-        has(
-            &said(ahead, json!({})),
-            &["2 MiB were fetched ahead", "75.0 %", "7 reads had to wait"],
+        assert!(
+            !said(few, json!({})).contains("were written through"),
+            "a tenth need no explanation"
         );
+        let scans = json!({ "read_misses": 10, "bypass_sequential": 9, "bypass_not_admitted": 1 });
+        has(&said(scans, json!({})), &["9 of 10 misses were not cached", "copies and scans"]);
+        let ahead = json!({ "readahead_issued": 512, "readahead_used": 384, "readahead_late": 7 });
+        has(&said(ahead, json!({})), &["2 MiB were read ahead", "75.0 %", "7 reads had to wait"]);
         let none = said(json!({ "read_misses": 10 }), json!({ "write": "none" }));
         has(&none, &["the write mode is none"]);
         let guard = json!({ "reads_aside": "processors busy" });
-        has(&said(json!({}), json!({ "guard": guard })), &["steps aside", "processors busy"]);
+        has(&said(json!({}), json!({ "guard": guard })), &["bypass the cache", "processors busy"]);
     }
 
     #[test]
@@ -337,13 +336,13 @@ mod tests {
             "dirty_blocks_max": 512, "allowance_blocks": 256,
         });
         let slowed = said(counters, json!({}));
-        has(&slowed, &["slowed for 9.5 s (summed over 1234 changes) because", "may hold 1 MiB"]);
-        has(&slowed, &["takes 10 MiB a second"]);
+        has(&slowed, &["throttled for 9.5 s (summed over 1234 changes) because", "may hold 1 MiB"]);
+        has(&slowed, &["writes 10 MiB per second"]);
         let broken = said(json!({}), json!({ "state": "failed", "backing": { "errors": 3 } }));
-        has(&broken, &["It has failed", "answered 3 requests with errors;"]);
+        has(&broken, &["It has failed", "has failed 3 requests;"]);
         let kinds = json!({ "errors": 6, "errors_by_kind": { "writes": 5, "discards": 1 } });
         let errors = said(json!({}), json!({ "backing": kinds }));
-        let first = "The backing has answered 6 requests with errors (5 writes, 1 discard)";
+        let first = "The backing has failed 6 requests (5 writes, 1 discard)";
         assert!(errors.starts_with(first), "{errors}");
     }
 }

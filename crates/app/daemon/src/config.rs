@@ -250,9 +250,12 @@ mod tests {
     fn what_is_wrong_is_named_with_its_mend() {
         let typo = wrong("[volume.db]\nbacking = \"x\"\nmemroy = \"2G\"\n");
         assert_eq!(typo, "unknown key memroy in [volume.db]; did you mean 'memory'?");
-        assert!(wrong("fuse = \"\"").contains("needs a directory"));
+        assert!(wrong("fuse = \"\"").contains("name a directory"));
         assert!(wrong("volumes = 1").contains("did you mean 'volume'?"));
-        assert!(wrong("[volume.db]\nbacking = \"x\"\nxyzzy = 1").contains("known are backing"));
+        assert!(
+            wrong("[volume.db]\nbacking = \"x\"\nxyzzy = 1")
+                .contains("the known names are backing")
+        );
         assert!(wrong("").contains("[volume.NAME]"));
         assert!(wrong("[volume.db]\nmemory = \"1G\"").contains("has no backing"));
         assert!(wrong("[volume.db]\nbacking = \"x\"\nmemory = \"1Q\"").contains("not a size"));

@@ -82,7 +82,7 @@ pub fn has_ended() -> bool {
 /// Exit status 6, with the reason.
 pub fn lost() -> Result<(), Failure> {
     let Some(error) = LOST.get() else { return Ok(()) };
-    let message = format!("the standard output cannot be written: {error}; give it room");
+    let message = format!("the standard output cannot be written: {error}; free space on its disk");
     Err(Failure::new(Exit::Io, message))
 }
 

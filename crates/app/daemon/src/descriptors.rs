@@ -40,9 +40,9 @@ pub fn allow_descriptors(volumes: usize, listeners: usize, threads: usize) -> Re
     match getrlimit(Resource::Nofile).current {
         Some(current) if current < least => {
             let message = format!(
-                "this process may have {current} files open (RLIMIT_NOFILE), and needs {least} for \
-                 this: allow more with ulimit -n {wanted} in its shell, or LimitNOFILE= in its systemd \
-                 unit"
+                "this process may have {current} files open (RLIMIT_NOFILE), but needs at least \
+                 {least}: raise the limit with ulimit -n {wanted} in its shell, or LimitNOFILE= \
+                 in its systemd unit"
             );
             Err(Failure::new(Exit::Permission, message))
         }

@@ -44,7 +44,7 @@ pub(crate) fn sync_directory_of(path: &Path) -> io::Result<()> {
 
 fn lock(file: &File) -> io::Result<()> {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-        let message = "another command is writing it; wait for that one";
+        let message = "another command is writing it; wait until that command ends";
         io::Error::new(io::ErrorKind::ResourceBusy, message)
     })
 }

@@ -93,7 +93,7 @@ pub fn resume_former(exit: Exit, message: &str) {
     let taken = PROGRAM_BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(file) = taken else { return };
     crate::tell!("overdrive: {message}");
-    crate::tell!("overdrive: the new program cannot start: the one before goes on");
+    crate::tell!("overdrive: the new program cannot start; the former program continues");
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let mut command = program_with(path, former_arguments());
     put(&mut command, UNDONE, &format!("{}:{message}", exit as u8));
@@ -101,7 +101,7 @@ pub fn resume_former(exit: Exit, message: &str) {
         put(&mut command, PROGRAM, &program);
     }
     let error = command.exec();
-    crate::tell!("overdrive: the program before cannot be executed: {error}");
+    crate::tell!("overdrive: the former program cannot be executed: {error}");
 }
 
 /// Executes a program in place of this one, with a way back to this one. Returns if neither can be
@@ -121,7 +121,7 @@ pub(crate) fn execute(program: &Path, left: &Handover) -> io::Error {
     }
     let error = command.exec();
     let message = format!("{}: cannot be executed: {error}", program.display());
-    crate::tell!("overdrive: {message}; the program before goes on");
+    crate::tell!("overdrive: {message}; the former program continues");
     let mut command = program_with("/proc/self/exe", own_arguments());
     command.env(left.variable, &left.text);
     put(&mut command, UNDONE, &format!("{}:{message}", Exit::Usage as u8));
@@ -157,5 +157,5 @@ pub(crate) fn check_upgraded() -> Result<(), Failure> {
     let Some(undone) = found(UNDONE) else { return Ok(()) };
     let (status, message) = undone.split_once(':').unwrap_or_default();
     let exit = status.parse().map_or(Exit::Io, Exit::of);
-    Err(Failure::new(exit, format!("{message}; not upgraded: the program before goes on")))
+    Err(Failure::new(exit, format!("{message}; not upgraded: the former program continues")))
 }

@@ -50,7 +50,7 @@ pub struct Rescued {
 fn cannot(path: &Path, error: io::Error) -> Failure {
     let (exit, mend) = match error.kind() {
         io::ErrorKind::PermissionDenied => (Exit::Permission, ""),
-        io::ErrorKind::AlreadyExists => (Exit::Usage, "; choose a name that is free"),
+        io::ErrorKind::AlreadyExists => (Exit::Usage, "; choose another name"),
         io::ErrorKind::ResourceBusy => (Exit::Busy, ""),
         _ => (Exit::Io, ""),
     };
@@ -66,7 +66,7 @@ fn cannot(path: &Path, error: io::Error) -> Failure {
 pub fn check_rescue_place(path: &Path, keys: &[String], names: &[PathBuf]) -> Result<(), Failure> {
     let refuse = |what: &str| {
         let message = format!(
-            "{}: {what}, which does not take what is dirty; save it to another disk",
+            "{}: {what}, to which dirty data cannot be written; save it to another disk",
             path.display()
         );
         Err(Failure::new(Exit::Usage, message))

@@ -36,8 +36,8 @@ pub(crate) fn check(runtime: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!(
-        "{}: belongs to user {} or can be changed by others, so sockets there are not safe; remove \
-         it, or set XDG_RUNTIME_DIR to a directory of your own",
+        "{}: belongs to user {} or can be changed by others, so sockets in it are not safe; \
+         remove it, or set XDG_RUNTIME_DIR to a private directory",
         runtime.display(),
         found.uid()
     );

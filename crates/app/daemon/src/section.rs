@@ -54,7 +54,7 @@ fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
     let read = std::fs::File::open(path)
         .and_then(|file| file.take(TEXT_BYTES_MAX + 1).read_to_string(&mut text));
     if read.is_ok() && text.len() as u64 > TEXT_BYTES_MAX {
-        let message = format!("{}: is no {kind}: those have at most 1 MiB", path.display());
+        let message = format!("{}: is not a {kind}, which has at most 1 MiB", path.display());
         return Err(Failure::new(Exit::Usage, message));
     }
     read.map(|_| text).map_err(|error| {
@@ -71,7 +71,7 @@ fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
 pub(crate) fn nearest(name: &str, known: &[&str]) -> String {
     match stack::near(name, known.iter().copied()) {
         Some(near) => format!("did you mean '{near}'?"),
-        None => format!("known are {}", known.join(", ")),
+        None => format!("the known names are {}", known.join(", ")),
     }
 }
 
@@ -131,7 +131,7 @@ impl Section<'_> {
         let read = match value.get_ref() {
             DeValue::String(text) => read(text),
             DeValue::Integer(number) => read(number.as_str()),
-            _ => Err("write it as a text in quotes".to_owned()),
+            _ => Err("write the value in quotes".to_owned()),
         };
         read.map(Some).map_err(|why| (value.span(), format!("{}: {why}", self.place_of(key))))
     }
@@ -174,7 +174,7 @@ impl Section<'_> {
     pub fn list(&self, key: &str) -> Result<Vec<Section<'_>>, Wrong> {
         let Some(value) = self.table.get(key) else { return Ok(Vec::new()) };
         let head = format!("[[{key}]]");
-        let wrong = |at| (at, format!("{key}: write {head}, once for each"));
+        let wrong = |at| (at, format!("{key}: write {head}once for each"));
         let DeValue::Array(all) = value.get_ref() else { return Err(wrong(value.span())) };
         let tables = all.iter().map(|value| {
             let DeValue::Table(table) = value.get_ref() else { return Err(wrong(value.span())) };

@@ -27,7 +27,7 @@ pub(crate) fn changes(pairs: &[String], geometry: &Geometry) -> Result<Changes, 
     for pair in pairs {
         let Some((key, value)) = pair.split_once('=') else {
             return Err(usage(format!(
-                "'{pair}' is not KEY=VALUE; keys are {}",
+                "'{pair}' is not KEY=VALUE; the keys are {}",
                 keys().join(", ")
             )));
         };
@@ -51,8 +51,8 @@ fn read(changes: &mut Changes, key: &str, value: &str, geometry: &Geometry) -> R
     };
     if !setting.is_live() {
         return Err(usage(format!(
-            "{key}: cannot change while the volume is served: stop its daemon, or detach the volume, and \
-             serve it with another --{}; known are {}",
+            "{key}: cannot be changed while the volume is served; stop its daemon, or detach the \
+             volume, and serve it with another --{}; these can: {}",
             setting.option(),
             keys().join(", "),
         )));
@@ -107,7 +107,7 @@ mod tests {
         assert!(wrong(&["durability=scr"]).contains("flush, ordered or scratch"), "typed in full");
         assert!(wrong(&["dirty_age=5"]).contains("write it like"));
         assert!(wrong(&["dirtyage=5s"]).contains("did you mean 'dirty_age'?"));
-        assert!(wrong(&["memory=1G"]).contains("known are write"));
+        assert!(wrong(&["memory=1G"]).contains("these can: write"));
         assert!(wrong(&["memory=1G"]).contains("serve it with another --memory"));
         assert!(wrong(&["dirty-age=1s", "dirty_age=1s"]).contains("twice"));
         assert!(wrong(&["absorb_bytes_max=2K"]).contains("'2K' is out of range; write 4K to 512K"));

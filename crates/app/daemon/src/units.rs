@@ -96,7 +96,7 @@ pub fn polling(text: &str) -> Result<Polling, String> {
     match time.map_err(|error| format!("{error}; or 'adaptive', or 'off'"))? {
         Duration::ZERO => Ok(Polling::Off),
         time if time > POLL_MAX => {
-            Err(format!("'{text}': 50ms at most; idle processors belong to others"))
+            Err(format!("'{text}': write at most 50ms, so that idle processors can serve others"))
         }
         time => Ok(Polling::Fixed(time)),
     }
@@ -110,7 +110,7 @@ pub fn on_off(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {
         "on" => Ok(true),
         "off" => Ok(false),
-        _ => Err(format!("'{text}': on or off")),
+        _ => Err(format!("'{text}': write on or off")),
     }
 }
 
@@ -143,11 +143,13 @@ pub fn delay(text: &str) -> Result<DelaySpec, String> {
             ("flush", value) => delay.flush_us = time_us(value)?,
             ("servers", value) => {
                 let servers = value.parse().ok().filter(|&servers| servers > 0);
-                delay.servers = servers.ok_or(format!("servers={value}: 1 or more"))?;
+                delay.servers = servers.ok_or(format!("servers={value}: write 1 or more"))?;
             }
             ("bandwidth", value) => delay.bandwidth = value.parse()?,
             (key, _) => {
-                return Err(format!("'{key}': read, write, flush, servers or bandwidth"));
+                return Err(format!(
+                    "'{key}' is unknown; write read, write, flush, servers or bandwidth"
+                ));
             }
         }
     }
@@ -163,7 +165,7 @@ pub fn faults(text: &str) -> Result<FaultsSpec, String> {
     let mut faults = FaultsSpec::default();
     for pair in pairs(text) {
         let (key, value) = pair?;
-        let bad = |_| format!("{key}={value}: not a number");
+        let bad = |_| format!("{key}={value}: not a number; write a whole number");
         match key {
             "read" => faults.read_from = value.parse().map_err(bad)?,
             "write" => faults.write_from = value.parse().map_err(bad)?,
@@ -171,7 +173,11 @@ pub fn faults(text: &str) -> Result<FaultsSpec, String> {
             "count" => faults.count = value.parse().map_err(bad)?,
             "errno" => faults.errno = value.parse().map_err(bad)?,
             "hang" => faults.hang_ms = time_ms(value)?,
-            _ => return Err(format!("'{key}': read, write, flush, count, errno or hang")),
+            _ => {
+                return Err(format!(
+                    "'{key}' is unknown; write read, write, flush, count, errno or hang"
+                ));
+            }
         }
     }
     Ok(faults)
@@ -183,7 +189,7 @@ pub fn faults(text: &str) -> Result<FaultsSpec, String> {
 /// The path is empty.
 pub fn directory(text: &str) -> Result<PathBuf, String> {
     match text {
-        "" => Err("needs a directory".to_owned()),
+        "" => Err("name a directory".to_owned()),
         _ => Ok(PathBuf::from(text)),
     }
 }
@@ -201,7 +207,7 @@ mod tests {
         assert_eq!(polling("adaptive"), Ok(Polling::Adaptive));
         assert_eq!((polling("off"), polling("0")), (Ok(Polling::Off), Ok(Polling::Off)));
         assert_eq!(polling("20ms"), Ok(Polling::Fixed(Duration::from_millis(20))));
-        assert!(polling("51ms").is_err_and(|error| error.contains("50ms at most")));
+        assert!(polling("51ms").is_err_and(|error| error.contains("at most 50ms")));
         assert_eq!(wait_time("2s"), Ok(WaitTime(Some(2_000))));
         assert_eq!(wait_time("forever"), Ok(WaitTime(None)));
         assert!(wait_time("long").is_err_and(|error| error.contains("or 'forever'")));

@@ -25,10 +25,10 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: host::HugeAllocator = host::HugeAllocator;
 
-/// A DRAM cache for block storage, and the lab that proves when it helps.
+/// A DRAM cache for block storage, and a lab that proves when it helps.
 ///
-/// Exit status: 0 ok, 1 negative answer, 2 usage, 3 no daemon, 4 permission, 5 busy or locked,
-/// 6 device I/O error, 7 data integrity failure.
+/// Exit status: 0 ok, 1 negative result, 2 usage, 3 no daemon, 4 permission, 5 busy or locked, 6
+/// device I/O error, 7 data integrity failure.
 #[derive(Parser)]
 #[command(name = "overdrive", version, arg_required_else_help = true, max_term_width = 100)]
 struct Arguments {
@@ -53,15 +53,16 @@ enum Command {
     Doctor(doctor::Arguments),
     #[command(hide = true)]
     Supervise(device::SuperviseArguments),
-    /// Do what waits for a device, for the daemon that serves it, which starts this itself.
+    /// Make a call that waits for a device, for the daemon that serves the device; only a daemon
+    /// starts this.
     #[command(hide = true, name = daemon::DEVICE_CALL)]
     DeviceCall {
         /// The daemon's process.
         daemon: i32,
-        /// What is to be done.
+        /// The call to make.
         told: String,
     },
-    /// Keep a volume's memory for its daemon, which starts this itself.
+    /// Retain a volume's memory for its daemon; only a daemon starts this.
     #[command(hide = true)]
     Hold,
 }

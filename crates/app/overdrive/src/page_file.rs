@@ -34,7 +34,7 @@ impl PageFile {
         let is_input =
             identity(path).and_then(|own| inputs.iter().find(|input| identity(input) == Some(own)));
         if is_input.is_some() {
-            let what = "this command reads it, or works on it; name another file";
+            let what = "this command uses it as input; name another file";
             return Err(Failure::new(Exit::Usage, format!("{}: {what}", path.display())));
         }
         let into = into(path).map_err(|error| failure(path, &error))?;
@@ -64,7 +64,7 @@ fn into(path: &Path) -> std::io::Result<Into> {
             let file = OpenOptions::new().write(true).open(path)?;
             let data = file.metadata()?;
             if data.file_type().is_block_device() {
-                let message = "it is a block device, and what it holds would be lost";
+                let message = "it is a block device, whose data would be lost";
                 return Err(std::io::Error::new(ErrorKind::InvalidInput, message));
             }
             if !data.is_file() {

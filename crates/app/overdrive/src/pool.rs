@@ -8,9 +8,8 @@ use std::process::ExitCode;
 /// Several devices as one, without stripes.
 ///
 /// Each write goes, whole, to the member with the shortest queue; members of one speed wear evenly.
-/// There is no redundancy: what lies on a member that is lost is lost. It is served as
-/// 'pool:PATH,PATH...', the members in the order in which it was made; 'missing' stands for one that is
-/// gone.
+/// There is no redundancy: data on a lost member is lost. It is served as 'pool:PATH,PATH...', with
+/// the members in the order of their creation; write 'missing' for a missing one.
 ///
 /// Example:
 ///   truncate -s 10G a.img b.img && overdrive pool create a.img b.img
@@ -30,8 +29,8 @@ enum What {
         /// The members, 2 to 16.
         #[arg(required = true, num_args = 2..)]
         members: Vec<PathBuf>,
-        /// Also of members that hold something: it is lost then. Only file systems that several
-        /// hosts may have mounted are refused all the same.
+        /// Also accept members that hold data, which is lost. Only file systems that several hosts
+        /// may have mounted are still refused.
         #[arg(long)]
         overwrite: bool,
     },
@@ -41,6 +40,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let What::Create { members, overwrite } = &arguments.what;
     let size = stack::create_pool(members, *overwrite)?;
     let names: Vec<_> = members.iter().map(|member| member.display().to_string()).collect();
-    daemon::say!("pool of {size}; serve it as pool:{}", names.join(","));
+    daemon::say!("created a pool of {size}; serve it as pool:{}", names.join(","));
     Ok(ExitCode::SUCCESS)
 }

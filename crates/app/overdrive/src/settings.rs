@@ -17,7 +17,7 @@ fn settings(suite: bool) -> impl Iterator<Item = &'static Setting> {
 
 fn option(setting: &'static Setting, suite: bool) -> Arg {
     let default = match suite {
-        true => "as 'overdrive serve' has it, or as the suite does".to_owned(),
+        true => "as for 'overdrive serve', or the suite's default".to_owned(),
         false => setting.default(),
     };
     let option = Arg::new(setting.key)
@@ -74,7 +74,7 @@ pub(crate) fn settable() -> String {
     let live = SETTINGS.iter().filter(|setting| setting.is_live());
     let lines = live.map(|setting| format!("  {}={}", setting.key, setting.values()));
     let lines: Vec<String> = lines.collect();
-    let head = "Settings, with the values of 'overdrive serve' ('-' is as good as '_'):";
+    let head = "Settings, with the values of 'overdrive serve' ('-' and '_' are equivalent):";
     format!("{head}\n{}", lines.join("\n"))
 }
 

@@ -73,7 +73,7 @@ fn prices_are_measured_once_and_kept() {
     let arguments =
         ["qd1", &target, "--cache", "64M", "--span", "64M", "--time", "100ms", "--json"];
     let (first, errors) = told(&run(home.path(), &arguments));
-    assert!(errors.contains("measured what the cache's work costs here"), "{errors}");
+    assert!(errors.contains("measured the costs of the cache's work on this machine"), "{errors}");
     let (second, errors) = told(&run(home.path(), &arguments));
     assert_eq!(errors, "");
     assert_eq!(first, second);
@@ -457,7 +457,7 @@ fn no_page_takes_the_place_of_what_is_read() {
         let output = run(home.path(), &[&arguments[..], &["--report", read]].concat());
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("reads it, or works on it; name another file"), "{said}");
+        assert!(said.contains("uses it as input; name another file"), "{said}");
         assert!(std::fs::read(read).expect("there") == before, "nothing is changed");
     }
 }
@@ -476,7 +476,7 @@ fn neither_the_target_nor_what_took_the_place_of_a_made_file_is_lost() {
         let output = run(home.path(), arguments);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("reads it, or works on it; name another"), "{said}");
+        assert!(said.contains("uses it as input; name another"), "{said}");
         assert!(std::fs::read(image).expect("there") == precious, "nothing is changed");
     }
     let made = home.path().join("made.img");
@@ -751,7 +751,7 @@ fn a_mounted_device_is_only_read_and_that_is_said() {
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
         let users = object["facts"]["in_use"].as_str().expect("a fact");
         assert!(users.ends_with(&format!("is mounted at {directory}")), "{users}");
-        assert!(errors.contains("the results include the load of others"), "{errors}");
+        assert!(errors.contains("the results include the load of other users"), "{errors}");
         assert!(object["method"].to_string().contains("the load of others"), "{object}");
     }
     let output = run(home.path(), &["qd1", &disk.node, "--destroy", "--time", "20ms"]);
@@ -797,10 +797,7 @@ fn reads_alone_leave_a_target_as_it_is() {
     std::fs::write(&qcow2, header).expect("room");
     let qcow2 = qcow2.to_str().expect("plain");
     for (arguments, says) in [
-        (
-            vec!["consistency", path, "--read-only"],
-            "consistency is about writes; take one of corners",
-        ),
+        (vec!["consistency", path, "--read-only"], "consistency writes; choose one of corners"),
         (vec!["qd1", path, "--read-only", "--prepare", "fill"], "--prepare: writes to the target"),
         (vec!["custom", path, "--read-only", "--reads", "70"], "--reads 100"),
         (vec!["qd1", path, "--read-only", "--destroy"], "cannot be used with"),

@@ -149,7 +149,7 @@ fn what_was_measured_before_a_signal_is_kept_and_the_folder_goes() {
     kill_process(Pid::from_child(&child), Signal::INT).expect("it is there");
     let (status, object, errors) = told(&child.wait_with_output().expect("it ends"));
     assert_eq!(status, Some(1), "{errors}");
-    assert!(errors.contains("interrupted; what was measured is not complete"), "{errors}");
+    assert!(errors.contains("interrupted; the measurement is not complete"), "{errors}");
     assert_eq!(object["complete"], false);
     assert_eq!(tests(&object)[0], ("Movie, fresh".to_owned(), false));
     assert_eq!(names(directory.path()), [""; 0]);
@@ -174,7 +174,7 @@ fn a_disk_that_runs_full_ends_it_with_a_sentence() {
     let (status, object, errors) = told(&child.wait_with_output().expect("it ends"));
     assert_eq!(status, Some(6), "{errors}");
     assert!(errors.contains("no space left"), "{errors}");
-    assert!(errors.contains("what was measured is not complete"), "{errors}");
+    assert!(errors.contains("the measurement is not complete"), "{errors}");
     assert_eq!(tests(&object)[0], ("Movie, fresh".to_owned(), false));
     assert!(!names(&mounted.point).iter().any(|name| name.starts_with("overdrive-")));
 }
@@ -379,8 +379,8 @@ fn what_makes_no_sense_on_files_is_refused_with_a_mend() {
         (vec!["filebench", here, "--time", "4294967296s"], 2, "at most 10000000s"),
         (vec!["filebench", here, "--export-fio", "/tmp/none.fio"], 2, "a job of fio"),
         (vec!["filebench", "/no/such/place"], 1, "cannot look at it"),
-        (vec!["filebench", "model:samsung-840-evo-250", "--share", "4"], 2, "replayed as it is"),
-        (vec!["loadtime", here, "--time", "4s"], 2, "all of the directory is read"),
+        (vec!["filebench", "model:samsung-840-evo-250", "--share", "4"], 2, "replayed unchanged"),
+        (vec!["loadtime", here, "--time", "4s"], 2, "the whole directory is read"),
         (vec!["loadtime", here], 2, "there is no file in it to read"),
         (vec!["qd1", "model:samsung-840-evo-250", "--share", "4"], 2, "--span"),
     ] {

@@ -85,7 +85,7 @@ fn what_is_no_result_is_refused_with_file_place_and_status() {
         (&["missing.json"], 1, "missing.json: No such file"),
         (&["."], 6, ".: Is a directory"),
         (&["history:x"], 2, "history:x: "),
-        (&["history:1"], 1, "no result 1 is kept"),
+        (&["history:1"], 1, "there is no result 1"),
     ] {
         let output = bench(home, &[&["compare"], files].concat());
         let told = String::from_utf8_lossy(&output.stderr);

@@ -112,7 +112,7 @@ fn a_users_file_is_checked_and_what_follows_is_printed() {
     write(&file, SMALL).expect("written");
     let name = file.to_str().expect("text");
     let told = text(&run(&["models", "--check", name], None));
-    assert!(told.contains(": sound;") && told.contains("What follows"), "{told}");
+    assert!(told.contains(": sound;") && told.contains("Derived values"), "{told}");
     for (from, to, parts) in [
         (
             "dies = [1,",
@@ -191,6 +191,6 @@ fn health_is_read_by_smartctl_and_its_absence_is_said() {
     assert!(failure(&health(&["health", "/dev/null"]), 1).contains("offers no SMART"));
     says("no JSON");
     assert!(failure(&health(&["health", "/dev/null"]), 6).contains("install smartmontools"));
-    assert!(failure(&health(&["health", "/etc/passwd"]), 2).contains("no device"));
+    assert!(failure(&health(&["health", "/etc/passwd"]), 2).contains("is not a device"));
     assert!(failure(&health(&["health", "nosuchdevice"]), 1).contains("no such device or volume"));
 }

@@ -66,7 +66,7 @@ fn what_is_not_there_is_said_and_what_is_removed_is_gone() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(
-            said.contains("no result 1 is kept; 'overdrive bench history' lists them"),
+            said.contains("there is no result 1; 'overdrive bench history' lists them"),
             "{said}"
         );
     }
@@ -82,7 +82,10 @@ fn a_history_that_cannot_be_written_costs_no_result() {
     let output = bench(home.path(), &short("null:1G", &[]));
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("the result is not kept: ") && said.contains("move it away"), "{said}");
+    assert!(
+        said.contains("the result could not be stored: ") && said.contains("move it away"),
+        "{said}"
+    );
     assert!(text(&output).contains("IOPS"));
     let listed = bench(home.path(), &["history"]);
     assert_eq!(listed.status.code(), Some(6));

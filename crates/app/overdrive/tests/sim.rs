@@ -133,7 +133,7 @@ fn a_sample_is_marked_as_one_wherever_its_figures_stand() {
     assert!(rows[0].starts_with("memory      size  sampled      lru      opt"), "{told}");
     assert!(rows[1].contains("? 512  ~0."), "{told}");
     assert!(!rows[2].contains('?') && rows[2].contains("  ~0."), "{told}");
-    assert_eq!(rows[3], "? fewer than 1,000 sampled slots: too few to be trusted");
+    assert_eq!(rows[3], "? fewer than 1,000 sampled slots: too few for reliable results");
     assert!(!with(&[]).contains(['~', '?']));
 }
 
@@ -213,22 +213,22 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
     for (arguments, status, says) in [
         (vec!["--trace", good], 2, "--memory"),
         (vec!["--trace", good, "--memory", "x"], 2, "not a size"),
-        (vec!["--trace", good, "--memory", "0%"], 2, "no share"),
+        (vec!["--trace", good, "--memory", "0%"], 2, "is not a share"),
         (vec!["--trace", good, "--memory", "1K"], 2, "blocks of 4 KiB"),
         (
             vec!["--trace", good, "--memory", "1M", "--policy", "best"],
             2,
-            "take one of default, opt, lru",
+            "choose one of default, opt, lru",
         ),
         (
             vec!["--trace", good, "--memory", "1M", "--format", "x"],
             2,
-            "take one of recording, vscsi",
+            "choose one of recording, vscsi",
         ),
-        (vec!["--trace", good, "--memory", "1M", "--sample", "0"], 2, "it is no share"),
-        (vec!["--trace", good, "--memory", "1M", "--sample", "1.01"], 2, "it is no share"),
-        (vec!["--trace", good, "--memory", "1M", "--sample=-0.1"], 2, "it is no share"),
-        (vec!["--trace", good, "--memory", "1M", "--sample", "NaN"], 2, "it is no share"),
+        (vec!["--trace", good, "--memory", "1M", "--sample", "0"], 2, "it is not a share"),
+        (vec!["--trace", good, "--memory", "1M", "--sample", "1.01"], 2, "it is not a share"),
+        (vec!["--trace", good, "--memory", "1M", "--sample=-0.1"], 2, "it is not a share"),
+        (vec!["--trace", good, "--memory", "1M", "--sample", "NaN"], 2, "it is not a share"),
         (vec!["--trace", good, "--memory", "1M", "--sample", "x"], 2, "like 0.1, or auto"),
         (vec!["--trace", good, "--memory", "1M", "--sample", "0.001"], 2, "leaves none"),
         (vec!["--trace", "/no/such", "--memory", "1M"], 1, "/no/such"),
@@ -279,7 +279,7 @@ fn joined_texts_are_read_whole_and_what_is_skipped_is_shown() {
     assert_eq!((&told["joined"], &told["skipped_lines"]), (&1.into(), &6.into()));
     let output = sim(&["--trace", joined, "--memory", "1M"]);
     let told = String::from_utf8_lossy(&output.stdout);
-    assert!(told.contains("1 texts of blkparse follow the first"), "{told}");
+    assert!(told.contains("1 outputs of blkparse follow the first"), "{told}");
     assert!(told.contains("6 lines without a request were skipped"), "{told}");
 }
 

@@ -82,7 +82,7 @@ fn note_of(file: &FileVolume, buffered: bool) -> Vec<String> {
     }
     if let Lock::No(why) = file.lock() {
         notes.push(format!(
-            "{path}: not locked against others ({why}); make sure that no other program writes it"
+            "{path}: cannot be locked ({why}); make sure that no other program writes to it"
         ));
     } else if let Some(why) = file.local_locks() {
         notes.push(format!("{path}: {why}; make sure that no other host uses it"));

@@ -85,11 +85,11 @@ impl Keep {
                 Some(busy) => Failure::new(
                     Exit::Busy,
                     format!(
-                        "{name}: is served by process {} already; see 'overdrive volume list'",
+                        "{name}: is already served by process {}; see 'overdrive volume list'",
                         busy.pid
                     ),
                 ),
-                None => trouble("what is kept for it cannot be taken over", name, &error),
+                None => trouble("its retained memory cannot be taken over", name, &error),
             }),
         }
     }
@@ -110,8 +110,8 @@ impl Keep {
         };
         let started = Keeper::start(&self.runtime, &kept, memory.file(), backing, &self.program);
         started.map_err(|error| {
-            let what = "no holder for its memory could be started (--no-holder serves without: a \
-                        kill then loses what was not flushed)";
+            let what = "no holder for its memory could be started (--no-holder serves without \
+                        one: a kill then loses unflushed writes)";
             trouble(what, &identity.name, &error)
         })
     }
@@ -122,7 +122,7 @@ impl Left {
     pub(crate) fn fence(&self, node: &dyn OpenNode) -> Result<Fence, Failure> {
         let fence = fence(self.arena.as_fd(), &self.kept.backing)?;
         node.fence().map_err(|error| {
-            trouble("requests of an earlier process may still reach it", &self.kept.backing, &error)
+            trouble("requests of an earlier process may still arrive", &self.kept.backing, &error)
         })?;
         Ok(fence)
     }
@@ -172,9 +172,9 @@ pub(crate) fn settle(
         return Err(Failure::new(
             Exit::Io,
             format!(
-                "{name}: {error}; {blocks} blocks of acknowledged writes are kept for it and could not \
-                 be written first: serve it with the memory it had ({}), or rescue them with \
-                 'overdrive volume clear-error {} --rescue FILE'",
+                "{name}: {error}; {blocks} blocks of acknowledged writes are retained for it and \
+                 could not be written to it: serve it with its former memory ({}), or rescue \
+                 them with 'overdrive volume clear-error {} --rescue FILE'",
                 block::Size(u64::from(found.geometry.slots) * 4096),
                 left.kept.volume,
             ),

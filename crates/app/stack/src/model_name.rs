@@ -49,7 +49,7 @@ pub fn parse(backing: &str) -> Result<ModelSpec, Refusal> {
         let (key, value) =
             pair.split_once('=').ok_or_else(|| wrong(&format!("'{pair}': write KEY=VALUE")))?;
         if seen.contains(&key) {
-            return Err(wrong(&format!("'{key}' stands there twice; give it once")));
+            return Err(wrong(&format!("'{key}' is given twice; give it once")));
         }
         seen.push(key);
         match key {
@@ -69,9 +69,9 @@ pub fn parse(backing: &str) -> Result<ModelSpec, Refusal> {
             _ => {
                 let mend = match near(key, KEYS.into_iter()) {
                     Some(near) => format!("did you mean '{near}'?"),
-                    None => format!("known are {}", KEYS.join(", ")),
+                    None => format!("the known keys are {}", KEYS.join(", ")),
                 };
-                return Err(wrong(&format!("'{key}' is not known; {mend}")));
+                return Err(wrong(&format!("'{key}' is unknown; {mend}")));
             }
         }
     }
@@ -79,7 +79,7 @@ pub fn parse(backing: &str) -> Result<ModelSpec, Refusal> {
     let bytes = spec.size.map_or(0, |size| size.0);
     if matches!(model.kind, drives::Kind::Disk(_)) && bytes > model.user_bytes() {
         let most = Size(model.user_bytes());
-        return Err(usage(format!("{backing}: the disk has {most}; give a smaller size")));
+        return Err(usage(format!("{backing}: the drive has only {most}; give a smaller size")));
     }
     Ok(spec)
 }
@@ -92,7 +92,7 @@ fn percent(key: &str, text: &str) -> Result<u32, String> {
 fn size(text: &str) -> Result<Size, String> {
     let size: Size = text.parse()?;
     if size.0 < 1 << 20 || !size.0.is_multiple_of(SLOT_BYTES) {
-        return Err(format!("size {text}: give a multiple of 4 KiB, 1 MiB or more"));
+        return Err(format!("size {text}: give a multiple of 4 KiB, at least 1 MiB"));
     }
     Ok(size)
 }
@@ -164,8 +164,8 @@ mod tests {
             ("", "there is no such model"),
             ("samsung-840-evo-256", "did you mean samsung-840-evo-250?"),
             ("floppy", "'overdrive drive models' lists them"),
-            ("samsung-840-evo-250?sede=1", "'sede' is not known; did you mean 'seed'?"),
-            ("samsung-840-evo-250?colour=1", "known are size, seed, state, data, dedupe"),
+            ("samsung-840-evo-250?sede=1", "'sede' is unknown; did you mean 'seed'?"),
+            ("samsung-840-evo-250?colour=1", "the known keys are size, seed, state, data, dedupe"),
             ("samsung-840-evo-250?data=101", "data '101' is not a whole number of percent"),
             ("samsung-840-evo-250?dedupe=-1", "dedupe '-1'"),
             ("samsung-840-evo-250?seed", "write KEY=VALUE"),

@@ -28,8 +28,8 @@ const MEMORY_MIN: u64 = 1 << 20;
 /// Minimum limit of dirty data with which writes are absorbed.
 const DIRTY_MIN: u64 = 8 << 10;
 /// Note about `scratch`, at every start and whenever it is set.
-pub const SCRATCH: &str = "durability scratch: flushes are ignored; after a power cut the volume is \
-                           to be thrown away";
+pub const SCRATCH: &str = "durability scratch: flushes are ignored; after a power cut the \
+                           contents of the volume must be discarded";
 /// Bytes of a block.
 const BLOCK_BYTES: usize = cache::BLOCK_SECTORS as usize * SECTOR as usize;
 /// Granularity of requests to backings that store real data, in bytes.
@@ -106,8 +106,8 @@ impl<'a> Opening<'a> {
         let bytes = node.limits().bytes();
         if bytes > VOLUME_BYTES_MAX {
             let message = format!(
-                "the volume would have {bytes} bytes, and clients can be shown {VOLUME_BYTES_MAX}; use \
-                 fewer or smaller members"
+                "the volume would have {bytes} bytes, but clients support at most \
+                 {VOLUME_BYTES_MAX}; use fewer or smaller members"
             );
             return Err(Failure::new(Exit::Usage, message));
         }
@@ -238,8 +238,8 @@ impl<'a> Opening<'a> {
                 return Ok(());
             }
             let message = format!(
-                "{name}: the memory that process kept for it is of another version of Overdrive; \
-                 serve it with that version once, or give the data up by ending the process od-holder"
+                "{name}: the memory retained for it is of another version of Overdrive; serve it \
+                 with that version once, or discard the data by ending the process od-holder"
             );
             return Err(Failure::new(Exit::Integrity, message));
         };
@@ -266,15 +266,15 @@ impl<'a> Opening<'a> {
             keep::settle(left, &found, &memory, node, &self.recorded, &keep.doubts())?;
         if in_doubt && self.cache.is_none() {
             self.notes.push(format!(
-                "{name}: the earlier process was killed during a flush of the backing, whose result is \
-                 not known: writes that had gone past the cache may be lost; without a cache no flush \
-                 fails for that"
+                "{name}: the earlier process was killed during a flush of the backing, whose \
+                 result is unknown: writes that bypassed the cache may be lost; without a cache \
+                 no flush fails for this"
             ));
         }
         if blocks > 0 {
             self.notes.push(format!(
-                "{name}: {} of acknowledged writes were kept from an earlier life; they are on the \
-                 backing now",
+                "{name}: {} of acknowledged writes were retained from an earlier process; they \
+                 are on the backing now",
                 Size(blocks * 4096)
             ));
         }
@@ -288,12 +288,12 @@ impl<'a> Opening<'a> {
             return;
         }
         let why = match self.flags.keep {
-            Some(_) => "nothing keeps memory for several files or devices",
+            Some(_) => "no holder retains the memory of several files or devices",
             None => "--no-holder",
         };
         self.notes.push(format!(
-            "if the daemon of this device is killed, writes that were not flushed are lost ({why}): the device then \
-             gives errors until it is detached and attached again"
+            "if the daemon of this device is killed, unflushed writes are lost ({why}): all \
+             requests then fail until the device is detached and attached again"
         ));
     }
 
@@ -323,7 +323,7 @@ impl<'a> Opening<'a> {
         let limits = below.limits();
         if spec.memory.0 > useful(limits.bytes()) {
             self.notes.push(format!(
-                "the volume has only {}; that is cached whole",
+                "the volume has only {}, and is cached as a whole",
                 Size(limits.bytes())
             ));
         }
@@ -340,7 +340,7 @@ impl<'a> Opening<'a> {
         self.begin_noted_doubt(&shared, &*below);
         self.note_recovered(&shared);
         if let Err(error) = memory.give_back_unused() {
-            self.notes.push(format!("memory that is not needed any more stays in use: {error}"));
+            self.notes.push(format!("unused memory could not be released: {error}"));
         }
         Ok(CacheNode { shared, memory, fence, below })
     }
@@ -355,14 +355,15 @@ impl<'a> Opening<'a> {
             // A device has its own note.
             Err(Unkept::Several) if self.flags.device.is_some() => {}
             Err(Unkept::Several) => self.notes.push(
-                "the memory of a cache over several devices is not kept: if this process is killed, \
-                 what was acknowledged but not flushed is lost (as with --no-holder)"
+                "no holder retains the memory of a cache over several devices: if this process \
+                 is killed, writes that were acknowledged but not flushed are lost (as with \
+                 --no-holder)"
                     .to_owned(),
             ),
             Err(Unkept::Other(reason)) => {
                 self.notes.push(format!(
-                    "writes go through the cache to the backing: a kill of this process would lose \
-                     what is only in memory, since {reason}"
+                    "writes are written through to the backing, because a kill of this process \
+                     would lose data in memory: {reason}"
                 ));
                 return CacheSpec { write: WriteMode::Through, ..spec.clone() };
             }
@@ -380,7 +381,7 @@ impl<'a> Opening<'a> {
     ) -> Result<(SharedMemory, Geometry, Option<Fence>), Failure> {
         if let Some(left) = self.left.take() {
             let fence = left.fence(below)?;
-            let found = left.found.expect("what is left has been looked at");
+            let found = left.found.expect("the memory has been examined");
             (self.keeper, self.is_recorded) = (Some(left.keeper), left.kept.is_recorded);
             self.is_taken_over = true;
             return Ok((found.memory, found.geometry, Some(fence)));
@@ -426,30 +427,32 @@ impl<'a> Opening<'a> {
         let counters = shared.counters(0);
         let failed = shared.has_failed();
         if counters.blocks_recovered > 0 {
-            let fate = if failed { "stay kept" } else { "are being written out" };
+            let fate = if failed { "stay retained" } else { "are being written back" };
             self.notes.push(format!(
-                "{} of acknowledged writes were kept from an earlier life; they are served, and {fate}",
+                "{} of acknowledged writes were retained from an earlier process; they are \
+                 served, and {fate}",
                 Size(counters.blocks_recovered * 4096)
             ));
         }
         if counters.headers_rejected > 0 {
             self.notes.push(format!(
-                "{} headers of the memory that was kept are damaged and were left out: check what \
-                 the volume holds",
+                "{} headers of the retained memory are damaged and were left out: check the \
+                 contents of the volume",
                 counters.headers_rejected
             ));
         }
         if shared.is_in_doubt() {
             self.notes.push(
-                "the earlier process was killed during a flush of the backing, whose result is not known: writes \
-                 that had gone past the cache may be lost; the first flush of every client fails"
+                "the earlier process was killed during a flush of the backing, whose result is \
+                 unknown: writes that bypassed the cache may be lost; the first flush of every \
+                 client fails"
                     .to_owned(),
             );
         }
         if failed {
             self.notes.push(
-                "the volume had failed, and still has: writes and flushes get errors, nothing is written \
-                 out; see 'overdrive volume clear-error --help'"
+                "the volume is still in the failed state: writes and flushes fail, and nothing \
+                 is written back; see 'overdrive volume clear-error --help'"
                     .to_owned(),
             );
         }
@@ -465,9 +468,9 @@ fn check_identity(left: &Left, node: &dyn OpenNode) -> Result<(), Failure> {
         return Ok(());
     };
     let message = format!(
-        "{}: is not the backing any more that was served under this name ({}, was {}), whose changes \
-         are still in memory; put that back, or save them with 'overdrive volume clear-error {} \
-         --rescue FILE'",
+        "{}: is another backing than the one served under this name before ({}, was {}), whose \
+         changes are still in memory; restore that one, or save them with 'overdrive volume \
+         clear-error {} --rescue FILE'",
         identity.name, identity.key, left.kept.key, left.kept.volume
     );
     Err(Failure::new(Exit::Integrity, message))
@@ -484,8 +487,8 @@ fn check_size(left: &Left, bytes: u64, now: u64) -> Result<(), Failure> {
     }
     let (name, volume) = (&left.kept.backing, &left.kept.volume);
     let message = format!(
-        "{name}: has {now} bytes, and had {bytes} when it was served: data beyond its end is lost; \
-         acknowledged writes are kept for it: give it the size that it had (truncate -s {bytes} \
+        "{name}: has {now} bytes, but had {bytes} when it was served: data beyond its end is \
+         lost; acknowledged writes are retained for it: restore its size (truncate -s {bytes} \
          {name}) and serve it again, or save them with 'overdrive volume clear-error {volume} \
          --rescue FILE'"
     );
@@ -539,9 +542,13 @@ fn cache_memory(
 pub fn check_dirty(dirty: Size, memory: Size) -> Result<(), Failure> {
     let most = Size(memory.0 / 16 * 15);
     let message = if dirty.0 < DIRTY_MIN {
-        format!("--dirty-bytes {dirty}: at least 8 KiB; to hold no write back use --write through")
+        format!(
+            "--dirty-bytes {dirty}: give at least 8 KiB; to absorb no writes use --write through"
+        )
     } else if dirty > most {
-        format!("--dirty-bytes {dirty}: at most fifteen sixteenths of --memory, which is {most}")
+        format!(
+            "--dirty-bytes {dirty}: give at most fifteen sixteenths of --memory, which is {most}"
+        )
     } else {
         return Ok(());
     };

@@ -36,9 +36,9 @@ impl Loss {
     /// pulled out.
     pub fn stack(self, lane: &Lane, limits: &Limits) -> Stack {
         let reason = match self {
-            Loss::Memory => "use a device whose memory was lost: detach it, and attach it again",
+            Loss::Memory => "use a device whose memory was lost; detach it, and attach it again",
             Loss::Size { .. } => {
-                "use a device whose backing has shrunk: detach it, and attach it again"
+                "use a device whose backing has shrunk; detach it, and attach it again"
             }
         };
         Stack::new(lane, Gone::with(limits.clone(), Error::new(Kind::Io, reason)))

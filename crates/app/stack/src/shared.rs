@@ -85,7 +85,7 @@ impl SharedHalves {
 const TASKS_FREE: usize = 512;
 
 const TOO_MANY: &str =
-    "serve: these are too many volumes for one daemon: serve some by another one";
+    "serve: these are too many volumes for one daemon; serve some of them with another one";
 
 fn broken(error: std::io::Error) -> Failure {
     Failure::new(Exit::Io, format!("io_uring: {error}"))

@@ -41,7 +41,7 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
     let several = |list: &str| -> Result<Vec<String>, Failure> {
         let members: Vec<String> = list.split(',').map(str::to_owned).collect();
         if members.len() < 2 || members.iter().any(|member| member.is_empty()) {
-            let message = "name two members or more, by their paths, with commas between them";
+            let message = "name at least two members, by their paths, separated by commas";
             return Err(usage(format!("{backing}: {message}")));
         }
         Ok(members)

@@ -299,8 +299,8 @@ impl Volume {
         let memory = self.memory_at_stake();
         self.recorded.write(memory.as_deref(), self.node()).map_err(|error| {
             let message = format!(
-                "{}: the record of what is served cannot be written ({error}); make room in the runtime \
-                 directory",
+                "{}: the record of what is served cannot be written ({error}); free space in the \
+                 runtime directory",
                 self.name
             );
             Failure::new(Exit::Io, message)
@@ -316,8 +316,8 @@ impl Volume {
         match self.node().keepable() {
             Err(Unkept::Other(reason)) if self.keep.is_some() => {
                 let message = format!(
-                    "{}: writes must go through, since {reason}; a kill of the daemon would lose \
-                     what is only in memory",
+                    "{}: writes must be written through, because a kill of the daemon would lose \
+                     data in memory: {reason}",
                     self.name
                 );
                 Err(Failure::new(Exit::Negative, message))
@@ -366,7 +366,7 @@ const NAME_BYTES_MAX: usize = 255;
 /// Refuses names that clients or holders could not receive.
 fn check_name(name: &str) -> Result<(), Failure> {
     if name.len() > NAME_BYTES_MAX || name.contains('\0') {
-        let message = format!("--name: at most {NAME_BYTES_MAX} bytes, none of them zero");
+        let message = format!("--name: give at most {NAME_BYTES_MAX} bytes, none of them zero");
         return Err(Failure::new(Exit::Usage, message));
     }
     Ok(())
@@ -378,7 +378,7 @@ fn check_one_cache(spec: &Spec) -> Result<(), Failure> {
     let caches = spec.walk().filter(|part| matches!(part, Spec::Cache { .. })).count();
     let below_members = spec.chain().all(|part| !matches!(part, Spec::Cache { .. }));
     if caches > 1 || caches == 1 && below_members {
-        let message = "a volume has one cache at most, above all members of a pool or stripe";
+        let message = "a volume has at most one cache, above all members of a pool or stripe";
         return Err(Failure::new(Exit::Usage, message));
     }
     Ok(())
@@ -444,7 +444,7 @@ mod tests {
         for spec in [stripe(6 << 60), cached(stripe(6 << 60)), cached(null(15 << 60))] {
             let failure = open(spec).err().expect("refused");
             assert_eq!(failure.exit, Exit::Usage, "{failure}");
-            assert!(failure.message.contains("clients can be shown"), "{failure}");
+            assert!(failure.message.contains("clients support at most"), "{failure}");
         }
     }
 

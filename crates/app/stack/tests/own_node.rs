@@ -104,7 +104,7 @@ fn killed_upgraded_and_settled_it_loses_nothing() {
     daemon.kill();
     // The next daemon continues with the retained disk and session.
     let mut daemon = Daemon::serve(directory, "back");
-    assert!(daemon.has_started_with("were kept from an earlier life"), "{:?}", daemon.start);
+    assert!(daemon.has_started_with("were retained from an earlier process"), "{:?}", daemon.start);
     assert_eq!(daemon.order(&format!("read {BLOCKS}")), "{1}");
     assert_eq!(daemon.order(&format!("write {BLOCKS} 2")), "written");
     // An upgrade: another program in the same process.
@@ -131,7 +131,7 @@ fn a_fence_that_fails_delays_the_takeover_and_loses_nothing() {
         fs::write(directory.join("unfenced"), "").expect("room");
         let daemon = Daemon::serve(directory, mode);
         assert!(daemon.has_started_with("the server does not answer"), "{:?}", daemon.start);
-        assert!(daemon.has_started_with("an earlier process may still reach it"));
+        assert!(daemon.has_started_with("an earlier process may still arrive"));
         let mut daemon = Daemon::serve(directory, mode);
         assert_eq!(daemon.order(&format!("read {BLOCKS}")), "{3}", "{:?}", daemon.start);
         daemon.kill();
@@ -167,7 +167,7 @@ fn a_node_that_cannot_be_kept_says_so_and_its_writes_go_through() {
     let place = server();
     let directory = place.path();
     let mut daemon = Daemon::serve(directory, "renamed");
-    assert!(daemon.has_started_with("writes go through the cache"), "{:?}", daemon.start);
+    assert!(daemon.has_started_with("writes are written through"), "{:?}", daemon.start);
     assert!(daemon.has_started_with("its server may give it another name"));
     assert!(daemon.has_started_with("absorbing is refused"), "also later: {:?}", daemon.start);
     assert_eq!(daemon.order(&format!("write {BLOCKS} 5")), "written");

@@ -26,40 +26,40 @@ macro_rules! cache_settings {
     ($then:ident) => {
         $then! {
             memory: $crate::Size = $crate::Size(1 << 30), memory,
-            "Memory for cached blocks (4K = 4KiB = 4096, 4KB = 4000); 0: no cache layer at all.";
+            "Memory for cached blocks (4K = 4KiB = 4096, 4KB = 4000); 0: no cache layer.";
 
             policy: $crate::Policy = $crate::Policy::Adaptive, policy,
-            "Which block makes room for another.";
+            "How the block to evict is chosen.";
 
             write: $crate::WriteMode = $crate::WriteMode::Back, write => write,
-            "What happens to writes.";
+            "How writes are handled.";
 
             durability: $crate::Durability = $crate::Durability::Flush, durability => durability,
-            "What a flush means.";
+            "Guarantee of a flush.";
 
             dirty_bytes: Option<$crate::Size> = None, dirty_bytes => dirty_blocks_max,
-            "The most dirty data there may ever be.";
+            "Maximum amount of dirty data.";
 
             dirty_age: u64 = 5_000, dirty_age_ms => dirty_age_ns,
-            "How long dirty data may wait.";
+            "Maximum age of dirty data.";
 
             flush_target: u64 = 500, flush_target_ms => flush_target_ns,
-            "How long writing out all dirty data may take, as predicted from what was measured; 0: no \
+            "Maximum time to write back all dirty data, as predicted from measurements; 0: no \
              limit.";
 
             retry_time: u64 = 10_000, retry_time_ms => retry_time_ns,
-            "How long errors of the backing are retried before the volume fails.";
+            "Time for which errors of the backing are retried before the volume fails.";
 
             absorb_bytes_max: $crate::Size = $crate::Size(128 << 10), absorb_bytes_max => absorb_blocks_max
             in $crate::Size(4 << 10), $crate::Size(512 << 10),
-            "The largest write that is cached: larger ones go to the backing directly.";
+            "Largest write that is absorbed; larger ones are written through.";
 
             readahead: bool = true, readahead => readahead,
-            "Fetch ahead of reads that follow one another, as far as that has paid.";
+            "Read ahead of sequential reads, as far as this has been useful.";
 
             guard: bool = true, guard -> guard,
-            "Let the cache step aside by itself while it costs more than it brings, as when processors \
-             are busy; 'volume stats' tells why.";
+            "Bypass the cache automatically while it costs more than it gains, as when processors are \
+             busy; 'volume stats' shows why.";
         }
     };
 }
@@ -117,9 +117,10 @@ macro_rules! words {
 words! {
     /// How the cache handles writes.
     WriteMode {
-        Back "back" "Absorbed in memory, once a client has shown by a flush that it knows what that means.",
+        Back "back" "Absorbed in memory, once a client has sent a flush and thus shown that it \
+                     uses them.",
         BackNow "back-now" "Absorbed in memory from the first write on.",
-        Through "through" "Written to the backing, and kept for reading.",
+        Through "through" "Written to the backing, and cached for reads.",
         None "none" "Nothing is cached, neither reads nor writes.",
     }
 }
@@ -134,13 +135,14 @@ impl WriteMode {
 words! {
     /// The policy that chooses the block to evict.
     Policy {
-        Adaptive "adaptive" "New blocks prove themselves in a queue before they take a place among the kept ones; \
-                             how long the queue is follows what would have missed least.",
-        Lru "lru" "The one that was not used for longest goes.",
-        Fifo "fifo" "The one that came first goes.",
-        Clock "clock" "The first one goes that was not read since it was looked at last.",
-        Sieve "sieve" "The oldest one goes that was not read since it was looked at last.",
-        WTinyLfu "w-tinylfu" "One that was seldom used goes, after a queue of 1 % for new ones.",
+        Adaptive "adaptive" "New blocks enter a queue first, and stay cached if they are used again; \
+                             the length of the queue adapts to the lowest miss ratio.",
+        Lru "lru" "Evicts the least recently used block.",
+        Fifo "fifo" "Evicts the block that was cached first.",
+        Clock "clock" "Evicts the first block that was not read since it was last examined, in \
+                       circular order.",
+        Sieve "sieve" "Evicts the oldest block that was not read since it was last examined.",
+        WTinyLfu "w-tinylfu" "Evicts a rarely used block; new blocks enter a queue of 1 % first.",
         WTinyLfu10 "w-tinylfu-10" "The same with a queue of 10 %.",
     }
 }
@@ -152,7 +154,7 @@ words! {
         Ordered "ordered" "Flushes and FUA writes are answered at once. A power cut may take the newest of \
                            them, up to dirty-age, but shows nothing out of order: what was flushed \
                            earlier is there first.",
-        Scratch "scratch" "Flushes are ignored. For volumes that are thrown away after a power cut.",
+        Scratch "scratch" "Flushes are ignored. For volumes that are discarded after a power cut.",
     }
 }
 

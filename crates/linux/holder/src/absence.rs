@@ -347,8 +347,8 @@ impl Absence {
     /// Returns what the user can do, for messages, after a semicolon.
     pub(crate) fn advice(&self) -> String {
         match self.description.again.as_str() {
-            "" => "start the daemon as before, and it goes on".to_owned(),
-            again => format!("it goes on with: {again}"),
+            "" => "start the daemon as before to continue".to_owned(),
+            again => format!("to continue, run: {again}"),
         }
     }
 

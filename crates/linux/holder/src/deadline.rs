@@ -12,13 +12,13 @@ pub(crate) struct Deadline(Instant);
 impl Deadline {
     /// Returns the moment this long from now.
     pub(crate) fn after(time: Duration) -> Deadline {
-        #[allow(clippy::disallowed_methods, reason = "a process of its own, with no lane")]
+        #[allow(clippy::disallowed_methods, reason = "a separate process, without a lane")]
         Deadline(Instant::now() + time)
     }
 
     /// Returns the remaining time; zero if it has passed.
     pub(crate) fn left(self) -> Duration {
-        #[allow(clippy::disallowed_methods, reason = "a process of its own, with no lane")]
+        #[allow(clippy::disallowed_methods, reason = "a separate process, without a lane")]
         self.0.saturating_duration_since(Instant::now())
     }
 

@@ -37,7 +37,7 @@ pub(crate) fn holders(runtime: &Path) -> PathBuf {
 
 fn address(path: &Path) -> io::Result<SocketAddrUnix> {
     SocketAddrUnix::new(path).map_err(|_| {
-        let what = "too long for a socket (107 bytes at most); choose a shorter runtime directory";
+        let what = "too long for a socket (at most 107 bytes); choose a shorter runtime directory";
         failed(path, io::ErrorKind::InvalidInput, what)
     })
 }
@@ -61,7 +61,7 @@ fn connect(path: &Path, address: &SocketAddrUnix) -> io::Result<Reached> {
         Ok(()) | Err(Errno::ACCESS | Errno::PERM) => Err(failed(
             path,
             io::ErrorKind::PermissionDenied,
-            "is the socket of another user; use a runtime directory of your own",
+            "is the socket of another user; use a private runtime directory",
         )),
         Err(Errno::NOENT | Errno::CONNREFUSED | Errno::NOTDIR) => Ok(Reached::No),
         Err(Errno::AGAIN) => Ok(Reached::Crowded),
@@ -109,7 +109,7 @@ fn open_private(path: &Path) -> io::Result<OwnedFd> {
         return Err(failed(
             path,
             io::ErrorKind::PermissionDenied,
-            "is not for its owner alone; remove it, or use a runtime directory of your own",
+            "is accessible to other users; remove it, or use a private runtime directory",
         ));
     }
     Ok(opened)
@@ -126,7 +126,7 @@ fn lock(path: &Path) -> io::Result<OwnedFd> {
             Err(Errno::INTR) => (),
             Err(Errno::AGAIN) if deadline.pause() => (),
             Err(_) => {
-                let what = "stays locked by another process; end that, then try again";
+                let what = "stays locked by another process; end that process, then try again";
                 return Err(failed(path, io::ErrorKind::WouldBlock, what));
             }
         }
@@ -148,7 +148,7 @@ fn clear_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
         Reached::Yes(_) | Reached::Crowded => Err(failed(
             path,
             io::ErrorKind::AddrInUse,
-            "a holder of this backing is there already; take its data with `overdrive serve`",
+            "there is already a holder of this backing; take over its data with `overdrive serve`",
         )),
     }
 }

@@ -49,8 +49,8 @@ pub fn hold_on(terms: &Terms<'_>) -> ExitCode {
     if !is_packets {
         let _ = writeln!(
             io::stderr(),
-            "overdrive: `hold` is started by `overdrive serve`, with a socket as stdin; there is \
-             no use in calling it"
+            "overdrive: `hold` is started by `overdrive serve`, with a socket as stdin; do not \
+             run it directly"
         );
         return ExitCode::from(2);
     }
@@ -152,7 +152,7 @@ fn handshake<'a>(
 ) -> io::Result<(Holder<'a>, i32)> {
     let (ask, descriptors) = first_packet(socket)?;
     let Ask::Keep { kept, runtime, pid } = ask else {
-        return Err(refused("the first thing to say to a holder is `keep`"));
+        return Err(refused("the first request to a holder must be `keep`"));
     };
     kept.check()?;
     let (arena, backing) = packet::arena_and_backing(descriptors)?;
@@ -180,14 +180,14 @@ fn first_packet(socket: &OwnedFd) -> io::Result<(Ask, Vec<OwnedFd>)> {
     let mut buffer = vec![0; PACKET_BYTES];
     loop {
         packet::wait(socket, deadline)
-            .map_err(|_| refused("the daemon does not say what is to be kept"))?;
+            .map_err(|_| refused("the daemon has not sent the memory to retain"))?;
         match packet::receive(socket, &mut buffer) {
             Ok(Received::Packet(bytes, descriptors)) => {
                 let ask = serde_json::from_slice(&buffer[..bytes])?;
                 return Ok((ask, descriptors));
             }
             Ok(Received::TooLong) => return Err(refused("the first packet is too long")),
-            Ok(Received::Closed) => return Err(refused("the daemon ended before it said `keep`")),
+            Ok(Received::Closed) => return Err(refused("the daemon ended before it sent `keep`")),
             Err(Errno::AGAIN | Errno::INTR) => (),
             Err(errno) => return Err(errno.into()),
         }

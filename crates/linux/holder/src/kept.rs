@@ -35,7 +35,7 @@ impl Kept {
         if self.volume.len() > NAME_BYTES || self.backing.len() > BACKING_BYTES {
             let message = format!(
                 "the volume's name has {} bytes and its backing's {}: at most {NAME_BYTES} and \
-                 {BACKING_BYTES} can be kept",
+                 {BACKING_BYTES} can be stored",
                 self.volume.len(),
                 self.backing.len()
             );

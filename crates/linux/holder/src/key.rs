@@ -28,7 +28,7 @@ pub fn key_at(path: &Path) -> io::Result<String> {
         }
         _ => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "the backing is neither a file nor a block device; only those can be kept",
+            "the backing is neither a file nor a block device; only these can be retained",
         )),
     }
 }
@@ -61,8 +61,8 @@ pub(crate) fn check(key: &str) -> io::Result<()> {
         return Ok(());
     }
     let message = format!(
-        "{key:?} is no key of a backing: 1 to {KEY_BYTES} letters, digits, '-', '_' and '.', not \
-         beginning with '.'"
+        "{key:?} is not a key of a backing: 1 to {KEY_BYTES} letters, digits, '-', '_' and '.', \
+         not beginning with '.'"
     );
     Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }

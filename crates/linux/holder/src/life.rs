@@ -206,7 +206,7 @@ impl Holder<'_> {
                 self.connections.heard(index);
                 match serde_json::from_slice(&buffer[..bytes]) {
                     Ok(ask) => self.answer(index, ask),
-                    Err(error) => self.refuse(index, format!("not understood: {error}")),
+                    Err(error) => self.refuse(index, format!("unknown request: {error}")),
                 }
             }
         }
@@ -231,7 +231,7 @@ impl Holder<'_> {
                     absence.describe(description);
                     self.send(index, &Answer::Accepted, Beside::Nothing)
                 }
-                None => self.refuse(index, "no mount is kept here".to_owned()),
+                None => self.refuse(index, "this holder has no mount".to_owned()),
             },
             Ask::Approach => {
                 self.connections.approach(index);
@@ -248,12 +248,12 @@ impl Holder<'_> {
             Ask::Discard { takes } => match self.owner_pid() {
                 Some(pid) => self.send(index, &Answer::Busy { pid }, Beside::Nothing),
                 None if takes.is_some_and(|takes| takes != self.takes) => {
-                    let changed = "it was served meanwhile, and may hold something else";
+                    let changed = "it was served since, and may hold other data";
                     self.refuse(index, changed.to_owned())
                 }
-                None => self.gives_up("that was asked for"),
+                None => self.gives_up("an operator requested it"),
             },
-            Ask::Keep { .. } => self.refuse(index, "a volume is kept here already".to_owned()),
+            Ask::Keep { .. } => self.refuse(index, "this holder already has a volume".to_owned()),
         }
     }
 
@@ -339,7 +339,7 @@ impl Holder<'_> {
             .and_then(|memory| records.clear_memory(&self.kept.key, &memory));
         if let Err(error) = noted {
             tell(&format!(
-                "{}: its record cannot be changed ({error}); a device that waits for it will have to be \
+                "{}: its record cannot be changed ({error}); a device that waits for it must be \
                  detached",
                 self.kept.volume
             ));
@@ -374,7 +374,7 @@ impl Holder<'_> {
     /// Ends although data may be lost, and reports that.
     fn gives_up(&self, why: &str) -> Life {
         let Kept { volume, backing, .. } = &self.kept;
-        tell(&format!("what was kept of volume {volume} ({backing}) is gone: {why}"));
+        tell(&format!("the retained data of volume {volume} ({backing}) is discarded: {why}"));
         Ends
     }
 
@@ -470,7 +470,7 @@ fn mount_words(kept: &Kept) -> String {
 
 fn refusing_message(kept: &Kept, absence: &Absence) -> String {
     format!(
-        "{} had no daemon for {} s: requests get errors from now on; {}",
+        "{} had no daemon for {} s: requests fail from now on; {}",
         mount_words(kept),
         absence.wait_ms().unwrap_or_default() / 1000,
         absence.advice()
@@ -485,11 +485,11 @@ fn orphan_message(
     let Kept { volume, backing, .. } = kept;
     if let Some(absence) = absence {
         let until = match absence.wait_ms() {
-            Some(wait_ms) => format!("for {} s, then get errors", wait_ms / 1000),
+            Some(wait_ms) => format!("for {} s, then fail", wait_ms / 1000),
             None => "for the next one".to_owned(),
         };
         return format!(
-            "the daemon of {} ended while it is in use: requests wait {until}; {}",
+            "the daemon of {} has ended while it is in use: requests wait {until}; {}",
             mount_words(kept),
             absence.advice()
         );
@@ -498,15 +498,15 @@ fn orphan_message(
         Ok(contents) => {
             let failed = if contents.failed { ", the volume has failed" } else { "" };
             format!(
-                "{} dirty blocks and {} zeroed ranges of it are kept{failed}",
+                "{} dirty blocks and {} zeroed ranges are retained{failed}",
                 contents.dirty_blocks, contents.ranges
             )
         }
-        Err(error) => format!("its memory is kept, but cannot be examined ({error})"),
+        Err(error) => format!("its memory is retained, but cannot be examined ({error})"),
     };
     format!(
-        "the daemon of volume {volume} ({backing}) ended without giving it back: {what}; go on \
-         with `overdrive serve {backing}`, or save it with `overdrive volume clear-error {volume} \
-         --rescue FILE`"
+        "the daemon of volume {volume} ({backing}) has ended without releasing it: {what}; \
+         continue with `overdrive serve {backing}`, or save the data with `overdrive volume \
+         clear-error {volume} --rescue FILE`"
     )
 }

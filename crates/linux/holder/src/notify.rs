@@ -30,7 +30,7 @@ fn parse(place: &OsString) -> io::Result<SocketAddrUnix> {
     };
     parsed.map_err(|errno| {
         let place = place.display();
-        let message = format!("NOTIFY_SOCKET={place}: no address of a unix socket ({errno})");
+        let message = format!("NOTIFY_SOCKET={place}: not the address of a unix socket ({errno})");
         io::Error::new(io::ErrorKind::InvalidInput, message)
     })
 }

@@ -101,7 +101,7 @@ pub(crate) fn ask(
 ) -> io::Result<(Answer, Vec<OwnedFd>)> {
     let packet = encode(ask);
     if packet.len() > PACKET_BYTES {
-        return Err(protocol("what is to be kept has a name too long for a packet"));
+        return Err(protocol("the name of the volume is too long for a packet"));
     }
     match send(&socket, &packet, descriptors) {
         Ok(()) => (),
@@ -115,7 +115,7 @@ pub(crate) fn ask(
             Ok(Received::Packet(bytes, descriptors)) => {
                 let answer = serde_json::from_slice(&buffer[..bytes]);
                 let answer = answer.map_err(|_| {
-                    protocol("the holder's answer is not understood; is it of another version?")
+                    protocol("the holder's answer is invalid; is it of another version?")
                 })?;
                 return Ok((answer, descriptors));
             }

@@ -83,7 +83,7 @@ fn unexpected(answer: Answer) -> io::Error {
         Answer::Error { message } => io::Error::other(format!("the holder refused: {message}")),
         other => io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("the holder answered what was not asked ({other:?})"),
+            format!("the holder gave an unexpected answer ({other:?})"),
         ),
     }
 }
@@ -197,7 +197,7 @@ impl Process {
             Ok((other, _)) => Err(unexpected(other)),
             Err(error) => {
                 let message = format!(
-                    "{}: the process that keeps the volume's memory did not start ({error}); its \
+                    "{}: the process to retain the volume's memory did not start ({error}); its \
                      own message may be on stderr",
                     program.display()
                 );
@@ -265,7 +265,7 @@ fn spawn(program: &Path, stdin: OwnedFd) -> io::Result<Child> {
     command.arg(HOLD).env_remove(DETACHED).stdin(stdin).stdout(Stdio::null());
     command.spawn().map_err(|error| {
         let message = format!(
-            "{}: the process that keeps the volume's memory cannot be started ({error})",
+            "{}: the process to retain the volume's memory cannot be started ({error})",
             program.display()
         );
         io::Error::new(error.kind(), message)

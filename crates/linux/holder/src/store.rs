@@ -86,7 +86,7 @@ fn barrier() -> io::Result<()> {
         let mut polled = [PollFd::new(&read, PollFlags::empty())];
         match rustix::event::poll(&mut polled, Some(&deadline.timeout())) {
             Ok(0) if deadline.has_passed() => {
-                let message = "the service manager does not process what it is sent";
+                let message = "the service manager does not process its messages";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, message));
             }
             Ok(0) | Err(Errno::INTR) => (),
@@ -164,8 +164,8 @@ fn receive() -> io::Result<BTreeMap<String, OwnedFd>> {
         |number: u32| std::fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok();
     if count > INHERITED_MAX || !(3..3 + count).all(is_open) {
         let message = format!(
-            "LISTEN_FDS={count}: not that many descriptors were handed over; clear the variable, \
-             or start by the service manager"
+            "LISTEN_FDS={count}: fewer descriptors were passed; clear the variable, or start \
+             with the service manager"
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
@@ -203,8 +203,8 @@ pub(crate) fn find(key: &str) -> io::Result<Option<(Taken, Store)>> {
             let kept = read_card(&card).ok().filter(|kept| kept.key == key);
             let kept = kept.ok_or_else(|| {
                 let message = format!(
-                    "{key}: what the service manager kept does not say which volume it is; \
-                     discard it with: systemctl clean --what=fdstore UNIT"
+                    "{key}: the descriptors in the service manager's store do not name their \
+                     volume; discard them with: systemctl clean --what=fdstore UNIT"
                 );
                 io::Error::new(io::ErrorKind::InvalidData, message)
             })?;

@@ -404,9 +404,9 @@ impl Drop for Daemon {
     }
 }
 
-/// Parses `overdrive: [PATH: ]1.5 MiB of acknowledged writes were kept ...`
+/// Parses `overdrive: [PATH: ]1.5 MiB of acknowledged writes were retained ...`
 fn recovered(line: &str) -> Option<u64> {
-    let (before, _) = line.split_once(" of acknowledged writes were kept")?;
+    let (before, _) = line.split_once(" of acknowledged writes were retained")?;
     let mut words = before.rsplit(' ');
     let unit = match words.next()? {
         "B" => 1.0,
@@ -425,9 +425,10 @@ mod tests {
 
     #[test]
     fn what_a_daemon_has_found_is_read() {
-        let line = "overdrive: 1.5 MiB of acknowledged writes were kept from an earlier life; they";
+        let line =
+            "overdrive: 1.5 MiB of acknowledged writes were retained from an earlier life; they";
         assert_eq!(recovered(line), Some(3 << 19));
-        let line = "overdrive: /tmp/x: 4 KiB of acknowledged writes were kept from an earlier";
+        let line = "overdrive: /tmp/x: 4 KiB of acknowledged writes were retained from an earlier";
         assert_eq!(recovered(line), Some(4096));
         assert_eq!(recovered("overdrive: something else"), None);
     }

@@ -30,7 +30,7 @@ const UPGRADE_TIME: Duration = Duration::from_secs(60);
 const UPGRADE_TRIES: u32 = 600;
 
 /// Message about a daemon that has closed its connection.
-const GONE: &str = "it has ended meanwhile";
+const GONE: &str = "it has ended";
 
 /// Waits a moment between two checks of another process.
 #[allow(clippy::disallowed_methods, reason = "a command waits for a daemon: there is no lane here")]
@@ -92,8 +92,8 @@ impl Silent {
         let path = self.path.display();
         let message = match self.pid {
             Some(pid) => format!(
-                "process {pid} does not answer at {path}: it is stopped ('kill -CONT {pid}' lets it go \
-                 on), or waits for a backing inside of the kernel"
+                "process {pid} does not answer at {path}: it is stopped ('kill -CONT {pid}' \
+                 continues it), or waits for a backing in the kernel"
             ),
             None => format!("{path}: the daemon does not answer; it may be stopped"),
         };
@@ -154,7 +154,7 @@ impl Daemon {
             Trouble::Other(match error.kind() {
                 io::ErrorKind::PermissionDenied => {
                     let message =
-                        format!("{}: {error}; ask as its user, or as root", path.display());
+                        format!("{}: {error}; run this as its user, or as root", path.display());
                     Failure::new(Exit::Permission, message)
                 }
                 _ => broken(path, error),
@@ -336,7 +336,7 @@ impl Daemon {
             }
             pause();
         }
-        Err(broken(&self.path, "no other one took its place; see what it said, and start it"))
+        Err(broken(&self.path, "no other daemon has replaced it; read its messages, and start it"))
     }
 
     /// Returns the version of its program. None: an earlier program that does not report it.

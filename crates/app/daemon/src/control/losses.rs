@@ -37,23 +37,23 @@ impl Losses {
             let amount = Size(given_up.bytes);
             match &given_up.saved_to {
                 Some(file) => {
-                    format!("{amount} of acknowledged writes was given up, and is saved in {file}")
+                    format!("{amount} of acknowledged writes was discarded, and is saved in {file}")
                 }
-                None => format!("{amount} of acknowledged writes was given up"),
+                None => format!("{amount} of acknowledged writes was discarded"),
             }
         });
         let mut parts: Vec<String> = given_up.collect();
         if self.unflushed {
             parts.push(
-                "a flush of the backing has failed, and writes that went straight to it before may \
-                 be missing"
+                "a flush of the backing has failed, and writes made directly to it before may be \
+                 missing"
                     .to_owned(),
             );
         }
         if self.in_doubt {
             parts.push(
-                "an earlier process was killed during a flush of the backing, and writes that went \
-                 straight to it before may be missing"
+                "an earlier process was killed during a flush of the backing, and writes made \
+                 directly to it before may be missing"
                     .to_owned(),
             );
         }
@@ -99,7 +99,7 @@ mod tests {
         losses.given_up.push(GivenUp { bytes: 4096, saved_to: None });
         let outcome = losses.outcome("g.img");
         for words in [
-            "1 MiB of acknowledged writes was given up, and is saved in /safe/F; 4 KiB",
+            "1 MiB of acknowledged writes was discarded, and is saved in /safe/F; 4 KiB",
             "every other write",
         ] {
             assert!(outcome.contains(words), "{outcome}");

@@ -250,7 +250,7 @@ impl Control {
             Ask::Version => Ok(env!("CARGO_PKG_VERSION").into()),
             Ask::Upgrade => self.sites.upgrade().map(done),
             Ask::Upgraded => crate::former::check_upgraded().map(done),
-            Ask::Memory { .. } => unreachable!("it has an answer of its own"),
+            Ask::Memory { .. } => unreachable!("it has a separate answer"),
         }
     }
 
@@ -274,7 +274,8 @@ impl Control {
         };
         let failed = site.shared().filter(|shared| shared.has_failed());
         let (Some(memory), Some(shared)) = (site.volume.memory(), failed) else {
-            let message = format!("{volume}: has not failed; its memory changes, do not copy it");
+            let message =
+                format!("{volume}: has not failed; its memory still changes and cannot be copied");
             let failure = Failure::new(Exit::Negative, message);
             return self.send(connection, &answer_of(Err(failure))).await;
         };

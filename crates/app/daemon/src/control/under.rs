@@ -61,7 +61,7 @@ pub fn find(name: &Path) -> Result<Under, Failure> {
         }
         _ => {
             return negative(format!(
-                "{text}: its backing {backing} is no device; name the drive that it lies on"
+                "{text}: its backing {backing} is no device; name the drive below it"
             ));
         }
     };

@@ -40,7 +40,7 @@ impl Call {
     /// Those of the call, with its status; the process cannot be started, or was killed.
     pub(super) fn run(&self) -> Result<(), Failure> {
         let trouble = |error: io::Error| {
-            Failure::new(Exit::Io, format!("a process for a device cannot be had: {error}"))
+            Failure::new(Exit::Io, format!("a process for a device cannot be started: {error}"))
         };
         let told = serde_json::to_string(self).expect("plain data");
         let daemon = getpid().as_raw_nonzero().to_string();

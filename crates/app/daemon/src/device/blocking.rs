@@ -21,7 +21,8 @@ pub(super) async fn blocking<T: Send + 'static>(
         there.1.notify();
     };
     let started = thread::Builder::new().name("overdrive-device".to_owned()).spawn(working);
-    started.map_err(|error| Failure::new(Exit::Io, format!("a thread cannot be had: {error}")))?;
+    started
+        .map_err(|error| Failure::new(Exit::Io, format!("a thread cannot be started: {error}")))?;
     loop {
         let seen = place.1.seen();
         let done = place.0.lock().unwrap_or_else(PoisonError::into_inner).take();

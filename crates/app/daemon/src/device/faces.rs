@@ -108,7 +108,10 @@ fn write(runtime: &Path, volume: &str, keys: &[String]) -> Vec<String> {
         fs::write(directory.join(number), format!("{what}{volume}\n"))
     };
     if let Err(error) = made.and_then(|()| faces.iter().try_for_each(put)) {
-        crate::complain!("overdrive: {}: {error}; udev is not told", directory.display());
+        crate::complain!(
+            "overdrive: {}: {error}; udev does not distinguish the device from its backing",
+            directory.display()
+        );
     }
     faces.into_iter().map(|(number, _)| number).collect()
 }
@@ -183,7 +186,10 @@ fn look(numbers: &[String]) {
         looked => Some(looked),
     });
     if let Some(Err(error)) = looked {
-        crate::complain!("overdrive: udevadm: {error}; links by UUID may lead to what is served");
+        crate::complain!(
+            "overdrive: udevadm: {error}; links by UUID may lead to the backing instead of the \
+             volume"
+        );
     }
 }
 
@@ -199,7 +205,7 @@ fn trigger(parts: &[PathBuf]) -> io::Result<()> {
     run(command)
 }
 
-#[allow(clippy::disallowed_methods, reason = "a thread that has no lane")]
+#[allow(clippy::disallowed_methods, reason = "a thread without a lane")]
 fn pause() {
     thread::sleep(SETTLE_PAUSE);
 }

@@ -3,7 +3,9 @@
 //! ```text
 //!   volume --front/ublk--> queues --the kernel's ublk--> /dev/ublkbN <--------------+
 //!   volume --front/fuse--> RUNTIME/devices/NAME/NAME --loop device--> /dev/loopN <--+
-//!   volume --front/nbd/direct--> sockets --the kernel's NBD client--> /dev/nbdN <---+-link-- /dev/overdrive/NAME
+//!   volume --front/nbd/direct--> sockets --the kernel's NBD client--> /dev/nbdN <---+
+//!                                                                                   |
+//!                                                      /dev/overdrive/NAME ---link--+
 //! ```
 //!
 //! The kernel keeps a device while no process serves it, and requests to it wait. The next process
@@ -63,7 +65,7 @@ const DETACH_NS: u64 = 60_000_000_000;
 /// The reason why not, with a correction.
 pub fn check_name(name: &str) -> Result<(), Failure> {
     let checked = match name.starts_with('.') {
-        true => Err(format!("'{name}' is hidden; give it another name by --name")),
+        true => Err(format!("'{name}' is hidden; choose another name with --name")),
         false => fuse::check_names(&[name.to_owned()]),
     };
     checked.map_err(|why| Failure::new(Exit::Usage, why))
@@ -145,7 +147,8 @@ impl Stand {
                 let count = over.connections(processors.min(CONNECTIONS_MAX));
                 let sockets: std::io::Result<Vec<_>> =
                     (0..count).map(|_| front.connect()).collect();
-                let none = |error| Failure::new(Exit::Io, format!("no connection: {error}"));
+                let none =
+                    |error| Failure::new(Exit::Io, format!("no connection can be made: {error}"));
                 let sockets = sockets.map_err(none)?;
                 blocking(move || over.attach(sockets)).await?
             }
@@ -381,8 +384,9 @@ impl Devices {
         detached.map_err(|Failure { exit, message }| match (exit, last) {
             (Exit::Io, Last::Flush) => {
                 let next = format!(
-                    "mend the backing, then 'overdrive volume clear-error {volume} --retry'; or 'overdrive detach \
-                     {volume} --force': what uses the device gets errors, and what is dirty stays kept"
+                    "repair the backing, then run 'overdrive volume clear-error {volume} \
+                     --retry'; or run 'overdrive detach {volume} --force': users of the device \
+                     get errors, and dirty data stays retained"
                 );
                 Failure::new(exit, format!("{message}; {next}"))
             }

@@ -91,7 +91,7 @@ impl OverFile {
         }
         let (block_bytes, read_only) = (self.block_bytes, self.read_only);
         LoopDevice::attach(file, LoopOptions { block_bytes, read_only })
-            .map_err(self.trouble("there can be no loop device of it (modprobe loop?)"))
+            .map_err(self.trouble("no loop device can be made for it (modprobe loop?)"))
     }
 
     /// Returns the device that an earlier process has made, resized to the file's present size.
@@ -104,7 +104,9 @@ impl OverFile {
                 adopted = Some(device);
             } else {
                 // Its users get errors already.
-                device.detach().map_err(self.trouble("what is left of it does not go"))?;
+                device
+                    .detach()
+                    .map_err(self.trouble("the remains of its device cannot be removed"))?;
             }
         }
         Ok(adopted)
@@ -131,7 +133,7 @@ impl OverFile {
     fn is_over(&self, device: &LoopDevice, file: &OwnedFd) -> Result<bool, Failure> {
         match device.is_over(file) {
             Err(error) if is_server_gone(&error) => Ok(false),
-            told => told.map_err(self.trouble("its device does not tell its file")),
+            told => told.map_err(self.trouble("the file of its device cannot be determined")),
         }
     }
 
@@ -142,7 +144,7 @@ impl OverFile {
         if let Some((device, _)) = linked
             && device.is_over(file).is_err_and(|error| is_server_gone(&error))
         {
-            device.detach().map_err(self.trouble("what is left of it does not go"))?;
+            device.detach().map_err(self.trouble("the remains of its device cannot be removed"))?;
         }
         Ok(())
     }
@@ -157,7 +159,7 @@ impl OverFile {
         if last == Last::Flush {
             Call::Flush { node: device.path(), link: self.link.clone() }.run()?;
         }
-        if !device.detach_claimed(claimed).map_err(self.trouble("it does not go"))? {
+        if !device.detach_claimed(claimed).map_err(self.trouble("its device cannot be removed"))? {
             return Err(using::busy(&self.link, &device.path()));
         }
         place::remove_link(&self.link, &device.path());

@@ -155,7 +155,7 @@ impl OverNbd {
             None => {
                 let naming = place::claim_name(&self.link, &self.keys)?;
                 let device = NbdDevice::connect(&sockets, &options, &self.backend)
-                    .map_err(self.trouble("there can be no NBD device of it"))?;
+                    .map_err(self.trouble("no NBD device can be made for it"))?;
                 (device, Some(naming))
             }
         };
@@ -183,10 +183,10 @@ impl OverNbd {
                     }
                 });
             if let Some(error) = failed {
-                return Err(self.trouble("its device cannot be connected again")(error));
+                return Err(self.trouble("its device cannot be reconnected")(error));
             }
             if !is_taken {
-                let message = format!("{}: has a server already", self.link.display());
+                let message = format!("{}: already has a server", self.link.display());
                 return Err(Failure::new(Exit::Busy, message));
             }
         }
@@ -216,7 +216,7 @@ impl OverNbd {
         if last == Last::Flush {
             Call::Flush { node: device.path(), link: self.link.clone() }.run()?;
         }
-        device.disconnect().map_err(self.trouble("it does not go"))?;
+        device.disconnect().map_err(self.trouble("its device cannot be removed"))?;
         drop(claimed);
         if !using::wait_until(|| !device.is_connected().unwrap_or(false)) {
             return Err(using::busy(&self.link, &device.path()));

@@ -154,7 +154,7 @@ impl OverUblk {
         for info in all(control).into_iter().filter(|info| is_of(info, &self.directory)) {
             if info.state == STATE_DEAD {
                 delete_later(control, info.device)
-                    .map_err(self.trouble("what is left of it does not go"))?;
+                    .map_err(self.trouble("the remains of its device cannot be removed"))?;
             } else if info.note == self.note {
                 return Ok(Some(info));
             } else {
@@ -179,7 +179,7 @@ impl OverUblk {
             None => {
                 let naming = place::claim_name(&self.link, &self.keys)?;
                 let made = self.make(&mut control, queues);
-                (made.map_err(self.trouble("there can be no ublk device of it"))?, Some(naming))
+                (made.map_err(self.trouble("no ublk device can be made for it"))?, Some(naming))
             }
         };
         let number = info.device;
@@ -206,7 +206,8 @@ impl OverUblk {
         let mut bytes = wanted.encode();
         ask(control, Command::Add, NONE, 0, &mut bytes)?;
         let too_old = || {
-            let message = "the kernel's ublk loses a device with its server (before Linux 6.4)";
+            let message = "the kernel's ublk removes a device when its server ends (before Linux \
+                           6.4)";
             io::Error::new(io::ErrorKind::Unsupported, message)
         };
         let made = DeviceInfo::parse(&bytes).ok_or_else(too_old)?;
@@ -286,12 +287,12 @@ impl OverUblk {
         }
         let mut control = self.control()?;
         ask(&mut control, Command::Stop, number, 0, &mut [])
-            .map_err(self.trouble("it does not go"))?;
+            .map_err(self.trouble("its device cannot be removed"))?;
         drop(claimed);
         self.number.store(NONE, Ordering::Relaxed);
         place::remove_link(&self.link, &node);
         ask(&mut control, Command::Delete, number, 0, &mut [])
-            .map_err(self.trouble("it does not go"))
+            .map_err(self.trouble("its device cannot be removed"))
     }
 }
 

@@ -89,7 +89,8 @@ fn claim_backings(link: &Path, keys: &[String]) -> Result<(), Failure> {
     if keys.is_empty() {
         return Ok(());
     }
-    host::note_backings(keys, &volume).map_err(using::trouble(link, "its backing cannot be noted"))
+    host::note_backings(keys, &volume)
+        .map_err(using::trouble(link, "its backing cannot be recorded"))
 }
 
 fn wait_for_naming(link: &Path) -> Result<Naming, Failure> {
@@ -101,8 +102,10 @@ fn wait_for_naming(link: &Path) -> Result<Naming, Failure> {
     let locked = locked.map_err(|errno| trouble(errno.into()))?;
     let lock = || rustix::fs::flock(&locked, FlockOperation::NonBlockingLockExclusive).is_ok();
     if !using::wait_until(lock) {
-        let message =
-            format!("{}: another daemon keeps giving names; end that", directory.display());
+        let message = format!(
+            "{}: another daemon keeps the list of names locked; end that daemon",
+            directory.display()
+        );
         return Err(Failure::new(Exit::Busy, message));
     }
     Ok(Naming { _locked: locked })
@@ -112,15 +115,15 @@ fn check_link(link: &Path) -> Result<(), Failure> {
     let Ok(node) = fs::read_link(link) else { return Ok(()) };
     let name = node.file_name().map(|name| name.to_string_lossy().into_owned());
     let Some(owner) = name.and_then(|name| host::device_owner(&name)) else { return Ok(()) };
-    let message = format!("{}: is a device of {owner}; take another name", link.display());
+    let message = format!("{}: is a device of {owner}; choose another name", link.display());
     Err(Failure::new(Exit::Busy, message))
 }
 
 /// Returns the failure of a device that waits for another backing than the one to be attached.
 pub(super) fn other_backing(link: &Path, volume: &str) -> Failure {
     let message = format!(
-        "{}: waits for the daemon of another backing; attach that, or give the device up by 'overdrive detach \
-         {volume} --force'",
+        "{}: waits for the daemon of another backing; attach that backing, or give the device up \
+         with 'overdrive detach {volume} --force'",
         link.display()
     );
     Failure::new(Exit::Busy, message)

@@ -38,7 +38,7 @@ impl Route {
         let found = Route::ALL.into_iter().find(|route| route.word() == word);
         found.ok_or_else(|| {
             let words = Route::ALL.map(Route::word).join(", ");
-            format!("'{word}' is no way to a volume; write one of {words}")
+            format!("'{word}' is no route to a volume; write one of {words}")
         })
     }
 
@@ -89,8 +89,8 @@ impl Route {
             (Some(asked), Some(there)) if asked != there => {
                 let (asked, there) = (asked.word(), there.word());
                 let message = format!(
-                    "{volume}: is a device by '{there}', which waits for its daemon, and cannot become one by \
-                     '{asked}'; attach it --via {there}, then detach it"
+                    "{volume}: is a device by '{there}', which waits for its daemon, so it \
+                     cannot become one by '{asked}'; attach it with --via {there}, then detach it"
                 );
                 Err(Failure::new(Exit::Busy, message))
             }

@@ -31,7 +31,7 @@ pub(super) fn trouble(link: &Path, what: &str) -> impl Fn(io::Error) -> Failure 
 }
 
 /// Waits a moment, on a thread without a lane.
-#[allow(clippy::disallowed_methods, reason = "a thread that has no lane")]
+#[allow(clippy::disallowed_methods, reason = "a thread without a lane")]
 pub(super) fn pause() {
     thread::sleep(CLAIM_PAUSE);
 }

@@ -45,7 +45,7 @@ impl Local {
     ) -> Rc<T> {
         let mut parts = self.parts.borrow_mut();
         if let Some(part) = parts.iter().find(|part| part.front == front) {
-            return part.made.clone().downcast().expect("a front makes one kind of thing");
+            return part.made.clone().downcast().expect("a front makes one kind of part");
         }
         let made = Rc::new(make());
         let held = made.clone();

@@ -32,7 +32,7 @@ const FULL_PAUSE_NS: u64 = 1_000_000;
 
 /// Returns the failure of a ring.
 pub(crate) fn broken(error: std::io::Error) -> Failure {
-    Failure::new(Exit::Io, format!("io_uring: {error}; see overdrive doctor"))
+    Failure::new(Exit::Io, format!("io_uring: {error}; see 'overdrive doctor'"))
 }
 
 /// A lane, and the number of its connections.

@@ -220,7 +220,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         .map_err(|error| Failure::new(Exit::Usage, format!("the control socket: {error}")))?;
     let program = match (&plan.program, &plan.run) {
         (Some(program), None) => Ok(program.clone()),
-        _ => Err("a daemon with a captive command ends with that; it is not upgraded".to_owned()),
+        _ => Err("a daemon with a captive command ends with the command, and cannot be upgraded"
+            .to_owned()),
     };
     let threads = Threads::default();
     let (mut sites, mut addresses) = (Vec::new(), Vec::new());
@@ -450,10 +451,12 @@ impl Scene {
         let held = self.hold_flushes().await;
         let left = fleet.leave();
         if !kept {
-            crate::tell!("overdrive: a holder has died: written out instead of upgraded");
+            crate::tell!("overdrive: a holder has died: data is written back instead of upgrading");
         } else if let (Some(program), Ok(left)) = (self.sites.program(), left) {
             let error = crate::former::execute(&program, &left);
-            crate::complain!("overdrive: it cannot be executed again either: {error}");
+            crate::complain!(
+                "overdrive: the running program cannot be executed again either: {error}"
+            );
         }
         for cache in held {
             cache.release_flushes().await;

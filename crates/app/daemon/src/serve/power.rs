@@ -12,11 +12,11 @@ impl Site {
         let (name, lane) = (&self.name, self.ring.lane());
         let Some(model) = self.volume.model().cloned() else {
             return negative(format!(
-                "{name}: has no modelled drive below; serve model:NAME to cut the power of one"
+                "{name}: has no modelled drive; serve model:NAME to cut a drive's power"
             ));
         };
         if !model.is_on() {
-            return negative(format!("{name}: the power of its drive is off already"));
+            return negative(format!("{name}: the power of its drive is already off"));
         }
         lane.turn().await;
         let lost = model.power_cut(lane.now(), seed);

@@ -36,16 +36,16 @@ impl Told {
             return None;
         }
         (self.bits, self.at_ns) = (bits(aside), Some(now_ns));
-        let reads = aside.reads.map(|why| format!("what is read is not kept ({why})"));
-        let writes = aside.writes.map(|why| format!("writes go to the backing ({why})"));
+        let reads = aside.reads.map(|why| format!("reads are not cached ({why})"));
+        let writes = aside.writes.map(|why| format!("writes are written through ({why})"));
         let parts: Vec<String> = reads.into_iter().chain(writes).collect();
         Some(match parts.is_empty() {
             true => format!(
-                "the cache is back; it has stepped aside {} times, for {:.1} s in all",
+                "bypass has ended; it was on {} times, for {:.1} s in all",
                 standing.times,
                 standing.bypass_ns as f64 / 1e9
             ),
-            false => format!("the cache steps aside: {}", parts.join("; ")),
+            false => format!("requests bypass the cache: {}", parts.join("; ")),
         })
     }
 }
@@ -157,11 +157,14 @@ mod tests {
         let out = Standing { on: true, aside: busy, times: 1, bypass_ns: 0 };
         let back = Standing { aside: Aside::default(), bypass_ns: 500_000_000, ..out };
         assert_eq!(told.news(&back, 0), None);
-        let news = told.news(&out, 1).expect("it has stepped aside");
-        assert!(news.contains("writes go to the backing (processors busy: waited 43 %"), "{news}");
+        let news = told.news(&out, 1).expect("bypass has begun");
+        assert!(
+            news.contains("writes are written through (processors busy: waited 43 %"),
+            "{news}"
+        );
         assert_eq!(told.news(&back, 2), None, "too soon");
         assert_eq!(told.news(&out, 3), None);
         let news = told.news(&back, TELL_NS + 1).expect("late, but told");
-        assert!(news.contains("back") && news.contains("0.5 s"), "{news}");
+        assert!(news.contains("bypass has ended") && news.contains("0.5 s"), "{news}");
     }
 }

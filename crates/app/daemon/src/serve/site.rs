@@ -181,8 +181,10 @@ impl Site {
 
     fn turn(&self) -> Result<Turn<'_>, Failure> {
         if self.busy.replace(true) {
-            let message =
-                format!("{}: another operation is under way; try again when it is over", self.name);
+            let message = format!(
+                "{}: another operation is in progress; try again once it has ended",
+                self.name
+            );
             return Err(Failure::new(Exit::Busy, message));
         }
         Ok(Turn(&self.busy))
@@ -219,7 +221,7 @@ impl Site {
     pub(crate) async fn pause(&self) -> Result<(), Failure> {
         let _turn = self.turn()?;
         let Some(shared) = self.shared() else {
-            let message = format!("{}: has no cache; there is nothing to pause", self.name);
+            let message = format!("{}: has no cache to pause", self.name);
             return Err(Failure::new(Exit::Negative, message));
         };
         let before = self.paused.get().unwrap_or(shared.write_mode());
@@ -248,7 +250,7 @@ impl Site {
             Err(error) => self.io(error),
             Ok(()) => {
                 let message = format!(
-                    "{}: changes are under way that the backing does not answer; not frozen",
+                    "{}: not frozen, because the backing does not answer changes in progress",
                     self.name
                 );
                 Failure::new(Exit::Io, message)
@@ -276,7 +278,7 @@ impl Site {
         let _turn = self.turn()?;
         let name = &self.name;
         let Some(cache) = &self.attached.cache else {
-            let message = format!("{name}: has no cache; there is nothing to set");
+            let message = format!("{name}: has no cache to set");
             return Err(Failure::new(Exit::Negative, message));
         };
         let changes = crate::setting::changes(pairs, cache.shared().geometry())?;
@@ -295,7 +297,7 @@ impl Site {
             self.volume.record_absorbing(true)?;
         }
         if let Err(error) = cache.set(&changes).await {
-            let message = format!("{name}: {error}; nothing was changed");
+            let message = format!("{name}: {error}; no setting was changed");
             return Err(Failure::new(Exit::Io, message));
         }
         if absorbs == Some(false) {
@@ -318,8 +320,8 @@ impl Site {
         let still = self.shared().map(|shared| shared.times_cleared());
         if failure.is_some() && failure != still {
             let message = format!(
-                "{}: was cleared and has failed again meanwhile; what was saved is not all that is \
-                 dirty now, so nothing was given up",
+                "{}: was cleared and has failed again since; the saved data is not all dirty \
+                 data, so nothing was discarded",
                 self.name
             );
             return Err(Failure::new(Exit::Busy, message));
@@ -328,8 +330,8 @@ impl Site {
         let was_short = self.volume.was_short();
         if was_short && self.volume.accept_sizes() {
             crate::tell!(
-                "overdrive: {}: its backing has shrunk and has its size again: what was beyond the cut is lost, and \
-                 reads as it is there now",
+                "overdrive: {}: its backing had shrunk and has its former size again: data \
+                 beyond the smaller size is lost, and reads return the present contents",
                 self.name
             );
         }
@@ -337,7 +339,7 @@ impl Site {
             if was_short {
                 return self.try_again(0, true).await;
             }
-            let message = format!("{}: has not failed; there is no error to clear", self.name);
+            let message = format!("{}: has not failed, so there is no error to clear", self.name);
             return Err(Failure::new(Exit::Negative, message));
         };
         let unflushed = was_short || self.may_have_lost_unflushed();
@@ -444,10 +446,13 @@ impl Site {
         let (name, backing) = (&self.name, &self.backing);
         let next = match is_attached {
             true => format!(
-                "the device answers every request with an error until it is detached: unmount what is on it, run \
-                 'overdrive detach {name}', and check {backing} before it is attached again"
+                "the device answers every request with an error until it is detached: unmount \
+                 its file systems, run 'overdrive detach {name}', and check {backing} before you \
+                 attach it again"
             ),
-            false => format!("check what {backing} holds, as after a power cut, before you use it"),
+            false => {
+                format!("check the contents of {backing}, as after a power cut, before you use it")
+            }
         };
         Failure::new(Exit::Integrity, format!("{loss}; {next}"))
     }
@@ -458,19 +463,19 @@ impl Site {
         let name = &self.name;
         let message = if dirty > 0 && self.volume.is_kept() {
             format!(
-                "{error}; {} of acknowledged writes are not on the backing: they stay kept; mend it \
-                 and serve it again, or save them with 'overdrive volume clear-error {name} --rescue \
-                 FILE'",
+                "{error}; {} of acknowledged writes are not on the backing and stay retained; \
+                 repair it and serve it again, or save them with 'overdrive volume clear-error \
+                 {name} --rescue FILE'",
                 Size(dirty * BLOCK),
             )
         } else {
             let lost = match dirty {
-                0 => "what was written since the last flush that succeeded".to_owned(),
+                0 => "data written since the last flush that succeeded".to_owned(),
                 _ => format!("{} of acknowledged writes", Size(dirty * BLOCK)),
             };
             format!(
-                "{error}; {lost} may not be on the backing: mend it, and check what it holds before \
-                 you use it"
+                "{error}; {lost} may not be on the backing: repair it, and check its contents \
+                 before you use it"
             )
         };
         Failure::new(Exit::Io, message)

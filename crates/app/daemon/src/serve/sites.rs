@@ -83,7 +83,8 @@ impl Sites {
         let list = self.list.borrow();
         let found = list.iter().find(|site| site.name == name);
         found.cloned().ok_or_else(|| {
-            let message = format!("{name}: no volume of this name; see 'overdrive volume list'");
+            let message =
+                format!("{name}: there is no volume of this name; see 'overdrive volume list'");
             Failure::new(Exit::Negative, message)
         })
     }
@@ -124,21 +125,23 @@ impl Sites {
         }
         if let Some(volume) = self.devices.bound_to_process() {
             let message = format!(
-                "{volume}: is a device by ublk, which another program of this process cannot take over; restart the \
-                 daemon instead, and what uses the device waits (under systemd: systemctl restart)"
+                "{volume}: is a device by ublk, which a new program in the same process cannot \
+                 take over; restart the daemon instead, and users of the device wait (under \
+                 systemd: systemctl restart)"
             );
             return Err(Failure::new(Exit::Usage, message));
         }
         let unkept = self.list.borrow().iter().any(|site| !site.volume.outlives_exec());
         if unkept {
-            let message = "a volume of this daemon is not kept by a holder, so that its memory would \
-                           be lost: restart it instead (under systemd: systemctl restart)";
+            let message = "no holder retains the memory of a volume of this daemon, so it would \
+                           be lost; restart the daemon instead (under systemd: systemctl restart)";
             return Err(Failure::new(Exit::Usage, message));
         }
         let list = self.list.borrow();
         if let Some(site) = list.iter().find(|site| site.is_held()) {
             let message = format!(
-                "{}: is frozen or paused, and the next program would not know; resume it first",
+                "{}: is frozen or paused, and the new program could not continue that; resume it \
+                 first",
                 site.name
             );
             return Err(Failure::new(Exit::Busy, message));
@@ -304,7 +307,9 @@ fn try_program(program: &Path) -> Result<(), Failure> {
         Ok(output) => output.status.to_string(),
         Err(error) => error.to_string(),
     };
-    let message =
-        format!("{}: does not run ({why}); nothing was upgraded, this goes on", program.display());
+    let message = format!(
+        "{}: does not run ({why}); not upgraded: the running program continues",
+        program.display()
+    );
     Err(Failure::new(Exit::Usage, message))
 }

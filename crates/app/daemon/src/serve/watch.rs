@@ -99,7 +99,7 @@ impl Watch {
             let name = &self.site.name;
             match self.site.volume.keep_again() {
                 Ok(()) => {
-                    crate::tell!("overdrive: {name}: its holder has ended; started another one")
+                    crate::tell!("overdrive: {name}: its holder has ended; another one was started")
                 }
                 Err(failure) => {
                     crate::complain!("overdrive: {failure}; trying again");
@@ -116,8 +116,8 @@ impl Told {
     fn of_stall(&mut self, stalled: bool) -> Option<&'static str> {
         match (std::mem::replace(&mut self.stalled, stalled), stalled) {
             (false, true) => Some(
-                "the backing has not answered for retry_time: what needs it gets errors until it \
-                 does",
+                "the backing has not answered for retry_time: requests that need it fail until \
+                 it answers",
             ),
             (true, false) => Some("the backing answers again"),
             _ => None,
@@ -128,8 +128,8 @@ impl Told {
     fn of_failure(&mut self, failed: bool) -> Option<&'static str> {
         let was_failed = std::mem::replace(&mut self.failed, failed);
         (failed && !was_failed).then_some(
-            "the backing does not take writes, and retry_time is over: the volume has failed; writes \
-             and flushes get errors from now on, reads go on; mend the backing, then see 'overdrive \
+            "writes to the backing have failed for retry_time: the volume has failed; writes and \
+             flushes fail from now on, reads continue; repair the backing, then see 'overdrive \
              volume clear-error --help'",
         )
     }
@@ -151,12 +151,12 @@ impl Told {
         (self.errors, self.errors_due_ns) = (errors, now_ns + ERRORS_PERIOD_NS);
         let fate = match new.has_changes() && retried {
             true => {
-                "; data in memory is kept and written again, requests that went straight to the \
-                 backing have failed"
+                "; data in memory stays there and is written again, requests made directly to \
+                 the backing have failed"
             }
             false => "",
         };
-        Some(format!("the backing has answered with errors: {new} ({} so far){fate}", errors.sum()))
+        Some(format!("the backing has returned errors: {new} ({} in all){fate}", errors.sum()))
     }
 }
 
@@ -182,20 +182,20 @@ mod tests {
         assert_eq!(told.of_errors(errors, true, 0, false), None);
         errors.reads = 1;
         let first = told.of_errors(errors, true, 10 * MS, false).expect("an error is news");
-        assert_eq!(first, "the backing has answered with errors: 1 read (1 so far)");
+        assert_eq!(first, "the backing has returned errors: 1 read (1 in all)");
         (errors.writes, errors.flushes) = (4, 1);
         assert_eq!(told.of_errors(errors, true, 900 * MS, false), None, "too early");
         let second = told.of_errors(errors, true, 1010 * MS, false).expect("it is time");
         assert!(
-            second.contains("4 writes, 1 flush (6 so far); data in memory is kept"),
+            second.contains("4 writes, 1 flush (6 in all); data in memory stays there"),
             "{second}"
         );
         assert_eq!(told.of_errors(errors, true, 5000 * MS, false), None, "nothing is new");
         errors.discards = 1;
         let third = told.of_errors(errors, false, 5000 * MS, false).expect("an error is news");
-        assert!(third.ends_with("1 discard (7 so far)"), "nothing is kept in memory: {third}");
+        assert!(third.ends_with("1 discard (7 in all)"), "nothing is kept in memory: {third}");
         errors.zeroes = 1;
         let last = told.of_errors(errors, false, 5001 * MS, true).expect("the volume ends");
-        assert!(last.contains("1 write-zeroes (8 so far)"), "{last}");
+        assert!(last.contains("1 write-zeroes (8 in all)"), "{last}");
     }
 }

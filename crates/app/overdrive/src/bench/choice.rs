@@ -22,14 +22,14 @@ fn names(which: impl Fn(&Profile) -> bool) -> String {
 
 pub(super) fn state_help() -> String {
     let takes = names(|suite| suite.takes_state);
-    format!("What was done to all of the drive before: a name, or steps ({takes})")
+    format!("State of the whole drive before the suite: a name, or steps ({takes})")
 }
 
 pub(super) fn state_long_help() -> String {
     let usual = profiles().map(|suite| format!("{} {}", suite.name, suite.preparation));
     let usual: Vec<String> = usual.collect();
     format!(
-        "{}.\n\n{}\n\nWhat each suite does itself to the part that it works on: {}",
+        "{}.\n\n{}\n\nDefault preparation of the used part, by suite: {}",
         state_help(),
         steps_help(),
         usual.join(", ")
@@ -43,8 +43,9 @@ pub(super) fn steps_help() -> String {
         format!("\n  {name:<12} {steps:<26} {about}")
     });
     format!(
-        "Steps, with commas between: fill, fill:DATA% (compressible to that), random:PERCENT%, \
-         torture:SECONDSs or torture:BYTES:DEPTH:SECONDSs, trim, trim:BYTES, idle:SECONDSs. Names:{}",
+        "Steps, separated by commas: fill, fill:DATA% (compressible to this), random:PERCENT%, \
+         torture:SECONDSs or torture:BYTES:DEPTH:SECONDSs, trim, trim:BYTES, idle:SECONDSs. \
+         Names:{}",
         presets.collect::<String>()
     )
 }
@@ -74,12 +75,12 @@ pub(super) fn span_help() -> String {
         format!("{} for {}, ", Size(bytes), names(|suite| suite.span_bytes == Some(bytes)))
     };
     let usual: String = sizes.iter().map(one).collect();
-    format!("Work on the first so many bytes only [default: {usual}else all]")
+    format!("Use only the first SIZE bytes of the target [default: {usual}otherwise all]")
 }
 
 pub(super) fn time_help() -> String {
     let timed = profiles().filter(|suite| suite.time_ns > 0);
     let usual = timed.map(|suite| format!("{} {}s", suite.name, suite.time_ns / 1_000_000_000));
     let usual = usual.collect::<Vec<_>>().join(", ");
-    format!("How long the timed parts take [default: {usual}]")
+    format!("Duration of the timed parts [default: {usual}]")
 }

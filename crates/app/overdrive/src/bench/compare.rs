@@ -15,12 +15,13 @@ const BYTES_MAX: u64 = 256 << 20;
 
 /// Compare results: several drives, bare and cached, before and after.
 ///
-/// Each figure is told with its 95 % interval where it is made of parts: runs, rounds, or seconds of
-/// one run, which are put together into batches. A difference whose interval holds 0 is noise. What
-/// has no interval is called neither equal nor different.
+/// Each figure is shown with its 95 % interval if it consists of parts: runs, rounds, or seconds of
+/// one run, which are grouped into batches. A difference whose interval contains 0 is noise.
+/// Figures without an interval are called neither equal nor different.
 ///
-/// A result is what 'overdrive bench --json' printed, a page of '--report', or history:N, the result
-/// of that number in 'overdrive bench history'. The first one is what the others are compared with.
+/// A result is the output of 'overdrive bench --json', a page of '--report', or history:N, the
+/// result with that number in 'overdrive bench history'. All others are compared with the first
+/// one.
 ///
 /// Examples:
 ///   overdrive bench compare bare.json cached.json
@@ -70,9 +71,9 @@ fn text_of(path: &Path) -> Result<String, Failure> {
     let place = path.display();
     let unreadable = |error: std::io::Error| {
         let (exit, mend) = match error.kind() {
-            ErrorKind::NotFound => (Exit::Negative, "; give a file, or history:N"),
+            ErrorKind::NotFound => (Exit::Negative, "; name a file, or history:N"),
             ErrorKind::PermissionDenied => (Exit::Permission, ""),
-            ErrorKind::InvalidData => (Exit::Integrity, "; give a result as JSON or as a page"),
+            ErrorKind::InvalidData => (Exit::Integrity, "; name a result as JSON or as a page"),
             _ => (Exit::Io, ""),
         };
         Failure::new(exit, format!("{place}: {error}{mend}"))
@@ -81,7 +82,7 @@ fn text_of(path: &Path) -> Result<String, Failure> {
     let file = File::open(path).map_err(unreadable)?;
     let read = file.take(BYTES_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
     if read as u64 > BYTES_MAX {
-        let message = format!("{place}: is larger than any result; give one of a suite");
+        let message = format!("{place}: is larger than any result; name the result of a suite");
         return Err(Failure::new(Exit::Integrity, message));
     }
     Ok(text)
@@ -106,6 +107,6 @@ fn kept(place: &str, number: &str) -> Result<String, Failure> {
 
 #[cfg(not(feature = "history"))]
 fn kept(place: &str, _number: &str) -> Result<String, Failure> {
-    let message = format!("{place}: this program was built without the history; give a file");
+    let message = format!("{place}: this program was built without the history; name a file");
     Err(Failure::new(Exit::Usage, message))
 }

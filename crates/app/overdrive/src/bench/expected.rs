@@ -69,7 +69,7 @@ fn sentence(name: &str, parts: Parts) -> String {
         text += &format!(", of which {} idle", duration(parts.idle_ns));
     }
     if parts.sized_bytes > 0 {
-        text += &format!(", and the time in which the target moves {}", Size(parts.sized_bytes));
+        text += &format!(", and the time to read or write {}", Size(parts.sized_bytes));
     }
     text
 }
@@ -80,7 +80,7 @@ pub(super) fn time(plan: &Plan) -> Option<String> {
     let sentence = sentence(&name, parts(plan)?);
     Some(match plan.target.model {
         None => sentence,
-        Some(_) => format!("{sentence} of the drive's own time, which is simulated"),
+        Some(_) => format!("{sentence} of simulated time"),
     })
 }
 
@@ -100,7 +100,8 @@ mod tests {
         let qd1 = plan("qd1");
         assert_eq!(
             time(&qd1),
-            "qd1 on disk.img: about 6 min, of which 3 min idle, and the time in which the target moves 8 GiB"
+            "qd1 on disk.img: about 6 min, of which 3 min idle, and the time to read or write 8 \
+             GiB"
         );
         let short = Plan { time_ns: SECOND_NS, ..qd1.clone() }.in_real_time(true);
         assert!(

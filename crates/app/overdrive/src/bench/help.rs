@@ -83,13 +83,12 @@ fn of_suite(bench: Command, suite: &'static dyn Suite) -> Command {
             argument.help(help).long_help(help)
         })
         .mut_arg("state", |argument| {
-            let help = "What was done to all of the drive before: a name, or steps";
+            let help = "State of the whole drive before the suite: a name, or steps";
             argument.help(help).long_help(format!("{help}.\n\n{}", choice::steps_help()))
         })
         .mut_arg("prepare", |argument| {
             let own = profile.preparation;
-            argument
-                .help(format!("Prepare the part that is worked on by these steps [default: {own}]"))
+            argument.help(format!("Prepare the used part by these steps [default: {own}]"))
         })
         .mut_arg("only", |argument| argument.help("Run only this test (see above)"))
 }
@@ -116,9 +115,9 @@ fn about(suite: &'static dyn Suite, names: &[String]) -> String {
         text += &format!("In other years (--era):{}\n\n", lines.collect::<String>());
     }
     text += &format!(
-        "With --cache, the settings of the cache are options as well; 'overdrive bench --help' lists \
-         them. docs/SUITES.md says how each suite works.\n\nExamples:\n  \
-         overdrive bench {name} model:samsung-840-evo-250\n"
+        "With --cache, the settings of the cache are options as well; 'overdrive bench --help' \
+         lists them. docs/SUITES.md describes each suite.\n\nExamples:\n  overdrive bench {name} \
+         model:samsung-840-evo-250\n"
     );
     text += &match suite.is_of_files() {
         true => format!("  overdrive bench {name} /mnt/data"),
@@ -132,13 +131,13 @@ fn about(suite: &'static dyn Suite, names: &[String]) -> String {
 
 fn span_help(suite: &dyn Suite) -> String {
     let usual = suite.profile().span_bytes.map(|bytes| block::Size(bytes).to_string());
-    let usual = usual.unwrap_or_else(|| "all of it".to_owned());
-    format!("Work on the first bytes of the target only [default: {usual}]")
+    let usual = usual.unwrap_or_else(|| "all".to_owned());
+    format!("Use only the first SIZE bytes of the target [default: {usual}]")
 }
 
 fn time_help(suite: &dyn Suite) -> String {
     let seconds = suite.profile().time_ns / 1_000_000_000;
-    format!("How long each timed part takes [default: {seconds}s]")
+    format!("Duration of each timed part [default: {seconds}s]")
 }
 
 #[cfg(test)]

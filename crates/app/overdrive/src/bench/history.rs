@@ -10,10 +10,10 @@ use stack::{Exit, Failure};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// List the results that were kept, or show, print and remove one.
+/// List the stored results, or show, print or remove one.
 ///
-/// Each result is kept with its machine, device, state and command, in history.sqlite3 in the user's data directory
-/// (XDG_DATA_HOME, or ~/.local/share), unless --no-history is given.
+/// Each result is stored with its machine, device, state and command, in history.sqlite3 in the
+/// user's data directory (XDG_DATA_HOME, or ~/.local/share), unless --no-history is given.
 ///
 /// Examples:
 ///   overdrive bench history --suite qd1
@@ -24,7 +24,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Options {
-    /// The number of a result: print what it was, and its figures.
+    /// Number of a result: print its target, its command and its figures.
     run: Option<i64>,
 
     /// Only results of this suite.
@@ -35,7 +35,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "TEXT", conflicts_with = "run")]
     target: Option<String>,
 
-    /// Only the newest so many [default: 20 in a list, all as CSV]
+    /// Only the newest N [default: 20 in a list, all as CSV]
     #[arg(long, value_name = "N", conflicts_with = "run")]
     newest: Option<u32>,
 
@@ -120,7 +120,7 @@ fn broken(error: Error) -> Failure {
 /// Opens the history; None: nothing has been stored yet.
 fn open() -> Result<Option<History>, Failure> {
     let Some(path) = keeping::place() else {
-        let message = "results are not kept here: neither XDG_DATA_HOME nor HOME is set";
+        let message = "results cannot be stored: neither XDG_DATA_HOME nor HOME is set";
         return Err(Failure::new(Exit::Negative, message));
     };
     path.exists().then(|| History::open(&path)).transpose().map_err(broken)
@@ -161,7 +161,7 @@ fn listed(runs: &[Run], options: &Options) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if runs.is_empty() {
-        daemon::tell!("overdrive: no such results are kept");
+        daemon::tell!("overdrive: there are no such results");
     }
     columns::print(runs, &options.output, &options.style)?;
     Ok(ExitCode::SUCCESS)
@@ -177,7 +177,7 @@ fn csv(history: &History, options: &Options) -> Result<ExitCode, Failure> {
 }
 
 fn unknown(id: i64) -> Failure {
-    let message = format!("no result {id} is kept; 'overdrive bench history' lists them");
+    let message = format!("there is no result {id}; 'overdrive bench history' lists them");
     Failure::new(Exit::Negative, message)
 }
 

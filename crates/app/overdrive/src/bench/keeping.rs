@@ -26,6 +26,6 @@ pub(super) fn keep(outcome: &Outcome) {
     let kept = History::open(&path)
         .and_then(|mut history| history.keep(&command, &machine, &report::json(outcome)));
     if let Err(error) = kept {
-        daemon::tell!("overdrive: the result is not kept: {error}");
+        daemon::tell!("overdrive: the result could not be stored: {error}");
     }
 }

@@ -32,27 +32,28 @@ pub(super) fn is_memory(text: &str) -> bool {
 /// Options for targets in real time.
 #[derive(clap::Args, Debug)]
 pub(super) struct LiveOptions {
-    /// What the target holds may be lost: the suite writes to it.
+    /// Accept the loss of the target's data: the suite writes to the target.
     #[arg(long)]
     destroy: bool,
 
-    /// Only read, from a target that keeps what it holds; it is opened for reading, also while it is mounted.
+    /// Only read, so that the target keeps its data; it is opened read-only, even while it is
+    /// mounted.
     #[arg(long, conflicts_with_all = ["destroy", "size", "verify", "data", "dedupe"])]
     read_only: bool,
 
-    /// Make a file of so much for the time of the test.
+    /// Make a file of this size for the duration of the test.
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     size: Option<Size>,
 
-    /// Compare what is read with what was written; in the sectors of duplicates what is stale is not noticed.
+    /// Compare reads with the written data; stale duplicates are not detected.
     #[arg(long)]
     verify: bool,
 
-    /// Write data of which so many percent cannot be compressed [default: 100]
+    /// Percentage of the written data that cannot be compressed [default: 100]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     data: Option<u32>,
 
-    /// Write data of which so many percent are duplicates, in blocks of 4 KiB [default: 0]
+    /// Percentage of the written data that is duplicate, in blocks of 4 KiB [default: 0]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     dedupe: Option<u32>,
 }
@@ -88,8 +89,8 @@ impl LiveOptions {
     /// Refuses these options for a modelled drive.
     pub(super) fn check_unused(&self) -> Result<(), Failure> {
         let mends = [
-            "nothing of a modelled drive is lost",
-            "a modelled drive is new, and holds nothing",
+            "a modelled drive has no data to lose",
+            "a modelled drive is new, and has no data",
             "write model:NAME?size=SIZE",
             "in virtual time a modelled drive has no data",
             "write model:NAME?data=PERCENT",
@@ -101,11 +102,11 @@ impl LiveOptions {
     /// Refuses these options for the files of a directory.
     pub(super) fn check_unused_on_files(&self) -> Result<(), Failure> {
         let mends = [
-            "files that are there are not written",
-            "files that are there are not written; loadtime only reads",
+            "existing files are not written",
+            "existing files are not written; loadtime only reads",
             "write --share PERCENT for smaller sets of files",
-            "what is read of files is not compared",
-            "each set has its own",
+            "data read from files is not compared",
+            "each set has its own data",
             "the sets have no duplicates",
         ];
         self.refuse("is for files, devices and exports as a whole", mends)
@@ -151,10 +152,10 @@ impl LiveOptions {
                     suites::ALL.iter().map(|suite| (suite.without_writes(), suite.profile()));
                 let others = others.filter(|(without, _)| *without != WithoutWrites::Never);
                 let others: Vec<&str> = others.map(|(_, profile)| profile.name).collect();
-                usage(format!("{name} is about writes; take one of {}", others.join(", ")))
+                usage(format!("{name} writes; choose one of {}", others.join(", ")))
             }
             (_, Some(job)) if self.read_only => usage(format!(
-                "load '{}' writes; say 'reads = 100' for it, or --reads 100",
+                "load '{}' writes; write 'reads = 100' for it, or --reads 100",
                 job.name()
             )),
             (WithoutWrites::Usually, None) => Ok(self.read_only || !may_write),
@@ -188,7 +189,7 @@ impl LiveOptions {
         }
         let near: Vec<String> = near.iter().map(|name| format!("model:{name}")).collect();
         let message = format!(
-            "{text}: there is no such file, and no volume of that name is served; did you mean {}?",
+            "{text}: there is no such file, and no served volume of that name; did you mean {}?",
             near.join(" or ")
         );
         Err(Failure::new(Exit::Negative, message))
@@ -225,7 +226,8 @@ impl LiveOptions {
         let rig = Live::open(uri.as_deref().unwrap_or(text), &wishes)?;
         if let Some(users) = rig.in_use() {
             daemon::tell!(
-                "overdrive: {users}; it is only read, and the results include the load of others"
+                "overdrive: {users}; it is only read, and the results include the load of other \
+                 users"
             );
         }
         Ok((Target::of_rig(text, rig.bytes(), SEED), rig))

@@ -28,25 +28,26 @@ use suites::{Halt, Job, Listed, Modelled, Plan, Preparation, Rig, Step, Suite, T
 
 pub(crate) use help::suited;
 
-/// Run a test suite on a modelled drive in virtual time, or in real time on what there is.
+/// Run a test suite on a modelled drive in virtual time, or on a real target in real time.
 ///
 /// Real targets are files, devices, volumes by their names, and exports of NBD servers. A suite
-/// writes to its target. What is there is lost, and so --destroy is needed; what is mounted or in
-/// use is refused. With --size a file is made for the time of the test.
+/// overwrites its target, so --destroy is required; a target that is mounted or in use is refused.
+/// With --size a file is made for the duration of the test.
 ///
-/// filebench and loadtime work on the files of a directory: filebench in a folder of its own, which
-/// goes at the end, and loadtime only reads. On any other target they replay a recording.
+/// filebench and loadtime work on the files of a directory: filebench in a separate folder, which
+/// is removed at the end, and loadtime only reads. On any other target they replay a recording.
 ///
-/// With --cache, the very engine that serves stands in front of the target. On a modelled drive
-/// each piece of its work is charged what it takes on this machine. That is measured once and
-/// kept; see --prices. The same seed and prices give the same bytes of output.
+/// With --cache, the product's cache engine is placed in front of the target. On a modelled drive
+/// each step of its work is charged the time that it takes on this machine. This is measured once
+/// and stored; see --prices. The same seed and prices give the same bytes of output.
 ///
-/// The settings of the cache are those of 'overdrive serve', but --dirty-age 0 is no limit. qd1 has
-/// its own: all of the memory may be dirty, as long as it likes, and there is no flush target.
+/// The settings of the cache are those of 'overdrive serve', but --dirty-age 0 means no limit. qd1
+/// has other defaults: all of the memory may be dirty, without a time limit, and there is no flush
+/// target.
 ///
-/// Ctrl-C ends a suite with what it has; the exit status is then 1. It is 5 if filebench has left
-/// behind what it could not remove, 6 if the target failed, and 7 if --verify found something else
-/// than what was written.
+/// Ctrl-C ends a suite with the results so far; the exit status is then 1. It is 5 if filebench
+/// could not remove its files, 6 if the target failed, and 7 if --verify found data that differs
+/// from the written data.
 ///
 /// Examples:
 ///   overdrive bench consistency model:samsung-840-evo-250 --report consistency.html
@@ -67,18 +68,19 @@ pub(crate) struct Arguments {
     #[command(subcommand)]
     after: Option<After>,
 
-    /// What is tested.
+    /// The test suite.
     #[arg(value_parser = choice::suites(), required = true)]
     suite: Option<&'static dyn Suite>,
 
-    /// model:NAME, or model:FILE.toml for a drive of your own; ?size=SIZE&seed=NUMBER may follow, and
-    /// data=PERCENT, to which a drive that compresses gets what is written, and dedupe=PERCENT, of which it
-    /// stores nothing. Or what is tested in real time: a file, a block device, the name of a volume that is served,
-    /// nbd+unix:///NAME?socket=PATH, null:SIZE or ram:SIZE. For filebench and loadtime also a directory.
+    /// model:NAME, or model:FILE.toml for your own drive; ?size=SIZE&seed=NUMBER may follow, and
+    /// data=PERCENT, to which a compressing drive reduces writes, and dedupe=PERCENT, of which it
+    /// stores nothing. For real time: a file, a block device, the name of a served volume,
+    /// nbd+unix:///NAME?socket=PATH, null:SIZE or ram:SIZE. For filebench and loadtime also a
+    /// directory.
     #[arg(required = true)]
     target: Option<String>,
 
-    /// Put a cache of so much memory in front.
+    /// Put a cache with this much memory in front of the target.
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     cache: Option<Size>,
 
@@ -108,17 +110,17 @@ pub(crate) struct Arguments {
     )]
     state: Preparation,
 
-    /// Prepare the part of the drive that is worked on by these steps instead of the suite's own; see
+    /// Prepare the used part of the drive by these steps instead of the suite's default; see
     /// --state.
     #[arg(long, value_name = "STEPS", value_parser = Preparation::parse)]
     prepare: Option<Preparation>,
 
-    /// Only this test of corners, fourcorners or qd1, as it is called in the table.
+    /// Run only this test of corners, fourcorners or qd1, by its name in the table.
     #[arg(long, value_name = "TEST")]
     only: Option<String>,
 
-    /// Leave so many percent of the drive unused, as if it had more spare area. For consistency several with commas
-    /// between, each a run of its own: 0,12,25.
+    /// Percentage of the drive to leave unused, as additional spare area. For consistency a list,
+    /// each value with a separate run: 0,12,25.
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "0")]
     spare: Vec<u32>,
 
@@ -137,18 +139,19 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     tree: tree::TreeOptions,
 
-    /// Run nothing, and write the loads of the suite as a job file of fio.
+    /// Run nothing; write the loads of the suite as a job file of fio.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cache", "json", "report"])]
     export_fio: Option<PathBuf>,
 
     #[command(flatten)]
     settings: Said<true>,
 
-    /// What the cache's work costs: a price list (as in the JSON), or 'measure' to measure it anew.
+    /// Costs of the cache's work: a price list (as in the JSON), or 'measure' to measure them
+    /// again.
     #[arg(long, value_name = "FILE", requires = "cache")]
     prices: Option<String>,
 
-    /// Do not keep the result; see 'overdrive bench history'.
+    /// Do not store the result; see 'overdrive bench history'.
     #[cfg(feature = "history")]
     #[arg(long)]
     no_history: bool,
@@ -157,7 +160,7 @@ pub(crate) struct Arguments {
 /// Subcommands other than a run.
 #[derive(clap::Subcommand)]
 enum After {
-    /// List the suites, one on a line.
+    /// List the suites, one per line.
     List,
     Compare(compare::Options),
     #[cfg(feature = "history")]
@@ -249,7 +252,8 @@ impl Arguments {
         match wrong {
             Some((option, _)) => {
                 let message = format!(
-                    "{option}: writes to the target, which is only read; leave it out, or say --destroy"
+                    "{option}: writes to the target, which is only read; omit it, or add \
+                     --destroy"
                 );
                 Err(Failure::new(Exit::Usage, message))
             }
@@ -281,7 +285,10 @@ impl Arguments {
         let usage = |message: String| Failure::new(Exit::Usage, message);
         if !self.target().starts_with("model:") {
             if self.prices.is_some() {
-                return Err(usage("--prices: in real time nothing is charged".to_owned()));
+                return Err(usage(
+                    "--prices: they are only used in virtual time; omit them for a real target"
+                        .to_owned(),
+                ));
             }
             let reads_only = self.live.reads_only(self.target(), self.suite(), &self.jobs()?)?;
             let (target, rig) = self.live.open(self.target(), reads_only)?;
@@ -308,7 +315,7 @@ fn export(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
     let text = arguments.target();
     if arguments.suite().is_of_files() {
         let message = format!(
-            "--export-fio: {} copies or reads files, which a job of fio does not do as it does",
+            "--export-fio: {} copies or reads files, which a job of fio cannot do in the same way",
             arguments.suite().profile().name
         );
         return Err(Failure::new(Exit::Usage, message));
@@ -375,11 +382,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 fn failure(plan: &Plan, halt: &Halt) -> Failure {
     let (exit, what) = match halt {
-        Halt::Interrupted => (Exit::Negative, "interrupted; what was measured is not complete"),
-        Halt::Unanswered => (Exit::Negative, "what was measured is not complete"),
-        Halt::Failed(_) => (Exit::Io, "it failed, what was measured is not complete"),
-        Halt::Wrong(_) => (Exit::Integrity, "it does not give back what was written"),
-        Halt::Load(_) | Halt::Plan(_) => (Exit::Usage, "it cannot be tested so"),
+        Halt::Interrupted => (Exit::Negative, "interrupted; the measurement is not complete"),
+        Halt::Unanswered => (Exit::Negative, "the measurement is not complete"),
+        Halt::Failed(_) => (Exit::Io, "it failed; the measurement is not complete"),
+        Halt::Wrong(_) => (Exit::Integrity, "it returns other data than was written"),
+        Halt::Load(_) | Halt::Plan(_) => (Exit::Usage, "it cannot be tested in this way"),
     };
     let message = match halt {
         Halt::Interrupted => format!("{}: {what}", plan.suite.name),

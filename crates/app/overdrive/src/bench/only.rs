@@ -47,7 +47,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), Failure> {
 /// Returns the reason for refusing a test, with the available tests.
 fn refusal(suite: &str, only: &str, names: &[String]) -> String {
     if names.is_empty() {
-        return format!("{suite} runs as a whole; leave --only out");
+        return format!("{suite} runs as a whole; omit --only");
     }
     let near = match stack::near(only, names.iter().map(String::as_str)) {
         Some(near) => format!("did you mean '{near}'? It has "),
@@ -62,6 +62,6 @@ pub(super) fn listing(names: &[String]) -> String {
     let quoted = quoted.collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(NAMES_MAX) {
         0 => quoted,
-        more => format!("{quoted}, and {more} more, as the table of a whole run has them"),
+        more => format!("{quoted}, and {more} more, which the table of a whole run shows"),
     }
 }

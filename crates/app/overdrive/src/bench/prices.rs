@@ -45,10 +45,13 @@ fn measure() -> Prices {
     let list = prices::to_json(&measured);
     match kept {
         Some(path) => daemon::tell!(
-            "overdrive: measured what the cache's work costs here, {list}; kept in {}",
+            "overdrive: measured the costs of the cache's work on this machine, {list}; stored \
+             in {}",
             path.display()
         ),
-        None => daemon::tell!("overdrive: measured what the cache's work costs here, {list}"),
+        None => daemon::tell!(
+            "overdrive: measured the costs of the cache's work on this machine, {list}"
+        ),
     }
     measured
 }

@@ -20,7 +20,8 @@ fn ordered(arguments: &Arguments) -> Result<Vec<u32>, Failure> {
     if spares.len() > 1 && suite != "consistency" {
         let said: Vec<String> = arguments.spare.iter().map(u32::to_string).collect();
         let said = said.join(",");
-        let message = format!("--spare {said}: {suite} takes one; several are for consistency");
+        let message =
+            format!("--spare {said}: {suite} accepts one value; only consistency accepts several");
         return Err(Failure::new(Exit::Usage, message));
     }
     Ok(spares)
@@ -33,7 +34,10 @@ fn ordered(arguments: &Arguments) -> Result<Vec<u32>, Failure> {
 pub(super) fn one(arguments: &Arguments) -> Result<u32, Failure> {
     match ordered(arguments)?.as_slice() {
         [one] => Ok(*one),
-        _ => Err(Failure::new(Exit::Usage, "--spare: a job file has the loads of one; give one")),
+        _ => Err(Failure::new(
+            Exit::Usage,
+            "--spare: a job file has the loads of one value; give one value",
+        )),
     }
 }
 
@@ -104,7 +108,8 @@ mod tests {
         let model = "model:samsung-840-evo-250";
         assert_eq!(spares(&["qd1", model]), Ok(vec![0]));
         assert_eq!(spares(&["consistency", model, "--spare", "0,25,12,25"]), Ok(vec![25, 12, 0]));
-        let refused = spares(&["qd1", model, "--spare", "0,12"]).expect_err("qd1 takes one");
-        assert!(refused.starts_with("--spare 0,12: qd1 takes one"), "{refused}");
+        let refused =
+            spares(&["qd1", model, "--spare", "0,12"]).expect_err("qd1 accepts one value");
+        assert!(refused.starts_with("--spare 0,12: qd1 accepts one value"), "{refused}");
     }
 }

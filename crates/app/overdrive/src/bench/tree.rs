@@ -13,7 +13,7 @@ use suites::{Outcome, Plan, SPAN_MIN, Target};
 /// Options of suites that work on files.
 #[derive(clap::Args, Debug)]
 pub(super) struct TreeOptions {
-    /// filebench in a directory: copy sets of so many percent of the files [default: 100]
+    /// filebench in a directory: percentage of the files to copy [default: 100]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     share: Option<f64>,
 }
@@ -34,7 +34,7 @@ impl TreeOptions {
             return Ok(());
         }
         Err(usage(match arguments.suite().is_of_files() {
-            true => "--share: is for filebench in a directory; a recording is replayed as it is"
+            true => "--share: is for filebench in a directory; a recording is replayed unchanged"
                 .to_owned(),
             false => "--share: is for the suite filebench; the others have --span".to_owned(),
         }))
@@ -56,16 +56,16 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     arguments.live.check_unused_on_files()?;
     let copies = arguments.suite().profile().time_ns > 0;
     let beneath =
-        "it stands under a file system: 'overdrive mount', and give the suite that directory";
-    let own = "the file system is taken as it is";
+        "a cache serves a volume: run 'overdrive mount', and name its directory as the target";
+    let own = "the file system is used unchanged";
     let refused = [
         ("--cache", arguments.cache.is_some(), beneath),
         ("--state", !arguments.state.0.is_empty(), own),
         ("--prepare", arguments.prepare.is_some(), own),
         ("--spare", arguments.spare.iter().any(|percent| *percent > 0), own),
-        ("--span", arguments.span.is_some() && !copies, "all of the directory is read"),
-        ("--time", arguments.time.is_some() && !copies, "all of the directory is read"),
-        ("--share", arguments.tree.share.is_some() && !copies, "all of the directory is read"),
+        ("--span", arguments.span.is_some() && !copies, "the whole directory is read"),
+        ("--time", arguments.time.is_some() && !copies, "the whole directory is read"),
+        ("--share", arguments.tree.share.is_some() && !copies, "the whole directory is read"),
     ];
     match refused.iter().find(|(_, is_said, _)| *is_said) {
         Some((option, _, why)) => {
@@ -123,8 +123,8 @@ fn copy(
     for folder in bench.left_before() {
         let (name, quoted) = (folder.display(), quoted(folder));
         daemon::tell!(
-            "overdrive: {name}: an earlier run has left it behind; if nothing in it is needed: rm -r \
-             --one-file-system -- {quoted}"
+            "overdrive: {name}: an earlier run has left it behind; if you do not need its files: \
+             rm -r --one-file-system -- {quoted}"
         );
     }
     let (outcome, ended) = bench.run(watch);

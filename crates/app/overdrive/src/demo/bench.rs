@@ -188,8 +188,8 @@ impl Bench<'_> {
         let counted = opened.close(self.children)?;
         let name = side.name();
         let reference = self.path("reference.img");
-        verify::same(&format!("what clients read ({name})"), &out, &reference)?;
-        verify::same(&format!("what the disk holds ({name})"), &work, &reference)?;
+        verify::same(&format!("the data read by clients ({name})"), &out, &reference)?;
+        verify::same(&format!("the contents of the disk ({name})"), &work, &reference)?;
         verify::file_system(self.children, name, &work)?;
         Ok(DatabaseResult { measured, counted, page_cache_peak })
     }

@@ -90,16 +90,20 @@ impl Cgroup {
         if *names == SECOND {
             let given = fs::read_to_string(root.join("cgroup.subtree_control"));
             if !given.is_ok_and(|text| text.split_whitespace().any(|word| word == "memory")) {
-                return Err(format!("{} gives no memory controller to groups", root.display()));
+                return Err(format!(
+                    "{} does not enable the memory controller for groups",
+                    root.display()
+                ));
             }
         }
         let path = root.join(format!("overdrive-demo-{}", std::process::id()));
-        fs::create_dir(&path).map_err(|error| format!("no control group can be made ({error})"))?;
+        fs::create_dir(&path)
+            .map_err(|error| format!("no control group can be created ({error})"))?;
         let (limit, looks, peak) = (Cell::new(0), Cell::new(0), Cell::new(0));
         let group = Cgroup { path, names, page_cache_max, limit, looks, peak };
         group
             .begin()
-            .map_err(|error| format!("the control group takes no memory limit ({error})"))?;
+            .map_err(|error| format!("the control group accepts no memory limit ({error})"))?;
         Ok(group)
     }
 

@@ -34,7 +34,7 @@ fn timespec(milliseconds: i64) -> Timespec {
 }
 
 fn interrupted() -> Failure {
-    Failure::new(Exit::Negative, "the demo was interrupted; all it made is removed")
+    Failure::new(Exit::Negative, "the demo was interrupted; its files are removed")
 }
 
 /// Returns the last line of a log that is not empty.
@@ -42,7 +42,7 @@ fn last_words(log: &Path) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    last.unwrap_or("it left no message").to_owned()
+    last.unwrap_or("it printed no message").to_owned()
 }
 
 impl Children {

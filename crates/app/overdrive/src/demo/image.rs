@@ -93,8 +93,8 @@ pub(super) fn make(
     fs::create_dir(&files).map_err(|error| failed(&files, &error))?;
     let gathered = gather_all(&files, scale.files_bytes * 85 / 100);
     if gathered.bytes < scale.files_bytes / 10 {
-        let message = "too few readable files below /usr/lib, /usr/share and /usr/include to fill \
-                       an image with; run the demo on a machine with an ordinary system";
+        let message = "too few readable files below /usr/lib, /usr/share and /usr/include to \
+                       fill an image; run the demo on a machine with an ordinary system";
         return Err(Failure::new(Exit::Negative, message));
     }
     let file = File::create(&disk).map_err(|error| failed(&disk, &error))?;

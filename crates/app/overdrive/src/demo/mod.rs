@@ -3,7 +3,7 @@
 //! ```text
 //!   image.rs      a disk with a file system full of this machine's files, and a database's space
 //!   server.rs     `overdrive serve` over it, slowed down: bare, or with the cache
-//!   page_cache.rs the bare one as a block device, its page cache limited to the same size (cgroup.rs)
+//!   page_cache.rs the bare one as a block device, its page cache limited (cgroup.rs)
 //!   database.rs   fio: benefits from a cache         bench.rs   each on each side, verified
 //!   bench.rs      nbdcopy: must not get slower       report.rs  side by side
 //! ```
@@ -30,22 +30,23 @@ use stack::{Exit, Failure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Show on this machine, in about a minute, where the cache helps and that it does not hurt.
+/// Show on this machine, in about a minute, where the cache helps and that it slows nothing down.
 ///
 /// Makes a disk image with real files in it, serves it over a simulated slow drive (0.5 ms an
 /// operation, four at a time), and runs two real clients: fio as a database, which a cache helps,
-/// and nbdcopy as a backup, which it must not hurt. Each bare, cached by Overdrive, and with the same
-/// memory as host page cache (needs root). Every byte is verified. Needs no root and no device.
+/// and nbdcopy as a backup, which it must not hurt. Each bare, cached by Overdrive, and with the
+/// same memory as host page cache (needs root). Every byte is verified. Needs no root and no
+/// device.
 ///
 /// Exit status: 0 the demo ran, whatever it found; 1 it could not; 7 data was not what was written.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
-    /// Where the image is made, and removed again [default: TMPDIR, or /var/tmp].
+    /// Directory of the image, which is removed at the end [default: TMPDIR, or /var/tmp].
     #[arg(long, value_name = "DIRECTORY")]
     dir: Option<PathBuf>,
 
-    /// A small image and few operations: whether it works, not how fast it is.
+    /// Use a small image and few operations, to test whether it works, not how fast it is.
     #[arg(long)]
     quick: bool,
 
@@ -103,7 +104,7 @@ fn measure(
     let mut bench = Bench { children, directory: path, disk, scale, page_cache };
     bench.try_page_cache()?;
     let files = format!(
-        "{} with {} real files, and {} for a database; memory to cache with: {}",
+        "{} with {} real files, and {} for a database; cache memory: {}",
         Size(scale.files_bytes),
         gathered.files,
         Size(scale.database_bytes),
@@ -164,7 +165,7 @@ fn look_for_space(directory: &Path, scale: &Scale) -> Result<(), Failure> {
     match free {
         Ok(free) if free < scale.space_bytes() => {
             let (free, need) = (Size(free), Size(scale.space_bytes()));
-            Err(unusable(directory, &format!("{free} are free, the demo needs {need}")))
+            Err(unusable(directory, &format!("{free} are free, but the demo needs {need}")))
         }
         _ => Ok(()),
     }

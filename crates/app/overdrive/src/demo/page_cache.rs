@@ -40,7 +40,7 @@ impl PageCache {
     /// The reason why it is not available here, as half a sentence.
     pub(super) fn find(memory_bytes: u64) -> Result<PageCache, String> {
         if !rustix::process::geteuid().is_root() {
-            return Err("it needs root, for a block device and a memory limit".into());
+            return Err("it requires root, for a block device and a memory limit".into());
         }
         for node in ["/dev/fuse", "/dev/loop-control"] {
             if !Path::new(node).exists() {

@@ -57,7 +57,7 @@ fn help_verdict(ratio: f64) -> &'static str {
 /// gained.
 fn hurt_verdict(ratio: f64) -> &'static str {
     // Rounded as it is printed, so that no reader sees 0.95 as less than 0.95.
-    if (ratio * 100.0).round() / 100.0 < HURT { "SLOWER" } else { "does not hurt" }
+    if (ratio * 100.0).round() / 100.0 < HURT { "SLOWER" } else { "does not slow down" }
 }
 
 impl Report {
@@ -149,7 +149,8 @@ impl Report {
         }
         if let Some(factor) = self.busy() {
             lines.push(format!(
-                "The machine is busy: bare copies alone differ by {factor:.1}x; take that line with care."
+                "The machine is busy: bare copies alone differ by {factor:.1}x; that line is not \
+                 reliable."
             ));
         }
         lines
@@ -173,7 +174,7 @@ impl Report {
             Size(scale.database_bytes)
         ));
         lines.push(format!(
-            "of 0.5 ms an operation, four at a time. Memory to cache with: {}.",
+            "of 0.5 ms per operation, four at a time. Cache memory: {}.",
             Size(scale.memory_bytes)
         ));
         match &self.no_page_cache {
@@ -181,7 +182,7 @@ impl Report {
             None => lines.push(METHOD.to_owned()),
         }
         if let Some(peak) = self.database[2].and_then(|result| result.page_cache_peak) {
-            lines.push(format!("The most of it that was seen in use: {}.", Size(peak)));
+            lines.push(format!("Largest page cache seen in use: {}.", Size(peak)));
         }
         lines.push(
             "Verified: after the database every byte that clients read and every byte on the disk is\n\
@@ -232,7 +233,7 @@ impl Report {
 fn compared(ours: f64, theirs: Option<f64>) -> String {
     match theirs {
         None => String::new(),
-        Some(theirs) if theirs > ours * 1.05 => format!("; the page cache wins: {theirs:.2}x"),
+        Some(theirs) if theirs > ours * 1.05 => format!("; the page cache is faster: {theirs:.2}x"),
         Some(theirs) => format!("; the same memory as page cache: {theirs:.2}x"),
     }
 }
@@ -263,7 +264,8 @@ mod tests {
         assert_eq!(lines[0], "database: helps: 5.00x; the same memory as page cache: 4.00x.");
         assert_eq!(
             lines[1],
-            "copy:     does not hurt: 0.99x (rounds 0.98 to 1.00); the page cache wins: 2.00x."
+            "copy:     does not slow down: 0.99x (rounds 0.98 to 1.00); the page cache is \
+             faster: 2.00x."
         );
         assert!(report(1_200).verdicts()[1].contains("SLOWER: 0.83x"));
         assert_eq!(lines.len(), 2, "a quiet machine");
@@ -283,9 +285,9 @@ mod tests {
         assert_eq!(json["sides"][0]["database_ns"], 10_000_000_000u64);
 
         let mut bare = report(1_000);
-        bare.no_page_cache = Some("it needs root".into());
+        bare.no_page_cache = Some("it requires root".into());
         (bare.database[2], bare.copies[2]) = (None, Vec::new());
-        assert!(bare.text().contains("No page cache column: it needs root."));
+        assert!(bare.text().contains("No page cache column: it requires root."));
         assert_eq!(bare.verdicts()[0], "database: helps: 5.00x.");
         assert!(bare.json(5)["sides"][2]["database_ns"].is_null());
     }

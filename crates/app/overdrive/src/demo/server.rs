@@ -54,7 +54,7 @@ impl Server {
                 return Ok(Server { running, output, uri });
             }
             if running.has_ended() {
-                return Err(running.failure("it did not begin to serve"));
+                return Err(running.failure("it did not start to serve"));
             }
             children.pause(START_LOOK_MS)?;
         }

@@ -66,7 +66,7 @@ pub(super) fn file_system(children: &Children, what: &str, image: &Path) -> Resu
     if status.success() {
         return Ok(());
     }
-    let message = format!("the file system of {what} is not whole (e2fsck: {status})");
+    let message = format!("the file system of {what} is damaged (e2fsck: {status})");
     Err(Failure::new(Exit::Integrity, message))
 }
 

@@ -11,11 +11,13 @@ use std::process::ExitCode;
 
 /// Make a volume a block device of this machine: /dev/overdrive/NAME.
 ///
-/// It is served in the background, and again when its process was killed, until 'overdrive detach NAME'. The device's
-/// path is printed. It announces a volatile write cache, as a disk does: what is synced is on the backing.
+/// The volume is served in the background, and the daemon is restarted if it is killed, until
+/// 'overdrive detach NAME'. The device's path is printed. The device announces a volatile write
+/// cache, as a disk does: synced data is on the backing.
 ///
-/// Nothing keeps the memory of a pool, of a stripe with a cache, and with --no-holder: where the daemon of such a device
-/// is killed, the device gives errors until it is detached and attached again.
+/// No holder retains the memory of a pool, of a stripe with a cache, or with --no-holder: if the
+/// daemon of such a device is killed, all requests fail until the device is detached and attached
+/// again.
 ///
 /// Examples:
 ///   overdrive attach disk.img --memory 2G && mount /dev/overdrive/disk /mnt
@@ -31,29 +33,30 @@ pub(crate) struct Arguments {
     foreground: bool,
 }
 
-/// What is attached, and how it is served.
+/// The volume, and how it is served.
 #[derive(clap::Args)]
 pub(super) struct Volume {
-    /// An image, a block device, or what else 'overdrive serve' takes.
+    /// An image, a block device, or another backing of 'overdrive serve'.
     backing: String,
 
-    /// The device's name; that of the backing if nothing is said.
+    /// Name of the device; by default the name of the backing.
     #[arg(long)]
     name: Option<String>,
 
-    /// By what the kernel is to reach the volume: 'ublk', its driver for devices in programs; 'fuse', a FUSE file under a
-    /// loop device with direct I/O; 'nbd', its NBD client. The first of them that it has, unless this says otherwise.
+    /// How the kernel reaches the volume: 'ublk', its driver for devices in programs; 'fuse', a
+    /// FUSE file under a loop device with direct I/O; 'nbd', its NBD client. By default the first
+    /// of them that the kernel supports.
     #[arg(long, value_name = "ROUTE", value_parser = Route::parse)]
     via: Option<Route>,
 
     #[command(flatten)]
     options: Options,
 
-    /// Threads that serve it, as 'overdrive serve' has it.
+    /// Threads that serve it, as for 'overdrive serve'.
     #[arg(long, value_name = "N", value_parser = daemon::parse_threads)]
     threads: Option<usize>,
 
-    /// Look for requests before sleeping, as 'overdrive serve' has it.
+    /// Poll for requests before sleeping, as for 'overdrive serve'.
     #[arg(long, value_name = "adaptive|off|TIME", num_args = 0..=1, default_missing_value = "20ms",
           value_parser = units::polling)]
     poll: Option<Polling>,
@@ -100,7 +103,8 @@ impl Volume {
             // Its own messages are shown, with the reason.
             supervise::Started::Ended(exit) if has_said => Err(Failure::said(exit)),
             supervise::Started::Ended(exit) => {
-                let message = format!("{}: is not attached: its daemon ended at once", self.name());
+                let message =
+                    format!("{}: is not attached: its daemon ended immediately", self.name());
                 Err(Failure::new(exit, message))
             }
         }

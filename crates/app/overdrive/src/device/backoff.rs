@@ -32,7 +32,7 @@ pub(super) enum Next {
     GiveUp(i32),
 }
 
-/// The ends of a device's daemons so far.
+/// The ends of a device's daemons.
 #[derive(Default)]
 pub(super) struct Backoff {
     /// Ends in a row of daemons that did not live long.

@@ -8,18 +8,18 @@ use stack::{Exit, Failure};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Write a volume out, take its device away, and let go of its backing.
+/// Write a volume's data back, remove its device, and release its backing.
 ///
-/// A device that is in use is refused (exit status 5), and what uses it is named: mounts, also of other mount namespaces and
-/// of partitions, what stands on it, programs that have it open.
+/// A device that is in use is refused (exit status 5), and the message names its users: mounts,
+/// also of other mount namespaces and of partitions, devices on top of it, programs that have it
+/// open.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The volume, or the path of its device.
     name: String,
 
-    /// Take the device away although its daemon is gone and will not come back, or it cannot be
-    /// flushed because the volume has failed: requests that wait get errors. Dirty data stays with
-    /// its holder.
+    /// Remove the device even if its daemon has ended and will not come back, or if it cannot be
+    /// flushed because the volume has failed: waiting requests fail. Its holder retains dirty data.
     #[arg(long)]
     force: bool,
 }
@@ -65,13 +65,13 @@ fn give_up(name: &str, force: bool) -> Result<ExitCode, Failure> {
         return Err(volumes::waiting_failure(&waiting));
     }
     let Some(orphan) = daemon::orphan(&daemon::runtime_directory(), name) else {
-        let message = format!("{name}: is no device; see 'overdrive volume list'");
+        let message = format!("{name}: is not a device; see 'overdrive volume list'");
         return Err(Failure::new(Exit::Negative, message));
     };
     if !force {
         let message = format!(
-            "{name}: its daemon is gone, and what uses the device waits; attach it again, and it goes on; or \
-             detach --force, and what waits gets errors"
+            "{name}: its daemon has ended, and users of the device wait; attach it again to \
+             continue, or detach it with --force, and waiting requests fail"
         );
         return Err(Failure::new(Exit::NoDaemon, message));
     }
@@ -94,18 +94,18 @@ fn kept(name: &str) -> String {
     let mut held = holders.answered.iter().filter(|held| held.is_orphaned() && held.volume == name);
     match held.next() {
         Some(held) => format!(
-            "{} of acknowledged writes stay kept by its holder, process {}; the next 'overdrive \
-             attach {}' goes on with them",
+            "{} of acknowledged writes stay retained by its holder, process {}; the next \
+             'overdrive attach {}' continues with them",
             Size(held.dirty_blocks * 4096),
             held.holder_pid,
             held.backing,
         ),
         None if !holders.silent.is_empty() => {
-            "a holder does not answer, so it is not known what is kept of it; see 'overdrive volume \
+            "a holder does not answer, so its retained data is unknown; see 'overdrive volume \
              list'"
                 .to_owned()
         }
-        None => "no holder keeps writes of it".to_owned(),
+        None => "no holder retains writes of it".to_owned(),
     }
 }
 

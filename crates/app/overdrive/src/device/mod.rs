@@ -37,8 +37,8 @@ fn need_root(what: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!(
-        "{what}: only root may make devices; run it by sudo. Without root, programs reach a volume by \
-         'overdrive serve' over NBD"
+        "{what}: only root may make devices; run it with sudo. Without root, use 'overdrive \
+         serve', and programs reach the volume over NBD"
     );
     Err(Failure::new(Exit::Permission, message))
 }

@@ -21,7 +21,7 @@ pub(crate) struct MountArguments {
     #[command(flatten)]
     volume: Volume,
 
-    /// Where to mount it: a directory that is there.
+    /// Mount point: an existing directory.
     directory: PathBuf,
 
     /// Mount this partition of it.
@@ -32,7 +32,7 @@ pub(crate) struct MountArguments {
     #[arg(short, value_name = "OPTIONS")]
     options_of_mount: Option<String>,
 
-    /// The file system's type; mount(8) finds it out if nothing is said.
+    /// Type of the file system; by default mount(8) detects it.
     #[arg(short, value_name = "TYPE")]
     type_of_file_system: Option<String>,
 
@@ -44,7 +44,7 @@ pub(crate) struct MountArguments {
 /// Unmount a directory that 'overdrive mount' has mounted, and detach the volume.
 #[derive(clap::Args)]
 pub(crate) struct UmountArguments {
-    /// Where it is mounted.
+    /// The mount point.
     directory: PathBuf,
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &MountArguments) -> Result<ExitCode, Failure> {
     }
     need_root("mount")?;
     if !arguments.directory.is_dir() {
-        let message = format!("{}: is no directory", arguments.directory.display());
+        let message = format!("{}: is not a directory", arguments.directory.display());
         return Err(Failure::new(Exit::Usage, message));
     }
     arguments.volume.start("mount")?;
@@ -131,7 +131,7 @@ fn not_served(directory: &Path) -> Failure {
             Failure::new(failure.exit, format!("{given}: cannot be unmounted now: {failure}"))
         }
         None => {
-            let message = format!("{given}: is mounted from no device of Overdrive; use umount");
+            let message = format!("{given}: is not mounted from a device of Overdrive; use umount");
             Failure::new(Exit::Negative, message)
         }
     }

@@ -46,7 +46,8 @@ impl Program {
         if self.is_own {
             let path = self.path.display();
             daemon::complain!(
-                "overdrive: {path}: is another program by now, and has not served; the former one is next"
+                "overdrive: {path}: has been replaced by another program, which has not served; \
+                 the former program is started next"
             );
         }
     }

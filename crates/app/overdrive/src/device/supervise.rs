@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Size of a signalfd_siginfo(2).
 const SIGNAL_BYTES: usize = 128;
 
-/// Keep a daemon running that a signal may end.
+/// Restart a daemon that a signal has ended.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The device.
@@ -63,7 +63,7 @@ pub(crate) fn forget_log(name: &str) {
     let _ = fs::remove_file(daemon::runtime_directory().join("logs").join(name));
 }
 
-/// Prints the messages of a daemon so far. False: there are none.
+/// Prints the messages of a daemon until now. False: there are none.
 pub(super) fn show(log: &Path) -> bool {
     let said = fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&said)
@@ -128,18 +128,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             Next::End(code) => return Ok(exit_of(code)),
             Next::GiveUp(code) => {
                 daemon::complain!(
-                    "overdrive: the daemon refuses again and again (status {code}); it is not started again, and what \
-                     uses the device waits for the next 'overdrive attach'"
+                    "overdrive: the daemon refuses repeatedly (status {code}) and is not \
+                     restarted; users of the device wait for the next 'overdrive attach'"
                 );
                 return Ok(exit_of(code));
             }
             Next::StartAfter(pause) if pause.is_zero() => {
-                daemon::complain!("overdrive: its process was ended ({status}); started again");
+                daemon::complain!("overdrive: its process was killed ({status}); restarted");
             }
             Next::StartAfter(pause) => {
                 let after_ms = pause.as_millis();
                 daemon::complain!(
-                    "overdrive: its process was ended ({status}); started again in {after_ms} ms"
+                    "overdrive: its process was killed ({status}); restarting in {after_ms} ms"
                 );
                 if supervisor.is_stopped_within(pause) {
                     return Ok(ExitCode::SUCCESS);

@@ -27,27 +27,25 @@ fn check(name: &'static str, state: State, found: impl Into<String>) -> Check {
 
 fn root() -> Check {
     match rustix::process::geteuid().is_root() {
-        true => check("devices", State::Ok, "root: may make them"),
-        false => {
-            check("devices", State::Missing, "only root may make them").mend("run attach by sudo")
-        }
+        true => check("devices", State::Ok, "root: may create them"),
+        false => check("devices", State::Missing, "only root may create them")
+            .mend("run attach with sudo"),
     }
 }
 
 fn node(path: &'static str, module: &str) -> Check {
     match Path::new(path).exists() {
         true => check(path, State::Ok, "there"),
-        false => check(path, State::Missing, "not there").mend(format!("modprobe {module}")),
+        false => check(path, State::Missing, "missing").mend(format!("modprobe {module}")),
     }
 }
 
 fn ublk() -> Check {
     match Path::new("/dev/ublk-control").exists() {
-        true => check("ublk_drv", State::Ok, "there: the best way to a device"),
+        true => check("ublk_drv", State::Ok, "present: the best route to a device"),
         false => {
-            let found = "not there: devices are made by a loop device over FUSE";
-            check("ublk_drv", State::Limited, found)
-                .mend("modprobe ublk_drv, where the kernel has it")
+            let found = "missing: devices are made with a loop device over FUSE";
+            check("ublk_drv", State::Limited, found).mend("modprobe ublk_drv, if the kernel has it")
         }
     }
 }
@@ -56,10 +54,10 @@ fn resend(release: &str) -> Check {
     let name = "killed daemons";
     match parse(release) {
         Some(found) if found >= RESENDS => {
-            check(name, State::Ok, "what they have not answered is asked again")
+            check(name, State::Ok, "unanswered requests are sent again to the next daemon")
         }
-        _ => check(name, State::Limited, "what they have taken and not answered gets an error")
-            .mend("Linux 6.9 or later"),
+        _ => check(name, State::Limited, "requests that they have received and not answered fail")
+            .mend("use Linux 6.9 or later"),
     }
 }
 
@@ -71,10 +69,11 @@ fn flusher() -> Check {
     match configure_io_flusher_behavior(true) {
         Ok(()) => {
             let _ = configure_io_flusher_behavior(was);
-            check(name, State::Ok, "the daemon waits for no I/O, and is not ended")
+            check(name, State::Ok, "the daemon waits for no I/O, and is not killed")
         }
         Err(_) => {
-            let found = "the daemon may wait for I/O of its own device, or be ended to free memory";
+            let found = "the daemon may wait for I/O of its own device, or be killed to free \
+                         memory";
             check(name, State::Limited, found)
                 .mend("give it CAP_SYS_RESOURCE; in a container, --cap-add")
         }
@@ -100,13 +99,13 @@ fn dirty_most(bytes: u64, ratio: u64, memory: u64) -> u64 {
 
 fn judged(most: u64) -> Check {
     let found = format!(
-        "up to {} wait in the page cache above a device until a program syncs",
+        "up to {} of written data stay in the page cache above a device until a program syncs",
         Size(most >> 20 << 20)
     );
     match most <= DIRTY_MUCH {
         true => check("page cache", State::Ok, found),
         false => check("page cache", State::Limited, found)
-            .mend("sysctl vm.dirty_bytes=1073741824 bounds it, as for any disk"),
+            .mend("limit it as for any disk: sysctl vm.dirty_bytes=1073741824"),
     }
 }
 

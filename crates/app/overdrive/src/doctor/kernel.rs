@@ -27,8 +27,10 @@ fn version() -> Check {
     let check = |state| Check::new(Group::Serve, "kernel", state, release.as_str());
     match parse(&release) {
         Some(found) if found >= BEST => check(State::Ok),
-        _ => check(State::Limited)
-            .mend("Linux 6.1 or later: io_uring wakes less, and tells how to do direct I/O"),
+        _ => check(State::Limited).mend(
+            "use Linux 6.1 or later: io_uring causes fewer wake-ups, and reports how to do \
+             direct I/O",
+        ),
     }
 }
 
@@ -42,17 +44,18 @@ fn ring() -> Check {
             Ok("2") => "sysctl kernel.io_uring_disabled=0",
             _ => {
                 "allow io_uring in the container's seccomp profile (docker: --security-opt \
-                  seccomp=unconfined), or take Linux 5.19 or later"
+                 seccomp=unconfined), or use Linux 5.19 or later"
             }
         };
         return check(State::Missing, format!("no ring can be set up ({error})")).mend(mend);
     }
     match features() {
         Some(list) => check(State::Ok, list),
-        None => {
-            check(State::Limited, "a ring works, without single issuer and deferred work".into())
-                .mend("Linux 6.1 or later")
-        }
+        None => check(
+            State::Limited,
+            "a ring works, but without single issuer and deferred work".into(),
+        )
+        .mend("use Linux 6.1 or later"),
     }
 }
 
@@ -79,7 +82,7 @@ fn root() -> Check {
     if rustix::process::geteuid().is_root() {
         return Check::new(Group::Demo, "root", State::Ok, "demo: all three columns");
     }
-    Check::new(Group::Demo, "root", State::Limited, "no: demo without the page cache column")
+    Check::new(Group::Demo, "root", State::Limited, "not root: demo without the page cache column")
         .mend("run the demo as root once, to see that column")
 }
 
@@ -139,17 +142,17 @@ fn is_loaded(name: &str, node: &str, modules: &str) -> bool {
 fn nbd(is_there: bool) -> Check {
     let check = |state, found| Check::new(Group::Attach, "nbd", state, found);
     match is_there {
-        true => check(State::Ok, "there: attach --via nbd can use it"),
-        false => check(State::Limited, "not there: attach --via nbd is not possible")
-            .mend("modprobe nbd, where the kernel has it; the other routes do not need it"),
+        true => check(State::Ok, "present: attach --via nbd can use it"),
+        false => check(State::Limited, "missing: attach --via nbd is not possible")
+            .mend("modprobe nbd, if the kernel has it; the other routes do not need it"),
     }
 }
 
 fn mapper(is_there: bool) -> Check {
     let check = |state, found| Check::new(Group::Also, "device-mapper", state, found);
     match is_there {
-        true => check(State::Ok, "there; nothing of Overdrive needs it"),
-        false => check(State::Limited, "not there; nothing of Overdrive needs it"),
+        true => check(State::Ok, "present; Overdrive does not need it"),
+        false => check(State::Limited, "missing; Overdrive does not need it"),
     }
 }
 

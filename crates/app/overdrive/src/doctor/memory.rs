@@ -26,7 +26,7 @@ fn field(meminfo: &str, name: &str) -> Option<u64> {
 fn available(meminfo: &str, groups: Option<u64>) -> Check {
     let check = |state, found| Check::new(Group::Serve, "memory", state, found);
     let Some(kib) = field(meminfo, "MemAvailable") else {
-        return check(State::Limited, "/proc/meminfo tells nothing".into())
+        return check(State::Limited, "/proc/meminfo cannot be parsed".into())
             .mend("choose --memory yourself");
     };
     let machine = kib * 1024;
@@ -38,7 +38,7 @@ fn available(meminfo: &str, groups: Option<u64>) -> Check {
     }
     if bytes < USUAL * 2 {
         let mend = format!("use serve with --memory {}M", (bytes / 4) >> 20);
-        return check(State::Limited, format!("{found}; serve takes 1 GiB unless told")).mend(mend);
+        return check(State::Limited, format!("{found}; serve uses 1 GiB by default")).mend(mend);
     }
     check(State::Ok, found)
 }
@@ -50,7 +50,7 @@ fn huge_pages(meminfo: &str) -> Check {
     if free >= USUAL {
         return check(State::Ok, format!("{} free", Size(free)));
     }
-    let check = check(State::Limited, format!("{} free: hits cost more time", Size(free)));
+    let check = check(State::Limited, format!("{} free: hits take longer", Size(free)));
     if size == 0 {
         return check.mend("this kernel has none; ordinary pages are used");
     }
@@ -67,15 +67,15 @@ fn locked() -> Check {
 fn locked_up_to(limit: Option<u64>) -> Check {
     let check = |state, found| Check::new(Group::Serve, "locked memory", state, found);
     let Some(bytes) = limit else {
-        return check(State::Ok, "as much as there is: serve locks itself and its cache".into());
+        return check(State::Ok, "unlimited: serve locks itself and its cache".into());
     };
     let cache = match bytes >= USUAL + USUAL / 64 {
         true => "enough for 1 GiB of cache",
-        false => "less than 1 GiB of cache takes",
+        false => "less than 1 GiB of cache needs",
     };
     let found = format!(
-        "at most {}, {cache}; serve goes on without, but what it could not lock may be swapped out, and \
-         then writing out may wait for a disk",
+        "at most {}, {cache}; serve continues without, but unlocked memory may be swapped out, \
+         and writeback may then wait for a disk",
         Size(bytes)
     );
     check(State::Limited, found)
@@ -86,9 +86,9 @@ fn pressure() -> Check {
     let readable = fs::read_to_string("/proc/pressure/memory").is_ok();
     let (state, found) = match readable {
         true => (State::Ok, "readable"),
-        false => (State::Limited, "the kernel does not measure it, or hides it"),
+        false => (State::Limited, "the kernel does not report it"),
     };
-    let found = format!("{found}; nothing of Overdrive needs it");
+    let found = format!("{found}; Overdrive does not need it");
     Check::new(Group::Also, "memory pressure", state, found)
 }
 

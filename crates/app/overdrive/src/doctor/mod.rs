@@ -12,11 +12,11 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-/// Show what this machine supports, and what is missing for the rest.
+/// Show the features that this machine supports, and those that are missing.
 ///
-/// The verdict comes first. Looks only: nothing is changed but for a temporary file in the current
-/// directory, which shows what direct I/O and locks can do there. Exit status: 0 if 'overdrive
-/// serve' can work here, else 1.
+/// The verdict comes first. Nothing is changed, except for a temporary file in the current
+/// directory to test direct I/O and locks. Exit status: 0 if 'overdrive serve' can work here,
+/// otherwise 1.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
 
-    /// Also show what the project's tests need, and what else the machine has.
+    /// Also show the requirements of the project's tests, and other features of the machine.
     #[arg(long)]
     all: bool,
 }
@@ -203,7 +203,7 @@ fn verdict(group: Group, checks: &[Check]) -> (State, String) {
         }
         _ => (
             State::Missing,
-            format!("{heading} cannot work here: mend what is missing in its list."),
+            format!("{heading} cannot work here: fix the missing items in its list."),
         ),
     }
 }

@@ -11,7 +11,8 @@ pub(super) fn checks() -> Vec<Check> {
     match probe() {
         Ok((direct, lock)) => vec![direct_check(&direct), lock_check(&lock)],
         Err(why) => {
-            let found = format!("not tried: the current directory takes no file ({why})");
+            let found =
+                format!("not tested: no file can be created in the current directory ({why})");
             let mend = "run overdrive doctor in the directory of your images";
             let both = ["direct I/O", "image locks"];
             both.map(|name| {
@@ -39,7 +40,7 @@ fn direct_check(direct: &Direct) -> Check {
     match direct {
         Direct::Yes => check(State::Ok, "works in the current directory".to_owned()),
         Direct::No(why) => check(State::Limited, format!("not in the current directory: {why}"))
-            .mend("keep images on ext4, xfs or btrfs; else the page cache is used as well"),
+            .mend("keep images on ext4, xfs or btrfs; otherwise the page cache is used as well"),
     }
 }
 
@@ -48,7 +49,7 @@ fn lock_check(lock: &Lock) -> Check {
     match lock {
         Lock::Held => check(State::Ok, "work in the current directory (OFD, as qemu's)".to_owned()),
         Lock::No(why) => check(State::Limited, format!("not in the current directory: {why}"))
-            .mend("make sure yourself that no other program writes an image that is served"),
+            .mend("make sure that no other program writes to a served image"),
     }
 }
 

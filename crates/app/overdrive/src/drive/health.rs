@@ -8,17 +8,17 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What a drive says of its health, as smartctl reads it, or as its model knows it.
+/// Show a drive's health, as smartctl reports it, or from its model.
 ///
-/// The status is 1 where a drive says that it fails, or a member of a pool is lost. Examples:
+/// The status is 1 if a drive reports that it fails, or a member of a pool is lost. Examples:
 ///   overdrive drive health sda
 ///   overdrive drive health /dev/nvme0n1 --json
-///   overdrive drive health db           what is under a volume that is served: a device, a modelled
+///   overdrive drive health db           the drives below a served volume: a device, a modelled
 ///                                       drive, or each member of a pool or stripe
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Options {
-    /// A device in /dev, its path, or a volume that is served.
+    /// A device in /dev, its path, or a served volume.
     name: PathBuf,
     /// Print one JSON object.
     #[arg(long, short = 'J')]
@@ -50,7 +50,8 @@ fn meant(name: &Path) -> Result<Under, Failure> {
     match std::fs::metadata(&path).map(|found| found.file_type()) {
         Ok(kind) if kind.is_block_device() || kind.is_char_device() => Ok(Under::Device(path)),
         Ok(_) if is_path => {
-            let message = format!("{text}: no device; name one that 'overdrive drive list' shows");
+            let message =
+                format!("{text}: is not a device; name one that 'overdrive drive list' shows");
             Err(Failure::new(Exit::Usage, message))
         }
         // /dev has directories, too, and a volume may have the name of one of them.

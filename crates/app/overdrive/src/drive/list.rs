@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(super) struct Options {
-    /// Also what has no size: empty loop devices and card readers.
+    /// Also list devices without a size: empty loop devices and card readers.
     #[arg(long, short)]
     all: bool,
     #[command(flatten)]
@@ -39,9 +39,9 @@ enum Heading {
     LogSec,
     /// Physical block, in bytes.
     PhySec,
-    /// The most that one discard takes; 0: none.
+    /// Maximum size of a discard; 0: none.
     Discard,
-    /// 1 where it cannot be written.
+    /// 1 if it cannot be written.
     Ro,
     /// Mount points, swap, devices above, volumes of Overdrive.
     Use,
@@ -95,7 +95,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if found.is_empty() {
-        daemon::tell!("overdrive: no block devices are seen here, as in most containers");
+        daemon::tell!("overdrive: there are no visible block devices here, as in most containers");
     }
     columns::print(&found, &options.output, &options.style)?;
     Ok(ExitCode::SUCCESS)

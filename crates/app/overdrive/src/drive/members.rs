@@ -40,7 +40,8 @@ impl Member {
                     ask(path).map_or_else(Known::Refused, |report| Known::Told(Box::new(report)))
                 }
                 Err(error) => {
-                    let message = format!("{name}: not to be seen ({error}); is it still there?");
+                    let message =
+                        format!("{name}: cannot be found ({error}); does it still exist?");
                     Known::Refused(Failure::new(Exit::Io, message))
                 }
             },
@@ -53,7 +54,7 @@ impl Member {
         match &self.health {
             Known::Told(_) => None,
             Known::Image => Some(format!(
-                "{}: no device, and so it has no health; name the drive that it lies on",
+                "{}: is not a device and has no health; name the drive below it",
                 self.name
             )),
             Known::Missing => Some("the volume is served without this member".to_owned()),
@@ -164,6 +165,6 @@ mod tests {
         let gone = Member::of(Some("/no/such/disk".into()), None);
         assert!(matches!(&gone.health, Known::Refused(failure) if failure.exit == Exit::Io));
         let image = Member::of(Some("/etc/passwd".into()), None);
-        assert!(image.why().is_some_and(|why| why.contains("no device")));
+        assert!(image.why().is_some_and(|why| why.contains("is not a device")));
     }
 }

@@ -13,7 +13,7 @@ use clap::Subcommand;
 use stack::Failure;
 use std::process::ExitCode;
 
-/// List drives, see how they are, and look into the models of drives.
+/// List drives, show their health, and show the models of drives.
 ///
 /// Examples:
 ///   overdrive drive list
@@ -30,11 +30,11 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// The block devices of this machine, and what uses them.
+    /// List the block devices of this machine, and their users.
     List(list::Options),
-    /// What a drive says of its health, in a few uniform lines and in its vendor's attributes.
+    /// Show a drive's health, in a few uniform lines and in its vendor's attributes.
     Health(health::Options),
-    /// The modelled drives; one of them with all its numbers; a file of your own, checked.
+    /// List the modelled drives; show one of them with all its numbers; check your own file.
     Models(models::Options),
 }
 

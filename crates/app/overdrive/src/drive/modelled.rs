@@ -32,7 +32,10 @@ fn print(row: &Row, model: Option<&Model>, as_object: bool) -> Result<(), Failur
     let report = flash.and_then(|(model, flash)| report(model, flash));
     let (Some((model, flash)), Some(report)) = (flash, report) else {
         let why = match flash {
-            Some(_) => "is of a daemon older than this program, which tells no SMART; restart it",
+            Some(_) => {
+                "belongs to a daemon older than this program, which reports no SMART attributes; \
+                 restart the daemon"
+            }
             None => "is a hard disk, whose SMART is not modelled; see 'overdrive volume stats'",
         };
         return Err(Failure::new(Exit::Negative, format!("{}: {title} {why}", row.name)));
@@ -127,7 +130,7 @@ fn lately_text(lately: &Lately) -> String {
         None if lately.steady => {
             line("WA, by theory", "these victims have no closed form".to_owned());
         }
-        None => line("WA, by theory", format!("none yet; it is of {ASSUMED}")),
+        None => line("WA, by theory", format!("none yet; it applies to {ASSUMED}")),
     }
     text
 }

@@ -12,14 +12,15 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(super) struct Options {
-    /// Print this preset: every number with its source or the word assumed, and what follows.
+    /// Print this preset: every number with its source or the word assumed, and the derived values.
     #[arg(conflicts_with = "check")]
     name: Option<String>,
-    /// Check a file of your own: what is wrong with which line, or what follows from its numbers.
+    /// Check your own file: faults with their lines, or the values that follow from its numbers.
     #[arg(long, value_name = "FILE")]
     check: Option<PathBuf>,
-    /// Write to the drive at random until it is steady: amplification, simulated and by theory, and
-    /// SMART. Takes up to some minutes, and 8 bytes of memory for each 4 KiB of the drive.
+    /// Write to the drive at random until it is steady: write amplification, simulated and in
+    /// theory, and SMART. Takes up to some minutes, and 8 bytes of memory for each 4 KiB of the
+    /// drive.
     #[arg(long)]
     age: bool,
     #[command(flatten)]
@@ -36,8 +37,9 @@ pub(super) struct Options {
     output: Vec<Heading>,
 }
 
-/// Rates are those of the specification, in MB/s and 4 KiB requests a second; OP is the flash over what
-/// the host sees, SPARE the same without its SLC area and hidden losses, both in percent.
+/// Rates are those of the specification, in MB/s and 4 KiB requests per second; OP is the flash
+/// beyond the capacity that the host sees, SPARE the same without its SLC area and hidden losses,
+/// both in percent.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Heading {
     Name,
@@ -137,11 +139,11 @@ fn preset(name: &str) -> Result<Model, Failure> {
     Model::preset(name).ok_or_else(|| {
         let similar = stack::similar(name, Model::names(), 4);
         let mend = match similar.as_slice() {
-            _ if Path::new(name).exists() => format!("for a file of your own, --check {name}"),
+            _ if Path::new(name).exists() => format!("to check your own file, use --check {name}"),
             [] => "see 'overdrive drive models'".to_owned(),
             some => format!("did you mean {}?", some.join(" or ")),
         };
-        Failure::new(Exit::Negative, format!("no modelled drive is called {name}; {mend}"))
+        Failure::new(Exit::Negative, format!("there is no modelled drive {name}; {mend}"))
     })
 }
 
@@ -165,9 +167,12 @@ fn read(file: &Path) -> Result<Model, Failure> {
         .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
         .map_err(failed)?;
     if bytes.len() as u64 > MOST_BYTES {
-        return Err(wrong("larger than 1 MiB; a drive's description is a few kilobytes of TOML"));
+        return Err(wrong(
+            "the file is larger than 1 MiB; a drive's description is a few kilobytes of TOML",
+        ));
     }
-    let text = String::from_utf8(bytes).map_err(|_| wrong("not UTF-8; write it as plain text"))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| wrong("the file is not UTF-8; write it as plain text"))?;
     Model::parse(&place.to_string(), &text)
         .map_err(|error| Failure::new(Exit::Negative, error.to_string()))
 }

@@ -30,8 +30,8 @@ fn refused(device: &Path, nothing: Nothing) -> Failure {
         }
         Nothing::Late(time) => {
             let message = format!(
-                "{place}: does not answer: smartctl has waited for {} s; check its cable and power, and the kernel's \
-                 messages (dmesg)",
+                "{place}: does not answer within {} s; check its cable and power, and the \
+                 kernel's messages (dmesg)",
                 time.as_secs()
             );
             Failure::new(Exit::Io, message)
@@ -54,8 +54,8 @@ fn refused(device: &Path, nothing: Nothing) -> Failure {
         Nothing::None(words) => {
             let said = if words.is_empty() { "nothing" } else { &words };
             let message = format!(
-                "{place}: offers no SMART, as most virtual disks (smartctl: {said}); \
-                 ask the host of the machine"
+                "{place}: offers no SMART attributes, like most virtual disks (smartctl: \
+                 {said}); check the drive on the host"
             );
             Failure::new(Exit::Negative, message)
         }

@@ -122,7 +122,7 @@ pub(super) fn as_text(model: &Model, checked: bool) -> String {
     }
     text.push_str(&published_text(model));
     if let Kind::Flash(flash) = &model.kind {
-        _ = writeln!(text, "\nWhat follows");
+        _ = writeln!(text, "\nDerived values");
         text.push_str(&derived_text(flash));
     }
     _ = writeln!(text, "\n{} of {} values are assumed.", assumed, model.facts.len());
@@ -136,8 +136,9 @@ fn published_text(model: &Model) -> String {
     if !figures.is_empty() {
         _ = writeln!(
             text,
-            "\nPublished of the real drive, and what the model makes of it when it is tested in the same way; \
-             circular: the figure is one of the model's own values, fitted: a value was chosen for it\n"
+            "\nPublished figures of the real drive, next to the model's results in the same \
+             tests. Only 'predicted' rows test the model; 'circular' figures are its own values, \
+             and 'fitted' ones were used to tune it.\n"
         );
         _ = writeln!(
             text,
@@ -166,7 +167,7 @@ fn published_text(model: &Model) -> String {
     let rest = model.published.iter().filter(|told| figures.iter().all(|it| it.what != told.key));
     let rest: Vec<_> = rest.collect();
     if !rest.is_empty() {
-        _ = writeln!(text, "\nPublished besides");
+        _ = writeln!(text, "\nOther published figures");
     }
     for told in rest {
         let source = printable(&told.source);
@@ -196,13 +197,13 @@ fn derived_text(flash: &FlashModel) -> String {
         format!("{}, of it bad blocks {}, wear levelling {}", lost[0], lost[1], lost[2]),
     );
     let kept = percent(derived.spare_in_use);
-    line("spare in use", format!("{kept}, without what cleaning keeps free"));
+    line("spare in use", format!("{kept}, without the space that cleaning keeps free"));
     let size = Size(derived.superblock_bytes);
     line("superblocks", format!("{} of {size}", derived.superblocks));
     line("flat map", Size(derived.flat_map_bytes).to_string());
     line("dies, all bits", rate(derived.native_bytes_per_second));
     if let Some(slc) = derived.slc_bytes_per_second {
-        line("dies, one bit a cell", rate(slc));
+        line("dies, one bit per cell", rate(slc));
     }
     match derived.predicted {
         Some(told) => {
@@ -213,7 +214,7 @@ fn derived_text(flash: &FlashModel) -> String {
     }
     if let (Some(dies), Some(firmware)) = (derived.die_bound_iops, derived.firmware_bound_iops) {
         let bound =
-            format!("{dies:.0} 4 KiB writes a second by its dies, {firmware:.0} by its firmware");
+            format!("{dies:.0} 4 KiB writes per second by its dies, {firmware:.0} by its firmware");
         line("random steady state", bound);
     }
     text

@@ -21,13 +21,14 @@ use std::process::ExitCode;
 
 /// Serve a volume over NBD, or as a file, with its hot blocks and small writes in memory.
 ///
-/// The URI for clients, and with --fuse the file, is printed once they can connect (with --json on stderr).
-/// With --run, the command runs by the shell
-/// with 'uri' and 'unixsocket' in its environment, and with --fuse 'file'; when it ends, the volume is drained and flushed,
-/// and its status is ours. Otherwise SIGINT or SIGTERM ends the service, drained and flushed.
+/// The URI for clients, and with --fuse the file, is printed once clients can connect (with --json
+/// on stderr). With --run, the shell runs the command with 'uri' and 'unixsocket' in its
+/// environment, and with --fuse also 'file'; when it ends, the volume is drained and flushed, and
+/// its status is returned. Otherwise SIGINT or SIGTERM ends the service after draining and
+/// flushing.
 ///
-/// With --config, every volume of a file is served, or the one that BACKING names. What else is said
-/// here, as --read-only, then holds for each of them, in the place of what the file says.
+/// With --config, every volume of a file is served, or the one that BACKING names. Other options,
+/// such as --read-only, then apply to each of these volumes and override the file.
 ///
 /// Examples:
 ///   overdrive serve disk.img --memory 2G --nbd unix:/run/user/1000/disk.sock
@@ -37,8 +38,8 @@ use std::process::ExitCode;
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
     /// An image, a block device, ram:SIZE, null:SIZE; model:NAME[?size=SIZE&seed=N&state=STATE], a
-    /// modelled drive; pool:PATH,PATH... (see 'overdrive pool'); stripe:PATH,PATH...; with --config, a
-    /// volume of that.
+    /// modelled drive; pool:PATH,PATH... (see 'overdrive pool'); stripe:PATH,PATH...; with
+    /// --config, one of its volumes.
     #[arg(required_unless_present = "config")]
     backing: Option<String>,
 
@@ -49,47 +50,48 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     options: Options,
 
-    /// Where to listen: unix:PATH, in a directory that is there, or tcp:ADDRESS:PORT with
+    /// Address to listen at: unix:PATH, in an existing directory, or tcp:ADDRESS:PORT with
     /// --insecure-tcp.
     #[arg(long)]
     nbd: Option<String>,
 
-    /// Mount a directory in which each volume is a file: for programs that know files only, and for loop devices
-    /// (losetup --direct-io=on). It is made if it is not there. Without --nbd, there is no other way to them then.
+    /// Mount a directory in which each volume is a file: for programs that only use files, and for
+    /// loop devices (losetup --direct-io=on). It is created if it is missing. Without --nbd, the
+    /// volumes are then served only as files.
     #[arg(long, value_name = "DIR", value_parser = sizes::directory)]
     fuse: Option<PathBuf>,
 
-    /// Really serve over TCP: not encrypted, and whatever connects can read and change everything.
+    /// Permit TCP: it is not encrypted, and any client that connects can read and change all data.
     #[arg(long)]
     insecure_tcp: bool,
 
-    /// Threads that serve clients, each with a ring of its own: one for each two processors unless this says
-    /// otherwise, 8 at most.
+    /// Threads that serve clients, each with its own ring: by default one per two processors, at
+    /// most 8.
     #[arg(long, value_name = "N", value_parser = daemon::parse_threads)]
     threads: Option<usize>,
 
-    /// Look for requests before sleeping: 'adaptive' for up to 50 us, while a client that waits for each
-    /// answer is answered sooner by that and a processor is to spare; TIME (50 ms at most) until there was
-    /// none for so long, which takes a processor; 'off' never. Adaptive if nothing is said, 20 ms if no
-    /// TIME is.
+    /// Poll for requests before sleeping: 'adaptive' for up to 50 us, while this shortens the wait
+    /// of a client with one request at a time and a processor is idle; TIME (at most 50 ms) until
+    /// there was no request for that time, which occupies a processor; 'off' never. Default:
+    /// adaptive; --poll without TIME: 20 ms.
     #[arg(long, value_name = "adaptive|off|TIME", num_args = 0..=1, default_missing_value = "20ms",
           value_parser = sizes::polling)]
     poll: Option<Polling>,
 
-    /// The export's name.
+    /// Name of the export.
     #[arg(long)]
     name: Option<String>,
 
-    /// Run this shell command while serving; its status becomes ours.
+    /// Run this shell command while serving, and return its status.
     #[arg(long, value_name = "CMD")]
     run: Option<String>,
 
-    /// Print what was counted as one JSON object on stdout when the service ends; the URI is told on
-    /// stderr then.
+    /// Print the statistics as one JSON object on stdout when the service ends; the URI is then
+    /// printed on stderr.
     #[arg(long)]
     json: bool,
 
-    /// Say nothing but errors.
+    /// Print only errors.
     #[arg(long, short)]
     quiet: bool,
 }
@@ -127,7 +129,7 @@ impl Arguments {
             ("--name", self.name.is_some()),
         ];
         if let Some((option, _)) = is_said.iter().find(|(_, is_said)| *is_said) {
-            let message = format!("{option} belongs into the file that --config names");
+            let message = format!("{option} belongs in the file that --config names");
             return Err(Failure::new(Exit::Usage, message));
         }
         let mut config = config::read(path)?;
@@ -343,8 +345,8 @@ fn summary(counters: &Counters, losses: &Losses) -> String {
     let hits = 100.0 * counters.read_hits as f64 / reads.max(1) as f64;
     let saved = counters.blocks_saved * 4096;
     format!(
-        "{reads} reads, {hits:.1} % from memory; {} asked to be written, {} absorbed, {} of it \
-         overwritten before it had to be written; {}",
+        "{reads} reads, {hits:.1} % from memory; {} written by clients, {} absorbed, {} of that \
+         overwritten before writeback; {}",
         Size(counters.asked_write_bytes),
         Size(counters.blocks_absorbed * 4096),
         Size(saved),

@@ -11,17 +11,18 @@ pub(crate) struct Options {
     #[command(flatten)]
     cache: Said<false>,
 
-    /// Start no holder: if this process is killed, what was acknowledged but not flushed is lost.
+    /// Start no holder: if this process is killed, writes that were acknowledged but not flushed
+    /// are lost.
     #[arg(long)]
     no_holder: bool,
 
-    /// How long requests to its block device or mounted file wait for a daemon that has ended,
-    /// before they get errors: a time, or 'forever' (30s).
+    /// How long requests to its block device or mounted file wait for a new daemon after one has
+    /// ended, before they fail: a time, or 'forever' (30s).
     #[arg(long, value_name = "TIME|forever", value_parser = sizes::wait_time)]
     wait_time: Option<WaitTime>,
 
-    /// Serve an image format (qcow2, VMDK, ...) byte by byte all the same. Volumes of a
-    /// configuration file always are.
+    /// Serve an image format (qcow2, VMDK, ...) byte by byte anyway. Volumes of a configuration
+    /// file always are.
     #[arg(long)]
     raw: bool,
 
@@ -29,16 +30,16 @@ pub(crate) struct Options {
     #[arg(long)]
     read_only: bool,
 
-    /// Use the host's page cache under the volume instead of direct I/O.
+    /// Use the host's page cache below the volume instead of direct I/O.
     #[arg(long)]
     buffered: bool,
 
-    /// Make the backing slower, for tests: read=500us,write=500us,flush=500us,servers=4,bandwidth=0.
+    /// Slow the backing down, for tests: read=500us,write=500us,flush=500us,servers=4,bandwidth=0.
     #[arg(long, value_name = "LIST", value_parser = sizes::delay)]
     delay: Option<DelaySpec>,
 
-    /// Make the backing fail, for tests: write=N,flush=N,read=N (the first that fails),count=N,errno=N,
-    /// hang=TIME (not an error, but no answer for so long).
+    /// Make requests to the backing fail, for tests: write=N,flush=N,read=N (the first that
+    /// fails),count=N,errno=N, hang=TIME (no answer for that time instead of an error).
     #[arg(long, value_name = "LIST", value_parser = sizes::faults)]
     faults: Option<FaultsSpec>,
 }

@@ -19,18 +19,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use trace::Format;
 
-/// Simulate caches over a recorded trace: which share of its blocks each would miss.
+/// Simulate caches on a recorded trace, and show the share of its accesses that each would miss.
 ///
-/// All policies and sizes are simulated in one pass over the file, on all processors. Requests count by
-/// the blocks of 4 KiB that they touch. The file may be compressed by gzip, xz or zstd; its format is
-/// told by its content, but for five columns of numbers, whose last one may mean two things: name the
-/// format of such a file. See docs/SIMULATION.md.
+/// All policies and sizes are simulated in one pass over the file, on all processors. Requests
+/// count by the blocks of 4 KiB that they touch. The file may be compressed by gzip, xz or zstd;
+/// its format is detected from its content, except for five columns of numbers, whose last one is
+/// ambiguous: name the format of such a file. See docs/SIMULATION.md.
 ///
-/// Ctrl-C ends it with what it has; the exit status is then 1.
+/// Ctrl-C ends it with the results so far; the exit status is then 1.
 ///
 /// Examples:
 ///   overdrive sim --trace vm.vscsi.xz --memory 64M,256M,1G
-///   overdrive sim --trace vm.vscsi.xz --memory 1%,3%,10%,20% --policy lru,sieve,opt --report vm.html
+///   overdrive sim --trace vm.vscsi.xz --memory 1%,3%,10% --policy lru,sieve,opt --report vm.html
 ///   overdrive sim --trace tpcc.trace --format mqsim --memory 1G --device 4,13
 ///   overdrive sim --trace week.csv.zst --memory 1%,3%,10%,20% --policy lru,sieve,opt --sample 0.01
 #[derive(clap::Args)]
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "F", value_parser = format, help = format_help())]
     format: Option<Format>,
 
-    /// Sizes of the cache: 64M,1G, or per cent of the different blocks in the trace: 1%,10%.
+    /// Sizes of the cache: 64M,1G, or per cent of the distinct blocks in the trace: 1%,10%.
     #[arg(long, value_name = "LIST", value_delimiter = ',', required = true, value_parser = memory)]
     memory: Vec<Memory>,
 
@@ -55,21 +55,21 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     device: Vec<String>,
 
-    /// Which requests count.
+    /// Requests that count.
     #[arg(long, value_enum, default_value_t = Count::All)]
     count: Count,
 
-    /// Split each cache in so many shards of equal size, by regions of 4 MiB, as a served one is.
+    /// Split each cache into N shards of equal size, by regions of 4 MiB, as a served one is.
     #[arg(long, value_name = "N", default_value = "1")]
     shards: NonZeroU32,
 
-    /// Simulate on so many threads; by default on all processors.
+    /// Simulate on N threads; by default on all processors.
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 
-    /// Simulate a sample: this share of the blocks, such as 0.1, in caches that are as much smaller. All
-    /// miss ratios are estimates then. 'auto': the largest of 1, 1/2, 1/4, ... with which all caches take
-    /// 256 MiB at most. By default all blocks are simulated.
+    /// Simulate a sample: this share of the blocks, such as 0.1, in caches reduced by the same
+    /// factor. All miss ratios are then estimates. 'auto': the largest of 1, 1/2, 1/4, ... with
+    /// which all caches take at most 256 MiB. By default all blocks are simulated.
     #[arg(long, value_name = "RATE", value_parser = sample)]
     sample: Option<Sample>,
 
@@ -77,7 +77,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
 
-    /// Also write a page with a plot, the figures and how they came about.
+    /// Also write a page with a plot, the figures and the method.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }
@@ -94,7 +94,7 @@ fn format(text: &str) -> Result<Format, String> {
     let known = Format::by_name(text);
     known.ok_or_else(|| match stack::near(text, Format::ALL.into_iter().map(Format::name)) {
         Some(near) => format!("there is no such format; did you mean '{near}'?"),
-        None => format!("there is no such format; take one of {}", formats()),
+        None => format!("there is no such format; choose one of {}", formats()),
     })
 }
 
@@ -103,12 +103,12 @@ fn formats() -> String {
 }
 
 fn format_help() -> String {
-    format!("The trace's format, if its content does not tell: {}", formats())
+    format!("The trace's format, if it cannot be detected from its content: {}", formats())
 }
 
 fn memory(text: &str) -> Result<Memory, String> {
     if text.contains('%') {
-        let told = format!("'{text}' is no share; write it like 10% or 0.5%, up to 1000%");
+        let told = format!("'{text}' is not a share; write it like 10% or 0.5%, up to 1000%");
         return Memory::percent(text).ok_or(told);
     }
     text.parse().map(|size: Size| Memory::Bytes(size.0))
@@ -119,7 +119,8 @@ fn sample(text: &str) -> Result<Sample, String> {
         return Ok(Sample::Auto);
     }
     let rate = text.parse().ok().and_then(Rate::new).map(Sample::Fixed);
-    let told = "it is no share of the blocks; write one above 0 and up to 1, like 0.1, or auto";
+    let told = "it is not a share of the blocks; write a number above 0 and up to 1, like 0.1, \
+                or auto";
     rate.ok_or_else(|| told.to_owned())
 }
 
@@ -131,13 +132,14 @@ fn policy(text: &str) -> Result<Choice, String> {
     let known = Choice::by_name(text);
     known.ok_or_else(|| match stack::near(text, Choice::all().map(|choice| choice.name)) {
         Some(near) => format!("there is no such policy; did you mean '{near}'?"),
-        None => format!("there is no such policy; take one of {}", policies()),
+        None => format!("there is no such policy; choose one of {}", policies()),
     })
 }
 
 fn policy_help() -> String {
     format!(
-        "Policies: {}; 'default' is what 'serve' uses ({}), 'opt' knows the future",
+        "Policies: {}; 'default' is the policy of 'serve' ({}), 'opt' is the optimum, with \
+         knowledge of the future",
         policies(),
         simulator::DEFAULT.name()
     )
@@ -176,7 +178,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if outcome.is_complete {
         return Ok(ExitCode::SUCCESS);
     }
-    let told = format!("{}: interrupted; the figures are of its beginning", plan.path.display());
+    let told = format!("{}: interrupted; the figures are for its beginning", plan.path.display());
     Err(Failure::new(Exit::Negative, told))
 }
 

@@ -26,7 +26,7 @@ pub(super) fn page(plan: &Plan, outcome: &Outcome) -> String {
     let page = Page {
         title: &format!("Simulated caches: {name}"),
         sub: &format!(
-            "{} block accesses, {} different blocks{partial}; Overdrive {}",
+            "{} block accesses, {} distinct blocks{partial}; Overdrive {}",
             grouped(outcome.counts.block_accesses),
             grouped(outcome.footprint.blocks),
             env!("CARGO_PKG_VERSION")
@@ -94,7 +94,8 @@ fn below(outcome: &Outcome) -> String {
     let place = least.map_or("All".to_owned(), |least| format!("Below {}", Size(least)));
     let slots = grouped(TRUSTED_SLOTS);
     format!(
-        "<p class=\"sub\">{place} caches have fewer than {slots} sampled slots: too few to be trusted.</p>\n"
+        "<p class=\"sub\">{place} caches have fewer than {slots} sampled slots: too few for \
+         reliable results.</p>\n"
     )
 }
 
@@ -154,31 +155,32 @@ fn method(page: &mut String, plan: &Plan, outcome: &Outcome) {
     page.push_str("<h2>Method</h2>\n");
     let has = |what| plan.policies.iter().any(|choice| choice.what == what);
     let which = match plan.reads_only {
-        true => "Only reads count, and bring their blocks into the cache.",
-        false => "Reads and writes both count, and both bring their blocks into the cache.",
+        true => "Only reads count, and admit their blocks.",
+        false => "Reads and writes both count, and both admit their blocks.",
     };
     let mut told = vec![format!(
-        "A request counts by the blocks of 4 KiB that it touches, each once; blocks of different devices are \
-         different. {which} Flushes, discards and zeros touch nothing. Requests come in the order of the file."
+        "A request counts by the blocks of 4 KiB that it touches, each once; blocks of different \
+         devices are different. {which} Flushes, discards and zeros touch no block. Requests are \
+         in the order of the file."
     )];
     let shards = match plan.shards {
         1 => String::new(),
         count => format!(", split in {count} shards of equal size by regions of 4 MiB"),
     };
     told.push(format!(
-        "A miss ratio is the share of block accesses whose block the cache did not hold. Each policy is simulated \
-         with each size{shards}; every cache is empty at the start, and a cold miss is a miss. In bold is the least \
-         of a size, if they differ."
+        "A miss ratio is the share of block accesses whose block the cache did not hold. Each \
+         policy is simulated with each size{shards}; every cache is empty at the start, and a \
+         cold miss is a miss. The lowest ratio of each size is bold, if they differ."
     ));
     if has(What::Optimum) {
         told.push(
-            "opt is Belady's optimum: it gives up the block that comes again last, and need not keep what it has \
-             just read. No policy misses less."
+            "opt is Belady's optimum: it evicts the block whose next access is last, and may not \
+             admit the block just read. No policy misses less."
                 .to_owned(),
         );
     }
     if plan.policies.iter().any(|choice| choice.name == "default") {
-        told.push(format!("default is what overdrive serve uses: {}.", DEFAULT.name()));
+        told.push(format!("default is the policy of overdrive serve: {}.", DEFAULT.name()));
     }
     told.extend(of_sample(outcome));
     if !outcome.footprint.is_exact {
@@ -188,8 +190,9 @@ fn method(page: &mut String, plan: &Plan, outcome: &Outcome) {
         _ = writeln!(page, "<p>{}</p>", escaped(&paragraph));
     }
     page.push_str(
-        "<p>More is in Overdrive's <code>docs/SIMULATION.md</code>: <em>What is counted</em>, <em>Policies</em> \
-         and where they come from, <em>Samples</em> and their error, <em>Formats</em>.</p>\n",
+        "<p>For details see Overdrive's <code>docs/SIMULATION.md</code>: <em>What is \
+         counted</em>, <em>Policies</em> and their sources, <em>Samples</em> and their error, \
+         <em>Formats</em>.</p>\n",
     );
 }
 
@@ -197,11 +200,12 @@ fn of_sample(outcome: &Outcome) -> Option<String> {
     let rate = outcome.sampled.rate;
     (!rate.is_all()).then(|| {
         format!(
-            "Simulated is a sample of {rate} of the blocks, chosen by a hash, in caches that are as much smaller \
-             (SHARDS, FAST 2015; miniature simulations, ATC 2017). What misses there stands for {} times as \
-             much, and is divided by all accesses, whatever share of them the sample had (SHARDS-adj). The first \
-             access to each block misses in every cache: these are counted, and not estimated. The footprint is that of \
-             all blocks.",
+            "A sample of {rate} of the blocks, chosen by a hash, is simulated in caches reduced \
+             by the same factor (SHARDS, FAST 2015; miniature simulations, ATC 2017). Each miss \
+             there represents {} misses, and their number is divided by all accesses, \
+             independent of the sample's share of them (SHARDS-adj). The first access to each \
+             block misses in every cache: these misses are counted, not estimated. The footprint \
+             is that of all blocks.",
             figure(1.0 / rate.share())
         )
     })
@@ -266,7 +270,7 @@ mod tests {
         outcome.is_complete = false;
         let page = page(&plan, &outcome);
         for told in [
-            "Interrupted: all figures are of the trace's beginning.",
+            "Interrupted: all figures are for the trace's beginning.",
             "; not complete; Overdrive",
             "estimated from a sample of 0.5, of the trace",
             "<td>read</td><td>its beginning: it was interrupted</td>",

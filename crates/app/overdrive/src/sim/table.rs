@@ -20,7 +20,7 @@ pub(super) fn lines(plan: &Plan, outcome: &Outcome) -> Vec<String> {
 pub(super) fn mistrust(outcome: &Outcome) -> Option<String> {
     let is_marked = outcome.runs.iter().any(|run| !run.is_trusted());
     let least = grouped(TRUSTED_SLOTS);
-    is_marked.then(|| format!("? fewer than {least} sampled slots: too few to be trusted"))
+    is_marked.then(|| format!("? fewer than {least} sampled slots: too few for reliable results"))
 }
 
 /// Returns the facts about the trace.
@@ -72,15 +72,15 @@ pub(super) fn facts(plan: &Plan, outcome: &Outcome) -> Vec<(&'static str, String
     for (count, what) in [
         (notes.merged, "requests were merged into others by the kernel"),
         (notes.late, "requests came too late to be put in the order of their times"),
-        (notes.dropped, "requests were lost while it was recorded"),
-        (u64::from(notes.is_cut), "recording that was cut off: its whole blocks were read"),
-        (notes.joined, "texts of blkparse follow the first: each is taken after the one before"),
+        (notes.dropped, "requests were lost during recording"),
+        (u64::from(notes.is_cut), "truncated recording: its complete blocks were read"),
+        (notes.joined, "outputs of blkparse follow the first; they are used in this order"),
         (notes.other_events, "events of blkparse of other kinds are not counted"),
         (
             notes.skipped_lines,
             "lines without a request were skipped (headings, comments, statistics)",
         ),
-        (notes.padding_bytes, "bytes of zeros behind the compressed data were skipped"),
+        (notes.padding_bytes, "zero bytes after the compressed data were skipped"),
     ] {
         if count > 0 {
             facts.push(("note", format!("{} {what}", grouped(count))));

@@ -33,7 +33,7 @@ pub(crate) fn explain(waiting: &WaitingVolume) -> String {
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
     let state = match &waiting.mount {
         Some(mount) => state_of(mount, now_s),
-        None => "has no daemon, and what uses it waits".to_owned(),
+        None => "has no daemon, and its users wait".to_owned(),
     };
     format!("{name}: {state}; {}", advice(waiting))
 }
@@ -41,11 +41,11 @@ pub(crate) fn explain(waiting: &WaitingVolume) -> String {
 fn state_of(mount: &Waiting, now_s: u64) -> String {
     let since_s = now_s.saturating_sub(mount.since_unix_s);
     let requests = match mount.fails_unix_s {
-        None => "what uses it waits".to_owned(),
+        None => "its users wait".to_owned(),
         Some(fails_s) if fails_s > now_s => {
-            format!("what uses it waits, and gets errors in {} s", fails_s - now_s)
+            format!("its users wait, and get errors in {} s", fails_s - now_s)
         }
-        Some(_) => "what uses it gets errors".to_owned(),
+        Some(_) => "its users get errors".to_owned(),
     };
     format!("has had no daemon for {since_s} s, and {requests}")
 }
@@ -55,9 +55,9 @@ fn advice(waiting: &WaitingVolume) -> String {
     let name = &waiting.volume;
     let again = waiting.mount.as_ref().map_or("", |mount| &mount.description.again);
     let on = match (supervisor_of(name), again) {
-        (Some(pid), _) => format!("its supervisor (process {pid}) starts it again"),
-        (None, "") => format!("'overdrive attach BACKING --name {name}' goes on"),
-        (None, again) => format!("'{again}' goes on"),
+        (Some(pid), _) => format!("its supervisor (process {pid}) restarts it"),
+        (None, "") => format!("'overdrive attach BACKING --name {name}' continues it"),
+        (None, again) => format!("'{again}' continues it"),
     };
     let away = match (&waiting.route, &waiting.mount) {
         (None, Some(mount)) => format!("umount -f {}", mount.directory),
@@ -93,10 +93,10 @@ mod tests {
     #[test]
     fn the_sentence_says_what_becomes_of_requests() {
         let at = |fails, now| state_of(&waiting(fails), now);
-        assert_eq!(at(None, 1010), "has had no daemon for 10 s, and what uses it waits");
-        let soon = "has had no daemon for 10 s, and what uses it waits, and gets errors in 20 s";
+        assert_eq!(at(None, 1010), "has had no daemon for 10 s, and its users wait");
+        let soon = "has had no daemon for 10 s, and its users wait, and get errors in 20 s";
         assert_eq!(at(Some(1030), 1010), soon);
-        let late = "has had no daemon for 40 s, and what uses it gets errors";
+        let late = "has had no daemon for 40 s, and its users get errors";
         assert_eq!(at(Some(1030), 1040), late);
     }
 
@@ -106,7 +106,10 @@ mod tests {
         let volume = "no such volume".to_owned();
         let file = WaitingVolume { volume, node: None, route: None, mount };
         let told = explain(&file);
-        assert!(told.contains("'overdrive serve x' goes on, 'umount -f /run/files'"), "{told}");
+        assert!(
+            told.contains("'overdrive serve x' continues it, 'umount -f /run/files'"),
+            "{told}"
+        );
         let device = WaitingVolume { route: Some(daemon::Route::Ublk), mount: None, ..file };
         let told = explain(&device);
         assert!(told.contains("'overdrive detach no such volume --force' gives"), "{told}");

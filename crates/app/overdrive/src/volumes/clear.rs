@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The volume; one that no daemon serves is found at its holder.
+    /// The volume; one that no daemon serves is found by its holder.
     name: Option<String>,
 
     #[command(flatten)]
@@ -27,15 +27,16 @@ pub(crate) struct Options {
 #[derive(clap::Args)]
 #[group(required = true, multiple = true)]
 struct Way {
-    /// The backing is well again: write what is dirty once more.
+    /// Write dirty data back once more, because the backing works again.
     #[arg(long, conflicts_with_all = ["discard_dirty", "rescue"])]
     retry: bool,
-    /// Give up everything that is not on the backing. This loses acknowledged writes; with --rescue
-    /// they are saved first, and given up once they are on FILE's disk.
+    /// Discard all data that is not on the backing. This loses acknowledged writes; with --rescue
+    /// they are saved first, and discarded once they are on FILE's disk.
     #[arg(long)]
     discard_dirty: bool,
-    /// Save what is not on the backing to this new file (a sparse image, with a ddrescue map beside
-    /// it), on another disk. It stays kept, and the volume failed, unless --discard-dirty is given, too.
+    /// Save all data that is not on the backing to this new file (a sparse image, with a ddrescue
+    /// map next to it), on another disk. The data stays retained, and the volume failed, unless
+    /// --discard-dirty is given, too.
     #[arg(long, value_name = "FILE")]
     rescue: Option<PathBuf>,
 }
@@ -51,7 +52,7 @@ fn of_served(mut target: Target, options: &Options) -> Result<ExitCode, Failure>
     let name = target.row.name.clone();
     if !matches!(target.row.state, State::Failed | State::Stalled) {
         let state = target.row.state.word();
-        let message = format!("{name}: is {state}, not failed; there is no error to clear");
+        let message = format!("{name}: is {state}, not failed, so there is no error to clear");
         return Err(Failure::new(Exit::Negative, message));
     }
     let (mut rescued, mut failure) = (None, None);
@@ -82,7 +83,7 @@ fn of_orphan(status: &Status, options: &Options) -> Result<ExitCode, Failure> {
     let (name, key, runtime) = (&status.volume, &status.key, runtime_directory());
     if options.way.retry {
         let message = format!(
-            "{name}: no daemon serves it; 'overdrive serve {}' writes out what is kept",
+            "{name}: no daemon serves it; 'overdrive serve {}' writes the retained data back",
             status.backing
         );
         return Err(Failure::new(Exit::NoDaemon, message));
@@ -124,7 +125,7 @@ fn absolute(path: &Path) -> String {
 
 /// Returns the failure if the memory was changed during the rescue.
 fn changed(name: &str) -> Failure {
-    let message = format!("{name}: was served or cleared while it was being saved; try again");
+    let message = format!("{name}: was served or cleared during the rescue; try again");
     Failure::new(Exit::Busy, message)
 }
 
@@ -132,7 +133,7 @@ fn changed(name: &str) -> Failure {
 fn after_saving(options: &Options, failure: Failure) -> Failure {
     match &options.way.rescue {
         Some(path) => {
-            let message = format!("saved to {}, and still kept: {failure}", path.display());
+            let message = format!("saved to {}, and still retained: {failure}", path.display());
             Failure::new(failure.exit, message)
         }
         None => failure,
@@ -156,7 +157,7 @@ fn save(
     let rescued = rescue(memory, user, path, unchanged)?;
     if rescued.rejected > 0 {
         daemon::tell!(
-            "overdrive: {} damaged headers: what they stood for could not be saved",
+            "overdrive: {} damaged headers: their blocks could not be saved",
             rescued.rejected
         );
     }
@@ -174,8 +175,8 @@ fn tell(
     let unflushed = done.is_some_and(|done| done["may_miss_unflushed"] == true);
     let unflushed = match unflushed {
         true => {
-            "; writes that went straight to the backing since its last good flush may be missing: \
-             check what it holds"
+            "; writes made directly to the backing since its last successful flush may be \
+             missing: check its contents"
         }
         false => "",
     };
@@ -191,14 +192,13 @@ fn tell(
     }
     if let (Some(rescued), Some(path)) = (rescued, &options.way.rescue) {
         let fate = match done {
-            Some(_) => format!("and given up here{unflushed}"),
-            None => {
-                "and still kept here, until --retry writes it out or --discard-dirty gives it up"
-                    .to_owned()
-            }
+            Some(_) => format!("and discarded here{unflushed}"),
+            None => "and still retained here, until --retry writes it back or --discard-dirty \
+                     discards it"
+                .to_owned(),
         };
         daemon::say!(
-            "{name}: {} saved to {}, {fate}; put it onto a mended copy with: ddrescue --force \
+            "{name}: {} saved to {}, {fate}; apply it to a repaired copy with: ddrescue --force \
              --domain-mapfile={} {} COPY new.map",
             Size(rescued.bytes),
             path.display(),
@@ -209,7 +209,7 @@ fn tell(
         let written = bytes("written_bytes");
         daemon::say!("{name}: {written} written and flushed; the volume serves again{unflushed}");
     } else {
-        daemon::say!("{name}: {} given up{unflushed}", bytes("discarded_bytes"));
+        daemon::say!("{name}: {} discarded{unflushed}", bytes("discarded_bytes"));
     }
     ExitCode::SUCCESS
 }

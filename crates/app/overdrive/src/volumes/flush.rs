@@ -16,7 +16,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     volume: Name,
 
-    /// All volumes of this user, all at once. It is well if there are none; it fails if something stays dirty.
+    /// Flush all volumes of this user, in parallel. Succeeds if there are none; fails if any data
+    /// stays dirty.
     #[arg(long, conflicts_with = "name")]
     all: bool,
 }
@@ -82,7 +83,7 @@ fn gather(control: Option<&PathBuf>) -> Result<(Vec<Target>, Vec<Failure>), Fail
 fn orphaned(held: &Status) -> Failure {
     let backing = held.path.as_ref().unwrap_or(&held.backing);
     let message = format!(
-        "{}: {} are dirty in memory, and no daemon serves it; serve {backing} again",
+        "{}: {} of dirty data are in memory, and no daemon serves it; serve {backing} again",
         held.volume,
         Size(held.dirty_blocks * 4096),
     );

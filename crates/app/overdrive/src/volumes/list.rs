@@ -52,7 +52,7 @@ enum Column {
     Uri,
     /// The node of its block device.
     Device,
-    /// By what the kernel reaches it for that.
+    /// How the kernel reaches it for that.
     Route,
     /// Where that device, or a partition of it, is mounted.
     Mounted,

@@ -33,7 +33,7 @@ pub(super) fn meant(control: Option<&PathBuf>, name: Option<&str>) -> Result<Mea
     if control.is_some() {
         return find(control, name).map(|target| Meant::Served(Box::new(target)));
     }
-    #[allow(clippy::disallowed_methods, reason = "a command, with no lane")]
+    #[allow(clippy::disallowed_methods, reason = "a command, without a lane")]
     let start = Instant::now();
     loop {
         match look(name)? {
@@ -84,17 +84,18 @@ fn served_by_name(name: Option<&str>) -> Result<Seen, Failure> {
 
 fn ending(name: &str, pid: u32) -> Failure {
     let message = format!(
-        "{name}: process {pid} no longer serves it and still has it; wait until that ends, or end it"
+        "{name}: process {pid} no longer serves it but still has it open; wait until the process \
+         ends, or end it"
     );
     Failure::new(Exit::Busy, message)
 }
 
 /// Returns the failure of a command that requires a holder which does not answer.
 pub(super) fn silent_holder(silent: &holder::Silent) -> Failure {
-    let pid = silent.pid.map_or("of an unknown number".to_owned(), |pid| pid.to_string());
+    let pid = silent.pid.map_or("with an unknown number".to_owned(), |pid| pid.to_string());
     let message = format!(
-        "the process {pid} (od-holder), which keeps the volume with the backing {}, does not answer: \
-         it is stopped ('kill -CONT {pid}' lets it go on)",
+        "the process {pid} (od-holder), which retains the volume with the backing {}, does not \
+         answer: it is stopped ('kill -CONT {pid}' continues it)",
         silent.key
     );
     Failure::new(Exit::NoDaemon, message)
@@ -106,7 +107,7 @@ fn ambiguous(served: &[Row], orphans: &[Status]) -> Failure {
     let orphans = orphans.iter().map(|one| format!("{} (orphaned, {})", one.volume, place(one)));
     let all: Vec<String> = served.chain(orphans).collect();
     let message = format!(
-        "which one? {}; name it, an orphan also by its backing as it is written here",
+        "several volumes match: {}; name one, an orphan also by its backing as it is written here",
         all.join(", ")
     );
     Failure::new(Exit::Usage, message)

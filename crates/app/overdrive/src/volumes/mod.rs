@@ -23,47 +23,48 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 pub(crate) use waiting::ask;
 
-/// List, show and steer the volumes that are served.
+/// List, show and control the volumes that are served.
 ///
-/// NAME may be left out where only one volume is served. Examples:
+/// NAME may be omitted if only one volume is served. Examples:
 ///   overdrive volume list
 ///   overdrive volume stats db
-///   overdrive volume freeze db && cp --reflink /srv/db.img snapshot.img; overdrive volume resume db
+///   overdrive volume freeze db && cp --reflink /srv/db.img copy.img; overdrive volume resume db
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
 
-    /// Ask the daemon at this control socket only.
+    /// Use only the daemon at this control socket.
     #[arg(long, global = true, value_name = "PATH")]
     control: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// All volumes, those that wait for a daemon, and what holders keep of volumes that no daemon
-    /// serves.
+    /// List all volumes: served ones, those that wait for a daemon, and unwritten data left by
+    /// daemons that died.
     List(list::Options),
-    /// A volume's stack, limits and settings.
+    /// Show a volume's stack, limits and settings.
     Show(Name),
-    /// What a volume has counted and measured.
+    /// Show a volume's statistics.
     Stats(stats::Options),
-    /// Make everything durable that was answered.
+    /// Make all answered writes durable.
     Flush(flush::Options),
-    /// Write everything out, then pass everything through until 'resume'.
+    /// Write all dirty data back, then bypass the cache until 'resume'.
     Pause(Name),
-    /// Hold writes and make everything durable, so that the backing can be copied, until 'resume'.
+    /// Hold writes back and make all answered ones durable, so that the backing can be copied,
+    /// until 'resume'.
     Freeze(Name),
     /// End 'pause' and 'freeze'.
     Resume(Name),
     /// Change settings while the volume is served, until its daemon ends.
     Set(set::Options),
-    /// End the failed state of a volume whose backing did not take what was dirty.
+    /// End the failed state of a volume, after writing dirty data to its backing has failed.
     ClearError(clear::Options),
-    /// Cut the power of a volume's modelled drive: what had not reached its flash is lost.
+    /// Cut the power of a volume's modelled drive: data that had not reached its flash is lost.
     PowerCut(power::Options),
-    /// Disconnect a volume's clients, write everything out, let go of its backing.
+    /// Disconnect a volume's clients, write its data back, and release its backing.
     Detach(Name),
 }
 
@@ -78,13 +79,13 @@ pub(crate) struct Name {
 
 /// Replace a running daemon by the program as it is installed now.
 ///
-/// Its process stays, and so does what is dirty; clients reconnect and go on.
+/// Its process stays, and dirty data stays in memory; clients reconnect and continue.
 #[derive(clap::Args)]
 pub(crate) struct UpgradeArguments {
-    /// A volume of the daemon; may be left out where only one daemon runs.
+    /// A volume of the daemon; may be omitted if only one daemon runs.
     name: Option<String>,
 
-    /// Ask the daemon at this control socket only.
+    /// Use only the daemon at this control socket.
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
 }
@@ -100,7 +101,8 @@ fn roll(control: Option<&PathBuf>) -> Result<Roll, Failure> {
 fn no_daemon() -> Failure {
     let runtime = daemon::runtime_directory();
     let message = format!(
-        "no daemon of this user runs ({}); start one with 'overdrive serve', or ask as its user",
+        "no daemon of this user runs ({}); start one with 'overdrive serve', or run this as its \
+         user",
         runtime.join("daemons").display()
     );
     Failure::new(Exit::NoDaemon, message)
@@ -123,12 +125,12 @@ pub(crate) fn uri(name: &str) -> Result<Option<String>, Failure> {
         Named::NotServed => Ok(None),
         Named::Served(target) if target.row.uri.is_empty() => {
             let message =
-                format!("{name}: is served, but not by NBD; name its device or its file instead");
+                format!("{name}: is served, but not over NBD; name its device or its file instead");
             Err(Failure::new(Exit::Usage, message))
         }
         Named::Served(target) if !target.row.device.is_empty() => {
             let message = format!(
-                "{name}: is a block device, too, which may be in use; name that, {}/{}",
+                "{name}: is also a block device, which may be in use; name the device, {}/{}",
                 daemon::DEVICES,
                 target.row.name
             );
@@ -211,7 +213,8 @@ fn find(control: Option<&PathBuf>, name: Option<&str>) -> Result<Target, Failure
         let names: Vec<_> =
             found.iter().map(|(_, row)| format!("{} (process {})", row.name, row.pid)).collect();
         let message = format!(
-            "which one? {}; name it, or its daemon by --control {}/daemons/PID.sock",
+            "several volumes match: {}; name one, or its daemon with --control \
+             {}/daemons/PID.sock",
             names.join(", "),
             daemon::runtime_directory().display()
         );
@@ -304,7 +307,7 @@ fn upgraded(before: Option<&str>, after: Option<&str>, rows: &[Row]) -> String {
         true => format!("from {} to the same version", of(before)),
         false => format!("from {} to {}", of(before), of(after)),
     };
-    format!("{} upgraded {versions} (process {pid}); clients go on", names.join(", "))
+    format!("{} upgraded {versions} (process {pid}); clients continue", names.join(", "))
 }
 
 /// Returns the only daemon, if none is named.
@@ -317,7 +320,7 @@ fn only_daemon(roll: Roll) -> Result<Daemon, Failure> {
         None => Err(no_daemon()),
         Some((daemon, _)) if answered.is_empty() => Ok(daemon),
         Some(_) => {
-            let message = "several daemons run; name a volume of the one to upgrade";
+            let message = "several daemons run; name a volume of the daemon to upgrade";
             Err(Failure::new(Exit::Usage, message))
         }
     }

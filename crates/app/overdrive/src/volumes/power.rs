@@ -12,10 +12,10 @@ use std::process::ExitCode;
 pub(crate) struct Options {
     /// The volume.
     name: Option<String>,
-    /// Chooses what of that which is just being programmed is lost.
+    /// Selects which of the data being programmed is lost.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How long the power stays off; meanwhile the drive fails whatever it is asked.
+    /// How long the power stays off; during that time every request to the drive fails.
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = sizes::time_ms)]
     off: u64,
     /// Print one JSON object.
@@ -38,7 +38,7 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
         daemon::say!("{said}");
     } else {
         let lost = Size(told["lost_bytes"].as_u64().unwrap_or(0));
-        daemon::say!("{volume} power cut; {lost} of its drive fell back to an older version");
+        daemon::say!("{volume} power cut; {lost} of its drive reverted to an older version");
     }
     Ok(ExitCode::SUCCESS)
 }

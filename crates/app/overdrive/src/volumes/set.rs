@@ -7,14 +7,14 @@ use stack::Failure;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Change settings while the volume is served, all that are given or none.
+/// Change settings while the volume is served: all that are given, or none.
 ///
-/// Clients go on. When this returns, the settings are in force: whatever a client flushes from then on
-/// is flushed in the new sense, and everything from before is durable. If the backing cannot take what
-/// is dirty, nothing is changed. It holds until the daemon ends or is upgraded; what the volume is served
-/// with next time is said there.
+/// Clients continue. Once this returns, flushes follow the new settings, and all data flushed
+/// before is durable. If dirty data cannot be written to the backing, nothing is changed. The
+/// settings apply until the daemon ends or is upgraded; the next daemon uses its own options.
 ///
-/// The memory cannot be set: stop the daemon, or detach the volume, and serve it with another --memory.
+/// The memory cannot be set: stop the daemon, or detach the volume, and serve it with another
+/// --memory.
 ///
 /// Examples:
 ///   overdrive volume set db durability=ordered dirty_age=2s
@@ -22,7 +22,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment, after_help = settable())]
 pub(crate) struct Options {
-    /// The volume, which may be left out where only one is served, and the settings.
+    /// The volume, which may be omitted if only one is served, and the settings.
     #[arg(required = true, value_name = "[NAME] KEY=VALUE")]
     words: Vec<String>,
     /// Print one JSON object.

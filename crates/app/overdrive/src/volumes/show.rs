@@ -39,8 +39,8 @@ fn size(value: &Value) -> String {
 fn volume_lines(shown: &Value) -> Lines {
     let (row, limits) = (&shown["volume"], &shown["limits"]);
     let kept = match shown["kept"].as_bool() {
-        Some(true) => "yes: a killed daemon loses nothing",
-        _ => "no: what is not flushed ends with the daemon",
+        Some(true) => "yes: a killed daemon loses no data",
+        _ => "no: unflushed writes are lost with the daemon",
     };
     let mut layers = Vec::new();
     let mut layer = &shown["stack"];

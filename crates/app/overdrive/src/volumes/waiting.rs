@@ -83,11 +83,11 @@ impl Look {
         self.most = self.most.max(left);
         let words = match left {
             0 if stats.state == State::Ending && clients > 0 => {
-                format!("{name}: waits for what {clients} clients have sent")
+                format!("{name}: waits for requests of {clients} clients")
             }
             0 => format!("{name}: waits for the backing's flush"),
             left => format!(
-                "{name}: {} are left to be written out, about {}",
+                "{name}: {} are left to be written back, about {}",
                 Size(left),
                 time(stats.counters.flush_predicted_ns)
             ),

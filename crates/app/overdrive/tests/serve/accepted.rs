@@ -136,7 +136,8 @@ fn an_upgrade_to_a_program_that_cannot_start_goes_on_with_the_one_before() {
     python(program_text, &[&server.uri]).well();
     replace_by_one_that_cannot_start(&program);
     for _ in 0..2 {
-        home.overdrive(&["upgrade"]).refused(2, &["--not-an-option", "the program before goes on"]);
+        home.overdrive(&["upgrade"])
+            .refused(2, &["--not-an-option", "the former program continues"]);
         python(check, &[&server.uri]).well();
     }
     // A program that can serve takes over.

@@ -183,7 +183,7 @@ fn a_directory_that_cannot_be_mounted_on_is_refused() {
     let full = place.path().display().to_string();
     crate::common::serve(&image, &["--fuse", &full]).refused(2, &["is not empty"]);
     let file = image.display().to_string();
-    crate::common::serve(&image, &["--fuse", &file]).refused(2, &["is no directory"]);
+    crate::common::serve(&image, &["--fuse", &file]).refused(2, &["is not a directory"]);
     let mount = place.path().join("files").display().to_string();
     let refused = crate::common::serve(&image, &["--fuse", &mount, "--name", "a/b"]);
     refused.refused(2, &["has a '/' in it"]);

@@ -169,7 +169,7 @@ fn a_backing_that_shrinks_is_told_to_clients_and_to_the_operator() {
         let image = image(&place, 16);
         let server = Server::start(&image, &["--memory", memory]);
         python(SHRUNK, &[&server.uri, image.to_str().expect("plain")]).well();
-        server.says("the backing has answered with errors: ");
+        server.says("the backing has returned errors: ");
         let ended = server.end();
         assert_eq!(ended.status, 6, "{}", ended.stderr);
         assert!(ended.stderr.contains("has shrunk"), "{}", ended.stderr);
@@ -242,12 +242,12 @@ fn image_formats_are_refused_with_the_line_that_works_and_raw_serves_them() {
         let before = fs::read(&path).expect("just made");
         serve(image, &["-q", "--run", "exit 99"])
             .refused(2, &[name, "not a raw disk", "qemu-storage-daemon", "--raw"]);
-        assert!(fs::read(&path).expect("ours") == before, "nothing was changed");
+        assert!(fs::read(&path).expect("ours") == before, "no setting was changed");
         let size = format!("test $(nbdinfo --size \"$uri\") = {}", before.len());
         if before.len().is_multiple_of(512) {
             captive(image, &["--raw", "--memory", "4M"], &size).well();
         }
-        assert!(fs::read(&path).expect("ours") == before, "nothing was changed");
+        assert!(fs::read(&path).expect("ours") == before, "no setting was changed");
     }
 }
 

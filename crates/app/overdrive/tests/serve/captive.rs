@@ -138,7 +138,7 @@ fn the_image_is_fenced_while_it_is_served_and_as_long_as_something_is_kept_for_i
     let second = ["--run", "true", "-q"];
     // From another home its daemon is invisible, but its lock is not.
     serve(&image, &second).refused(5, &["disk.img", "locked by another program"]);
-    let served = "disk.img: is served by process";
+    let served = "disk.img: is already served by process";
     serve_in(&server.home, &image, &second).refused(5, &[served, "volume list"]);
     qemu_is_kept_out();
     let home = server.kill();

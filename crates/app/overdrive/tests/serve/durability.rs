@@ -113,7 +113,7 @@ assert told(h.flush) is None
         let options = [&held(&["--retry-time", "10s", "--faults"])[..], &[faults]].concat();
         let ended = client(&options, image.to_str().expect("plain"), program).well();
         assert!(
-            ended.stderr.contains("data in memory is kept and written again"),
+            ended.stderr.contains("data in memory stays there and is written again"),
             "{}",
             ended.stderr
         );

@@ -83,13 +83,13 @@ fn every_error_of_what_goes_straight_to_the_backing_is_counted_logged_and_shown(
         );
         let said = server.volume(&["stats"]).well().stdout;
         let verdict = said.lines().nth(1).expect("a name and a verdict").trim_start();
-        let first = "The backing has answered 6 requests with errors (6 writes)";
+        let first = "The backing has failed 6 requests (6 writes)";
         assert!(verdict.starts_with(first), "{options:?}: {said}");
         let listed = server.volume(&["list", "--noheadings", "-o", "state,errors"]).well().stdout;
         assert_eq!(listed.split_whitespace().collect::<Vec<_>>(), ["serving", "6"]);
         let ended = server.end().well();
         assert!(
-            ended.stderr.contains("errors: ") && ended.stderr.contains("6 so far"),
+            ended.stderr.contains("errors: ") && ended.stderr.contains("6 in all"),
             "{}",
             ended.stderr
         );
@@ -115,7 +115,7 @@ fn what_is_dirty_can_be_given_up_and_the_volume_serves_again() {
     client(
         &server,
         r#"
-for n in range(16): assert h.pread(65536, n * 131072) == bytes(65536), "given up and still read"
+for n in range(16): assert h.pread(65536, n * 131072) == bytes(65536), "discarded and still read"
 assert told(h.flush) is None
 assert told(h.pwrite, block(1), 0) is None
 "#,
@@ -144,17 +144,17 @@ fn what_is_dirty_can_be_saved_to_a_file() {
     client(&server, "for n in range(16): assert h.pread(65536, n * 131072) == block(n)");
     let give_up = [&rescue[..], &["--discard-dirty"]].concat();
     let said = server.volume(&give_up).well().stdout;
-    assert!(said.contains("1 MiB saved") && said.contains("given up"), "{said}");
+    assert!(said.contains("1 MiB saved") && said.contains("discarded"), "{said}");
     is_rescued(&file);
     assert_eq!(state(&server), "serving");
     client(&server, "for n in range(16): assert h.pread(65536, n * 131072) == bytes(65536)");
     // An existing file is not overwritten: the next failure needs another name.
     client(&server, &FAIL.replace("block(n)", "block(n + 1)"));
     for words in [&rescue[..], &give_up] {
-        server.volume(words).refused(2, &["choose a name that is free"]);
+        server.volume(words).refused(2, &["choose another name"]);
     }
     is_rescued(&file);
-    assert_eq!(state(&server), "failed", "what could not be saved is not given up");
+    assert_eq!(state(&server), "failed", "what could not be saved is not discarded");
     server.volume(&["clear-error", "--discard-dirty"]).well();
     server.end().well();
 }
@@ -175,7 +175,7 @@ fn what_an_orphaned_holder_keeps_can_be_saved_or_served_again() {
             true => {
                 let ended = server.end();
                 assert_eq!(ended.status, 6);
-                assert!(ended.stderr.contains("they stay kept"), "{}", ended.stderr);
+                assert!(ended.stderr.contains("stay retained"), "{}", ended.stderr);
             }
             false => drop(server.kill()),
         }
@@ -192,12 +192,12 @@ fn what_an_orphaned_holder_keeps_can_be_saved_or_served_again() {
             let file = aside.path().join("rescued");
             let rescue = ["volume", "clear-error", "disk", "--rescue", plain(&file)];
             let said = home.overdrive(&rescue).well().stdout;
-            assert!(said.contains("still kept"), "{said}");
+            assert!(said.contains("still retained"), "{said}");
             is_rescued(&file);
             assert_eq!(home.holders().len(), 1, "saved, and kept");
             home.overdrive(&[&rescue[..], &["--discard-dirty"]].concat()).well();
             is_rescued(&file);
-            assert_eq!(home.holders().len(), 0, "what was saved is given up");
+            assert_eq!(home.holders().len(), 0, "what was saved is discarded");
             continue;
         }
         // Served with a backing that works again: the state outlives the restart until an operator
@@ -205,7 +205,10 @@ fn what_an_orphaned_holder_keeps_can_be_saved_or_served_again() {
         let server = Server::start_in(&home, &image, &HELD);
         client(&server, "for n in range(16): assert h.pread(65536, n * 131072) == block(n)");
         let says = server.stderr();
-        assert!(says.contains("stay kept") && !says.contains("are being written out"), "{says}");
+        assert!(
+            says.contains("stay retained") && !says.contains("are being written back"),
+            "{says}"
+        );
         if state(&server) == "failed" {
             server.volume(&["clear-error", "--retry"]).well();
         }

@@ -267,7 +267,7 @@ fn a_holder_that_is_killed_is_replaced_and_the_next_kill_loses_nothing() {
     let first = server.home.holders().pop().expect("one").holder_pid;
     let pid = rustix::process::Pid::from_raw(first).expect("a process");
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it lives");
-    server.says("its holder has ended; started another one");
+    server.says("its holder has ended; another one was started");
     clients.go_on();
     pause(Duration::from_millis(200));
     server = server.reborn();

@@ -52,9 +52,9 @@ fn nothing_is_given_up_that_was_not_named() {
     let other = others.path().join("disk.img");
     File::create(&other).and_then(|file| file.set_len(16 << 20)).expect("a sparse image");
     let served = Server::start_in(&home, &other, &["--memory", "8M"]);
-    home.overdrive(&discard).refused(2, &["which one?", "orphaned", "served"]);
+    home.overdrive(&discard).refused(2, &["several volumes match", "orphaned", "served"]);
     let named = [&discard[..], &["disk"]].concat();
-    home.overdrive(&named).refused(2, &["which one?"]);
+    home.overdrive(&named).refused(2, &["several volumes match"]);
     served.end().well();
     is_there(&home, &place);
 }
@@ -69,7 +69,7 @@ fn an_orphan_can_be_named_by_its_backing() {
     let backing = place.path().join("disk.img");
     let discard = ["volume", "clear-error", "--discard-dirty", plain(&backing)];
     let given_up = home.overdrive(&discard).well();
-    assert!(given_up.stdout.contains("4 KiB given up"), "{}", given_up.stdout);
+    assert!(given_up.stdout.contains("4 KiB discarded"), "{}", given_up.stdout);
     wait_until("the holder ends", || home.holders().is_empty());
 }
 

@@ -51,7 +51,7 @@ fn a_modelled_drive_verifies_bare_and_behind_the_cache() {
         assert!(model["lateness"]["count"].as_u64() > Some(100), "{model}");
         let told = server.volume(&["stats"]).well().stdout;
         assert!(told.contains("Samsung 840 EVO 250 GB") && told.contains("lateness"), "{told}");
-        assert!(server.stderr().contains("it is in the memory of this process"));
+        assert!(server.stderr().contains("its data is in the memory of this process"));
         server.end().well();
     }
 }
@@ -176,7 +176,7 @@ fn without_power_everything_fails_until_it_is_back() {
                    \telse: assert False, 'it has no power'\n";
     python(program, &[&server.uri]).well();
     let again = server.volume(&["power-cut"]);
-    again.refused(1, &["power of its drive is off already"]);
+    again.refused(1, &["power of its drive is already off"]);
     assert_eq!(stats(&server)["model"]["power"], "off");
     assert_eq!(server.end().status, 6, "what it holds could not be flushed");
 }
@@ -193,7 +193,7 @@ fn what_has_no_modelled_drive_has_no_power_to_cut() {
 fn a_modelled_drive_ends_with_its_process() {
     let server = Server::start(EVO, &["--memory", "4M"]);
     assert!(server.home.holders().is_empty(), "no holder keeps a cache whose drive is gone");
-    server.home.overdrive(&["upgrade"]).refused(2, &["restart it instead"]);
+    server.home.overdrive(&["upgrade"]).refused(2, &["restart the daemon instead"]);
     server.end().well();
 }
 

@@ -84,7 +84,7 @@ fn what_was_flushed_survives_a_kill() {
     let (names, list) = images(&place, &[64, 64]);
     create(&names, &[]).well();
     let server = Server::start(format!("pool:{list}"), &["--memory", "16M"]);
-    server.says("not kept");
+    server.says("no holder retains the memory");
     python(USE, &[&server.uri, "3", "write"]).well();
     let server = server.reborn();
     python(USE, &[&server.uri, "3", "read"]).well();
@@ -110,7 +110,7 @@ fn members_are_refused_with_their_names() {
         .and_then(|file| file.set_len(32 << 20))
         .expect("shrunk");
     serve(&list).refused(7, &["2.img: is smaller than when the pool was made"]);
-    serve("a.img,").refused(2, &["commas between them"]);
+    serve("a.img,").refused(2, &["separated by commas"]);
     create(&names, &["--overwrite"]).well();
     assert_eq!(serve(&list).status, 99);
 }
@@ -137,7 +137,7 @@ fn the_health_of_a_pool_is_that_of_its_members() {
         let ask = ["drive", "health", stats["volume"].as_str().expect("it has a name")];
         let told = server.home.overdrive(&ask);
         assert_eq!(told.status, status, "{}{}", told.stdout, told.stderr);
-        assert!(told.stdout.contains(&format!("{}: no device", names[0])), "{}", told.stdout);
+        assert!(told.stdout.contains(&format!("{}: is not a device", names[0])), "{}", told.stdout);
         let json = server.home.overdrive(&[&ask[..], &["--json"]].concat());
         assert_eq!(json.status, status, "{}", json.stderr);
         let json: serde_json::Value = serde_json::from_str(&json.stdout).expect("one JSON object");

@@ -54,11 +54,11 @@ fn what_an_attempt_has_left_does_not_block_the_next() {
     let map = aside.path().join("saved.map");
     let text = fs::read_to_string(&map).expect("text");
     fs::write(&map, format!("{text}# by another hand\n")).expect("room");
-    server.volume(&rescue).refused(2, &["choose a name that is free"]);
+    server.volume(&rescue).refused(2, &["choose another name"]);
     fs::write(&map, &text).expect("room");
     let saved = OpenOptions::new().write(true).open(&file).expect("ours");
     saved.write_all_at(b"x", 15 * 131072).expect("room");
-    server.volume(&rescue).refused(2, &["choose a name that is free"]);
+    server.volume(&rescue).refused(2, &["choose another name"]);
     assert_eq!(state(&server), "failed");
     server.volume(&["clear-error", "--discard-dirty"]).well();
     server.end();
@@ -148,7 +148,7 @@ fn a_rescue_right_after_a_failed_detach_waits_for_the_process_that_ends() {
     let (place, aside) = (place(), other_disk());
     for attempt in 0..4 {
         let server = failed(&place);
-        server.volume(&["detach"]).refused(6, &["they stay kept"]);
+        server.volume(&["detach"]).refused(6, &["stay retained"]);
         let file = aside.path().join(format!("saved-{attempt}"));
         let rescue = ["clear-error", "disk", "--rescue", plain(&file), "--discard-dirty"];
         server.volume(&rescue).well();
@@ -178,7 +178,7 @@ fn a_volume_whose_detach_failed_is_rescued_while_its_daemon_serves_others() {
     fs::write(&config, text).expect("room");
     let server = Server::run_in(&home, home.command(&["serve", "--config", plain(&config)]));
     client(&server, FAIL);
-    server.volume(&["detach", "disk"]).refused(6, &["they stay kept"]);
+    server.volume(&["detach", "disk"]).refused(6, &["stay retained"]);
     let aside = other_disk();
     let file = aside.path().join("saved");
     let rescue = ["clear-error", "disk", "--rescue", plain(&file), "--discard-dirty"];
@@ -194,7 +194,7 @@ fn ended_after(clear: &[&str], detach: &[&str]) -> (String, String) {
     let server = failed(&place);
     server.volume(&[&["clear-error"], clear].concat()).well();
     let stats = server.volume(&["stats"]).well().stdout;
-    assert!(stats.contains("1 MiB of acknowledged writes was given up"), "{stats}");
+    assert!(stats.contains("1 MiB of acknowledged writes was discarded"), "{stats}");
     let detached = server.volume(detach).well().stdout;
     (detached, server.wait().well().stderr)
 }
@@ -209,7 +209,7 @@ fn what_was_given_up_is_said_at_the_end_and_where_it_is_saved() {
     let clear = ["--rescue", plain(&file), "--discard-dirty"];
     let (detached, log) = ended_after(&clear, &["detach"]);
     let given_up =
-        format!("1 MiB of acknowledged writes was given up, and is saved in {}", plain(&file));
+        format!("1 MiB of acknowledged writes was discarded, and is saved in {}", plain(&file));
     assert!(detached.contains(&given_up), "{detached}");
     assert!(log.contains(&format!("{given_up}; every other write acknowledged")), "{log}");
     // Discarded, and not saved.
@@ -221,7 +221,7 @@ fn what_was_given_up_is_said_at_the_end_and_where_it_is_saved() {
         losses["given_up"][0]["saved_to"].is_null() && losses["unflushed"] == false,
         "{losses}"
     );
-    assert!(log.contains("was given up; every other write acknowledged"), "{log}");
+    assert!(log.contains("was discarded; every other write acknowledged"), "{log}");
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn a_flush_after_set_has_the_new_meaning_and_everything_before_is_durable() {
     assert_eq!(settings(&server)["durability"], "flush");
     write("2", "there");
     let set = server.volume(&["set", "disk", "durability=scratch", "--json"]);
-    assert!(set.stderr.contains("to be thrown away"), "{}", set.stderr);
+    assert!(set.stderr.contains("must be discarded"), "{}", set.stderr);
     let set = set.json("overdrive.volume-done/1");
     assert_eq!((&set["done"], &set["changes"][0]), (&"set".into(), &"durability=scratch".into()));
     write("3", "not yet");
@@ -172,7 +172,7 @@ fn a_backing_that_does_not_take_what_is_dirty_changes_nothing() {
     .well();
     let before = settings(&server);
     let set = ["set", "write=through", "durability=ordered", "dirty_age=1s"];
-    server.volume(&set).refused(6, &["nothing was changed"]);
+    server.volume(&set).refused(6, &["no setting was changed"]);
     assert_eq!(settings(&server), before);
     assert_eq!(counter(&server, "blocks_dirty"), 16, "nothing is given up");
     assert_eq!(server.end().status, 6);

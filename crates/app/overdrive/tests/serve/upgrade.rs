@@ -36,7 +36,7 @@ fn a_daemon_that_would_lose_its_memory_is_not_upgraded() {
     let image = image(&place, 8);
     let server = Server::start(&image, &["--memory", "2M", "--no-holder"]);
     let refused = server.home.overdrive(&["upgrade"]);
-    refused.refused(2, &["not kept by a holder", "restart it instead"]);
+    refused.refused(2, &["no holder retains the memory", "restart the daemon instead"]);
     server.volume(&["flush"]).well();
     server.end().well();
 }

@@ -52,8 +52,8 @@ fn damage_of(file: &FileVolume) -> Option<String> {
     let now = rustix::fs::seek(file.file(), rustix::fs::SeekFrom::End(0)).ok()?;
     (now < bytes).then(|| {
         format!(
-            "{}: has shrunk from {} to {} while it was served; what was beyond is lost, also where \
-             it is made larger again",
+            "{}: has shrunk from {} to {} while it was served; data beyond its end is lost, even \
+             if it is extended again",
             file.path().display(),
             Size(bytes),
             Size(now)

@@ -50,8 +50,8 @@ pub(crate) fn open(spec: &ModelSpec) -> Result<(Arc<Shared>, String), Failure> {
         shared.age(spec.state).map_err(broken)?;
     }
     let note = format!(
-        "{}, modelled: {}, {}; it is in the memory of this process and ends with it: its data take \
-         memory as they are written, its mapping table {}",
+        "{}, modelled: {}, {}; its data is in the memory of this process and is lost with it; \
+         written data takes memory, and its mapping table takes {}",
         model.title,
         Size(bytes),
         spec.state,
@@ -79,8 +79,8 @@ fn check_memory(spec: &ModelSpec, model: &Model, bytes: u64) -> Result<(), Failu
         Some(free) if table > free => Err(Failure::new(
             Exit::Usage,
             format!(
-                "model:{}: its mapping table would take {}, and {} of memory are free; give a smaller \
-             ?size=",
+                "model:{}: its mapping table would take {}, but only {} of memory is free; give \
+                 a smaller ?size=",
                 spec.drive,
                 Size(table),
                 Size(free)

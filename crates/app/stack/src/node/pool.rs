@@ -58,7 +58,7 @@ impl OpenNode for PoolNode {
     fn attach(&self, ring: &Ring) -> Attached {
         let lane = ring.lane();
         let there = self.children().into_iter().next();
-        let there = there.expect("a pool was opened with a member at least");
+        let there = there.expect("a pool was opened with at least one member");
         let member = |member: &Option<Box<dyn OpenNode>>| match member {
             Some(node) => node.attach(ring).stack,
             None => Stack::new(lane, Gone::new(there.limits())),
@@ -96,8 +96,8 @@ pub(crate) fn open(
     let gone = members.iter().filter(|member| member.is_none()).count();
     if gone > 0 {
         notes.push(format!(
-            "{gone} of the pool's {} members is missing: what lies on it cannot be read, and a pool \
-             that is changed without it does not take another that was",
+            "{gone} of the pool's {} members is missing: data on it cannot be read, and once the \
+             pool is changed without it, the member cannot come back",
             members.len()
         ));
     }

@@ -1,9 +1,11 @@
 //! The connection to the kernel, and how it stays open when this process is killed.
 //!
 //! ```text
-//!   an earlier program of this process  --its holder's connection, or /dev/fuse itself--+
-//!   a process that was killed           --holder, by the key of the directory----------+--> is it still mounted?
-//!   nothing                                                                            |      no: mount
+//!   an earlier program of this process --its holder's connection, or /dev/fuse--+
+//!   a process that was killed          --holder, by the key of the directory----+
+//!   nothing                                                                     |
+//!                                                                               v
+//!                                                        is it still mounted? no: mount
 //! ```
 
 use super::mountpoint::Mountpoint;
@@ -158,7 +160,7 @@ fn trouble(place: &Mountpoint, error: &io::Error) -> Failure {
     let path = place.path().display();
     match Busy::of(error) {
         Some(Busy { pid }) => {
-            let message = format!("{path}: is served by process {pid} already");
+            let message = format!("{path}: is already served by process {pid}");
             Failure::new(Exit::Busy, message)
         }
         None => Failure::new(Exit::Io, format!("{path}: its holder: {error}")),
@@ -170,8 +172,8 @@ fn trouble(place: &Mountpoint, error: &io::Error) -> Failure {
 fn other_contents(place: &Mountpoint) -> Failure {
     let path = place.path().display();
     let message = format!(
-        "{path}: is mounted, and waits for the daemon of another backing; start that, or give it up (a device: \
-         overdrive detach NAME --force; files: umount -f {path})"
+        "{path}: is mounted, and waits for the daemon of another backing; start that daemon, or \
+         give the mount up (a device: overdrive detach NAME --force; files: umount -f {path})"
     );
     Failure::new(Exit::Busy, message)
 }

@@ -154,7 +154,7 @@ impl Fuse {
         let place = self.place.path().display();
         match error.kind {
             Kind::Stopping => crate::tell!("overdrive: {place} was unmounted"),
-            _ => crate::complain!("overdrive: {place} is not served any more: {error}"),
+            _ => crate::complain!("overdrive: {place} is no longer served: {error}"),
         }
         if let Some(mount) = self.mount.get() {
             mount.close();
@@ -180,7 +180,7 @@ impl Fuse {
         };
         if let Err(error) = self.connection.describe(description) {
             let place = self.place.path().display();
-            crate::tell!("overdrive: {place}: its holder cannot answer for it: {error}");
+            crate::tell!("overdrive: {place}: its holder cannot answer requests to it: {error}");
         }
     }
 
@@ -205,7 +205,7 @@ impl Fuse {
                 return self.leave();
             }
             let path = self.place.path().display();
-            crate::tell!("overdrive: {path} is in use; what uses it gets errors from now on");
+            crate::tell!("overdrive: {path} is in use; its users get errors from now on");
             let _ = self.place.detach();
         }
         self.let_go();
@@ -248,7 +248,9 @@ impl Fuse {
             match self.connection.keep_again(&self.place) {
                 Ok(()) => {
                     self.describe(&mount);
-                    crate::tell!("overdrive: {place}: its holder has ended; started another one")
+                    crate::tell!(
+                        "overdrive: {place}: its holder has ended; another one was started"
+                    )
                 }
                 Err(failure) => {
                     crate::complain!("overdrive: {failure}; trying again");
@@ -278,7 +280,7 @@ impl Front for Fuse {
             && let Err(error) = session.resend()
         {
             crate::tell!(
-                "overdrive: {}: what was asked before is lost: {error}",
+                "overdrive: {}: earlier requests are lost: {error}",
                 self.place.path().display()
             );
         }

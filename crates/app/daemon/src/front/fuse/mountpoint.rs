@@ -33,7 +33,7 @@ impl Mountpoint {
     pub(super) fn find(path: &Path) -> Result<Mountpoint, Failure> {
         let absolute = std::path::absolute(path).map_err(|error| usage(path, error))?;
         let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
-            return Err(usage(path, "is no directory to mount on; name an empty one"));
+            return Err(usage(path, "is not a directory to mount on; name an empty directory"));
         };
         let parent = fs::canonicalize(parent).map_err(|error| usage(path, error))?;
         Ok(Mountpoint(parent.join(name)))
@@ -56,7 +56,7 @@ impl Mountpoint {
         let path = &self.0;
         match fs::symlink_metadata(path) {
             Ok(found) if found.is_dir() => {}
-            Ok(_) => return Err(usage(path, "is no directory; name an empty one")),
+            Ok(_) => return Err(usage(path, "is not a directory; name an empty one")),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 fs::create_dir(path).map_err(|error| usage(path, error))?;
             }
@@ -65,7 +65,7 @@ impl Mountpoint {
         if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
             return Err(usage(
                 path,
-                "is not empty; what is in it would be hidden; name an empty one",
+                "is not empty, and its files would be hidden; name an empty directory",
             ));
         }
         if !rustix::process::geteuid().is_root() {
@@ -74,7 +74,7 @@ impl Mountpoint {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let device = rustix::fs::open("/dev/fuse", flags, Mode::empty()).map_err(|errno| {
             let exit = if errno == Errno::ACCESS { Exit::Permission } else { Exit::Usage };
-            let mend = "load the kernel's module (modprobe fuse), or reach it by NBD";
+            let mend = "load the kernel's module (modprobe fuse), or use NBD";
             Failure::new(exit, format!("/dev/fuse cannot be opened ({errno}); {mend}"))
         })?;
         self.attach(&device)?;
@@ -90,7 +90,7 @@ impl Mountpoint {
                 }
                 _ => error.to_string(),
             };
-            Failure::new(Exit::Permission, format!("{path}: {why}; or reach it by NBD"))
+            Failure::new(Exit::Permission, format!("{path}: {why}; or use NBD"))
         })
     }
 
@@ -109,13 +109,12 @@ impl Mountpoint {
                 let path = self.0.display();
                 match errno {
                     Errno::PERM => {
-                        let message = format!(
-                            "{path}: only root may mount; run this as root, or reach it by NBD"
-                        );
+                        let message =
+                            format!("{path}: only root may mount; run this as root, or use NBD");
                         Failure::new(Exit::Permission, message)
                     }
                     Errno::NODEV => {
-                        let message = "this kernel has no FUSE; reach it by NBD";
+                        let message = "this kernel has no FUSE; use NBD";
                         Failure::new(Exit::Usage, format!("{path}: {message}"))
                     }
                     _ => Failure::new(Exit::Usage, format!("{path}: cannot be mounted: {errno}")),

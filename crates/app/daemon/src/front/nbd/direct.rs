@@ -40,7 +40,9 @@ impl Direct {
         let (ours, theirs) = UnixStream::pair()?;
         match self.service.serve(ours.into()) {
             true => Ok(theirs),
-            false => Err(io::Error::other("too many connections, or the daemon ends")),
+            false => {
+                Err(io::Error::other("there are too many connections, or the daemon is ending"))
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ const PORT: u16 = 10_809;
 const BIND_TRIES: u32 = 200;
 
 /// Waits between two attempts: 10 ms.
-#[allow(clippy::disallowed_methods, reason = "at start, before anything runs on the lane")]
+#[allow(clippy::disallowed_methods, reason = "at start, before any task runs on the lane")]
 fn pause() {
     std::thread::sleep(std::time::Duration::from_millis(10));
 }
@@ -46,16 +46,16 @@ impl Place {
         };
         if !insecure_tcp {
             return Err(usage(format!(
-                "--nbd {text}: NBD over TCP is neither encrypted nor authenticated here, and \
-                 whatever reaches the address can read and change everything; if that is meant, add \
-                 --insecure-tcp (in a config file: insecure_tcp = true), else use unix:PATH and \
-                 carry it over the network with ssh -L"
+                "--nbd {text}: NBD over TCP is neither encrypted nor authenticated here, and any \
+                 client that reaches the address can read and change all data; to accept that, \
+                 add --insecure-tcp (in a config file: insecure_tcp = true), otherwise use \
+                 unix:PATH and forward it over the network with ssh -L"
             )));
         }
         let found = address.to_socket_addrs().or_else(|_| (address, PORT).to_socket_addrs());
         let found = found.ok().and_then(|mut all| all.next());
         found.map(Place::Tcp).ok_or_else(|| {
-            usage(format!("--nbd {text}: '{address}' is no address; write tcp:127.0.0.1:10809"))
+            usage(format!("--nbd {text}: '{address}' is not an address; write tcp:127.0.0.1:10809"))
         })
     }
 

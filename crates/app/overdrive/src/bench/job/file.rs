@@ -55,7 +55,7 @@ fn parse(text: &str) -> Result<Vec<Job>, Wrong> {
             let job = job(&section)?;
             let name = job.name();
             if !names.insert(name.clone()) {
-                let message = format!("two loads are called '{name}'; give each a name of its own");
+                let message = format!("two loads are called '{name}'; give each a different name");
                 return Err((section.at(), message));
             }
             jobs.push(Job { name: Some(name), ..job });
@@ -175,9 +175,9 @@ mod tests {
             ("load = 1", "load: write [[load]]"),
             ("load = [1]", "load: write [[load]]"),
             ("[load]\ndepth = 1", "load: write [[load]]"),
-            ("depth = 1\n[[load]]", "unknown key depth; known are load"),
+            ("depth = 1\n[[load]]", "unknown key depth; the known names are load"),
             ("[[load]]\ndeph = 1", "unknown key deph in [[load]]; did you mean 'depth'?"),
-            ("[[load]]\nxyzzy = 1", "known are name, order, block"),
+            ("[[load]]\nxyzzy = 1", "the known names are name, order, block"),
             ("[[load]]\norder = \"up\"", "order in [[load]]: 'up': write random, sequential"),
             ("[[load]]\norder = \"zipf:nan\"", "write random, sequential"),
             ("[[load]]\nblock = 1000", "block in [[load]]: write a multiple of 512 bytes"),

@@ -19,7 +19,7 @@ const PERCENT: RangeInclusive<i64> = 0..=100;
 /// Options of the suite `custom` only.
 #[derive(clap::Args, Debug)]
 pub(super) struct JobOptions {
-    /// custom: the loads of a file, one after the other; see docs/SUITES.md
+    /// custom: a file of loads, which run one after the other; see docs/SUITES.md
     #[arg(
         long,
         value_name = "FILE.toml",
@@ -27,23 +27,23 @@ pub(super) struct JobOptions {
     )]
     job: Option<PathBuf>,
 
-    /// custom: which block comes next: random, sequential or zipf:EXPONENT [default: random]
+    /// custom: order of blocks: random, sequential or zipf:EXPONENT [default: random]
     #[arg(long, value_name = "ORDER")]
     order: Option<Pattern>,
 
-    /// custom: bytes of a request [default: 4K]
+    /// custom: size of a request [default: 4K]
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     block: Option<Size>,
 
-    /// custom: requests under way [default: 1]
+    /// custom: requests in progress [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(DEPTH))]
     depth: Option<u32>,
 
-    /// custom: how many requests of a hundred are reads [default: 100]
+    /// custom: percentage of reads [default: 100]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(PERCENT))]
     reads: Option<u32>,
 
-    /// custom: start so many requests a second, whatever became of the others.
+    /// custom: start N requests per second, even if earlier ones are not answered.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(RATE))]
     rate: Option<u32>,
 }

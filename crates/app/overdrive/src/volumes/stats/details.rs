@@ -46,7 +46,7 @@ fn print_cache(stats: &Statistics, all: bool) {
     line(
         counters.asked_write_bytes > 0,
         format!(
-            "writes    {} asked, {} absorbed, {} saved, {} written out",
+            "writes    {} by clients, {} absorbed, {} saved, {} written back",
             Size(counters.asked_write_bytes),
             Size(counters.blocks_absorbed * 4096),
             Size(counters.blocks_saved * 4096),
@@ -57,7 +57,7 @@ fn print_cache(stats: &Statistics, all: bool) {
     line(
         counters.blocks_dirty > 0 || limited.is_some(),
         format!(
-            "dirty     {} of at most {}{}, for {}; writing it out would take about {}",
+            "dirty     {} of at most {}{}, for {}; writing it back would take about {}",
             Size(counters.blocks_dirty * 4096),
             Size(counters.dirty_blocks_max.min(counters.allowance_blocks) * 4096),
             limited.unwrap_or_default(),
@@ -69,7 +69,7 @@ fn print_cache(stats: &Statistics, all: bool) {
     line(
         has_backing_work,
         format!(
-            "backing   {} reads of {} (mean of the latest), {} changes, {} flushes, {}",
+            "backing   {} reads of {} (recent mean), {} changes, {} flushes, {}",
             backing.reads,
             time(backing.read_mean_ns),
             backing.changes,
@@ -109,8 +109,10 @@ fn print_policy(policy: &Policy, all: bool) {
     let queue = |queue: &Queue| format!("{} {}", queue.name, Size(queue.bytes));
     let queues: Vec<String> = policy.queues.iter().map(queue).collect();
     let window = match policy.window_percent {
-        Some(percent) if percent >= 100.0 => "; all is window, as least recently used".to_owned(),
-        Some(percent) => format!("; the window is to have {percent:.0} %"),
+        Some(percent) if percent >= 100.0 => {
+            "; the window is the whole cache, as with LRU".to_owned()
+        }
+        Some(percent) => format!("; target size of the window {percent:.0} %"),
         None => String::new(),
     };
     daemon::say!("policy    {}: {}{window}", policy.name, queues.join(", "));
@@ -122,10 +124,11 @@ fn print_curve(curve: &Curve) {
         let cells: Vec<String> = cells.map(|cell| format!("{cell:>10}")).collect();
         daemon::say!("{name:<22} {}", cells.join(" "));
     };
-    let guess = if curve.is_too_small { ", too small a cache to tell for sure" } else { "" };
+    let guess =
+        if curve.is_too_small { "; the cache is too small for a reliable estimate" } else { "" };
     daemon::say!("");
     daemon::say!(
-        "what other sizes would have missed in the last {} (a simulated sample{guess})",
+        "misses of other sizes in the last {} (a simulated sample{guess})",
         time(curve.window_ns)
     );
     let points = || curve.points.iter();
@@ -133,7 +136,7 @@ fn print_curve(curve: &Curve) {
     row("missed", &mut points().map(|point| format!("{:.1} %", point.miss_ratio * 100.0)));
     if curve.points.iter().all(|point| point.saves_ns_per_s.is_some()) {
         let saved = |point: &Point| format!("{:+.1} ms", point.saves_ns_per_s.unwrap_or(0.0) / 1e6);
-        row("saved each second", &mut points().map(saved));
+        row("saved per second", &mut points().map(saved));
     }
     daemon::say!("");
 }
@@ -169,7 +172,7 @@ fn errors(backing: &Backing) -> String {
 fn print_polling(process: &Process) {
     if process.poll_spent_ns > 0 {
         let (spent, vain) = (time(process.poll_spent_ns), time(process.poll_vain_ns));
-        daemon::say!("polling   {spent}, {vain} of that in vain");
+        daemon::say!("polling   {spent}, {vain} of that without work");
     }
 }
 
@@ -221,23 +224,23 @@ fn guard(guard: &Guard) -> String {
     }
     let side = |why: &Option<String>, what: &str| Some(format!("{what} ({})", why.as_ref()?));
     let sides: Vec<String> = [
-        side(&guard.reads_aside, "what is read is not kept"),
-        side(&guard.writes_aside, "writes go to the backing"),
+        side(&guard.reads_aside, "reads are not cached"),
+        side(&guard.writes_aside, "writes are written through"),
     ]
     .into_iter()
     .flatten()
     .collect();
-    let now = if sides.is_empty() { "does not step aside".to_owned() } else { sides.join("; ") };
+    let now = if sides.is_empty() { "no bypass".to_owned() } else { sides.join("; ") };
     let expected =
-        guard.expected_hits.map(|hits| format!("; a miss that is kept brings {hits:.2} hits"));
+        guard.expected_hits.map(|hits| format!("; an admitted miss brings {hits:.2} hits"));
     let expected = expected.unwrap_or_default();
-    format!("{now}; has {} times, for {}{expected}", guard.times, time(guard.bypass_ns))
+    format!("{now}; bypassed {} times, for {}{expected}", guard.times, time(guard.bypass_ns))
 }
 
 /// Prints the state of a modelled drive in a few lines.
 fn print_model(model: &Model) {
     daemon::say!(
-        "drive     {}, modelled; power {}, cut {} times, {} lost by that",
+        "drive     {}, modelled; power {}, cut {} times, {} lost in cuts",
         model.title,
         model.power,
         model.power_cuts,
@@ -253,7 +256,7 @@ fn print_model(model: &Model) {
     }
     let late = |share: f64| time(model.lateness.quantile(share));
     daemon::say!(
-        "lateness  of its answers behind the model: p50 {}, p99 {}, max {}",
+        "lateness  of its answers against the model: p50 {}, p99 {}, max {}",
         late(0.5),
         late(0.99),
         time(model.lateness.max()),

@@ -17,34 +17,34 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// What a volume has counted and measured: a verdict in words, then lines, with --all every counter.
+/// Show a volume's statistics: a verdict in words, then lines, with --all every counter.
 ///
 /// Sampled figures, means and times that are summed over requests are marked as such. Examples:
 ///   overdrive volume stats              all volumes of this user
-///   overdrive volume stats db --watch   what happens each second, until Ctrl-C
+///   overdrive volume stats db --watch   rates every second, until Ctrl-C
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Options {
-    /// The volume; without it all of them.
+    /// The volume; by default all volumes.
     name: Option<String>,
-    /// Print one JSON object; with --watch one a line.
+    /// Print one JSON object; with --watch one per line.
     #[arg(long)]
     json: bool,
     /// Print every counter, too.
     #[arg(long)]
     all: bool,
-    /// Print rates every so many seconds (1), until the volumes have gone or Ctrl-C.
+    /// Print rates at this interval, in seconds (1), until the volumes have ended or Ctrl-C.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
           value_parser = seconds, conflicts_with = "all")]
     watch: Option<Duration>,
-    /// Say what each number means; no volume is needed for that.
+    /// Explain each number; this needs no volume.
     #[arg(long)]
     explain: bool,
 }
 
 /// Parses `2`, `0.5`, or a time with its unit.
 fn seconds(text: &str) -> Result<Duration, String> {
-    let bad = || format!("'{text}': seconds from 0.05 to 86400, as 1, 0.5 or 200ms");
+    let bad = || format!("'{text}': write seconds from 0.05 to 86400, like 1, 0.5 or 200ms");
     let time = match text.parse::<f64>() {
         Ok(number) => Duration::try_from_secs_f64(number).map_err(|_| bad())?,
         Err(_) => Duration::from_micros(units::time_us(text)?),
@@ -125,7 +125,7 @@ impl Chosen {
         if failure.exit != Exit::NoDaemon {
             return Err(failure);
         }
-        #[allow(clippy::disallowed_methods, reason = "a command, with no lane")]
+        #[allow(clippy::disallowed_methods, reason = "a command, without a lane")]
         let begun = Instant::now();
         while begun.elapsed() < RECONNECT_TIME {
             let found = find(control, Some(&self.volume));

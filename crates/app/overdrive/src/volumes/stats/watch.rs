@@ -117,7 +117,7 @@ fn print(cells: [&str; 10]) {
     daemon::say!("{name:<12} {}", cells.join(" "));
 }
 
-#[allow(clippy::disallowed_methods, reason = "a command waits: there is no lane here")]
+#[allow(clippy::disallowed_methods, reason = "a command waits without a lane")]
 fn pause(time: Duration) {
     std::thread::sleep(time);
 }
@@ -179,7 +179,7 @@ pub(super) fn run(
                     // The new daemon counts from zero, so rates start again.
                     one.before = first;
                     let volume = &one.chosen.volume;
-                    daemon::tell!("overdrive: {volume}: its daemon was started anew; rates go on");
+                    daemon::tell!("overdrive: {volume}: its daemon was restarted; rates continue");
                     true
                 }
                 Err(failure) => {

@@ -48,7 +48,7 @@ pub(super) fn survives(attach: &[&str], mib: u64, seconds: u32, make: &[&str], c
     for load in loads {
         assert!(load.join().expect("all is as it was made") > 0);
     }
-    assert_eq!(disk.log().matches("started again").count(), 3, "{}", disk.log());
+    assert_eq!(disk.log().matches("; restart").count(), 3, "{}", disk.log());
     // 2026-11-25T23:01:09Z error overdrive: ...
     let is_stamped = |line: &str| {
         let mut words = line.split(' ');
@@ -57,7 +57,7 @@ pub(super) fn survives(attach: &[&str], mib: u64, seconds: u32, make: &[&str], c
         time.len() == 20 && time.ends_with('Z') && ["notice", "error"].contains(&severity)
     };
     assert!(disk.log().lines().all(is_stamped), "{}", disk.log());
-    assert!(disk.log().contains("Z error overdrive: its process was ended"), "{}", disk.log());
+    assert!(disk.log().contains("Z error overdrive: its process was killed"), "{}", disk.log());
     run("fstrim", &[text(&mounted.0)]).well();
     mounted.unmount();
     run(check[0], &[&check[1..], &[text(&device)]].concat()).well();
@@ -97,7 +97,7 @@ pub(super) fn is_waited_for(attach: &[&str]) {
     kill_process(daemon, Signal::TERM).expect("it runs");
     wait_until("it has ended", || !is_alive(daemon));
     assert!(disk.log().contains("is mounted at"), "{}", disk.log());
-    disk.detach().refused(3, &["no daemon", "goes on"]);
+    disk.detach().refused(3, &["no daemon", "continues"]);
     let (path, text) = (mounted.path("after"), "x".repeat(1 << 20));
     let writer = std::thread::spawn(move || {
         fs::write(&path, text).and_then(|()| fs::File::open(&path)).and_then(|file| file.sync_all())
@@ -195,7 +195,7 @@ fn an_upgrade_is_not_noticed() {
     let watched = watching.wait_with_output().expect("our child");
     let said = String::from_utf8_lossy(&watched.stderr);
     assert!(!said.contains("does not answer"), "{said}");
-    assert!(String::from_utf8_lossy(&watched.stdout).lines().count() > 20, "rates go on");
+    assert!(String::from_utf8_lossy(&watched.stdout).lines().count() > 20, "rates continue");
     mounted.unmount();
     disk.detach().well();
 }
@@ -297,6 +297,6 @@ fn a_device_in_a_killed_daemon_s_memory_is_gone_and_not_empty() {
         fs::write(&path, "x").and_then(|()| fs::File::open(&path)?.sync_all())
     });
     let given_up = disk.home.overdrive(&["detach", &disk.name, "--force"]).well();
-    assert!(given_up.stdout.contains("no holder keeps writes of it"), "{}", given_up.stdout);
+    assert!(given_up.stdout.contains("no holder retains writes of it"), "{}", given_up.stdout);
     writer.join().expect("no panic").expect_err("it is gone");
 }

@@ -301,7 +301,7 @@ fn a_device_over_a_pool_is_lost_with_its_daemon() {
     for memory in ["0", "4M"] {
         let attach = ["attach", &pool, "--name", &disk.name, "--memory", memory];
         let warned = disk.home.overdrive(&attach).well().stderr;
-        assert!(warned.contains("the device then gives errors"), "{warned}");
+        assert!(warned.contains("all requests then fail"), "{warned}");
         let open = Direct::open(&Path::new("/dev/overdrive").join(&disk.name));
         open.write_twice();
         disk.lose_memory();

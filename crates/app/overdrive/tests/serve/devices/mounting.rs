@@ -66,5 +66,5 @@ fn what_cannot_be_mounted_is_detached_again() {
     assert!(!Path::new("/dev/overdrive").join(&disk.name).is_symlink());
     let nowhere = disk.home.path().join("nowhere").display().to_string();
     let image = disk.image.display().to_string();
-    disk.home.overdrive(&["mount", &image, &nowhere]).refused(2, &["is no directory"]);
+    disk.home.overdrive(&["mount", &image, &nowhere]).refused(2, &["is not a directory"]);
 }

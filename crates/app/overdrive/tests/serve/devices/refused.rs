@@ -56,17 +56,17 @@ fn a_name_or_an_image_is_attached_once() {
     }
     let (disk, other) = (Disk::new(8), Disk::among_namespaces(8));
     disk.attach();
-    disk.try_attach(&[]).refused(5, &["is served by process"]);
+    disk.try_attach(&[]).refused(5, &["is already served by process"]);
     // Another image by that name, by another user's daemon: the name belongs to the machine.
     let image = other.image.display().to_string();
     let taken = other.home.overdrive(&["attach", &image, "--name", &disk.name]);
-    let said = taken.refused(5, &["is a device of", "take another name"]).stderr;
+    let said = taken.refused(5, &["is a device of", "choose another name"]).stderr;
     assert!(said.lines().any(|line| line.starts_with("overdrive: /dev/overdrive/")), "{said}");
     let left = other.home.overdrive(&["volume", "list", "-n"]).well().stdout;
     assert_eq!(left, "", "nothing is left of it");
     for name in ["a/b", "..", ".hidden"] {
         let refused = disk.home.overdrive(&["attach", &image, "--name", name]);
-        refused.refused(2, &["give it another name"]);
+        refused.refused(2, &["another name"]);
     }
     disk.detach().well();
 }
@@ -79,8 +79,8 @@ fn what_cannot_be_attached_leaves_nothing() {
     let disk = Disk::new(8);
     let missing = disk.home.overdrive(&["attach", "/no/such/image", "--name", &disk.name]);
     missing.refused(1, &["/no/such/image"]);
-    disk.home.overdrive(&["detach", &disk.name]).refused(1, &["is no device"]);
-    disk.home.overdrive(&["detach", &disk.name, "--force"]).refused(1, &["is no device"]);
+    disk.home.overdrive(&["detach", &disk.name]).refused(1, &["is not a device"]);
+    disk.home.overdrive(&["detach", &disk.name, "--force"]).refused(1, &["is not a device"]);
     disk.home.overdrive(&["umount", text(disk.home.path())]).refused(1, &["use umount"]);
 }
 

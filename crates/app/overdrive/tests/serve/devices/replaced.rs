@@ -82,7 +82,7 @@ fn a_daemon_is_started_again_after_its_program_was_replaced() {
     installed.replace_by_script("#!/bin/sh\nexit 3\n");
     assert!(!installed.is_program_of(next_daemon(&disk)), "the former program");
     works(b'4');
-    disk.home.overdrive(&["upgrade"]).refused(2, &["does not run", "nothing was upgraded"]);
+    disk.home.overdrive(&["upgrade"]).refused(2, &["does not run", "not upgraded"]);
     fs::remove_file(&installed.path).expect("ours");
     next_daemon(&disk);
     works(b'5');

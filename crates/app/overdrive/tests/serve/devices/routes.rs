@@ -69,7 +69,7 @@ fn is_refused_in_use(attach: &[&str]) {
     fs::write(mounted.path("file"), "mounted").expect("room");
     disk.detach().refused(5, &[&format!("is mounted at {}", mounted.0.display())]);
     assert_eq!(fs::read_to_string(mounted.path("file")).expect("it is there"), "mounted");
-    disk.try_attach(attach).refused(5, &["is served by process"]);
+    disk.try_attach(attach).refused(5, &["is already served by process"]);
     mounted.unmount();
     disk.detach().well();
 }

@@ -102,7 +102,7 @@ fn cut_and_made_whole(attach: &[&str]) -> (Disk, Direct) {
     open.write(0, b'N').and_then(|()| open.sync()).expect("it serves");
     disk.set_image(32);
     let _ = open.write(1, b'D');
-    open.sync().expect_err("what was beyond the cut is lost");
+    open.sync().expect_err("data beyond the smaller size is lost");
     wait_until("it has failed", || disk.row()["state"] == "failed");
     disk.set_image(64);
     open.sync().expect_err("the bytes have not come back");
@@ -125,7 +125,7 @@ fn an_image_that_was_cut_and_is_whole_again_can_be_gone_on_with() {
         for way in ["--retry", "--discard-dirty"] {
             let (disk, open) = cut_and_made_whole(mode);
             disk.home.overdrive(&["volume", "clear-error", &disk.name, way]).well();
-            assert!(disk.log().contains("beyond the cut is lost"), "{}", disk.log());
+            assert!(disk.log().contains("beyond the smaller size is lost"), "{}", disk.log());
             open.write(2, b'E').and_then(|()| open.sync()).expect("it serves again");
             drop(open);
             disk.detach().well();
@@ -200,9 +200,9 @@ fn what_is_dirty_is_not_written_to_a_smaller_image() {
     let daemon = disk.daemon();
     kill_process(daemon, Signal::KILL).expect("it runs");
     // Its supervisor tries repeatedly, and ends.
-    wait_until("it is refused for good", || disk.log().contains("refuses again and again"));
+    wait_until("it is refused for good", || disk.log().contains("refuses repeatedly"));
     disk.try_attach(&options)
-        .refused(7, &["has 33554432 bytes, and had 67108864", "give it the size that it had"]);
+        .refused(7, &["has 33554432 bytes, but had 67108864", "restore its size"]);
     assert_eq!(disk.row()["state"], "waiting");
     disk.set_image(64);
     disk.try_attach(&options).well();
