@@ -160,10 +160,10 @@ impl State {
             Some(pid) => drop(kill_process(pid, Signal::KILL)),
             None => self.silent.set(true),
         }
-        self.say("reached");
+        self.report("reached");
     }
 
-    fn say(&self, words: &str) {
+    fn report(&self, words: &str) {
         // If the run does not read any more, it has ended, and so does this process.
         let _ = writeln!(&self.reports, "{words}");
     }
@@ -295,7 +295,7 @@ pub fn serve(terms: &Terms<'_>, commands: OwnedFd) -> io::Result<()> {
     let exports = Rc::new(Exports::new([Export::new("", Stack::new(&lane, device))]));
     let accepting = accept(ring.clone(), listener.file().clone(), exports);
     lane.spawn(accepting).map_err(|_| io::Error::other("a fresh lane has no room"))?;
-    state.say("ready");
+    state.report("ready");
     let obeyed = ring.block_on(obey(ring.clone(), state, Arc::new(commands)));
     lane.abandon();
     obeyed
@@ -332,7 +332,7 @@ async fn obey(ring: Ring, state: Rc<State>, commands: File) {
             let line: Vec<u8> = text.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line).trim().to_owned();
             let answer = state.command(&line).unwrap_or_else(|| format!("not understood: {line}"));
-            state.say(&answer);
+            state.report(&answer);
         }
     }
 }

@@ -106,7 +106,7 @@ impl Signs {
 
 impl Sector {
     /// Returns the versions that a power cut may have left, if the sector holds this.
-    fn left(&self, sector: u64, volume: u64, found: &Found) -> Vec<usize> {
+    fn remaining_versions(&self, sector: u64, volume: u64, found: &Found) -> Vec<usize> {
         let is_it = |version: &Version| match found {
             Found::Zeros => version.zeros,
             Found::Stamp(stamp) => {
@@ -129,7 +129,7 @@ impl Ledger {
         let mut signs = Signs::NONE;
         let mut kept = Vec::with_capacity(found.len());
         for (sector, found) in (0..).zip(&found) {
-            let (shown, newest) = self.left_of(sector, found)?;
+            let (shown, newest) = self.judge_sector(sector, found)?;
             signs = signs.and(shown);
             kept.push(newest);
         }
@@ -144,11 +144,11 @@ impl Ledger {
     }
 
     /// Returns the evidence of a sector with this contents, and its version.
-    fn left_of(&mut self, number: u64, found: &Found) -> Option<(Signs, Version)> {
+    fn judge_sector(&mut self, number: u64, found: &Found) -> Option<(Signs, Version)> {
         let (flushed_at, volume) = (self.flushed_at, self.volume());
         let sector = &mut self.sectors[number as usize];
         sector.settle(flushed_at);
-        let places = sector.left(number, volume, found);
+        let places = sector.remaining_versions(number, volume, found);
         let signs = places.iter().map(|&place| Signs::of(number, &sector.versions, place));
         if let (Some(signs), Some(&newest)) = (signs.reduce(Signs::or), places.last()) {
             return Some((signs, sector.versions[newest]));

@@ -50,7 +50,7 @@ impl Run {
         self.tally.stops += 1;
         self.ledger().note("stopped");
         if status != 0 {
-            self.accuse(format!("a stop ended with status {status}: {}", daemon.said()));
+            self.accuse(format!("a stop ended with status {status}: {}", daemon.messages()));
             return Ok(());
         }
         self.ledger().all_durable();
@@ -214,7 +214,10 @@ impl Run {
         daemon.signal(Signal::TERM);
         let status = daemon.wait()?;
         if status != 0 {
-            self.accuse(format!("after a rescue the stop had status {status}: {}", daemon.said()));
+            self.accuse(format!(
+                "after a rescue the stop had status {status}: {}",
+                daemon.messages()
+            ));
         }
         let path = self.place.path("mended");
         fs::write(&path, &image)?;

@@ -163,7 +163,7 @@ impl Run {
         let mount = self.mount.as_ref().context("the backing is mounted")?.path.clone();
         let mut daemon = Daemon::start(&self.place, &mount, &arguments)?;
         let result = self.end_by(event, &mut daemon);
-        self.said = daemon.said();
+        self.said = daemon.messages();
         let recovered = daemon.recovered_bytes();
         self.tally.recovered_bytes += recovered;
         self.tally.recoveries += u64::from(recovered > 0);

@@ -160,7 +160,7 @@ fn main() -> ExitCode {
         eprint!("\r{:70}\r", "");
     }
     match outcome {
-        Ok(outcome) => tell(&arguments, &outcome),
+        Ok(outcome) => print_outcome(&arguments, &outcome),
         Err(error) => failed(&format!("{error:#}")),
     }
 }
@@ -175,7 +175,7 @@ fn show(tally: &Tally) {
     eprint!("\r{kills} kills, {cuts} power cuts, {requests} requests   ");
 }
 
-fn tell(arguments: &Arguments, outcome: &Outcome) -> ExitCode {
+fn print_outcome(arguments: &Arguments, outcome: &Outcome) -> ExitCode {
     let Outcome { tally, violations, said, time } = outcome;
     if arguments.json {
         let (median, most) = tally.serving_ms();

@@ -158,7 +158,7 @@ impl Run {
                 let status = daemon.wait()?;
                 self.accuse(format!(
                     "the daemon did not serve: status {status}: {}",
-                    daemon.said()
+                    daemon.messages()
                 ));
                 Ok(None)
             }
@@ -200,7 +200,7 @@ impl Run {
         // At a point the backing kills the daemon, and clients notice it first.
         let early = ended && !reached && !self.reaches_soon();
         if early && self.ledger().violations().is_empty() {
-            let ends = format!("the daemon or a client ended by itself: {}", daemon.said());
+            let ends = format!("the daemon or a client ended by itself: {}", daemon.messages());
             self.scene.stop.store(true, Ordering::SeqCst);
             daemon.signal(Signal::KILL);
             let how = clients.join();
@@ -250,7 +250,7 @@ impl Run {
         self.ledger().killed();
         let status = daemon.wait()?;
         if status != 137 {
-            self.accuse(format!("the daemon ended with status {status}: {}", daemon.said()));
+            self.accuse(format!("the daemon ended with status {status}: {}", daemon.messages()));
         }
         Ok(())
     }

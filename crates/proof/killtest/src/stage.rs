@@ -381,19 +381,19 @@ impl Daemon {
     }
 
     /// Returns its messages.
-    pub fn said(&self) -> String {
+    pub fn messages(&self) -> String {
         fs::read_to_string(&self.errors).unwrap_or_default()
     }
 
     /// Whether it reports that a flush was in progress when an earlier daemon was killed, so that
     /// clients must be notified.
     pub fn is_in_doubt(&self) -> bool {
-        self.said().contains("the first flush of every client fails")
+        self.messages().contains("the first flush of every client fails")
     }
 
     /// Returns the number of bytes that it reports to have recovered from an earlier life.
     pub fn recovered_bytes(&self) -> u64 {
-        self.said().lines().filter_map(recovered).sum()
+        self.messages().lines().filter_map(recovered).sum()
     }
 }
 
