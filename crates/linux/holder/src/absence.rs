@@ -127,15 +127,15 @@ impl Times {
     /// Stops the time: a daemon begins to take over.
     fn stop(&mut self) {
         if let (Some(refuses), None) = (self.refuses, self.left) {
-            self.left = Some(refuses.left());
-            self.refuses = Some(Deadline::after(refuses.left() + self.spare));
+            self.left = Some(refuses.remaining());
+            self.refuses = Some(Deadline::after(refuses.remaining() + self.spare));
         }
     }
 
     /// Continues the time: that daemon has ended.
-    fn go_on(&mut self) {
+    fn resume(&mut self) {
         if let (Some(refuses), Some(left)) = (self.refuses, self.left.take()) {
-            self.spare = refuses.left().saturating_sub(left);
+            self.spare = refuses.remaining().saturating_sub(left);
             self.refuses = Some(Deadline::after(left));
         }
     }
@@ -199,7 +199,7 @@ impl Absence {
     pub(crate) fn see(&mut self, is_in_sight: bool) {
         match &mut self.times {
             Some(times) if is_in_sight => times.stop(),
-            Some(times) => times.go_on(),
+            Some(times) => times.resume(),
             None => {}
         }
     }
@@ -437,13 +437,14 @@ mod tests {
     fn the_time_goes_on_over_daemons_that_serve_nothing() {
         let mut absence = described(Some(1000));
         absence.begin();
-        let begun = absence.times.expect("it has begun").refuses.expect("a time").left();
+        let begun = absence.times.expect("it has begun").refuses.expect("a time").remaining();
         absence.pause();
         let Some(deadline) = absence.times.map(|times| times.begins) else { panic!() };
         while deadline.pause() {}
         absence.begin();
-        let left =
-            |absence: &Absence| absence.times.and_then(|times| times.refuses).map(Deadline::left);
+        let left = |absence: &Absence| {
+            absence.times.and_then(|times| times.refuses).map(Deadline::remaining)
+        };
         assert!(left(&absence) < Some(begun - GRACE / 2), "it has not begun anew");
         absence.pause();
         absence.describe(absence.description.clone());
@@ -456,7 +457,7 @@ mod tests {
         let mut absence = described(Some(1000));
         absence.begin();
         let left = |absence: &Absence| {
-            absence.times.and_then(|times| times.refuses).map(Deadline::left).expect("a time")
+            absence.times.and_then(|times| times.refuses).map(Deadline::remaining).expect("a time")
         };
         let pause = || while_passes(Duration::from_millis(300));
         absence.see(true);

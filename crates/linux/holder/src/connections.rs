@@ -74,7 +74,7 @@ impl Connections {
         self.0.iter().any(|one| one.approaches)
     }
 
-    pub(crate) fn heard(&mut self, index: usize) {
+    pub(crate) fn mark_active(&mut self, index: usize) {
         self.0[index].is_silent = false;
     }
 

@@ -17,25 +17,25 @@ impl Deadline {
     }
 
     /// Returns the remaining time; zero if it has passed.
-    pub(crate) fn left(self) -> Duration {
+    pub(crate) fn remaining(self) -> Duration {
         #[allow(clippy::disallowed_methods, reason = "a separate process, without a lane")]
         self.0.saturating_duration_since(Instant::now())
     }
 
     pub(crate) fn has_passed(self) -> bool {
-        self.left().is_zero()
+        self.remaining().is_zero()
     }
 
     /// Returns the remaining time for poll. Never zero before the deadline, so that a loop cannot
     /// spin.
     pub(crate) fn timeout(self) -> Timespec {
-        let left = self.left();
+        let left = self.remaining();
         Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
     }
 
     /// Waits a little before another attempt. False if no time is left for one.
     pub(crate) fn pause(self) -> bool {
-        let time = self.left().min(Duration::from_millis(5));
+        let time = self.remaining().min(Duration::from_millis(5));
         #[allow(clippy::disallowed_methods, reason = "start and stop only, on no lane")]
         std::thread::sleep(time);
         !self.has_passed()
@@ -49,7 +49,7 @@ pub(crate) fn unix_s() -> u64 {
 }
 
 /// Does work that a file system may delay on a separate thread, and waits at most this long for it.
-pub(crate) fn within(time: Duration, work: impl FnOnce() + Send + 'static) {
+pub(crate) fn run_within(time: Duration, work: impl FnOnce() + Send + 'static) {
     let (done, waits) = channel();
     let work = move || {
         work();
@@ -67,10 +67,10 @@ mod tests {
     #[test]
     fn what_is_held_up_is_not_waited_for_and_all_else_is() {
         let (send, receive) = channel::<()>();
-        within(Duration::from_millis(10), move || receive.recv().unwrap_or_default());
+        run_within(Duration::from_millis(10), move || receive.recv().unwrap_or_default());
         let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         let doing = done.clone();
-        within(Duration::from_secs(60), move || {
+        run_within(Duration::from_secs(60), move || {
             doing.store(true, std::sync::atomic::Ordering::SeqCst)
         });
         assert!(done.load(std::sync::atomic::Ordering::SeqCst));

@@ -2,7 +2,7 @@
 
 use crate::absence::Absence;
 use crate::connections::{Connections, Sent};
-use crate::deadline::{Deadline, within};
+use crate::deadline::{Deadline, run_within};
 use crate::directory::{self, Seat};
 use crate::image;
 use crate::kept::Kept;
@@ -139,7 +139,7 @@ impl Holder<'_> {
     fn next(&self, look: Deadline) -> Deadline {
         let absence = self.absence.as_ref().and_then(Absence::next);
         let moments = [Some(look), self.report, absence].into_iter().flatten();
-        moments.min_by_key(|moment| moment.left()).unwrap_or(look)
+        moments.min_by_key(|moment| moment.remaining()).unwrap_or(look)
     }
 
     /// Answers for a mount without an owner, and prints reports that are due.
@@ -169,7 +169,7 @@ impl Holder<'_> {
     fn round(&mut self, ready: &Ready, buffer: &mut [u8]) -> Life {
         // From last to first: closing one then moves none that is still to be read.
         for &index in ready.talkers.iter().rev() {
-            if self.hear(index, buffer) == Ends {
+            if self.handle_packet(index, buffer) == Ends {
                 return Ends;
             }
         }
@@ -192,7 +192,7 @@ impl Holder<'_> {
         }
     }
 
-    fn hear(&mut self, index: usize, buffer: &mut [u8]) -> Life {
+    fn handle_packet(&mut self, index: usize, buffer: &mut [u8]) -> Life {
         let socket = &self.connections.get(index).socket;
         match packet::receive(socket, buffer) {
             Err(Errno::AGAIN | Errno::INTR) => Stays,
@@ -203,7 +203,7 @@ impl Holder<'_> {
             }
             // Descriptors from a connection are never used: they are closed here.
             Ok(Received::Packet(bytes, _)) => {
-                self.connections.heard(index);
+                self.connections.mark_active(index);
                 match serde_json::from_slice(&buffer[..bytes]) {
                     Ok(ask) => self.answer(index, ask),
                     Err(error) => self.refuse(index, format!("unknown request: {error}")),
@@ -251,7 +251,7 @@ impl Holder<'_> {
                     let changed = "it was served since, and may hold other data";
                     self.refuse(index, changed.to_owned())
                 }
-                None => self.gives_up("an operator requested it"),
+                None => self.give_up("an operator requested it"),
             },
             Ask::Keep { .. } => self.refuse(index, "this holder already has a volume".to_owned()),
         }
@@ -372,7 +372,7 @@ impl Holder<'_> {
     }
 
     /// Ends although data may be lost, and reports that.
-    fn gives_up(&self, why: &str) -> Life {
+    fn give_up(&self, why: &str) -> Life {
         let Kept { volume, backing, .. } = &self.kept;
         tell(&format!("the retained data of volume {volume} ({backing}) is discarded: {why}"));
         Ends
@@ -398,7 +398,7 @@ impl Holder<'_> {
             };
         }
         match image::is_deleted(&self.backing[0], &self.kept.key) {
-            true => self.gives_up("the image was deleted"),
+            true => self.give_up("the image was deleted"),
             false => Stays,
         }
     }
@@ -431,7 +431,7 @@ impl Holder<'_> {
     pub(crate) fn leave(self) {
         let Holder { arena, backing, seat, connections, .. } = self;
         drop((arena, seat));
-        within(CLOSING, move || drop(backing));
+        run_within(CLOSING, move || drop(backing));
         let done = encode(&Answer::Done);
         for socket in connections.sockets() {
             let _ = packet::send(socket, &done, &[]);

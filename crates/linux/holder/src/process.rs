@@ -144,7 +144,7 @@ fn once_free(
     }
 }
 
-fn kept(key: &str, answer: Answer) -> io::Result<Kept> {
+fn check_kept(key: &str, answer: Answer) -> io::Result<Kept> {
     match answer {
         Answer::Kept(kept) if kept.key == key => Ok(kept),
         other => Err(unexpected(other)),
@@ -156,7 +156,7 @@ impl Process {
     pub(crate) fn take(runtime: &Path, key: &str) -> io::Result<Option<(Taken, Process)>> {
         let answered = once_free(runtime, key, &Ask::Take { pid: own_pid() })?;
         let Some((socket, answer, descriptors)) = answered else { return Ok(None) };
-        let kept = kept(key, answer)?;
+        let kept = check_kept(key, answer)?;
         let (arena, backing) = packet::arena_and_backing(descriptors)?;
         Ok(Some((Taken { kept, arena, backing }, Process { socket })))
     }
@@ -290,7 +290,7 @@ pub(crate) fn look(runtime: &Path, key: &str) -> io::Result<Option<Looked>> {
     match once(runtime, key, &Ask::Look, Deadline::after(ANSWER))? {
         None => Ok(None),
         Some((_, answer, descriptors)) => {
-            Ok(Some(Looked { kept: kept(key, answer)?, arena: packet::one(descriptors)? }))
+            Ok(Some(Looked { kept: check_kept(key, answer)?, arena: packet::one(descriptors)? }))
         }
     }
 }

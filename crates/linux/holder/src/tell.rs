@@ -1,6 +1,6 @@
 //! Messages of a holder, on stderr and in the system's log.
 
-use crate::deadline::within;
+use crate::deadline::run_within;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{self, Write};
 use std::os::unix::net::UnixDatagram;
@@ -29,7 +29,7 @@ pub(crate) fn tell(message: &str) {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     if rustix::event::poll(&mut polled, Some(&now)) == Ok(1) {
         // It may be a file, which always is ready, on the very file system that does not answer.
-        within(TELLING, move || {
+        run_within(TELLING, move || {
             drop(writeln!(io::stderr(), "{}", host::stamped(host::Severity::Notice, line)))
         });
     }
