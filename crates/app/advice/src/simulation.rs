@@ -91,12 +91,12 @@ fn best(entrants: &[Entrant]) -> Option<&Entrant> {
 
 fn at_one_size(entrants: &[Entrant], outcome: &Outcome, size: usize) -> String {
     let bytes = Size(outcome.runs[size].slots * BLOCK_BYTES);
-    told_of(entrants, &format!("with {bytes} of memory"), "")
+    describe_best(entrants, &format!("with {bytes} of memory"), "")
 }
 
 fn at_many_sizes(entrants: &[Entrant], sizes: usize) -> String {
     let Some(best) = best(entrants) else {
-        return told_of(entrants, &format!("on average over {sizes} sizes"), "");
+        return describe_best(entrants, &format!("on average over {sizes} sizes"), "");
     };
     let least_at = (0..sizes)
         .filter(|size| of_kind(entrants).all(|other| best.ratios[*size] <= other.ratios[*size]));
@@ -106,11 +106,11 @@ fn at_many_sizes(entrants: &[Entrant], sizes: usize) -> String {
         all if all == sizes => ", and no policy misses less at any of them".to_owned(),
         some => format!(", and the least at {some} of them"),
     };
-    told_of(entrants, &format!("on average over {sizes} sizes"), &wins)
+    describe_best(entrants, &format!("on average over {sizes} sizes"), &wins)
 }
 
 /// Returns the sentence on the policy that misses least.
-fn told_of(entrants: &[Entrant], place: &str, wins: &str) -> String {
+fn describe_best(entrants: &[Entrant], place: &str, wins: &str) -> String {
     let share = |entrant: &Entrant| format!("{:.4} of the block accesses", entrant.mean());
     let Some(best) = best(entrants) else {
         // There is at least one policy, and only the optimum is left.

@@ -7,24 +7,24 @@ use daemon::control::words::State;
 use daemon::units::nanoseconds as time;
 
 /// The numbers on which the sentences are based.
-struct Told<'a>(&'a Statistics);
+struct Verdict<'a>(&'a Statistics);
 
 /// Returns the verdict on a volume's statistics, one sentence each, the most important first.
 pub fn of(stats: &Statistics) -> Vec<String> {
-    let told = Told(stats);
+    let verdict = Verdict(stats);
     let sentences = [
-        told.state(),
-        told.errors(),
-        told.losses(),
-        told.memory(),
-        told.reads(),
-        told.readahead(),
-        told.not_kept(),
-        told.writes(),
-        told.not_absorbed(),
-        told.slowed(),
-        told.flush(),
-        told.aside(),
+        verdict.state(),
+        verdict.errors(),
+        verdict.losses(),
+        verdict.memory(),
+        verdict.reads(),
+        verdict.readahead(),
+        verdict.uncached_reads(),
+        verdict.writes(),
+        verdict.written_through(),
+        verdict.slowed(),
+        verdict.flush(),
+        verdict.bypass(),
     ];
     sentences.into_iter().flatten().collect()
 }
@@ -42,7 +42,7 @@ fn most<'a>(reasons: &[(u64, &'a str)]) -> Option<(u64, &'a str)> {
     reasons.iter().copied().max_by_key(|(number, _)| *number).filter(|(number, _)| *number > 0)
 }
 
-impl Told<'_> {
+impl Verdict<'_> {
     fn counters(&self) -> &Counters {
         &self.0.counters
     }
@@ -138,7 +138,7 @@ impl Told<'_> {
     }
 
     /// Returns the reason why reads are not cached, if that applies to a large part of them.
-    fn not_kept(&self) -> Option<String> {
+    fn uncached_reads(&self) -> Option<String> {
         let misses = self.counters().read_misses;
         let reasons = [
             (
@@ -179,7 +179,7 @@ impl Told<'_> {
     }
 
     /// Returns the reason why changes bypassed the cache, if a large part of them did.
-    fn not_absorbed(&self) -> Option<String> {
+    fn written_through(&self) -> Option<String> {
         let (passes, changes) = (self.counters().writes_through, self.counters().changes);
         if passes * 4 <= changes {
             return None;
@@ -245,7 +245,7 @@ impl Told<'_> {
         ))
     }
 
-    fn aside(&self) -> Option<String> {
+    fn bypass(&self) -> Option<String> {
         let guard = self.0.guard.as_ref()?;
         let why = guard.reads_aside.as_ref().or(guard.writes_aside.as_ref())?;
         Some(format!("Requests bypass the cache now: {why}."))

@@ -21,7 +21,7 @@ static ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Writes one line to the standard output, as `println!` does. A closed reader is ignored; any
 /// other failure (a full disk) makes the command fail in the end; see
-/// [`lost`](crate::console::lost).
+/// [`check_output`](crate::console::check_output).
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => { $crate::console::say(format_args!($($words)*)) };
@@ -80,7 +80,7 @@ pub fn has_ended() -> bool {
 ///
 /// # Errors
 /// Exit status 6, with the reason.
-pub fn lost() -> Result<(), Failure> {
+pub fn check_output() -> Result<(), Failure> {
     let Some(error) = LOST.get() else { return Ok(()) };
     let message = format!("the standard output cannot be written: {error}; free space on its disk");
     Err(Failure::new(Exit::Io, message))

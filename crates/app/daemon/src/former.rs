@@ -37,7 +37,7 @@ const REPLACED: &str = " (deleted)";
 static PROGRAM_BEFORE: Mutex<Option<OwnedFd>> = Mutex::new(None);
 
 /// Returns a value that was set in the environment for this process.
-fn found(name: &str) -> Option<String> {
+fn read_variable(name: &str) -> Option<String> {
     let text = std::env::var(name).ok()?;
     let (pid, value) = text.split_once(':')?;
     (pid.parse() == Ok(std::process::id())).then(|| value.to_owned())
@@ -67,7 +67,7 @@ fn own_arguments() -> Vec<OsString> {
 
 /// Returns the arguments of the former program.
 fn former_arguments() -> Vec<OsString> {
-    let text = found(ARGUMENTS).unwrap_or_default();
+    let text = read_variable(ARGUMENTS).unwrap_or_default();
     match serde_json::from_str::<Vec<String>>(&text) {
         Ok(arguments) => arguments.into_iter().map(OsString::from).collect(),
         // Arguments that are not valid text are replaced by those of this program.
@@ -78,7 +78,7 @@ fn former_arguments() -> Vec<OsString> {
 /// Takes the former program from the environment, if there was an upgrade. Call this at the start,
 /// before anything is opened.
 pub fn find_former() {
-    let number = found(FORMER).and_then(|number| number.parse().ok());
+    let number = read_variable(FORMER).and_then(|number| number.parse().ok());
     let file = number.and_then(|number| host::inherited(number).ok());
     *PROGRAM_BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = file;
 }
@@ -97,7 +97,7 @@ pub fn resume_former(exit: Exit, message: &str) {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let mut command = program_with(path, former_arguments());
     put(&mut command, UNDONE, &format!("{}:{message}", exit as u8));
-    if let Some(program) = found(PROGRAM) {
+    if let Some(program) = read_variable(PROGRAM) {
         put(&mut command, PROGRAM, &program);
     }
     let error = command.exec();
@@ -132,7 +132,7 @@ pub(crate) fn execute(program: &Path, left: &Handover) -> io::Error {
 /// Returns the program that an upgrade executes: the one at the path of this one, where an upgrade
 /// installs it.
 pub fn program_to_upgrade_to() -> Option<PathBuf> {
-    found(PROGRAM).map(PathBuf::from).or_else(|| program_path().ok())
+    read_variable(PROGRAM).map(PathBuf::from).or_else(|| program_path().ok())
 }
 
 /// Returns the path of this program; another file may be there by now.
@@ -154,7 +154,7 @@ pub fn program_path() -> io::Result<PathBuf> {
 /// # Errors
 /// The reason why the new program could not start.
 pub(crate) fn check_upgraded() -> Result<(), Failure> {
-    let Some(undone) = found(UNDONE) else { return Ok(()) };
+    let Some(undone) = read_variable(UNDONE) else { return Ok(()) };
     let (status, message) = undone.split_once(':').unwrap_or_default();
     let exit = status.parse().map_or(Exit::Io, Exit::of);
     Err(Failure::new(exit, format!("{message}; not upgraded: the former program continues")))

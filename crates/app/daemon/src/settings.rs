@@ -99,18 +99,18 @@ impl Setting {
 }
 
 /// Text form of a type's values.
-trait Written: Sized {
+trait SettingValue: Sized {
     /// Placeholder in a help text; the words, if it has some.
     const FORM: &'static str;
 
     fn read(text: &str) -> Result<Self, String>;
 
     /// Returns the form that can be parsed again.
-    fn written(&self) -> String;
+    fn to_text(&self) -> String;
 
     /// Returns the displayed form.
-    fn shown(&self) -> String {
-        self.written()
+    fn to_display(&self) -> String {
+        self.to_text()
     }
 
     fn words() -> Vec<(&'static str, &'static str)> {
@@ -118,14 +118,14 @@ trait Written: Sized {
     }
 }
 
-impl Written for Size {
+impl SettingValue for Size {
     const FORM: &'static str = "SIZE";
 
     fn read(text: &str) -> Result<Size, String> {
         units::size(text)
     }
 
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
         let fits = |(power, _): &(u32, _)| self.0 > 0 && self.0.trailing_zeros() >= *power;
         match units.into_iter().find(fits) {
@@ -134,37 +134,37 @@ impl Written for Size {
         }
     }
 
-    fn shown(&self) -> String {
+    fn to_display(&self) -> String {
         self.to_string()
     }
 }
 
 /// A share of the memory.
-impl Written for Option<Size> {
+impl SettingValue for Option<Size> {
     const FORM: &'static str = Size::FORM;
 
     fn read(text: &str) -> Result<Option<Size>, String> {
         units::size(text).map(Some)
     }
 
-    fn written(&self) -> String {
-        self.map_or("a quarter of the memory".to_owned(), |size| size.written())
+    fn to_text(&self) -> String {
+        self.map_or("a quarter of the memory".to_owned(), |size| size.to_text())
     }
 
-    fn shown(&self) -> String {
-        self.map_or(self.written(), |size| size.shown())
+    fn to_display(&self) -> String {
+        self.map_or(self.to_text(), |size| size.to_display())
     }
 }
 
 /// Milliseconds.
-impl Written for u64 {
+impl SettingValue for u64 {
     const FORM: &'static str = "TIME";
 
     fn read(text: &str) -> Result<u64, String> {
         units::time_ms(text)
     }
 
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         match self {
             0 => "0".to_owned(),
             ms if ms.is_multiple_of(1000) => format!("{}s", ms / 1000),
@@ -172,33 +172,33 @@ impl Written for u64 {
         }
     }
 
-    fn shown(&self) -> String {
+    fn to_display(&self) -> String {
         units::nanoseconds(self.saturating_mul(1_000_000))
     }
 }
 
-impl Written for bool {
+impl SettingValue for bool {
     const FORM: &'static str = "on|off";
 
     fn read(text: &str) -> Result<bool, String> {
         units::on_off(text)
     }
 
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         if *self { "on" } else { "off" }.to_owned()
     }
 }
 
 macro_rules! choices {
     ($($type:ty)+) => {
-        $(impl Written for $type {
+        $(impl SettingValue for $type {
             const FORM: &'static str = "";
 
             fn read(text: &str) -> Result<$type, String> {
                 text.parse()
             }
 
-            fn written(&self) -> String {
+            fn to_text(&self) -> String {
                 self.word().to_owned()
             }
 
@@ -222,23 +222,23 @@ macro_rules! settings {
             field: stringify!($field),
             of_engine: !concat!("" $(, stringify!($engine))?).is_empty(),
             meaning: $meaning,
-            form: <$type as Written>::FORM,
-            words: <$type as Written>::words,
+            form: <$type as SettingValue>::FORM,
+            words: <$type as SettingValue>::words,
             range: || {
-                let range = [$((<$type>::written(&$least), <$type>::written(&$most)))?];
+                let range = [$((<$type>::to_text(&$least), <$type>::to_text(&$most)))?];
                 range.into_iter().next()
             },
-            default: || CacheSpec::default().$field.written(),
+            default: || CacheSpec::default().$field.to_text(),
             read: |spec, text| {
-                let value = <$type as Written>::read(text)?;
+                let value = <$type as SettingValue>::read(text)?;
                 $(if value < $least || value > $most {
-                    let (least, most) = (<$type>::written(&$least), <$type>::written(&$most));
+                    let (least, most) = (<$type>::to_text(&$least), <$type>::to_text(&$most));
                     return Err(format!("'{text}' is out of range; write {least} to {most}"));
                 })?
                 spec.$field = value;
                 Ok(())
             },
-            show: |value| Some(serde_json::from_value::<$type>(value.clone()).ok()?.shown()),
+            show: |value| Some(serde_json::from_value::<$type>(value.clone()).ok()?.to_display()),
             change: [
                 $(Some((|changes, spec, geometry| {
                     changes.$engine = Some(spec.$field.measured(geometry));
@@ -281,11 +281,14 @@ mod tests {
     fn values_are_written_as_they_are_read() {
         let sizes = [0, 1, 512, 4096, 3 << 20, 1 << 30, 5 << 40].map(Size);
         for (size, written) in sizes.iter().zip(["0", "1", "512", "4K", "3M", "1G", "5T"]) {
-            assert_eq!((size.written().as_str(), Size::read(written)), (written, Ok(*size)));
+            assert_eq!((size.to_text().as_str(), Size::read(written)), (written, Ok(*size)));
         }
         for (ms, written) in [(0u64, "0"), (1, "1ms"), (1500, "1500ms"), (30_000, "30s")] {
-            assert_eq!((ms.written().as_str(), u64::read(written)), (written, Ok(ms)));
+            assert_eq!((ms.to_text().as_str(), u64::read(written)), (written, Ok(ms)));
         }
-        assert_eq!((2_000u64.shown(), Size(3 << 19).shown()), ("2.0 s".into(), "1.5 MiB".into()));
+        assert_eq!(
+            (2_000u64.to_display(), Size(3 << 19).to_display()),
+            ("2.0 s".into(), "1.5 MiB".into())
+        );
     }
 }

@@ -39,7 +39,7 @@ fn heading<C: ValueEnum>(column: C) -> String {
 }
 
 /// Returns the text of a cell, and whether it is aligned to the right.
-fn shown(cell: Cell, bytes: bool) -> (String, bool) {
+fn format_cell(cell: Cell, bytes: bool) -> (String, bool) {
     match cell {
         Cell::Text(text) => (printable(&text).into_owned(), false),
         Cell::Number(number) => (number.map_or(String::new(), |number| number.to_string()), true),
@@ -55,7 +55,7 @@ fn lines<Row, C: Column<Row>>(rows: &[Row], columns: &[C], style: &Style) -> Vec
     if !style.noheadings {
         cells.push(columns.iter().map(|column| (heading(*column), false)).collect());
     }
-    let cell = |row, column: &C| shown(column.cell(row), style.bytes);
+    let cell = |row, column: &C| format_cell(column.cell(row), style.bytes);
     cells.extend(rows.iter().map(|row| columns.iter().map(|column| cell(row, column)).collect()));
     let width = |index: usize| {
         let widths = cells.iter().map(|line| line[index].0.chars().count());

@@ -99,16 +99,16 @@ fn main() -> ExitCode {
     };
     let status = result.unwrap_or_else(|failure| {
         daemon::resume_former(failure.exit, &failure.message);
-        tell(&failure)
+        print_failure(&failure)
     });
-    match daemon::console::lost() {
-        Err(failure) if status == ExitCode::SUCCESS => tell(&failure),
+    match daemon::console::check_output() {
+        Err(failure) if status == ExitCode::SUCCESS => print_failure(&failure),
         _ => status,
     }
 }
 
 /// Prints the sentence to stderr, and returns the status.
-fn tell(failure: &Failure) -> ExitCode {
+fn print_failure(failure: &Failure) -> ExitCode {
     if !failure.message.is_empty() {
         daemon::complain!("overdrive: {failure}");
     }

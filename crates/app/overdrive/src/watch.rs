@@ -22,7 +22,7 @@ impl Watch {
     }
 
     /// Shows the completed share of a stage. False: a signal has arrived.
-    fn goes_on(&mut self, stage: &str, share: f64) -> bool {
+    fn update(&mut self, stage: &str, share: f64) -> bool {
         self.stages.set(stage, share);
         let mut polled = [PollFd::new(&self.signals, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -32,12 +32,12 @@ impl Watch {
 
 impl suites::Watch for Watch {
     fn look(&mut self, stage: &str, share: f64) -> bool {
-        self.goes_on(stage, share)
+        self.update(stage, share)
     }
 }
 
 impl simulator::Watch for Watch {
     fn look(&mut self, stage: &'static str, share: f64) -> bool {
-        self.goes_on(stage, share)
+        self.update(stage, share)
     }
 }

@@ -48,7 +48,7 @@ impl Failure {
     }
 
     /// Returns a failure whose sentence another process has already printed.
-    pub fn said(exit: Exit) -> Failure {
+    pub fn already_printed(exit: Exit) -> Failure {
         Failure { exit, message: String::new() }
     }
 }

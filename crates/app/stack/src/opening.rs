@@ -327,7 +327,7 @@ impl<'a> Opening<'a> {
                 Size(limits.bytes())
             ));
         }
-        let spec = &self.promised(spec, &*below);
+        let spec = &self.keepable_settings(spec, &*below);
         let (memory, geometry, fence) = self.memory_of(spec, &*below)?;
         if let Err(error) = memory.lock() {
             self.notes.push(error.to_string());
@@ -347,7 +347,7 @@ impl<'a> Opening<'a> {
 
     /// Returns the settings of the cache, reduced so that a kill of this process loses nothing that
     /// they promise (C5). Each reduction is noted.
-    fn promised(&mut self, spec: &CacheSpec, below: &dyn OpenNode) -> CacheSpec {
+    fn keepable_settings(&mut self, spec: &CacheSpec, below: &dyn OpenNode) -> CacheSpec {
         if !spec.write.absorbs() || self.flags.keep.is_none() {
             return spec.clone();
         }

@@ -209,7 +209,7 @@ impl Daemon {
     ///
     /// # Errors
     /// As [`Daemon::connect`].
-    pub fn beside(&self) -> Result<Daemon, Failure> {
+    pub fn open_another(&self) -> Result<Daemon, Failure> {
         let beside = Daemon::connect(&self.path)?;
         let failed = |error| broken(&self.path, error);
         beside.stream.set_read_timeout(Some(LIST_TIME)).map_err(failed)?;

@@ -46,13 +46,13 @@ impl OverFile {
     }
 
     /// Returns the device over the file now.
-    fn found(&self) -> Option<LoopDevice> {
+    fn find_device(&self) -> Option<LoopDevice> {
         LoopDevice::all_over(&self.file).into_iter().next()
     }
 
     /// Returns its node, from the kernel's lists.
     pub(super) fn node(&self) -> Option<PathBuf> {
-        self.found().map(|device| device.path())
+        self.find_device().map(|device| device.path())
     }
 
     /// Continues with the device over this very file, or makes one; sets the link.
@@ -114,7 +114,7 @@ impl OverFile {
 
     /// Whether there is a device that differs in size from the volume.
     pub(super) fn is_to_be_resized(&self) -> bool {
-        self.found().is_some_and(|device| device.bytes() != Some(self.bytes))
+        self.find_device().is_some_and(|device| device.bytes() != Some(self.bytes))
     }
 
     /// Gives the file and the device the volume's size. The kernel ignores a size in an answer that
@@ -154,7 +154,7 @@ impl OverFile {
     /// # Errors
     /// Busy, with its user; those of the system.
     pub(super) fn detach(&self, last: Last) -> Result<(), Failure> {
-        let Some(device) = self.found() else { return Ok(()) };
+        let Some(device) = self.find_device() else { return Ok(()) };
         let claimed = using::claim(&self.link, &device.path())?;
         if last == Last::Flush {
             Call::Flush { node: device.path(), link: self.link.clone() }.run()?;

@@ -97,7 +97,7 @@ impl OverNbd {
     ///
     /// # Errors
     /// Busy: it belongs to another backing.
-    fn found(&self) -> Result<Option<NbdDevice>, Failure> {
+    fn find_device(&self) -> Result<Option<NbdDevice>, Failure> {
         let Some((device, backend)) = all_of(&self.directory).into_iter().next() else {
             return Ok(None);
         };
@@ -146,7 +146,7 @@ impl OverNbd {
         let greeted = greeted.map_err(self.trouble("it cannot be connected"))?;
         let options = self.options(greeted[0].agreed());
         let sockets: Vec<UnixStream> = greeted.into_iter().map(Connection::into_stream).collect();
-        let (device, _naming) = match self.found()? {
+        let (device, _naming) = match self.find_device()? {
             Some(device) => {
                 let naming = place::claim_again(&self.link, &device.path(), &self.keys)?;
                 self.reconnect(&device, &sockets, &options)?;
@@ -201,7 +201,7 @@ impl OverNbd {
         if self.retry_ms.swap(retry_ms, Ordering::Relaxed) == retry_ms {
             return Ok(());
         }
-        let Some(device) = self.found()? else { return Ok(()) };
+        let Some(device) = self.find_device()? else { return Ok(()) };
         let set = device.set_timeout(self.timeout(), &self.backend);
         set.map_err(self.trouble("its time limit cannot be set"))
     }
@@ -211,7 +211,7 @@ impl OverNbd {
     /// # Errors
     /// Busy, with its user; those of the system.
     pub(super) fn detach(&self, last: Last) -> Result<(), Failure> {
-        let Some(device) = self.found()? else { return Ok(()) };
+        let Some(device) = self.find_device()? else { return Ok(()) };
         let claimed = using::claim(&self.link, &device.path())?;
         if last == Last::Flush {
             Call::Flush { node: device.path(), link: self.link.clone() }.run()?;

@@ -150,7 +150,7 @@ impl OverUblk {
     }
 
     /// Returns the device that an earlier process has made. One that has lost its disk is removed.
-    fn found(&self, control: &mut UblkControl) -> Result<Option<DeviceInfo>, Failure> {
+    fn find_device(&self, control: &mut UblkControl) -> Result<Option<DeviceInfo>, Failure> {
         for info in all(control).into_iter().filter(|info| is_of(info, &self.directory)) {
             if info.state == STATE_DEAD {
                 delete_later(control, info.device)
@@ -170,7 +170,7 @@ impl OverUblk {
     /// There can be no device; the name belongs to another device.
     pub(super) fn prepare(&self, queues: u16) -> Result<Prepared, Failure> {
         let mut control = self.control()?;
-        let found = self.found(&mut control)?;
+        let found = self.find_device(&mut control)?;
         let (info, naming) = match found {
             Some(info) => {
                 self.take_over(&mut control, info.device)?;

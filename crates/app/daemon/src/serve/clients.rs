@@ -21,7 +21,7 @@ impl Clients {
         self.changed.notify();
     }
 
-    pub(super) fn gone(&self) {
+    pub(super) fn remove(&self) {
         self.count.fetch_sub(1, Ordering::SeqCst);
         self.changed.notify();
     }

@@ -241,7 +241,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
             site.add_to(&devices, way, wait_time_of(&plan.attachments, &name));
         }
         if let Some(loss) = loss {
-            crate::tell!("overdrive: {name}: {}", site.lost(loss, true));
+            crate::tell!("overdrive: {name}: {}", site.loss_failure(loss, true));
         }
         sites.push(site);
     }

@@ -19,7 +19,7 @@ const TELL_NS: u64 = 1_000_000_000;
 
 /// The reported state of the guard: at most one message per second.
 #[derive(Default)]
-struct Told {
+struct ReportState {
     bits: (bool, bool),
     at_ns: Option<u64>,
 }
@@ -28,8 +28,8 @@ fn bits(aside: &Aside) -> (bool, bool) {
     (aside.reads.is_some(), aside.writes.is_some())
 }
 
-impl Told {
-    fn news(&mut self, standing: &Standing, now_ns: u64) -> Option<String> {
+impl ReportState {
+    fn message(&mut self, standing: &Standing, now_ns: u64) -> Option<String> {
         let aside = &standing.aside;
         let soon = self.at_ns.is_some_and(|at| now_ns < at + TELL_NS);
         if soon || bits(aside) == self.bits {
@@ -58,7 +58,7 @@ pub(crate) struct Sensor {
     clients: Arc<Clients>,
     /// When the guard has judged last.
     judged_ns: AtomicU64,
-    sensed: Mutex<(Senses, Told)>,
+    sensed: Mutex<(Senses, ReportState)>,
     has_ended: AtomicBool,
     ended: Event,
 }
@@ -79,7 +79,7 @@ impl Sensor {
             shared: shared.clone(),
             clients: clients.clone(),
             judged_ns: AtomicU64::new(0),
-            sensed: Mutex::new((Senses::of(threads), Told::default())),
+            sensed: Mutex::new((Senses::of(threads), ReportState::default())),
             has_ended: AtomicBool::new(false),
             ended: Event::new(),
         }
@@ -101,9 +101,9 @@ impl Sensor {
 
     fn judge(&self, now_ns: u64) {
         let mut sensed = self.sensed.lock().unwrap_or_else(PoisonError::into_inner);
-        let (senses, told) = &mut *sensed;
+        let (senses, reported) = &mut *sensed;
         self.shared.guard(now_ns, senses.look(now_ns));
-        if let Some(news) = told.news(&self.shared.guard_standing(now_ns), now_ns)
+        if let Some(news) = reported.message(&self.shared.guard_standing(now_ns), now_ns)
             && !self.quiet
         {
             crate::tell!("overdrive: {}: {news}", self.name);
@@ -152,19 +152,19 @@ mod tests {
 
     #[test]
     fn at_most_one_message_a_second_and_the_last_state_is_told() {
-        let mut told = Told::default();
+        let mut reported = ReportState::default();
         let busy = Aside { writes: Some(Why::Busy { waited: 430 }), ..Aside::default() };
         let out = Standing { on: true, aside: busy, times: 1, bypass_ns: 0 };
         let back = Standing { aside: Aside::default(), bypass_ns: 500_000_000, ..out };
-        assert_eq!(told.news(&back, 0), None);
-        let news = told.news(&out, 1).expect("bypass has begun");
+        assert_eq!(reported.message(&back, 0), None);
+        let news = reported.message(&out, 1).expect("bypass has begun");
         assert!(
             news.contains("writes are written through (processors busy: waited 43 %"),
             "{news}"
         );
-        assert_eq!(told.news(&back, 2), None, "too soon");
-        assert_eq!(told.news(&out, 3), None);
-        let news = told.news(&back, TELL_NS + 1).expect("late, but told");
+        assert_eq!(reported.message(&back, 2), None, "too soon");
+        assert_eq!(reported.message(&out, 3), None);
+        let news = reported.message(&back, TELL_NS + 1).expect("late, but told");
         assert!(news.contains("bypass has ended") && news.contains("0.5 s"), "{news}");
     }
 }

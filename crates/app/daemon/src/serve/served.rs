@@ -122,6 +122,6 @@ impl Session for Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.clients.gone();
+        self.clients.remove();
     }
 }

@@ -197,7 +197,7 @@ impl Site {
     /// Makes all answered writes durable, even if a client's flush guarantees less here.
     pub(crate) async fn flush(&self) -> Result<(), Failure> {
         if let Some(loss) = self.volume.loss() {
-            let Failure { exit, message } = self.lost(loss, true);
+            let Failure { exit, message } = self.loss_failure(loss, true);
             return Err(Failure::new(exit, format!("{}: {message}", self.name)));
         }
         let durability = self.shared().map(|shared| shared.settings().durability);
@@ -442,7 +442,7 @@ impl Site {
     }
 
     /// Returns the failure of a volume that is, or was, served as a disk that was pulled out.
-    pub(crate) fn lost(&self, loss: Loss, is_attached: bool) -> Failure {
+    pub(crate) fn loss_failure(&self, loss: Loss, is_attached: bool) -> Failure {
         let (name, backing) = (&self.name, &self.backing);
         let next = match is_attached {
             true => format!(

@@ -272,7 +272,7 @@ impl Sites {
                     device::unmark(self.devices.runtime(), &site.volume.keys()).await?;
                 }
                 if let Some(loss) = site.volume.loss() {
-                    return Err(site.lost(loss, is_attached));
+                    return Err(site.loss_failure(loss, is_attached));
                 }
                 site.volume.damage().map_or(Ok(()), |damage| Err(Failure::new(Exit::Io, damage)))
             }

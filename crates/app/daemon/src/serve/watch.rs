@@ -22,7 +22,7 @@ pub(crate) struct Watch {
 
 /// Events already reported.
 #[derive(Default)]
-struct Told {
+struct ReportState {
     errors: BackingErrors,
     /// Errors that come earlier are reported at this time.
     errors_due_ns: u64,
@@ -39,14 +39,14 @@ impl Watch {
     pub(crate) fn start(self) {
         let (lane, keeping) = (self.ring.lane().clone(), self.clone());
         lane.spawn(async move { keeping.keep().await }).expect("a fresh lane has room");
-        lane.spawn(async move { self.tell().await }).expect("a fresh lane has room");
+        lane.spawn(async move { self.report().await }).expect("a fresh lane has room");
     }
 
     /// Reports changes of the counters, until it is stopped.
-    async fn tell(self) {
+    async fn report(self) {
         let lane = self.ring.lane();
         let name = &self.site.name;
-        let mut told = Told::default();
+        let mut reported = ReportState::default();
         loop {
             let seen = self.site.ended.seen();
             let stopped = self.site.has_ended();
@@ -55,7 +55,7 @@ impl Watch {
                 // Tasks that wait for changes which do not end check whether to give up.
                 self.site.volume.valve().nudge();
             }
-            match told.of_stall(stalled) {
+            match reported.of_stall(stalled) {
                 Some(news) if stalled => crate::complain!("overdrive: {name}: {news}"),
                 Some(news) => crate::tell!("overdrive: {name}: {news}"),
                 None => {}
@@ -63,10 +63,10 @@ impl Watch {
             let failed = self.site.shared().is_some_and(|shared| shared.has_failed());
             let retried = self.site.shared().is_some() && !failed;
             let errors = self.site.errors();
-            if let Some(news) = told.of_errors(errors, retried, lane.now(), stopped) {
+            if let Some(news) = reported.of_errors(errors, retried, lane.now(), stopped) {
                 crate::complain!("overdrive: {name}: {news}");
             }
-            match told.of_failure(failed) {
+            match reported.of_failure(failed) {
                 Some(news) if failed => crate::complain!("overdrive: {name}: {news}"),
                 Some(news) => crate::tell!("overdrive: {name}: {news}"),
                 None => {}
@@ -111,7 +111,7 @@ impl Watch {
     }
 }
 
-impl Told {
+impl ReportState {
     /// Returns the sentence about a backing that does not answer, or that answers again, once.
     fn of_stall(&mut self, stalled: bool) -> Option<&'static str> {
         match (std::mem::replace(&mut self.stalled, stalled), stalled) {
@@ -166,36 +166,36 @@ mod tests {
 
     #[test]
     fn a_failure_is_reported_once_and_again_when_it_comes_again() {
-        let mut told = Told::default();
-        assert_eq!(told.of_failure(false), None);
-        assert!(told.of_failure(true).is_some_and(|news| news.contains("has failed")));
-        assert_eq!(told.of_failure(true), None, "it goes on");
-        assert_eq!(told.of_failure(false), None, "an operator has cleared it");
-        assert!(told.of_failure(true).is_some());
+        let mut reported = ReportState::default();
+        assert_eq!(reported.of_failure(false), None);
+        assert!(reported.of_failure(true).is_some_and(|news| news.contains("has failed")));
+        assert_eq!(reported.of_failure(true), None, "it goes on");
+        assert_eq!(reported.of_failure(false), None, "an operator has cleared it");
+        assert!(reported.of_failure(true).is_some());
     }
 
     #[test]
     fn every_error_is_reported_and_at_most_once_in_a_second() {
         const MS: u64 = 1_000_000;
-        let mut told = Told::default();
+        let mut reported = ReportState::default();
         let mut errors = BackingErrors::default();
-        assert_eq!(told.of_errors(errors, true, 0, false), None);
+        assert_eq!(reported.of_errors(errors, true, 0, false), None);
         errors.reads = 1;
-        let first = told.of_errors(errors, true, 10 * MS, false).expect("an error is news");
+        let first = reported.of_errors(errors, true, 10 * MS, false).expect("an error is news");
         assert_eq!(first, "the backing has returned errors: 1 read (1 in all)");
         (errors.writes, errors.flushes) = (4, 1);
-        assert_eq!(told.of_errors(errors, true, 900 * MS, false), None, "too early");
-        let second = told.of_errors(errors, true, 1010 * MS, false).expect("it is time");
+        assert_eq!(reported.of_errors(errors, true, 900 * MS, false), None, "too early");
+        let second = reported.of_errors(errors, true, 1010 * MS, false).expect("it is time");
         assert!(
             second.contains("4 writes, 1 flush (6 in all); data in memory stays there"),
             "{second}"
         );
-        assert_eq!(told.of_errors(errors, true, 5000 * MS, false), None, "nothing is new");
+        assert_eq!(reported.of_errors(errors, true, 5000 * MS, false), None, "nothing is new");
         errors.discards = 1;
-        let third = told.of_errors(errors, false, 5000 * MS, false).expect("an error is news");
+        let third = reported.of_errors(errors, false, 5000 * MS, false).expect("an error is news");
         assert!(third.ends_with("1 discard (7 in all)"), "nothing is kept in memory: {third}");
         errors.zeroes = 1;
-        let last = told.of_errors(errors, false, 5001 * MS, true).expect("the volume ends");
+        let last = reported.of_errors(errors, false, 5001 * MS, true).expect("the volume ends");
         assert!(last.contains("1 write-zeroes (8 in all)"), "{last}");
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut runs: Vec<Run> = Vec::new();
     for place in &options.results {
         let held = match place.strip_prefix("history:") {
-            Some(number) => kept(place, number)?,
+            Some(number) => stored_result(place, number)?,
             None => text_of(Path::new(place))?,
         };
         runs.extend(read(place, &held).map_err(|what| Failure::new(Exit::Integrity, what))?);
@@ -90,10 +90,10 @@ fn text_of(path: &Path) -> Result<String, Failure> {
 
 /// Returns a stored result, with its machine and its command.
 #[cfg(feature = "history")]
-fn kept(place: &str, number: &str) -> Result<String, Failure> {
+fn stored_result(place: &str, number: &str) -> Result<String, Failure> {
     let usage = || format!("{place}: write history:N with a number of 'overdrive bench history'");
     let id = number.parse().map_err(|_| Failure::new(Exit::Usage, usage()))?;
-    let run = history::kept(id)?;
+    let run = history::find_stored(id)?;
     let mut result = run.result;
     // Results of earlier versions contain neither. In virtual time the machine makes no difference.
     if result["command"].is_null() && result.is_object() {
@@ -106,7 +106,7 @@ fn kept(place: &str, number: &str) -> Result<String, Failure> {
 }
 
 #[cfg(not(feature = "history"))]
-fn kept(place: &str, _number: &str) -> Result<String, Failure> {
+fn stored_result(place: &str, _number: &str) -> Result<String, Failure> {
     let message = format!("{place}: this program was built without the history; name a file");
     Err(Failure::new(Exit::Usage, message))
 }

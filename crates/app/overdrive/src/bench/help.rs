@@ -20,14 +20,14 @@ pub(super) fn list() {
 /// that.
 pub(crate) fn suited(command: Command) -> Command {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    match asked(&words.collect::<Vec<_>>()) {
+    match requested_suite(&words.collect::<Vec<_>>()) {
         Some(suite) => command.mut_subcommand("bench", |bench| of_suite(bench, suite)),
         None => command,
     }
 }
 
 /// Returns the suite whose help is requested; None: another help, or none.
-fn asked(words: &[String]) -> Option<&'static dyn Suite> {
+fn requested_suite(words: &[String]) -> Option<&'static dyn Suite> {
     let (first, rest) = words.split_first()?;
     let asks = rest.iter().any(|word| word == "-h" || word == "--help");
     let name = rest.iter().find(|word| !word.starts_with('-'))?;
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_help_of_a_suite_is_asked_for_by_its_name() {
-        let name = |line: &str| asked(&words(line)).map(|suite| suite.profile().name);
+        let name = |line: &str| requested_suite(&words(line)).map(|suite| suite.profile().name);
         assert_eq!(name("bench cdm --help"), Some("cdm"));
         assert_eq!(name("bench --json CDM null:1G -h"), Some("cdm"));
         assert_eq!(name("bench cdm null:1G"), None);

@@ -185,7 +185,7 @@ fn unknown(id: i64) -> Failure {
 ///
 /// # Errors
 /// There is none, or the file cannot be read.
-pub(super) fn kept(id: i64) -> Result<Run, Failure> {
+pub(super) fn find_stored(id: i64) -> Result<Run, Failure> {
     let history = open()?.ok_or_else(|| unknown(id))?;
     history.get(id).map_err(broken)?.ok_or_else(|| unknown(id))
 }
@@ -203,12 +203,12 @@ fn one(history: Option<History>, id: i64, options: &Options) -> Result<ExitCode,
         daemon::say!("{}", run.result);
         return Ok(ExitCode::SUCCESS);
     }
-    told(&run).iter().for_each(|line| daemon::say!("{line}"));
+    format_run(&run).iter().for_each(|line| daemon::say!("{line}"));
     Ok(ExitCode::SUCCESS)
 }
 
 /// Formats a result: what was done, on which target, and the figures.
-fn told(run: &Run) -> Vec<String> {
+fn format_run(run: &Run) -> Vec<String> {
     let result = &run.result;
     let mut lines =
         vec![format!("{} of {}, {}", text(&result["suite"]), text(&result["target"]), run.at)];

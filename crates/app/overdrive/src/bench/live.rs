@@ -17,7 +17,7 @@ const SUGGESTIONS_MAX: usize = 4;
 pub(super) const SEED: u64 = 1;
 
 /// Returns a seed for this run's data, so that data of another run differs from it.
-fn drawn() -> Result<u64, Failure> {
+fn draw_seed() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
     let random = std::fs::File::open("/dev/urandom").and_then(|mut it| it.read_exact(&mut bytes));
     random.map_err(|error| Failure::new(Exit::Io, format!("/dev/urandom: {error}")))?;
@@ -220,7 +220,7 @@ impl LiveOptions {
             destroy: self.destroy,
             read_only,
             verify: self.verify,
-            content: Content { seed: drawn()?, ..self.content() },
+            content: Content { seed: draw_seed()?, ..self.content() },
         };
         let uri = self.uri(text)?;
         let rig = Live::open(uri.as_deref().unwrap_or(text), &wishes)?;

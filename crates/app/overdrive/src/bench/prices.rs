@@ -10,7 +10,7 @@ use suites::prices;
 /// Returns the prices: from the given file, or of this machine.
 pub(super) fn find(asked: Option<&str>) -> Result<Prices, Failure> {
     match asked {
-        None => Ok(kept().unwrap_or_else(measure)),
+        None => Ok(read_stored().unwrap_or_else(measure)),
         Some("measure") => Ok(measure()),
         Some(path) => read(Path::new(path))
             .map_err(|what| Failure::new(Exit::Usage, format!("--prices {path}: {what}"))),
@@ -26,7 +26,7 @@ fn read(path: &Path) -> Result<Prices, String> {
 }
 
 /// Returns the prices that this version has measured earlier on this machine.
-fn kept() -> Option<Prices> {
+fn read_stored() -> Option<Prices> {
     let text = std::fs::read_to_string(place()?).ok()?;
     let value: Value = serde_json::from_str(&text).ok()?;
     (value.get("machine")? == &machine()).then(|| prices::from_json(&value).ok()).flatten()

@@ -140,7 +140,7 @@ impl Running {
     }
 
     /// Returns the first line of its messages that begins with `start`.
-    pub(super) fn says(&self, start: &str) -> Option<String> {
+    pub(super) fn find_line(&self, start: &str) -> Option<String> {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         // A line that is just being written has no end yet.
         let (whole, _) = log.rsplit_once('\n')?;

@@ -50,7 +50,7 @@ impl Server {
         let output = running.take_output().expect("its output is a pipe");
         // It prints the URI once clients can connect.
         loop {
-            if let Some(uri) = running.says("nbd+unix:") {
+            if let Some(uri) = running.find_line("nbd+unix:") {
                 return Ok(Server { running, output, uri });
             }
             if running.has_ended() {

@@ -1,7 +1,7 @@
 //! `overdrive attach`: a volume as a block device, served in the background.
 
 use super::{need_root, supervise};
-use crate::serve::{self, Manner, Options, name_of};
+use crate::serve::{self, Options, ServeOptions, name_of};
 use daemon::config::{Config, ConfigVolume};
 use daemon::{Route, units};
 use ring::Polling;
@@ -87,8 +87,9 @@ impl Volume {
         volume.via = self.via;
         let config =
             Config { nbd: None, fuse: None, threads: None, poll: None, volumes: vec![volume] };
-        let manner = Manner { threads: self.threads, poll: self.poll, ..Manner::default() };
-        serve::serve(config, manner)
+        let options =
+            ServeOptions { threads: self.threads, poll: self.poll, ..ServeOptions::default() };
+        serve::serve(config, options)
     }
 
     /// Starts this command line in the background with `--foreground`, and waits until the volume
@@ -101,7 +102,7 @@ impl Volume {
         match started {
             supervise::Started::Ready => Ok(()),
             // Its own messages are shown, with the reason.
-            supervise::Started::Ended(exit) if has_said => Err(Failure::said(exit)),
+            supervise::Started::Ended(exit) if has_said => Err(Failure::already_printed(exit)),
             supervise::Started::Ended(exit) => {
                 let message =
                     format!("{}: is not attached: its daemon ended immediately", self.name());

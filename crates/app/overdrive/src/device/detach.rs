@@ -84,12 +84,12 @@ fn give_up(name: &str, force: bool) -> Result<ExitCode, Failure> {
         Failure::new(exit, format!("{name}: {error}"))
     })?;
     daemon::sweep_faces(&daemon::runtime_directory());
-    daemon::say!("{name} detached; {}", kept(name));
+    daemon::say!("{name} detached; {}", describe_retained(name));
     Ok(ExitCode::SUCCESS)
 }
 
 /// Returns a sentence about data that is retained for a volume without a daemon.
-fn kept(name: &str) -> String {
+fn describe_retained(name: &str) -> String {
     let holders = holder::Keeper::roll(&daemon::runtime_directory()).unwrap_or_default();
     let mut held = holders.answered.iter().filter(|held| held.is_orphaned() && held.volume == name);
     match held.next() {

@@ -26,7 +26,7 @@ pub(super) struct Options {
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let device = match meant(&options.name)? {
+    let device = match find_drives(&options.name)? {
         Under::Device(path) => path,
         Under::Model(served) => return modelled::run(served, options.json),
         Under::Members(served, paths) => return members::run(served, paths, options.json),
@@ -43,7 +43,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the drives that a name stands for.
-fn meant(name: &Path) -> Result<Under, Failure> {
+fn find_drives(name: &Path) -> Result<Under, Failure> {
     let text = name.display();
     let is_path = text.to_string().contains('/');
     let path = if is_path { name.to_owned() } else { Path::new("/dev").join(name) };

@@ -259,7 +259,7 @@ fn lock_memory(volumes: &[Planned], quiet: bool) {
 
 /// Options of the process that serves a config.
 #[derive(Default)]
-pub(crate) struct Manner {
+pub(crate) struct ServeOptions {
     pub(crate) threads: Option<usize>,
     pub(crate) poll: Option<Polling>,
     pub(crate) run: Option<String>,
@@ -270,16 +270,16 @@ pub(crate) struct Manner {
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let config = arguments.config()?;
     let Arguments { threads, poll, run, json, quiet, .. } = arguments;
-    serve(config, Manner { threads, poll, run, json, quiet })
+    serve(config, ServeOptions { threads, poll, run, json, quiet })
 }
 
 /// Serves until the end is requested.
 ///
 /// # Errors
 /// Those of opening, and of [`daemon::serve`].
-pub(crate) fn serve(config: Config, manner: Manner) -> Result<ExitCode, Failure> {
+pub(crate) fn serve(config: Config, options: ServeOptions) -> Result<ExitCode, Failure> {
     host::begin_journal();
-    let Manner { threads, poll, run, json, quiet } = manner;
+    let ServeOptions { threads, poll, run, json, quiet } = options;
     let poll = poll.or(config.poll).unwrap_or(Polling::Adaptive);
     let (listeners, mounts) = (listeners(&config), mounts(&config));
     let attachments = attachments(&config);

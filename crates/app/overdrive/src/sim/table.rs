@@ -100,7 +100,7 @@ pub(super) fn rows(plan: &Plan, outcome: &Outcome) -> Vec<Vec<String>> {
     for size in 0..sizes {
         let of_size = || outcome.runs.iter().skip(size).step_by(sizes);
         let Some(first) = of_size().next() else { continue };
-        let mut row = vec![asked(&first.memory), Size(first.slots * BLOCK_BYTES).to_string()];
+        let mut row = vec![given_size(&first.memory), Size(first.slots * BLOCK_BYTES).to_string()];
         row.extend(is_sample.then(|| sampled(first)));
         let about = if is_sample { "~" } else { "" };
         row.extend(of_size().map(|run| format!("{about}{:.4}", outcome.miss_ratio(run))));
@@ -116,7 +116,7 @@ fn sampled(run: &Run) -> String {
 }
 
 /// Returns a size as it was given; bytes are in the next column.
-fn asked(memory: &str) -> String {
+fn given_size(memory: &str) -> String {
     if memory.ends_with('%') { memory.to_owned() } else { String::new() }
 }
 

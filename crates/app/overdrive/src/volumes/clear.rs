@@ -1,7 +1,7 @@
 //! `overdrive volume clear-error`: the ways out of the failed state (C8).
 
 use super::Target;
-use super::meant::{Meant, meant};
+use super::meant::{ClearTarget, find_target};
 use block::Size;
 use daemon::control::words::{Ask, State};
 use daemon::{MemoryUser, Rescued, check_rescue_place, rescue, runtime_directory};
@@ -42,9 +42,9 @@ struct Way {
 }
 
 pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCode, Failure> {
-    match meant(control, options.name.as_deref())? {
-        Meant::Served(target) => of_served(*target, options),
-        Meant::Orphan(status) => of_orphan(&status, options),
+    match find_target(control, options.name.as_deref())? {
+        ClearTarget::Served(target) => of_served(*target, options),
+        ClearTarget::Orphan(status) => of_orphan(&status, options),
     }
 }
 
@@ -71,12 +71,12 @@ fn of_served(mut target: Target, options: &Options) -> Result<ExitCode, Failure>
     }
     let discard_dirty = options.way.discard_dirty;
     if !options.way.retry && !discard_dirty {
-        return Ok(tell(&name, options, rescued.as_ref(), None));
+        return Ok(print_result(&name, options, rescued.as_ref(), None));
     }
     let saved_to = options.way.rescue.as_deref().map(absolute);
     let ask = Ask::ClearError { volume: name.clone(), discard_dirty, failure, saved_to };
     let done = target.daemon.ask(&ask).map_err(|failure| after_saving(options, failure))?;
-    Ok(tell(&name, options, rescued.as_ref(), Some(&done)))
+    Ok(print_result(&name, options, rescued.as_ref(), Some(&done)))
 }
 
 fn of_orphan(status: &Status, options: &Options) -> Result<ExitCode, Failure> {
@@ -110,12 +110,12 @@ fn of_orphan(status: &Status, options: &Options) -> Result<ExitCode, Failure> {
         rescued = Some(save(looked.arena, MemoryUser::Nobody, path, &backing, unchanged)?);
     }
     if !options.way.discard_dirty {
-        return Ok(tell(name, options, rescued.as_ref(), None));
+        return Ok(print_result(name, options, rescued.as_ref(), None));
     }
     let takes = rescued.is_some().then_some(status.takes);
     Keeper::discard(&runtime, key, takes).map_err(|error| after_saving(options, trouble(error)))?;
     let done = serde_json::json!({ "discarded_bytes": status.dirty_blocks * 4096 });
-    Ok(tell(name, options, rescued.as_ref(), Some(&done)))
+    Ok(print_result(name, options, rescued.as_ref(), Some(&done)))
 }
 
 /// Returns an absolute path, because the daemon has another working directory.
@@ -165,7 +165,7 @@ fn save(
 }
 
 /// Prints the result. If `done` is None, data was only saved.
-fn tell(
+fn print_result(
     name: &str,
     options: &Options,
     rescued: Option<&Rescued>,

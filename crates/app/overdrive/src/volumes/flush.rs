@@ -64,7 +64,7 @@ fn gather(control: Option<&PathBuf>) -> Result<(Vec<Target>, Vec<Failure>), Fail
     let mut targets = Vec::new();
     for (daemon, rows) in daemons.answered {
         for row in rows {
-            targets.push(Target { daemon: Daemon::beside(&daemon)?, row });
+            targets.push(Target { daemon: Daemon::open_another(&daemon)?, row });
         }
     }
     let mut failures: Vec<Failure> = daemons.silent.iter().map(Silent::failure).collect();

@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 /// Longest wait for a process that is just ending.
 const ENDING: Duration = Duration::from_secs(10);
 
-pub(super) enum Meant {
+pub(super) enum ClearTarget {
     Served(Box<Target>),
     Orphan(Status),
 }
 
 /// Result of one search.
-enum Seen {
-    Is(Meant),
+enum Search {
+    Is(ClearTarget),
     /// Its process is about to end, and the volume can be acted on afterwards. The failure is used
     /// if that takes too long.
     Ending(Failure),
@@ -29,22 +29,25 @@ enum Seen {
 /// Returns the requested volume, served or orphaned. Discarded data cannot be restored: if the name
 /// is ambiguous, or a process does not answer, no volume is returned. Waits for a process that is
 /// just ending, as after a `detach`.
-pub(super) fn meant(control: Option<&PathBuf>, name: Option<&str>) -> Result<Meant, Failure> {
+pub(super) fn find_target(
+    control: Option<&PathBuf>,
+    name: Option<&str>,
+) -> Result<ClearTarget, Failure> {
     if control.is_some() {
-        return find(control, name).map(|target| Meant::Served(Box::new(target)));
+        return find(control, name).map(|target| ClearTarget::Served(Box::new(target)));
     }
     #[allow(clippy::disallowed_methods, reason = "a command, without a lane")]
     let start = Instant::now();
     loop {
-        match look(name)? {
-            Seen::Is(meant) => return Ok(meant),
-            Seen::Ending(failure) if start.elapsed() > ENDING => return Err(failure),
-            Seen::Ending(_) => pause(),
+        match search(name)? {
+            Search::Is(target) => return Ok(target),
+            Search::Ending(failure) if start.elapsed() > ENDING => return Err(failure),
+            Search::Ending(_) => pause(),
         }
     }
 }
 
-fn look(name: Option<&str>) -> Result<Seen, Failure> {
+fn search(name: Option<&str>) -> Result<Search, Failure> {
     let daemons = call_roll(&runtime_directory());
     if let Some(silent) = daemons.silent.first() {
         return Err(silent.failure());
@@ -57,12 +60,12 @@ fn look(name: Option<&str>) -> Result<Seen, Failure> {
     let (mut orphans, owned): (Vec<Status>, Vec<Status>) =
         known.partition(|status| status.is_orphaned());
     match (&served[..], orphans.len()) {
-        ([], 1) => Ok(Seen::Is(Meant::Orphan(orphans.remove(0)))),
-        ([row], 0) if row.state == State::Ending => Ok(Seen::Ending(ending(&row.name, row.pid))),
+        ([], 1) => Ok(Search::Is(ClearTarget::Orphan(orphans.remove(0)))),
+        ([row], 0) if row.state == State::Ending => Ok(Search::Ending(ending(&row.name, row.pid))),
         ([], 0) => match (owned.first(), holders.silent.first()) {
             (Some(status), _) => {
                 let pid = status.owner_pid.unwrap_or(0).unsigned_abs();
-                Ok(Seen::Ending(ending(&status.volume, pid)))
+                Ok(Search::Ending(ending(&status.volume, pid)))
             }
             (None, Some(silent)) => Err(silent_holder(silent)),
             (None, None) => served_by_name(name),
@@ -78,8 +81,8 @@ fn is_known_as(status: &Status, name: Option<&str>) -> bool {
     name.is_none_or(|name| names.into_iter().chain(&status.path).any(|known| known == name))
 }
 
-fn served_by_name(name: Option<&str>) -> Result<Seen, Failure> {
-    find(None, name).map(|target| Seen::Is(Meant::Served(Box::new(target))))
+fn served_by_name(name: Option<&str>) -> Result<Search, Failure> {
+    find(None, name).map(|target| Search::Is(ClearTarget::Served(Box::new(target))))
 }
 
 fn ending(name: &str, pid: u32) -> Failure {

@@ -289,11 +289,11 @@ pub(crate) fn upgrade(arguments: &UpgradeArguments) -> Result<ExitCode, Failure>
     };
     // Over separate connections: a program of an earlier version may close one after an unknown
     // request.
-    let before = daemon.beside()?.version()?;
+    let before = daemon.open_another()?.version()?;
     daemon.ask(&Ask::Upgrade)?;
     let mut next = daemon.wait_for_the_next()?;
     let rows = next.rows()?;
-    let after = next.beside()?.version()?;
+    let after = next.open_another()?.version()?;
     daemon::say!("{}", upgraded(before.as_deref(), after.as_deref(), &rows));
     Ok(ExitCode::SUCCESS)
 }

@@ -44,7 +44,7 @@ pub(super) fn ask_all(
     let looks: Vec<Look> = targets.iter().filter_map(|target| Look::at(target).ok()).collect();
     let (answered, wait) = channel();
     std::thread::scope(|scope| {
-        scope.spawn(move || Watch { looks }.tell(&wait));
+        scope.spawn(move || Watch { looks }.report_progress(&wait));
         let threads: Vec<_> = targets
             .iter_mut()
             .map(|target| {
@@ -72,7 +72,7 @@ struct Look {
 impl Look {
     fn at(target: &Target) -> Result<Look, Failure> {
         let (name, most) = (target.row.name.clone(), target.row.dirty_bytes);
-        Ok(Look { daemon: target.daemon.beside()?, name, most })
+        Ok(Look { daemon: target.daemon.open_another()?, name, most })
     }
 
     /// Returns the remaining amount, in words, and in bytes. None: its daemon has ended.
@@ -103,7 +103,7 @@ struct Watch {
 
 impl Watch {
     /// Reports progress, until all requests are answered, or no daemon is left.
-    fn tell(&mut self, wait: &Receiver<()>) {
+    fn report_progress(&mut self, wait: &Receiver<()>) {
         let is_answered = |time| wait.recv_timeout(time) != Err(RecvTimeoutError::Timeout);
         if is_answered(FIRST) {
             return;

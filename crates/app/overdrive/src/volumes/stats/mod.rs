@@ -167,7 +167,7 @@ fn chosen(control: Option<&PathBuf>, name: Option<&str>) -> Result<Vec<Chosen>, 
     for (daemon, rows) in answered {
         for row in rows {
             // A daemon that is just ending has no volume any more.
-            if let Ok(daemon) = daemon.beside() {
+            if let Ok(daemon) = daemon.open_another() {
                 chosen.push(Chosen { daemon, volume: row.name, pid: row.pid });
             }
         }
