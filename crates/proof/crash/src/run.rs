@@ -71,7 +71,7 @@ impl Run {
         let mut world = World::chosen(random.next_u64());
         let disk = Disk::of(from.disk);
         disk.with(|disk| disk.notes_sent = true);
-        disk.with(|disk| disk.errors_heard = [0; 3]);
+        disk.with(|disk| (disk.errors_heard, disk.flushed) = ([0; 3], false));
         let one_of = setup.limits.midway_one_of;
         let watched = Watched { memory: &from.arena, one_of, random: &mut random };
         let life = Life::start(subject, &setup, &disk, &mut world, watched)?;
@@ -207,16 +207,18 @@ impl Run {
                 let text = format!("the buffer of a write to sector {first} changed in flight");
                 return Err(Finding::new("C4", text));
             }
-            check_sent(&book.oracle, disk)
+            check_sent(&book.oracle, disk, self.life.process.buffers())
         })
     }
 }
 
-/// Checks C2 at each request: a change sent to the disk belongs to the oldest epoch that is not
-/// durable.
-fn check_sent(oracle: &Oracle, disk: &mut State) -> Result<(), Finding> {
+/// Checks C2 and C7 at each request: a change sent to the disk belongs to the oldest epoch that is
+/// not durable, and recovered data is sent only after a flush. `buffers`: data that an earlier
+/// process absorbed is sent from a write buffer.
+fn check_sent(oracle: &Oracle, disk: &mut State, buffers: bool) -> Result<(), Finding> {
     let sent = std::mem::take(&mut disk.sent);
     let mut newest = 0;
+    let mut recovered = None;
     for write in &sent {
         let stamps = &disk.sent_stamps[write.at..][..write.count as usize * GRAIN];
         for (sector, bytes) in (write.first..).zip(stamps.chunks_exact(GRAIN)) {
@@ -227,12 +229,25 @@ fn check_sent(oracle: &Oracle, disk: &mut State) -> Result<(), Finding> {
             let versions = &oracle.sectors[sector as usize];
             // A change that was sent twice may be from either time.
             let own = versions.iter().filter(|version| version.operation == operation);
+            if own.clone().next().is_some() && own.clone().all(Version::is_recovered) {
+                recovered = recovered.or(Some(sector));
+            }
             newest = newest.max(own.map(Version::proves).min().unwrap_or(0));
         }
     }
     disk.sent = sent;
     disk.sent.clear();
     disk.sent_stamps.clear();
+    if buffers
+        && !disk.flushed
+        && let Some(sector) = recovered
+    {
+        let text = format!(
+            "what an earlier process has left for sector {sector} is sent to the disk before the \
+             disk was flushed"
+        );
+        return Err(Finding::new("C7", text));
+    }
     if newest <= 1 {
         return Ok(());
     }

@@ -40,7 +40,7 @@ impl Run {
         while !over.get() && (fence == Fence::EveryRing || self.is_awaited(fence)) {
             self.world.step();
         }
-        self.disk.with(|disk| disk.errors_heard = [0; 3]);
+        self.disk.with(|disk| (disk.errors_heard, disk.flushed) = ([0; 3], false));
         self.start_on_cut(subject)?;
         self.setup.restarted(&mut self.random);
         self.disk = self.disk.resized(&self.setup.model);

@@ -117,6 +117,11 @@ impl Version {
         self.buffered && !self.carried
     }
 
+    /// Whether only a process that has taken it over could send it to the disk.
+    pub(crate) fn is_recovered(&self) -> bool {
+        self.settled != NEVER && self.sent > 0 && !self.carried
+    }
+
     /// Whether a flush that was sent then covers it: it was answered before, or its process was
     /// gone, and a read had shown it.
     pub(crate) fn is_covered_by(&self, flush_sent: u32) -> bool {

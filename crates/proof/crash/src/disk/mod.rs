@@ -148,6 +148,8 @@ pub struct State {
     pub(super) flushing: Vec<Flight>,
     /// Flushes that a process has sent, and whose answers it has not received.
     pub(crate) flushes_asked: u32,
+    /// Whether a flush has succeeded since the process began.
+    pub(crate) flushed: bool,
     /// Whether only one change of a block may be in flight at a time.
     pub(crate) exclusive: bool,
     /// A sector where there were two.
@@ -185,6 +187,7 @@ impl State {
             failed_reads: Vec::new(),
             flushing: Vec::new(),
             flushes_asked: 0,
+            flushed: false,
             exclusive: false,
             crowded: None,
             changes: 0,
@@ -434,7 +437,10 @@ impl State {
         self.flushing.retain(|other| other.number != flight.number);
         match flight.fails {
             true => self.fail_flush(),
-            false => self.flush(flight.sent),
+            false => {
+                self.flush(flight.sent);
+                self.flushed = true;
+            }
         }
     }
 
