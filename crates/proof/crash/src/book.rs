@@ -134,7 +134,7 @@ impl Book {
     pub(crate) fn begins(&mut self, process: &dyn Process) {
         self.dirty_blocks = process.dirty_blocks();
         self.operator.holds(self.dirty_blocks);
-        self.oracle.is_taken_over(process.is_in_doubt());
+        self.oracle.is_taken_over(self.doubt.may, process.is_in_doubt());
         self.check_order(process);
     }
 

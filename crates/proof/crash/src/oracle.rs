@@ -220,16 +220,21 @@ impl Oracle {
         }
     }
 
-    /// A process has taken over. `in_doubt`: it reports what a flush under way at the kill has lost,
-    /// so that without a promised order this holds back no later epoch. Otherwise it still has all of it.
-    pub(crate) fn is_taken_over(&mut self, in_doubt: bool) {
-        let is_excepted = in_doubt && self.durability() != Durability::Ordered;
+    /// A process has taken over. `in_flush`: a flush was under way at a kill. What that has lost holds
+    /// back no later epoch. `in_doubt`: the process reports the loss; otherwise it still has all of
+    /// it, or newer data in its place.
+    pub(crate) fn is_taken_over(&mut self, in_flush: bool, in_doubt: bool) {
         for version in self.sectors.iter_mut().flatten() {
-            version.lost &= in_doubt;
-            if version.lost && is_excepted {
+            if version.lost && in_flush {
                 version.epoch = 0;
             }
+            version.lost &= in_doubt;
         }
+    }
+
+    /// Whether flushes have promised an order since the process began, and nothing else.
+    pub(crate) fn has_ordered_throughout(&self) -> bool {
+        self.promises.iter().all(|(_, durability)| *durability == Durability::Ordered)
     }
 
     /// A client's flush has failed because the process is in doubt: no later one covers what the

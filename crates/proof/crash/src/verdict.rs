@@ -247,7 +247,7 @@ impl Oracle {
             let there =
                 versions.iter().rfind(|version| durable.is_some_and(|it| version.shows(it)));
             let there = there.copied();
-            if disk.has_lost(sector) {
+            if !self.has_ordered_throughout() && disk.has_lost(sector) {
                 note_lost(versions);
             }
             for version in versions {
@@ -329,25 +329,23 @@ mod tests {
     }
 
     /// The epochs after a takeover of changes of one sector, in the order of their operations.
-    fn epochs(changes: [Version; 3], in_doubt: bool, durability: Durability) -> [u32; 3] {
+    fn epochs(changes: [Version; 3], in_flush: bool) -> [u32; 3] {
         let mut oracle = Oracle::new(1, 1);
         oracle.sectors[0].extend(changes);
         note_lost(&mut oracle.sectors[0]);
-        oracle.begins(durability);
-        oracle.is_taken_over(in_doubt);
+        oracle.is_taken_over(in_flush, false);
         [1, 2, 3].map(|index| oracle.sectors[0][index].epoch)
     }
 
     #[test]
-    fn a_doubted_loss_excuses_what_it_had_overtaken_and_nothing_that_was_buffered_later() {
+    fn a_loss_excuses_what_it_had_overtaken_and_nothing_that_was_buffered_later() {
         let changes = [buffered(10), passed(20), buffered(30)];
         let owed = [BUFFERED_EPOCH, 0, BUFFERED_EPOCH];
         let excused = [0, 0, BUFFERED_EPOCH];
-        assert_eq!(epochs(changes, true, Durability::Flush), excused);
-        assert_eq!(epochs(changes, true, Durability::Ordered), owed, "the volume has failed");
-        assert_eq!(epochs(changes, false, Durability::Flush), owed, "nothing is in doubt");
+        assert_eq!(epochs(changes, true), excused);
+        assert_eq!(epochs(changes, false), owed, "no flush was under way");
         let all_buffered = [buffered(10), buffered(20), buffered(30)];
-        assert_eq!(epochs(all_buffered, true, Durability::Flush), [BUFFERED_EPOCH; 3]);
+        assert_eq!(epochs(all_buffered, true), [BUFFERED_EPOCH; 3]);
     }
 
     #[test]
@@ -356,9 +354,20 @@ mod tests {
         oracle.sectors[0].push(passed(10));
         note_lost(&mut oracle.sectors[0]);
         oracle.sectors[1].push(passed(20));
-        oracle.is_taken_over(true);
+        oracle.is_taken_over(true, true);
         oracle.loss_reported();
         assert!(oracle.sectors[0][1].excused && !oracle.sectors[1][1].excused);
         assert!(!oracle.sectors[0][0].excused, "it was durable");
+    }
+
+    #[test]
+    fn an_order_is_promised_throughout_from_the_first_moment_to_the_last() {
+        let mut oracle = Oracle::new(1, 1);
+        assert!(!oracle.has_ordered_throughout());
+        oracle.begins(Durability::Ordered);
+        assert!(oracle.has_ordered_throughout());
+        oracle.promises(Durability::Flush);
+        oracle.promises(Durability::Ordered);
+        assert!(!oracle.has_ordered_throughout());
     }
 }
