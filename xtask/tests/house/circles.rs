@@ -9,12 +9,7 @@ use crate::source::{Source, of_crates};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rooms that use each other in a circle, by crate.
-const CIRCLES: &[&str] = &[
-    "benchmarks: client program",
-    "daemon: control device former front serve",
-    "overdrive: device volumes",
-    "suites: published report suite",
-];
+const CIRCLES: &[&str] = &["daemon: control device former front serve"];
 
 /// Returns the path of a file's module: `a::b` for `src/a/b.rs`, `a` for `src/a.rs` and
 /// `src/a/mod.rs`. None for the crate's root and for tests.

@@ -13,6 +13,7 @@ mod progress;
 mod serve;
 mod settings;
 mod sim;
+mod supervisors;
 mod tools;
 mod volumes;
 mod watch;

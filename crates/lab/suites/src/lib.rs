@@ -24,6 +24,7 @@ mod job;
 mod knee;
 mod outcome;
 mod plan;
+mod plots;
 mod preparation;
 pub mod prices;
 pub mod published;

@@ -4,7 +4,8 @@
 use crate::client::{Waiting, Window};
 use crate::contestant::Contestant;
 use crate::overdrive::Overdrive;
-use crate::program::{Processors, pause_ms};
+use crate::processors::Processors;
+use crate::program::pause_ms;
 use crate::rivals;
 use crate::sides::{Pairs, Side, in_turns, verdict};
 use anyhow::{Context, Result};

@@ -1,6 +1,7 @@
 //! fio's nbd engine as a client.
 
-use crate::program::{Program, pinned};
+use crate::processors::pinned;
+use crate::program::Program;
 use anyhow::{Context, Result, ensure};
 
 /// The result of one run of fio.

@@ -1,7 +1,8 @@
 //! The cost of an idle daemon: without clients, and with an idle one.
 
 use crate::overdrive::Overdrive;
-use crate::program::{Processors, Program, Site, pause_ms};
+use crate::processors::Processors;
+use crate::program::{Program, Site, pause_ms};
 use crate::sides::verdict;
 use anyhow::Result;
 

@@ -7,7 +7,8 @@
 //! the program's own, and the lab's must be higher.
 
 use crate::overdrive::Overdrive;
-use crate::program::{Processors, Site, fill, pinned};
+use crate::processors::{Processors, pinned};
+use crate::program::{Site, fill};
 use crate::sides::{Pairs, Side, in_turns, median, verdict};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;

@@ -23,6 +23,7 @@ mod overdrive;
 mod policy;
 mod poll;
 mod prices;
+mod processors;
 mod program;
 mod readahead;
 mod record;

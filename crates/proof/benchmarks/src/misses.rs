@@ -5,8 +5,10 @@
 //! from them in turns. Over `null:` the backing costs nothing, so the whole cost of the cache is
 //! visible; the file is on the machine's disk and is read bypassing its page cache.
 
+use crate::client::VOLUME;
 use crate::fio::fio;
-use crate::program::{Program, Site, TemporaryPath, VOLUME, fill, pinned};
+use crate::processors::pinned;
+use crate::program::{Program, Site, TemporaryPath, fill};
 use crate::sides::{Pairs, Side, in_turns, median, verdict};
 use anyhow::{Result, bail};
 use std::path::Path;

@@ -3,7 +3,8 @@
 
 use crate::fio::{self, fio_load};
 use crate::overdrive::Overdrive;
-use crate::program::{Processors, Site};
+use crate::processors::Processors;
+use crate::program::Site;
 use crate::sides::{cpu_ns, median, verdict};
 use anyhow::{Context, Result};
 use block::{Buf, Durability, Extent, Limits, Memory, Request, Stack, WriteMode};

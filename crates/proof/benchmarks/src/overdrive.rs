@@ -1,6 +1,8 @@
 //! Overdrive as the measured server.
 
-use crate::program::{Program, Site, TemporaryPath, VOLUME, pinned};
+use crate::client::VOLUME;
+use crate::processors::pinned;
+use crate::program::{Program, Site, TemporaryPath};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};

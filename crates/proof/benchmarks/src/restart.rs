@@ -1,7 +1,8 @@
 //! The time from kill -9 to the first answer of the next server.
 
 use crate::overdrive::Overdrive;
-use crate::program::{Processors, Site, TemporaryPath, paint};
+use crate::processors::Processors;
+use crate::program::{Site, TemporaryPath, paint};
 use crate::sides::{median, verdict, wall_ns};
 use anyhow::{Context, Result, ensure};
 use std::fs::File;

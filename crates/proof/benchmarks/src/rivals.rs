@@ -1,7 +1,9 @@
 //! The other NBD servers of this machine.
 
 use crate::client::BLOCK;
-use crate::program::{Program, VOLUME, paint, pinned};
+use crate::client::VOLUME;
+use crate::processors::pinned;
+use crate::program::{Program, paint};
 use anyhow::{Context, Result};
 use std::path::Path;
 

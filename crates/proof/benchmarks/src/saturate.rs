@@ -9,7 +9,8 @@
 use crate::client::Replayed;
 use crate::fio::{Load, fio_load};
 use crate::overdrive::Overdrive;
-use crate::program::{Processors, Program, Site, TemporaryPath, fill};
+use crate::processors::Processors;
+use crate::program::{Program, Site, TemporaryPath, fill};
 use crate::sides::{Pairs, Side, in_turns, median, wall_ns};
 use anyhow::{Context, Result};
 use load::Replay;

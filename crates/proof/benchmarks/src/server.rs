@@ -7,7 +7,8 @@
 use crate::client::{NullServer, Waiting, Window};
 use crate::contestant::Contestant;
 use crate::overdrive::Overdrive;
-use crate::program::{Processors, Program, Site, fill};
+use crate::processors::Processors;
+use crate::program::{Program, Site, fill};
 use crate::rivals;
 use crate::sides::{Pairs, Side, in_turns, median, verdict};
 use anyhow::{Result, ensure};

@@ -7,7 +7,8 @@
 
 use crate::client::{BLOCK, Client, Run, Waiting, Window};
 use crate::overdrive::Overdrive;
-use crate::program::{Processors, Program, Site};
+use crate::processors::Processors;
+use crate::program::{Program, Site};
 use crate::sides::{Pairs, Side, in_turns, median, verdict};
 use crate::zipf::Zipf;
 use anyhow::Result;

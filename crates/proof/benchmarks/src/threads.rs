@@ -3,7 +3,8 @@
 
 use crate::client::{Client, Waiting, Window};
 use crate::overdrive::Overdrive;
-use crate::program::{Processors, Program, Site, fill};
+use crate::processors::Processors;
+use crate::program::{Program, Site, fill};
 use crate::sides::{Pairs, Side, in_turns, verdict};
 use anyhow::{Context, Result};
 use lane::Random;

@@ -1,6 +1,6 @@
 //! `overdrive detach`: writes a volume back, and removes its device.
 
-use super::supervisors;
+use crate::supervisors;
 use crate::volumes::{self, Named};
 use block::Size;
 use daemon::control::words::Ask;

@@ -12,7 +12,6 @@ mod detach;
 mod mount;
 mod program;
 mod supervise;
-mod supervisors;
 
 pub(crate) use attach::Arguments as AttachArguments;
 pub(crate) use detach::Arguments as DetachArguments;
@@ -22,14 +21,9 @@ pub(crate) use supervise::Arguments as SuperviseArguments;
 pub(crate) use attach::run as attach;
 pub(crate) use detach::run as detach;
 pub(crate) use mount::{run as mount, umount};
-pub(crate) use supervise::{LOG, forget_log, run as supervise};
+pub(crate) use supervise::{LOG, run as supervise};
 
 use stack::{Exit, Failure};
-
-/// Returns the process that restarts a device's daemon.
-pub(crate) fn supervisor_of(name: &str) -> Option<i32> {
-    supervisors::find(&daemon::runtime_directory(), name).map(|pid| pid.as_raw_nonzero().get())
-}
 
 /// Checks for root, which devices and mounts require.
 fn need_root(what: &str) -> Result<(), Failure> {

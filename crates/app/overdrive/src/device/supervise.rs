@@ -6,8 +6,8 @@
 use super::backoff::{Backoff, End, Next};
 use super::broken;
 use super::program::Program;
-use super::supervisors::Registered;
 use crate::again::FOREGROUND;
+use crate::supervisors::Registered;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, setsid};
 use stack::{Exit, Failure};
@@ -55,12 +55,6 @@ pub(super) fn log(name: &str) -> Result<PathBuf, Failure> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
     made.map_err(|error| broken(&directory.display().to_string(), &error))?;
     Ok(directory.join(name))
-}
-
-/// Removes the log of a daemon that has written everything back. The log of one that has failed
-/// stays until the next 'attach'.
-pub(crate) fn forget_log(name: &str) {
-    let _ = fs::remove_file(daemon::runtime_directory().join("logs").join(name));
 }
 
 /// Prints the messages of a daemon until now. False: there are none.

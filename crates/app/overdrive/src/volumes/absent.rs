@@ -1,7 +1,7 @@
 //! Volumes whose device or mounted file has no daemon: since when, and what the user can do.
 
 use super::mount_points_at;
-use crate::device::supervisor_of;
+use crate::supervisors::supervisor_of;
 use daemon::WaitingVolume;
 use holder::Waiting;
 use stack::{Exit, Failure};

@@ -31,7 +31,7 @@ pub(crate) fn ask(target: &mut Target, ask: &Ask) -> Result<Value, Failure> {
     let answer = answers.pop().expect("one target, one answer");
     let was_attached = !target.row.device.is_empty();
     if answer.is_ok() && was_attached && matches!(ask, Ask::Detach { .. }) {
-        crate::device::forget_log(&target.row.name);
+        crate::supervisors::forget_log(&target.row.name);
     }
     answer
 }

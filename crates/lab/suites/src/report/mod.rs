@@ -2,7 +2,6 @@
 
 mod json;
 mod page;
-pub(crate) mod plots;
 pub(crate) mod text;
 
 pub use json::{json, json_of};

@@ -1,8 +1,8 @@
 //! An outcome as one self-contained HTML page: verdict, plots, tables, method, raw data.
 
-use super::plots;
 use super::text::{latencies, notes};
 use crate::outcome::Outcome;
+use crate::plots;
 use crate::published::{Beside, beside};
 use crate::suite::{self, Suite};
 use report::page::{Page, facts, section, side_by_side};

@@ -14,7 +14,7 @@ use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row, Second, Series};
 use crate::plan::{Plan, Profile};
-use crate::report::plots;
+use crate::plots;
 use load::Order;
 use report::chart::{self, STEADY_SECONDS, Sequence};
 use report::plot::Level;

@@ -13,7 +13,7 @@ use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{BINARY_MB, Outcome, Row, Series};
 use crate::plan::{Plan, Profile};
-use crate::report::plots;
+use crate::plots;
 use load::{Limit, Load, Order};
 use report::words::figure;
 use std::fmt::Write;

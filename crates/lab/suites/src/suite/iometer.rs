@@ -26,7 +26,7 @@ use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
-use crate::report::plots;
+use crate::plots;
 use load::{Load, Mix, Order};
 
 const K: u32 = 1024;

@@ -7,7 +7,7 @@ use crate::halt::Halt;
 use crate::knee::knee;
 use crate::outcome::{Outcome, Row, Series};
 use crate::plan::{Plan, Profile};
-use crate::report::plots;
+use crate::plots;
 use load::{Limit, Load, Order};
 use report::words::figure;
 

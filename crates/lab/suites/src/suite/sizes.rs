@@ -15,7 +15,7 @@ use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
-use crate::report::plots;
+use crate::plots;
 use block::Size;
 use load::{Load, Order};
 use report::words::figure;

@@ -16,8 +16,8 @@ use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row, Series};
 use crate::plan::{Plan, Profile};
+use crate::plots;
 use crate::preparation::Preparation;
-use crate::report::plots;
 use load::{Limit, Load, Order};
 use report::words::figure;
 

@@ -21,6 +21,9 @@ use nbd::codec::*;
 use rustix::net::RecvFlags;
 use std::path::Path;
 
+/// The name of every volume here.
+pub(crate) const VOLUME: &str = "figures";
+
 /// The size of every read of a load.
 pub(crate) const BLOCK: usize = 4096;
 /// Maximum number of reads that a client has under way.

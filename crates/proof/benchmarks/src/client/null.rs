@@ -1,8 +1,9 @@
 //! A server that answers without any lookup: the maximum rate of the client, the socket and the
 //! kernel together.
 
+use super::VOLUME;
 use super::Waiting;
-use crate::program::{Processors, VOLUME};
+use crate::processors::Processors;
 use anyhow::Result;
 use block::{Memory, Part};
 use host::File;

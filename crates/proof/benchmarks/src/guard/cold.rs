@@ -8,7 +8,7 @@
 use super::{Arguments, Hogs};
 use crate::fio::{FioRun, Load, fio_load};
 use crate::overdrive::Overdrive;
-use crate::program::Processors;
+use crate::processors::Processors;
 use crate::sides::{Pairs, Side, in_turns};
 use anyhow::Result;
 

@@ -10,7 +10,8 @@ mod cold;
 
 use crate::fio::{Load, fio_load};
 use crate::overdrive::Overdrive;
-use crate::program::{Processors, Program, Site, TemporaryPath, fill, pause_ms};
+use crate::processors::Processors;
+use crate::program::{Program, Site, TemporaryPath, fill, pause_ms};
 use crate::sides::{Pairs, Side, in_turns, verdict, wall_ns};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;

@@ -4,7 +4,7 @@ mod details;
 mod watch;
 
 use super::{Target, find, find_waiting, no_daemon, roll};
-use crate::device::supervisor_of;
+use crate::supervisors::supervisor_of;
 use cache::{Counters, Histograms};
 use daemon::control::statistics::Statistics;
 use daemon::control::words::{Ask, State};

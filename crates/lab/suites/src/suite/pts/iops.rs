@@ -10,7 +10,7 @@ use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
-use crate::report::plots;
+use crate::plots;
 use crate::suite::Suite;
 use block::Size;
 use report::words::figure;

@@ -8,7 +8,7 @@ use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
-use crate::report::plots;
+use crate::plots;
 use crate::suite::Suite;
 use load::Order;
 use report::words::figure;

@@ -79,6 +79,17 @@ impl Drop for Registered {
     }
 }
 
+/// Returns the process that restarts a device's daemon.
+pub(crate) fn supervisor_of(name: &str) -> Option<i32> {
+    find(&daemon::runtime_directory(), name).map(|pid| pid.as_raw_nonzero().get())
+}
+
+/// Removes the log of a daemon that has written everything back. The log of one that has failed
+/// stays until the next 'attach'.
+pub(crate) fn forget_log(name: &str) {
+    let _ = fs::remove_file(daemon::runtime_directory().join("logs").join(name));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
