@@ -198,12 +198,12 @@ class Volume:
             self.totals.add("operator's flushes")
 
     def all_written(self):
-        """Notes a stop that has written everything out. In doubt it has reported that."""
+        """Notes a stop that has written everything out. A doubt outlives it, and is reported again."""
         self.ledger.flushed(self.ledger.tick(), self.excused(), True)
-        excused = self.excused()
+        excused, doubt = self.excused(), self.doubt
         self.ledger.forget_order()
         self.forgive()
-        self.cleared = excused
+        self.cleared, self.doubt = excused, doubt
 
     # Power cuts.
 
