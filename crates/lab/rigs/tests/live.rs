@@ -167,12 +167,19 @@ fn requests_with_a_time_of_their_own_start_on_time() {
     let mut watch = ();
     let mut bed = Bed::over(Box::new(rig), &plan, &mut watch).expect("bare");
     let arrival = load::Arrival::Open { interval_ns: 1_000_000, depth_max: 8 };
-    let record = bed.load("open", Load { arrival, ..load(0) }).expect("it runs");
-    assert!((190..=201).contains(&record.requests()), "{}", record.requests());
-    // Half of the starts, since the machine may be busy: without the busy wait the median is 50 us
-    // or more.
-    let median = record.lateness.quantile_ns(0.5);
-    assert!(record.lateness.count() == 0 || median < 40_000, "{median} ns");
+    let median = |record: &load::Record| match record.lateness.count() {
+        0 => 0,
+        _ => record.lateness.quantile_ns(0.5),
+    };
+    // Half of the starts, in the best of a few runs, since the machine may be busy: without the busy
+    // wait the median is 50 us or more in each.
+    let mut medians = Vec::new();
+    while medians.len() < 8 && medians.last().is_none_or(|median| *median >= 40_000) {
+        let record = bed.load("open", Load { arrival, ..load(0) }).expect("it runs");
+        assert!((190..=201).contains(&record.requests()), "{}", record.requests());
+        medians.push(median(&record));
+    }
+    assert!(medians.last().is_some_and(|median| *median < 40_000), "{medians:?} ns");
 }
 
 #[test]
