@@ -64,12 +64,12 @@ pub(crate) const CHANGE: [Step; 15] = [
                     devices::routes::nbd_is_a --test-threads 1 --show-output",
     },
     Step { what: "the policies and libcachesim, miss for miss", arguments: "xtask policies" },
-    Step { what: "the crash laboratory, 20 seconds", arguments: "xtask crash --seconds 20" },
+    Step { what: "the crash laboratory, 15 seconds", arguments: "xtask crash --seconds 15" },
     Step { what: "every planted bug is found", arguments: "xtask crash --bugs --known" },
     Step { what: "lanes on several threads, explored", arguments: "xtask explore" },
     Step {
-        what: "the daemon killed and cut off its power, 40 seconds",
-        arguments: "xtask kills --seconds 40 --dirty-bytes default,1M,128K --if-possible",
+        what: "the daemon killed and cut off its power, 30 seconds",
+        arguments: "xtask kills --seconds 30 --dirty-bytes default,1M,128K --if-possible",
     },
 ];
 
