@@ -262,8 +262,9 @@ impl Shard {
             Source::Data(_) => {
                 let candidate = Candidate::new(Rules::KEEP, Origin::Absorbed);
                 let candidate = self.follow_write(&change.at, candidate);
+                let skipped = (!candidate.is_admitted()).then_some(candidate);
                 for block in first..first + u64::from(blocks) {
-                    self.absorb_block(gauges, change, block, sequence, candidate);
+                    self.absorb_block(gauges, change, block, sequence, skipped.as_ref());
                 }
                 self.counters.blocks_absorbed += u64::from(blocks);
             }
@@ -288,15 +289,17 @@ impl Shard {
     }
 
     /// Puts what a change brings of one block into a fresh slot, together with what is held of the
-    /// rest, and publishes it as the current version. A block that is not admitted is the first to
-    /// be evicted once it is durable.
+    /// rest, and publishes it as the current version.
+    ///
+    /// `skipped`: the change is not admitted. A block of it that is not cached yet is the first to be
+    /// evicted once it is durable.
     fn absorb_block(
         &mut self,
         gauges: &Gauges,
         change: &Change,
         block: u64,
         sequence: u64,
-        candidate: Candidate,
+        skipped: Option<&Candidate>,
     ) {
         let (sector, sectors, skip) = share(&change.at, block);
         let mask = bits(sector, sectors);
@@ -309,8 +312,9 @@ impl Shard {
         }
         let is_held = self.presence(block) != 0;
         // What was held keeps its place, however long the stream is.
-        let is_kept = candidate.would_pollute() && self.is_kept(block);
-        let passes = !Candidate { is_kept, ..candidate }.is_admitted();
+        let passes = skipped.is_some_and(|candidate| {
+            !Candidate { is_kept: self.is_kept(block), ..*candidate }.is_admitted()
+        });
         if !passes {
             self.accessed(block, 1, u32::from(!is_held), Access::Absorb);
         }
@@ -427,7 +431,6 @@ impl Shard {
         discard: bool,
     ) {
         let (first, blocks) = blocks_of(&change.at);
-        let edge = Candidate::new(Rules::KEEP, Origin::Absorbed);
         // The range before the blocks go that it replaces: killed in between, they are newer than a
         // range of their epoch, and this change has not begun for them.
         let early = !planted(Bug::RangeAfterBlocks);
@@ -438,7 +441,7 @@ impl Shard {
             if share(&change.at, block).1 == BLOCK_SECTORS {
                 self.zero_block(gauges, block);
             } else if !(discard && planted(Bug::KeepDiscardedEdges)) {
-                self.absorb_block(gauges, change, block, sequence, edge);
+                self.absorb_block(gauges, change, block, sequence, None);
             }
         }
         if !early {
