@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const BUILT: [&str; 13] =
     ["C1", "C2", "C4", "C5", "C6", "C7", "C8", "C10", "C11", "C12", "C13", "C14", "C15"];
 
-/// Where the planted bugs are that this page names: in the engine, in the layers on top of it, and in
-/// what the daemon takes over.
+/// Where the planted bugs are that this page names: in the engine, in the layers on top of it, and
+/// in what the daemon takes over.
 const PLANTED: [&str; 3] = [
     "crates/core/cache/src/planted.rs",
     "crates/core/layers/src/planted.rs",

@@ -7,11 +7,12 @@ use core::ops::Range;
 /// How an arena is laid out. Its superblock says which; only the newest is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
-    /// Headers before ranges; no places beyond the live slots; regions spread over shards by a hash.
-    /// Made until November 2026; taken over as it is.
+    /// Headers before ranges; no places beyond the live slots; regions spread over shards by a
+    /// hash. Made until November 2026; taken over as it is.
     Two = 2,
-    /// As drawn in `arena/mod.rs`, but pending ranges of zeros are ranges of the volume, so that those of
-    /// neighbouring regions were one only within a shard. Made until November 2026; taken over as it is.
+    /// As drawn in `arena/mod.rs`, but pending ranges of zeros are ranges of the volume, so that
+    /// those of neighbouring regions were one only within a shard. Made until November 2026; taken
+    /// over as it is.
     Three = 3,
     /// Pending ranges are ranges of positions (`spread.rs`).
     #[default]
@@ -31,7 +32,8 @@ impl Format {
 const SHARD_SLOTS_LEAST: u32 = 8 * 1024;
 /// Memory for each shard, of which there are `SHARDS` at most as long as these can address it all.
 const SHARD_BYTES: u64 = 128 << 20;
-/// So that two lanes seldom meet in one. More are in a single lane's way: their lists and locks are apart.
+/// So that two lanes seldom meet in one. More are in a single lane's way: their lists and locks are
+/// apart.
 const SHARDS: u64 = 8;
 /// What a shard can address: 15 GiB.
 const SHARD_SLOTS_MAX: u32 = 4_000_000;
@@ -47,7 +49,8 @@ pub struct Geometry {
     pub format: Format,
     /// Live slots of one block each, in all shards together.
     pub slots: u32,
-    /// Slots that the arena has places for beside them, but no memory: it can be taken over with more.
+    /// Slots that the arena has places for beside them, but no memory: it can be taken over with
+    /// more.
     pub slots_spare: u32,
     /// Shards, each with a lock and an equal part of the slots. A power of two, but in
     /// [`Format::Two`].
@@ -57,8 +60,8 @@ pub struct Geometry {
     pub region_blocks: u32,
     /// Pending zeroed ranges that a shard can hold.
     pub extents: u32,
-    /// Blocks in a shard's largest range of zeros, where no former format has made a larger one. A multiple of
-    /// `region_blocks`.
+    /// Blocks in a shard's largest range of zeros, where no former format has made a larger one. A
+    /// multiple of `region_blocks`.
     pub zeros_blocks: u32,
     /// Reads of the backing that a shard can have in flight.
     pub fills: u32,
@@ -116,8 +119,8 @@ impl Geometry {
         Geometry { slots_spare: spare * self.shards, ..self }
     }
 
-    /// The same arena with so many live slots, or a few less, so that all shards have as many. `None`: it
-    /// has no places for them.
+    /// The same arena with so many live slots, or a few less, so that all shards have as many.
+    /// `None`: it has no places for them.
     pub fn resized(&self, slots: u32) -> Option<Geometry> {
         let slots = slots / self.shards * self.shards;
         let slots_spare = self.slots_max().checked_sub(slots)?;
@@ -125,8 +128,8 @@ impl Geometry {
         fits.then_some(Geometry { slots, slots_spare, ..*self })
     }
 
-    /// Whether a shard has slots for a few regions, where there are several: with less it forgets a hot
-    /// region while others are empty.
+    /// Whether a shard has slots for a few regions, where there are several: with less it forgets a
+    /// hot region while others are empty.
     pub fn has_roomy_shards(&self) -> bool {
         self.shards == 1 || self.slots_per_shard() >= SHARD_SLOTS_LEAST
     }
@@ -159,7 +162,8 @@ impl Geometry {
         self.live().flatten()
     }
 
-    /// The numbers of live slots that are spare in `fewer`, which is the same arena with less memory.
+    /// The numbers of live slots that are spare in `fewer`, which is the same arena with less
+    /// memory.
     pub(crate) fn live_beyond(&self, fewer: &Geometry) -> impl Iterator<Item = u32> + use<> {
         self.live().zip(fewer.live()).flat_map(|(all, stay)| stay.end..all.end)
     }

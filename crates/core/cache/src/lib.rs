@@ -29,9 +29,9 @@
 //!   stats/      what is counted and measured
 //! ```
 //!
-//! The engine has no thread, no system call, no clock but its lane's and no randomness: the crate is
-//! `no_std`, so the compiler holds it to that. What it promises is SEMANTICS.md; the clause names
-//! (C1, C2, ...) in the comments are from there.
+//! The engine has no thread, no system call, no clock but its lane's and no randomness: the crate
+//! is `no_std`, so the compiler holds it to that. What it promises is SEMANTICS.md; the clause
+//! names (C1, C2, ...) in the comments are from there.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -24,7 +24,8 @@ pub enum Bug {
     CoalesceAcrossEpochs,
     /// C2: a flush that arrives during a write-out joins it instead of the next one.
     JoinRunningFlush,
-    /// C2: in `ordered` mode, a flush that finds an epoch being closed is answered before it is closed everywhere.
+    /// C2: in `ordered` mode, a flush that finds an epoch being closed is answered before it is
+    /// closed everywhere.
     AnswerBeforeClose,
     /// C2: in `ordered` mode, two closed epochs are written out together.
     MergeEpochs,
@@ -72,13 +73,13 @@ pub enum Bug {
     RangesLast,
     /// C5: recovery with less memory gives up dirty slots that become spare.
     LeaveDirtySlots,
-    /// C5: recovery does not note that the backing has grown: cut to its old size, it is taken over with
-    /// dirty data beyond its end.
+    /// C5: recovery does not note that the backing has grown: cut to its old size, it is taken over
+    /// with dirty data beyond its end.
     KeepOldSize,
     /// C5: recovery gives up what is dirty beyond the end that the backing had before it has grown.
     DropBeyondOldEnd,
-    /// C4: of the block in which the backing ended before it has grown, recovery takes what lies behind
-    /// that end for held.
+    /// C4: of the block in which the backing ended before it has grown, recovery takes what lies
+    /// behind that end for held.
     WidenLastBlock,
     /// C5: recovery looks for the blocks of an arena of the former format where this one has them.
     SpreadAnew,
@@ -95,7 +96,8 @@ pub enum Bug {
     ForgetFailure,
     /// C8: what hangs in the backing is offered to it again.
     AbandonStalled,
-    /// C8: a change that is refused while it waits for what is under way keeps its place in the line.
+    /// C8: a change that is refused while it waits for what is under way keeps its place in the
+    /// line.
     StayInLine,
     /// C8: a discard of what is dirty leaves some of it behind.
     DiscardKeepsVersions,
@@ -131,15 +133,18 @@ pub enum Bug {
     AsideIgnoresDirty,
     /// C13: dirty data beyond what can be written out in time.
     IgnoreDebt,
-    /// C13: writers that wait for their turn do not hear that nothing is being written out any more.
+    /// C13: writers that wait for their turn do not hear that nothing is being written out any
+    /// more.
     ForgetTurn,
     /// C14: a discard drops data that a closing epoch still has to write.
     DiscardDropsFlushed,
     /// C14: of a block that is discarded in part, everything stays.
     KeepDiscardedEdges,
-    /// C14: a shard's part of zeros is written out as if no other shard's blocks lay between its own.
+    /// C14: a shard's part of zeros is written out as if no other shard's blocks lay between its
+    /// own.
     ZerosOfOthers,
-    /// C14: of zeros that several shards have, or that newer blocks divide, only the first part is written out.
+    /// C14: of zeros that several shards have, or that newer blocks divide, only the first part is
+    /// written out.
     ForgetParts,
     /// C14: blocks are written out early while a range of zeros of their epoch waits.
     EarlyUnderRange,
@@ -257,8 +262,8 @@ mod hooks {
     /// What hears of admissions.
     pub type Observer = Box<dyn FnMut(Admitted)>;
 
-    /// What sees the arena between two stores; it says after how many more it wants to see it again,
-    /// 0: never.
+    /// What sees the arena between two stores; it says after how many more it wants to see it
+    /// again, 0: never.
     pub type StoreObserver = Box<dyn FnMut() -> u32>;
 
     std::thread_local! {
@@ -285,8 +290,8 @@ mod hooks {
         OBSERVER.set(observer);
     }
 
-    /// Sets what is called in the middle of things, with the arena as a kill at that very moment would
-    /// leave it. [`watch_stores`] says when.
+    /// Sets what is called in the middle of things, with the arena as a kill at that very moment
+    /// would leave it. [`watch_stores`] says when.
     pub fn observe_stores(observer: Option<StoreObserver>) {
         STORE_OBSERVER.set(observer);
     }

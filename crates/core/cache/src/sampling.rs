@@ -1,10 +1,11 @@
-//! What a sample of the accesses tells while the volume is served: which share of the cache the policy's window is to
-//! have, what more or less memory would give, and how many hits a miss brings that is kept.
+//! What a sample of the accesses tells while the volume is served: which share of the cache the
+//! policy's window is to have, what more or less memory would give, and how many hits a miss brings
+//! that is kept.
 //!
-//! Shards have these in common, so that each learns from all accesses. They are told of the accesses to sampled blocks,
-//! of one block in 64 or fewer (of caches below 256 MiB more, of tiny ones all), in the section in which a shard
-//! decides: under a lock of their own, which no section is entered beneath. What is learnt comes back through a word
-//! that is read without a lock.
+//! Shards have these in common, so that each learns from all accesses. They are told of the
+//! accesses to sampled blocks, of one block in 64 or fewer (of caches below 256 MiB more, of tiny
+//! ones all), in the section in which a shard decides: under a lock of their own, which no section
+//! is entered beneath. What is learnt comes back through a word that is read without a lock.
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -17,8 +18,8 @@ const CURVE_SLOTS_MIN: u32 = 64 * 64;
 /// The samplers of a volume and what they have learnt.
 pub(crate) struct Sampling {
     samplers: Samplers,
-    /// The window's share, in 1024ths; 0: the policy has none. Whichever value is seen is right, so it is none of the
-    /// atomics that the explorer tries all orders of.
+    /// The window's share, in 1024ths; 0: the policy has none. Whichever value is seen is right, so
+    /// it is none of the atomics that the explorer tries all orders of.
     share: AtomicU32,
     arbiter: Option<Lock<Arbiter>>,
     curve: Option<Lock<Window>>,
@@ -56,7 +57,8 @@ struct Window {
 pub struct PolicyReport {
     /// Which it is.
     pub kind: Kind,
-    /// Its queues of clean blocks, with their names and how many blocks are in each, over all shards.
+    /// Its queues of clean blocks, with their names and how many blocks are in each, over all
+    /// shards.
     pub queues: Vec<(&'static str, u64)>,
     /// The share of the clean blocks that the window is to have, in 1024ths, if the policy has one.
     pub window_share: Option<u32>,
@@ -126,8 +128,8 @@ impl Sampling {
         self.expectation.peek(|expectation| expectation.hits())
     }
 
-    /// A block of a sample was accessed. `told` is what its shard had counted when it told of one before, and becomes what
-    /// it has counted `now`.
+    /// A block of a sample was accessed. `told` is what its shard had counted when it told of one
+    /// before, and becomes what it has counted `now`.
     #[cold]
     pub(crate) fn access(&self, hash: Hash, access: Access, told: &mut Counted, now: Counted) {
         if let Some(arbiter) = &self.arbiter
@@ -159,8 +161,8 @@ impl Sampling {
         }
     }
 
-    /// The curve of the last accesses, 8 to 16 times as many as the cache has blocks, or of all since the start. None:
-    /// there were none, or the cache is too small for a curve.
+    /// The curve of the last accesses, 8 to 16 times as many as the cache has blocks, or of all
+    /// since the start. None: there were none, or the cache is too small for a curve.
     pub(crate) fn report(&self, now_ns: u64) -> Option<CurveReport> {
         self.curve.as_ref()?.peek(|window| {
             window.tick(now_ns);

@@ -156,8 +156,8 @@ macro_rules! engine {
         $key:ident: $type:ty = $usual:expr, $field:ident $(=> $engine:ident)? $(-> $change:ident)?
         $(in $least:expr, $most:expr)?, $meaning:literal;
     )*) => {
-        /// What may differ from volume to volume and be changed later, as the engine counts it: the table
-        /// [`block::cache_settings`], and what no user sets.
+        /// What may differ from volume to volume and be changed later, as the engine counts it: the
+        /// table [`block::cache_settings`], and what no user sets.
         #[derive(Clone, Copy, PartialEq, Debug)]
         pub struct Settings {
             $($(#[doc = $meaning] pub $engine: <$type as Measured>::Engine,)?)*
@@ -172,8 +172,8 @@ macro_rules! engine {
             pub readers: u32,
             /// Blocks after which a stream of reads is too long to be kept, unless slots are free.
             pub stream_blocks_max: u32,
-            /// What a block costs to keep after a miss, in nanoseconds; 0: every miss is kept. Measured:
-            /// `cargo xtask bench prices`.
+            /// What a block costs to keep after a miss, in nanoseconds; 0: every miss is kept.
+            /// Measured: `cargo xtask bench prices`.
             pub fill_cost_ns: u64,
         }
 
@@ -192,8 +192,8 @@ macro_rules! engine {
                 settings.fitted(geometry)
             }
 
-            /// Writes into a spec what it does not ask for already: what was left to its default stays so
-            /// until it is set to something else.
+            /// Writes into a spec what it does not ask for already: what was left to its default
+            /// stays so until it is set to something else.
             pub fn tell(&self, spec: &mut CacheSpec, geometry: &Geometry) {
                 let asked = Settings::from_spec(spec, geometry);
                 $($(if self.$engine != asked.$engine {
@@ -225,8 +225,8 @@ macro_rules! engine {
             )*
         }
 
-        /// The settings in force. What can be changed while the volume is served is one word each, read
-        /// without a lock wherever it is needed; what changes them, and in which order, is
+        /// The settings in force. What can be changed while the volume is served is one word each,
+        /// read without a lock wherever it is needed; what changes them, and in which order, is
         /// `operator/reconfigure.rs`.
         #[derive(Debug)]
         pub(crate) struct Live {
@@ -289,7 +289,8 @@ macro_rules! engine {
 
 block::cache_settings!(engine);
 
-/// The defaults of the table over the smallest cache, whose backing is not watched, and which keeps every miss.
+/// The defaults of the table over the smallest cache, whose backing is not watched, and which keeps
+/// every miss.
 impl Default for Settings {
     fn default() -> Settings {
         let usual = Settings::from_spec(&CacheSpec::default(), &Geometry::default());
@@ -298,8 +299,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// As far as this geometry allows: fifteen sixteenths of the slots may be dirty, and two must be
-    /// allowed to be.
+    /// As far as this geometry allows: fifteen sixteenths of the slots may be dirty, and two must
+    /// be allowed to be.
     fn fitted(self, geometry: &Geometry) -> Settings {
         let most = u64::from(geometry.slots) * 15 / 16;
         let dirty_blocks_max = u64::from(self.dirty_blocks_max).min(most).max(2) as u32;
@@ -320,8 +321,9 @@ fn kind_of(policy: Policy) -> Kind {
     }
 }
 
-/// How long a request may go unanswered where errors are retried for `retry_time_ns`. Where no error is to
-/// be tried again, a slow answer gets its time, too: disks that spin up or mend a sector take some.
+/// How long a request may go unanswered where errors are retried for `retry_time_ns`. Where no
+/// error is to be tried again, a slow answer gets its time, too: disks that spin up or mend a
+/// sector take some.
 fn stall_time_ns(retry_time_ns: u64) -> u64 {
     retry_time_ns.max(STALL_TIME_NS_MIN)
 }

@@ -1,11 +1,12 @@
 //! Which shard a region of the volume belongs to.
 //!
-//! Regions are taken in rows of as many as there are shards. Each row visits every shard once, so that a
-//! working set that lies together fills all shards alike; each in an order of its own, so that regions
-//! at a fixed distance do not meet in one shard.
+//! Regions are taken in rows of as many as there are shards. Each row visits every shard once, so
+//! that a working set that lies together fills all shards alike; each in an order of its own, so
+//! that regions at a fixed distance do not meet in one shard.
 //!
-//! So a shard has one region of each row, and numbers its blocks row by row, without gaps: these are the blocks'
-//! *positions*. A range of the volume that is many rows long is one range of positions in every shard.
+//! So a shard has one region of each row, and numbers its blocks row by row, without gaps: these
+//! are the blocks' *positions*. A range of the volume that is many rows long is one range of
+//! positions in every shard.
 //!
 //! ```text
 //!   region      0  1  2  3 | 4  5  6  7 | 8  9 10 11        rows of four
@@ -17,8 +18,8 @@ use crate::geometry::{Format, Geometry};
 use crate::planted::{Bug, planted};
 use core::ops::Range;
 
-/// 2^64 divided by the golden ratio: multiplying by it spreads neighbouring numbers (Knuth, "The Art of
-/// Computer Programming", volume 3, 6.4).
+/// 2^64 divided by the golden ratio: multiplying by it spreads neighbouring numbers (Knuth, "The
+/// Art of Computer Programming", volume 3, 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[inline]
@@ -26,7 +27,8 @@ fn mixed(number: u64) -> u64 {
     number.wrapping_mul(GOLDEN) >> 32
 }
 
-/// The mapping. Part of the arena's format: the next process must find a block in the shard it is in.
+/// The mapping. Part of the arena's format: the next process must find a block in the shard it is
+/// in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     region_shift: u32,
@@ -63,8 +65,8 @@ impl Spread {
         shard as usize
     }
 
-    /// Where a block stands in its shard. Neighbours in one region are neighbours there. In former formats it is the
-    /// block's own number.
+    /// Where a block stands in its shard. Neighbours in one region are neighbours there. In former
+    /// formats it is the block's own number.
     #[inline]
     pub(crate) fn position_of(&self, block: u64) -> u64 {
         match self.format {
@@ -76,8 +78,8 @@ impl Spread {
         }
     }
 
-    /// The blocks that stand at these positions of a shard, ascending: a range for each region, or in former formats
-    /// one.
+    /// The blocks that stand at these positions of a shard, ascending: a range for each region, or
+    /// in former formats one.
     pub(crate) fn blocks_at(
         self,
         shard: u32,
@@ -114,7 +116,8 @@ impl Spread {
         }
     }
 
-    /// These positions, up to the borders of their regions: where those of other shards may touch them.
+    /// These positions, up to the borders of their regions: where those of other shards may touch
+    /// them.
     pub(crate) fn whole_regions(&self, positions: &Range<u64>) -> Range<u64> {
         let region = self.last_of_region() + 1;
         positions.start / region * region..positions.end.next_multiple_of(region)

@@ -1,6 +1,6 @@
-//! In stride the engine asks the system for no memory: on hits, misses with evictions, streams, absorbed
-//! writes, passes, zeroes, and the write-back with its flushes and releases; also where flushes only
-//! close epochs.
+//! In stride the engine asks the system for no memory: on hits, misses with evictions, streams,
+//! absorbed writes, passes, zeroes, and the write-back with its flushes and releases; also where
+//! flushes only close epochs.
 
 use allocations::of_this_thread;
 use block::{
@@ -179,8 +179,9 @@ fn stride(durability: Durability) {
         let end = done.get() + requests;
         world.run_until(|| done.get() >= end);
     };
-    // Pools and lists reach their sizes: also with all of the workers at work, which the window allows only
-    // after a while, and with as many writers as there are at one of the places where they wait.
+    // Pools and lists reach their sizes: also with all of the workers at work, which the window
+    // allows only after a while, and with as many writers as there are at one of the places where
+    // they wait.
     for next in [PHASES; 8].into_iter().flatten() {
         run(next, 10_000);
     }

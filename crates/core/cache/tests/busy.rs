@@ -1,5 +1,5 @@
-//! When a cache keeps what it reads, and when it steps aside, in virtual time: cold and warm, before slow and fast
-//! backings, while processors are busy and free.
+//! When a cache keeps what it reads, and when it steps aside, in virtual time: cold and warm,
+//! before slow and fast backings, while processors are busy and free.
 
 use block::{
     Block, Buf, Durability, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode,
@@ -38,7 +38,8 @@ const FREE: Pressure = Pressure { waited: 0, wanted: 200 };
 /// What a request takes that begins at each moment, in nanoseconds.
 type Latency = Rc<dyn Fn(u64) -> u64>;
 
-/// RAM that takes so long, and where processors are busy, one answer in four waits 4 ms more for one.
+/// RAM that takes so long, and where processors are busy, one answer in four waits 4 ms more for
+/// one.
 struct Slow {
     ram: Ram,
     lane: Lane,
@@ -82,16 +83,16 @@ fn shared(ram: &Ram, limits: &Limits, load: Load) -> Arc<Shared> {
     Shared::new(limits, geometry, settings, 7, memory).expect("a fresh arena")
 }
 
-/// Four clients ask for some of these blocks at random for four seconds, with every processor busy from the
-/// first moment on. Returns how many were answered, and what the cache has counted.
+/// Four clients ask for some of these blocks at random for four seconds, with every processor busy
+/// from the first moment on. Returns how many were answered, and what the cache has counted.
 fn play(latency_ns: u64, blocks: u64, load: Load, guard: bool) -> (u64, Counters) {
     let draw = move |_: u64, random: &mut Random| random.below(blocks);
     let (answered, counted) = play_as(latency_ns, BUSY, draw, load, guard);
     (answered, *counted.last().expect("four seconds have passed"))
 }
 
-/// The same of blocks that are drawn at each moment, and under this pressure. Returns what was counted after each
-/// second.
+/// The same of blocks that are drawn at each moment, and under this pressure. Returns what was
+/// counted after each second.
 fn play_as(
     latency_ns: u64,
     pressure: Pressure,
@@ -224,12 +225,14 @@ fn kept(counted: &[Counters]) -> Vec<f64> {
 
 #[test]
 fn what_is_not_read_again_is_kept_until_the_memory_is_full_and_what_begins_to_fit_is_kept_again() {
-    // Clients are fast enough to fill the memory in half a second. In the third second the load becomes one that fits.
+    // Clients are fast enough to fill the memory in half a second. In the third second the load
+    // becomes one that fits.
     let draw = |now: u64, random: &mut Random| match now < SCAN_NS {
         true => random.below(VOLUME),
         false => random.below(FITS / 4),
     };
-    // One miss in sixteen is hit later: that pays where a read takes 20 us, and does not where it takes 5.
+    // One miss in sixteen is hit later: that pays where a read takes 20 us, and does not where it
+    // takes 5.
     for (latency_ns, pays) in [(5_000, false), (20_000, true)] {
         let (_, counted) = play_as(latency_ns, FREE, draw, Load::Reads, true);
         let kept = kept(&counted);
@@ -272,8 +275,8 @@ fn what_is_written_past_the_cache_and_read_once_is_kept_again() {
     assert!(hits > misses * 20, "{hits} hits, {misses} misses: {:?}", counted[3]);
 }
 
-/// Half a second over a backing as fast as memory, and then over one that takes a millisecond: writes are absorbed again,
-/// wherever they lie and however many there are at a time.
+/// Half a second over a backing as fast as memory, and then over one that takes a millisecond:
+/// writes are absorbed again, wherever they lie and however many there are at a time.
 #[test]
 fn a_backing_that_becomes_slow_is_noticed_by_writes_that_pass() {
     const FAST_NS: u64 = 500_000_000;

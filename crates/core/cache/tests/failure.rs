@@ -1,5 +1,6 @@
-//! A backing that hangs, fails and comes back (C8), step by step: what clients are told, what stays,
-//! and what the operator can do about it. The crash laboratory tries the same in every order.
+//! A backing that hangs, fails and comes back (C8), step by step: what clients are told, what
+//! stays, and what the operator can do about it. The crash laboratory tries the same in every
+//! order.
 
 use block::{
     Block, Buf, Durability, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack,

@@ -51,7 +51,8 @@ fn over_a_slow_backing_a_few_hits_pay_for_many_copies() {
 #[test]
 fn busy_processors_make_it_step_aside_within_two_windows_and_it_comes_back_in_one_second() {
     let mut guard = Guard::default();
-    // A tenth of 3.8 us of waiting is worth a copy, but not three of them that the lane cannot wait for.
+    // A tenth of 3.8 us of waiting is worth a copy, but not three of them that the lane cannot wait
+    // for.
     let window = |pressure| reading(0.2, FAST_NS, pressure);
     (0..10).for_each(|_| assert_eq!(guard.decide(&window(CALM_AND_IDLE)).reads, None));
     let out = |aside: &Aside| matches!(aside.reads, Some(Why::Busy { waited: 600 }));
@@ -193,7 +194,8 @@ fn writes_over_a_backing_as_fast_as_memory_are_not_absorbed() {
         let out = |aside: &Aside| matches!(aside.writes, Some(Why::Costs { .. }));
         assert!(windows_until(&mut guard, &window, out) <= 2);
     }
-    // Where the client waits for a write, an answer from memory is worth a copy, unless it is made to wait all the same.
+    // Where the client waits for a write, an answer from memory is worth a copy, unless it is made
+    // to wait all the same.
     let window = Window { backing_write_ns: FAST_NS, ..writing(0, 1000, CALM_AND_IDLE) };
     let slowed = Window { slowed_ns: 1000 * FAST_NS, ..window };
     let mut guard = Guard::default();
@@ -203,7 +205,8 @@ fn writes_over_a_backing_as_fast_as_memory_are_not_absorbed() {
 
 #[test]
 fn absorbed_writes_over_a_slow_backing_are_judged_by_the_requests_that_they_spare() {
-    // A request of 0.5 ms is 1,250 copies, one of 0.1 ms 250, and one of a fast backing mostly work.
+    // A request of 0.5 ms is 1,250 copies, one of 0.1 ms 250, and one of a fast backing mostly
+    // work.
     let cases = [
         (500_000, 1, true),
         (500_000, 0, false),
@@ -243,7 +246,8 @@ fn a_backing_that_becomes_slow_is_told_of_by_writes_that_pass_until_write_outs_k
     let mut guard = Guard::default();
     windows_until(&mut guard, &absorbed, out);
     (0..100).for_each(|_| assert!(out(&guard.decide(&fast(0)))));
-    // Twenty copies are no slow backing, nor is a slow one worth anything while processors are busy.
+    // Twenty copies are no slow backing, nor is a slow one worth anything while processors are
+    // busy.
     (0..100).for_each(|_| assert!(out(&guard.decide(&fast(20 * COPY_NS)))));
     (0..100).for_each(|_| assert!(out(&guard.decide(&Window { pressure: BUSY, ..fast(SLOW_NS) }))));
     assert!(windows_until(&mut guard, &fast(SLOW_NS), back) <= 12);

@@ -70,7 +70,8 @@ fn shared(limits: &Limits, policy: Kind, shards: u32) -> Arc<Shared> {
     Shared::new(limits, geometry, settings, 7, memory).expect("a fresh arena")
 }
 
-/// Sends these requests one after the other. Returns how many accesses to blocks there were, and how many missed.
+/// Sends these requests one after the other. Returns how many accesses to blocks there were, and
+/// how many missed.
 fn served(policy: Kind, shards: u32, accesses: &[Access]) -> (u64, u64) {
     let mut world = World::timed(lane::Prices::default());
     let lane = world.lane();
@@ -119,7 +120,8 @@ fn blocks(random: &mut Random, blocks: u64) -> Vec<u64> {
     (0..4000).map(&mut block).collect()
 }
 
-/// Several sizes, reads and writes. Whole blocks: of a part the cache holds that part, where a simulation holds the block.
+/// Several sizes, reads and writes. Whole blocks: of a part the cache holds that part, where a
+/// simulation holds the block.
 fn mixed(random: &mut Random, shards: u32) -> Vec<Access> {
     let sectors = u64::from(shards) * BLOCKS * 8;
     let mut access = |block: u64| {
@@ -150,9 +152,10 @@ fn reads_of_single_blocks_miss_where_the_simulation_does() {
     }
 }
 
-/// A request's blocks that are held are used before those that are missing are fetched, one request may be fetched as
-/// a whole, and a write takes slots for all its blocks before it gives up those that they replace: so single misses
-/// differ, and with them the later ones. (Of so small a cache, five blocks are a twelfth.)
+/// A request's blocks that are held are used before those that are missing are fetched, one request
+/// may be fetched as a whole, and a write takes slots for all its blocks before it gives up those
+/// that they replace: so single misses differ, and with them the later ones. (Of so small a cache,
+/// five blocks are a twelfth.)
 #[test]
 fn reads_and_writes_of_any_size_miss_nearly_as_often_as_the_simulation() {
     let (mut all, mut off) = (0, 0);

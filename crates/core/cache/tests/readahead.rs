@@ -1,4 +1,5 @@
-//! Reads that follow one another find what they want in memory, take the place of nothing there, and harm no other request.
+//! Reads that follow one another find what they want in memory, take the place of nothing there,
+//! and harm no other request.
 
 use block::{Block, Buf, Durability, Error, Extent, Kind, Limits, Memory, Ram, Request, Result};
 use block::{Stack, WriteMode};
@@ -110,8 +111,8 @@ fn read(first: u64, blocks: u32) -> Request {
 }
 
 impl Scene {
-    /// Sends requests one after the other, from as many clients as there are lists. Returns how long all of them took,
-    /// and the answers.
+    /// Sends requests one after the other, from as many clients as there are lists. Returns how
+    /// long all of them took, and the answers.
     fn send(&mut self, clients: Vec<Vec<Request>>) -> (u64, Vec<Result>) {
         let begun = self.lane.now();
         let left = Rc::new(Cell::new(clients.len()));
@@ -135,7 +136,8 @@ impl Scene {
         (self.lane.now() - begun, answers.take())
     }
 
-    /// How long each of these takes, sent one after the other, while a client sends others. In nanoseconds.
+    /// How long each of these takes, sent one after the other, while a client sends others. In
+    /// nanoseconds.
     fn latencies(&mut self, timed: Vec<Request>, others: Vec<Request>) -> Vec<u64> {
         let (took, done) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Cell::new(false)));
         let (stack, answered, ended) = (self.stack.clone(), took.clone(), done.clone());
@@ -254,8 +256,8 @@ fn random_reads_are_left_alone() {
     assert!(wasted * 100 < counters.block_accesses, "{wasted} of {}", counters.block_accesses);
 }
 
-/// How often a hot set that fills a third of the cache is hit, before and after a stream over four times the cache, where
-/// no slot is free.
+/// How often a hot set that fills a third of the cache is hit, before and after a stream over four
+/// times the cache, where no slot is free.
 fn hot_hits(scene: &mut Scene, stream: impl FnOnce(&mut Scene)) -> [u64; 2] {
     let mut random = random();
     let hot: Vec<_> = (0..SLOTS / 3).map(|_| (random(30_000), 1)).collect();
@@ -285,7 +287,8 @@ fn a_stream_takes_the_place_of_nothing_hotter() {
     }
 }
 
-/// The same of a stream of writes, absorbed or passing, whose blocks are gone first once they are durable.
+/// The same of a stream of writes, absorbed or passing, whose blocks are gone first once they are
+/// durable.
 #[test]
 fn a_stream_of_writes_takes_the_place_of_nothing_hotter() {
     for write in [WriteMode::BackNow, WriteMode::Through] {
@@ -352,8 +355,9 @@ fn a_change_overtakes_what_is_fetched_ahead() {
     }
 }
 
-/// A piece that is longer than a slice becomes unread slice by slice, or fails as a whole: what the volume counts as unread
-/// is at every step what its shards have, and those that look for room count no block twice.
+/// A piece that is longer than a slice becomes unread slice by slice, or fails as a whole: what the
+/// volume counts as unread is at every step what its shards have, and those that look for room
+/// count no block twice.
 #[test]
 fn what_is_unread_is_counted_at_every_step() {
     let small =
@@ -414,8 +418,8 @@ fn what_is_refused_lets_others_go_on() {
     assert!(scene.counters().readahead_issued > 0);
 }
 
-/// What was fetched ahead of streams that have ended early counts as unread no longer than a long stream needs that
-/// is not kept, and so evicts nothing.
+/// What was fetched ahead of streams that have ended early counts as unread no longer than a long
+/// stream needs that is not kept, and so evicts nothing.
 #[test]
 fn streams_that_end_early_are_in_the_way_of_no_later_one() {
     let mut scene = scene(settings());
@@ -445,7 +449,8 @@ fn a_stream_is_read_ahead_of_although_what_is_read_is_not_kept() {
     assert_eq!(scene.counters().readahead_issued, 0);
 }
 
-/// While reads are left out nothing is evicted: what was fetched ahead in vain grows old by what is read all the same.
+/// While reads are left out nothing is evicted: what was fetched ahead in vain grows old by what is
+/// read all the same.
 #[test]
 fn streams_that_end_early_are_in_the_way_of_no_later_one_while_reads_are_left_out() {
     let mut scene = scene(settings());
@@ -464,7 +469,8 @@ fn streams_that_end_early_are_in_the_way_of_no_later_one_while_reads_are_left_ou
     assert!(took < 64 * READ_NS / 2, "{took} ns");
 }
 
-/// Clients that read streams of their own ask for much by themselves; the backing works on more at once.
+/// Clients that read streams of their own ask for much by themselves; the backing works on more at
+/// once.
 #[test]
 fn streams_of_several_clients_are_read_ahead_of() {
     let took = |readahead, clients: u64| {
@@ -478,8 +484,9 @@ fn streams_of_several_clients_are_read_ahead_of() {
     }
 }
 
-/// Streams that end early, one after the other, whether slots are free or not: what they leave is given up in time, so
-/// that those which follow at once are read ahead of as far as the gate allows.
+/// Streams that end early, one after the other, whether slots are free or not: what they leave is
+/// given up in time, so that those which follow at once are read ahead of as far as the gate
+/// allows.
 #[test]
 fn what_ended_streams_leave_is_in_the_way_of_none_that_follow_at_once() {
     for (is_filled, gain) in [(true, 3), (false, 2)] {
@@ -499,7 +506,8 @@ fn what_ended_streams_leave_is_in_the_way_of_none_that_follow_at_once() {
     }
 }
 
-/// Reads that belong to no stream do not wait for what is fetched ahead of one, also when it was alone before.
+/// Reads that belong to no stream do not wait for what is fetched ahead of one, also when it was
+/// alone before.
 #[test]
 fn random_reads_beside_a_stream_do_not_wait_for_it() {
     for alone in [0, 512] {

@@ -1,4 +1,5 @@
-//! What the engine times with a clock that goes on within a step: copies, and a backing that answers at once.
+//! What the engine times with a clock that goes on within a step: copies, and a backing that
+//! answers at once.
 
 use block::{Block, Buf, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode};
 use cache::{Arena, Cache, Geometry, Pressure, Settings, Shared};

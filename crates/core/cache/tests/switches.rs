@@ -1,5 +1,5 @@
-//! Switches under load, in virtual time: the guard steps aside and comes back 1,000 times a second, and
-//! an operator changes settings, while a client verifies every byte.
+//! Switches under load, in virtual time: the guard steps aside and comes back 1,000 times a second,
+//! and an operator changes settings, while a client verifies every byte.
 
 use block::{
     Block, Buf, Durability, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode,

@@ -86,8 +86,8 @@ pub struct Event {
 /// Tasks that one event has a place for; more of them need the heap.
 const WAITERS: usize = 16;
 
-/// Tasks that wait, in the order in which they came: the first ones in place, since most events have
-/// few, and a cache has hundreds of events.
+/// Tasks that wait, in the order in which they came: the first ones in place, since most events
+/// have few, and a cache has hundreds of events.
 #[derive(Debug)]
 struct Waiters {
     /// Only the first `count` of them wait.

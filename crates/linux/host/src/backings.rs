@@ -155,8 +155,8 @@ fn with_records<T>(work: impl FnOnce(&Records<'_>) -> T) -> T {
     work(&Records { directory: devices.join(RECORDS), presence: &presence })
 }
 
-/// Notes that a device of ours stands on these files and devices ([`crate::FileVolume::key`]): to be
-/// called before the device has its name.
+/// Notes that a device of ours stands on these files and devices ([`crate::FileVolume::key`]): to
+/// be called before the device has its name.
 ///
 /// # Errors
 /// As the system reports.

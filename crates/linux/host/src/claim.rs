@@ -7,8 +7,8 @@
 //! | file system of several hosts | refused | noted | refused | refused | refused |
 //! | other signatures | | | named | refused | |
 //!
-//! A file or device in use ([`crate::Finding`]) is refused for every intent but to read, for which it
-//! is noted. To overwrite also needs an agreement, and a device that no other program has open.
+//! A file or device in use ([`crate::Finding`]) is refused for every intent but to read, for which
+//! it is noted. To overwrite also needs an agreement, and a device that no other program has open.
 
 use crate::backings::{devices_on, is_over_one};
 use crate::clock::Patience;

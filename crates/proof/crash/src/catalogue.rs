@@ -12,8 +12,9 @@ pub struct Bug {
     pub subject: Box<dyn Subject>,
 }
 
-/// Bugs that few histories show, each with the number of the first one from the laboratory's own base that did when it was
-/// looked for last. A change of the engine may move it: then a hunt from there takes longer, and still has to find it.
+/// Bugs that few histories show, each with the number of the first one from the laboratory's own
+/// base that did when it was looked for last. A change of the engine may move it: then a hunt from
+/// there takes longer, and still has to find it.
 const RARE: [(&str, u64); 13] = [
     ("RangesLast", 3869),
     ("ForgetDurable", 3822),

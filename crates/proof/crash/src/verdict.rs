@@ -233,10 +233,10 @@ impl Oracle {
     /// Returns the oracle of the run that follows a kill: unanswered requests never will be
     /// answered.
     ///
-    /// The next process goes on with the epochs that it finds in memory: what was open is open, what
-    /// was closing is before it; their numbers move on by 2^16. What `disk` has durably, or newer,
-    /// owes nothing any more. Of the operations in `doubt` it is
-    /// not known whether the buffer got them.
+    /// The next process goes on with the epochs that it finds in memory: what was open is open,
+    /// what was closing is before it; their numbers move on by 2^16. What `disk` has durably, or
+    /// newer, owes nothing any more. Of the operations in `doubt` it is not known whether the
+    /// buffer got them.
     pub(crate) fn after_kill(&self, disk: &State, doubt: &[Operation]) -> Oracle {
         let mut next = self.clone();
         next.padding.clear();

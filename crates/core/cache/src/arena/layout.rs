@@ -23,7 +23,8 @@ pub(super) struct Layout {
 
 impl Layout {
     pub(super) fn of(geometry: &Geometry, grain: u32) -> Layout {
-        // In the laboratory, where a sector is a stamp, every byte between would be copied for each state.
+        // In the laboratory, where a sector is a stamp, every byte between would be copied for each
+        // state.
         let at_page =
             |offset: usize| if grain == 512 { offset.next_multiple_of(PAGE) } else { offset };
         let headers = geometry.slots_max() as usize * HEADER_BYTES;
@@ -43,7 +44,8 @@ impl Layout {
         Layout { extents_at, headers_at, slots_at, slot_bytes, bytes }
     }
 
-    /// The bytes that are in use: all but the headers and the bytes of spare slots. Ascending, apart.
+    /// The bytes that are in use: all but the headers and the bytes of spare slots. Ascending,
+    /// apart.
     pub(super) fn used(&self, geometry: &Geometry) -> Vec<Range<usize>> {
         let part = |begin: usize, bytes: usize| {
             geometry.live().map(move |slots| {

@@ -11,9 +11,10 @@
 //! 4 KiB border  slots        8 sectors of `grain` bytes each, for the most slots that there may be
 //! ```
 //!
-//! Every shard has an equal part of the extents, of the headers and of the slots. An extent's positions are those of
-//! its shard (`spread.rs`); in versions before 4 they are blocks. The first headers and slots of each part are live;
-//! the others are spare, and no memory lies behind them (`Arena::used`).
+//! Every shard has an equal part of the extents, of the headers and of the slots. An extent's
+//! positions are those of its shard (`spread.rs`); in versions before 4 they are blocks. The first
+//! headers and slots of each part are live; the others are spare, and no memory lies behind them
+//! (`Arena::used`).
 //!
 //! ```text
 //! headers   | shard 0: live ... spare ... | shard 1: live ... spare ... |
@@ -282,8 +283,8 @@ impl Arena {
         Layout::of(geometry, grain).bytes
     }
 
-    /// The parts of its memory that are in use, ascending and apart: all but the places of spare slots.
-    /// The rest need not exist, and is not looked at.
+    /// The parts of its memory that are in use, ascending and apart: all but the places of spare
+    /// slots. The rest need not exist, and is not looked at.
     pub fn used(geometry: &Geometry, grain: u32) -> Vec<Range<usize>> {
         Layout::of(geometry, grain).used(geometry)
     }
@@ -447,7 +448,8 @@ impl Arena {
         self.store(self.extent_words(number)[3], 0);
     }
 
-    /// A pending zeroed range; `Err` if its checksum is wrong, or no volume is so large, `Ok(None)` if there is none.
+    /// A pending zeroed range; `Err` if its checksum is wrong, or no volume is so large, `Ok(None)`
+    /// if there is none.
     pub(crate) fn extent(&self, number: u32) -> Result<Option<ExtentHeader>, ()> {
         let at = self.extent_words(number);
         let [first, size, epoch, life] =

@@ -79,8 +79,9 @@ fn words<const N: usize>(arena: &Arena, at: usize) -> [u64; N] {
     core::array::from_fn(|index| arena.memory.word(at + index * 8).load(Ordering::Relaxed))
 }
 
-/// The next program must read what this one has left, and this one what the former has. Computed from the
-/// pictures with another CRC-16 (Python's `binascii.crc_hqx`). If this has to change, so has the format.
+/// The next program must read what this one has left, and this one what the former has. Computed
+/// from the pictures with another CRC-16 (Python's `binascii.crc_hqx`). If this has to change, so
+/// has the format.
 #[test]
 fn what_lies_in_the_memory_is_as_the_picture_says() {
     let shape = Geometry { shards: 65_538, region_blocks: 8, extents: 1, ..Geometry::default() };

@@ -1,8 +1,8 @@
 //! Flushes of the backing, one at a time.
 //!
 //! Two flushes that overlap cannot both be believed: if one fails, the other may have found nothing
-//! left to do and succeed over data that is lost. So every task that needs a flush waits for one that
-//! begins after it asked; the first to find none running leads it, the others share it.
+//! left to do and succeed over data that is lost. So every task that needs a flush waits for one
+//! that begins after it asked; the first to find none running leads it, the others share it.
 
 /// The flushes of a volume, by number.
 #[derive(Debug, Default)]

@@ -9,8 +9,8 @@
 //!   operator   clears the error                     well, and what was tainted is written again
 //! ```
 //!
-//! Every flag is read without a lock, while tasks of other lanes change it. So the order of two stores is part of
-//! what a transition means; where it matters, the transition says so.
+//! Every flag is read without a lock, while tasks of other lanes change it. So the order of two
+//! stores is part of what a transition means; where it matters, the transition says so.
 
 use crate::arena::Arena;
 use crate::arena::superblock::Condition;
@@ -67,8 +67,8 @@ pub(crate) struct Health {
     /// The operator has cleared an error after a flush had failed that no commit had acted on: what
     /// was written must be written again.
     rewrite: AtomicBool,
-    /// The arena is from an earlier life. What that sent past the cache may lie in the backing's own
-    /// cache, and belongs before all that is written out now: flush that first (C2, C7).
+    /// The arena is from an earlier life. What that sent past the cache may lie in the backing's
+    /// own cache, and belongs before all that is written out now: flush that first (C2, C7).
     flush_first: AtomicBool,
     /// Flushes of the backing that have failed.
     flush_failures: AtomicU64,
@@ -152,8 +152,8 @@ impl Health {
         self.failed.load(Ordering::SeqCst)
     }
 
-    /// The volume fails, if it has not yet. It is noted where it outlives the process before a client
-    /// can hear of it; what waits is then to be told by `Shared::wake_all`.
+    /// The volume fails, if it has not yet. It is noted where it outlives the process before a
+    /// client can hear of it; what waits is then to be told by `Shared::wake_all`.
     pub(crate) fn fail(&self, epochs: &mut Epochs, error: Error) {
         if epochs.fail(error) {
             self.arena.note_condition(Condition::Failed);
@@ -161,8 +161,8 @@ impl Health {
         }
     }
 
-    /// The operator says that the backing is well again. False: a discard is under way, which ends the error
-    /// itself.
+    /// The operator says that the backing is well again. False: a discard is under way, which ends
+    /// the error itself.
     pub(crate) fn clear(&self, epochs: &mut Epochs) -> bool {
         let cleared = epochs.clear_error();
         if cleared {
@@ -193,15 +193,15 @@ impl Health {
         self.failed.store(false, Ordering::SeqCst);
     }
 
-    /// How often the failed state was ended. Between two looks at a failed volume that find the same
-    /// number it has been failed all the time, so that nothing was written to it.
+    /// How often the failed state was ended. Between two looks at a failed volume that find the
+    /// same number it has been failed all the time, so that nothing was written to it.
     pub(crate) fn times_cleared(&self) -> u64 {
         self.cleared.load(Ordering::SeqCst)
     }
 
-    /// Whether no error was cleared since this was [`Health::times_cleared`]. Else the volume had failed:
-    /// what had gone past the cache may be lost, and with it the newest version of what a waiter waits for.
-    /// Waiters report an error even if they never saw the failure.
+    /// Whether no error was cleared since this was [`Health::times_cleared`]. Else the volume had
+    /// failed: what had gone past the cache may be lost, and with it the newest version of what a
+    /// waiter waits for. Waiters report an error even if they never saw the failure.
     pub(crate) fn unless_cleared(&self, cleared: u64) -> Result {
         match self.times_cleared() == cleared {
             true => Ok(()),
@@ -262,8 +262,8 @@ impl Health {
         self.unkept.store(true, Ordering::SeqCst);
     }
 
-    /// Something was written. To be noted before the section that notes the write's end: a flush that comes after
-    /// that must find this.
+    /// Something was written. To be noted before the section that notes the write's end: a flush
+    /// that comes after that must find this.
     pub(crate) fn note_written(&self) {
         self.unflushed.store(true, Ordering::SeqCst);
     }
@@ -273,10 +273,10 @@ impl Health {
         self.flush_failures.load(Ordering::SeqCst)
     }
 
-    /// Whether no flush has failed since [`Health::flush_failures`] was this. One that failed while a write was in
-    /// flight may have taken it along, and did not find it written yet. To be asked in the section that notes the
-    /// write's end, or after the end was noted. Either the failed flush marks the blocks dirty again, or this
-    /// check sees the failure.
+    /// Whether no flush has failed since [`Health::flush_failures`] was this. One that failed while
+    /// a write was in flight may have taken it along, and did not find it written yet. To be asked
+    /// in the section that notes the write's end, or after the end was noted. Either the failed
+    /// flush marks the blocks dirty again, or this check sees the failure.
     pub(crate) fn has_kept(&self, failures: u64) -> bool {
         self.flush_failures() == failures
     }
@@ -285,13 +285,14 @@ impl Health {
     pub(crate) fn flush_failed(&self) {
         // At once: killed now, a successor must not believe a flush of its own.
         self.arena.note_flush_failed();
-        // Before the other: what ends without having seen this is found by the task that acts on it.
+        // Before the other: what ends without having seen this is found by the task that acts on
+        // it.
         self.flush_failures.fetch_add(1, Ordering::SeqCst);
         self.tainted.store(true, Ordering::SeqCst);
     }
 
-    /// The backing is about to be flushed so that something becomes durable. None: there is nothing to flush.
-    /// To be followed by [`Health::end_flush`].
+    /// The backing is about to be flushed so that something becomes durable. None: there is nothing
+    /// to flush. To be followed by [`Health::end_flush`].
     pub(crate) fn begin_flush(&self, is_needed: bool) -> Option<FlushBegun> {
         // Taken before the flush begins: what passes while it is under way belongs to the next one.
         let unflushed = self.unflushed.swap(false, Ordering::SeqCst);
@@ -305,7 +306,8 @@ impl Health {
 
     /// That flush has ended so. Returns what is to be believed of it.
     pub(crate) fn end_flush(&self, begun: FlushBegun, mut result: Result) -> Result {
-        // The flush of an FUA write may have failed before ours, and taken with it what ours was for.
+        // The flush of an FUA write may have failed before ours, and taken with it what ours was
+        // for.
         if self.tainted.swap(false, Ordering::SeqCst) && result.is_ok() {
             result = Err(TAINTED);
         }
@@ -321,8 +323,8 @@ impl Health {
         result
     }
 
-    /// For how long a flush that has failed is tried again: not at all, if it may have lost what cannot be written
-    /// again.
+    /// For how long a flush that has failed is tried again: not at all, if it may have lost what
+    /// cannot be written again.
     pub(crate) fn flush_retry_time_ns(&self, retry_time_ns: u64) -> u64 {
         match self.unkept.load(Ordering::SeqCst) {
             true => 0,
@@ -330,13 +332,14 @@ impl Health {
         }
     }
 
-    /// Whether everything that was written must be written again, because the operator cleared an error; tells so
-    /// once.
+    /// Whether everything that was written must be written again, because the operator cleared an
+    /// error; tells so once.
     pub(crate) fn take_rewrite(&self) -> bool {
         self.rewrite.swap(false, Ordering::SeqCst)
     }
 
-    /// Whether the backing is to be flushed before anything of an epoch is sent, for an earlier life.
+    /// Whether the backing is to be flushed before anything of an epoch is sent, for an earlier
+    /// life.
     pub(crate) fn is_flush_first(&self) -> bool {
         self.flush_first.load(Ordering::SeqCst)
     }
@@ -346,7 +349,8 @@ impl Health {
         self.flush_first.store(first, Ordering::SeqCst);
     }
 
-    /// Whether nothing of an epoch may be sent: the volume has failed, or the backing is to be flushed first.
+    /// Whether nothing of an epoch may be sent: the volume has failed, or the backing is to be
+    /// flushed first.
     pub(crate) fn must_not_send(&self) -> bool {
         self.has_failed() || self.is_flush_first()
     }

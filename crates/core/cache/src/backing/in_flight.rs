@@ -1,8 +1,8 @@
 //! Noticing that the backing does not answer (C8).
 //!
-//! A request is counted in the generation in which it is sent. A generation ends with a tick, and the
-//! next one is any that is empty; one that is still not empty so many ticks after its end holds a
-//! request that hangs. That costs two additions a request and no memory, whatever the load.
+//! A request is counted in the generation in which it is sent. A generation ends with a tick, and
+//! the next one is any that is empty; one that is still not empty so many ticks after its end holds
+//! a request that hangs. That costs two additions a request and no memory, whatever the load.
 //!
 //! ```text
 //! tick        0     1     2     3     4     5
@@ -10,8 +10,8 @@
 //!                   '----- 4 ticks = time -----'   has waited for four ticks at least
 //! ```
 //!
-//! Ticks are counted, not the clock: a process that was stopped for a minute has not seen its backing
-//! hang for a minute.
+//! Ticks are counted, not the clock: a process that was stopped for a minute has not seen its
+//! backing hang for a minute.
 
 use lane::atomic::{AtomicU32, AtomicUsize, Ordering};
 

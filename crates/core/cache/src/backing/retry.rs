@@ -1,5 +1,5 @@
-//! What is done about a backing that fails: it is tried again, for so long and ever less often; then the volume
-//! has failed (C8).
+//! What is done about a backing that fails: it is tried again, for so long and ever less often;
+//! then the volume has failed (C8).
 
 use lane::Lane;
 

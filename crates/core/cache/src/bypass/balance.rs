@@ -1,11 +1,14 @@
-//! What keeping a block, or absorbing one, brings and what it costs: the one decision behind stepping aside (C12).
+//! What keeping a block, or absorbing one, brings and what it costs: the one decision behind
+//! stepping aside (C12).
 //!
-//! Both cost a copy, with what goes with it: a look for a victim, its end, a new header. That is timed while the volume
-//! is served, because it differs tenfold between machines. What they bring is requests that the backing is not sent: of a miss that is kept, as many as hits
-//! are expected of it (`policy::Expectation`); of what is absorbed, as many as overwriting and longer runs have spared.
-//! A request has two parts. *Work* is what a processor spends on it. The rest is *waiting*, which counts as far as the
-//! lane has nothing else to do meanwhile: while it wants a processor all the time, the waits of some requests are hidden
-//! behind the work for others. When processors are busy, work takes longer; a wait does not.
+//! Both cost a copy, with what goes with it: a look for a victim, its end, a new header. That is
+//! timed while the volume is served, because it differs tenfold between machines. What they bring
+//! is requests that the backing is not sent: of a miss that is kept, as many as hits are expected
+//! of it (`policy::Expectation`); of what is absorbed, as many as overwriting and longer runs have
+//! spared. A request has two parts. *Work* is what a processor spends on it. The rest is *waiting*,
+//! which counts as far as the lane has nothing else to do meanwhile: while it wants a processor all
+//! the time, the waits of some requests are hidden behind the work for others. When processors are
+//! busy, work takes longer; a wait does not.
 //!
 //! ```text
 //!                              kept                                          absorbed
@@ -13,8 +16,9 @@
 //!   costs                  copy x price                                    copy x price
 //! ```
 //!
-//! (bcache has a crude form of this: above 2 ms a read, or 20 ms a write, of its own device's latency it lets more pass.
-//! Ours looks at what is gained, since memory has no latency to speak of.)
+//! (bcache has a crude form of this: above 2 ms a read, or 20 ms a write, of its own device's
+//! latency it lets more pass. Ours looks at what is gained, since memory has no latency to speak
+//! of.)
 
 /// How processors were to be had in a window, in thousandths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -25,16 +29,16 @@ pub struct Pressure {
     pub wanted: u32,
 }
 
-/// What a request to the backing costs a processor, in copies of a block into memory that is not at hand, unless the
-/// backing takes less for all of it. (On a busy host: some 3 us against 1 us.)
+/// What a request to the backing costs a processor, in copies of a block into memory that is not at
+/// hand, unless the backing takes less for all of it. (On a busy host: some 3 us against 1 us.)
 const REQUEST_COPIES: f64 = 3.0;
 /// A backing that takes longer than so many copies for a request is slow.
 const SLOW: u64 = 20;
-/// The price of work rises to this and not further: a lane that has waited nine tenths of the time will not wait so for
-/// ever.
+/// The price of work rises to this and not further: a lane that has waited nine tenths of the time
+/// will not wait so for ever.
 const PRICE_MAX: f64 = 10.0;
-/// At the border it would come and go: it steps aside when four fifths of the costs come back, and comes back when five
-/// quarters do.
+/// At the border it would come and go: it steps aside when four fifths of the costs come back, and
+/// comes back when five quarters do.
 const BORDER: [f64; 2] = [4.0, 5.0];
 
 /// Whether a backing that takes so long for a request is slow beside what a copy of a block costs.
@@ -164,7 +168,8 @@ pub(crate) fn absorbing(writes: &Writes, pressure: Pressure) -> Balance {
     };
     let request = Request::of(known, writes.copy_ns);
     let of = |worth: Worth| {
-        // The time of a slow backing is short whatever the lane does: requests that it is spared serve others.
+        // The time of a slow backing is short whatever the lane does: requests that it is spared
+        // serve others.
         let spared = match is_slow(known, writes.copy_ns) {
             true => known as f64 * worth.price,
             false => request.is_worth(worth),

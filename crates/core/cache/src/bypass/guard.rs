@@ -1,15 +1,17 @@
-//! The guard: whether the cache should step aside, because at the moment it costs more than it brings
-//! (C12).
+//! The guard: whether the cache should step aside, because at the moment it costs more than it
+//! brings (C12).
 //!
-//! A decision over plain data, made anew for every window of about 50 ms. Reads and writes are judged
-//! apart; what a block brings and costs at the present prices is `balance.rs`. Two bad windows make the cache step aside,
-//! a few good ones let it come back; the more, the sooner it had to step aside again.
+//! A decision over plain data, made anew for every window of about 50 ms. Reads and writes are
+//! judged apart; what a block brings and costs at the present prices is `balance.rs`. Two bad
+//! windows make the cache step aside, a few good ones let it come back; the more, the sooner it had
+//! to step aside again.
 //!
-//! How many hits a kept miss brings, the shadow of the cache tells (`policy::Expectation`). It sees what is read whether
-//! that is kept or not, so reads need no trial. What absorbing spares is only seen where it is done: while writes are left
-//! out, one part in sixteen of the volume is treated as before, for a second in five only. What is absorbed there must
-//! be flushed when its time has come, and a flush makes the backing write all that has passed as well, which
-//! no client has asked for. That a backing has become slow, the writes tell that pass.
+//! How many hits a kept miss brings, the shadow of the cache tells (`policy::Expectation`). It sees
+//! what is read whether that is kept or not, so reads need no trial. What absorbing spares is only
+//! seen where it is done: while writes are left out, one part in sixteen of the volume is treated
+//! as before, for a second in five only. What is absorbed there must be flushed when its time has
+//! come, and a flush makes the backing write all that has passed as well, which no client has asked
+//! for. That a backing has become slow, the writes tell that pass.
 
 use crate::bypass::balance::{Balance, Pressure, Reads, Writes, absorbing, is_slow, keeping};
 use core::fmt;
@@ -30,16 +32,19 @@ pub struct Window {
     pub written: u64,
     /// Requests that took.
     pub runs: u64,
-    /// How long writers were made to wait because the buffer was nearly full, in nanoseconds, summed over them.
+    /// How long writers were made to wait because the buffer was nearly full, in nanoseconds,
+    /// summed over them.
     pub slowed_ns: u64,
     /// What a read of the backing takes, in nanoseconds; 0: not known.
     pub backing_read_ns: u64,
-    /// The median of the same; 0: not known. A few reads that wait for a processor do not move it, nor do
-    /// a few of holes in a file, which are answered at once.
+    /// The median of the same; 0: not known. A few reads that wait for a processor do not move it,
+    /// nor do a few of holes in a file, which are answered at once.
     pub backing_read_median_ns: u64,
-    /// What the backing takes to write a block when nothing stands before it, in nanoseconds; 0: not known.
+    /// What the backing takes to write a block when nothing stands before it, in nanoseconds; 0:
+    /// not known.
     pub backing_write_ns: u64,
-    /// What a block took at least that was written past the cache while that stepped aside, in nanoseconds; 0: not known.
+    /// What a block took at least that was written past the cache while that stepped aside, in
+    /// nanoseconds; 0: not known.
     pub passed_write_ns: u64,
     /// What a hit takes, in nanoseconds.
     pub hit_ns: u64,
@@ -106,19 +111,22 @@ pub struct Standing {
     pub bypass_ns: u64,
 }
 
-/// Blocks of a part that is treated as ever, as a power of two: neighbours are written out together.
+/// Blocks of a part that is treated as ever, as a power of two: neighbours are written out
+/// together.
 const PROBE_BLOCKS_SHIFT: u32 = 6;
-/// Waiting that is too much, and little enough again: thousandths of the time a processor was wanted.
+/// Waiting that is too much, and little enough again: thousandths of the time a processor was
+/// wanted.
 const BUSY: u32 = 200;
 const CALM: u32 = 100;
-/// A lane that wants a processor for less than this, in thousandths of the window, is not held up by them.
+/// A lane that wants a processor for less than this, in thousandths of the window, is not held up
+/// by them.
 const WANTED: u32 = 400;
 /// Blocks that tell something.
 const ENOUGH: u64 = 32;
 /// Bad windows in a row before the cache steps aside.
 const BAD: u32 = 2;
-/// Good windows in a row before it comes back: at first, and at most (0.6 s of 50 ms windows: it must be
-/// back within a second, and some of them may be lost to what still runs).
+/// Good windows in a row before it comes back: at first, and at most (0.6 s of 50 ms windows: it
+/// must be back within a second, and some of them may be lost to what still runs).
 const GOOD: u32 = 2;
 const GOOD_MAX: u32 = 12;
 /// Windows within which having to step aside again counts as again: two seconds of them.
@@ -126,7 +134,8 @@ const AGAIN: u32 = 40;
 /// Windows for which writes to the probe are absorbed, of so many: a second in five.
 const PROBE: u32 = 20;
 const PROBE_EVERY: u32 = 100;
-/// What writes that passed have told is forgotten by one part in so many in each window: within some seconds.
+/// What writes that passed have told is forgotten by one part in so many in each window: within
+/// some seconds.
 const PASSED_FORGETS: u64 = 16;
 
 /// Whether a block belongs to the part that is treated as ever.
@@ -216,7 +225,8 @@ impl Buffered {
         ease(&mut self.slowed_ns, window.slowed_ns);
     }
 
-    /// Of what was absorbed, the share that has taken no request of its own; None: too early to say.
+    /// Of what was absorbed, the share that has taken no request of its own; None: too early to
+    /// say.
     fn spared(&self) -> Option<f64> {
         if self.absorbed < ENOUGH || self.written + self.saved < ENOUGH {
             return None;
@@ -242,8 +252,9 @@ pub struct Guard {
     sure: Side,
     writes: Side,
     buffered: Buffered,
-    /// What the backing takes for a block by the writes that have passed, in nanoseconds. Write-outs tell better; but what
-    /// they told holds while there are none, and the first ones after it are too few to change it.
+    /// What the backing takes for a block by the writes that have passed, in nanoseconds.
+    /// Write-outs tell better; but what they told holds while there are none, and the first ones
+    /// after it are too few to change it.
     passed_ns: u64,
     is_busy: bool,
     times: u64,
@@ -292,8 +303,8 @@ impl Guard {
         self.is_busy = waited >= limit && wanted >= WANTED;
     }
 
-    /// What a read of the backing takes. A lane that waits for a processor when the answer comes takes that for the
-    /// backing's time: then the median tells more than the mean.
+    /// What a read of the backing takes. A lane that waits for a processor when the answer comes
+    /// takes that for the backing's time: then the median tells more than the mean.
     fn backing_read_ns(&self, window: &Window) -> u64 {
         match self.is_busy {
             true if window.backing_read_median_ns > 0 => window.backing_read_median_ns,
@@ -337,8 +348,8 @@ impl Guard {
                 };
                 side.weigh(&absorbing(&writes, pressure), pressure)
             }
-            // The part that is still absorbed has nothing to tell. What was left out for want of a processor comes back
-            // when there is one; else it goes on as it is.
+            // The part that is still absorbed has nothing to tell. What was left out for want of a
+            // processor comes back when there is one; else it goes on as it is.
             (None, Some(Why::Busy { .. })) if !self.is_busy => Says::Good,
             (None, Some(why)) => Says::Bad(why.at(pressure)),
             (None, None) => Says::Nothing,

@@ -1,4 +1,5 @@
-//! Stepping aside: what requests ask about it, and the guard's view of a volume from window to window.
+//! Stepping aside: what requests ask about it, and the guard's view of a volume from window to
+//! window.
 
 pub(crate) mod balance;
 pub(crate) mod guard;
@@ -17,13 +18,13 @@ const WRITES: u8 = 2;
 const UNPROBED: u8 = 4;
 const SURE: u8 = 8;
 
-/// While keeping is not measured, one part in so many of what keeping has cost beyond the usual is forgotten in each window: most
-/// of it in two seconds.
+/// While keeping is not measured, one part in so many of what keeping has cost beyond the usual is
+/// forgotten in each window: most of it in two seconds.
 const FORGETS: u64 = 32;
 
-/// An estimate of a median, moved by one more sample: up or down by an eighth. It rests where as many
-/// samples lie above it as below, and need not remember them (Q. Ma, S. Muthukrishnan, M. Sandler, "Frugal
-/// Streaming for Estimating Quantiles", 2013).
+/// An estimate of a median, moved by one more sample: up or down by an eighth. It rests where as
+/// many samples lie above it as below, and need not remember them (Q. Ma, S. Muthukrishnan, M.
+/// Sandler, "Frugal Streaming for Estimating Quantiles", 2013).
 fn toward_median(before_ns: u64, sample_ns: u64) -> u64 {
     let step = before_ns / 8;
     match sample_ns > before_ns {
@@ -36,8 +37,8 @@ fn toward_median(before_ns: u64, sample_ns: u64) -> u64 {
 /// Whether a volume's cache steps aside, and the guard that decides it.
 #[derive(Debug, Default)]
 pub(crate) struct Bypass {
-    /// What is left out: [`READS`], of those what is sure to be read: [`SURE`], [`WRITES`], and of those the probe as
-    /// well: [`UNPROBED`].
+    /// What is left out: [`READS`], of those what is sure to be read: [`SURE`], [`WRITES`], and of
+    /// those the probe as well: [`UNPROBED`].
     out: AtomicU8,
     /// The guard may not decide anything.
     off: AtomicBool,
@@ -166,9 +167,9 @@ impl Bypass {
         self.backing_read_median_ns.store(toward_median(before, ns), Ordering::Relaxed);
     }
 
-    /// A write of so many blocks has passed, beside so many other changes, and took so long. Where the cache steps aside
-    /// with writes, that tells what the backing takes. Each of them waits for the others, at a backing that is fast:
-    /// there only their share of the time is the backing's.
+    /// A write of so many blocks has passed, beside so many other changes, and took so long. Where
+    /// the cache steps aside with writes, that tells what the backing takes. Each of them waits for
+    /// the others, at a backing that is fast: there only their share of the time is the backing's.
     #[inline]
     pub(crate) fn passed_write_took(&self, ns: u64, blocks: u32, others: u32) {
         if self.out.load(Ordering::Relaxed) & WRITES != 0 {
@@ -200,8 +201,8 @@ pub(crate) struct Costs {
 }
 
 impl Bypass {
-    /// Judges what has happened since the last window. True: the cache steps aside, or comes back, or does so
-    /// with more or less than before.
+    /// Judges what has happened since the last window. True: the cache steps aside, or comes back,
+    /// or does so with more or less than before.
     pub(crate) fn judge(&self, counted: &Counters, costs: Costs, now_ns: u64) -> bool {
         self.view.peek(|view| {
             let copy_ns = self.copy_ns(costs.copy_ns);
@@ -223,8 +224,9 @@ impl Bypass {
         })
     }
 
-    /// What keeping a block costs, in nanoseconds. What was measured while processors were busy must not hold for ever:
-    /// while nothing is kept, or no clock can tell, it is believed less and less.
+    /// What keeping a block costs, in nanoseconds. What was measured while processors were busy
+    /// must not hold for ever: while nothing is kept, or no clock can tell, it is believed less and
+    /// less.
     fn copy_ns(&self, usual_ns: u64) -> u64 {
         let is_fresh = self.keep_measured.swap(false, Ordering::Relaxed);
         match self.keep_median_ns.load(Ordering::Relaxed) {
@@ -256,8 +258,8 @@ impl Bypass {
         self.view.peek(|view| view.standing(on, now_ns))
     }
 
-    /// Steps aside with reads, writes or both (then also with what is sure to be read), or comes back, until the guard
-    /// decides anew.
+    /// Steps aside with reads, writes or both (then also with what is sure to be read), or comes
+    /// back, until the guard decides anew.
     pub(crate) fn force(&self, reads: bool, writes: bool, now_ns: u64) {
         let why = |out: bool| out.then_some(Why::Told);
         let (reads, writes) = (why(reads), why(writes));
@@ -274,7 +276,8 @@ impl Bypass {
 mod tests {
     use super::{Bypass, Counters, toward_median};
 
-    /// What is believed after so many reads, of which those whose number in ten is below `odd` took `others`.
+    /// What is believed after so many reads, of which those whose number in ten is below `odd` took
+    /// `others`.
     fn after(first_ns: u64, most_ns: u64, odd: u64, others_ns: u64) -> u64 {
         let samples = (0..1000).map(|read| if read % 10 < odd { others_ns } else { most_ns });
         samples.fold(first_ns, toward_median)

@@ -1,4 +1,5 @@
-//! How full the write buffer is, and what that makes a new block cost (see [`crate::dirty::throttle`]).
+//! How full the write buffer is, and what that makes a new block cost (see
+//! [`crate::dirty::throttle`]).
 
 use crate::dirty::gauges::Gauges;
 use crate::dirty::limits::{DirtyLimits, SLOWED};
@@ -63,7 +64,8 @@ impl Level {
         self.has_room_behind(new) && self.open + new <= self.max.open
     }
 
-    /// The same of blocks that can neither pass nor wait for the next epoch: only the hard limits hold them back.
+    /// The same of blocks that can neither pass nor wait for the next epoch: only the hard limits
+    /// hold them back.
     #[inline]
     pub(crate) fn has_room_behind(&self, new: u32) -> bool {
         self.dirty + new <= self.max.dirty && self.debt + new <= self.max.debt
@@ -84,8 +86,8 @@ impl Level {
         self.is_filling() || self.closing > 0 && self.open + self.closing > self.spread_from()
     }
 
-    /// While an epoch is being written out: up to so many blocks that are open or left to write, what comes
-    /// is a burst, and beyond, what is left to write is spread over the room.
+    /// While an epoch is being written out: up to so many blocks that are open or left to write,
+    /// what comes is a burst, and beyond, what is left to write is spread over the room.
     fn spread_from(&self) -> u32 {
         self.open_room() / 4 * 3
     }
@@ -104,8 +106,8 @@ impl Level {
             && below(self.dirty, self.max.dirty)
     }
 
-    /// What one new block costs, in 1024ths of a block that is written out, where a flush takes as long as
-    /// writing out `flush_blocks`.
+    /// What one new block costs, in 1024ths of a block that is written out, where a flush takes as
+    /// long as writing out `flush_blocks`.
     pub(crate) fn price(&self, flush_blocks: u64) -> u64 {
         if self.closing == 0 {
             return self.filling();
@@ -174,8 +176,8 @@ mod tests {
 
     #[test]
     fn what_is_left_of_the_room_lasts_until_the_closed_epoch_is_written_out() {
-        // A sixteenth of the room stays free, half of the rest is used, and as much is still to be written: the
-        // same pace.
+        // A sixteenth of the room stays free, half of the rest is used, and as much is still to be
+        // written: the same pace.
         let level =
             Level { open: 3750, debt: 7500, dirty: 7500, closing: 3750, closed: 1, ..EMPTY };
         assert!(level.is_pressed());
@@ -215,7 +217,8 @@ mod tests {
         let max = DirtyLimits { dirty: 1600, debt: 1600, open: 700 };
         let level = |closing, closed| Level { open: 13, debt: 20, dirty: 33, max, closing, closed };
         assert_eq!(Level::of(&gauges, 1600, 3), level(0, 0));
-        // Of one closed epoch it is known what is left to write; of several all counts that is dirty.
+        // Of one closed epoch it is known what is left to write; of several all counts that is
+        // dirty.
         gauges.show_closed(1, 0);
         assert_eq!(Level::of(&gauges, 1600, 3), level(7, 1));
         gauges.show_closed(2, 0);
@@ -279,7 +282,8 @@ mod tests {
     #[test]
     fn while_an_epoch_is_written_out_the_price_is_what_is_left_to_write_by_what_is_left_of_the_room()
      {
-        // 7500 of the room can be used, 2500 are: 4000 are spread over 5000. Half of the way into the price is gone.
+        // 7500 of the room can be used, 2500 are: 4000 are spread over 5000. Half of the way into
+        // the price is gone.
         let level =
             Level { open: 2500, debt: 6500, dirty: 6500, closing: 4000, closed: 1, ..EMPTY };
         assert_eq!(level.price(0), 819 / 2);

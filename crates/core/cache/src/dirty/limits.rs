@@ -1,4 +1,5 @@
-//! How much may be dirty: what the settings allow (C6), and what the backing can write out in time (C13).
+//! How much may be dirty: what the settings allow (C6), and what the backing can write out in time
+//! (C13).
 //!
 //! ```text
 //!   dirty   blocks of all epochs               dirty_bytes
@@ -7,8 +8,8 @@
 //!   open    blocks of the open epoch           nearly half of `dirty`, and no more than `debt`
 //! ```
 //!
-//! All of this is arithmetic. What is dirty at the moment is counted in [`crate::dirty::gauges`], and
-//! [`crate::dirty::level`] compares the two.
+//! All of this is arithmetic. What is dirty at the moment is counted in [`crate::dirty::gauges`],
+//! and [`crate::dirty::level`] compares the two.
 
 use crate::epochs::CHAIN_MAX;
 use crate::planted::{Bug, planted};
@@ -55,8 +56,8 @@ pub(crate) struct DirtyLimits {
     pub(crate) dirty: u32,
     /// That wait to be written out (C13).
     pub(crate) debt: u32,
-    /// Of the open epoch: nearly half of what may be dirty, so that it can fill while the closing one is
-    /// written out. (An eighth of it may be on the backing already, and not durable.)
+    /// Of the open epoch: nearly half of what may be dirty, so that it can fill while the closing
+    /// one is written out. (An eighth of it may be on the backing already, and not durable.)
     pub(crate) open: u32,
 }
 
@@ -81,7 +82,8 @@ impl DirtyLimits {
         self.open / SLOWED
     }
 
-    /// Whether an open epoch of so many blocks should be written out: from three quarters of its limit on ...
+    /// Whether an open epoch of so many blocks should be written out: from three quarters of its
+    /// limit on ...
     #[inline]
     pub(crate) fn has_much_to_write(self, open: u32) -> bool {
         open > 0 && u64::from(open) * 4 >= u64::from(self.open) * 3
@@ -92,15 +94,15 @@ impl DirtyLimits {
         self.open / 2
     }
 
-    /// Whether so many blocks were written out early that the backing should be flushed for them: an eighth of
-    /// what the open epoch may hold.
+    /// Whether so many blocks were written out early that the backing should be flushed for them:
+    /// an eighth of what the open epoch may hold.
     pub(crate) fn has_much_to_settle(self, settling: u32) -> bool {
         settling > 0 && settling >= self.open / 8
     }
 }
 
-/// C13: the blocks that may wait to be written out, so that it takes no longer than `target_ns` as far as is
-/// known; 0: no target.
+/// C13: the blocks that may wait to be written out, so that it takes no longer than `target_ns` as
+/// far as is known; 0: no target.
 pub(crate) fn allowance(dirty_blocks_max: u32, target_ns: u64, pace: Pace) -> u32 {
     if target_ns == 0 {
         return dirty_blocks_max;
@@ -114,10 +116,10 @@ pub(crate) fn allowance(dirty_blocks_max: u32, target_ns: u64, pace: Pace) -> u3
     (blocks.min(u128::from(dirty_blocks_max)) as u32).max(2)
 }
 
-/// The allowance that follows one of `before`. What is dirty already when the backing becomes slower can only be
-/// written out. Meanwhile it may not grow, but writers are slowed down rather than turned away: the limit follows
-/// the debt down. (They keep the debt in the middle of the last eighth: a limit further from it than that would
-/// never move.)
+/// The allowance that follows one of `before`. What is dirty already when the backing becomes
+/// slower can only be written out. Meanwhile it may not grow, but writers are slowed down rather
+/// than turned away: the limit follows the debt down. (They keep the debt in the middle of the last
+/// eighth: a limit further from it than that would never move.)
 pub(crate) fn sliding_allowance(
     allowance: u32,
     before: u32,
@@ -127,8 +129,8 @@ pub(crate) fn sliding_allowance(
     allowance.max(before.min(dirty_blocks_max).min(debt + debt / 20))
 }
 
-/// `ordered`: how many epochs may be closed. Each takes a flush of the backing, and all of them together no longer
-/// than dirty data may become old (C6).
+/// `ordered`: how many epochs may be closed. Each takes a flush of the backing, and all of them
+/// together no longer than dirty data may become old (C6).
 pub(crate) fn chain_max(dirty_age_ns: u64, flush_ns: u64) -> usize {
     match flush_ns {
         0 => CHAIN_MAX,
@@ -136,9 +138,10 @@ pub(crate) fn chain_max(dirty_age_ns: u64, flush_ns: u64) -> usize {
     }
 }
 
-/// How long it would take to make this debt durable, in nanoseconds. In `ordered` mode each epoch is written out
-/// for itself, and the backing is flushed after each: many small ones take much longer than their blocks in one
-/// run. `run_ns`: what a run of an epoch's share of the debt takes at least.
+/// How long it would take to make this debt durable, in nanoseconds. In `ordered` mode each epoch
+/// is written out for itself, and the backing is flushed after each: many small ones take much
+/// longer than their blocks in one run. `run_ns`: what a run of an epoch's share of the debt takes
+/// at least.
 pub(crate) fn flush_predicted_ns(debt: u32, epochs: u32, run_ns: u64, pace: Pace) -> u64 {
     let apart_ns = if epochs > 1 { run_ns.saturating_mul(epochs.into()) } else { 0 };
     let flushes_ns = pace.flush_ns.saturating_mul(epochs.into());

@@ -10,8 +10,9 @@ pub(crate) struct LockedEpochs {
     /// An epoch has become durable, everything of the closing one is written, or the volume has
     /// failed.
     pub(crate) changed: Event,
-    /// An epoch has been closed or become durable, or what was written early has: there may be room. Apart
-    /// from the shards' own events: many may wait for this, and every run that ends rings those.
+    /// An epoch has been closed or become durable, or what was written early has: there may be
+    /// room. Apart from the shards' own events: many may wait for this, and every run that ends
+    /// rings those.
     pub(crate) freed: Event,
     /// Clients that wait for a flush.
     flush_waiters: AtomicU32,

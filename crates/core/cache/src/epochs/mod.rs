@@ -7,11 +7,12 @@
 //!                         durable + 1                            open
 //! ```
 //!
-//! The first task that needs a write-out and finds none under way leads it; all others wait. In `flush` mode an
-//! epoch is closed by the commit that leads its write-out, so at most one is closed, and flushes that arrive
-//! in the meantime join the next one. In `ordered` mode a flush closes the open epoch, and the commit that
-//! leads takes the oldest. Closing is a walk over the shards, one at a time: a flush during a walk
-//! waits for the next one, because this one may have passed its shard already.
+//! The first task that needs a write-out and finds none under way leads it; all others wait. In
+//! `flush` mode an epoch is closed by the commit that leads its write-out, so at most one is
+//! closed, and flushes that arrive in the meantime join the next one. In `ordered` mode a flush
+//! closes the open epoch, and the commit that leads takes the oldest. Closing is a walk over the
+//! shards, one at a time: a flush during a walk waits for the next one, because this one may have
+//! passed its shard already.
 //!
 //! ```text
 //!   Idle --lead--> Running --durable--> Releasing --released--> Idle
@@ -25,8 +26,9 @@
 //!   Idle or Stuck, failed --begin_discard--> Discarding --end_discard--> Idle, all is durable
 //! ```
 //!
-//! A volume also fails while its commit hangs in the backing (`tasks/watchdog.rs`). The phase stays with the
-//! commit then, whatever the operator does: there is no second one before it has come back.
+//! A volume also fails while its commit hangs in the backing (`tasks/watchdog.rs`). The phase stays
+//! with the commit then, whatever the operator does: there is no second one before it has come
+//! back.
 
 pub(crate) mod locked;
 #[cfg(test)]
@@ -36,12 +38,14 @@ use crate::planted::{Bug, planted};
 use alloc::collections::VecDeque;
 use block::{Error, Kind};
 
-/// Epochs that may be closed and not durable. Their numbers are told apart by sixteen bits, and every
-/// shard keeps a list for each; more than a few only gather while the backing is slow to flush.
+/// Epochs that may be closed and not durable. Their numbers are told apart by sixteen bits, and
+/// every shard keeps a list for each; more than a few only gather while the backing is slow to
+/// flush.
 pub(crate) const CHAIN_MAX: usize = 4096;
 
-/// Numbers of epochs begin here. Versions that do not note what is durable number theirs from zero: where one
-/// of them was served in between, the note is far from its epochs, however many there were.
+/// Numbers of epochs begin here. Versions that do not note what is durable number theirs from zero:
+/// where one of them was served in between, the note is far from its epochs, however many there
+/// were.
 pub(crate) const NUMBERS: u64 = 1 << 32;
 
 /// The number of a fresh volume's open epoch: what is before it has numbers, too.
@@ -79,16 +83,17 @@ pub(crate) struct Epochs {
     durable: u64,
     /// A task walks the shards to close the epoch before the open one.
     walking: bool,
-    /// Of each closed epoch that is not durable: when its first change was admitted, plus one; 0: it
-    /// holds only what has passed.
+    /// Of each closed epoch that is not durable: when its first change was admitted, plus one; 0:
+    /// it holds only what has passed.
     since: VecDeque<u64>,
-    /// A task that needs an epoch durable waits until what was written early is: it goes first then.
+    /// A task that needs an epoch durable waits until what was written early is: it goes first
+    /// then.
     awaited: bool,
     /// When the errors of the current write-out began.
     failing_since_ns: Option<u64>,
     failed: Option<Error>,
-    /// Epochs after the first and up to the second number were given up, in part or whole: flushes that
-    /// wait for them from before have failed.
+    /// Epochs after the first and up to the second number were given up, in part or whole: flushes
+    /// that wait for them from before have failed.
     given_up: (u64, u64),
 }
 
@@ -136,8 +141,8 @@ pub(crate) enum Close {
 }
 
 impl Epochs {
-    /// `open`: the open epoch's number. `closed`: so many before it are not durable, the oldest of them
-    /// is half done. `since`: see [`Epochs::closes`], of all of them.
+    /// `open`: the open epoch's number. `closed`: so many before it are not durable, the oldest of
+    /// them is half done. `since`: see [`Epochs::closes`], of all of them.
     pub(crate) fn new(open: u64, closed: u64, since: u64) -> Epochs {
         let mut each = VecDeque::with_capacity(CHAIN_MAX + 1);
         each.extend((0..closed).map(|_| since));
@@ -179,7 +184,8 @@ impl Epochs {
         self.since.iter().copied().find(|&since| since != 0).unwrap_or(0)
     }
 
-    /// An epoch is about to be closed: when its first change was admitted, plus one; 0: it holds none.
+    /// An epoch is about to be closed: when its first change was admitted, plus one; 0: it holds
+    /// none.
     pub(crate) fn closes(&mut self, since: u64) {
         self.since.push_back(since);
     }
@@ -229,8 +235,8 @@ impl Epochs {
         Step::Lead { epoch, start }
     }
 
-    /// What to do on the way to have `target` closed. `is_empty`: the open epoch has nothing in it. `most`: so
-    /// many may be closed, at most [`CHAIN_MAX`].
+    /// What to do on the way to have `target` closed. `is_empty`: the open epoch has nothing in it.
+    /// `most`: so many may be closed, at most [`CHAIN_MAX`].
     pub(crate) fn close_step(&mut self, target: u64, is_empty: bool, most: usize) -> Close {
         if self.gave_up(target) {
             return Close::Done(Err(GIVEN_UP));
@@ -274,8 +280,8 @@ impl Epochs {
         self.phase = Phase::Idle;
     }
 
-    /// What was written out early is about to be made durable. False: not now, an epoch is closed, or slots
-    /// are still being released, or the volume has failed.
+    /// What was written out early is about to be made durable. False: not now, an epoch is closed,
+    /// or slots are still being released, or the volume has failed.
     pub(crate) fn begin_settling(&mut self) -> bool {
         let may = self.phase == Phase::Idle
             && self.durable + 1 == self.open

@@ -1,8 +1,8 @@
 //! Giving up what is dirty: what the operator may do when a failed volume's data is of no use (C8).
 //!
-//! The volume is failed, so nothing new begins; first every shard is shut, which is refused as long as
-//! something of it is in flight. Only then it is noted in the arena that all of it goes: a kill from
-//! there on finds that, and recovery brings it to its end. No write-out can begin meanwhile.
+//! The volume is failed, so nothing new begins; first every shard is shut, which is refused as long
+//! as something of it is in flight. Only then it is noted in the arena that all of it goes: a kill
+//! from there on finds that, and recovery brings it to its end. No write-out can begin meanwhile.
 
 use crate::arena::superblock::Condition;
 use crate::epochs::{Epochs, IN_FLIGHT};
@@ -13,9 +13,10 @@ use crate::shard::shards::ShardEntry;
 use block::Result;
 
 impl Cache {
-    /// C8: gives up everything dirty, so that reads show the backing as it is, and clears the error.
-    /// What a flush had made durable is on the backing and stays; a request that still waits for a flush gets
-    /// an error. Returns how many dirty versions of blocks there were, those of zeros included.
+    /// C8: gives up everything dirty, so that reads show the backing as it is, and clears the
+    /// error. What a flush had made durable is on the backing and stays; a request that still waits
+    /// for a flush gets an error. Returns how many dirty versions of blocks there were, those of
+    /// zeros included.
     ///
     /// # Errors
     /// `Invalid`, and nothing is done: the volume has not failed, or the backing has not answered

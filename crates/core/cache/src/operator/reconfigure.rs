@@ -2,10 +2,10 @@
 //!
 //! Clients are not held up. What becomes stricter is in force before everything from before is made
 //! durable, what becomes laxer only after it, so that a request under way meanwhile finds the old
-//! meaning, the new one, or both. `ordered` is two things here: that a flush is answered at once, and
-//! that whatever passes waits for what is closed. The second is in force before the first, and ends
-//! only when nothing is closed any more (`Shared::show_closed`). The memory notes it, so that a
-//! successor keeps what this process has promised, whatever it promises itself.
+//! meaning, the new one, or both. `ordered` is two things here: that a flush is answered at once,
+//! and that whatever passes waits for what is closed. The second is in force before the first, and
+//! ends only when nothing is closed any more (`Shared::show_closed`). The memory notes it, so that
+//! a successor keeps what this process has promised, whatever it promises itself.
 
 use crate::planted::{Bug, planted};
 use crate::request::Cache;
@@ -80,15 +80,15 @@ impl Switch {
 
 impl Cache {
     /// Changes settings, all of them or none. On return they are in force: a flush that is sent
-    /// afterwards has the new meaning, and no more is dirty than the new limits allow, nor for longer. Where `durability`
-    /// changes, where a limit shrinks, and where writes are no longer absorbed, everything that was
-    /// answered before is durable. (A write that met dirty data meanwhile was absorbed over it all the
-    /// same.)
+    /// afterwards has the new meaning, and no more is dirty than the new limits allow, nor for
+    /// longer. Where `durability` changes, where a limit shrinks, and where writes are no longer
+    /// absorbed, everything that was answered before is durable. (A write that met dirty data
+    /// meanwhile was absorbed over it all the same.)
     ///
     /// # Errors
-    /// What the backing answered, or that it does not answer, or that no order can be promised while
-    /// the volume is in doubt about a flush (C1): nothing has changed then. `Invalid`: another caller
-    /// is changing them.
+    /// What the backing answered, or that it does not answer, or that no order can be promised
+    /// while the volume is in doubt about a flush (C1): nothing has changed then. `Invalid`:
+    /// another caller is changing them.
     pub async fn set(&self, changes: &Changes) -> Result {
         let shared = self.shared();
         if shared.setting.swap(true, Ordering::SeqCst) {
@@ -117,7 +117,8 @@ impl Cache {
             return Err(IN_DOUBT);
         }
         self.put(&switch.meanwhile, switch.wants_order()).await;
-        // More than is allowed may also have been taken over from an earlier process, to which more was.
+        // More than is allowed may also have been taken over from an earlier process, to which more
+        // was.
         let drains = switch.drains || shared.dirty_blocks() > switch.meanwhile.dirty_blocks_max;
         let drained = if drains { self.drain().await } else { Ok(()) };
         let result = match &drained {
@@ -146,7 +147,8 @@ impl Cache {
             shared.settings.set_durability(settings.durability, wants_order);
             shared.show_closed(epochs);
         });
-        // What waits may now do something else: for room, for what is closed, for the time to write out.
+        // What waits may now do something else: for room, for what is closed, for the time to write
+        // out.
         shared.wake_all();
     }
 }

@@ -52,8 +52,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) stats: &'a VolumeStats,
 }
 
-/// Takes over what the arena holds, or makes a fresh one of it. Returns the epochs; those that are closed are to be
-/// shown before a task sees them.
+/// Takes over what the arena holds, or makes a fresh one of it. Returns the epochs; those that are
+/// closed are to be shown before a task sees them.
 ///
 /// # Errors
 /// The memory holds something else, an arena of another geometry or backing, or of one that was
@@ -86,12 +86,13 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     if planted(Bug::MergeRecovered) {
         recovered_epochs.closed = recovered_epochs.closed.min(1);
     }
-    // Also where this life promises something else: the earlier one's clients were promised an order.
+    // Also where this life promises something else: the earlier one's clients were promised an
+    // order.
     let promised = shared.arena.is_ordered() && !planted(Bug::ForgetOrder);
     let orders = shared.settings.wants_order() || promised;
     if orders && !planted(Bug::PassAfterTakeover) {
-        // What the earlier life has sent past may have been flushed by its clients: it is an epoch that
-        // is closed, also if nothing is held of it.
+        // What the earlier life has sent past may have been flushed by its clients: it is an epoch
+        // that is closed, also if nothing is held of it.
         recovered_epochs.closed = match recovered_epochs.holds_copies {
             // Older than all that is dirty, also if clients have flushed in between.
             true => recovered_epochs.closed + 1,
@@ -130,8 +131,8 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
 }
 
 impl Parts<'_> {
-    /// `ordered`, in fresh memory: what used the backing before may not have flushed it. An
-    /// empty epoch is closed before the open one, and nothing passes or is written before its flush.
+    /// `ordered`, in fresh memory: what used the backing before may not have flushed it. An empty
+    /// epoch is closed before the open one, and nothing passes or is written before its flush.
     fn go_behind(&mut self) -> Epochs {
         self.gauges.begin_order(self.arena);
         for entry in self.shards.iter_mut() {
@@ -164,14 +165,16 @@ fn resize(arena: &Arena, geometry: &Geometry) -> Result<(), Unrecoverable> {
     Ok(())
 }
 
-/// Gives up what was durable already and not released yet. Something newer may be on the backing, also of
-/// the same block; and the epochs are about to get new numbers, by which the note no longer tells.
+/// Gives up what was durable already and not released yet. Something newer may be on the backing,
+/// also of the same block; and the epochs are about to get new numbers, by which the note no longer
+/// tells.
 fn forget_durable(arena: &Arena, geometry: &Geometry) {
     let durable = arena.durable();
     if durable.is_empty() {
         return;
     }
-    // Ranges first: killed in between, no range may be found without the slots that were newer than it.
+    // Ranges first: killed in between, no range may be found without the slots that were newer than
+    // it.
     for number in 0..geometry.ranges_max() {
         if let Ok(Some(range)) = arena.extent(number)
             && durable.cover(range.epoch as u16)
@@ -249,8 +252,8 @@ fn read(arena: &Arena, slot: u32) -> Option<Header> {
     if planted(Bug::SkipChecksum) { Some(arena.header(slot)) } else { arena.verified(slot) }
 }
 
-/// A dirty header, as planted bugs read it that mistake the end that the backing had at first for the one
-/// that it has. `None`: it is given up.
+/// A dirty header, as planted bugs read it that mistake the end that the backing had at first for
+/// the one that it has. `None`: it is given up.
 fn as_planted(arena: &Arena, header: Header) -> Option<Header> {
     let first = header.block * u64::from(BLOCK_SECTORS);
     let is_beyond = |sector: u64| sector >= arena.sectors_at_first();
@@ -360,7 +363,8 @@ impl Shard {
     }
 }
 
-/// Ranges of zeros, of blocks or of positions, by their epoch: a look for one does not look at each of them.
+/// Ranges of zeros, of blocks or of positions, by their epoch: a look for one does not look at each
+/// of them.
 #[derive(Default)]
 pub(crate) struct Cover(BTreeMap<u64, Vec<Range<u64>>>);
 

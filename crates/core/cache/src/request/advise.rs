@@ -1,8 +1,8 @@
 //! Advice: what a client says it will need is fetched, like what a read misses.
 //!
-//! A fetch of advice is a read whose data is dropped. So changes mark it, other reads join it, policy and guard
-//! decide whether it is kept, and an error is told to the client that has advised and to no other: a read that has
-//! joined looks again and asks the backing for itself.
+//! A fetch of advice is a read whose data is dropped. So changes mark it, other reads join it,
+//! policy and guard decide whether it is kept, and an error is told to the client that has advised
+//! and to no other: a read that has joined looks again and asks the backing for itself.
 
 use crate::BLOCK_SECTORS;
 use crate::admission::{Candidate, Origin};
@@ -15,7 +15,8 @@ use block::{Buf, Extent, Result};
 const FOLLOWED_MAX: u32 = 4;
 
 impl Handle {
-    /// Fetches what is not held of these sectors, where it would be kept, in reads that are small enough to be.
+    /// Fetches what is not held of these sectors, where it would be kept, in reads that are small
+    /// enough to be.
     ///
     /// # Errors
     /// What the backing answers, or that it does not answer.

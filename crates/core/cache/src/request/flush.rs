@@ -1,7 +1,7 @@
 //! Flushes: every request that needs one waits for the epoch, or for the backing's own flush.
 //!
-//! In `ordered` mode a client's flush only closes the open epoch. The flusher writes out what is closed,
-//! in its order. In `scratch` mode it does nothing.
+//! In `ordered` mode a client's flush only closes the open epoch. The flusher writes out what is
+//! closed, in its order. In `scratch` mode it does nothing.
 
 use crate::dirty::limits;
 use crate::epochs::Close;
@@ -87,8 +87,8 @@ impl Cache {
 }
 
 impl Handle {
-    /// What a client's flush does, unless the backing hangs: then it is refused at once, so that tasks
-    /// that are left behind do not pile up.
+    /// What a client's flush does, unless the backing hangs: then it is refused at once, so that
+    /// tasks that are left behind do not pile up.
     pub(crate) async fn flush_for_client(&self) -> Result {
         if self.shared.backing.stall.is_on() {
             return Err(self.shared.backing.stall.error());
@@ -131,7 +131,8 @@ impl Handle {
                 step
             });
             match step {
-                // Settings may have changed on the way: what is closed now would not be kept in order.
+                // Settings may have changed on the way: what is closed now would not be kept in
+                // order.
                 Close::Done(Ok(())) if !self.shared.settings.wants_order() => {
                     return self.make_durable(target.expect("asked for above")).await;
                 }

@@ -1,10 +1,10 @@
 //! What a volume holds, told without reading it (C14).
 //!
-//! The cache looks at what it holds itself first, and asks the backing for the rest afterwards. Asked
-//! the other way round, data could be missed: the backing is asked while a block is still dirty here
-//! and zero there; then the block is written out and becomes clean, and a look now finds nothing that
-//! decides. This way, what is undecided here is on the backing as it is at that moment, and what the
-//! backing says later is that, or something a client has written since.
+//! The cache looks at what it holds itself first, and asks the backing for the rest afterwards.
+//! Asked the other way round, data could be missed: the backing is asked while a block is still
+//! dirty here and zero there; then the block is written out and becomes clean, and a look now finds
+//! nothing that decides. This way, what is undecided here is on the backing as it is at that
+//! moment, and what the backing says later is that, or something a client has written since.
 
 use crate::backing::in_flight::RequestKind;
 use crate::blocks::{blocks_of, share};
@@ -19,7 +19,8 @@ use core::task::Poll;
 
 /// Blocks that are looked up in one section.
 const SLICE: u64 = 256;
-/// Blocks that one answer covers at most: longer ones end early, and the client asks again for more.
+/// Blocks that one answer covers at most: longer ones end early, and the client asks again for
+/// more.
 const BLOCKS_MAX: u64 = 16_384;
 
 /// Sectors that are all alike, as far as the cache knows.
@@ -138,7 +139,8 @@ impl Handle {
         })
         .await;
         if answer.is_none() {
-            // Where there is no room for it, the watchdog hears no more of it: nothing waits for it.
+            // Where there is no room for it, the watchdog hears no more of it: nothing waits for
+            // it.
             let left_behind = async move { _ = running.await };
             let _ = self.lane.spawn(left_behind);
         }

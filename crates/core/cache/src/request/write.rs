@@ -51,9 +51,9 @@ impl Handle {
         }
     }
 
-    /// Whether a write gains nothing by being absorbed: writers are slowed down already, several wait, and it
-    /// is half as large as the largest that are absorbed: as efficient alone as what it would be joined to.
-    /// Not in `ordered` mode, where it would wait for what is closed.
+    /// Whether a write gains nothing by being absorbed: writers are slowed down already, several
+    /// wait, and it is half as large as the largest that are absorbed: as efficient alone as what
+    /// it would be joined to. Not in `ordered` mode, where it would wait for what is closed.
     fn gains_nothing(&self, blocks: u32) -> bool {
         if blocks * 2 < self.shared.settings.absorb_blocks_max() || self.shared.gauges.is_ordered()
         {
@@ -128,9 +128,9 @@ impl Handle {
         if fua { self.shared.backing.health.unless_cleared(cleared) } else { Ok(()) }
     }
 
-    /// Whether a change may not be admitted any more that was sent when this was [`Backing::stalls`].
-    /// While the backing hangs, clients are told so, and what they had sent is left behind: admitted
-    /// later, it could overwrite what they have sent since.
+    /// Whether a change may not be admitted any more that was sent when this was
+    /// [`Backing::stalls`]. While the backing hangs, clients are told so, and what they had sent is
+    /// left behind: admitted later, it could overwrite what they have sent since.
     fn is_left_behind(&self, stalls: u64) -> bool {
         let told = stalls % 2 == 1 || self.shared.backing.stalls() != stalls;
         told && !planted(Bug::AdmitLeftBehind)
@@ -149,7 +149,8 @@ impl Handle {
     /// # Errors
     /// It is refused, and will be if it asks again.
     fn ask<'a>(&self, entry: &ShardEntry, part: &mut Part<'a>) -> Result<(Change<'a>, Admit)> {
-        // From here to the decision nothing is awaited: a client that is told in between is told that.
+        // From here to the decision nothing is awaited: a client that is told in between is told
+        // that.
         let refusal = self.refusal(part.stalls);
         // Anew each time: settings may have changed while this waited.
         let change =
@@ -185,7 +186,8 @@ impl Handle {
         let entry = self.shared.shards.of(first);
         loop {
             self.lane.turn().await;
-            // Before the first look: a task that fails the volume on another lane rings after it is noted.
+            // Before the first look: a task that fails the volume on another lane rings after it is
+            // noted.
             let (seen, freed) = (entry.changed.seen(), self.shared.epochs.freed.seen());
             let (change, admit) = self.ask(entry, &mut part)?;
             match admit {

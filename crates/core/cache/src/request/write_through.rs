@@ -23,8 +23,8 @@ fn request_of(change: &Change, fua: bool) -> Request {
 }
 
 impl Handle {
-    /// Sends a change straight to the backing; its blocks wait for it meanwhile. `keeps_new`: it may
-    /// be cached also where nothing is cached yet.
+    /// Sends a change straight to the backing; its blocks wait for it meanwhile. `keeps_new`: it
+    /// may be cached also where nothing is cached yet.
     pub(crate) async fn write_through(
         &self,
         entry: &ShardEntry,
@@ -50,8 +50,8 @@ impl Handle {
         if !change.fua || result.is_err() {
             self.shared.backing.health.note_unkept();
         }
-        // It may have been taken along by a flush that failed after a good one had made its note here void.
-        // After the note: either a flush that fails finds that, or this finds the flush.
+        // It may have been taken along by a flush that failed after a good one had made its note
+        // here void. After the note: either a flush that fails finds that, or this finds the flush.
         if !change.fua && !self.shared.backing.health.has_kept(failures) {
             result = result.and(Err(TAKEN));
         }
@@ -177,8 +177,8 @@ impl Handle {
             return self.ask_below(Request::Flush).await;
         }
         self.flush_below().await?;
-        // A flush that began when the write was there, and failed before we asked for ours, may have
-        // taken it along.
+        // A flush that began when the write was there, and failed before we asked for ours, may
+        // have taken it along.
         match self.shared.backing.health.has_kept(failures) {
             true => Ok(()),
             false => Err(LOST),

@@ -1,8 +1,8 @@
 //! The rescue as a GNU ddrescue mapfile.
 //!
-//! Source of the format: A. Diaz Diaz, GNU ddrescue manual, chapter "Mapfile structure": comments; a
-//! status line (position, status, pass); then the blocks of data, ascending and without a gap, each
-//! with its position and size in bytes and `+` (finished) or `?` (not tried).
+//! Source of the format: A. Diaz Diaz, GNU ddrescue manual, chapter "Mapfile structure": comments;
+//! a status line (position, status, pass); then the blocks of data, ascending and without a gap,
+//! each with its position and size in bytes and `+` (finished) or `?` (not tried).
 
 use super::Rescue;
 use core::fmt;

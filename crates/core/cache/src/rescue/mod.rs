@@ -72,7 +72,8 @@ struct Version {
     epoch: u64,
 }
 
-/// Everything dirty in an arena. Needs 24 bytes a dirty block, and 32 for each region in which zeros are pending.
+/// Everything dirty in an arena. Needs 24 bytes a dirty block, and 32 for each region in which
+/// zeros are pending.
 pub struct Rescue {
     arena: Arena,
     sectors: u64,
@@ -186,8 +187,8 @@ impl Rescue {
                 && mask != 0
                 && !cover.covers(header.block)
             {
-                // It is older than all that is dirty. Of two, recovery takes the one of a change that
-                // was not answered, or the first.
+                // It is older than all that is dirty. Of two, recovery takes the one of a change
+                // that was not answered, or the first.
                 let first = u64::from(u32::MAX - slot);
                 let rank = if header.is_unanswered() { u64::MAX } else { first };
                 let block = header.block;
@@ -205,8 +206,8 @@ impl Rescue {
         self.versions.shrink_to_fit();
     }
 
-    /// The header of a slot. A read that takes a clean slot for another block while we look can make
-    /// a sound one look damaged: a damaged one is so each time.
+    /// The header of a slot. A read that takes a clean slot for another block while we look can
+    /// make a sound one look damaged: a damaged one is so each time.
     fn header(&self, slot: u32) -> Option<Header> {
         (0..3).find_map(|_| self.arena.verified(slot))
     }

@@ -7,8 +7,8 @@ use crate::planted::{Bug, planted};
 use policy::{Hash, List, NIL};
 
 impl Shard {
-    /// Lets nothing begin here any more, neither changes nor write-outs. False: something is still on
-    /// its way to the backing, and nothing was done.
+    /// Lets nothing begin here any more, neither changes nor write-outs. False: something is still
+    /// on its way to the backing, and nothing was done.
     pub(crate) fn shut(&mut self) -> bool {
         if !self.write_through.is_empty() || self.zeroes.is_writing() || self.dirty > self.listed()
         {
@@ -23,8 +23,9 @@ impl Shard {
         self.write_through.close(false);
     }
 
-    /// Gives up all ranges of zeros. Returns their blocks. To be done before the blocks: a slot over a
-    /// range is newer, so a read in between never goes back from zeros to what was before them.
+    /// Gives up all ranges of zeros. Returns their blocks. To be done before the blocks: a slot
+    /// over a range is newer, so a read in between never goes back from zeros to what was before
+    /// them.
     pub(crate) fn discard_ranges(&mut self, gauges: &Gauges) -> u64 {
         let unwritten = self.zeroes.unwritten(self.closing_epoch);
         gauges.closing_written(unwritten);
@@ -49,8 +50,8 @@ impl Shard {
         lists.map(|list| list.head).find(|&slot| slot != NIL)
     }
 
-    /// `open` is the open epoch from now on; before it, so many are closed, the oldest of them begun.
-    /// All are empty.
+    /// `open` is the open epoch from now on; before it, so many are closed, the oldest of them
+    /// begun. All are empty.
     pub(crate) fn open_at(&mut self, open: u64, closed: u64) {
         (self.epoch, self.closing_epoch) = (open, open - closed.max(1));
         self.chain.clear();

@@ -11,8 +11,8 @@
 //!                                      '--> free, if the change has failed
 //! ```
 //!
-//! An unanswered copy has all that the clean copy beside it has, so it can stand alone: the older one
-//! goes before the new one takes its place.
+//! An unanswered copy has all that the clean copy beside it has, so it can stand alone: the older
+//! one goes before the new one takes its place.
 
 use super::{Change, Shard, Source, WriteThroughCopies};
 use crate::arena::{Clean, Header, State};
@@ -56,9 +56,9 @@ impl Shard {
         }
     }
 
-    /// Notes that a newer version in the write buffer is about to replace this slot's. That makes the
-    /// copy unnecessary, unless an order is promised: then the copy may belong to a closed epoch,
-    /// which must not be lost while a later one is on the backing in part.
+    /// Notes that a newer version in the write buffer is about to replace this slot's. That makes
+    /// the copy unnecessary, unless an order is promised: then the copy may belong to a closed
+    /// epoch, which must not be lost while a later one is on the backing in part.
     pub(super) fn note_overtaken_copy(&self, gauges: &Gauges, header: &Header) {
         if gauges.is_ordered() && gauges.closed() > 0 {
             self.note_lost_copy(header);

@@ -85,8 +85,8 @@ pub(crate) struct Shard {
     region_blocks: u64,
     /// The open epoch.
     epoch: u64,
-    /// The epoch that is being written out, or was last. Those between it and the open one are closed
-    /// and wait in the chain.
+    /// The epoch that is being written out, or was last. Those between it and the open one are
+    /// closed and wait in the chain.
     closing_epoch: u64,
     index: Index,
     links: Links,
@@ -457,8 +457,9 @@ impl Shard {
     }
 }
 
-/// Brings nearer what reads will touch, without the lock: a locked instruction would end the overlap
-/// of the waits for memory that this is for. What it sees may be a moment old; it only prefetches.
+/// Brings nearer what reads will touch, without the lock: a locked instruction would end the
+/// overlap of the waits for memory that this is for. What it sees may be a moment old; it only
+/// prefetches.
 pub(crate) struct Nearer {
     cells: Hints,
     links: Links,

@@ -1,5 +1,5 @@
-//! Long streams, which are not kept: what they read or write is the first to be given up, and is noted, in case it comes
-//! again (`streams/reuse.rs`).
+//! Long streams, which are not kept: what they read or write is the first to be given up, and is
+//! noted, in case it comes again (`streams/reuse.rs`).
 
 use super::Shard;
 use crate::admission::Candidate;
@@ -10,8 +10,9 @@ use block::Extent;
 use policy::{Hash, Held};
 
 impl Shard {
-    /// So many blocks were read that are not kept. That evicts nothing, so it is here that what is too old ceases to count
-    /// as unread: else nothing would be fetched ahead any more once so much is unread as may be.
+    /// So many blocks were read that are not kept. That evicts nothing, so it is here that what is
+    /// too old ceases to count as unread: else nothing would be fetched ahead any more once so much
+    /// is unread as may be.
     pub(super) fn goes_past(&mut self, blocks: u32) {
         self.ahead.clock += u64::from(blocks);
         for _ in 0..blocks {
@@ -37,7 +38,8 @@ impl Shard {
         Candidate { free, is_long_stream: heard.passes, ..candidate }
     }
 
-    /// Notes a sample of what a long stream brings. `is_read`: it is a read that the samplers have not been told of.
+    /// Notes a sample of what a long stream brings. `is_read`: it is a read that the samplers have
+    /// not been told of.
     pub(super) fn note_long(&self, at: &Extent, heard: Heard, is_read: bool) {
         if !heard.is_long && !is_read {
             return;

@@ -154,7 +154,8 @@ impl Shard {
         Glance::Bypass
     }
 
-    /// A miss of one block that is not kept: a policy and the streams may learn from it all the same.
+    /// A miss of one block that is not kept: a policy and the streams may learn from it all the
+    /// same.
     fn announce(&mut self, at: &Extent, block: u64) {
         let heard = self.streams.read(at, 0, true);
         self.goes_past(1);
@@ -294,12 +295,14 @@ impl Shard {
         }
     }
 
-    /// Which sectors of a block memory answers, whatever a fetch of it brings that begins now. Of a clean copy beside a
-    /// pass, whose sectors it has lost, none: the backing has the same. When the fetch is back, the next pass may be under
-    /// way, and what memory lacks then would have to be fetched again, as long as others go on to write there.
+    /// Which sectors of a block memory answers, whatever a fetch of it brings that begins now. Of a
+    /// clean copy beside a pass, whose sectors it has lost, none: the backing has the same. When
+    /// the fetch is back, the next pass may be under way, and what memory lacks then would have to
+    /// be fetched again, as long as others go on to write there.
     fn kept_from_fetch(&self, block: u64) -> u8 {
         match self.current(block) {
-            // One that became clean since the pass began is whole: reads must go on to show it until that ends.
+            // One that became clean since the pass began is whole: reads must go on to show it
+            // until that ends.
             Some((_, header))
                 if header.state == State::Clean
                     && header.mask != 0xff
@@ -311,8 +314,8 @@ impl Shard {
         }
     }
 
-    /// Announces the blocks of a fetch to the policy. Whether it keeps any of them: a fetch is kept as a
-    /// whole, with what was held in its middle.
+    /// Announces the blocks of a fetch to the policy. Whether it keeps any of them: a fetch is kept
+    /// as a whole, with what was held in its middle.
     fn policy_wants(&mut self, blocks: RangeInclusive<u64>) -> bool {
         blocks.fold(false, |any, block| any | (self.policy.miss(Hash::of(block)) == Verdict::Keep))
     }
@@ -322,8 +325,8 @@ impl Shard {
         Fetch { id, at: within(at, from, to), skip: share(at, from).2 }
     }
 
-    /// The part of these sectors that a read of them would have to fetch: from the first missing block to the
-    /// last.
+    /// The part of these sectors that a read of them would have to fetch: from the first missing
+    /// block to the last.
     pub(crate) fn missing(&self, at: &Extent) -> Option<Extent> {
         let (first, blocks) = blocks_of(at);
         let is_missing = |block: &u64| {
@@ -335,9 +338,10 @@ impl Shard {
         Some(within(at, from, missing.next_back().unwrap_or(from)))
     }
 
-    /// A fetch has come back into its part of the request's buffer. Puts what memory knows better of these
-    /// blocks over what was fetched. False: some of that is held no longer; the read must look
-    /// again. To be done for all blocks before anything is kept: keeping may evict what is needed.
+    /// A fetch has come back into its part of the request's buffer. Puts what memory knows better
+    /// of these blocks over what was fetched. False: some of that is held no longer; the read must
+    /// look again. To be done for all blocks before anything is kept: keeping may evict what is
+    /// needed.
     pub(crate) fn overlay(
         &mut self,
         fetch: &Fetch,

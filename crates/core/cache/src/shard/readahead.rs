@@ -1,4 +1,5 @@
-//! What is fetched ahead of a stream: from the moment it is asked for until it is read, or given up.
+//! What is fetched ahead of a stream: from the moment it is asked for until it is read, or given
+//! up.
 //!
 //! ```text
 //!   begin_readahead --> fetch --> unread --- read ---> the policy's, as if it had been fetched for that read
@@ -9,8 +10,8 @@
 //!                       (not kept)            free
 //! ```
 //!
-//! It takes the place of nothing hotter: unread and passed blocks together have a part of the shard's slots, and
-//! beyond that replace each other.
+//! It takes the place of nothing hotter: unread and passed blocks together have a part of the
+//! shard's slots, and beyond that replace each other.
 
 use super::Shard;
 use crate::BLOCK_SECTORS;
@@ -29,10 +30,12 @@ use policy::{Cause, Hash, List, NIL};
 const SLOTS_ONE_IN: u32 = 4;
 /// ... and one of so many, where the volume has as much of it as it may.
 const SHARE_ONE_IN: u32 = 8;
-/// Blocks that were passed last stay while others can be had: requests that end inside blocks come back to them.
+/// Blocks that were passed last stay while others can be had: requests that end inside blocks come
+/// back to them.
 const PASSED_MIN: u32 = 8;
-/// What is unread makes room for what is to be fetched ahead when so many times as much as is unread was asked for since
-/// it came. Where streams go on alike, each block is read before as much again has been asked for.
+/// What is unread makes room for what is to be fetched ahead when so many times as much as is
+/// unread was asked for since it came. Where streams go on alike, each block is read before as much
+/// again has been asked for.
 const OLD: u64 = 4;
 
 /// What begins with a piece.
@@ -53,8 +56,8 @@ pub(super) struct Ahead {
     pub(super) passed: List,
     /// Blocks that are being fetched.
     coming: u32,
-    /// Blocks that were evicted, asked for ahead whether there was room or not, or read and not kept: what is unread grows
-    /// old by it.
+    /// Blocks that were evicted, asked for ahead whether there was room or not, or read and not
+    /// kept: what is unread grows old by it.
     pub(super) clock: u64,
     /// The dirty slots of streams of writes that are too long to be kept.
     passing: Bits,
@@ -129,8 +132,9 @@ impl Ahead {
 }
 
 impl Shard {
-    /// Begins to fetch blocks of a piece, which lies in one region and is not longer than a run: the first ones that
-    /// are missing together. A fetch of this is as any other: changes mark it, reads may join it.
+    /// Begins to fetch blocks of a piece, which lies in one region and is not longer than a run:
+    /// the first ones that are missing together. A fetch of this is as any other: changes mark it,
+    /// reads may join it.
     pub(crate) fn begin_readahead(&mut self, at: &Extent) -> Begin {
         // The other half is for what clients wait for.
         if self.fills.free() * 2 <= self.fills.most() {
@@ -157,8 +161,9 @@ impl Shard {
         Begin::Fetch(Fetch { id: self.fills.begin_ahead(from, span), at, skip: 0 })
     }
 
-    /// Whether so many blocks more may be fetched ahead: others that have waited for too long make room. Streams that have
-    /// ended leave what nothing reads: it must not stay for as long as what is kept does.
+    /// Whether so many blocks more may be fetched ahead: others that have waited for too long make
+    /// room. Streams that have ended leave what nothing reads: it must not stay for as long as what
+    /// is kept does.
     fn make_room(&mut self, blocks: u32) -> bool {
         let one_in = if self.streams.is_full() { SHARE_ONE_IN } else { SLOTS_ONE_IN };
         let most = (self.slots / one_in).max(blocks);
@@ -188,8 +193,8 @@ impl Shard {
         self.end_fetch(gauges, fetch);
     }
 
-    /// Keeps what has come of these blocks of a fetch, where no change has touched it. From here on they are no longer
-    /// coming: they are unread, or not there.
+    /// Keeps what has come of these blocks of a fetch, where no change has touched it. From here on
+    /// they are no longer coming: they are unread, or not there.
     pub(crate) fn keep_readahead(
         &mut self,
         gauges: &Gauges,
@@ -277,8 +282,8 @@ impl Shard {
         Some(self.emptied(slot))
     }
 
-    /// A slot whose block is of less use than any other: it was passed, or has been unread for as long as a block that is
-    /// not read stays.
+    /// A slot whose block is of less use than any other: it was passed, or has been unread for as
+    /// long as a block that is not read stays.
     pub(super) fn take_passed_or_stale(&mut self) -> Option<u32> {
         let unread_max = self.slots.into();
         self.take_passed_durable(PASSED_MIN).or_else(|| self.take_unread_older_than(unread_max))

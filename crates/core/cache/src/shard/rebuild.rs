@@ -18,8 +18,9 @@ impl Shard {
         self.base + slot
     }
 
-    /// A fresh shard is about to take over what its slots hold: none of them is free until it is found to
-    /// be. `open` is the open epoch from now on, and before it so many are closed, the oldest of them begun.
+    /// A fresh shard is about to take over what its slots hold: none of them is free until it is
+    /// found to be. `open` is the open epoch from now on, and before it so many are closed, the
+    /// oldest of them begun.
     pub(crate) fn begin_recovery(&mut self, open: u64, closed: u64) {
         self.open_at(open, closed);
         self.free = List::EMPTY;
@@ -87,7 +88,8 @@ impl Shard {
     }
 
     pub(crate) fn restore_range(&mut self, number: u32, range: ExtentHeader) {
-        // In the arena it stays as it is: its epoch is told by the low bits of the number, as before.
+        // In the arena it stays as it is: its epoch is told by the low bits of the number, as
+        // before.
         self.zeroes.restore(number, range);
     }
 

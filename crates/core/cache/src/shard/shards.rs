@@ -33,8 +33,8 @@ impl ShardEntry {
         if found {
             return found;
         }
-        // Once more: the flusher lets the workers write early outside of this section, and notes the work then.
-        // Either its note is behind ours, or we see what it allows.
+        // Once more: the flusher lets the workers write early outside of this section, and notes
+        // the work then. Either its note is behind ours, or we see what it allows.
         let found = shard.has_work(gauges);
         if found {
             self.has_work.store(true, Ordering::SeqCst);

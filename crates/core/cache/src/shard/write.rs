@@ -45,14 +45,16 @@ use policy::{Access, Hash, Held};
 /// What becomes of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admit {
-    /// It is in the write buffer. `start`: the flusher should look, because this is the first change
-    /// of its epoch or because enough has gathered to begin writing out. `turns`: the buffer is nearly
-    /// full, the answer waits for the turn of a change that brings so many new blocks; 0: it does not.
+    /// It is in the write buffer. `start`: the flusher should look, because this is the first
+    /// change of its epoch or because enough has gathered to begin writing out. `turns`: the buffer
+    /// is nearly full, the answer waits for the turn of a change that brings so many new blocks; 0:
+    /// it does not.
     Absorbed { start: bool, throttle_blocks: u32 },
     /// It is in the write buffer, but must be durable before it is answered: flush.
     AbsorbedAndFlush,
     /// Make its copies with [`Shard::begin_copies`], send it to the backing, then report with
-    /// [`Shard::write_through_done`]. `keeps_new`: whether blocks are cached of which nothing is yet.
+    /// [`Shard::write_through_done`]. `keeps_new`: whether blocks are cached of which nothing is
+    /// yet.
     WriteThrough { keeps_new: bool },
     /// It may neither pass nor be absorbed as a whole: cut it.
     Cut,
@@ -149,8 +151,9 @@ impl Shard {
         (claim, decision)
     }
 
-    /// While a change waits for what is under way of its blocks, nothing more of them is sent, and nothing passes
-    /// it: it would else wait as long as others go on to write there. `lined_up`: whether it has waited before.
+    /// While a change waits for what is under way of its blocks, nothing more of them is sent, and
+    /// nothing passes it: it would else wait as long as others go on to write there. `lined_up`:
+    /// whether it has waited before.
     pub(crate) fn line_up(&mut self, at: Extent, waits: bool, lined_up: &mut bool) {
         match (core::mem::replace(lined_up, waits), waits) {
             (false, true) => self.write_through.line_up(at),
@@ -159,7 +162,8 @@ impl Shard {
         }
     }
 
-    /// Absorbs a change that is not barred, if that is what [`Shard::admit`] would do; otherwise does nothing.
+    /// Absorbs a change that is not barred, if that is what [`Shard::admit`] would do; otherwise
+    /// does nothing.
     pub(crate) fn try_absorb(
         &mut self,
         gauges: &Gauges,
@@ -178,11 +182,12 @@ impl Shard {
 
     /// `ordered`: whether a change that passed now would overtake what is closed.
     ///
-    /// If nothing is, it belongs to the open epoch, also if that is closed and written out while it is
-    /// under way. It overtakes nothing: every flush that was answered before it was sent has closed only
-    /// epochs that are durable. Nothing overtakes it: a client that knows its end sends a flush after that, the
-    /// flush closes the epoch that is open by then, and what is sent after the flush's answer is of a
-    /// later one, or passes later; it waits for a flush of the backing that begins after the closing.
+    /// If nothing is, it belongs to the open epoch, also if that is closed and written out while it
+    /// is under way. It overtakes nothing: every flush that was answered before it was sent has
+    /// closed only epochs that are durable. Nothing overtakes it: a client that knows its end sends
+    /// a flush after that, the flush closes the epoch that is open by then, and what is sent after
+    /// the flush's answer is of a later one, or passes later; it waits for a flush of the backing
+    /// that begins after the closing.
     fn must_not_pass(gauges: &Gauges) -> bool {
         gauges.closed() > 0 && !planted(Bug::PassAhead)
     }
@@ -405,7 +410,8 @@ impl Shard {
         gauges.block_dirtied(Stage::Open);
     }
 
-    /// Whether a newer version may take the place of this one at once: no client has been promised it.
+    /// Whether a newer version may take the place of this one at once: no client has been promised
+    /// it.
     fn is_replaceable(&self, header: &Header) -> bool {
         match header.state {
             State::Clean => true,

@@ -48,7 +48,8 @@ pub(crate) struct WriteThroughEnd {
     pub(crate) is_sampled: bool,
 }
 
-/// What the planted bugs do that send changes past what they should wait for, or join: true with them.
+/// What the planted bugs do that send changes past what they should wait for, or join: true with
+/// them.
 fn is_careless() -> bool {
     planted(Bug::BypassInFlight) || planted(Bug::AsideIgnoresDirty)
 }

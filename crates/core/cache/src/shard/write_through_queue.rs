@@ -10,8 +10,8 @@ pub(crate) struct WriteThroughQueue {
     list: Vec<Extent>,
     /// Changes that wait until nothing of their blocks is on its way to the backing any more.
     line: Vec<Extent>,
-    /// Blocks that a pass has failed over while the workers was to write them: it goes first there. They would
-    /// else wait as long as others go on to fail, and a flush that waits with them.
+    /// Blocks that a pass has failed over while the workers was to write them: it goes first there.
+    /// They would else wait as long as others go on to fail, and a flush that waits with them.
     owed: Vec<u64>,
     /// As if one touched every block: nothing may begin here.
     closed: bool,
@@ -69,8 +69,8 @@ impl WriteThroughQueue {
         self.owed.clear();
     }
 
-    /// Whether another change goes before this one at some of the same blocks: a change that waits there since before
-    /// it came, or the workers. `waits`: this one is in the line itself.
+    /// Whether another change goes before this one at some of the same blocks: a change that waits
+    /// there since before it came, or the workers. `waits`: this one is in the line itself.
     pub(crate) fn is_behind(&self, at: Extent, waits: bool) -> bool {
         let before = match waits {
             true => self.line.iter().position(|other| *other == at).unwrap_or(0),
@@ -87,9 +87,9 @@ impl WriteThroughQueue {
         self.closed || touch(&self.list, first, blocks)
     }
 
-    /// Whether nothing of this block is to be sent to the backing now: under a pass, and where a change waits
-    /// for what is under way, unless that waits for the workers itself. It would else wait as long as another change goes
-    /// on to write there.
+    /// Whether nothing of this block is to be sent to the backing now: under a pass, and where a
+    /// change waits for what is under way, unless that waits for the workers itself. It would else
+    /// wait as long as another change goes on to write there.
     #[inline]
     pub(crate) fn hold_back(&self, block: u64) -> bool {
         self.meet(block, 1) || touch(&self.line, block, 1) && !self.owed.contains(&block)

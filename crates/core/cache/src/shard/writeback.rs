@@ -102,8 +102,8 @@ pub(crate) enum Next {
 }
 
 impl Shard {
-    /// Closes the open epoch: what is admitted from now on belongs to the next one. Nothing is copied,
-    /// a list is renamed.
+    /// Closes the open epoch: what is admitted from now on belongs to the next one. Nothing is
+    /// copied, a list is renamed.
     pub(crate) fn close(&mut self, gauges: &Gauges) {
         let open = core::mem::replace(&mut self.open, List::EMPTY);
         gauges.shard_closed(open.length);
@@ -144,7 +144,8 @@ impl Shard {
         }
     }
 
-    /// The oldest closed epoch is to be written out. The one before it must be durable and released.
+    /// The oldest closed epoch is to be written out. The one before it must be durable and
+    /// released.
     pub(crate) fn begin(&mut self, gauges: &Gauges) {
         assert!(self.closing.length == 0 && self.written.length == 0, "two epochs closing");
         self.closing = self.chain.pop_front().expect("an epoch is closed before it is begun");
@@ -154,8 +155,8 @@ impl Shard {
         gauges.epoch_begun(self.closing.length + ranges, settling, under_way);
     }
 
-    /// The next piece to write out, of the closing epoch or, where none waits, of the open one; blocks in
-    /// runs of at most so many.
+    /// The next piece to write out, of the closing epoch or, where none waits, of the open one;
+    /// blocks in runs of at most so many.
     pub(crate) fn next_run(&mut self, gauges: &Gauges, load: &mut Load, most: u32) -> Next {
         if self.zeroes.unwritten(self.closing_epoch) > 0 {
             return if self.begin_zeros(&mut load.zeros) { Next::Zeros } else { Next::Nothing };
@@ -198,8 +199,8 @@ impl Shard {
         self.plan.sort_unstable_by(|one, two| two.cmp(one));
     }
 
-    /// A block under a pass waits for it, one where a change waits to be sent for that, and one that is under
-    /// way for its end; the ends of all ring the workers.
+    /// A block under a pass waits for it, one where a change waits to be sent for that, and one
+    /// that is under way for its end; the ends of all ring the workers.
     fn is_held_back(&self, block: u64) -> bool {
         self.write_through.hold_back(block)
             || self.is_under_way(block) && !planted(Bug::WriteBeside)
@@ -331,8 +332,8 @@ impl Shard {
         true
     }
 
-    /// Nothing of the epoch is left. What was written out early beside its release is not durable yet: doubts
-    /// about that stay.
+    /// Nothing of the epoch is left. What was written out early beside its release is not durable
+    /// yet: doubts about that stay.
     fn settle_doubts(&mut self) {
         let mut doubtful = core::mem::take(&mut self.doubtful);
         let is_written = |header: Header| header.state == State::Written;

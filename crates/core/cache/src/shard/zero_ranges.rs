@@ -4,9 +4,9 @@
 //! newer than any range over it: a range that is admitted drops the epoch's older slots under it.
 //! That is why ranges of one epoch may be merged, and are written out before its slots.
 //!
-//! Ranges are ranges of positions ([`Spread`]), so that one of many regions is one in each shard. None is made that
-//! crosses the border of a *window*, so that those of all shards have the same borders. They are written out together
-//! (`zero_writeback.rs`).
+//! Ranges are ranges of positions ([`Spread`]), so that one of many regions is one in each shard.
+//! None is made that crosses the border of a *window*, so that those of all shards have the same
+//! borders. They are written out together (`zero_writeback.rs`).
 
 use crate::arena::{Arena, ExtentHeader};
 use crate::geometry::Geometry;
@@ -113,8 +113,8 @@ impl Zeroes {
         self.pending.iter().any(|pending| pending.meets(&positions))
     }
 
-    /// Whether the block reads as zeros unless a slot holds it, and if so, whether every range over it
-    /// allows to give up the space behind it.
+    /// Whether the block reads as zeros unless a slot holds it, and if so, whether every range over
+    /// it allows to give up the space behind it.
     pub(crate) fn covering(&self, block: u64) -> Option<bool> {
         let positions = self.positions(block, 1);
         let over = self.pending.iter().filter(|pending| pending.meets(&positions));
@@ -159,7 +159,8 @@ impl Zeroes {
         position / self.window
     }
 
-    /// A range of the same epoch that touches this one, and waits, and with which it stays in one window.
+    /// A range of the same epoch that touches this one, and waits, and with which it stays in one
+    /// window.
     fn neighbour(&self, positions: &Range<u64>, epoch: u64) -> Option<usize> {
         self.pending.iter().position(|pending| {
             let own = pending.positions();
@@ -171,9 +172,9 @@ impl Zeroes {
         })
     }
 
-    /// Admits a range of blocks of one region to the open epoch, merged with what it touches there. The union is
-    /// published under a number of its own before the ranges it takes in are withdrawn: killed in between,
-    /// nothing is lost.
+    /// Admits a range of blocks of one region to the open epoch, merged with what it touches there.
+    /// The union is published under a number of its own before the ranges it takes in are
+    /// withdrawn: killed in between, nothing is lost.
     pub(crate) fn admit(&mut self, arena: &Arena, mut range: ExtentHeader) {
         let number = self.free.pop().expect("asked has_room before");
         let kept = self.free.len();
@@ -205,8 +206,8 @@ impl Zeroes {
         self.pending.iter().filter(is_it).count() as u32
     }
 
-    /// The first range of this epoch that waits to be written out, unless something of it is `held_back`: it is on
-    /// its way to the backing from now on.
+    /// The first range of this epoch that waits to be written out, unless something of it is
+    /// `held_back`: it is on its way to the backing from now on.
     pub(crate) fn take_first(
         &mut self,
         epoch: u64,
@@ -240,7 +241,8 @@ impl Zeroes {
         Some(Taken { number, positions, may_unmap })
     }
 
-    /// Ranges that were to become one may both be found by recovery: one write of a block at a time.
+    /// Ranges that were to become one may both be found by recovery: one write of a block at a
+    /// time.
     fn is_beside_writing(&self, positions: &Range<u64>) -> bool {
         let mut writing = self.pending.iter().filter(|other| other.stage == Stage::Writing);
         writing.any(|other| other.meets(positions))
@@ -285,8 +287,8 @@ mod tests {
     use alloc::sync::Arc;
     use block::Memory;
 
-    /// Two shards of regions of 8 blocks; a window is 1024 positions. The tests are of the second shard, and of
-    /// the first, where positions are easily told.
+    /// Two shards of regions of 8 blocks; a window is 1024 positions. The tests are of the second
+    /// shard, and of the first, where positions are easily told.
     const GEOMETRY: Geometry = Geometry {
         slots: 8,
         shards: 2,

@@ -1,9 +1,10 @@
 //! Writing zeros out: a range, together with what touches it in other shards.
 //!
-//! Neighbouring regions belong to different shards, so each has only pieces of a large range. A worker takes the
-//! first range of a shard, then from every other shard, in a section of its own, what lies in the same rows of
-//! regions; puts the pieces in order, and sends those that touch as one. It takes few from each: small ranges that
-//! are scattered are sent side by side by several workers, and what fails is tried again without the rest.
+//! Neighbouring regions belong to different shards, so each has only pieces of a large range. A
+//! worker takes the first range of a shard, then from every other shard, in a section of its own,
+//! what lies in the same rows of regions; puts the pieces in order, and sends those that touch as
+//! one. It takes few from each: small ranges that are scattered are sent side by side by several
+//! workers, and what fails is tried again without the rest.
 
 use super::Shard;
 use crate::BLOCK_SECTORS;
@@ -54,7 +55,8 @@ impl ZeroRun {
 
     fn push(&mut self, blocks: Range<u64>, may_unmap: bool) {
         let sectors = u64::from(BLOCK_SECTORS);
-        // More blocks than a request can name were never one range; former programs made larger ones than we do.
+        // More blocks than a request can name were never one range; former programs made larger
+        // ones than we do.
         let at =
             Extent::new(blocks.start * sectors, ((blocks.end - blocks.start) * sectors) as u32);
         self.parts.push(Part { at, may_unmap });
@@ -88,8 +90,8 @@ fn is_passed(passes: &WriteThroughQueue) -> impl Fn(Range<u64>) -> bool {
 }
 
 impl Shard {
-    /// The closing epoch's ranges come before its slots, which are newer: begins a run of zeros with the first one.
-    /// False: it cannot be written now.
+    /// The closing epoch's ranges come before its slots, which are newer: begins a run of zeros
+    /// with the first one. False: it cannot be written now.
     pub(super) fn begin_zeros(&mut self, run: &mut ZeroRun) -> bool {
         let epoch = self.closing_epoch;
         let is_passed = is_passed(&self.write_through);
@@ -114,8 +116,9 @@ impl Shard {
 
     /// The parts of a range that its epoch does not overwrite. The others are left out not only to
     /// save the work: a recovered range may have been durable already, together with the slots over
-    /// it, and then the backing must not show zeros there again. The same holds for a range that waits
-    /// again after a failed flush, while the workers have begun to write the slots over it again.
+    /// it, and then the backing must not show zeros there again. The same holds for a range that
+    /// waits again after a failed flush, while the workers have begun to write the slots over it
+    /// again.
     fn carve(&self, taken: &Taken, run: &mut ZeroRun) {
         run.numbers.push(taken.number);
         for stretch in self.zeroes.blocks_at(&taken.positions) {

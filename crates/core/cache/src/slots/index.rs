@@ -1,12 +1,12 @@
 //! From blocks to slots: an open-addressed table of 4-byte cells.
 //!
-//! A cell is `| tag 6 | displacement 4 | slot + 1 22 |`, 0 if empty. Collisions go to the next cell;
-//! a removal shifts the cells behind it back (Knuth, The Art of Computer Programming 6.4, algorithm
-//! R), so that there are no tombstones and no rebuild. The displacement, how far a cell stands from
-//! its home, makes that possible without looking at the slots' headers, which lie far away; only
-//! where it does not fit into its four bits is the header asked. The table has a cell and a third
-//! for each slot: 5.3 bytes. A block may stand in it twice, while an older version of it is still to
-//! be written out.
+//! A cell is `| tag 6 | displacement 4 | slot + 1 22 |`, 0 if empty. Collisions go to the next
+//! cell; a removal shifts the cells behind it back (Knuth, The Art of Computer Programming 6.4,
+//! algorithm R), so that there are no tombstones and no rebuild. The displacement, how far a cell
+//! stands from its home, makes that possible without looking at the slots' headers, which lie far
+//! away; only where it does not fit into its four bits is the header asked. The table has a cell
+//! and a third for each slot: 5.3 bytes. A block may stand in it twice, while an older version of
+//! it is still to be written out.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -57,7 +57,8 @@ pub(crate) struct Index {
     cells: Arc<[AtomicU32]>,
 }
 
-/// The table for those that only want a hint, without the lock: what they see is right almost always.
+/// The table for those that only want a hint, without the lock: what they see is right almost
+/// always.
 #[derive(Clone)]
 pub(crate) struct Hints(Arc<[AtomicU32]>);
 

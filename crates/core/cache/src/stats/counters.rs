@@ -15,8 +15,8 @@ macro_rules! is_gauge {
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $kind:ident $name:ident: $unit:literal,)*) => {
-        /// Counts since the volume was opened, and gauges that say how it stands now. Names are only
-        /// ever added.
+        /// Counts since the volume was opened, and gauges that say how it stands now. Names are
+        /// only ever added.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
         #[serde(default)]
         pub struct Counters {
@@ -61,8 +61,8 @@ counters! {
     count read_joins: "requests",
     /// Blocks answered from memory.
     count blocks_hit: "blocks",
-    /// Accesses to blocks, as a simulation counts them: each block that a read wants or that a write which is kept
-    /// brings.
+    /// Accesses to blocks, as a simulation counts them: each block that a read wants or that a
+    /// write which is kept brings.
     count block_accesses: "blocks",
     /// Those of them to blocks that were not held.
     count block_misses: "blocks",
@@ -89,13 +89,13 @@ counters! {
     /// Blocks that were fetched ahead and given up, or changed, before they were read.
     count readahead_wasted: "blocks",
     /// Time saved by reads answered from memory: each counts as the backing's measured read latency
-    /// at that time, less what a hit takes as sampled (nothing until it was). A read that waited for
-    /// another one's fetch saved nothing.
+    /// at that time, less what a hit takes as sampled (nothing until it was). A read that waited
+    /// for another one's fetch saved nothing.
     count time_saved_ns: "nanoseconds",
     /// Change requests (write, zero, discard) taken in or sent on; what is cut counts in pieces.
     count changes: "requests",
-    /// Blocks that changes of any kind touch: also zeroes and discards, and whole where a change touches them in
-    /// part.
+    /// Blocks that changes of any kind touch: also zeroes and discards, and whole where a change
+    /// touches them in part.
     count blocks_requested: "blocks",
     /// Bytes asked to be written with data: neither zeroes nor discards.
     count asked_write_bytes: "bytes",
@@ -140,8 +140,8 @@ counters! {
     count writes_through_late: "requests",
     /// Changes sent straight to the backing because the cache steps aside: see `bypasses`.
     count writes_through_guard: "requests",
-    /// How often the guard has made the cache step aside, because keeping blocks or absorbing writes
-    /// cost more than it brought (C12).
+    /// How often the guard has made the cache step aside, because keeping blocks or absorbing
+    /// writes cost more than it brought (C12).
     count bypasses: "times",
     /// How long the cache has stepped aside in all.
     count bypass_ns: "nanoseconds",
@@ -178,24 +178,27 @@ counters! {
     gauge blocks_dirty: "blocks",
     /// The most dirty blocks that `dirty_bytes` allows.
     gauge dirty_blocks_max: "blocks",
-    /// The most blocks that may wait to be written out, so that a flush does not take too long (C13).
+    /// The most blocks that may wait to be written out, so that a flush does not take too long
+    /// (C13).
     gauge allowance_blocks: "blocks",
     /// Age of the oldest dirty block.
     gauge dirty_age_ns: "nanoseconds",
-    /// Epochs that are closed, by a flush (`ordered`) or because they are written out, and not durable.
+    /// Epochs that are closed, by a flush (`ordered`) or because they are written out, and not
+    /// durable.
     gauge epochs_closed: "epochs",
     /// Measured latency of the backing's reads; 0: not measured yet.
     gauge backing_read_ns: "nanoseconds",
     /// What a read answered from memory takes, as sampled; 0: not sampled yet.
     gauge hit_ns: "nanoseconds",
-    /// What keeping a block after a miss takes, as sampled: about the median; 0 until something was kept.
+    /// What keeping a block after a miss takes, as sampled: about the median; 0 until something was
+    /// kept.
     gauge keep_ns: "nanoseconds",
     /// Measured write-out rate; 0: not measured yet.
     gauge drain_blocks_per_second: "blocks/s",
     /// Write-outs that are under way at a time where nothing else wants the backing, as measured.
     gauge drain_window: "requests",
-    /// Predicted time to make everything durable: to write out what waits for that, and to flush the backing; in
-    /// `ordered` mode with a flush for each epoch.
+    /// Predicted time to make everything durable: to write out what waits for that, and to flush
+    /// the backing; in `ordered` mode with a flush for each epoch.
     gauge flush_predicted_ns: "nanoseconds",
     /// 1 while the cache steps aside with what it would keep of reads, 2 with writes, 3 with both.
     gauge bypass_now: "flags",

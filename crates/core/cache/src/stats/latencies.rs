@@ -1,5 +1,5 @@
-//! Which latencies a volume's cache measures: one definition gives the fields, their documentation and
-//! what [`Histograms::explained`] tells.
+//! Which latencies a volume's cache measures: one definition gives the fields, their documentation
+//! and what [`Histograms::explained`] tells.
 
 use histogram::{Histogram, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -27,8 +27,8 @@ macro_rules! histograms {
                 $(each(stringify!($name), &self.$name);)*
             }
 
-            /// What every histogram means, in the same order: its name, what a line of a table calls
-            /// it, and the explanation that its field has.
+            /// What every histogram means, in the same order: its name, what a line of a table
+            /// calls it, and the explanation that its field has.
             pub fn explained() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
                 [$((stringify!($name), $label, concat!($($doc),+).trim_ascii()),)*].into_iter()
             }
@@ -47,12 +47,12 @@ macro_rules! histograms {
 }
 
 histograms! {
-    /// Reads answered from memory, as sampled by the layer that has a clock: from the request's arrival to
-    /// its answer, without what the wire to the client takes.
+    /// Reads answered from memory, as sampled by the layer that has a clock: from the request's
+    /// arrival to its answer, without what the wire to the client takes.
     hit_ns: "hit (sampled)",
     /// Reads that the backing answered, each part of a read that was fetched by itself: from the
-    /// decision to fetch until the data was there, to the loop's round. Reads that the backing answers
-    /// at once, without a wait, are not among them.
+    /// decision to fetch until the data was there, to the loop's round. Reads that the backing
+    /// answers at once, without a wait, are not among them.
     miss_ns: "miss (fetch)",
     /// Flushes that clients asked for, from their arrival to their answer, errors included, to the
     /// loop's round.

@@ -1,15 +1,18 @@
 //! How many pieces the backing is asked for at a time.
 //!
-//! More are asked for as long as a piece takes about as long among so many as among half as many: then the backing
-//! works on all of them at once. Where it takes longer, pieces stand in line, and so would a client's own reads. Now
-//! and then only half as many are asked for, to see how long that takes. (The idea of TCP Vegas, Brakmo and Peterson,
-//! SIGCOMM 1994; with means, because the least time of a drive says little of its usual one.)
+//! More are asked for as long as a piece takes about as long among so many as among half as many:
+//! then the backing works on all of them at once. Where it takes longer, pieces stand in line, and
+//! so would a client's own reads. Now and then only half as many are asked for, to see how long
+//! that takes. (The idea of TCP Vegas, Brakmo and Peterson, SIGCOMM 1994; with means, because the
+//! least time of a drive says little of its usual one.)
 //!
-//! What clients read of the backing stands among the pieces, and is counted with them. Where clients alone ask for more
-//! than half of what may be asked for, one piece beside them is the least that can be tried; and where that is as good as
-//! all, a few pieces are sent among twice as many.
+//! What clients read of the backing stands among the pieces, and is counted with them. Where
+//! clients alone ask for more than half of what may be asked for, one piece beside them is the
+//! least that can be tried; and where that is as good as all, a few pieces are sent among twice as
+//! many.
 //!
-//! Reads that belong to no stream have nothing of it: the backing is not tried out beside them, because they would wait.
+//! Reads that belong to no stream have nothing of it: the backing is not tried out beside them,
+//! because they would wait.
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use lane::Lock;
@@ -31,17 +34,19 @@ const TRIED: u32 = 256;
 const TRIAL: u32 = 4;
 /// How much the depth grows, as a part of it, as long as none was too much.
 const STEP_ONE_IN: u32 = 4;
-/// Times as long as a piece takes within which a client that has read what belongs to no stream may do so again.
+/// Times as long as a piece takes within which a client that has read what belongs to no stream may
+/// do so again.
 const BESIDE: u64 = 8;
 /// What a piece takes before one has come, in nanoseconds.
 const TOOK_FIRST_NS: u64 = 1_000_000;
-/// Beside such reads, one part in so many of what was added to the first depth is left free: the depth is as much as the
-/// backing works on, or somewhat more.
+/// Beside such reads, one part in so many of what was added to the first depth is left free: the
+/// depth is as much as the backing works on, or somewhat more.
 const FREE_ONE_IN: u32 = 4;
 /// Size classes of pieces: 8, 16, 32 ... sectors.
 const CLASSES: usize = 10;
 
-/// No other depth is tried at the moment; half of it is, or as little as clients allow; twice as much is.
+/// No other depth is tried at the moment; half of it is, or as little as clients allow; twice as
+/// much is.
 const NONE: u8 = 0;
 const HALF: u8 = 1;
 const DOUBLE: u8 = 2;
@@ -67,7 +72,8 @@ pub(super) struct Depth {
 /// What pieces take.
 #[derive(Debug)]
 struct Measured {
-    /// Among half as many as may be under way, or as few as clients allow, by size; 0: not measured yet. In nanoseconds.
+    /// Among half as many as may be under way, or as few as clients allow, by size; 0: not measured
+    /// yet. In nanoseconds.
     among_half: [u64; CLASSES],
     /// Among all, since the limit was judged.
     all: Sum,
@@ -108,7 +114,8 @@ impl Sum {
 /// A piece under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begun {
-    /// Pieces and reads of clients that were under way, with it, and the place that is left free beside those.
+    /// Pieces and reads of clients that were under way, with it, and the place that is left free
+    /// beside those.
     among: u32,
     /// Reads of clients, with that place.
     reads: u32,
@@ -165,7 +172,8 @@ impl Measured {
         self.trial > 0
     }
 
-    /// A piece took so long among as many as may be under way, of which clients take so many places.
+    /// A piece took so long among as many as may be under way, of which clients take so many
+    /// places.
     fn all(&mut self, class: usize, ns: u64, limit: u32, places: u32) -> Next {
         self.all.add(class, ns);
         self.tried += 1;
@@ -189,7 +197,8 @@ impl Measured {
         let Some(mean) = mean else { return Next::Limit(limit) };
         self.all = Sum::default();
         Next::Limit(match mean.saturating_mul(16) {
-            // Those that stand in line are too many (J. Little, "A Proof for the Queuing Formula", 1961).
+            // Those that stand in line are too many (J. Little, "A Proof for the Queuing Formula",
+            // 1961).
             taken if taken > half.saturating_mul(LONGER) => {
                 self.is_settled = true;
                 (u64::from(limit) * half / mean) as u32 + 1
@@ -232,8 +241,8 @@ impl Depth {
         }
     }
 
-    /// Pieces that may be under way beside so many reads of clients: with them, and one more, no more than what the
-    /// backing works on at once.
+    /// Pieces that may be under way beside so many reads of clients: with them, and one more, no
+    /// more than what the backing works on at once.
     fn room(&self, reads: u32) -> u32 {
         let (limit, places) = (self.limit.load(Ordering::Relaxed), places(reads));
         let limit = match self.trial.load(Ordering::Relaxed) {
@@ -347,8 +356,9 @@ mod tests {
     use super::*;
     use alloc::collections::VecDeque;
 
-    /// The mean number of pieces and reads under way, in the end, over a backing of so many servers, each of which takes
-    /// `ns` for a request, with as many pieces as may be beside so many reads of clients.
+    /// The mean number of pieces and reads under way, in the end, over a backing of so many
+    /// servers, each of which takes `ns` for a request, with as many pieces as may be beside so
+    /// many reads of clients.
     fn settled(servers: usize, reads: u32, ns: u64) -> u32 {
         settles(&Depth::new(), 0, servers, reads, ns).0
     }
@@ -403,7 +413,8 @@ mod tests {
             let around = servers - servers / 4 - 1..=servers + servers / 4 + 2;
             assert!(around.contains(&depth), "{servers} servers, {reads} reads: {depth}");
         }
-        // Where clients keep the backing busy by themselves, hardly more than a piece at a time is sent.
+        // Where clients keep the backing busy by themselves, hardly more than a piece at a time is
+        // sent.
         for (servers, reads) in [(1, 1), (1, 4), (2, 4), (4, 8), (8, 16)] {
             let depth = settled(servers, reads, 1_000_000);
             assert!(depth <= reads + reads / 8 + 2, "{servers} servers, {reads} reads: {depth}");

@@ -1,13 +1,14 @@
 //! The stream detector of a volume: which reads follow one another in an order.
 //!
-//! It hears of what reads do not find in memory, and of what they find there only because it was fetched ahead. A
-//! stream goes forward, backward, or in steps of the same length. It is believed the more, the longer it has gone on:
-//! so much farther from its head may a request be that still belongs to it, because requests of several connections
-//! overtake one another. In turn it must read most of what lies on its way: random reads of a small area are near to
-//! anything, and jump. Streams may be interleaved with each other and with anything else.
+//! It hears of what reads do not find in memory, and of what they find there only because it was
+//! fetched ahead. A stream goes forward, backward, or in steps of the same length. It is believed
+//! the more, the longer it has gone on: so much farther from its head may a request be that still
+//! belongs to it, because requests of several connections overtake one another. In turn it must
+//! read most of what lies on its way: random reads of a small area are near to anything, and jump.
+//! Streams may be interleaved with each other and with anything else.
 //!
-//! The memory is bounded: so many streams, of which the one that has rested for longest makes room, and so many
-//! requests of which none is one yet (`lone.rs`).
+//! The memory is bounded: so many streams, of which the one that has rested for longest makes room,
+//! and so many requests of which none is one yet (`lone.rs`).
 
 use crate::streams::lone::Lone;
 use crate::streams::order::Order;
@@ -17,7 +18,8 @@ use block::Extent;
 
 /// Streams that are followed at a time.
 pub(super) const STREAMS: usize = 64;
-/// Requests from its head, as many as it has had and at most so many, within which a request belongs to a stream.
+/// Requests from its head, as many as it has had and at most so many, within which a request
+/// belongs to a stream.
 const REACH_MAX: u64 = 32;
 /// Steps of a strided stream that may be left out, or come late.
 const STEPS_MAX: i64 = 4;
@@ -76,7 +78,8 @@ struct Near {
 pub(super) struct Detector {
     lone: Lone,
     streams: Box<[Stream]>,
-    /// Where the next request of each may begin, roughly: side by side, because every read looks through them.
+    /// Where the next request of each may begin, roughly: side by side, because every read looks
+    /// through them.
     near: Box<[Near]>,
     /// The places from here on have had no stream yet.
     used: usize,
@@ -112,7 +115,8 @@ impl Stream {
         }
     }
 
-    /// A request of it has come. Whether it is one still: not if it leaves out most of its way, or comes back.
+    /// A request of it has come. Whether it is one still: not if it leaves out most of its way, or
+    /// comes back.
     fn go(&mut self, at: &Extent) -> bool {
         let (next, went) = match self.order {
             Order::Forward => (self.next.max(at.end()), at.end().saturating_sub(self.next)),

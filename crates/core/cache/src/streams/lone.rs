@@ -1,9 +1,9 @@
 //! Requests that belong to no stream so far, as far as the beginning of one would need them.
 //!
-//! Two tables say where a neighbour of an earlier request would begin or end; each request takes the place of one
-//! that is older, whatever that was. So a stream of one request in a thousand is still found. A third table has, for
-//! each area of the volume, the last request and how far it was from the one before: the same distance twice is a
-//! stride.
+//! Two tables say where a neighbour of an earlier request would begin or end; each request takes
+//! the place of one that is older, whatever that was. So a stream of one request in a thousand is
+//! still found. A third table has, for each area of the volume, the last request and how far it was
+//! from the one before: the same distance twice is a stride.
 
 use crate::BLOCK_SECTORS;
 use crate::streams::order::Order;
@@ -12,8 +12,8 @@ use alloc::vec;
 use block::Extent;
 use policy::Hash;
 
-/// Requests that are remembered at most, more or less: 8 bytes each for either neighbour. A small volume has fewer places
-/// where a stream can begin.
+/// Requests that are remembered at most, more or less: 8 bytes each for either neighbour. A small
+/// volume has fewer places where a stream can begin.
 const REMEMBERED_MAX: u64 = 2048;
 const REMEMBERED_LEAST: u64 = 16;
 /// Areas that are remembered at most, and their size as a power of two, in sectors: 16 MiB.
@@ -63,7 +63,8 @@ impl Lone {
         }
     }
 
-    /// The order in which a request stands to others, if it is enough to begin a stream. Otherwise it is remembered.
+    /// The order in which a request stands to others, if it is enough to begin a stream. Otherwise
+    /// it is remembered.
     pub(super) fn order(&mut self, at: &Extent) -> Option<Order> {
         let [first, end] = [at.first, at.end()].map(|sector| place(sector, self.ends.len()));
         if self.ends[first] == at.first {

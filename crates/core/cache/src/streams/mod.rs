@@ -1,8 +1,10 @@
-//! Streams: which they are, what is fetched ahead of those of reads, and when they are too long to be kept.
+//! Streams: which they are, what is fetched ahead of those of reads, and when they are too long to
+//! be kept.
 //!
-//! All lanes and shards of a volume have these in common. A shard tells of what it misses, and of what it finds only
-//! because it was fetched ahead, in the section in which it decides: under a lock of their own, which no section is
-//! entered beneath. What is to be fetched is pulled, piece by piece, by fixed tasks (`tasks/readahead.rs`).
+//! All lanes and shards of a volume have these in common. A shard tells of what it misses, and of
+//! what it finds only because it was fetched ahead, in the section in which it decides: under a
+//! lock of their own, which no section is entered beneath. What is to be fetched is pulled, piece
+//! by piece, by fixed tasks (`tasks/readahead.rs`).
 //!
 //! ```text
 //!   a read -- misses, or finds what came ahead --> detector.rs   which stream it belongs to
@@ -33,11 +35,12 @@ use policy::Hash;
 use reuse::Reuse;
 use window::{WINDOW_MAX, Window};
 
-/// Of so many slots, one may hold what was fetched ahead and not read yet, before shards keep to their share.
+/// Of so many slots, one may hold what was fetched ahead and not read yet, before shards keep to
+/// their share.
 const UNREAD_ONE_IN: u32 = 8;
 
-/// Reads that belong to none when a stream begins, at most: it is known from the third or fourth on, or from the next one
-/// that is not found in memory.
+/// Reads that belong to none when a stream begins, at most: it is known from the third or fourth
+/// on, or from the next one that is not found in memory.
 const BEGINNING: u32 = 4;
 /// More of them are not counted.
 const ALONE_MAX: u32 = 64;
@@ -108,7 +111,8 @@ pub(crate) struct Piece {
 }
 
 impl Streams {
-    /// Of a volume of so many sectors, over a cache of this geometry, where streams longer than so many blocks are long.
+    /// Of a volume of so many sectors, over a cache of this geometry, where streams longer than so
+    /// many blocks are long.
     pub(crate) fn new(sectors: u64, geometry: &Geometry, long_blocks: u32) -> Streams {
         let (slots, sectors_each) = (geometry.slots, u64::from(BLOCK_SECTORS));
         let window_blocks = slots / WINDOW_ONE_IN;
@@ -138,7 +142,8 @@ impl Streams {
         }
     }
 
-    /// A read has found so many blocks for the first time that were fetched ahead, or has missed, or both.
+    /// A read has found so many blocks for the first time that were fetched ahead, or has missed,
+    /// or both.
     pub(crate) fn read(&self, at: &Extent, found: u32, has_missed: bool) -> Heard {
         self.unread.fetch_sub(found, Ordering::Relaxed);
         self.brings(at);
@@ -199,7 +204,8 @@ impl Streams {
         self.long_pays.store(pays, Ordering::Relaxed);
     }
 
-    /// So many blocks that were fetched ahead were read for the first time, by a read that will be told of later.
+    /// So many blocks that were fetched ahead were read for the first time, by a read that will be
+    /// told of later.
     pub(crate) fn found(&self, blocks: u32) {
         self.unread.fetch_sub(blocks, Ordering::Relaxed);
         self.followed.peek(|followed| followed.gate.settled(blocks, true));
@@ -219,8 +225,9 @@ impl Streams {
         self.followed.peek(|followed| followed.wasted(block));
     }
 
-    /// There is no room for a piece: the stream asks for it again, and for less, when it is read next. Not before: a
-    /// task that asked at once would let nothing else on its lane go on, and so wait for ever for room.
+    /// There is no room for a piece: the stream asks for it again, and for less, when it is read
+    /// next. Not before: a task that asked at once would let nothing else on its lane go on, and so
+    /// wait for ever for room.
     pub(crate) fn refused(&self, at: &Extent) {
         self.followed.peek(|followed| {
             if let Some(place) = followed.asked(at) {
@@ -257,15 +264,16 @@ impl Streams {
         self.has_wants.load(Ordering::Relaxed)
     }
 
-    /// Wakes a task, if there may be a piece for it beside so many reads of clients. It wakes the next one.
+    /// Wakes a task, if there may be a piece for it beside so many reads of clients. It wakes the
+    /// next one.
     pub(crate) fn wake(&self, reads: u32) {
         if self.depth.has_room(reads) {
             self.work.notify_one();
         }
     }
 
-    /// The next piece to be fetched, if there is one, beside so many reads of clients. It must be ended with
-    /// [`Streams::end`] or [`Streams::skip`].
+    /// The next piece to be fetched, if there is one, beside so many reads of clients. It must be
+    /// ended with [`Streams::end`] or [`Streams::skip`].
     pub(crate) fn next(&self, now_ns: u64, reads: u32) -> Option<Piece> {
         let begun = self.depth.begin(now_ns, reads)?;
         let next = self.followed.peek(|followed| {
@@ -309,7 +317,8 @@ impl Streams {
 }
 
 impl Followed {
-    /// The stream to which a read belongs, and whether it has missed what was asked for ahead of it.
+    /// The stream to which a read belongs, and whether it has missed what was asked for ahead of
+    /// it.
     fn read(&mut self, at: &Extent, has_missed: bool) -> Option<(usize, bool)> {
         let found = self.detector.hear(at);
         let (place, was_asked) = match found {

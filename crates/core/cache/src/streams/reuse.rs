@@ -1,15 +1,17 @@
-//! Whether what long streams bring is asked for again while a cache that kept it would still hold it.
+//! Whether what long streams bring is asked for again while a cache that kept it would still hold
+//! it.
 //!
-//! Of a sample of the blocks that long streams bring, the hashes and the time are noted, whether the blocks are kept or
-//! not. Time counts in blocks that the cache would have taken in. A block that is read again within as many as the cache
-//! has slots would have been a hit: a file that is read in a circle and fits is worth its place, a copy is not.
+//! Of a sample of the blocks that long streams bring, the hashes and the time are noted, whether
+//! the blocks are kept or not. Time counts in blocks that the cache would have taken in. A block
+//! that is read again within as many as the cache has slots would have been a hit: a file that is
+//! read in a circle and fits is worth its place, a copy is not.
 
 use alloc::boxed::Box;
 use alloc::vec;
 use policy::Hash;
 
-/// Blocks that are remembered at most; of a smaller cache, twice as many as it has slots. A sample of a cache's slots is
-/// not larger than half of this.
+/// Blocks that are remembered at most; of a smaller cache, twice as many as it has slots. A sample
+/// of a cache's slots is not larger than half of this.
 const PLACES_MAX: usize = 8192;
 /// Blocks of the sample after which the older half of them fades.
 const NOTED: u32 = 1024;
@@ -44,7 +46,8 @@ impl Reuse {
         &mut self.notes[(hash.bits() >> 20) as usize % places]
     }
 
-    /// A long stream has brought a block of the sample, when so many blocks had been brought in all, modulo 2^32.
+    /// A long stream has brought a block of the sample, when so many blocks had been brought in
+    /// all, modulo 2^32.
     pub(super) fn note(&mut self, hash: Hash, came: u32) {
         *self.place(hash) = Some(Note { hash: hash.bits() as u32, came });
         self.noted += 1;
@@ -74,7 +77,8 @@ impl Reuse {
 mod tests {
     use super::*;
 
-    /// Whether it pays to keep a stream that goes round over so many blocks, in a cache of a thousand.
+    /// Whether it pays to keep a stream that goes round over so many blocks, in a cache of a
+    /// thousand.
     fn pays(blocks: u64) -> bool {
         let mut reuse = Reuse::new(1000);
         for read in 0..10_000 {

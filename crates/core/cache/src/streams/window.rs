@@ -1,8 +1,9 @@
 //! How far ahead of a stream is fetched.
 //!
-//! The window grows only when what it brings comes late, and only where the window was what held it back; it shrinks
-//! when what it has brought is wasted. (The law of ZFS's zfetch, "dmu_zfetch.c", and of Linux's AMP-like readers; B.
-//! Gill, L. Bathen, "AMP: Adaptive Multi-stream Prefetching in a Shared Cache", FAST 2007.) Lengths are in sectors.
+//! The window grows only when what it brings comes late, and only where the window was what held it
+//! back; it shrinks when what it has brought is wasted. (The law of ZFS's zfetch, "dmu_zfetch.c",
+//! and of Linux's AMP-like readers; B. Gill, L. Bathen, "AMP: Adaptive Multi-stream Prefetching in
+//! a Shared Cache", FAST 2007.) Lengths are in sectors.
 
 use crate::BLOCK_SECTORS;
 use crate::streams::detector::Stream;
@@ -18,8 +19,8 @@ const PIECE_MAX: u64 = 128 << 1;
 /// Requests in the first window, which has two blocks at least.
 const FIRST_REQUESTS: u64 = 2;
 const FIRST_SECTORS: u64 = 2 * BLOCK_SECTORS as u64;
-/// A window shorter than this, 128 KiB, need not be full to grow, as long as the stream has read as much: its pieces
-/// are too short to get ahead of a client that has several requests under way.
+/// A window shorter than this, 128 KiB, need not be full to grow, as long as the stream has read as
+/// much: its pieces are too short to get ahead of a client that has several requests under way.
 const SHORT: u64 = 128 << 1;
 /// Short windows have fewer pieces, which are no longer than this: 32 KiB.
 const PIECES_SHORT: u64 = 4;
@@ -31,7 +32,8 @@ pub(super) struct Window {
     length: u64,
     /// Where the next piece begins; of a backward stream, where it ends.
     ahead: u64,
-    /// It grows no more before the stream has come here: what is late until then was asked for too late already.
+    /// It grows no more before the stream has come here: what is late until then was asked for too
+    /// late already.
     grown_at: u64,
 }
 
@@ -44,7 +46,8 @@ fn round_down(sector: u64) -> u64 {
     sector - sector % u64::from(BLOCK_SECTORS)
 }
 
-/// What a stream has read when `at` comes next, measured in its direction: how far `to` lies beyond `from`.
+/// What a stream has read when `at` comes next, measured in its direction: how far `to` lies beyond
+/// `from`.
 fn beyond(stream: &Stream, from: u64, to: u64) -> u64 {
     match stream.order {
         Order::Forward => to.saturating_sub(from),
@@ -134,7 +137,8 @@ impl Window {
         self.distance(stream) + self.piece_sectors(stream) <= self.length.max(1)
     }
 
-    /// The next piece, of whole blocks, on a volume of so many sectors. None: the stream's way ends.
+    /// The next piece, of whole blocks, on a volume of so many sectors. None: the stream's way
+    /// ends.
     pub(super) fn next(&mut self, stream: &Stream, sectors: u64) -> Option<Extent> {
         let length = self.piece_sectors(stream);
         let (first, end) = match stream.order {

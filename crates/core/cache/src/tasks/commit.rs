@@ -1,5 +1,6 @@
-//! Writing out: the commit of an epoch. It closes the epoch, waits for the workers, flushes the backing, and
-//! releases what is durable then; so, too, without closing it, for what was written out early.
+//! Writing out: the commit of an epoch. It closes the epoch, waits for the workers, flushes the
+//! backing, and releases what is durable then; so, too, without closing it, for what was written
+//! out early.
 
 use crate::backing::retry::Pauses;
 use crate::dirty::gauges::Gauges;
@@ -79,7 +80,8 @@ async fn write_out(handle: &Handle, epoch: u64, start: Start) {
             break;
         }
     }
-    // Before anything newer may reach the backing: the release takes its time, and may be cut short.
+    // Before anything newer may reach the backing: the release takes its time, and may be cut
+    // short.
     if !planted(Bug::ForgetDurable) {
         shared.arena.note_durable(epoch);
     }
@@ -98,11 +100,13 @@ async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     shared.epochs.changed.notify();
     // The flusher does nothing about the open epoch while another one is being written out.
     shared.writeback.kick.notify();
-    // Not before: a task that waits may have looked between two rooms' releases, and asks for no write-out.
+    // Not before: a task that waits may have looked between two rooms' releases, and asks for no
+    // write-out.
     shared.epochs.freed.notify();
 }
 
-/// Makes durable what was written out early, without closing its epoch: flush, release. False: not now.
+/// Makes durable what was written out early, without closing its epoch: flush, release. False: not
+/// now.
 pub(crate) async fn settle(handle: &Handle) -> bool {
     let shared = &handle.shared;
     handle.lane.turn().await;
@@ -261,7 +265,8 @@ async fn taint(handle: &Handle) {
     }
 }
 
-/// Releases what is durable in every shard, a few blocks in a section: `slice` says whether there are more.
+/// Releases what is durable in every shard, a few blocks in a section: `slice` says whether there
+/// are more.
 async fn slice_by_slice(handle: &Handle, slice: fn(&mut Shard, &Gauges, u32) -> bool) {
     let shared = &handle.shared;
     for entry in shared.shards.iter() {

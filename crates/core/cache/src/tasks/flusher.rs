@@ -1,5 +1,5 @@
-//! The flusher, one task a volume: writes out in time, so that `dirty_age` and `dirty_bytes` hold without
-//! a client's flush (C6); in `ordered` mode, also what clients' flushes have closed.
+//! The flusher, one task a volume: writes out in time, so that `dirty_age` and `dirty_bytes` hold
+//! without a client's flush (C6); in `ordered` mode, also what clients' flushes have closed.
 
 use crate::handle::Handle;
 use crate::planted::{Bug, planted};
@@ -10,8 +10,8 @@ use core::pin::pin;
 use core::task::Poll;
 use lane::first;
 
-/// Recovered data has no known age; it is dated now. It is written out at once. Were it taken for too old,
-/// writers would wait for all of it.
+/// Recovered data has no known age; it is dated now. It is written out at once. Were it taken for
+/// too old, writers would wait for all of it.
 fn date_recovered(shared: &Shared, now_ns: u64) {
     shared.gauges.date_recovered(now_ns);
     shared.epochs.with(|epochs| {
@@ -70,8 +70,8 @@ fn due(handle: &Handle, now_ns: u64) -> Due {
     }
 }
 
-/// Lets the workers write out blocks of the open epoch while there are many: from three quarters of its limit
-/// on, down to a half. (What is rewritten until then is saved.)
+/// Lets the workers write out blocks of the open epoch while there are many: from three quarters of
+/// its limit on, down to a half. (What is rewritten until then is saved.)
 fn switch_early(handle: &Handle, full: bool, may: bool, floor: u32) {
     let gauges = &handle.shared.gauges;
     let some = gauges.open() > floor;
@@ -115,8 +115,8 @@ pub(crate) async fn keep(handle: &Handle) {
             Due::At { ns } => {
                 let kicked = shared.writeback.kick.after(seen);
                 match armed_ns.replace(ns) == Some(ns) {
-                    // The lane still has the timer of the last wait: another one for each ring would
-                    // fill its heap.
+                    // The lane still has the timer of the last wait: another one for each ring
+                    // would fill its heap.
                     true => kicked_or_at(handle, kicked, ns).await,
                     false => first(kicked, handle.lane.sleep_until(ns)).await,
                 }

@@ -1,8 +1,9 @@
-//! Fetching ahead of streams: fixed tasks of every lane that pull pieces, and have nothing to do with any request.
+//! Fetching ahead of streams: fixed tasks of every lane that pull pieces, and have nothing to do
+//! with any request.
 //!
-//! What they fetch is noted in the shard as any fetch is: changes mark it, reads may join it. It is no part of the
-//! measured latency of reads, and nothing holds writeback back for it. Its errors are not told: a read that has joined
-//! looks again, and asks the backing for itself.
+//! What they fetch is noted in the shard as any fetch is: changes mark it, reads may join it. It is
+//! no part of the measured latency of reads, and nothing holds writeback back for it. Its errors
+//! are not told: a read that has joined looks again, and asks the backing for itself.
 
 use crate::BLOCK_SECTORS;
 use crate::admission::{Candidate, Origin};
@@ -31,8 +32,8 @@ impl Handle {
         self.shared.backing.in_flight.waiting(RequestKind::Read)
     }
 
-    /// Whether anything is to be fetched ahead at the moment. Not over a backing that answers as fast as memory: there
-    /// a copy costs more than it saves.
+    /// Whether anything is to be fetched ahead at the moment. Not over a backing that answers as
+    /// fast as memory: there a copy costs more than it saves.
     fn may_read_ahead(&self) -> bool {
         let shared = &self.shared;
         let read_ns = shared.gauges.backing_read_ns();
@@ -49,7 +50,8 @@ impl Handle {
         if may { streams.next(self.lane.now(), self.reads()) } else { None }
     }
 
-    /// Fetches a piece, region by region, and in each what is missing together. Whether there was anything to fetch.
+    /// Fetches a piece, region by region, and in each what is missing together. Whether there was
+    /// anything to fetch.
     async fn fetch_piece(&self, piece: &Piece, buffer: &mut Option<Buf>) -> bool {
         let shared = &self.shared;
         let most = shared.geometry.run_blocks;

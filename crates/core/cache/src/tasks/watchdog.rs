@@ -1,8 +1,8 @@
 //! The watchdog, one task a volume: says when the backing does not answer, and when it does again.
 //!
 //! It is a task of its own because every other one may be waiting for the very answer that does not
-//! come. Nothing is cancelled (see `block::Stall`): what hangs keeps its pins and its notes, so that
-//! nothing newer of the same blocks reaches the backing before it (C10, C15).
+//! come. Nothing is cancelled (see `block::Stall`): what hangs keeps its pins and its notes, so
+//! that nothing newer of the same blocks reaches the backing before it (C10, C15).
 
 use crate::backing::in_flight::{Ages, TICKS};
 use crate::handle::Handle;

@@ -37,8 +37,9 @@ impl Handle {
     /// A writer is about to wait for the workers, which may have one more run under way for that.
     pub(crate) fn wake_worker_for_writer(&self) {
         let Writeback { work, estimator, .. } = &self.shared.writeback;
-        // Also where the window has no room: a busy worker checks again before it sleeps, so the wake-up cannot
-        // be lost. The note comes first: either the worker sees it, or we see that it has left the window.
+        // Also where the window has no room: a busy worker checks again before it sleeps, so the
+        // wake-up cannot be lost. The note comes first: either the worker sees it, or we see that
+        // it has left the window.
         work.note();
         if estimator.in_flight() < estimator.window(self.foreground(self.lane.now())) {
             work.notify_one();
@@ -115,7 +116,8 @@ async fn carry_one(
         handle.lane.turn().await;
         let most = shared.writeback.estimator.run_blocks(shared.geometry.run_blocks, foreground);
         let next = entry.shard.with(|shard| {
-            // Here, and not only before the turn: a flush that failed has lost what belongs before this.
+            // Here, and not only before the turn: a flush that failed has lost what belongs before
+            // this.
             if shared.backing.health.must_not_send() {
                 return Next::Nothing;
             }
@@ -240,8 +242,8 @@ async fn carry_zeros(handle: &Handle, run: &ZeroRun) -> Result {
     result
 }
 
-/// Notes the end of a piece of work, and tells those that wait for it. (What waited for this one is done by the
-/// same worker, or by the one that it wakes.)
+/// Notes the end of a piece of work, and tells those that wait for it. (What waited for this one is
+/// done by the same worker, or by the one that it wakes.)
 async fn done(handle: &Handle, number: usize, note: impl FnOnce(&mut Shard, &Gauges)) {
     let shared = &handle.shared;
     let entry = &shared.shards[number];

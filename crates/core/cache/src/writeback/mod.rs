@@ -1,5 +1,5 @@
-//! What the lanes share of writeback: events, measurements, and which tasks there are. The tasks themselves are in
-//! `tasks/`.
+//! What the lanes share of writeback: events, measurements, and which tasks there are. The tasks
+//! themselves are in `tasks/`.
 
 pub(crate) mod estimator;
 pub(crate) mod tasks;
@@ -37,9 +37,9 @@ impl Writeback {
         if !matches!(admit, Admit::Absorbed { start: true, .. }) {
             return;
         }
-        // While the workers write out early, they are the ones to say that the flusher should look. They may also
-        // have found nothing that they may write, and be at rest: zeros are pending there since. Either we see
-        // that, or the last of them sees what it was left.
+        // While the workers write out early, they are the ones to say that the flusher should look.
+        // They may also have found nothing that they may write, and be at rest: zeros are pending
+        // there since. Either we see that, or the last of them sees what it was left.
         if gauges.is_early() {
             self.left_to_workers.store(true, Ordering::SeqCst);
             if self.estimator.in_flight() > 0 {

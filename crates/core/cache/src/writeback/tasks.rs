@@ -1,4 +1,5 @@
-//! The fixed tasks of a volume: on each lane its workers, what reads ahead, and a relay, on one of them the flusher and the watchdog.
+//! The fixed tasks of a volume: on each lane its workers, what reads ahead, and a relay, on one of
+//! them the flusher and the watchdog.
 
 use lane::Event;
 use lane::atomic::{AtomicBool, AtomicU32, Ordering};

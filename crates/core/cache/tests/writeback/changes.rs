@@ -422,8 +422,8 @@ fn what_is_dirty_outlives_a_pass_over_it_that_fails() {
     assert!(!misses(&mut scene, 5));
 }
 
-/// In order, small writers that flush fill a small buffer as soon as there is room; whether a larger write is
-/// answered beside them.
+/// In order, small writers that flush fill a small buffer as soon as there is room; whether a
+/// larger write is answered beside them.
 fn answered_beside_small_ones(at: Extent) -> bool {
     let settings = Settings {
         durability: Durability::Ordered,
@@ -484,8 +484,8 @@ fn what_is_written_while_writes_are_left_out_is_copied_only_where_a_copy_was_hel
     assert!(held(&mut scene, 2));
 }
 
-/// A buffer for 448 blocks of the open epoch whose last eighth has begun, over a backing that takes no write; and
-/// the first block that would have to wait for its turn.
+/// A buffer for 448 blocks of the open epoch whose last eighth has begun, over a backing that takes
+/// no write; and the first block that would have to wait for its turn.
 fn filling(settings: Settings) -> (Scene, u64) {
     let settings = Settings { dirty_blocks_max: 1024, dirty_age_ns: 100_000 * MS, ..settings };
     let mut scene = scene(settings);
@@ -496,8 +496,8 @@ fn filling(settings: Settings) -> (Scene, u64) {
     (scene, waits)
 }
 
-/// Writes of about half as much as is absorbed at the most, one after the other into a buffer whose last eighth
-/// has begun. How many of them have passed after each.
+/// Writes of about half as much as is absorbed at the most, one after the other into a buffer whose
+/// last eighth has begun. How many of them have passed after each.
 fn large_ones_passed(settings: Settings, blocks: &[u32], somebody_passes: bool) -> Vec<u64> {
     let mut scene = filling(settings).0;
     if somebody_passes {

@@ -65,8 +65,8 @@ fn runs_end_at_the_border_of_a_region() {
     assert_eq!(written(&scene), (8, 2, 2));
 }
 
-/// The workers have planned blocks from `seed` on while its only member waits for an answer, and these become
-/// dirty meanwhile.
+/// The workers have planned blocks from `seed` on while its only member waits for an answer, and
+/// these become dirty meanwhile.
 fn below_the_plan(seed: u64, late: std::ops::Range<u64>) -> (u64, u64) {
     // The open epoch may hold 32: early from 24 on, down to 16.
     let settings =

@@ -1,5 +1,5 @@
-//! A volume in virtual time over a backing that takes a millisecond for whatever it is asked, unless the test
-//! says otherwise, as many at a time as one likes.
+//! A volume in virtual time over a backing that takes a millisecond for whatever it is asked,
+//! unless the test says otherwise, as many at a time as one likes.
 
 pub(crate) use block::{
     Block, Buf, Durability, Error, Extent, Fua, Kind, Limits, Memory, Ram, Request, Result, Stack,
@@ -205,8 +205,8 @@ pub(crate) fn write_blocks(first: u64, blocks: u32) -> Request {
     Request::Write { at, from, fua: false }
 }
 
-/// A volume whose first flush is over, and nothing dirty or on its way: what an earlier user of the backing has
-/// sent is flushed first, and that flush may not fail.
+/// A volume whose first flush is over, and nothing dirty or on its way: what an earlier user of the
+/// backing has sent is flushed first, and that flush may not fail.
 pub(crate) fn begun(settings: Settings) -> Scene {
     begin(scene(settings))
 }

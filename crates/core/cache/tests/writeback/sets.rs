@@ -70,7 +70,8 @@ fn once_the_order_is_kept_that_an_earlier_process_has_promised_the_flush_target_
     let ordered = Settings { durability: Durability::Ordered, ..flush };
     let mut before = scene_over(ordered, 1, memory.clone());
     before.pass_ns(500 * MS);
-    // Nothing is dirty when it is killed; but what it has sent past the cache counts as a closed epoch.
+    // Nothing is dirty when it is killed; but what it has sent past the cache counts as a closed
+    // epoch.
     drop(before);
     let mut scene = scene_over(flush, 1, memory);
     scene.pass_ns(500 * MS);
@@ -113,7 +114,8 @@ fn what_is_just_as_much_as_a_limit_allows_is_not_written_out_when_it_is_set() {
 fn what_may_wait_follows_the_flush_target_or_in_ordered_mode_the_dirty_age() {
     let mut scene = scene(Settings { flush_target_ns: 100 * MS, ..settings() });
     scene.state.times.set(Times { flush: 0, ..Times::default() });
-    // 12 800 blocks a second, as is assumed: 1 280 in a tenth of one, and more than the settings allow in two.
+    // 12 800 blocks a second, as is assumed: 1 280 in a tenth of one, and more than the settings
+    // allow in two.
     assert_eq!(scene.counters().allowance_blocks, 1280);
     let durability = |durability| Changes { durability: Some(durability), ..Changes::default() };
     assert_eq!(scene.set(durability(Durability::Ordered)), Ok(()));

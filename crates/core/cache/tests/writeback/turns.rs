@@ -1,5 +1,5 @@
-//! Writers that wait for their turn: what they wait for, and what they must not wait for. In virtual time, on
-//! a backing that answers when the test says so.
+//! Writers that wait for their turn: what they wait for, and what they must not wait for. In
+//! virtual time, on a backing that answers when the test says so.
 
 use crate::scene::{
     BLOCKS, Buf, Durability, Extent, GRAIN, MS, Rc, RefCell, Request, Scene, Settings, Times,

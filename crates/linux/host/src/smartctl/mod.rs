@@ -97,8 +97,8 @@ pub fn ask(smartctl: &Path, device: &Path) -> Result<Report, Nothing> {
     report(&value.map_err(|error: serde_json::Error| Nothing::Garbled(error.to_string()))?)
 }
 
-/// Returns what the program prints; a program that prints more than `max_bytes`, or takes longer than
-/// `max_time`, is ended.
+/// Returns what the program prints; a program that prints more than `max_bytes`, or takes longer
+/// than `max_time`, is ended.
 fn output(
     smartctl: &Path,
     device: &Path,

@@ -391,7 +391,8 @@ impl<'a> Laboratory<'a> {
         // In the middle of a step the engine may have noted a request that the disk has not
         // received yet.
         let in_flush = midway.is_some() || run.disk.with(|disk| disk.flushes_asked > 0);
-        // Killed in the middle of taking it in, the buffer has a change, or a part of it, or nothing.
+        // Killed in the middle of taking it in, the buffer has a change, or a part of it, or
+        // nothing.
         let changes: &[Operation] = if midway.is_some() { &run.admitted } else { &[] };
         let beginning = Beginning {
             oracle: book.oracle.after_kill(&disk, changes),

@@ -1,4 +1,5 @@
-//! The arena's first words: what it is, whose it is, and how its volume stood when it was last used.
+//! The arena's first words: what it is, whose it is, and how its volume stood when it was last
+//! used.
 //!
 //! ```text
 //! word  0  magic           4  ranges a shard       8  the open epoch's number
@@ -53,7 +54,8 @@ const ORDERED_AT: usize = 96;
 const DURABLE_AT: usize = 104;
 const LIVE_AT: usize = 112;
 const FLUSH_NOTE_AT: usize = 120;
-/// The order of flushes is not promised. Anything else: it is, or was by a version that did not note it.
+/// The order of flushes is not promised. Anything else: it is, or was by a version that did not
+/// note it.
 const NOT_ORDERED: u64 = 1;
 const ORDERED: u64 = 2;
 /// A header has 40 bits for a block's number: no volume is larger.
@@ -205,7 +207,8 @@ impl Arena {
         self.memory().word(offset).load(Ordering::Acquire)
     }
 
-    /// Notes how many slots are live. Before a new one is used, and after the last is empty that goes.
+    /// Notes how many slots are live. Before a new one is used, and after the last is empty that
+    /// goes.
     pub(crate) fn note_live(&self, geometry: &Geometry) {
         if geometry.format != Format::Two {
             let live = u64::from(geometry.slots);
@@ -213,8 +216,8 @@ impl Arena {
         }
     }
 
-    /// The same arena with as many live slots as were noted last: all that may be, where the note is
-    /// damaged, so that nothing is left out.
+    /// The same arena with as many live slots as were noted last: all that may be, where the note
+    /// is damaged, so that nothing is left out.
     pub(crate) fn as_noted(&self, geometry: &Geometry) -> Geometry {
         let word = self.noted(LIVE_AT);
         let live = word as u32;
@@ -248,17 +251,20 @@ impl Arena {
     /// The epochs that are known to be durable.
     pub(crate) fn durable(&self) -> DurableEpochs {
         let (open, durable) = (self.epoch(), self.noted(DURABLE_AT));
-        // The note is of another version's epochs, or of what has been discarded, if it is far from them.
+        // The note is of another version's epochs, or of what has been discarded, if it is far from
+        // them.
         let is_near = (1..=CHAIN_MAX as u64 + 2).contains(&open.wrapping_sub(durable));
         DurableEpochs((durable != 0 && is_near).then_some(durable as u16))
     }
 
-    /// Notes that none is: what was has been forgotten, and the epochs are about to get new numbers.
+    /// Notes that none is: what was has been forgotten, and the epochs are about to get new
+    /// numbers.
     pub(crate) fn note_none_durable(&self) {
         self.store(DURABLE_AT, 0);
     }
 
-    /// Notes that every epoch up to this one is durable, before anything newer may reach the backing.
+    /// Notes that every epoch up to this one is durable, before anything newer may reach the
+    /// backing.
     pub(crate) fn note_durable(&self, epoch: u64) {
         self.store(DURABLE_AT, epoch);
     }
@@ -297,7 +303,8 @@ impl Arena {
         self.flushes_failed() != self.noted(FLUSHES_MENDED_AT)
     }
 
-    /// Whether clients were promised that what a flush has covered goes before what they sent later.
+    /// Whether clients were promised that what a flush has covered goes before what they sent
+    /// later.
     pub(crate) fn is_ordered(&self) -> bool {
         self.noted(ORDERED_AT) != NOT_ORDERED
     }
@@ -360,8 +367,8 @@ fn noted_sectors(words: &[u64; FIXED]) -> u64 {
     words[SECTORS].max(grown(words))
 }
 
-/// Whether a kill in the middle of [`Arena::adopt`] has left these words, for the backing of `mine` or
-/// before that has grown. Nothing was kept in the memory yet.
+/// Whether a kill in the middle of [`Arena::adopt`] has left these words, for the backing of `mine`
+/// or before that has grown. Nothing was kept in the memory yet.
 fn has_begun(found: &[u64; FIXED], mine: &[u64; FIXED]) -> bool {
     // The checksum, written first, is of a size that may be missing.
     let same = |index: usize| found[index] == 0 || found[index] == mine[index];
@@ -387,8 +394,8 @@ fn sound(words: &[u64; FIXED]) -> Result<(), Unrecoverable> {
 #[derive(Clone, Debug)]
 pub struct Found {
     pub(crate) arena: Arena,
-    /// The sizes that the arena was made with; what they do not decide (`fills`, `run_blocks`) is as
-    /// in [`Geometry::default`].
+    /// The sizes that the arena was made with; what they do not decide (`fills`, `run_blocks`) is
+    /// as in [`Geometry::default`].
     pub geometry: Geometry,
     /// Bytes that stand for a sector.
     pub grain: u32,
@@ -422,8 +429,8 @@ impl Survey {
 }
 
 impl Found {
-    /// The geometry with which this arena can be taken over where so many slots are wanted. `None`: it
-    /// has no places for them, or holds something dirty in those that would go.
+    /// The geometry with which this arena can be taken over where so many slots are wanted. `None`:
+    /// it has no places for them, or holds something dirty in those that would go.
     pub fn resized(&self, slots: u32) -> Option<Geometry> {
         let wanted = self.geometry.resized(slots)?;
         self.arena.can_leave(&self.geometry, &wanted).then_some(wanted)

@@ -1,13 +1,13 @@
 //! How fast the write buffer may fill: writers are slowed down before it is full, and smoothly.
 //!
-//! Up to seven eighths of its room the buffer takes what comes. Beyond that, too, but the answer waits for
-//! blocks to be written out: for each new block a *price*, in blocks that have been written out since, and
-//! the price rises as the room shrinks. In the middle it is one, so that the level stays where the writers
-//! are as fast as the backing. (OpenZFS's write throttle has the same shape, but waits by the clock: nothing
-//! is estimated here, so nothing is wrong while the backing becomes slower, or serves others as well.) While
-//! an epoch is being written out, room comes back only at its end; then what is left to write is spread over
-//! what is left of the room. (While the backing flushes, nothing is written out: then the clock tells the
-//! turns, by the measured rate.)
+//! Up to seven eighths of its room the buffer takes what comes. Beyond that, too, but the answer
+//! waits for blocks to be written out: for each new block a *price*, in blocks that have been
+//! written out since, and the price rises as the room shrinks. In the middle it is one, so that the
+//! level stays where the writers are as fast as the backing. (OpenZFS's write throttle has the same
+//! shape, but waits by the clock: nothing is estimated here, so nothing is wrong while the backing
+//! becomes slower, or serves others as well.) While an epoch is being written out, room comes back
+//! only at its end; then what is left to write is spread over what is left of the room. (While the
+//! backing flushes, nothing is written out: then the clock tells the turns, by the measured rate.)
 //!
 //! ```text
 //!   price      A = x / (1 - x)                         x: how much of the last eighth is used
@@ -17,10 +17,10 @@
 //!   granted   -------------------->                    ... and waits until as much has been written out
 //! ```
 //!
-//! The price is never much more than one: a writer that waits for one block, while the workers have as many runs
-//! under way as writers wait ([`crate::writeback::estimator`]), waits as long as it would have without the cache, and
-//! all others find the backing no busier than without it. If the buffer does fill up all the same,
-//! changes go past it.
+//! The price is never much more than one: a writer that waits for one block, while the workers have
+//! as many runs under way as writers wait ([`crate::writeback::estimator`]), waits as long as it
+//! would have without the cache, and all others find the backing no busier than without it. If the
+//! buffer does fill up all the same, changes go past it.
 
 use crate::dirty::level::{Level, ONE};
 use crate::dirty::limits::Pace;
@@ -30,14 +30,15 @@ use alloc::boxed::Box;
 use lane::Event;
 use lane::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// The price may be more than one by this part of it: were it not, writers as many as the backing can serve
-/// would keep the buffer as full as it is.
+/// The price may be more than one by this part of it: were it not, writers as many as the backing
+/// can serve would keep the buffer as full as it is.
 const LONGER: u64 = 32;
 /// So the price is this at most.
 pub(crate) const PRICE_MAX: u64 = ONE + ONE / LONGER;
 /// So many blocks that were written out while no writer waited are kept for the next writer.
 const SPARE: u32 = 16;
-/// Bells that writers wait at, by their place in the line: a writer that is not concerned is not woken.
+/// Bells that writers wait at, by their place in the line: a writer that is not concerned is not
+/// woken.
 const BELLS: usize = 64;
 
 /// The line of the writers that wait for blocks to be written out.
@@ -89,8 +90,8 @@ pub(crate) enum ThrottleWait {
 }
 
 impl Throttle {
-    /// When the answer of a change may go that has brought so many new blocks into a buffer of this level.
-    /// `ordered`: every epoch ends with a flush of the backing.
+    /// When the answer of a change may go that has brought so many new blocks into a buffer of this
+    /// level. `ordered`: every epoch ends with a flush of the backing.
     pub(crate) fn turn(
         &self,
         new: u32,
@@ -147,7 +148,8 @@ impl Throttle {
         Waiting(self)
     }
 
-    /// Until as much has been written out as was claimed up to here, or nothing is being written out.
+    /// Until as much has been written out as was claimed up to here, or nothing is being written
+    /// out.
     pub(crate) async fn after(&self, mine: u64) {
         let bell = &self.bells[(mine / ONE) as usize % BELLS];
         loop {
@@ -198,7 +200,8 @@ impl Throttle {
     /// So many blocks have been written out, where the last part of the room is `last` blocks.
     pub(crate) fn grant(&self, blocks: u32, last: u32) {
         let more = u64::from(blocks) * ONE;
-        // What is not claimed at once is kept for a few that come soon, but they must not fill the room.
+        // What is not claimed at once is kept for a few that come soon, but they must not fill the
+        // room.
         let spare = (2 * blocks).min(last / 2).max(SPARE.min(last / 4));
         let most = self.claimed.load(Ordering::SeqCst) + u64::from(spare) * ONE;
         let before = self.granted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |granted| {
@@ -208,7 +211,8 @@ impl Throttle {
         self.ring(before, self.granted.load(Ordering::SeqCst));
     }
 
-    /// So many requests of the write-out are under way. If all of them are zeros, no writer waits for them.
+    /// So many requests of the write-out are under way. If all of them are zeros, no writer waits
+    /// for them.
     pub(crate) fn still_under_way(&self, requests: u32) {
         if requests <= self.zeros_under_way() {
             self.work_ends();
@@ -242,8 +246,9 @@ impl Throttle {
         self.waiting.load(Ordering::SeqCst) > 0
     }
 
-    /// How many runs may take the place of writers that wait: one for each, or for each block that is
-    /// claimed, whichever is less. (A writer that has been granted its blocks, but has not looked yet, waits no more.)
+    /// How many runs may take the place of writers that wait: one for each, or for each block that
+    /// is claimed, whichever is less. (A writer that has been granted its blocks, but has not
+    /// looked yet, waits no more.)
     pub(crate) fn places(&self) -> u32 {
         let claimed = self.claimed.load(Ordering::SeqCst);
         let owed = claimed.saturating_sub(self.granted.load(Ordering::SeqCst)).div_ceil(ONE);

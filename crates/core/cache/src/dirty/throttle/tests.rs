@@ -7,7 +7,8 @@ use lane::World;
 /// The last part of a room of 8,000 blocks.
 const LAST: u32 = 1000;
 
-/// Tasks that each claim one block at this price; how many have been answered after each of the steps.
+/// Tasks that each claim one block at this price; how many have been answered after each of the
+/// steps.
 fn answered(
     throttle: &Arc<Throttle>,
     price: u64,

@@ -49,7 +49,8 @@ fn shard(kind: Kind) -> Shard {
     Shard::new(kind, sampling, streams, Arena::over(memory(), &GEOMETRY, GRAIN), 0, &GEOMETRY)
 }
 
-/// Reads a block as a request does, with a backing that answers at once. Returns whether it was held.
+/// Reads a block as a request does, with a backing that answers at once. Returns whether it was
+/// held.
 fn read(shard: &mut Shard, shared: &Shared, block: u64, into: &Buf) -> bool {
     let (gauges, at) = (&shared.gauges, Extent::new(block * 8, 8));
     match shard.look(Rules::KEEP, Reader::Client, &at, into) {

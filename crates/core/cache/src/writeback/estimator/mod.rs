@@ -1,15 +1,16 @@
-//! What write-outs show of the backing: how fast it takes blocks, which runs it likes, and how many of
-//! them at a time.
+//! What write-outs show of the backing: how fast it takes blocks, which runs it likes, and how many
+//! of them at a time.
 //!
-//! Everything here is measured while it is used, and nothing is believed for ever. The counts are atomics
-//! that several lanes change without a lock: an estimate may be a sample short, never torn.
+//! Everything here is measured while it is used, and nothing is believed for ever. The counts are
+//! atomics that several lanes change without a lock: an estimate may be a sample short, never torn.
 //!
-//! *Rate*: blocks written while at least one run was under way, and what others were served beside it,
-//! over that time. *Least times*: of runs of each size (classes by powers of two), the least time that one
-//! took: how long such a run takes when nothing stands before it. Now and then a run is sent alone, to see
-//! whether that is still so. *Window*: how many runs are under way at a time. It grows while runs take
-//! about as long as they must, and shrinks when they take twice that: then they stand in line inside the
-//! device, and so do readers (TCP Vegas: Brakmo, Peterson, SIGCOMM 1994).
+//! *Rate*: blocks written while at least one run was under way, and what others were served beside
+//! it, over that time. *Least times*: of runs of each size (classes by powers of two), the least
+//! time that one took: how long such a run takes when nothing stands before it. Now and then a run
+//! is sent alone, to see whether that is still so. *Window*: how many runs are under way at a time.
+//! It grows while runs take about as long as they must, and shrinks when they take twice that: then
+//! they stand in line inside the device, and so do readers (TCP Vegas: Brakmo, Peterson, SIGCOMM
+//! 1994).
 
 use crate::dirty::limits::Pace;
 use crate::stats::counters::Counters;
@@ -23,7 +24,8 @@ const ONE: u32 = 256;
 const WINDOW_FIRST: u32 = 4 * ONE;
 /// A rate is told from so many blocks at least: fewer measure latency.
 const SAMPLE_BLOCKS: u64 = 256;
-/// One run in so many is as long as it can be: else it would never learn that longer ones have become better.
+/// One run in so many is as long as it can be: else it would never learn that longer ones have
+/// become better.
 const LONG_ONE_IN: u32 = 64;
 /// One run in so many is sent alone.
 const ALONE_ONE_IN: u32 = 256;
@@ -48,8 +50,8 @@ pub(crate) struct Estimator {
     sample_blocks: AtomicU64,
     runs: AtomicU32,
     alone: AtomicU32,
-    /// Of the runs since the last one that was sent alone, the least part of its expected time that one
-    /// took, in 256ths.
+    /// Of the runs since the last one that was sent alone, the least part of its expected time that
+    /// one took, in 256ths.
     part: AtomicU32,
     /// When a change last went past the cache; 0: never.
     passed_ns: AtomicU64,
@@ -108,11 +110,12 @@ fn ease(gauge: &AtomicU64, sample: u64) {
 }
 
 impl Estimator {
-    /// A run may begin, if this says so; it must then be reported by [`Estimator::end`] or [`Estimator::cancel`].
+    /// A run may begin, if this says so; it must then be reported by [`Estimator::end`] or
+    /// [`Estimator::cancel`].
     pub(crate) fn may_begin(&self, now_ns: u64, foreground: Foreground) -> bool {
         let wanted = !foreground.flush && self.alone.load(Ordering::SeqCst) != 0;
-        // Where others are served beside it, a run is as alone as it can be. It is not worth that a writer
-        // waits for it.
+        // Where others are served beside it, a run is as alone as it can be. It is not worth that a
+        // writer waits for it.
         let alone = wanted && !foreground.pressed && foreground.writers == 0;
         let window = if alone { 1 } else { self.window(foreground) };
         let begun = self.in_flight.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |runs| {
@@ -130,8 +133,8 @@ impl Estimator {
         begun.is_ok()
     }
 
-    /// How many runs may be under way: what the device likes, less where others wait for it; as many as
-    /// writers wait for them, for those would else be in the device themselves.
+    /// How many runs may be under way: what the device likes, less where others wait for it; as
+    /// many as writers wait for them, for those would else be in the device themselves.
     pub(crate) fn window(&self, foreground: Foreground) -> u32 {
         let liked = self.liked();
         let window = match foreground {
@@ -155,8 +158,8 @@ impl Estimator {
         self.foreground_served();
     }
 
-    /// A foreground request was served. Beside runs it counts as a block of theirs: what the backing can
-    /// do is not told by what others leave of it.
+    /// A foreground request was served. Beside runs it counts as a block of theirs: what the
+    /// backing can do is not told by what others leave of it.
     #[inline]
     pub(crate) fn foreground_served(&self) {
         if self.in_flight.load(Ordering::Relaxed) > 0 {
@@ -176,8 +179,9 @@ impl Estimator {
         self.in_flight.load(Ordering::SeqCst)
     }
 
-    /// A run of blocks begins that [`Estimator::may_begin`] has let in, beside so many ranges of zeros. Where those
-    /// are all that is under way, the rate is measured from now on: how long they take tells nothing of blocks.
+    /// A run of blocks begins that [`Estimator::may_begin`] has let in, beside so many ranges of
+    /// zeros. Where those are all that is under way, the rate is measured from now on: how long
+    /// they take tells nothing of blocks.
     pub(crate) fn blocks_begin(&self, now_ns: u64, zeros: u32) {
         if self.in_flight() <= zeros + 1 {
             self.busy_since_ns.store(now_ns, Ordering::Relaxed);
@@ -197,8 +201,8 @@ impl Estimator {
         self.leave(now_ns);
     }
 
-    /// A run has ended: it took so long, from then until now, for so many blocks. `most`: what the window
-    /// may grow to. True: the rate was measured anew.
+    /// A run has ended: it took so long, from then until now, for so many blocks. `most`: what the
+    /// window may grow to. True: the rate was measured anew.
     pub(crate) fn end(
         &self,
         now_ns: u64,
@@ -268,8 +272,8 @@ impl Estimator {
         self.window.store(next, Ordering::Relaxed);
     }
 
-    /// No run of late was as fast as runs were once, not even one that was sent alone: the backing has
-    /// become slower.
+    /// No run of late was as fast as runs were once, not even one that was sent alone: the backing
+    /// has become slower.
     fn forget(&self, usual: u32) {
         let part = self.part.swap(u32::MAX, Ordering::Relaxed);
         if part <= usual || part == u32::MAX {
@@ -281,8 +285,8 @@ impl Estimator {
         }
     }
 
-    /// How long the backing takes for a run of so many blocks when nothing stands before it, as far as
-    /// is known.
+    /// How long the backing takes for a run of so many blocks when nothing stands before it, as far
+    /// as is known.
     pub(crate) fn least_of(&self, blocks: u32) -> Option<u64> {
         let class = class_of(blocks);
         let of = |class: usize| match self.least_ns.get(class).map(|ns| ns.load(Ordering::Relaxed))
@@ -291,7 +295,8 @@ impl Estimator {
             some => some,
         };
         let (at, beyond) = (1u64 << class, u64::from(blocks) - (1 << class).min(u64::from(blocks)));
-        // A class of which no run was sent for long may have been told to be slower again and again.
+        // A class of which no run was sent for long may have been told to be slower again and
+        // again.
         let more = |low: u64, by: u64| low.saturating_add(by.saturating_mul(beyond) / at);
         match (of(class), of(class + 1)) {
             (Some(low), Some(high)) => Some(more(low, high.saturating_sub(low))),
@@ -303,8 +308,8 @@ impl Estimator {
         }
     }
 
-    /// How long the backing takes for a block, as far as is known: for one by itself or, as long as none was sent so, its
-    /// share of the shortest run that was.
+    /// How long the backing takes for a block, as far as is known: for one by itself or, as long as
+    /// none was sent so, its share of the shortest run that was.
     pub(crate) fn block_ns(&self) -> Option<u64> {
         let share = |class: usize| match self.least_ns[class].load(Ordering::Relaxed) {
             0 => None,
@@ -313,8 +318,9 @@ impl Estimator {
         (0..CLASSES).find_map(share)
     }
 
-    /// The shortest run, in blocks, that the backing takes nearly as efficiently as any: what is longer
-    /// only makes others wait longer. Where readers would, and there is room, it may be less efficient.
+    /// The shortest run, in blocks, that the backing takes nearly as efficiently as any: what is
+    /// longer only makes others wait longer. Where readers would, and there is room, it may be less
+    /// efficient.
     pub(crate) fn run_blocks(&self, most: u32, foreground: Foreground) -> u32 {
         let gently = foreground.reads > 0 && !foreground.pressed;
         let number = self.runs.fetch_add(1, Ordering::Relaxed);

@@ -59,7 +59,8 @@ fn runs_are_as_long_as_the_device_likes() {
     // 44 us and 7.9 us a block: 64 blocks take 8.6 us each, 256 take 8.1.
     let sizes: Vec<u32> = (0..10).map(|_| drain.run_blocks(256, alone)).collect();
     assert!(sizes.iter().all(|&size| size == 64), "{sizes:?}");
-    // Readers wait for 16 at 10.6 us each, unless the buffer is nearly full; nor are longer ones tried.
+    // Readers wait for 16 at 10.6 us each, unless the buffer is nearly full; nor are longer ones
+    // tried.
     let read = Foreground { reads: 1, ..alone };
     let beside = |foreground| (0..200).map(|_| drain.run_blocks(256, foreground)).max();
     assert_eq!(beside(read), Some(16));
@@ -142,7 +143,8 @@ fn knowing(least: &[(u32, u64)]) -> Estimator {
     drain
 }
 
-/// The window in 256ths after a run of one block took so long while so many were under way, and the window was four.
+/// The window in 256ths after a run of one block took so long while so many were under way, and the
+/// window was four.
 fn window_after(ns: u64, in_flight: u32, most: u32) -> u32 {
     let drain = knowing(&[(1, 1000)]);
     drain.in_flight.store(in_flight, Ordering::Relaxed);
