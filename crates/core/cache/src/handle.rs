@@ -1,4 +1,5 @@
-//! A volume's cache as one lane sees it: what its requests and its tasks have in common.
+//! A volume's cache as one lane sees it: the state and functions that its requests and its tasks
+//! share.
 
 use crate::backing::flush_gate::Pass;
 use crate::backing::in_flight::RequestKind;
@@ -19,7 +20,7 @@ pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
     pub(crate) lane: Lane,
     pub(crate) below: Stack,
-    /// Whether the backing has answered the last read at once that it was asked to.
+    /// Whether the backing could answer the lane's last read immediately.
     pub(crate) at_once: Cell<bool>,
     pub(crate) advisers: Advisers,
 }
@@ -28,12 +29,12 @@ pub(crate) struct Handle {
 #[derive(Default)]
 pub(crate) struct Advisers {
     pub(crate) followed: Cell<u32>,
-    /// One has been followed to its end.
+    /// Notified when a piece of advice is done.
     pub(crate) ended: Event,
 }
 
 impl Handle {
-    /// A handle over this lane's way to the backing.
+    /// Makes a handle over this lane's connection to the backing.
     pub(crate) fn new(shared: &Arc<Shared>, lane: &Lane, below: Stack) -> Handle {
         assert_eq!(shared.limits.sectors, below.limits().sectors, "another volume's cache");
         let (shared, lane) = (shared.clone(), lane.clone());
@@ -41,22 +42,22 @@ impl Handle {
         Handle { shared, lane, below, at_once: Cell::new(true), advisers }
     }
 
-    /// How full the buffer is.
+    /// The fill level of the write buffer.
     pub(crate) fn level(&self) -> Level {
         Level::of(&self.shared.gauges, self.shared.settings.dirty_blocks_max(), 0)
     }
 
-    /// Changes that are on their way past the cache.
+    /// The number of write-throughs in progress.
     pub(crate) fn writing_through(&self) -> u32 {
         let changes = self.shared.backing.in_flight.waiting(RequestKind::Change);
         changes.saturating_sub(self.shared.writeback.estimator.in_flight())
     }
 }
 
-/// What is sent to the backing.
+/// Requests to the backing.
 impl Handle {
-    /// Sends a change or a flush to the backing and waits for its answer, watched by the watchdog.
-    /// An error is counted.
+    /// Sends a change or a flush to the backing and waits for its answer, under the watchdog.
+    /// Counts an error.
     pub(crate) async fn ask_below(&self, request: Request) -> Result {
         let errors = self.shared.backing.health.errors_of(&request);
         let result = self.ask_below_uncounted(request).await;
@@ -66,7 +67,7 @@ impl Handle {
         result
     }
 
-    /// [`Handle::ask_below`], but an error is not counted.
+    /// [`Handle::ask_below`], without counting an error.
     pub(crate) async fn ask_below_uncounted(&self, request: Request) -> Result {
         let sent = self.shared.backing.in_flight.sent(RequestKind::Change);
         let result = self.below.run(request).await;
@@ -74,7 +75,8 @@ impl Handle {
         result
     }
 
-    /// Makes durable what the backing has: by a flush that begins after this was called.
+    /// Makes everything durable that the backing has received, by a flush that begins after this
+    /// call.
     pub(crate) async fn flush_below(&self) -> Result {
         self.lane.turn().await;
         let target = self.shared.backing.flush_gate.with(|flush_gate| flush_gate.target());
@@ -99,8 +101,8 @@ impl Handle {
         }
     }
 
-    /// Sends a flush to the backing. The arena notes that before, and the result after: killed in
-    /// between, a successor knows that it does not know it.
+    /// Sends a flush to the backing. The arena records the start and the result: after a kill in
+    /// between, the successor sees that the result is unknown.
     async fn send_flush(&self) -> Result {
         let shared = &self.shared;
         shared.stats.count_flush_of_backing();
@@ -117,7 +119,7 @@ impl Handle {
         result
     }
 
-    /// The backing has failed at this: try again for so long, then the volume fails (C8).
+    /// Handles an error of the backing: retries for `retry_time_ns`, then the volume fails (C8).
     pub(crate) async fn backing_failed(&self, error: Error, retry_time_ns: u64) {
         let shared = &self.shared;
         self.lane.turn().await;

@@ -1,8 +1,8 @@
-//! The half of a volume's cache that all lanes share: its parts, and what concerns several of them.
+//! The part of a volume's cache that all lanes share, and the operations that concern several of
+//! its parts.
 //!
-//! Each part is a struct with methods of its own, in its own room. Here they are put together. What
-//! stands here beside that is what a caller from outside asks, and the few steps in which several
-//! parts must be told.
+//! Each part is a struct in its own folder. This file puts them together. It also has the calls
+//! from outside the crate, and the few steps that must notify several parts.
 
 use crate::arena::Arena;
 use crate::arena::superblock::Unrecoverable;
@@ -40,23 +40,23 @@ pub struct Shared {
     pub(crate) geometry: Geometry,
     pub(crate) limits: Limits,
     pub(crate) settings: Live,
-    /// They are being changed.
+    /// True while the settings are being changed.
     pub(crate) setting: AtomicBool,
     pub(crate) arena: Arena,
     pub(crate) shards: Shards,
-    /// What a sample of the accesses tells.
+    /// Statistics from a sample of the accesses.
     sampling: Arc<Sampling>,
-    /// Streams of reads, and what is fetched ahead of them.
+    /// Streams of reads, and the blocks fetched ahead of them.
     pub(crate) streams: Arc<Streams>,
-    /// What is dirty, in numbers.
+    /// Counts of dirty data.
     pub(crate) gauges: Gauges,
-    /// The line of the writers that wait for blocks to be written out.
+    /// The queue of writers that wait for writeback.
     pub(crate) throttle: Throttle,
     pub(crate) epochs: LockedEpochs,
     pub(crate) writeback: Writeback,
     pub(crate) tasks: Tasks,
     pub(crate) backing: Backing,
-    /// Whether the cache steps aside, and what decides that.
+    /// Whether the cache is bypassed, and the guard that decides it.
     pub(crate) bypass: Bypass,
     pub(crate) stats: VolumeStats,
     /// Clients that have sent a flush (C11).
@@ -64,21 +64,19 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Makes the cache of a volume over an arena in `memory`, and takes over whatever dirty blocks
-    /// the arena holds from an earlier life (C7). An arena of zeros is a fresh one. A volume that
-    /// had failed starts failed (C8).
+    /// Makes the cache of a volume over an arena in `memory`, and takes over the dirty blocks that
+    /// the arena holds from an earlier process (C7). An arena of zeros is a fresh one. A volume
+    /// that had failed starts failed (C8).
     ///
-    /// `identity` names the backing, whatever it is called today: memory that holds the cache of
-    /// another one is refused.
+    /// `identity` identifies the backing, whatever its current name: memory that holds the cache of
+    /// another backing is refused.
     ///
-    /// Before this, the caller must have fenced the old owner (C15): none of its writes to the
-    /// backing may still be under way.
+    /// Before this call, the caller must have fenced the old owner (C15): none of its writes to the
+    /// backing may still be in progress.
     ///
     /// # Errors
-    /// The memory holds something else, an arena of another geometry or backing, or of a backing
-    /// that was larger.
-    ///
-    /// # Panics
+    /// The memory holds other data, an arena of another geometry or backing, or of a backing that
+    /// was larger.
     /// If the memory is smaller than [`Arena::bytes`].
     pub fn new(
         below: &Limits,
@@ -130,13 +128,13 @@ impl Shared {
         Ok(Arc::new(shared))
     }
 
-    /// The number of the shard that a block belongs to.
+    /// Returns the number of the shard that a block belongs to.
     #[inline]
     pub fn shard_of(&self, block: u64) -> usize {
         self.shards.number_of(block)
     }
 
-    /// The sizes this cache was made with.
+    /// The sizes with which this cache was made.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
@@ -146,23 +144,23 @@ impl Shared {
         self.settings.now()
     }
 
-    /// What happens to writes.
+    /// How writes are handled.
     pub fn write_mode(&self) -> WriteMode {
         self.settings.write()
     }
 
-    /// Changes what happens to writes from now on (C12). What is dirty stays so until it is written
-    /// out.
+    /// Changes how writes are handled from now on (C12). Dirty data stays dirty until it is written
+    /// back.
     pub fn set_write_mode(&self, write: WriteMode) {
         self.settings.set_write(write);
     }
 
-    /// The most tasks that [`crate::Cache::attach`] starts on a lane.
+    /// The maximum number of tasks that [`crate::Cache::attach`] starts on a lane.
     pub fn tasks_a_lane(&self) -> usize {
         tasks_a_lane(self.settings.workers, self.settings.readers)
     }
 
-    /// A client of the volume that comes at `now_ns`, for C1 and C11.
+    /// Registers a client of the volume at `now_ns`, for C1 and C11.
     pub fn client(self: &Arc<Self>, now_ns: u64) -> Client {
         let is_in_doubt = self.backing.health.doubts_client(now_ns);
         Client {
@@ -172,13 +170,14 @@ impl Shared {
         }
     }
 
-    /// Whether an earlier process was killed while a flush of the backing was under way that
-    /// covered changes of which no copy is held: the first flush of every client fails.
+    /// Whether an earlier process was killed during a flush of the backing that covered changes
+    /// without a held copy. If so, the first flush of every client fails.
     pub fn is_in_doubt(&self) -> bool {
         self.arena.is_in_doubt()
     }
 
-    /// The same is so of this volume because it was of another memory, which was settled before.
+    /// Puts this volume in doubt, for a doubt recorded in another memory, which was settled
+    /// earlier.
     pub fn begin_doubt(&self) {
         self.arena.note_doubt(true);
         if self.settings.wants_order() {
@@ -197,15 +196,16 @@ impl Shared {
         self.backing.health.has_failed()
     }
 
-    /// How often the failed state was ended. Between two looks at a failed volume that find the
-    /// same number it has been failed all the time, so that nothing was written to it.
+    /// The number of times the failed state was cleared. If two checks of a failed volume return
+    /// the same number, the volume was failed all the time between them, and nothing was written to
+    /// it.
     pub fn times_cleared(&self) -> u64 {
         self.backing.health.times_cleared()
     }
 
-    /// Lets the guard judge what has happened since this was called last: about every 50 ms, with
-    /// how processors were to be had meanwhile. True: the cache steps aside, or comes back, or does
-    /// so with more or less than before. It walks the shards, and allocates nothing.
+    /// Lets the guard judge the time since the last call; to be called about every 50 ms, with the
+    /// CPU pressure of that time. Returns true if the bypass begins, ends or changes. Walks the
+    /// shards and allocates nothing.
     pub fn guard(&self, now_ns: u64, pressure: Pressure) -> bool {
         let costs = Costs {
             pressure,
@@ -217,55 +217,55 @@ impl Shared {
         self.bypass.judge(&self.counters(now_ns), costs, now_ns)
     }
 
-    /// Whether the guard decides anything from `now_ns` on. Off: the cache does not step aside.
+    /// Switches the guard on or off from `now_ns` on. While it is off, the cache is not bypassed.
     pub fn set_guard(&self, on: bool, now_ns: u64) {
         self.bypass.set_guard(on, now_ns);
     }
 
-    /// How the guard stands.
+    /// The state of the guard.
     pub fn guard_standing(&self, now_ns: u64) -> Standing {
         self.bypass.standing(now_ns)
     }
 
-    /// The hits to be expected of a miss that is kept, before it is given up. None: too early to
-    /// say.
+    /// The expected number of hits of an admitted block before its eviction. None: too early to
+    /// estimate.
     pub fn expected_hits(&self) -> Option<f64> {
         self.sampling.expected_hits()
     }
 
-    /// Steps aside with reads, writes or both (then also with what is sure to be read), or comes
-    /// back, until the guard decides anew: for the laboratory, which does so at the worst of
-    /// moments.
+    /// Forces or ends the bypass of reads, writes or both (with both, also of reads that are
+    /// certain to be needed), until the next decision of the guard. For the laboratory, which does
+    /// so at the worst moments.
     pub fn force_bypass(&self, reads: bool, writes: bool, now_ns: u64) {
         self.bypass.force(reads, writes, now_ns);
     }
 
-    /// The policy's window, if it has one, is to have this share of the clean blocks, in 1024ths,
-    /// until the arbiter decides anew: for the laboratory, whose histories are too short for it to
-    /// decide anything.
+    /// Forces the share of the clean blocks that the policy's window has, if the policy has a
+    /// window, in 1024ths, until the arbiter's next decision. For the laboratory, whose histories
+    /// are too short for the arbiter to decide anything.
     pub fn force_window_share(&self, share: u32) {
         if self.sampling.window_share().is_some() {
             self.sampling.set_window_share(share);
         }
     }
 
-    /// Dirty blocks.
+    /// The number of dirty blocks.
     pub fn dirty_blocks(&self) -> u32 {
         self.gauges.dirty()
     }
 
-    /// How many blocks may be dirty.
+    /// The limits on the number of dirty blocks.
     pub(crate) fn dirty_limits(&self) -> DirtyLimits {
         self.gauges.limits(self.settings.dirty_blocks_max())
     }
 
-    /// Epochs that are closed, or are being closed, and not durable.
+    /// The number of epochs that are closed, or being closed, and not durable.
     pub fn closed_epochs(&self) -> u32 {
         self.gauges.closed()
     }
 
-    /// The dirty data of this volume, which its backing does not have. Only for a volume that has
-    /// failed (C8), or whose lanes are at rest: nothing may be written while the rescue is used.
+    /// Returns the dirty data of this volume, which its backing lacks. Only for a volume that has
+    /// failed (C8), or whose lanes are idle: nothing may be written while the rescue is used.
     ///
     /// # Errors
     /// Its memory has been damaged.
@@ -273,7 +273,7 @@ impl Shared {
         Rescue::over_served(self.arena.memory().clone())
     }
 
-    /// What was counted so far, and how things stand at `now_ns`.
+    /// The counters, with the current values of gauges at `now_ns`.
     pub fn counters(&self, now_ns: u64) -> Counters {
         let mut all = Counters::default();
         for entry in self.shards.iter() {
@@ -295,14 +295,14 @@ impl Shared {
         all
     }
 
-    /// How long it would take to make everything durable.
+    /// The predicted time to make everything durable.
     fn flush_predicted_ns(&self) -> u64 {
         let (debt, epochs) = (self.gauges.debt(), self.gauges.epochs_to_flush());
         let run_ns = self.writeback.estimator.least_of((debt / epochs).max(1)).unwrap_or(0);
         limits::flush_predicted_ns(debt, epochs, run_ns, self.writeback.estimator.pace())
     }
 
-    /// How the policy stands.
+    /// The state of the policy.
     pub fn policy(&self) -> PolicyReport {
         let kind = self.settings.policy;
         let mut queues: Vec<(&str, u64)> = kind.queues().iter().map(|name| (*name, 0)).collect();
@@ -316,7 +316,7 @@ impl Shared {
         PolicyReport { kind, queues, window_share: self.sampling.window_share() }
     }
 
-    /// What caches of other sizes would have missed lately. None: nothing was accessed yet.
+    /// The estimated recent misses of caches of other sizes. None: nothing was accessed yet.
     pub fn curve(&self, now_ns: u64) -> Option<CurveReport> {
         self.sampling.report(now_ns)
     }
@@ -326,9 +326,9 @@ impl Shared {
         self.stats.latencies.snapshot()
     }
 
-    /// A read that was answered from memory took so long. The engine has no clock that could tell:
-    /// the layer that serves it and has one times a hit now and then (one in a thousand tells
-    /// enough, and the two looks at the clock cost as much as a small hit) and says it here.
+    /// Records the latency of a read that was answered from memory. The engine does not time hits,
+    /// because two clock reads cost about as much as a small hit. The layer that serves the volume
+    /// and has a clock times a sample of them (one in a thousand is enough) and records it here.
     pub fn hit_sampled(&self, ns: u64) {
         self.stats.latencies.hit_ns.record(ns);
         self.gauges.hit_sampled(ns);
@@ -356,9 +356,9 @@ impl Shared {
         assert_eq!(all, counted, "what the shards have, and what the volume counts");
     }
 
-    /// Checks that the numbers of what is dirty agree, as they must between any two sections. For
-    /// the laboratory, which does so after each: it looks at a dozen numbers. One thread must run
-    /// all lanes.
+    /// Checks that the gauges of dirty data agree, as they must between any two sections. For the
+    /// laboratory, which does so after each section: it checks about a dozen numbers. One thread
+    /// must run all lanes.
     ///
     /// # Panics
     /// If they do not.
@@ -368,19 +368,21 @@ impl Shared {
     }
 }
 
-/// Steps in which several parts must be told.
+/// Steps that must notify several parts.
 impl Shared {
-    /// The open epoch is about to be closed. To be noted in the section that decides it.
+    /// Notes that the open epoch is about to be closed. To be called in the section that decides
+    /// it.
     pub(crate) fn note_closing(&self, epochs: &mut Epochs) {
         epochs.closes(self.gauges.epoch_closed());
         self.show_closed(epochs);
     }
 
-    /// Shows how many epochs are closed, and since when, to those that do not ask the epochs. Ends
-    /// the order of what is closed before what passes, if no setting wants it any more and nothing
-    /// is closed that was promised it. In a section of the epochs: nothing can be closed meanwhile.
-    /// (A flush that closes something because it had not heard of the change yet finds out when
-    /// that is done: see `request/flush.rs`.)
+    /// Publishes the number of closed epochs, and since when they are closed, for readers that do
+    /// not lock the epochs. Ends the order of closed epochs before write-throughs, if no setting
+    /// requires it any more and no closed epoch was promised it. To be called in a section of the
+    /// epochs: no epoch can be closed during it. (A flush that closes an epoch because it has not
+    /// seen the change of settings yet detects that when the closing is done: see
+    /// `request/flush.rs`.)
     pub(crate) fn show_closed(&self, epochs: &Epochs) {
         let closed = epochs.closed();
         self.gauges.show_closed(closed, epochs.closed_since());
@@ -392,9 +394,9 @@ impl Shared {
         }
     }
 
-    /// C8: the operator says that the backing is well again; what is dirty will be tried again,
-    /// from now on for `retry_time`. What went past the cache and was not flushed may be lost. Does
-    /// nothing while a discard is under way: that clears the error itself.
+    /// C8: the operator says that the backing works again. Dirty data is tried again, from now on
+    /// for `retry_time`. Write-throughs that were not flushed may be lost. Does nothing while a
+    /// discard of dirty data is in progress: the discard clears the error itself.
     pub fn clear_error(&self) {
         if self.arena.has_lost_flush() {
             self.shards.iter().for_each(|entry| self.drop_held(entry));
@@ -414,18 +416,18 @@ impl Shared {
         }
     }
 
-    /// Wakes every task that must hear that the volume has failed, or serves again.
+    /// Wakes every task that must see that the volume has failed, or serves again.
     pub(crate) fn wake_all(&self) {
         self.epochs.changed.notify();
         self.writeback.work.notify();
         self.writeback.kick.notify();
         self.throttle.work_ends();
-        // Writers that wait for room must hear that there will be none.
+        // Writers that wait for room must see that there will be none.
         self.shards.notify();
         self.epochs.freed.notify();
     }
 
-    /// Ends the workers, the flusher and the watchdog once they are at rest. Drain first.
+    /// Ends the workers, the flusher and the watchdog once they are idle. Drain first.
     pub fn stop(&self) {
         self.tasks.begin_stop();
         self.writeback.work.notify();
@@ -437,28 +439,29 @@ impl Shared {
     }
 }
 
-/// A client of a volume: until one has flushed, `back` writes through (C11). Dropping it says that
-/// the client has gone.
+/// A client of a volume: until a client has flushed, `back` writes through (C11). Dropping it
+/// unregisters the client.
 pub struct Client {
     shared: Arc<Shared>,
     proven: AtomicBool,
-    /// Its first flush fails.
+    /// True if its first flush must fail.
     in_doubt: AtomicBool,
 }
 
 impl Client {
-    /// This client has sent a flush (or a FUA write): it knows what a write buffer is.
+    /// Notes that this client has sent a flush (or a FUA write), and so handles a write buffer
+    /// correctly.
     pub fn flushed(&self) {
         if !self.proven.swap(true, Ordering::Relaxed) {
             self.shared.proven.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Returns the error that a flush of this client must be answered with, whatever the backing's
+    /// Returns the error with which a flush of this client must be answered, whatever the backing's
     /// answer.
     ///
     /// # Errors
-    /// Once, if an earlier process may have lost what it had answered (C1).
+    /// Once, if an earlier process may have lost changes that it had acknowledged (C1).
     pub fn take_doubt(&self) -> block::Result {
         if !self.in_doubt.load(Ordering::Relaxed) || !self.in_doubt.swap(false, Ordering::Relaxed) {
             return Ok(());

@@ -1,8 +1,9 @@
-//! Advice: what a client says it will need is fetched, like what a read misses.
+//! Advice: sectors that a client says it will need are fetched, like the missing part of a read.
 //!
-//! A fetch of advice is a read whose data is dropped. So changes mark it, other reads join it,
-//! policy and guard decide whether it is kept, and an error is told to the client that has advised
-//! and to no other: a read that has joined looks again and asks the backing for itself.
+//! A fetch on advice is a read whose data is dropped. Changes mark it, other reads join it, and
+//! policy and guard decide whether it is admitted. An error is returned to the client that gave the
+//! advice and to no other: a read that has joined looks again and sends its own request to the
+//! backing.
 
 use crate::BLOCK_SECTORS;
 use crate::admission::{Candidate, Origin};
@@ -11,15 +12,16 @@ use crate::handle::{Advisers, Handle};
 use crate::shard::Reader;
 use block::{Buf, Extent, Result};
 
-/// Pieces of advice that a lane follows at a time, each with a buffer and one fetch under way.
+/// Pieces of advice that a lane follows at the same time, each with a buffer and one fetch in
+/// progress.
 const FOLLOWED_MAX: u32 = 4;
 
 impl Handle {
-    /// Fetches what is not held of these sectors, where it would be kept, in reads that are small
-    /// enough to be.
+    /// Fetches the missing part of these sectors, where it would be admitted, in reads that are
+    /// small enough to be admitted.
     ///
     /// # Errors
-    /// What the backing answers, or that it does not answer.
+    /// The error of the backing, or that the backing does not answer.
     pub(crate) async fn will_need(&self, at: Extent) -> Result {
         let Advisers { followed, ended } = &self.advisers;
         loop {
@@ -59,7 +61,7 @@ impl Handle {
         Ok(())
     }
 
-    /// What of these sectors is to be fetched; they lie in one region.
+    /// Returns the part of these sectors to fetch; they lie in one region.
     async fn missing(&self, part: &Extent) -> Option<Extent> {
         let shared = &self.shared;
         let block = blocks_of(part).0;

@@ -1,7 +1,7 @@
 //! Flushes: every request that needs one waits for the epoch, or for the backing's own flush.
 //!
-//! In `ordered` mode a client's flush only closes the open epoch. The flusher writes out what is
-//! closed, in its order. In `scratch` mode it does nothing.
+//! In `ordered` mode a client's flush only closes the open epoch, and the flusher writes back
+//! closed epochs in their order. In `scratch` mode a flush does nothing.
 
 use crate::dirty::limits;
 use crate::epochs::Close;
@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use block::{Block, Durability, Error, Kind, Limits, Request, Result, Stack, Stall};
 use lane::Cost;
 
-/// A cache whose flushes make durable, whatever its clients' flushes do.
+/// A cache whose flushes make data durable in every mode.
 struct Durable(Cache);
 
 const NO_FLUSH: Error = Error::new(Kind::Invalid, "drain: this is for flushes");
@@ -43,13 +43,14 @@ impl Cache {
     /// Makes everything durable, in every mode.
     ///
     /// # Errors
-    /// What the backing answered, once `retry_time` was over, or that it does not answer; what is
-    /// dirty stays so.
+    /// The backing's error after `retry_time`, or that the backing does not answer. Dirty data
+    /// stays dirty.
     pub async fn drain(&self) -> Result {
         let handle = &*self.0;
-        // As a client would: a flush that leads a write-out may hang in the backing.
+        // Like a client's flush: one that leads a commit may hang in the backing.
         Stack::new(&handle.lane, Durable(self.clone())).run_unless_stalled(Request::Flush).await?;
-        // The flush is answered before the slots are released; here they should be clean, too.
+        // The flush is answered before the slots are released; after a drain they must be clean,
+        // too.
         loop {
             handle.lane.turn().await;
             let seen = handle.shared.epochs.changed.seen();
@@ -61,10 +62,10 @@ impl Cache {
     }
 }
 
-/// For a process that is about to be replaced by another program: the next one could not know the
-/// result of a flush that is under way then (C1).
+/// For a process that another program is about to replace: the next program could not learn the
+/// result of a flush in progress (C1).
 impl Cache {
-    /// Waits until no flush of the backing is under way, and lets none begin.
+    /// Waits until no flush of the backing is in progress, and prevents new ones.
     pub async fn hold_flushes(&self) {
         let (lane, backing) = (&self.0.lane, &self.0.shared.backing);
         loop {
@@ -77,7 +78,7 @@ impl Cache {
         }
     }
 
-    /// Flushes may begin again, after [`Cache::hold_flushes`].
+    /// Allows flushes again, after [`Cache::hold_flushes`].
     pub async fn release_flushes(&self) {
         self.0.lane.turn().await;
         let backing = &self.0.shared.backing;
@@ -87,8 +88,8 @@ impl Cache {
 }
 
 impl Handle {
-    /// What a client's flush does, unless the backing hangs: then it is refused at once, so that
-    /// tasks that are left behind do not pile up.
+    /// Serves a client's flush. While the backing hangs, it is refused immediately, so that
+    /// abandoned tasks do not pile up.
     pub(crate) async fn flush_for_client(&self) -> Result {
         if self.shared.backing.stall.is_on() {
             return Err(self.shared.backing.stall.error());
@@ -104,15 +105,15 @@ impl Handle {
         result.and(self.shared.backing.health.unless_cleared(cleared))
     }
 
-    /// A flush that does nothing, unless the volume has failed (C8).
+    /// A flush that does nothing. Fails if the volume has failed (C8).
     async fn ignore(&self) -> Result {
         self.shared.stats.count_flush();
         self.lane.turn().await;
         self.shared.epochs.with(|epochs| epochs.failure())
     }
 
-    /// Orders everything that was completed before this was called before everything that is sent
-    /// after it: closes the open epoch, if there is anything in it.
+    /// Orders all changes completed before this call before all changes sent after it: closes the
+    /// open epoch, if it is not empty.
     async fn close_epoch(&self) -> Result {
         self.lane.charge(Cost::Flush, 1);
         self.shared.stats.count_flush();
@@ -131,8 +132,8 @@ impl Handle {
                 step
             });
             match step {
-                // Settings may have changed on the way: what is closed now would not be kept in
-                // order.
+                // Settings may have changed during this flush: the order of an epoch closed now
+                // would not be kept.
                 Close::Done(Ok(())) if !self.shared.settings.wants_order() => {
                     return self.make_durable(target.expect("asked for above")).await;
                 }

@@ -1,4 +1,4 @@
-//! The cache as a block layer: loops over what the shards decide.
+//! The cache as a block layer: loops around the decisions of the shards.
 
 mod advise;
 pub(crate) mod flush;
@@ -37,12 +37,12 @@ impl Cache {
         Cache(handle)
     }
 
-    /// The lane that it is attached to.
+    /// The lane to which it is attached.
     pub fn lane(&self) -> Lane {
         self.0.lane.clone()
     }
 
-    /// The shared half.
+    /// The part that all lanes share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.0.shared
     }
@@ -92,7 +92,8 @@ impl Block for Cache {
     }
 
     fn prefetch(&self, requests: &[Request]) {
-        // Waves, so that the waits for memory overlap: what one asks for, the next one uses.
+        // In waves, so that the waits for memory overlap: each step uses what the step before
+        // prefetched.
         for wave in requests.chunks(WAVE) {
             let mut slots = [None; WAVE];
             let place = |request: &Request| {
@@ -118,7 +119,8 @@ impl Block for Cache {
     async fn run(&self, request: Request) -> Result {
         match request {
             Request::Read { at, into } => self.0.read(at, into).await,
-            // In memory of their own: reads would carry the size of a write-out's future with them.
+            // In a separate allocation: otherwise the futures of reads would have the size of a
+            // writeback's future.
             request => {
                 let handle = self.0.clone();
                 self.0.lane.pin(async move { handle.change_or_flush(request).await }).await

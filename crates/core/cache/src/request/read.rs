@@ -10,7 +10,7 @@ use block::{Buf, Error, Extent, Kind, Request, Result};
 use lane::{Cost, Lane};
 use policy::Hash;
 
-/// What keeping the blocks of a fetch takes, where that is timed.
+/// The time that admitting the blocks of a fetch takes, where that is measured.
 struct Keeping {
     is_timed: bool,
     took_ns: u64,
@@ -22,7 +22,8 @@ impl Keeping {
         Keeping { is_timed, took_ns: 0, kept: 0 }
     }
 
-    /// Keeps some of them, and tells how many those were.
+    /// Runs `keep`, which admits some of the blocks and returns their number, and measures its
+    /// time.
     fn time(&mut self, lane: &Lane, keep: impl FnOnce() -> u64) {
         if !self.is_timed {
             keep();
@@ -35,7 +36,7 @@ impl Keeping {
 }
 
 impl Handle {
-    /// Cuts a read where one decision must end, and serves the parts.
+    /// Splits a read at the borders of regions and of runs, and serves the parts.
     pub(crate) async fn read(&self, at: Extent, into: Buf) -> Result {
         let block = u64::from(crate::BLOCK_SECTORS);
         let run = u64::from(self.shared.geometry.run_blocks) * block;
@@ -90,7 +91,7 @@ impl Handle {
         }
     }
 
-    /// Fetches; true if the read is complete.
+    /// Fetches the missing part. Returns true if the read is complete.
     async fn fetch(&self, entry: &ShardEntry, fetch: &Fetch, into: &Buf) -> Result<bool> {
         let part = into.part(fetch.skip, fetch.at.count);
         let (first, blocks) = blocks_of(&fetch.at);
@@ -102,7 +103,7 @@ impl Handle {
             self.lane.turn().await;
             entry.shard.with(|shard| shard.end_fetch(gauges, fetch));
         } else {
-            // A sixteenth is timed, as misses are.
+            // A sixteenth is timed, as for misses.
             let mut keeping = Keeping::new(Hash::of(first).is_sampled());
             if blocks <= SLICE {
                 self.lane.turn().await;
@@ -135,7 +136,7 @@ impl Handle {
     }
 
     async fn read_below(&self, at: Extent, into: Buf, block: u64) -> Result {
-        // A sixteenth of the misses is timed: the estimate needs no more.
+        // A sixteenth of the misses is timed, which is enough for the estimate.
         let timed = Hash::of(block).is_sampled().then(|| self.lane.stopwatch_ns());
         let start = self.lane.now();
         let request = Request::Read { at, into };
@@ -167,7 +168,7 @@ impl Handle {
         result
     }
 
-    /// Asks the backing for a read that is no business of the cache, if it answers at once.
+    /// Sends a read that bypasses the cache to the backing, if the backing answers immediately.
     pub(super) fn bypass_now(&self, request: &Request, block: u64) -> Option<Result> {
         let timed = Hash::of(block).is_sampled().then(|| self.lane.stopwatch_ns());
         let answer = self.below.try_now(request);
@@ -181,9 +182,9 @@ impl Handle {
         answer
     }
 
-    /// A read of the backing has taken so long.
+    /// Records the latency of a read of the backing.
     fn backing_read_took(&self, ns: u64) {
-        // 0 would mean that nothing was measured.
+        // 0 stands for "not measured".
         let took = ns.max(1);
         self.shared.gauges.backing_read_took(took);
         self.shared.bypass.backing_read_took(took);

@@ -1,10 +1,10 @@
-//! What a volume holds, told without reading it (C14).
+//! The status of a volume's blocks, without reading them (C14).
 //!
-//! The cache looks at what it holds itself first, and asks the backing for the rest afterwards.
-//! Asked the other way round, data could be missed: the backing is asked while a block is still
-//! dirty here and zero there; then the block is written out and becomes clean, and a look now finds
-//! nothing that decides. This way, what is undecided here is on the backing as it is at that
-//! moment, and what the backing says later is that, or something a client has written since.
+//! The cache checks its own blocks first, and queries the backing for the rest afterwards. In the
+//! other order, data could be missed: the backing is queried while a block is still dirty here and
+//! zero there; then the block is written back and becomes clean, and the check here finds nothing
+//! that decides. In this order, a block that is undecided here is on the backing at that moment,
+//! and the backing's later answer describes that block, or a newer write of a client.
 
 use crate::backing::in_flight::RequestKind;
 use crate::blocks::{blocks_of, share};
@@ -19,11 +19,11 @@ use core::task::Poll;
 
 /// Blocks that are looked up in one section.
 const SLICE: u64 = 256;
-/// Blocks that one answer covers at most: longer ones end early, and the client asks again for
-/// more.
+/// Maximum number of blocks that one answer covers: longer answers end early, and the client asks
+/// again for the rest.
 const BLOCKS_MAX: u64 = 16_384;
 
-/// Sectors that are all alike, as far as the cache knows.
+/// Sectors that have the same status, as far as the cache can decide.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Part {
     known: Known,
@@ -63,7 +63,8 @@ impl Handle {
         Ok(stretches)
     }
 
-    /// What the cache knows by itself, block by block, in stretches that cover `at`.
+    /// Returns the status that the cache can decide alone, block by block, in stretches that cover
+    /// `at`.
     async fn look_over(&self, at: &Extent) -> Vec<Part> {
         let mut parts: Vec<Part> = Vec::new();
         let mut push = |known: Known, sectors: u64| match parts.last_mut() {
@@ -72,7 +73,7 @@ impl Handle {
         };
         let mut first = at.first;
         while first < at.end() {
-            // One shard at a time, and not too long.
+            // One shard at a time, in short sections.
             let slice = SLICE * u64::from(crate::BLOCK_SECTORS);
             let count = self.shared.shards.stretch(first).min(slice).min(at.end() - first) as u32;
             let part = Extent::new(first, count);
@@ -94,7 +95,8 @@ impl Handle {
         parts
     }
 
-    /// What the backing says of exactly these sectors. While it hangs, nothing is known of it.
+    /// Returns the backing's status of exactly these sectors. While the backing hangs, they are
+    /// reported as data.
     async fn status_below(&self, at: Extent) -> Result<Vec<Stretch>> {
         let mut stretches = Vec::new();
         let mut first = at.first;
@@ -117,7 +119,7 @@ impl Handle {
         Ok(stretches)
     }
 
-    /// Asks the backing once, as long as it answers at all.
+    /// Queries the backing once. Returns None if it does not answer.
     async fn ask_status(&self, at: Extent) -> Option<Result<Vec<Stretch>>> {
         let stall = self.shared.backing.stall.clone();
         if stall.is_on() {
@@ -139,8 +141,8 @@ impl Handle {
         })
         .await;
         if answer.is_none() {
-            // Where there is no room for it, the watchdog hears no more of it: nothing waits for
-            // it.
+            // If the lane has no room for the task, the request is dropped and the watchdog no
+            // longer tracks it: nothing waits for it.
             let left_behind = async move { _ = running.await };
             let _ = self.lane.spawn(left_behind);
         }
@@ -148,7 +150,7 @@ impl Handle {
     }
 }
 
-/// Appends `sectors` sectors of a list, from `skip` sectors on.
+/// Appends `sectors` sectors of a list, starting at sector `skip`.
 fn clip(list: &[Stretch], skip: u64, sectors: u64, into: &mut Vec<Stretch>) {
     let (mut at, end) = (0, skip + sectors);
     for stretch in list {

@@ -1,4 +1,4 @@
-//! Changes (writes, zeros, discards): cut, admitted by their shards, made to wait.
+//! Changes (writes, zeros, discards): split, admitted by their shards, or delayed.
 
 use crate::blocks::{blocks_of, cut};
 use crate::dirty::throttle::ThrottleWait;
@@ -12,19 +12,20 @@ use lane::atomic::Ordering;
 
 const FAILED: Error = Error::new(Kind::Io, "write: the volume has failed, clear the error first");
 
-/// A part of a change: it touches one region, and asks for admission as often as it takes.
+/// A part of a change. It lies in one region, and requests admission until it is admitted or
+/// refused.
 struct Part<'a> {
     at: Extent,
     source: Source<'a>,
     fua: bool,
-    /// [`Backing::stalls`] when its client sent it.
+    /// The value of [`Backing::stalls`] when its client sent it.
     stalls: u64,
-    /// It stands in its shard's line.
+    /// True while it is in its shard's queue.
     lined_up: bool,
 }
 
 impl Handle {
-    /// What a shard is to decide about.
+    /// Makes the change about which a shard decides.
     pub(crate) fn change<'a>(&self, at: Extent, source: Source<'a>, fua: bool) -> Change<'a> {
         let (first, blocks) = blocks_of(&at);
         let large = blocks > self.shared.settings.absorb_blocks_max();
@@ -38,7 +39,8 @@ impl Handle {
         Change { at, source, fua, barred, now_ns: self.lane.now(), lined_up: false }
     }
 
-    /// Why a write that begins with this block may not be absorbed at the moment, if so (C11, C12).
+    /// Returns the reason why a write that begins with this block may not be absorbed at the
+    /// moment, if any (C11, C12).
     #[inline]
     fn barred(&self, block: u64) -> Option<Reason> {
         let shared = &self.shared;
@@ -51,9 +53,10 @@ impl Handle {
         }
     }
 
-    /// Whether a write gains nothing by being absorbed: writers are slowed down already, several
-    /// wait, and it is half as large as the largest that are absorbed: as efficient alone as what
-    /// it would be joined to. Not in `ordered` mode, where it would wait for what is closed.
+    /// Whether absorbing a write has no benefit: writers are throttled already, several wait, and
+    /// the write has at least half the size of the largest absorbed ones, so that writing it alone
+    /// is as efficient as merging it. False in `ordered` mode, where a write-through would wait for
+    /// closed epochs.
     fn gains_nothing(&self, blocks: u32) -> bool {
         if blocks * 2 < self.shared.settings.absorb_blocks_max() || self.shared.gauges.is_ordered()
         {
@@ -63,7 +66,7 @@ impl Handle {
             && (self.shared.throttle.is_awaited() || self.writing_through() > 0)
     }
 
-    /// Absorbs a change at once, or refuses it. None: it has to wait, or passes.
+    /// Absorbs a change immediately, or refuses it. None: it must wait, or is a write-through.
     pub(crate) fn try_absorb(&self, entry: &ShardEntry, change: &Change) -> Option<Result> {
         if self.shared.backing.health.has_failed() {
             return Some(Err(FAILED));
@@ -82,7 +85,8 @@ impl Handle {
         Some(Ok(()))
     }
 
-    /// A discard of what the backing would ignore leaves everything as it is: stable (C14).
+    /// Serves a discard. If the backing would ignore it, nothing changes, so that later reads are
+    /// stable (C14).
     pub(crate) async fn discard(&self, at: Extent) -> Result {
         if self.shared.limits.discard == block::Discard::Ignored {
             return Ok(());
@@ -90,12 +94,13 @@ impl Handle {
         self.change_all(at, Source::Zeros { may_unmap: true, discard: true }, false).await
     }
 
-    /// Cuts a change where one decision must end, and sees each part through.
+    /// Splits a change at the borders of regions, and completes each part.
     pub(crate) async fn change_all(&self, at: Extent, source: Source<'_>, fua: bool) -> Result {
         let stalls = self.shared.backing.stalls();
         let cleared = self.shared.backing.health.times_cleared();
-        // Elsewhere an FUA write is a write and a flush, whatever ways its parts take.
-        // (Also while settings change: in `ordered` mode it was promised more than its own data.)
+        // Unless flushes make data durable, an FUA write is a write followed by a flush, whichever
+        // way its parts take. (Also while settings change: in `ordered` mode an FUA write was
+        // promised more than the durability of its own data.)
         let changing =
             self.shared.setting.load(Ordering::SeqCst) || self.shared.gauges.is_ordered();
         let durable = self.shared.settings.is_durable() && !changing;
@@ -128,15 +133,16 @@ impl Handle {
         if fua { self.shared.backing.health.unless_cleared(cleared) } else { Ok(()) }
     }
 
-    /// Whether a change may not be admitted any more that was sent when this was
-    /// [`Backing::stalls`]. While the backing hangs, clients are told so, and what they had sent is
-    /// left behind: admitted later, it could overwrite what they have sent since.
+    /// Whether a change may no longer be admitted that was sent when [`Backing::stalls`] had this
+    /// value. While the backing hangs, clients receive errors, and the changes that they had sent
+    /// are abandoned: admitted later, such a change could overwrite newer data of the client.
     fn is_left_behind(&self, stalls: u64) -> bool {
         let told = stalls % 2 == 1 || self.shared.backing.stalls() != stalls;
         told && !planted(Bug::AdmitLeftBehind)
     }
 
-    /// Why a change may not be admitted that was sent when [`Backing::stalls`] was this, if so.
+    /// Returns the reason why a change may not be admitted that was sent when [`Backing::stalls`]
+    /// had this value, if any.
     fn refusal(&self, stalls: u64) -> Option<Error> {
         match self.shared.backing.health.has_failed() {
             true => Some(FAILED),
@@ -144,15 +150,15 @@ impl Handle {
         }
     }
 
-    /// Asks for admission, and takes or leaves the place in the line that goes with the answer.
+    /// Requests admission, and enters or leaves the shard's queue according to the decision.
     ///
     /// # Errors
-    /// It is refused, and will be if it asks again.
+    /// The change is refused, and a second request would be refused, too.
     fn ask<'a>(&self, entry: &ShardEntry, part: &mut Part<'a>) -> Result<(Change<'a>, Admit)> {
-        // From here to the decision nothing is awaited: a client that is told in between is told
-        // that.
+        // Nothing is awaited between here and the decision, so the client cannot receive the
+        // stall's error in between.
         let refusal = self.refusal(part.stalls);
-        // Anew each time: settings may have changed while this waited.
+        // Made again for each attempt: settings may have changed during the wait.
         let change =
             Change { lined_up: part.lined_up, ..self.change(part.at, part.source, part.fua) };
         let settings = self.shared.settings.now();
@@ -161,7 +167,7 @@ impl Handle {
                 None => Ok(shard.admit(&self.shared.gauges, &settings, &change)),
                 Some(refusal) => Err(refusal),
             };
-            // Once: what waits now may still be cut.
+            // Counted only now: a change that waits may still be split.
             if let Ok(
                 Admit::Absorbed { .. } | Admit::AbsorbedAndFlush | Admit::WriteThrough { .. },
             ) = admit
@@ -180,14 +186,14 @@ impl Handle {
         Ok((change, admit?))
     }
 
-    /// Sees one part of a change through. False: it is too large, and must be cut.
+    /// Completes one part of a change. Returns false if it is too large and must be split.
     async fn see_through(&self, mut part: Part<'_>) -> Result<bool> {
         let (first, blocks) = blocks_of(&part.at);
         let entry = self.shared.shards.of(first);
         loop {
             self.lane.turn().await;
-            // Before the first look: a task that fails the volume on another lane rings after it is
-            // noted.
+            // Before the first check: a task that fails the volume on another lane notifies after
+            // the failure is recorded.
             let (seen, freed) = (entry.changed.seen(), self.shared.epochs.freed.seen());
             let (change, admit) = self.ask(entry, &mut part)?;
             match admit {
@@ -218,7 +224,7 @@ impl Handle {
         }
     }
 
-    /// Slows a writer down whose change is in the buffer already, but nearly fills it.
+    /// Throttles a writer whose change is already in the buffer, but nearly fills it.
     async fn wait_throttled(&self, throttle_blocks: u32) {
         if throttle_blocks == 0 {
             return;

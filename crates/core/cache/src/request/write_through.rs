@@ -1,4 +1,4 @@
-//! Changes on their way past the cache.
+//! Write-throughs: changes that are sent to the backing before they are answered.
 
 use crate::backing::in_flight::RequestKind;
 use crate::blocks::{SLICE, blocks_of};
@@ -23,8 +23,8 @@ fn request_of(change: &Change, fua: bool) -> Request {
 }
 
 impl Handle {
-    /// Sends a change straight to the backing; its blocks wait for it meanwhile. `keeps_new`: it
-    /// may be cached also where nothing is cached yet.
+    /// Sends a change directly to the backing; other changes of its blocks wait for it.
+    /// `keeps_new`: it may also be cached where nothing is cached yet.
     pub(crate) async fn write_through(
         &self,
         entry: &ShardEntry,
@@ -37,21 +37,22 @@ impl Handle {
         }
         let failures = self.shared.backing.health.flush_failures();
         let begun = self.begin_copies(entry, change, keeps_new).await;
-        // The backing may do it, and a flush lose it, before it is answered.
+        // The backing may perform it, and a flush may lose it, before it is answered.
         let is_unheld = !begun.is_held && !planted(Bug::ForgetUnansweredWrite);
         if is_unheld {
             self.shared.arena.note_unheld_begins();
         }
         let mut result = self.send_timed(change).await;
         self.lane.turn().await;
-        // Before the pass ends: a flush that comes after it must find this.
+        // Before the write-through ends: a later flush must see this note.
         self.shared.backing.health.note_written();
         self.shared.gauges.change_written_through();
         if !change.fua || result.is_err() {
             self.shared.backing.health.note_unkept();
         }
-        // It may have been taken along by a flush that failed after a good one had made its note
-        // here void. After the note: either a flush that fails finds that, or this finds the flush.
+        // The change may have been lost by a flush that failed after a successful flush had cleared
+        // the note made above. Checked after the second note: either the failing flush sees the
+        // note, or this check sees the failure.
         if !change.fua && !self.shared.backing.health.has_kept(failures) {
             result = result.and(Err(TAKEN));
         }
@@ -69,12 +70,12 @@ impl Handle {
         result
     }
 
-    /// Whether a change is durable once it is answered.
+    /// Whether a change is durable when it is answered.
     fn is_durable(&self, change: &Change<'_>) -> bool {
         change.fua || !self.below.limits().flush_needed
     }
 
-    /// Sends it, and notes how long the backing takes.
+    /// Sends a change, and records the latency of the backing.
     async fn send_timed(&self, change: &Change<'_>) -> Result {
         let (blocks, begun) = (blocks_of(&change.at).1, self.lane.now());
         let others = self.shared.backing.in_flight.waiting(RequestKind::Change);
@@ -88,20 +89,20 @@ impl Handle {
         result
     }
 
-    /// How many blocks of a change are looked at in one section.
+    /// The number of blocks of a change that are handled in one section.
     fn slice_of(&self, change: &Change<'_>) -> u32 {
         let blocks = blocks_of(&change.at).1;
         let is_small = blocks <= self.shared.settings.absorb_blocks_max();
         if is_small { blocks } else { SLICE }
     }
 
-    /// Which copies of a change are made.
+    /// Decides which copies of a change are made.
     fn copies_of(&self, change: &Change<'_>, keeps_new: bool) -> WriteThroughCopies {
         let (settings, blocks) = (&self.shared.settings, blocks_of(&change.at).1);
         let write = settings.write();
         let is_small = blocks <= settings.absorb_blocks_max();
         let may_hold = write != WriteMode::None;
-        // A copy for a successor alone may take an eighth of the time that the backing takes.
+        // A copy that only serves a successor may take an eighth of the backing's time.
         let copy_ns = settings.fill_cost_ns * u64::from(blocks);
         WriteThroughCopies {
             durable: self.is_durable(change),
@@ -177,8 +178,8 @@ impl Handle {
             return self.ask_below(Request::Flush).await;
         }
         self.flush_below().await?;
-        // A flush that began when the write was there, and failed before we asked for ours, may
-        // have taken it along.
+        // A flush that began after the write, and failed before ours was requested, may have lost
+        // it.
         match self.shared.backing.health.has_kept(failures) {
             true => Ok(()),
             false => Err(LOST),

@@ -1,6 +1,6 @@
-//! Writing out: the commit of an epoch. It closes the epoch, waits for the workers, flushes the
-//! backing, and releases what is durable then; so, too, without closing it, for what was written
-//! out early.
+//! Writeback: the commit of an epoch. It closes the epoch, waits for the workers, flushes the
+//! backing, and then releases the durable blocks. Settling does the same, without closing an epoch,
+//! for blocks that were written back early.
 
 use crate::backing::retry::Pauses;
 use crate::dirty::gauges::Gauges;
@@ -33,7 +33,7 @@ impl Handle {
         self.make_durable(target).await
     }
 
-    /// Leads write-outs, or waits for those that do, until this epoch is durable.
+    /// Leads commits, or waits for those that do, until this epoch is durable.
     pub(crate) async fn make_durable(&self, target: u64) -> Result {
         loop {
             self.lane.turn().await;
@@ -54,7 +54,7 @@ impl Handle {
     }
 }
 
-/// Leads the write-out of an epoch: close, wait for the workers, flush, release.
+/// Leads the commit of an epoch: close, wait for the workers, flush, release.
 async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     let shared = &handle.shared;
     let begun = handle.lane.now();
@@ -80,8 +80,7 @@ async fn write_out(handle: &Handle, epoch: u64, start: Start) {
             break;
         }
     }
-    // Before anything newer may reach the backing: the release takes its time, and may be cut
-    // short.
+    // Before anything newer can reach the backing: the release takes time and may be interrupted.
     if !planted(Bug::ForgetDurable) {
         shared.arena.note_durable(epoch);
     }
@@ -92,21 +91,21 @@ async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     });
     shared.stats.count_epoch(handle.lane.now() - begun);
     shared.epochs.changed.notify();
-    // The open epoch may be written out early again, beside the release.
+    // Early writeback of the open epoch may begin again, in parallel with the release.
     shared.writeback.kick.notify();
     slice_by_slice(handle, Shard::release).await;
     handle.lane.turn().await;
     shared.epochs.with(Epochs::released);
     shared.epochs.changed.notify();
-    // The flusher does nothing about the open epoch while another one is being written out.
+    // The flusher leaves the open epoch alone while another one is being written back.
     shared.writeback.kick.notify();
-    // Not before: a task that waits may have looked between two rooms' releases, and asks for no
-    // write-out.
+    // Not earlier: a waiting task may have looked between the releases of two shards' room, and it
+    // does not request a commit.
     shared.epochs.freed.notify();
 }
 
-/// Makes durable what was written out early, without closing its epoch: flush, release. False: not
-/// now.
+/// Makes blocks durable that were written back early, without closing their epoch: flush, release.
+/// Returns false if that is not possible now.
 pub(crate) async fn settle(handle: &Handle) -> bool {
     let shared = &handle.shared;
     handle.lane.turn().await;
@@ -136,7 +135,7 @@ pub(crate) async fn settle(handle: &Handle) -> bool {
     true
 }
 
-/// Flushes the backing, as often as it takes. False: the volume has failed.
+/// Flushes the backing until a flush succeeds. Returns false if the volume has failed.
 async fn flush_until_well(handle: &Handle) -> bool {
     let mut pauses = Pauses::new();
     while !handle.shared.backing.health.has_failed() {
@@ -147,7 +146,8 @@ async fn flush_until_well(handle: &Handle) -> bool {
     false
 }
 
-/// Flushes the backing, or pauses, each time for longer, if it has failed.
+/// Flushes the backing. After a failure, pauses, longer each time. Returns whether the flush
+/// succeeded.
 async fn flush_or_pause(handle: &Handle, pauses: &mut Pauses) -> bool {
     match flush_backing(handle).await {
         Ok(()) => true,
@@ -159,15 +159,15 @@ async fn flush_or_pause(handle: &Handle, pauses: &mut Pauses) -> bool {
     }
 }
 
-/// The commit gives up: the volume has failed.
+/// Abandons the commit, because the volume has failed.
 async fn give_up(handle: &Handle) {
     handle.lane.turn().await;
     handle.shared.epochs.with(Epochs::abandon);
     handle.shared.epochs.changed.notify();
 }
 
-/// After a recovery, flushes the backing before anything of an epoch reaches it. False: the volume
-/// has failed.
+/// After a recovery, flushes the backing before any block of an epoch is written to it. Returns
+/// false if the volume has failed.
 async fn flush_first(handle: &Handle) -> bool {
     let health = &handle.shared.backing.health;
     if health.is_flush_first() {
@@ -177,8 +177,9 @@ async fn flush_first(handle: &Handle) -> bool {
     !health.is_flush_first()
 }
 
-/// Walks the shards: one counter for all would let a late write join an epoch already flushed.
-/// `begins`: it is also the one to be written out next.
+/// Closes the open epoch shard by shard. Each shard has its own epoch number: with one counter for
+/// all, a late write could join an epoch that is already flushed. `begins`: the closed epoch is
+/// also the next one to be written back.
 pub(crate) async fn close(handle: &Handle, epoch: u64, begins: bool) {
     let shared = &handle.shared;
     shared.arena.note_epoch(epoch + 1);
@@ -198,7 +199,7 @@ pub(crate) async fn close(handle: &Handle, epoch: u64, begins: bool) {
     shared.epochs.freed.notify();
 }
 
-/// Walks the shards: the oldest closed epoch is the one to be written out.
+/// Begins the writeback of the oldest closed epoch, shard by shard.
 async fn begin(handle: &Handle) {
     for entry in handle.shared.shards.iter() {
         handle.lane.turn().await;
@@ -206,7 +207,7 @@ async fn begin(handle: &Handle) {
     }
 }
 
-/// Waits until everything of the closing epoch is on the backing. False: the volume has failed.
+/// Waits until the closing epoch is on the backing. Returns false if the volume has failed.
 async fn written(shared: &Shared) -> bool {
     loop {
         let seen = shared.epochs.changed.seen();
@@ -240,17 +241,18 @@ async fn flush_backing(handle: &Handle) -> Result {
     }
 }
 
-/// The backing's flush failed: nothing written since the last good one can be trusted to be there
-/// (C8). What is still held is written again; if something is not, that is the end.
+/// Handles a failed flush of the backing: nothing written since the last successful flush can be
+/// trusted to be there (C8). Blocks that are still held are written again; if a change is not held,
+/// the volume fails.
 async fn flush_failed(handle: &Handle, error: Error) {
     let shared = &handle.shared;
     let retry_time_ns = shared.backing.health.flush_retry_time_ns(shared.settings.retry_time_ns());
-    // First: what waits again then must not be sent if that is the end.
+    // First: if the volume fails, the blocks that wait again afterwards must not be sent.
     handle.backing_failed(error, retry_time_ns).await;
     taint(handle).await;
 }
 
-/// Everything written since the last good flush waits again.
+/// Makes all blocks written since the last successful flush wait again.
 async fn taint(handle: &Handle) {
     let shared = &handle.shared;
     for entry in shared.shards.iter() {
@@ -265,8 +267,8 @@ async fn taint(handle: &Handle) {
     }
 }
 
-/// Releases what is durable in every shard, a few blocks in a section: `slice` says whether there
-/// are more.
+/// Releases durable blocks in every shard, a few in each section. `slice` returns whether there are
+/// more.
 async fn slice_by_slice(handle: &Handle, slice: fn(&mut Shard, &Gauges, u32) -> bool) {
     let shared = &handle.shared;
     for entry in shared.shards.iter() {

@@ -1,5 +1,6 @@
-//! The flusher, one task a volume: writes out in time, so that `dirty_age` and `dirty_bytes` hold
-//! without a client's flush (C6); in `ordered` mode, also what clients' flushes have closed.
+//! The flusher, one task per volume: starts writeback early enough to keep within `dirty_age` and
+//! `dirty_bytes` without a client's flush (C6); in `ordered` mode, it also writes back the epochs
+//! that clients' flushes have closed.
 
 use crate::handle::Handle;
 use crate::planted::{Bug, planted};
@@ -10,8 +11,8 @@ use core::pin::pin;
 use core::task::Poll;
 use lane::first;
 
-/// Recovered data has no known age; it is dated now. It is written out at once. Were it taken for
-/// too old, writers would wait for all of it.
+/// Dates recovered data, whose age is unknown, as of now. Its writeback starts immediately. If it
+/// counted as too old, writers would wait for all of it.
 fn date_recovered(shared: &Shared, now_ns: u64) {
     shared.gauges.date_recovered(now_ns);
     shared.epochs.with(|epochs| {
@@ -20,21 +21,21 @@ fn date_recovered(shared: &Shared, now_ns: u64) {
     });
 }
 
-/// What the flusher must do.
+/// The next action of the flusher.
 enum Due {
-    /// Write out everything.
+    /// Write back everything.
     All,
-    /// Write out what is closed: no client does (`ordered`).
+    /// Write back closed epochs: clients' flushes do not (`ordered`).
     Closed,
-    /// Make durable what was written out early.
+    /// Make blocks durable that were written back early.
     Settle,
-    /// Look again at this time, or when something happens.
+    /// Check again at this time, or when notified.
     At { ns: u64 },
-    /// Wait until something happens.
+    /// Wait until notified.
     Nothing,
 }
 
-/// What there is to do at `now_ns`.
+/// Returns the action that is due at `now_ns`.
 fn due(handle: &Handle, now_ns: u64) -> Due {
     let shared = &handle.shared;
     let gauges = &shared.gauges;
@@ -53,7 +54,7 @@ fn due(handle: &Handle, now_ns: u64) -> Due {
     }
     let later = if since > 0 { Due::At { ns: at_ns } } else { Due::Nothing };
     if gauges.closed() > 0 {
-        // In `flush` mode a commit is under way, and rings when it is done.
+        // In `flush` mode a commit is in progress, and notifies when it is done.
         return if gauges.is_ordered() { Due::Closed } else { later };
     }
     let limits = shared.dirty_limits();
@@ -70,8 +71,8 @@ fn due(handle: &Handle, now_ns: u64) -> Due {
     }
 }
 
-/// Lets the workers write out blocks of the open epoch while there are many: from three quarters of
-/// its limit on, down to a half. (What is rewritten until then is saved.)
+/// Switches early writeback of the open epoch on when it is three quarters full, and off when it is
+/// half full. (Blocks that are rewritten before that are written only once.)
 fn switch_early(handle: &Handle, full: bool, may: bool, floor: u32) {
     let gauges = &handle.shared.gauges;
     let some = gauges.open() > floor;
@@ -82,14 +83,14 @@ fn switch_early(handle: &Handle, full: bool, may: bool, floor: u32) {
     }
 }
 
-/// Whether the workers have come to rest, and left something that is written but not durable.
+/// Whether the workers are idle and have left blocks that are written but not durable.
 fn has_rest_to_settle(shared: &Shared) -> bool {
     !shared.gauges.is_early()
         && shared.writeback.estimator.in_flight() == 0
         && shared.gauges.has_some_to_settle()
 }
 
-/// Keeps until the volume stops.
+/// Runs the flusher until the volume stops.
 pub(crate) async fn keep(handle: &Handle) {
     let shared = &handle.shared;
     if shared.gauges.is_ordered() {
@@ -102,21 +103,21 @@ pub(crate) async fn keep(handle: &Handle) {
         if shared.tasks.are_stopping() {
             return;
         }
-        // An error has been counted and told to those that wait; the flusher asks for nothing.
+        // Errors have been counted and returned to the waiting clients; the flusher ignores them.
         match due(handle, handle.lane.now()) {
             Due::All => _ = handle.flush().await,
             Due::Closed => _ = handle.write_out_closed().await,
             Due::Settle => {
                 if !commit::settle(handle).await {
-                    // What is in the way rings.
+                    // The operation that prevents it notifies at its end.
                     shared.writeback.kick.after(seen).await;
                 }
             }
             Due::At { ns } => {
                 let kicked = shared.writeback.kick.after(seen);
                 match armed_ns.replace(ns) == Some(ns) {
-                    // The lane still has the timer of the last wait: another one for each ring
-                    // would fill its heap.
+                    // The lane still has the timer of the last wait: a new one for each
+                    // notification would fill its heap.
                     true => kicked_or_at(handle, kicked, ns).await,
                     false => first(kicked, handle.lane.sleep_until(ns)).await,
                 }
@@ -126,7 +127,7 @@ pub(crate) async fn keep(handle: &Handle) {
     }
 }
 
-/// Waits for the ring, or until `ns`, for which the lane has a timer that wakes this task.
+/// Waits for a notification, or until `ns`, for which the lane has a timer that wakes this task.
 async fn kicked_or_at(handle: &Handle, kicked: impl Future<Output = ()>, ns: u64) {
     let mut kicked = pin!(kicked);
     core::future::poll_fn(|context| {

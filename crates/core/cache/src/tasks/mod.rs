@@ -1,5 +1,5 @@
-//! The tasks of a volume that run beside its requests: on each lane the writeback workers, those
-//! that read ahead, and a relay; on one lane the flusher and the watchdog.
+//! The tasks of a volume that run beside its requests: on each lane the writeback workers, the
+//! readahead tasks and a relay; on one lane the flusher and the watchdog.
 //!
 //! ```text
 //!   flusher ---> commit <--- a client's flush (request/flush.rs)
@@ -7,8 +7,8 @@
 //!   workers ---> runs of blocks and zeros, to the backing
 //! ```
 //!
-//! They stand above the rooms that hold state. Requests wake them, and call the commit; no task
-//! calls a request.
+//! They use the modules that hold state. Requests wake them, and call the commit; no task calls a
+//! request.
 
 pub(crate) mod commit;
 mod flusher;
@@ -47,7 +47,7 @@ pub(crate) fn start(handle: &Rc<Handle>) {
     lane.spawn(async move { relay(&relayed).await }).expect("a lane has room for the relay");
 }
 
-/// Makes the lane's tasks look up when the backing stops to answer, and when it answers again.
+/// Wakes the lane's tasks when the backing stops to answer, and when it answers again.
 async fn relay(handle: &Handle) {
     let shared = &handle.shared;
     shared.backing.stall.relay(&handle.lane, || shared.tasks.are_stopping()).await;

@@ -1,9 +1,9 @@
-//! Fetching ahead of streams: fixed tasks of every lane that pull pieces, and have nothing to do
-//! with any request.
+//! Readahead of streams: fixed tasks on every lane that pull pieces, independent of any request.
 //!
-//! What they fetch is noted in the shard as any fetch is: changes mark it, reads may join it. It is
-//! no part of the measured latency of reads, and nothing holds writeback back for it. Its errors
-//! are not told: a read that has joined looks again, and asks the backing for itself.
+//! Their fetches are registered in the shard like every fetch: changes mark them, reads may join
+//! them. They do not count in the measured latency of reads, and writeback does not yield to them.
+//! Their errors are not reported: a read that has joined looks again, and sends its own request to
+//! the backing.
 
 use crate::BLOCK_SECTORS;
 use crate::admission::{Candidate, Origin};
@@ -19,7 +19,7 @@ use block::{Buf, Extent, Request, Result};
 use lane::Cost;
 
 impl Handle {
-    /// Lets a task look for a piece, if there may be one. It wakes the next one.
+    /// Wakes a task to look for a piece, if there may be one. That task wakes the next one.
     #[inline]
     pub(crate) fn wake_reader(&self) {
         if self.shared.streams.has_wants() && self.may_read_ahead() {
@@ -27,13 +27,13 @@ impl Handle {
         }
     }
 
-    /// Reads of clients that the backing has not answered.
+    /// The number of clients' reads that the backing has not answered.
     fn reads(&self) -> u32 {
         self.shared.backing.in_flight.waiting(RequestKind::Read)
     }
 
-    /// Whether anything is to be fetched ahead at the moment. Not over a backing that answers as
-    /// fast as memory: there a copy costs more than it saves.
+    /// Whether readahead is allowed at the moment. Not over a backing that is as fast as memory:
+    /// there a copy costs more than it saves.
     fn may_read_ahead(&self) -> bool {
         let shared = &self.shared;
         let read_ns = shared.gauges.backing_read_ns();
@@ -43,15 +43,15 @@ impl Handle {
             && !shared.backing.health.has_failed()
     }
 
-    /// The next piece, if there is one and it may be fetched now.
+    /// Returns the next piece, if there is one and it may be fetched now.
     fn next_piece(&self) -> Option<Piece> {
         let streams = &self.shared.streams;
         let may = streams.has_wants() && self.may_read_ahead();
         if may { streams.next(self.lane.now(), self.reads()) } else { None }
     }
 
-    /// Fetches a piece, region by region, and in each what is missing together. Whether there was
-    /// anything to fetch.
+    /// Fetches a piece, region by region, and in each region the missing part with one request.
+    /// Returns whether there was anything to fetch.
     async fn fetch_piece(&self, piece: &Piece, buffer: &mut Option<Buf>) -> bool {
         let shared = &self.shared;
         let most = shared.geometry.run_blocks;
@@ -84,7 +84,7 @@ impl Handle {
         }
         match came {
             true => shared.streams.end(piece, self.lane.now()),
-            // What was not asked for as a whole tells nothing.
+            // A piece that was not requested as a whole cannot be used as a sample.
             false => shared.streams.skip(),
         }
         asked
@@ -118,13 +118,13 @@ impl Handle {
             self.shared.backing.health.count_read_error();
         }
         if is_now {
-            // It may answer a whole window so.
+            // The backing may answer a whole window this way.
             self.lane.rest().await;
         }
         result
     }
 
-    /// A fetch has come, or (None) has failed.
+    /// Ends a fetch: `from` has its data; None if it failed.
     async fn end_readahead(
         &self,
         entry: &ShardEntry,
@@ -157,7 +157,7 @@ impl Handle {
     }
 }
 
-/// A task: fetches one piece after the other.
+/// A task that fetches one piece after the other.
 pub(crate) async fn read_ahead(handle: &Handle) {
     let streams = &handle.shared.streams;
     let mut buffer = None;
@@ -170,7 +170,7 @@ pub(crate) async fn read_ahead(handle: &Handle) {
             Some(piece) => {
                 handle.wake_reader();
                 if !handle.fetch_piece(&piece, &mut buffer).await {
-                    // Nor may there be anything of the next one.
+                    // The next piece may be empty, too.
                     handle.lane.rest().await;
                 }
             }

@@ -1,8 +1,9 @@
-//! The watchdog, one task a volume: says when the backing does not answer, and when it does again.
+//! The watchdog, one task per volume: reports when the backing does not answer, and when it answers
+//! again.
 //!
-//! It is a task of its own because every other one may be waiting for the very answer that does not
-//! come. Nothing is cancelled (see `block::Stall`): what hangs keeps its pins and its notes, so
-//! that nothing newer of the same blocks reaches the backing before it (C10, C15).
+//! It is a separate task because every other task may be waiting for the missing answer. Nothing is
+//! cancelled (see `block::Stall`): a hanging request keeps its pins and its notes, so that nothing
+//! newer of the same blocks reaches the backing before it (C10, C15).
 
 use crate::backing::in_flight::{Ages, TICKS};
 use crate::handle::Handle;
@@ -11,7 +12,7 @@ use lane::first;
 
 const HANGS: Error = Error::new(Kind::Io, "write or flush: the backing did not answer in time");
 
-/// Watches until the volume stops.
+/// Watches the backing until the volume stops.
 pub(crate) async fn watch(handle: &Handle) {
     let shared = &handle.shared;
     let mut ages = Ages::default();

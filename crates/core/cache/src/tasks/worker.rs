@@ -1,5 +1,5 @@
-//! Writing out: the workers that carry runs of blocks to the backing. What is due is decided in
-//! `commit.rs`.
+//! Writeback: the workers that write runs of blocks to the backing. `commit.rs` decides what is
+//! due.
 
 use crate::backing::health::TAINTED;
 use crate::backing::in_flight::RequestKind;
@@ -18,7 +18,7 @@ use lane::Cost;
 use lane::atomic::Ordering;
 
 impl Handle {
-    /// What else wants the backing.
+    /// Returns the other users of the backing.
     fn foreground(&self, now_ns: u64) -> Foreground {
         let shared = &self.shared;
         let level = self.level();
@@ -26,7 +26,7 @@ impl Handle {
             reads: shared.backing.in_flight.waiting(RequestKind::Read),
             changes: self.writing_through() > 0
                 || shared.writeback.estimator.has_just_written_through(now_ns),
-            // Nor must it become too old.
+            // The dirty data must not become too old either.
             flush: shared.epochs.is_flush_awaited()
                 || shared.gauges.age(now_ns) > shared.settings.dirty_age_ns() / 4 * 3,
             pressed: level.is_filling(),
@@ -34,33 +34,35 @@ impl Handle {
         }
     }
 
-    /// A writer is about to wait for the workers, which may have one more run under way for that.
+    /// Wakes a worker for a writer that is about to wait, for which one more run may be in
+    /// progress.
     pub(crate) fn wake_worker_for_writer(&self) {
         let Writeback { work, estimator, .. } = &self.shared.writeback;
         // Also where the window has no room: a busy worker checks again before it sleeps, so the
-        // wake-up cannot be lost. The note comes first: either the worker sees it, or we see that
-        // it has left the window.
+        // wake-up cannot be lost. The note comes first: either the worker sees it, or this check
+        // sees that the worker has left the window.
         work.note();
         if estimator.in_flight() < estimator.window(self.foreground(self.lane.now())) {
             work.notify_one();
         }
     }
 
-    /// Wakes one worker, if there is work for it and the window has room. It wakes the next one.
+    /// Wakes one worker, if there is work for it and the window has room. That worker wakes the
+    /// next one.
     pub(crate) fn wake_worker(&self) {
         if self.shared.shards.have_work() {
             self.wake_worker_for_writer();
         }
     }
 
-    /// Lets the workers look for work everywhere.
+    /// Makes the workers look for work in all shards.
     pub(crate) fn wake_workers(&self) {
         self.shared.shards.note_work();
         self.shared.writeback.work.notify_one();
     }
 }
 
-/// A worker: pulls runs from the shards, one at a time, while the window has room for it.
+/// A worker: takes runs from the shards, one at a time, while the window has room.
 pub(super) async fn carry(handle: &Handle, member: usize) {
     let shared = &handle.shared;
     let mut load = Load::new(&shared.arena, shared.geometry.run_blocks);
@@ -83,7 +85,7 @@ pub(super) async fn carry(handle: &Handle, member: usize) {
                     continue;
                 }
                 Some(Err(error)) => {
-                    // No writer waits for what goes wrong.
+                    // After an error no writer waits for this worker.
                     shared.throttle.work_ends();
                     handle.backing_failed(error, shared.settings.retry_time_ns()).await;
                     pauses.pause(&handle.lane).await;
@@ -91,14 +93,15 @@ pub(super) async fn carry(handle: &Handle, member: usize) {
                 }
             }
         } else {
-            // What is under way may be zeros alone, for which no writer waits.
+            // The requests in progress may all be zeros, for which no writer waits.
             shared.throttle.still_under_way(shared.writeback.estimator.in_flight());
         }
         shared.writeback.work.after(seen).await;
     }
 }
 
-/// Finds and writes one piece of work, which the window has room for. None: there is nothing to do.
+/// Finds and writes one piece of work, for which the window has room. Returns None if there is no
+/// work.
 async fn carry_one(
     handle: &Handle,
     member: usize,
@@ -116,8 +119,8 @@ async fn carry_one(
         handle.lane.turn().await;
         let most = shared.writeback.estimator.run_blocks(shared.geometry.run_blocks, foreground);
         let next = entry.shard.with(|shard| {
-            // Here, and not only before the turn: a flush that failed has lost what belongs before
-            // this.
+            // Checked here, not only before the turn: a failed flush may have lost data that must
+            // precede this.
             if shared.backing.health.must_not_send() {
                 return Next::Nothing;
             }
@@ -150,7 +153,7 @@ async fn carry_one(
     }
     shared.writeback.estimator.cancel(handle.lane.now());
     shared.throttle.still_under_way(shared.writeback.estimator.in_flight());
-    // Discards and passes may have emptied the open epoch, of which no run tells.
+    // Discards and write-throughs may have emptied the open epoch; no run reports that.
     let is_emptied = shared.gauges.is_early() && !shared.gauges.is_above_floor();
     if is_emptied || shared.writeback.is_left_to_workers() {
         shared.writeback.kick.notify();
@@ -193,14 +196,15 @@ async fn carry_blocks(handle: &Handle, entry: usize, run: &Run) -> Result {
         let most = shared.settings.workers * shared.tasks.lanes();
         if shared.writeback.estimator.end(now, begun, run.blocks(), most, handle.foreground(now)) {
             shared.gauges.follow_pace(&shared.settings.now(), shared.writeback.estimator.pace());
-            // There may be room enough now to leave the open epoch alone.
+            // There may now be enough room to leave the open epoch alone.
             shared.writeback.kick.notify();
         }
     }
     result
 }
 
-/// Adds to a run of zeros what the other shards have beside its first range.
+/// Adds to a run of zeros the zeros of the other shards in the same rows (see
+/// `shard/zero_writeback.rs`).
 async fn gather_zeros(handle: &Handle, begun: usize, run: &mut ZeroRun) {
     let others = handle.shared.shards.iter().enumerate().filter(|(number, _)| *number != begun);
     for (_, entry) in others.filter(|(_, entry)| entry.has_work.load(Ordering::SeqCst)) {
@@ -219,7 +223,7 @@ async fn carry_zeros(handle: &Handle, run: &ZeroRun) -> Result {
     let failures = shared.backing.health.flush_failures();
     let (mut result, mut all_sent) = (Ok(()), true);
     for part in run.parts() {
-        // The shards were asked one after another, and the volume may have failed meanwhile.
+        // The turns above took time, and the volume may have failed since.
         all_sent = !shared.backing.health.must_not_send();
         if !all_sent {
             break;
@@ -242,7 +246,7 @@ async fn carry_zeros(handle: &Handle, run: &ZeroRun) -> Result {
     result
 }
 
-/// Notes the end of a piece of work, and tells those that wait for it. (What waited for this one is
+/// Ends a piece of work, and wakes the tasks that wait for it. (Work that waited for this piece is
 /// done by the same worker, or by the one that it wakes.)
 async fn done(handle: &Handle, number: usize, note: impl FnOnce(&mut Shard, &Gauges)) {
     let shared = &handle.shared;
@@ -265,7 +269,7 @@ async fn done(handle: &Handle, number: usize, note: impl FnOnce(&mut Shard, &Gau
     }
 }
 
-/// What the planted bug does: once the volume has failed, what hangs counts as answered.
+/// Planted bug: once the volume has failed, a hanging request counts as answered.
 async fn ask_impatiently(handle: &Handle, request: Request) -> Result {
     let mut running = handle.below.run(request);
     let sent = handle.shared.backing.in_flight.sent(RequestKind::Change);
