@@ -1,49 +1,50 @@
-//! Admission: whether a block is kept in memory, decided in one place over plain data.
+//! Admission: whether a block is cached, decided in one function over plain data.
 //!
 //! ```text
-//!   a read that misses          shard/read.rs           kept, or read past the cache
-//!   a read that was advised     shard/read.rs           the same
+//!   a read that misses          shard/read.rs           admitted, or bypasses the cache
+//!   a read on advice            shard/read.rs           the same
 //!   a fetch ahead of a stream   shard/readahead.rs      not begun, or the first to be evicted
-//!   a write-through             shard/write_through.rs  its copy is kept, or held for recovery
-//!   an absorbed write           shard/write.rs          kept, or the first to be evicted
+//!   a write-through             shard/write_through.rs  its copy is admitted, or held for recovery
+//!   an absorbed write           shard/write.rs          admitted, or the first to be evicted
 //! ```
 //!
-//! Each of them collects what it knows in a [`Candidate`] and follows the answer. A new rule is a
-//! new [`SkipReason`] and one line in [`Candidate::admission`].
+//! Each of them fills in a [`Candidate`] and follows the decision. A new rule is a new
+//! [`SkipReason`] and one line in [`Candidate::admission`].
 
 use crate::stats::counters::Counters;
 use block::WriteMode;
 
-/// What becomes of a block.
+/// The decision about a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
-    /// It is kept.
+    /// It is admitted.
     Keep,
-    /// It is not kept, or is the first to be evicted.
+    /// It is not admitted, or is the first to be evicted.
     Skip(SkipReason),
 }
 
-/// Why a block is not kept: the first reason that applies.
+/// The reason why a block is not admitted: the first one that applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SkipReason {
-    /// It is a write-through that makes no copy.
+    /// It is a write-through without a copy.
     NoCopy,
     /// The guard bypasses the cache (C12).
     Guard,
-    /// The guard bypasses the cache even for blocks that are sure to be read.
+    /// The guard bypasses the cache even for blocks that are certain to be read.
     GuardAll,
-    /// Its stream is too long to be kept, and it would evict another block.
+    /// Its stream is too long to be cached, and it would evict another block.
     LongStream,
     /// The policy does not admit it.
     Policy,
-    /// The write mode keeps nothing.
+    /// The write mode admits nothing.
     Mode,
-    /// It was to be kept, but every slot is dirty or in use.
+    /// It was admitted, but every slot is dirty or in use.
     NoSlot,
 }
 
 impl SkipReason {
-    /// Counts a request, or for [`SkipReason::NoSlot`] a block, that is not kept for this reason.
+    /// Counts a request, or for [`SkipReason::NoSlot`] a block, that is not admitted for this
+    /// reason.
     pub(crate) fn count(self, counters: &mut Counters) {
         *match self {
             SkipReason::Guard | SkipReason::GuardAll => &mut counters.bypass_guard,
@@ -55,70 +56,70 @@ impl SkipReason {
     }
 }
 
-/// What the guard and the write mode say, whatever the block.
+/// The rules of the guard and the write mode, which hold for all blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rules {
     pub(crate) write: WriteMode,
-    /// The guard bypasses the cache with reads.
+    /// The guard bypasses the cache for reads.
     pub(crate) bypasses_reads: bool,
-    /// The guard bypasses the cache with blocks that are sure to be read.
+    /// The guard bypasses the cache for blocks that are certain to be read.
     pub(crate) bypasses_sure: bool,
 }
 
 impl Rules {
-    /// Nothing is bypassed.
+    /// No bypass.
     pub(crate) const KEEP: Rules =
         Rules { write: WriteMode::Back, bypasses_reads: false, bypasses_sure: false };
 }
 
-/// Origin of a block that may be kept.
+/// Origin of a block that may be admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     /// A read has missed it.
     Read,
     /// A client has advised to read it.
     Advised,
-    /// It is fetched ahead of a stream, or of advice.
+    /// It is fetched ahead of a stream, or on advice.
     Ahead,
-    /// It was written past the cache.
+    /// It was written through.
     WriteThrough {
-        /// Whether such a write makes a copy: it is small, and of use.
+        /// Whether the write-through makes a copy: it is small, and a copy is useful.
         copies: bool,
     },
     /// It is in the write buffer.
     Absorbed,
 }
 
-/// What is known of a block, or of all blocks of a request.
+/// The properties of a block, or of all blocks of a request, that decide its admission.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) rules: Rules,
     pub(crate) origin: Origin,
-    /// It belongs to a stream that is too long to be kept.
+    /// It belongs to a stream that is too long to be cached.
     pub(crate) is_long_stream: bool,
     /// Free slots: a block that takes one evicts no other.
     pub(crate) free: u32,
-    /// It is cached already, and keeps its place.
+    /// It is already cached, and stays cached.
     pub(crate) is_kept: bool,
     /// The policy's verdict.
     pub(crate) is_wanted: bool,
 }
 
 impl Candidate {
-    /// A block of which nothing else is known yet.
+    /// A block without any other known property.
     pub(crate) fn new(rules: Rules, origin: Origin) -> Candidate {
         let (is_long_stream, is_kept, is_wanted) = (false, false, true);
         Candidate { rules, origin, is_long_stream, free: 0, is_kept, is_wanted }
     }
 
-    /// Whether its stream alone forbids that it takes the place of another block. Such blocks are
-    /// not reported to the policy either.
+    /// Whether its stream alone forbids that it evicts another block. Such blocks are not reported
+    /// to the policy either.
     #[inline]
     pub(crate) fn would_pollute(&self) -> bool {
         self.is_long_stream && self.free == 0 && !self.is_kept
     }
 
-    /// Whether the guard bypasses the cache with it.
+    /// Returns the reason if the guard bypasses the cache for it.
     fn is_bypassed(&self) -> Option<SkipReason> {
         let Rules { bypasses_reads, bypasses_sure, .. } = self.rules;
         let reason = match bypasses_sure {
@@ -127,7 +128,7 @@ impl Candidate {
         };
         let is_bypassed = match self.origin {
             Origin::Read | Origin::WriteThrough { .. } => bypasses_reads,
-            // It was sure to be read when its fetch began.
+            // It was certain to be read when its fetch began.
             Origin::Advised => bypasses_reads && bypasses_sure,
             Origin::Ahead => bypasses_sure,
             Origin::Absorbed => false,
@@ -135,14 +136,14 @@ impl Candidate {
         is_bypassed.then_some(reason)
     }
 
-    /// Decides whether it is kept.
+    /// Decides whether it is admitted.
     #[inline]
     pub(crate) fn admission(&self) -> Admission {
         let keeps_none = self.rules.write == WriteMode::None;
         if self.origin == (Origin::WriteThrough { copies: false }) {
             return Admission::Skip(SkipReason::NoCopy);
         }
-        // Where the mode keeps nothing, the guard has nothing to save.
+        // Where the mode admits nothing, a bypass saves nothing.
         if let Some(reason) = self.is_bypassed().filter(|_| !keeps_none) {
             return Admission::Skip(reason);
         }
@@ -158,7 +159,7 @@ impl Candidate {
         Admission::Keep
     }
 
-    /// Whether it is kept.
+    /// Whether it is admitted.
     #[inline]
     pub(crate) fn is_admitted(&self) -> bool {
         self.admission() == Admission::Keep
@@ -177,9 +178,10 @@ mod tests {
     const COPY: Origin = Origin::WriteThrough { copies: true };
     const NO_COPY: Origin = Origin::WriteThrough { copies: false };
 
-    /// For each origin and each setting of the guard (bypasses neither, reads, sure, both): what
-    /// becomes of a block that the policy wants, that it does not want, and of the same two where
-    /// the stream is too long. K: kept; else the reason's letter.
+    /// For each origin and each setting of the guard (bypasses neither, reads, blocks certain to be
+    /// read, both): the decision about a block that the policy admits, about one that it does not
+    /// admit, and about the same two in a stream that is too long. K: admitted; otherwise the
+    /// reason's letter.
     const TABLE: [(Origin, [&str; 4]); 6] = [
         (READ, ["KPLL", "GGGG", "KPLL", "AAAA"]),
         (Origin::Advised, ["KPLL", "KPLL", "KPLL", "AAAA"]),
@@ -202,8 +204,9 @@ mod tests {
         }
     }
 
-    /// Every candidate of an origin under one setting of the guard and the mode, in the order of a
-    /// row of the table: with each way in which a stream may be too long, and may not.
+    /// Returns the decisions about every candidate of an origin under one setting of the guard and
+    /// the mode, in the order of a row of the table: with each combination that makes a stream too
+    /// long, and each that does not.
     fn row(rules: Rules, origin: Origin) -> String {
         let mut row = String::new();
         for (pollutes, is_wanted) in [(false, true), (false, false), (true, true), (true, false)] {

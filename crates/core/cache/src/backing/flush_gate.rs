@@ -1,8 +1,9 @@
 //! Flushes of the backing, one at a time.
 //!
-//! Two flushes that overlap cannot both be believed: if one fails, the other may have found nothing
-//! left to do and succeed over data that is lost. So every task that needs a flush waits for one
-//! that begins after it asked; the first to find none running leads it, the others share it.
+//! Of two flushes that overlap, neither result can be trusted: if one fails, the other may have
+//! found nothing left to flush, and succeed although data is lost. So every task that needs a flush
+//! waits for one that begins after its request; the first task that finds none running leads it,
+//! the others share it.
 
 /// The flushes of a volume, by number.
 #[derive(Debug, Default)]
@@ -10,14 +11,14 @@ pub(crate) struct FlushGate {
     running: bool,
     /// Flushes that have ended.
     ended: u64,
-    /// Which of the last 64 have failed, the latest in the lowest bit.
+    /// The failed ones among the last 64 flushes, the latest in the lowest bit.
     failed: u64,
 }
 
-/// What a task that needs a flush does next.
+/// The next step of a task that needs a flush.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pass {
-    /// Nothing: it is over, and good or not.
+    /// Nothing: the flush is over; true if it succeeded.
     Over(bool),
     Wait,
     /// Flush the backing, then report.
@@ -25,16 +26,17 @@ pub(crate) enum Pass {
 }
 
 impl FlushGate {
-    /// The number of the first flush that begins after now.
+    /// Returns the number of the first flush that begins after now.
     pub(crate) fn target(&self) -> u64 {
         self.ended + 1 + u64::from(self.running)
     }
 
-    /// What to do to have the flush with this number.
+    /// Returns the next step towards the flush with this number.
     pub(crate) fn step(&mut self, target: u64) -> Pass {
         if self.ended >= target {
             let age = self.ended - target;
-            // A task that comes so late that its flush is forgotten is told the worst.
+            // For a task that comes too late, the result of its flush is no longer stored: it
+            // counts as failed.
             return Pass::Over(age < 64 && self.failed >> age & 1 == 0);
         }
         if self.running {
@@ -44,19 +46,19 @@ impl FlushGate {
         Pass::Lead
     }
 
-    /// Lets no flush begin from now on. False: one is under way.
+    /// Prevents new flushes from now on. Returns false if one is in progress.
     pub(crate) fn hold(&mut self) -> bool {
         let is_free = !self.running;
         self.running = true;
         is_free
     }
 
-    /// Flushes may begin again, after [`FlushGate::hold`].
+    /// Allows flushes again, after [`FlushGate::hold`].
     pub(crate) fn release(&mut self) {
         self.running = false;
     }
 
-    /// The flush that was led is over.
+    /// Records the end of the flush that was led.
     pub(crate) fn report(&mut self, good: bool) {
         self.running = false;
         self.ended += 1;

@@ -1,16 +1,16 @@
-//! What is known of the backing's health, and of what it may have lost (C8).
+//! The state of the backing's health, and of data that it may have lost (C8).
 //!
 //! ```text
-//!   sent       a change goes past the cache         unkept      if the next flush fails, nothing here has it
-//!   written    a change or a run has been answered  unflushed   there is something to flush
-//!   flush      fails                                tainted     what is held is written again
-//!              fails, and something was unkept      failed      nothing can be written again
-//!   retries    last for longer than retry_time      failed
-//!   operator   clears the error                     well, and what was tainted is written again
+//!   sent       a write-through is sent             unkept     if the next flush fails, it is lost
+//!   written    a change or a run was answered      unflushed  there is something to flush
+//!   flush      fails                               tainted    held data is written again
+//!              fails, and something was unkept     failed     nothing can be written again
+//!   retries    last for longer than retry_time     failed
+//!   operator   clears the error                    well, and tainted data is written again
 //! ```
 //!
 //! Every flag is read without a lock, while tasks of other lanes change it. So the order of two
-//! stores is part of what a transition means; where it matters, the transition says so.
+//! stores is part of a transition; where it matters, the comment of the transition says so.
 
 use crate::arena::Arena;
 use crate::arena::superblock::Condition;
@@ -29,8 +29,8 @@ pub(crate) const IN_DOUBT: Error = Error::new(
      what was written before it may be lost",
 );
 
-/// How long after a takeover in doubt clients may come whose writes it concerns: they reconnect
-/// within moments, or within what they wait for a server.
+/// The time after a takeover in doubt within which affected clients may return: they reconnect
+/// within moments, or within their timeout for a server.
 const DOUBT_NS: u64 = 600_000_000_000;
 
 const CLEARED: Error = Error::new(
@@ -48,60 +48,61 @@ struct Errors {
     flushes: AtomicU64,
 }
 
-/// What is known of the backing's health.
+/// The state of the backing's health.
 #[derive(Debug)]
 pub(crate) struct Health {
-    /// What must outlive the process is noted here, before a client can hear of it.
+    /// Facts that must outlive the process are recorded here, before a client can see them.
     arena: Arena,
     /// Mirrors `epochs.failed`, for the hot paths.
     failed: AtomicBool,
-    /// How often the failed state was ended.
+    /// The number of times the failed state was cleared.
     cleared: AtomicU64,
-    /// Something may have been written since the last good flush.
+    /// Something may have been written since the last successful flush.
     unflushed: AtomicBool,
-    /// Something went past the cache since the backing's last good flush: if the next one fails,
-    /// it cannot be written again from here.
+    /// A change was written through since the backing's last successful flush: if the next flush
+    /// fails, the change cannot be written again from here.
     unkept: AtomicBool,
     /// A flush of the backing has failed, and the engine has not yet acted on it.
     tainted: AtomicBool,
-    /// The operator has cleared an error after a flush had failed that no commit had acted on: what
-    /// was written must be written again.
+    /// The operator has cleared an error after a failed flush on which no commit had acted: written
+    /// data must be written again.
     rewrite: AtomicBool,
-    /// The arena is from an earlier life. What that sent past the cache may lie in the backing's
-    /// own cache, and belongs before all that is written out now: flush that first (C2, C7).
+    /// The arena is from an earlier process. Its write-throughs may be in the backing's volatile
+    /// cache, and belong before all data that is written back now: flush the backing first (C2,
+    /// C7).
     flush_first: AtomicBool,
     /// Flushes of the backing that have failed.
     flush_failures: AtomicU64,
     errors: Errors,
     /// When the first client came after a takeover in doubt, plus one; 0: none has.
     doubt_since: AtomicU64,
-    /// Clients whose first flush is still to fail.
+    /// Clients whose first flush must still fail.
     doubting: AtomicU32,
-    /// The volume was taken over in doubt about an order, and has failed for that.
+    /// The volume was taken over in doubt about an order, and has failed because of that.
     order_in_doubt: AtomicBool,
     /// Flushes that were answered with [`IN_DOUBT`].
     flushes_doubted: AtomicU64,
 }
 
-/// A flush of the backing that makes an epoch durable, from before it was sent.
+/// A flush of the backing that makes an epoch durable: the state before it was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlushBegun {
-    /// Something that went past the cache depends on it.
+    /// A write-through depends on it.
     unkept: bool,
     /// [`Arena::flushes_failed`].
     failed_before: u64,
 }
 
 impl Health {
-    /// The health of a backing of which nothing is known yet.
+    /// Makes the health of a backing about which nothing is known yet.
     pub(crate) fn new(arena: Arena) -> Health {
         Health {
             arena,
             failed: AtomicBool::new(false),
             cleared: AtomicU64::new(0),
-            // What wrote before us may not have flushed.
+            // The previous user of the backing may not have flushed it.
             unflushed: AtomicBool::new(true),
-            // An earlier life may have sent something past, and answered it.
+            // An earlier process may have acknowledged a write-through.
             unkept: AtomicBool::new(!planted(Bug::ForgiveFirstFlush)),
             tainted: AtomicBool::new(false),
             rewrite: AtomicBool::new(false),
@@ -115,7 +116,7 @@ impl Health {
         }
     }
 
-    /// Adds what was counted.
+    /// Adds the counters of errors.
     pub(crate) fn count(&self, all: &mut Counters) {
         let load = |errors: &AtomicU64| errors.load(Ordering::Relaxed);
         all.errors_read = load(&self.errors.reads);
@@ -127,12 +128,13 @@ impl Health {
         all.flushes_doubted = self.flushes_doubted.load(Ordering::Relaxed);
     }
 
-    /// Counts a read, or a look at what is allocated, that the backing has answered with an error.
+    /// Counts a read, or a query of the allocation status, that the backing has answered with an
+    /// error.
     pub(crate) fn count_read_error(&self) {
         self.errors.reads.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns where errors of such a request are counted.
+    /// Returns the counter of errors of such a request.
     pub(crate) fn errors_of(&self, request: &Request) -> &AtomicU64 {
         match request {
             Request::Read { .. } | Request::Advise { .. } => &self.errors.reads,
@@ -144,7 +146,7 @@ impl Health {
     }
 }
 
-/// The volume fails, and serves again.
+/// Transitions to the failed state and back.
 impl Health {
     /// Whether the volume has failed (C8).
     #[inline]
@@ -152,8 +154,8 @@ impl Health {
         self.failed.load(Ordering::SeqCst)
     }
 
-    /// The volume fails, if it has not yet. It is noted where it outlives the process before a
-    /// client can hear of it; what waits is then to be told by `Shared::wake_all`.
+    /// Makes the volume fail, if it has not failed yet. The arena records that before a client can
+    /// see it; the caller must then notify waiting tasks with `Shared::wake_all`.
     pub(crate) fn fail(&self, epochs: &mut Epochs, error: Error) {
         if epochs.fail(error) {
             self.arena.note_condition(Condition::Failed);
@@ -161,12 +163,12 @@ impl Health {
         }
     }
 
-    /// The operator says that the backing is well again. False: a discard is under way, which ends
-    /// the error itself.
+    /// Clears the error on the operator's request. Returns false while a discard is in progress,
+    /// which ends the error itself.
     pub(crate) fn clear(&self, epochs: &mut Epochs) -> bool {
         let cleared = epochs.clear_error();
         if cleared {
-            // A commit that is still there acts on it by itself.
+            // A commit that is still in progress acts on it.
             if !epochs.is_led() && self.tainted.swap(false, Ordering::SeqCst) {
                 self.rewrite.store(true, Ordering::SeqCst);
             }
@@ -175,17 +177,17 @@ impl Health {
         cleared
     }
 
-    /// What was written past the cache has been given up with all that was dirty.
+    /// Forgets failed flushes: write-throughs were abandoned with all dirty data.
     pub(crate) fn give_up(&self) {
         self.tainted.store(false, Ordering::SeqCst);
         self.rewrite.store(false, Ordering::SeqCst);
     }
 
-    /// The volume serves again. To be noted in the section that decides it.
+    /// Notes that the volume serves again. To be called in the section that decides it.
     pub(crate) fn note_well(&self) {
         self.cleared.fetch_add(1, Ordering::SeqCst);
         if self.order_in_doubt.load(Ordering::SeqCst) {
-            // The operator knows of it: a successor need not fail for it again.
+            // The operator has seen the doubt: a successor need not fail because of it again.
             self.arena.note_doubt(false);
         }
         self.arena.note_flushes_mended(self.arena.flushes_failed());
@@ -193,15 +195,17 @@ impl Health {
         self.failed.store(false, Ordering::SeqCst);
     }
 
-    /// How often the failed state was ended. Between two looks at a failed volume that find the
-    /// same number it has been failed all the time, so that nothing was written to it.
+    /// The number of times the failed state was cleared. If two checks of a failed volume return
+    /// the same number, the volume was failed all the time between them, and nothing was written to
+    /// it.
     pub(crate) fn times_cleared(&self) -> u64 {
         self.cleared.load(Ordering::SeqCst)
     }
 
-    /// Whether no error was cleared since this was [`Health::times_cleared`]. Else the volume had
-    /// failed: what had gone past the cache may be lost, and with it the newest version of what a
-    /// waiter waits for. Waiters report an error even if they never saw the failure.
+    /// Succeeds if no error was cleared since [`Health::times_cleared`] returned this number.
+    /// Otherwise the volume had failed: write-throughs may be lost, among them the newest version
+    /// of the data for which a task waits. Waiting tasks report an error even if they never saw the
+    /// failure.
     pub(crate) fn unless_cleared(&self, cleared: u64) -> Result {
         match self.times_cleared() == cleared {
             true => Ok(()),
@@ -212,7 +216,7 @@ impl Health {
 
 /// Clients whose writes an earlier process may have lost (C1).
 impl Health {
-    /// The volume fails: changes that were promised to go before all later ones may be lost, and
+    /// Makes the volume fail: changes that were promised to precede all later ones may be lost, and
     /// clients need not send a flush that could report it.
     pub(crate) fn fail_in_doubt(&self, epochs: &mut Epochs, error: Error) {
         self.order_in_doubt.store(true, Ordering::SeqCst);
@@ -224,7 +228,7 @@ impl Health {
     }
 
     /// Whether the first flush of a client that comes at `now_ns` must fail. If so,
-    /// [`Health::doubt_ends`] is called once: when it has failed, or the client has gone.
+    /// [`Health::doubt_ends`] is called once: when the flush has failed, or the client has gone.
     pub(crate) fn doubts_client(&self, now_ns: u64) -> bool {
         if !self.is_in_doubt() {
             return false;
@@ -237,14 +241,16 @@ impl Health {
         doubts
     }
 
-    /// A client's first flush is answered with [`IN_DOUBT`], or never comes.
+    /// Ends the doubt of a client: its first flush was answered with [`IN_DOUBT`], or it left
+    /// without one.
     pub(crate) fn doubt_ends(&self, is_answered: bool) {
         self.flushes_doubted.fetch_add(u64::from(is_answered), Ordering::Relaxed);
         self.doubting.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Ends the doubt once no more clients can come whose flush must fail. Otherwise every later
-    /// takeover would have a flush of each client fail. A client that has not flushed yet keeps it.
+    /// Ends the doubt when no more clients can come whose flush must fail. Otherwise a flush of
+    /// each client would fail after every later takeover. While a client has not flushed yet, the
+    /// doubt stays.
     pub(crate) fn settle_doubt(&self, now_ns: u64) {
         let since = self.doubt_since.load(Ordering::Relaxed);
         let is_over = since > 0 && now_ns.saturating_sub(since - 1) > DOUBT_NS;
@@ -255,59 +261,60 @@ impl Health {
     }
 }
 
-/// What is written, and may be lost.
+/// Data that is written, and may be lost.
 impl Health {
-    /// A change goes past the cache, or has: nothing here could write it again.
+    /// Notes a write-through, before or after it is sent: no data here could restore it.
     pub(crate) fn note_unkept(&self) {
         self.unkept.store(true, Ordering::SeqCst);
     }
 
-    /// Something was written. To be noted before the section that notes the write's end: a flush
-    /// that comes after that must find this.
+    /// Notes that something was written. To be called before the section that records the write's
+    /// end: a flush after that section must see this note.
     pub(crate) fn note_written(&self) {
         self.unflushed.store(true, Ordering::SeqCst);
     }
 
-    /// How many flushes of the backing have failed, for [`Health::has_kept`].
+    /// The number of failed flushes of the backing, for [`Health::has_kept`].
     pub(crate) fn flush_failures(&self) -> u64 {
         self.flush_failures.load(Ordering::SeqCst)
     }
 
-    /// Whether no flush has failed since [`Health::flush_failures`] was this. One that failed while
-    /// a write was in flight may have taken it along, and did not find it written yet. To be asked
-    /// in the section that notes the write's end, or after the end was noted. Either the failed
-    /// flush marks the blocks dirty again, or this check sees the failure.
+    /// Whether no flush has failed since [`Health::flush_failures`] returned this number. A flush
+    /// that failed while a write was in flight may have lost it, and did not count it as written
+    /// yet. To be called in the section that records the write's end, or afterwards. Either the
+    /// failed flush marks the blocks dirty again, or this check sees the failure.
     pub(crate) fn has_kept(&self, failures: u64) -> bool {
         self.flush_failures() == failures
     }
 
-    /// A flush of the backing has failed, whatever it was for.
+    /// Records a failed flush of the backing, whatever its purpose.
     pub(crate) fn flush_failed(&self) {
-        // At once: killed now, a successor must not believe a flush of its own.
+        // Immediately: after a kill now, a successor must not trust a flush of its own.
         self.arena.note_flush_failed();
-        // Before the other: what ends without having seen this is found by the task that acts on
-        // it.
+        // Before the other store: a write that ends without having seen this is found by the task
+        // that acts on it.
         self.flush_failures.fetch_add(1, Ordering::SeqCst);
         self.tainted.store(true, Ordering::SeqCst);
     }
 
-    /// The backing is about to be flushed so that something becomes durable. None: there is nothing
-    /// to flush. To be followed by [`Health::end_flush`].
+    /// Begins a flush of the backing that makes data durable. Returns None if there is nothing to
+    /// flush. To be followed by [`Health::end_flush`].
     pub(crate) fn begin_flush(&self, is_needed: bool) -> Option<FlushBegun> {
-        // Taken before the flush begins: what passes while it is under way belongs to the next one.
+        // Cleared before the flush begins: a write-through during the flush belongs to the next
+        // one.
         let unflushed = self.unflushed.swap(false, Ordering::SeqCst);
         if !unflushed || !is_needed {
             return None;
         }
-        // Only by a flush: without one, what is on its way past the cache is as it was.
+        // Cleared only by a flush: without one, the state of the write-throughs does not change.
         let unkept = self.unkept.swap(false, Ordering::SeqCst);
         Some(FlushBegun { unkept, failed_before: self.arena.flushes_failed() })
     }
 
-    /// That flush has ended so. Returns what is to be believed of it.
+    /// Ends that flush. Returns the result that can be trusted.
     pub(crate) fn end_flush(&self, begun: FlushBegun, mut result: Result) -> Result {
-        // The flush of an FUA write may have failed before ours, and taken with it what ours was
-        // for.
+        // The flush of an FUA write may have failed before this one, and lost the data that this
+        // one should make durable.
         if self.tainted.swap(false, Ordering::SeqCst) && result.is_ok() {
             result = Err(TAINTED);
         }
@@ -317,13 +324,14 @@ impl Health {
                 self.unkept.store(true, Ordering::SeqCst);
             }
         } else {
-            // Had one of these lost anything, it would have been written again before this flush.
+            // If one of the failed flushes had lost data, the data was written again before this
+            // flush.
             self.arena.note_flushes_mended(begun.failed_before);
         }
         result
     }
 
-    /// For how long a flush that has failed is tried again: not at all, if it may have lost what
+    /// Returns the time for which a failed flush is retried: none, if it may have lost data that
     /// cannot be written again.
     pub(crate) fn flush_retry_time_ns(&self, retry_time_ns: u64) -> u64 {
         match self.unkept.load(Ordering::SeqCst) {
@@ -332,24 +340,24 @@ impl Health {
         }
     }
 
-    /// Whether everything that was written must be written again, because the operator cleared an
-    /// error; tells so once.
+    /// Returns true once if everything that was written must be written again, because the operator
+    /// cleared an error.
     pub(crate) fn take_rewrite(&self) -> bool {
         self.rewrite.swap(false, Ordering::SeqCst)
     }
 
-    /// Whether the backing is to be flushed before anything of an epoch is sent, for an earlier
-    /// life.
+    /// Whether the backing must be flushed before any block of an epoch is sent, because of an
+    /// earlier process.
     pub(crate) fn is_flush_first(&self) -> bool {
         self.flush_first.load(Ordering::SeqCst)
     }
 
-    /// From now on it is, or (after a flush) is not.
+    /// Sets or (after a flush) clears that the backing must be flushed first.
     pub(crate) fn set_flush_first(&self, first: bool) {
         self.flush_first.store(first, Ordering::SeqCst);
     }
 
-    /// Whether nothing of an epoch may be sent: the volume has failed, or the backing is to be
+    /// Whether no block of an epoch may be sent: the volume has failed, or the backing must be
     /// flushed first.
     pub(crate) fn must_not_send(&self) -> bool {
         self.has_failed() || self.is_flush_first()

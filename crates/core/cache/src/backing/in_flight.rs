@@ -1,25 +1,25 @@
-//! Noticing that the backing does not answer (C8).
+//! Detection of a backing that does not answer (C8).
 //!
 //! A request is counted in the generation in which it is sent. A generation ends with a tick, and
-//! the next one is any that is empty; one that is still not empty so many ticks after its end holds
-//! a request that hangs. That costs two additions a request and no memory, whatever the load.
+//! the next one is any empty generation. One that is still not empty [`TICKS`] ticks after its end
+//! has a request that hangs. This costs two additions per request and no memory, under any load.
 //!
 //! ```text
 //! tick        0     1     2     3     4     5
-//! generation  |--0--|--1--|--2--|--3--|--4--|      what was sent in 0 and is not answered at tick 5
-//!                   '----- 4 ticks = time -----'   has waited for four ticks at least
+//! generation  |--0--|--1--|--2--|--3--|--4--|      requests sent in 0 and not answered at tick 5
+//!                   '----- 4 ticks = time -----'   have waited for at least four ticks
 //! ```
 //!
-//! Ticks are counted, not the clock: a process that was stopped for a minute has not seen its
-//! backing hang for a minute.
+//! Ticks are counted instead of the clock: for a process that was stopped for a minute, the backing
+//! has not hung for a minute.
 
 use lane::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Ticks in the time that a request may take.
+/// The number of ticks in the time that a request may take.
 pub(crate) const TICKS: u8 = 4;
 const GENERATIONS: usize = TICKS as usize + 1;
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RequestKind {
     Read = 0,
@@ -45,11 +45,11 @@ pub(crate) struct InFlight {
     waiting: [[AtomicU32; KINDS]; GENERATIONS],
 }
 
-/// How many ticks ago each generation ended. The ticking task keeps it.
+/// The number of ticks since each generation ended. The ticking task owns it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ages([u8; GENERATIONS]);
 
-/// What has not been answered in time.
+/// The kinds of requests that were not answered in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Overdue {
     pub(crate) reads: bool,
@@ -57,7 +57,7 @@ pub(crate) struct Overdue {
 }
 
 impl InFlight {
-    /// A request is sent.
+    /// Counts a request that is sent.
     #[inline]
     pub(crate) fn sent(&self, kind: RequestKind) -> Sent {
         let current = self.current.load(Ordering::Relaxed);
@@ -65,14 +65,14 @@ impl InFlight {
         Sent { generation: current as u8, kind }
     }
 
-    /// It is answered.
+    /// Counts its answer.
     #[inline]
     pub(crate) fn answered(&self, sent: Sent) {
         let waiting = &self.waiting[usize::from(sent.generation)];
         waiting[sent.kind as usize].fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Requests of a kind that were sent and are not answered.
+    /// The number of requests of a kind that were sent and are not answered.
     pub(crate) fn waiting(&self, kind: RequestKind) -> u32 {
         let counts =
             self.waiting.iter().map(|waiting| waiting[kind as usize].load(Ordering::Relaxed));
@@ -87,7 +87,7 @@ impl InFlight {
         self.waiting[generation].iter().all(|waiting| waiting.load(Ordering::Relaxed) == 0)
     }
 
-    /// A quarter of the time that a request may take is over.
+    /// Ends a quarter of the time that a request may take. Returns the overdue requests.
     pub(crate) fn tick(&self, ages: &mut Ages) -> Overdue {
         let current = self.current.load(Ordering::Relaxed);
         let mut overdue = Overdue::default();
@@ -98,13 +98,14 @@ impl InFlight {
             }
             *age = age.saturating_add(1);
             if *age >= TICKS {
-                // Reads of clients may have joined one that is ahead of them.
+                // Reads of clients may have joined a readahead.
                 overdue.reads |= self.waits(generation, RequestKind::Read)
                     || self.waits(generation, RequestKind::Readahead);
                 overdue.changes |= self.waits(generation, RequestKind::Change);
             }
         }
-        // If all are in use something hangs in each: the current one then stays until one is free.
+        // If all are in use, each has a request that hangs: the current one stays until one is
+        // empty.
         let next = (1..GENERATIONS).map(|step| (current + step) % GENERATIONS);
         if let Some(next) = next.into_iter().find(|&next| self.is_empty(next)) {
             self.current.store(next, Ordering::Relaxed);
@@ -138,7 +139,7 @@ mod tests {
             (0..earlier).for_each(|_| _ = in_flight.tick(&mut ages));
             let sent = in_flight.sent(RequestKind::Read);
             for tick in 0..5 {
-                // Others come and go meanwhile.
+                // Other requests are sent and answered in between.
                 in_flight.answered(in_flight.sent(RequestKind::Change));
                 let expected = Overdue { reads: tick == 4, ..NONE };
                 assert_eq!(in_flight.tick(&mut ages), expected, "{earlier} before, tick {tick}");

@@ -1,4 +1,4 @@
-//! What is asked of the backing, and what is done when it fails or does not answer.
+//! Requests to the backing, and the handling of a backing that fails or does not answer.
 
 pub(crate) mod flush_gate;
 pub(crate) mod health;
@@ -16,12 +16,12 @@ use block::Stall;
 use lane::atomic::{AtomicU64, Ordering};
 use lane::{Event, Lock};
 
-/// What the lanes know of the backing.
+/// The state of the backing that all lanes share.
 pub(crate) struct Backing {
-    /// What it may have lost, and whether the volume has failed for that.
+    /// Data that it may have lost, and whether the volume has failed because of that.
     pub(crate) health: Health,
     pub(crate) flush_gate: Lock<FlushGate>,
-    /// A flush of the backing has ended.
+    /// Notified when a flush of the backing has ended.
     pub(crate) flush_gate_changed: Event,
     /// Requests that it has not answered.
     pub(crate) in_flight: InFlight,
@@ -32,7 +32,7 @@ pub(crate) struct Backing {
 }
 
 impl Backing {
-    /// A backing of which nothing is known yet, under this arena.
+    /// Makes the state of a backing about which nothing is known yet, under this arena.
     pub(crate) fn new(arena: Arena) -> Backing {
         Backing {
             health: Health::new(arena),
@@ -45,13 +45,13 @@ impl Backing {
         }
     }
 
-    /// How often a stall has begun or ended: odd from before the first task is told until after the
-    /// last one is.
+    /// The number of times a stall has begun or ended: odd from before the first task is notified
+    /// of the stall until after the last one is notified of its end.
     pub(crate) fn stalls(&self) -> u64 {
         self.stalls.load(Ordering::SeqCst)
     }
 
-    /// Says whether the backing hangs.
+    /// Sets whether the backing hangs.
     pub(crate) fn set_stalled(&self, stalled: bool) {
         match (self.stall.is_on(), stalled) {
             (false, true) => {

@@ -1,5 +1,5 @@
-//! What is done about a backing that fails: it is tried again, for so long and ever less often;
-//! then the volume has failed (C8).
+//! Retries of a backing that fails: for a limited time and at growing intervals; then the volume
+//! has failed (C8).
 
 use lane::Lane;
 
@@ -18,7 +18,7 @@ impl Pauses {
         Pauses { next_ns: PAUSE_NS }
     }
 
-    /// Pauses, each time for longer.
+    /// Pauses, longer each time.
     pub(crate) async fn pause(&mut self, lane: &Lane) {
         let until_ns = lane.now() + self.next_ns;
         self.next_ns = (self.next_ns * 2).min(PAUSE_NS_MAX);

@@ -1,13 +1,14 @@
-//! How long the backing takes for writes that go straight to it, by their size.
+//! The backing's latency for write-throughs, by their size.
 
 use lane::atomic::{AtomicU64, Ordering};
 
-/// Sizes that are measured apart: each is twice the one before, in blocks; the last one has no end.
+/// Size classes that are measured separately: each is twice the one before, in blocks; the last one
+/// is unlimited.
 const SIZES: usize = 16;
-/// A write's time as long as none of its size was measured, in nanoseconds: that of a usual disk.
+/// Assumed latency of a size without a measurement, in nanoseconds: that of a usual disk.
 const ASSUMED_NS: u64 = 1_000_000;
 
-/// Mean times of writes, in nanoseconds.
+/// Mean latencies of writes, in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct WriteTimes([AtomicU64; SIZES]);
 
@@ -20,14 +21,14 @@ impl WriteTimes {
         &self.0[(blocks.max(1).ilog2() as usize).min(SIZES - 1)]
     }
 
-    /// Notes a write of so many blocks.
+    /// Records a write of this number of blocks.
     pub(crate) fn took(&self, blocks: u32, ns: u64) {
         let mean = self.of(blocks);
         let before = mean.load(Ordering::Relaxed);
         mean.store(before - before / 8 + ns / 8, Ordering::Relaxed);
     }
 
-    /// Returns the time that a write of so many blocks can be expected to take.
+    /// Returns the expected latency of a write of this number of blocks.
     pub(crate) fn expected_ns(&self, blocks: u32) -> u64 {
         self.of(blocks).load(Ordering::Relaxed)
     }

@@ -1,32 +1,32 @@
-//! Room in the write buffer that changes have claimed before they take it.
+//! Room in the write buffer that changes claim before they take it.
 //!
-//! Sections of one shard follow one another, so that what a change finds free stays so until it has
-//! taken it. Changes of several shards may look at the same moment, each from its own thread. So
-//! each says first what it may take, and counts as taken what others have said before it: of two
-//! that find room for one, one is let in (C6).
+//! Sections of one shard follow one another, so room that a change finds free stays free until the
+//! change has taken it. Changes of several shards may check at the same moment, each from its own
+//! thread. So each change first claims the blocks that it may take, and counts the earlier claims
+//! of others as taken: of two changes that find room for one, only one is admitted (C6).
 
 use lane::atomic::{AtomicU32, Ordering};
 use lane::planted::{Race, planted};
 
-/// What the changes that are being decided may take, in blocks.
+/// The blocks that may be taken by the changes that are being decided.
 #[derive(Debug)]
 pub(crate) struct Claims {
     blocks: AtomicU32,
-    /// Nothing need be said where there is one shard.
+    /// False with one shard, where no claims are needed.
     are_needed: bool,
 }
 
-/// What one change may take, until it has, or has not.
+/// The blocks that one change may take, until its decision is carried out.
 pub(crate) struct Claim<'a> {
     claims: &'a Claims,
     own: u32,
-    /// What others may take. What they have taken meanwhile is in the gauges, which are to be read
-    /// after this.
+    /// The blocks that others may take. Blocks that they have taken since are in the gauges, which
+    /// must be read after this.
     pub(crate) others: u32,
 }
 
 impl Claims {
-    /// Of a cache with so many shards.
+    /// Makes the claims of a cache with this number of shards.
     pub(crate) fn new(shards: u32) -> Claims {
         Claims {
             blocks: AtomicU32::new(0),
@@ -34,13 +34,13 @@ impl Claims {
         }
     }
 
-    /// Whether no change has claimed anything.
+    /// Whether no change has claimed any block.
     #[cfg(feature = "laboratory")]
     pub(crate) fn are_none(&self) -> bool {
         self.blocks.load(Ordering::SeqCst) == 0
     }
 
-    /// Says that a change may take so many blocks.
+    /// Claims this number of blocks for a change.
     #[inline]
     pub(crate) fn claim(&self, blocks: u32) -> Claim<'_> {
         if !self.are_needed || blocks == 0 {

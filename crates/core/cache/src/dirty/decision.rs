@@ -1,11 +1,12 @@
 //! The decision about a change (a write, zeros, a discard), over plain data: absorb it, write it
-//! through, cut it, or let it wait (C6, C11, C12, C13).
+//! through, split it, or let it wait (C6, C11, C12, C13).
 //!
-//! A shard collects what it finds ([`Overlap`], [`Room`]), calls [`decide`], and does what it says.
+//! A shard collects the state ([`Overlap`], [`Room`]), calls [`decide`], and carries out the
+//! decision.
 
 use crate::dirty::level::Level;
 
-/// Why a change goes straight to the backing.
+/// The reason for a write-through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reason {
     Mode,
@@ -14,103 +15,105 @@ pub(crate) enum Reason {
     Large,
     Full,
     Late,
-    /// The cache steps aside.
+    /// The guard bypasses the cache.
     Bypass,
 }
 
-/// What a change needs.
+/// The resources that a change needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Demand {
-    /// Why it may not be absorbed, if so.
+    /// The reason why it may not be absorbed, if any.
     pub(crate) barred: Option<Reason>,
-    /// Blocks that need a slot: all blocks of a write; of zeros, those that are covered in part.
+    /// Blocks that need a slot: all blocks of a write; for zeros, the blocks that are covered in
+    /// part.
     pub(crate) slots: u32,
-    /// It brings zeros.
+    /// It writes zeros.
     pub(crate) is_zeros: bool,
     /// It leaves a range of zeros pending.
     pub(crate) needs_range: bool,
 }
 
-/// Requests and dirty data that a change meets.
+/// Requests and dirty data that a change overlaps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Overlap {
-    /// A write-through of some of its blocks is under way.
+    /// A write-through of some of its blocks is in flight.
     pub(crate) write_through: bool,
-    /// Another change waits at some of its blocks, and goes first.
+    /// Another change waits for some of its blocks, and precedes it.
     pub(crate) is_behind: bool,
-    /// A dirty block is met or held in part only, or zeros are pending: a write-through would not
-    /// replace all of it.
+    /// A dirty block is covered or held in part only, or zeros are pending: a write-through would
+    /// not replace all of it.
     pub(crate) partly: bool,
-    /// A block is on its way to the backing.
+    /// A block is in flight to the backing.
     pub(crate) writing: bool,
-    /// A block of the open epoch is: a range of zeros that overtook it would be written before it.
+    /// A block of the open epoch is in flight: a range of zeros that overtook it would be written
+    /// before it.
     pub(crate) early: bool,
-    /// Blocks of the open epoch that are dirty already.
+    /// Blocks of the open epoch that are already dirty.
     pub(crate) open: u32,
 }
 
-/// Room in the write buffer, and what else depends on the moment.
+/// Room in the write buffer, and other state of the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Room {
     /// The volume's level, with the claims of other changes.
     pub(crate) level: Level,
-    /// The buffer was full, and has not found room since.
+    /// The buffer was full, and has not had enough room since.
     pub(crate) was_full: bool,
-    /// The oldest dirty data is older than it may be.
+    /// The oldest dirty data has exceeded its maximum age.
     pub(crate) is_late: bool,
-    /// An order is promised: closed epochs go before write-throughs ...
+    /// An order is promised: closed epochs are written before write-throughs ...
     pub(crate) is_ordered: bool,
     /// ... and one is closed.
     pub(crate) must_not_pass: bool,
     /// The shard's slots that are free or clean.
     pub(crate) slots: u32,
-    /// The shard's dirty slots, and how many there may be.
+    /// The shard's dirty slots, and their maximum.
     pub(crate) dirty: u32,
     pub(crate) dirty_max: u32,
-    /// The shard has a place for another range of zeros.
+    /// The shard has room for another range of zeros.
     pub(crate) has_range: bool,
 }
 
-/// What is to be done with a change.
+/// The decision about a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Decision {
-    /// Absorb it. Its answer waits for the turn of a change with this number of new blocks.
+    /// Absorb it. Its reply waits as for a change with this number of new blocks.
     Absorb { throttle_blocks: u32 },
-    /// Absorb it over dirty data that it meets in part, so that they are written in their order.
+    /// Absorb it over dirty data that it overlaps in part, so that both are written in their order.
     AbsorbOver,
     /// Write it through.
     WriteThrough(Reason),
-    /// Cut it: its pieces can be absorbed or written through.
+    /// Split it: its pieces can be absorbed or written through.
     Cut,
     /// Wait until the shard changes.
     Wait,
-    /// Wait for room. `urgent`: with writeback for that.
+    /// Wait for room. `urgent`: start writeback to make room.
     WaitForRoom { urgent: bool },
 }
 
 impl Demand {
-    /// The blocks that it may take, as far as is known before the level is.
+    /// Returns the blocks that it may take, as far as they are known before the level is.
     pub(crate) fn claim(&self, overlap: &Overlap) -> u32 {
         // A write-through takes no room, nor does a change that waits.
         let may_absorb = self.barred.is_none() || overlap.partly;
         if may_absorb && !overlap.holds_back(self) { self.slots } else { 0 }
     }
 
-    /// Blocks that are not dirty yet in the open epoch.
+    /// Returns the number of blocks that are not dirty yet in the open epoch.
     fn new_blocks(&self, overlap: &Overlap) -> u32 {
         self.slots.saturating_sub(overlap.open)
     }
 }
 
 impl Overlap {
-    /// Whether a change waits for what it meets, whatever room there is.
+    /// Whether a change waits for the requests that it overlaps, regardless of room.
     fn holds_back(&self, demand: &Demand) -> bool {
         self.write_through || self.early && demand.is_zeros
     }
 }
 
 impl Room {
-    /// Whether the shard lacks a place for the range of zeros of a change.
+    /// Whether the shard lacks room for the range of zeros of a change.
     fn lacks_range(&self, demand: &Demand) -> bool {
         demand.needs_range && !self.has_range
     }
@@ -120,8 +123,8 @@ impl Room {
         demand.slots > self.slots || self.dirty + new > self.dirty_max
     }
 
-    /// Why the buffer cannot take this change now, if it cannot (C6, C13); and whether it counts as
-    /// full from now on.
+    /// Returns the reason why the buffer cannot take this change now, if any (C6, C13), and whether
+    /// the buffer counts as full from now on.
     fn refusal(&self, demand: &Demand, overlap: &Overlap) -> (Option<Reason>, bool) {
         if self.is_late {
             return (Some(Reason::Late), self.was_full);
@@ -130,8 +133,9 @@ impl Room {
         if new > 0 && !self.level.has_room_for(new) {
             return (Some(Reason::Full), true);
         }
-        // After a write that found no room, writes pass until there is enough of it: else a few
-        // would be absorbed between those that pass, and the workers would never catch up.
+        // After a write that found no room, writes are written through until there is enough room:
+        // otherwise a few would be absorbed between the write-throughs, and the workers would never
+        // catch up.
         let was_full = self.was_full && new > 0 && !self.is_ordered;
         if was_full && !self.level.has_room_again() {
             return (Some(Reason::Full), true);
@@ -140,8 +144,8 @@ impl Room {
         (lacks.then_some(Reason::Full), self.was_full && !was_full)
     }
 
-    /// Whether a change fits that can neither pass nor wait for the next epoch: only the hard
-    /// limits hold it back.
+    /// Whether there is room for a change that can neither be written through nor wait for the next
+    /// epoch: only the hard limits hold it back.
     fn has_room_over(&self, demand: &Demand, overlap: &Overlap) -> bool {
         let new = demand.new_blocks(overlap);
         (new == 0 || self.level.has_room_behind(new))
@@ -174,23 +178,23 @@ pub(crate) fn decide(demand: &Demand, overlap: &Overlap, room: &Room) -> (Decisi
     (decision, is_full)
 }
 
-/// A change that should pass but meets dirty data in part (C12).
+/// Decides about a change that should be written through but overlaps dirty data in part (C12).
 fn over_dirty(demand: &Demand, overlap: &Overlap, room: &Room) -> Decision {
     match demand.slots {
         _ if room.has_room_over(demand, overlap) => Decision::AbsorbOver,
         0 | 1 => Decision::WaitForRoom { urgent: true },
-        // As a whole it might wait for ever: others write a part of its blocks again as soon as
-        // that is durable. Most of its pieces can pass.
+        // As a whole it might wait forever: others write a part of its blocks again as soon as that
+        // part is durable. Most of its pieces can be written through.
         _ => Decision::Cut,
     }
 }
 
-/// A change that should pass, and would overtake what is closed.
+/// Decides about a change that should be written through, and would overtake closed epochs.
 fn keep_order(demand: &Demand, reason: Reason) -> Decision {
     match reason {
         // In pieces it can be absorbed.
         Reason::Large => Decision::Cut,
-        // As a whole it might wait for ever: smaller ones take the room as soon as there is some.
+        // As a whole it might wait forever: smaller changes take the room as soon as there is some.
         Reason::Full if demand.slots > 1 => Decision::Cut,
         _ => Decision::WaitForRoom { urgent: false },
     }
@@ -429,16 +433,16 @@ mod tests {
         let was_full = |room: Room| Room { was_full: true, ..room };
         assert!(is_full(&WRITE, &at(797, 797)) && !is_full(&WRITE, &ROOM));
         assert!(is_full(&WRITE, &was_full(at(601, 601))) && !is_full(&WRITE, &was_full(ROOM)));
-        // Room in the buffer is enough, whatever this shard lacks.
+        // The buffer has enough room, even if this shard lacks resources.
         assert!(!is_full(&WRITE, &Room { slots: 0, ..was_full(ROOM) }));
-        // These say nothing about the room: barred, too old, without a new block, in an order.
+        // These do not depend on the room: barred, too old, without a new block, in an order.
         assert!(is_full(&FUA, &was_full(ROOM)) && is_full(&ZEROS, &was_full(ROOM)));
         assert!(is_full(&WRITE, &Room { is_late: true, ..was_full(ROOM) }));
         assert!(is_full(&WRITE, &Room { is_ordered: true, ..was_full(ROOM) }));
         assert!(!is_full(&FUA, &at(797, 797)));
     }
 
-    /// Every combination of what a change needs and meets, in every kind of room.
+    /// Visits every combination of demand and overlap, with every kind of room.
     fn all(mut visit: impl FnMut(&Demand, &Overlap, &Room)) {
         let reasons = [Reason::Mode, Reason::Unproven, Reason::Fua, Reason::Large, Reason::Bypass];
         let levels = [at(0, 0), at(601, 601), at(797, 797), at(800, 1600)];

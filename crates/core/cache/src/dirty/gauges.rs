@@ -1,4 +1,4 @@
-//! What is dirty, in numbers that are read without a lock.
+//! Counts of dirty data that are read without a lock.
 //!
 //! Only this file changes a number. Each transition of a block or of an epoch is a method here,
 //! which changes all numbers that count it. A transition is made in the section in which the block
@@ -21,7 +21,7 @@ use crate::stats::counters::Counters;
 use lane::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use lane::planted::Race;
 
-/// How far a dirty block is on its way to the backing.
+/// The stage of a dirty block on its way to the backing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
     /// Its epoch is open, and it waits to be written.
@@ -47,61 +47,61 @@ fn lower(count: &AtomicU32, by: u32, order: Ordering) {
     }
 }
 
-/// What all shards share: counts and measurements that are read inside sections.
+/// State shared by all shards: counts and measurements that are read inside sections.
 #[derive(Debug)]
 pub(crate) struct Gauges {
     /// The next admission number.
     sequence: AtomicU64,
     /// Dirty blocks of all epochs.
     dirty: AtomicU32,
-    /// What changes may take that are being decided.
+    /// Blocks that may be taken by changes that are being decided.
     claims: Claims,
     /// Dirty blocks of the open epoch.
     open: AtomicU32,
-    /// Blocks and zeroed ranges of the epoch that is being written out that are not written yet.
+    /// Blocks and zeroed ranges of the epoch that is being written back that are not written yet.
     remaining: AtomicI64,
     /// When the open epoch's first change was admitted, plus one; 0: it has none.
     open_since: AtomicU64,
-    /// The same of the oldest closed epoch that is not durable.
+    /// The same for the oldest closed epoch that is not durable.
     closing_since: AtomicU64,
-    /// Epochs that are closed, or are being closed, and not durable.
+    /// Epochs that are closed, or being closed, and not durable.
     closed: AtomicU32,
-    /// What is closed has been promised to be durable before anything that is sent now: changes
-    /// that pass wait for it, and the flusher writes it out (`ordered`, and until the last epoch
-    /// closed in that mode is durable).
+    /// An order is promised: closed epochs become durable before changes that are sent now.
+    /// Write-throughs wait for them, and the flusher writes them back (`ordered`, and until the
+    /// last epoch closed in that mode is durable).
     ordered: AtomicBool,
-    /// A change has passed the cache since the open epoch began (`ordered`: it belongs to that
+    /// A change was written through since the open epoch began (`ordered`: it belongs to that
     /// epoch).
     written_through: AtomicBool,
-    /// C13: blocks that may wait to be written out, at the measured drain rate.
+    /// C13: blocks that may wait for writeback, at the measured drain rate.
     allowance: AtomicU32,
     /// Measured latency of the backing's reads in nanoseconds; `u64::MAX`: not measured yet.
     backing_read_ns: AtomicU64,
-    /// What a hit takes, as sampled, in nanoseconds; 0: not sampled yet.
+    /// Sampled latency of a hit in nanoseconds; 0: not sampled yet.
     hit_ns: AtomicU64,
-    /// A change waits for room: write out, whatever the level.
+    /// A change waits for room: write back, whatever the level.
     urgent: AtomicBool,
-    /// The buffer was full, and has not found room since.
+    /// The buffer was full, and has not had enough room since.
     full: AtomicBool,
-    /// The workers may write out blocks of the open epoch ...
+    /// The workers may write back blocks of the open epoch ...
     early: AtomicBool,
-    /// ... while it has more than so many.
+    /// ... while it has more than this number of blocks.
     early_floor: AtomicU32,
-    /// Blocks that are being written out early, while their epoch is not begun.
+    /// Blocks that are being written back early, while their epoch is not begun.
     under_way: AtomicU32,
-    /// Blocks that were written out early and are not known to be durable, while their epoch is not
-    /// begun.
+    /// Blocks that were written back early and are not known to be durable, while their epoch is
+    /// not begun.
     settling: AtomicU32,
     /// The open epoch may hold ranges of zeros.
     has_ranges: AtomicBool,
-    /// Copies of changes that went past the cache, and for which no flush has succeeded yet.
+    /// Copies of write-throughs for which no flush has succeeded yet.
     held: AtomicU32,
-    /// Those of them that the flush under way may cover.
+    /// Those of them that the flush in progress may cover.
     held_before_flush: AtomicU32,
 }
 
 impl Gauges {
-    /// Of a volume that holds nothing, in so many shards.
+    /// Makes the gauges of an empty volume with this number of shards.
     pub(crate) fn new(shards: u32) -> Gauges {
         Gauges {
             sequence: AtomicU64::new(1),
@@ -148,18 +148,18 @@ impl Gauges {
         self.held.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A flush of the backing is about to be sent.
+    /// Notes that a flush of the backing is about to be sent.
     pub(crate) fn note_flush_sent(&self) {
         self.held_before_flush.store(self.held.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// It has succeeded.
+    /// Notes that the flush has succeeded.
     pub(crate) fn note_flush_succeeded(&self) {
         let durable = self.held_before_flush.swap(0, Ordering::Relaxed);
         self.held.fetch_sub(durable, Ordering::Relaxed);
     }
 
-    /// Adds how things stand at `now_ns`.
+    /// Adds the current values at `now_ns`.
     pub(crate) fn count(&self, all: &mut Counters, now_ns: u64) {
         all.hit_ns = self.hit_ns.load(Ordering::Relaxed);
         all.blocks_dirty = u64::from(self.dirty.load(Ordering::SeqCst));
@@ -172,39 +172,40 @@ impl Gauges {
         };
     }
 
-    /// From now on what is closed goes before what passes. It is noted first, for a successor.
+    /// Begins the order: from now on closed epochs are written before write-throughs. The arena
+    /// records that first, for a successor.
     pub(crate) fn begin_order(&self, arena: &Arena) {
         arena.note_ordered(true);
         self.ordered.store(true, Ordering::SeqCst);
     }
 
-    /// Ends that.
+    /// Ends the order.
     pub(crate) fn end_order(&self, arena: &Arena) {
         self.ordered.store(false, Ordering::SeqCst);
         arena.note_ordered(false);
     }
 
-    /// Whether nothing has been changed since the open epoch began.
+    /// Whether no change was made since the open epoch began.
     pub(crate) fn is_open_empty(&self) -> bool {
         let write_through_done =
             self.written_through.load(Ordering::SeqCst) && !planted(Bug::ForgetPasses);
         self.open_since.load(Ordering::SeqCst) == 0 && !write_through_done
     }
 
-    /// Whether what is closed goes before what passes.
+    /// Whether closed epochs are written before write-throughs.
     #[inline]
     pub(crate) fn is_ordered(&self) -> bool {
         self.ordered.load(Ordering::SeqCst)
     }
 
-    /// How many blocks may be dirty.
+    /// Returns the limits on dirty blocks.
     #[inline]
     pub(crate) fn limits(&self, dirty_blocks_max: u32) -> DirtyLimits {
         DirtyLimits::new(dirty_blocks_max, self.allowance.load(Ordering::Relaxed))
     }
 
-    /// C13: how much may wait to be written out from now on, at the pace that was measured since
-    /// this was told before.
+    /// C13: updates the number of blocks that may wait for writeback, with the pace measured since
+    /// the last call.
     pub(crate) fn follow_pace(&self, settings: &Settings, pace: Pace) {
         let before = self.allowance.load(Ordering::Relaxed);
         let allowance = limits::sliding_allowance(
@@ -216,13 +217,13 @@ impl Gauges {
         self.allowance.store(allowance, Ordering::Relaxed);
     }
 
-    /// The same from settings that were changed: what they allow holds at once (C12).
+    /// Sets the allowance after a change of the settings, which takes effect immediately (C12).
     pub(crate) fn set_allowance(&self, settings: &Settings, pace: Pace) {
         self.allowance.store(self.allowed(settings, pace), Ordering::Relaxed);
     }
 
     fn allowed(&self, settings: &Settings, pace: Pace) -> u32 {
-        // `ordered`: no flush waits for it, but it may not become too old.
+        // `ordered`: no flush waits for the debt, but it may not become too old.
         let target_ns = match self.is_ordered() {
             true => settings.dirty_age_ns,
             false => settings.flush_target_ns,
@@ -230,7 +231,7 @@ impl Gauges {
         limits::allowance(settings.dirty_blocks_max, target_ns, pace)
     }
 
-    /// In how many epochs the debt would be made durable, each for itself.
+    /// Returns the number of epochs in which the debt would be made durable, one after another.
     pub(crate) fn epochs_to_flush(&self) -> u32 {
         let open = || u32::from(self.open.load(Ordering::Relaxed) > 0);
         match self.is_ordered() {
@@ -239,8 +240,9 @@ impl Gauges {
         }
     }
 
-    /// Blocks that a flush would have to write out. What is written, and only waits for the
-    /// backing's own flush, is none of them; of a chain of epochs that is not counted apart.
+    /// Returns the number of blocks that a flush would have to write. Blocks that are written and
+    /// only wait for the backing's flush do not count. In `ordered` mode they are not counted
+    /// separately, so all dirty blocks count.
     pub(crate) fn debt(&self) -> u32 {
         let open = self.open.load(Ordering::Relaxed);
         match self.is_ordered() {
@@ -272,7 +274,7 @@ impl Gauges {
         self.backing_read_ns.load(Ordering::Relaxed)
     }
 
-    /// What a read that is answered from memory saves at the moment; 0: not measured yet.
+    /// Returns the time that a hit saves at the moment, in nanoseconds; 0: not measured yet.
     pub(crate) fn saved_per_hit_ns(&self) -> u64 {
         match self.backing_read_ns.load(Ordering::Relaxed) {
             u64::MAX => 0,
@@ -301,18 +303,18 @@ impl Gauges {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// Blocks that are being written out early.
+    /// Blocks that are being written back early.
     pub(crate) fn under_way(&self) -> u32 {
         self.under_way.load(Ordering::SeqCst)
     }
 
-    /// Blocks and zeroed ranges of the epoch that is being written out that are not written yet.
+    /// Blocks and zeroed ranges of the epoch that is being written back that are not written yet.
     #[inline]
     pub(crate) fn remaining(&self) -> i64 {
         self.remaining.load(Ordering::SeqCst)
     }
 
-    /// Epochs that are closed, or are being closed, and not durable.
+    /// Epochs that are closed, or being closed, and not durable.
     #[inline]
     pub(crate) fn closed(&self) -> u32 {
         self.closed.load(Ordering::SeqCst)
@@ -328,38 +330,38 @@ impl Gauges {
         self.has_ranges.load(Ordering::SeqCst)
     }
 
-    /// The blocks that may wait to be written out (C13).
+    /// The blocks that may wait for writeback (C13).
     pub(crate) fn allowance(&self) -> u32 {
         self.allowance.load(Ordering::Relaxed)
     }
 
-    /// Whether the buffer was full, and has not found room since.
+    /// Whether the buffer was full, and has not had enough room since.
     pub(crate) fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Whether the workers may write out blocks of the open epoch.
+    /// Whether the workers may write back blocks of the open epoch.
     pub(crate) fn is_early(&self) -> bool {
         self.early.load(Ordering::SeqCst)
     }
 
-    /// Whether any block was written out early and is not known to be durable.
+    /// Whether any block was written back early and is not known to be durable.
     pub(crate) fn has_some_to_settle(&self) -> bool {
         self.settling.load(Ordering::SeqCst) > 0
     }
 
-    /// Whether the open epoch holds more than what is to be left in it.
+    /// Whether the open epoch has more blocks than early writeback should leave.
     pub(crate) fn is_above_floor(&self) -> bool {
         self.open.load(Ordering::Relaxed) > self.early_floor.load(Ordering::Relaxed)
     }
 
-    /// Whether the open epoch holds so much that it should be written out.
+    /// Whether the open epoch has enough blocks to begin early writeback.
     #[inline]
     pub(crate) fn has_much_to_write(&self, limits: DirtyLimits) -> bool {
         limits.has_much_to_write(self.open.load(Ordering::Relaxed))
     }
 
-    /// Whether so many blocks were written out early that the backing should be flushed for them.
+    /// Whether enough blocks were written back early to flush the backing for them.
     pub(crate) fn has_much_to_settle(&self, limits: DirtyLimits) -> bool {
         limits.has_much_to_settle(self.settling.load(Ordering::SeqCst))
             && self.closed.load(Ordering::SeqCst) == 0
@@ -406,7 +408,8 @@ impl Gauges {
         lower(&self.open, 1, Ordering::Relaxed);
     }
 
-    /// Ends such a write. The block is then counted as written, reopened or dropped.
+    /// Ends the write of a block of the open epoch. The block is then counted as written, reopened
+    /// or dropped.
     pub(crate) fn early_ended(&self) {
         lower(&self.under_way, 1, Ordering::SeqCst);
     }
@@ -428,12 +431,12 @@ impl Gauges {
         self.open.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Removes the blocks that a shard's open epoch has when that is closed.
+    /// Removes the blocks of a shard's open epoch when the epoch is closed.
     pub(crate) fn shard_closed(&self, blocks: u32) {
         lower(&self.open, blocks, Ordering::Relaxed);
     }
 
-    /// Counts what a shard has of the epoch whose writeback begins: blocks and ranges that wait,
+    /// Counts a shard's part of the epoch whose writeback begins: blocks and ranges that wait,
     /// blocks that were written early, and blocks that are being written early.
     pub(crate) fn epoch_begun(&self, waiting: u32, settling: u32, under_way: u32) {
         lower(&self.settling, settling, Ordering::SeqCst);
@@ -451,8 +454,8 @@ impl Gauges {
         }
     }
 
-    /// Counts blocks or ranges of that epoch that must be written again, or that a recovery has
-    /// found.
+    /// Counts blocks or ranges of the closing epoch that must be written again, or that a recovery
+    /// has found.
     pub(crate) fn closing_waits(&self, pieces: u32) {
         self.remaining.fetch_add(i64::from(pieces), Ordering::SeqCst);
     }
@@ -485,7 +488,7 @@ impl Gauges {
     pub(crate) fn recovered(&self, sequence: u64, is_dirty: bool) {
         self.sequence.store(sequence + 1, Ordering::Relaxed);
         self.urgent.store(is_dirty, Ordering::Relaxed);
-        // As old as can be: the flusher starts at once.
+        // The maximum age: the flusher starts immediately.
         self.open_since.store(u64::from(is_dirty), Ordering::Relaxed);
     }
 
@@ -504,9 +507,9 @@ impl Gauges {
         since
     }
 
-    /// Shows how many epochs are closed and not durable, and when their first change was admitted,
-    /// plus one; 0: they have none. In a section of the epochs, when one was closed or has become
-    /// durable.
+    /// Publishes the number of closed epochs that are not durable, and when their first change was
+    /// admitted, plus one; 0: they have none. In a section of the epochs, when an epoch was closed
+    /// or became durable.
     pub(crate) fn show_closed(&self, closed: u32, since: u64) {
         self.closed.store(closed, Ordering::SeqCst);
         self.closing_since.store(since, Ordering::Relaxed);
@@ -548,7 +551,7 @@ impl Gauges {
     /// Checks the invariants that hold between two sections where one thread runs all lanes.
     ///
     /// # Panics
-    /// If it does not.
+    /// If one does not hold.
     pub(crate) fn check(&self) {
         let count = |count: &AtomicU32| u64::from(count.load(Ordering::SeqCst));
         let (open, closed) = (count(&self.open), self.closed());
@@ -567,8 +570,7 @@ impl Gauges {
 mod tests {
     use super::*;
 
-    /// Dirty blocks, those of the open epoch, under way and settling, and what remains to be
-    /// written.
+    /// Dirty blocks, those of the open epoch, under way and settling, and the number left to write.
     fn counts(gauges: &Gauges) -> (u32, u32, u32, u32, i64) {
         let settling = gauges.settling.load(Ordering::SeqCst);
         (gauges.dirty(), gauges.open(), gauges.under_way(), settling, gauges.remaining())
@@ -581,7 +583,7 @@ mod tests {
         assert_eq!(gauges.change_absorbed(5), (2, false));
         (0..6).for_each(|_| gauges.block_dirtied(Stage::Open));
         assert_eq!((counts(&gauges), gauges.age(9)), ((6, 6, 0, 0, 0), 5));
-        // Of three that go early one is written, one waits again, and one is overtaken.
+        // Of three that are written early, one is written, one waits again, and one is overtaken.
         (0..3).for_each(|_| gauges.early_begun());
         assert_eq!(counts(&gauges), (6, 3, 3, 0, 0));
         (0..3).for_each(|_| gauges.early_ended());
@@ -589,8 +591,8 @@ mod tests {
         gauges.block_reopened();
         gauges.block_dropped(Stage::Ended);
         assert_eq!(counts(&gauges), (5, 4, 0, 1, 0));
-        // The epoch is closed and begun with one of its blocks settled, one that settles, and one
-        // under way.
+        // The epoch is closed and begun with one of its blocks settled, one settling, and one under
+        // way.
         gauges.early_settled();
         gauges.block_cleaned();
         (0..2).for_each(|_| gauges.early_begun());

@@ -1,35 +1,35 @@
-//! How full the write buffer is, and what that makes a new block cost (see
+//! The fill level of the write buffer, and the price of a new block at that level (see
 //! [`crate::dirty::throttle`]).
 
 use crate::dirty::gauges::Gauges;
 use crate::dirty::limits::{DirtyLimits, SLOWED};
 
-/// The price of a block for one that was written out. Prices are counted in 1024ths.
+/// The price of one written-back block per new block. Prices are counted in 1024ths.
 pub(crate) const ONE: u64 = 1024;
 
-/// How full the buffer is, in blocks.
+/// The fill level of the buffer, in blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Level {
     /// Dirty blocks of the open epoch.
     pub(crate) open: u32,
-    /// Dirty blocks that wait to be written out.
+    /// Dirty blocks that wait for writeback.
     pub(crate) debt: u32,
     /// Dirty blocks of all epochs.
     pub(crate) dirty: u32,
-    /// What these may be.
+    /// The limits on these numbers.
     pub(crate) max: DirtyLimits,
-    /// Blocks of closed epochs that are not written out.
+    /// Blocks of closed epochs that are not written yet.
     pub(crate) closing: u32,
     /// Closed epochs.
     pub(crate) closed: u32,
 }
 
-/// The price where so much of the last eighth is used.
+/// Returns the price where `used` 1024ths of the last eighth are used.
 fn filling(used: u64) -> u64 {
     ONE * used / (1025 - used.min(1024))
 }
 
-/// How much of the last eighth below `max` is used, in 1024ths.
+/// Returns the used part of the last eighth below `max`, in 1024ths.
 fn used_of_last(level: u32, max: u32) -> u64 {
     let last = u64::from(max / SLOWED);
     let beyond = u64::from(level).saturating_sub(u64::from(max) - last);
@@ -37,7 +37,7 @@ fn used_of_last(level: u32, max: u32) -> u64 {
 }
 
 impl Level {
-    /// `claimed`: what other changes may take before this one does.
+    /// `claimed`: blocks that other changes may take before this one.
     pub(crate) fn of(gauges: &Gauges, dirty_blocks_max: u32, claimed: u32) -> Level {
         let open = gauges.open() + claimed;
         let dirty = gauges.dirty() + claimed;
@@ -58,14 +58,14 @@ impl Level {
         }
     }
 
-    /// Whether so many blocks more may be dirty.
+    /// Whether `new` more blocks may be dirty.
     #[inline]
     pub(crate) fn has_room_for(&self, new: u32) -> bool {
         self.has_room_behind(new) && self.open + new <= self.max.open
     }
 
-    /// The same of blocks that can neither pass nor wait for the next epoch: only the hard limits
-    /// hold them back.
+    /// Whether `new` blocks may be dirty of a change that can neither be written through nor wait
+    /// for the next epoch: only the hard limits hold it back.
     #[inline]
     pub(crate) fn has_room_behind(&self, new: u32) -> bool {
         self.dirty + new <= self.max.dirty && self.debt + new <= self.max.debt
@@ -80,25 +80,26 @@ impl Level {
             || near(self.dirty, self.max.dirty)
     }
 
-    /// Whether writers may have to be slowed down: the quick look.
+    /// Whether writers may have to be throttled: the quick check.
     #[inline]
     pub(crate) fn is_pressed(&self) -> bool {
         self.is_filling() || self.closing > 0 && self.open + self.closing > self.spread_from()
     }
 
-    /// While an epoch is being written out: up to so many blocks that are open or left to write,
-    /// what comes is a burst, and beyond, what is left to write is spread over the room.
+    /// While an epoch is being written back: up to this number of blocks that are open or left to
+    /// write, new writes count as a burst; beyond it, the blocks left to write are spread over the
+    /// room.
     fn spread_from(&self) -> u32 {
         self.open_room() / 4 * 3
     }
 
-    /// What the open epoch may come to hold before the closed ones are durable.
+    /// Returns the maximum size of the open epoch before the closed ones are durable.
     fn open_room(&self) -> u32 {
         let held = self.dirty.saturating_sub(self.open);
         self.max.open.min(self.max.dirty.saturating_sub(held))
     }
 
-    /// Whether there is room again, after there was none: a quarter of it.
+    /// Whether a quarter of the room is free again, after there was none.
     pub(crate) fn has_room_again(&self) -> bool {
         let below = |level: u32, max: u32| level <= max - max / 4;
         below(self.open, self.max.open)
@@ -106,14 +107,14 @@ impl Level {
             && below(self.dirty, self.max.dirty)
     }
 
-    /// What one new block costs, in 1024ths of a block that is written out, where a flush takes as
-    /// long as writing out `flush_blocks`.
+    /// Returns the price of one new block, in 1024ths of a written-back block, where a flush takes
+    /// as long as the writeback of `flush_blocks`.
     pub(crate) fn price(&self, flush_blocks: u64) -> u64 {
         if self.closing == 0 {
             return self.filling();
         }
         let all = self.open_room();
-        // Something is left over for what comes while the backing flushes.
+        // Reserves room for writes that arrive while the backing flushes.
         let reserve = all / SLOWED / 2;
         let flushes = flush_blocks.saturating_mul(u64::from(self.closed));
         let left = u64::from(self.closing) + flushes.saturating_sub(u64::from(reserve));
@@ -125,7 +126,7 @@ impl Level {
         filling(used_of_last(self.debt, self.max.debt)).max(spread)
     }
 
-    /// The same where room comes back bit by bit.
+    /// Returns the price where room becomes free gradually.
     pub(crate) fn filling(&self) -> u64 {
         let open = used_of_last(self.open, self.max.open);
         let debt = used_of_last(self.debt, self.max.debt);
@@ -176,18 +177,18 @@ mod tests {
 
     #[test]
     fn what_is_left_of_the_room_lasts_until_the_closed_epoch_is_written_out() {
-        // A sixteenth of the room stays free, half of the rest is used, and as much is still to be
-        // written: the same pace.
+        // A sixteenth of the room stays free, half of the rest is used, and the same amount is
+        // still to be written: the same pace.
         let level =
             Level { open: 3750, debt: 7500, dirty: 7500, closing: 3750, closed: 1, ..EMPTY };
         assert!(level.is_pressed());
         assert_eq!(level.price(400), ONE);
         assert!(level.price(1000) > ONE);
-        // A burst after a small epoch is not slowed down.
+        // A burst after a small epoch is not throttled.
         let burst = Level { open: 1000, dirty: 1032, closing: 32, closed: 1, ..EMPTY };
         assert!(burst.price(100) < ONE / 32);
         assert!(!burst.is_pressed());
-        // It lasts to the end, without a jump.
+        // The room lasts to the end, and the price has no jump.
         let (mut open, mut closing, mut paid) = (1, 7400, 0);
         while closing > 0 {
             let level = Level {
@@ -217,8 +218,8 @@ mod tests {
         let max = DirtyLimits { dirty: 1600, debt: 1600, open: 700 };
         let level = |closing, closed| Level { open: 13, debt: 20, dirty: 33, max, closing, closed };
         assert_eq!(Level::of(&gauges, 1600, 3), level(0, 0));
-        // Of one closed epoch it is known what is left to write; of several all counts that is
-        // dirty.
+        // For one closed epoch the number of blocks left to write is known; for several, all dirty
+        // blocks count.
         gauges.show_closed(1, 0);
         assert_eq!(Level::of(&gauges, 1600, 3), level(7, 1));
         gauges.show_closed(2, 0);
@@ -255,7 +256,8 @@ mod tests {
         let level = |open, closing| Level { open, dirty: open, closing, closed: 1, ..EMPTY };
         assert!(!level(3000, 3000).is_pressed() && level(3000, 3001).is_pressed());
         assert!(level(6000, 1).is_pressed() && !level(6500, 0).is_pressed());
-        // What is closed, written or not, takes room: of 4000 blocks 3000 are three quarters.
+        // Blocks of closed epochs, written or not, take room: of 4000 blocks 3000 are three
+        // quarters.
         let held = |open| Level { dirty: open + 12_000, ..level(open, 1000) };
         assert!(!held(2000).is_pressed() && held(2001).is_pressed());
         let more = Level { dirty: 20_000, ..level(1, 1) };
@@ -282,17 +284,17 @@ mod tests {
     #[test]
     fn while_an_epoch_is_written_out_the_price_is_what_is_left_to_write_by_what_is_left_of_the_room()
      {
-        // 7500 of the room can be used, 2500 are: 4000 are spread over 5000. Half of the way into
-        // the price is gone.
+        // 7500 blocks of the room can be used, 2500 are used: 4000 are spread over 5000. The level
+        // is halfway up the ramp.
         let level =
             Level { open: 2500, debt: 6500, dirty: 6500, closing: 4000, closed: 1, ..EMPTY };
         assert_eq!(level.price(0), 819 / 2);
         assert_eq!(Level { closing: 4500, ..level }.price(0), 921);
         assert_eq!(Level { closing: 3500, ..level }.price(0), 0);
-        // A flush counts beyond the reserve, one for each epoch.
+        // A flush counts beyond the reserve, once for each epoch.
         assert_eq!((level.price(500), level.price(1500)), (819 / 2, ONE));
         assert_eq!(Level { closed: 2, ..level }.price(750), ONE);
-        // Two at most, also where no room is left.
+        // At most two, even where no room is left.
         assert_eq!(Level { closing: 12_000, ..level }.price(0), 2 * ONE);
         assert_eq!(Level { open: 7500, dirty: 12_000, ..level }.price(0), 2 * ONE);
         // The debt may be nearer to its limit.

@@ -1,35 +1,35 @@
-//! How much may be dirty: what the settings allow (C6), and what the backing can write out in time
+//! The limits on dirty data: from the settings (C6), and from the backing's speed of writeback
 //! (C13).
 //!
 //! ```text
 //!   dirty   blocks of all epochs               dirty_bytes
-//!   debt    blocks that wait to be written     and no more than the allowance: what the backing writes within
-//!                                              flush_target (`ordered`: within dirty_age)
-//!   open    blocks of the open epoch           nearly half of `dirty`, and no more than `debt`
+//!   debt    blocks that wait to be written     at most the allowance: the blocks that the backing
+//!                                              writes within flush_target (`ordered`: dirty_age)
+//!   open    blocks of the open epoch           nearly half of `dirty`, and at most `debt`
 //! ```
 //!
-//! All of this is arithmetic. What is dirty at the moment is counted in [`crate::dirty::gauges`],
-//! and [`crate::dirty::level`] compares the two.
+//! All of this is arithmetic. [`crate::dirty::gauges`] counts the dirty data, and
+//! [`crate::dirty::level`] compares the counts with the limits.
 
 use crate::epochs::CHAIN_MAX;
 use crate::planted::{Bug, planted};
 
-/// Blocks a second that a backing is trusted with before anything was measured: 50 MB/s.
+/// Blocks per second that are assumed for a backing before its speed was measured: 50 MB/s.
 const DRAIN_ASSUMED: u64 = 12_800;
-/// The last part of the room in which writers are slowed down: an eighth.
+/// The last part of the room, in which writers are throttled: an eighth.
 pub(crate) const SLOWED: u32 = 8;
 
-/// How fast the backing takes what is written out.
+/// The speed of the backing for writeback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pace {
-    /// Blocks a second; assumed before it was measured.
+    /// Blocks per second; an assumption before it was measured.
     blocks_per_second: u64,
-    /// A flush of the backing, in nanoseconds; 0 before it was measured.
+    /// The time of a flush of the backing, in nanoseconds; 0 before it was measured.
     pub(crate) flush_ns: u64,
 }
 
 impl Pace {
-    /// As measured; 0: not measured yet.
+    /// Makes a measured pace; 0: not measured yet.
     pub(crate) fn new(blocks_per_second: u64, flush_ns: u64) -> Pace {
         let blocks_per_second = match blocks_per_second {
             0 => DRAIN_ASSUMED,
@@ -38,31 +38,32 @@ impl Pace {
         Pace { blocks_per_second, flush_ns }
     }
 
-    /// What a block takes at the best rate, in nanoseconds.
+    /// Returns the time per block at the best rate, in nanoseconds.
     pub(crate) fn block_ns(self) -> u64 {
         (1_000_000_000 / self.blocks_per_second).max(1)
     }
 
-    /// How long so many blocks take, in nanoseconds, if they are written together.
+    /// Returns the time for these blocks, in nanoseconds, if they are written together.
     fn blocks_ns(self, blocks: u32) -> u64 {
         u64::from(blocks) * 1_000_000_000 / self.blocks_per_second
     }
 }
 
-/// How many blocks may be dirty.
+/// The limits on dirty blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DirtyLimits {
-    /// Of all epochs, whatever becomes of them (C6).
+    /// Dirty blocks of all epochs, in every state (C6).
     pub(crate) dirty: u32,
-    /// That wait to be written out (C13).
+    /// Blocks that wait for writeback (C13).
     pub(crate) debt: u32,
-    /// Of the open epoch: nearly half of what may be dirty, so that it can fill while the closing
-    /// one is written out. (An eighth of it may be on the backing already, and not durable.)
+    /// Blocks of the open epoch: nearly half of all dirty blocks, so that it can fill while the
+    /// closing one is written back. (An eighth of it may be on the backing already, and not
+    /// durable.)
     pub(crate) open: u32,
 }
 
 impl DirtyLimits {
-    /// The limits where the settings and the measured pace allow so many blocks.
+    /// Makes the limits for a maximum from the settings and an allowance from the measured pace.
     #[inline]
     pub(crate) fn new(dirty_blocks_max: u32, allowance: u32) -> DirtyLimits {
         let dirty = match planted(Bug::IgnoreDirtyLimit) {
@@ -77,49 +78,49 @@ impl DirtyLimits {
         DirtyLimits { dirty, debt, open }
     }
 
-    /// The last part of what the open epoch may hold, in which writers are slowed down.
+    /// Returns the last part of the open epoch's limit, in which writers are throttled.
     pub(crate) fn last_part(self) -> u32 {
         self.open / SLOWED
     }
 
-    /// Whether an open epoch of so many blocks should be written out: from three quarters of its
+    /// Whether an open epoch of this size should be written back early: from three quarters of its
     /// limit on ...
     #[inline]
     pub(crate) fn has_much_to_write(self, open: u32) -> bool {
         open > 0 && u64::from(open) * 4 >= u64::from(self.open) * 3
     }
 
-    /// ... down to so many: a half. What is rewritten until then is saved.
+    /// ... down to this size, a half. Blocks that are rewritten before that are written only once.
     pub(crate) fn early_floor(self) -> u32 {
         self.open / 2
     }
 
-    /// Whether so many blocks were written out early that the backing should be flushed for them:
-    /// an eighth of what the open epoch may hold.
+    /// Whether enough blocks were written back early to flush the backing for them: an eighth of
+    /// the open epoch's limit.
     pub(crate) fn has_much_to_settle(self, settling: u32) -> bool {
         settling > 0 && settling >= self.open / 8
     }
 }
 
-/// C13: the blocks that may wait to be written out, so that it takes no longer than `target_ns` as
-/// far as is known; 0: no target.
+/// C13: returns the number of blocks that may wait for writeback, so that it takes no longer than
+/// `target_ns` as far as is known; 0: no target.
 pub(crate) fn allowance(dirty_blocks_max: u32, target_ns: u64, pace: Pace) -> u32 {
     if target_ns == 0 {
         return dirty_blocks_max;
     }
     let time_ns = target_ns.saturating_sub(pace.flush_ns);
-    // When a client's flush comes, another one may be under way.
+    // When a client's flush arrives, another one may be in progress.
     let time_ns = time_ns - pace.flush_ns.min(time_ns / 2);
     let blocks = u128::from(pace.blocks_per_second) * u128::from(time_ns) / 1_000_000_000;
-    // Even a backing that is too slow for any debt gets two blocks: else nothing would ever be
-    // measured again.
+    // Even a backing that is too slow for any debt gets two blocks: otherwise its speed would never
+    // be measured again.
     (blocks.min(u128::from(dirty_blocks_max)) as u32).max(2)
 }
 
-/// The allowance that follows one of `before`. What is dirty already when the backing becomes
-/// slower can only be written out. Meanwhile it may not grow, but writers are slowed down rather
-/// than turned away: the limit follows the debt down. (They keep the debt in the middle of the last
-/// eighth: a limit further from it than that would never move.)
+/// Returns the allowance that follows the allowance `before`. When the backing becomes slower, the
+/// existing debt can only be written back. Until then it may not grow, but writers are throttled
+/// rather than left without room: the limit follows the debt down. (Throttled writers keep the debt
+/// in the middle of the last eighth: a limit further away from the debt would never move.)
 pub(crate) fn sliding_allowance(
     allowance: u32,
     before: u32,
@@ -129,8 +130,8 @@ pub(crate) fn sliding_allowance(
     allowance.max(before.min(dirty_blocks_max).min(debt + debt / 20))
 }
 
-/// `ordered`: how many epochs may be closed. Each takes a flush of the backing, and all of them
-/// together no longer than dirty data may become old (C6).
+/// `ordered`: returns the maximum number of closed epochs. Each takes a flush of the backing, and
+/// all together must not take longer than the maximum age of dirty data (C6).
 pub(crate) fn chain_max(dirty_age_ns: u64, flush_ns: u64) -> usize {
     match flush_ns {
         0 => CHAIN_MAX,
@@ -138,17 +139,18 @@ pub(crate) fn chain_max(dirty_age_ns: u64, flush_ns: u64) -> usize {
     }
 }
 
-/// How long it would take to make this debt durable, in nanoseconds. In `ordered` mode each epoch
-/// is written out for itself, and the backing is flushed after each: many small ones take much
-/// longer than their blocks in one run. `run_ns`: what a run of an epoch's share of the debt takes
-/// at least.
+/// Returns the time to make this debt durable, in nanoseconds. In `ordered` mode each epoch is
+/// written back separately, and the backing is flushed after each: many small epochs take much
+/// longer than their blocks in one run. `run_ns`: the minimum time of a run of an epoch's share of
+/// the debt.
 pub(crate) fn flush_predicted_ns(debt: u32, epochs: u32, run_ns: u64, pace: Pace) -> u64 {
     let apart_ns = if epochs > 1 { run_ns.saturating_mul(epochs.into()) } else { 0 };
     let flushes_ns = pace.flush_ns.saturating_mul(epochs.into());
     pace.blocks_ns(debt).max(apart_ns).saturating_add(flushes_ns)
 }
 
-/// How many of a shard's slots may be dirty: a sixteenth of them is kept for reading.
+/// Returns the maximum number of a shard's dirty slots: a sixteenth of its slots is reserved for
+/// reads.
 pub(crate) fn dirty_slots_max(slots: u32) -> u32 {
     slots - (slots / 16).max(1)
 }
@@ -184,7 +186,7 @@ mod tests {
         assert_eq!(allowance(50_000, 0, pace), 50_000, "no target");
         assert_eq!(allowance(50_000, 3 * SECOND_NS, pace), 3000);
         assert_eq!(allowance(2000, 3 * SECOND_NS, pace), 2000);
-        // Two flushes: the one that is under way, and its own; but no less than half of the rest.
+        // Two flushes: the one in progress, and its own; but at least half of the remaining time.
         assert_eq!(allowance(50_000, 3 * SECOND_NS, Pace::new(1000, SECOND_NS / 2)), 2000);
         assert_eq!(allowance(50_000, 3 * SECOND_NS, Pace::new(1000, 2 * SECOND_NS)), 500);
         assert_eq!(allowance(50_000, SECOND_NS, Pace::new(1000, 2 * SECOND_NS)), 2);

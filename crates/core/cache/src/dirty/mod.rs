@@ -1,4 +1,4 @@
-//! How full the write buffer is, and how fast writers may fill it.
+//! The fill level of the write buffer, and the speed at which writers may fill it.
 
 pub(crate) mod claims;
 pub(crate) mod decision;

@@ -1,20 +1,20 @@
-//! The epochs of a volume under their lock, and what is waited for beside them.
+//! The epochs of a volume under their lock, with their events.
 
 use super::Epochs;
 use lane::atomic::{AtomicU32, Ordering};
 use lane::{Event, Lock};
 
-/// The epochs, as all lanes share them.
+/// The epochs, shared by all lanes.
 pub(crate) struct LockedEpochs {
     epochs: Lock<Epochs>,
-    /// An epoch has become durable, everything of the closing one is written, or the volume has
-    /// failed.
+    /// Notified when an epoch has become durable, when the closing epoch is completely written, or
+    /// when the volume has failed.
     pub(crate) changed: Event,
-    /// An epoch has been closed or become durable, or what was written early has: there may be
-    /// room. Apart from the shards' own events: many may wait for this, and every run that ends
-    /// rings those.
+    /// Notified when an epoch has been closed or become durable, or when early written blocks have
+    /// become durable: there may be room. Separate from the shards' events: many tasks may wait for
+    /// this one, and every run that ends notifies those.
     pub(crate) freed: Event,
-    /// Clients that wait for a flush.
+    /// The number of clients that wait for a flush.
     flush_waiters: AtomicU32,
 }
 
@@ -28,22 +28,23 @@ impl LockedEpochs {
         }
     }
 
-    /// One section: see [`Lock::with`].
+    /// Runs one section: see [`Lock::with`].
     pub(crate) fn with<R>(&self, decide: impl FnOnce(&mut Epochs) -> R) -> R {
         self.epochs.with(decide)
     }
 
-    /// A section that is not counted: see [`Lock::peek`].
+    /// Runs a section that is not counted: see [`Lock::peek`].
     pub(crate) fn peek<R>(&self, look: impl FnOnce(&mut Epochs) -> R) -> R {
         self.epochs.peek(look)
     }
 
-    /// A client begins to wait for a flush; to be followed by [`LockedEpochs::flush_ends`].
+    /// Counts a client that begins to wait for a flush; to be followed by
+    /// [`LockedEpochs::flush_ends`].
     pub(crate) fn flush_begins(&self) {
         self.flush_waiters.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// It has been answered.
+    /// Ends the wait of a client whose flush was answered.
     pub(crate) fn flush_ends(&self) {
         self.flush_waiters.fetch_sub(1, Ordering::SeqCst);
     }

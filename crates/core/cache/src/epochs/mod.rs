@@ -1,18 +1,18 @@
-//! The order of epochs (C2) and what happens to it when the backing fails (C8).
+//! The order of epochs (C2), and its handling when the backing fails (C8).
 //!
 //! One epoch is open; those before it are closed, and become durable one after the other.
 //!
 //! ```text
-//!   durable ... durable | written out | closed, closed, closed | open
-//!                         durable + 1                            open
+//!   durable ... durable | written back | closed, closed, closed | open
+//!                         durable + 1                             open
 //! ```
 //!
-//! The first task that needs a write-out and finds none under way leads it; all others wait. In
-//! `flush` mode an epoch is closed by the commit that leads its write-out, so at most one is
-//! closed, and flushes that arrive in the meantime join the next one. In `ordered` mode a flush
-//! closes the open epoch, and the commit that leads takes the oldest. Closing is a walk over the
-//! shards, one at a time: a flush during a walk waits for the next one, because this one may have
-//! passed its shard already.
+//! The first task that needs a commit and finds none in progress leads it; all others wait. In
+//! `flush` mode an epoch is closed by the commit that writes it back, so at most one is closed, and
+//! flushes that arrive during the commit join the next one. In `ordered` mode a flush closes the
+//! open epoch, and a commit takes the oldest closed one. Closing is a walk over the shards, one at
+//! a time: a flush during a walk waits for the next walk, because this one may have passed its
+//! shard already.
 //!
 //! ```text
 //!   Idle --lead--> Running --durable--> Releasing --released--> Idle
@@ -26,9 +26,9 @@
 //!   Idle or Stuck, failed --begin_discard--> Discarding --end_discard--> Idle, all is durable
 //! ```
 //!
-//! A volume also fails while its commit hangs in the backing (`tasks/watchdog.rs`). The phase stays
-//! with the commit then, whatever the operator does: there is no second one before it has come
-//! back.
+//! A volume also fails while its commit hangs in the backing (`tasks/watchdog.rs`). The phase then
+//! stays with that commit, whatever the operator does: no second commit begins before it has
+//! returned.
 
 pub(crate) mod locked;
 #[cfg(test)]
@@ -38,20 +38,20 @@ use crate::planted::{Bug, planted};
 use alloc::collections::VecDeque;
 use block::{Error, Kind};
 
-/// Epochs that may be closed and not durable. Their numbers are told apart by sixteen bits, and
-/// every shard keeps a list for each; more than a few only gather while the backing is slow to
-/// flush.
+/// Maximum number of epochs that are closed and not durable. Their numbers are distinguished by
+/// sixteen bits, and every shard has a list for each; more than a few gather only while the backing
+/// is slow to flush.
 pub(crate) const CHAIN_MAX: usize = 4096;
 
-/// Numbers of epochs begin here. Versions that do not note what is durable number theirs from zero:
-/// where one of them was served in between, the note is far from its epochs, however many there
-/// were.
+/// Epoch numbers begin here. Program versions that do not record the durable epoch number theirs
+/// from zero: if such a version has served the volume in between, the record is far from its
+/// epochs, however many there were.
 pub(crate) const NUMBERS: u64 = 1 << 32;
 
-/// The number of a fresh volume's open epoch: what is before it has numbers, too.
+/// The number of a fresh volume's open epoch: the epochs before it have numbers, too.
 pub(crate) const FIRST: u64 = NUMBERS + 2;
 
-/// Whether `one` is before `two`, of numbers that wrap at `bits` bits and are near one another.
+/// Whether `one` is before `two`, for numbers that wrap at `bits` bits and are near each other.
 pub(crate) fn is_before(one: u64, two: u64, bits: u32) -> bool {
     let half = 1 << (bits - 1);
     one != two && (two.wrapping_sub(one) & ((1 << bits) - 1)) < half
@@ -62,13 +62,13 @@ enum Phase {
     Idle,
     Running,
     Releasing,
-    /// What was written out of the open epoch is being made durable; no epoch is closed by that.
+    /// Early written blocks of the open epoch are being made durable; no epoch is closed by that.
     Settling,
-    /// A write-out was given up, or recovery found one half done: the next commit resumes it.
+    /// A commit was abandoned, or recovery found one half done: the next commit resumes it.
     Stuck,
-    /// What is dirty is being given up.
+    /// Dirty data is being discarded.
     Discarding {
-        /// A write-out had been given up before.
+        /// A commit had been abandoned before.
         stuck: bool,
     },
 }
@@ -83,17 +83,17 @@ pub(crate) struct Epochs {
     durable: u64,
     /// A task walks the shards to close the epoch before the open one.
     walking: bool,
-    /// Of each closed epoch that is not durable: when its first change was admitted, plus one; 0:
-    /// it holds only what has passed.
+    /// For each closed epoch that is not durable: when its first change was admitted, plus one; 0:
+    /// it has only write-throughs.
     since: VecDeque<u64>,
-    /// A task that needs an epoch durable waits until what was written early is: it goes first
-    /// then.
+    /// A task that needs an epoch durable waits for the settling of early written blocks: its
+    /// commit comes first afterwards.
     awaited: bool,
-    /// When the errors of the current write-out began.
+    /// When the errors of the current commit began.
     failing_since_ns: Option<u64>,
     failed: Option<Error>,
-    /// Epochs after the first and up to the second number were given up, in part or whole: flushes
-    /// that wait for them from before have failed.
+    /// Epochs after the first and up to the second number were discarded, in part or whole: earlier
+    /// flushes that wait for them fail.
     given_up: (u64, u64),
 }
 
@@ -107,32 +107,32 @@ pub(crate) const IN_FLIGHT: Error = Error::new(
 
 const GIVEN_UP: Error = Error::new(Kind::Io, "flush: what was dirty has been discarded");
 
-/// What a task that needs an epoch durable does next.
+/// The next step of a task that needs an epoch durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// Nothing: it is, or it will never be.
+    /// Nothing: it is durable, or will never be.
     Done(Result<(), Error>),
     /// Wait for a change.
     Wait,
-    /// Lead the write-out of this epoch.
+    /// Lead the commit of this epoch.
     Lead { epoch: u64, start: Start },
 }
 
-/// How a write-out starts.
+/// The start of a commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Start {
-    /// By closing the open epoch.
+    /// Close the open epoch.
     Close,
-    /// It is closed already.
+    /// The epoch is already closed.
     Begin,
-    /// It was begun before.
+    /// The commit was begun before.
     Resume,
 }
 
-/// What a task that needs an epoch closed does next.
+/// The next step of a task that needs an epoch closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Close {
-    /// Nothing: it is, or it will never be.
+    /// Nothing: it is closed, or will never be.
     Done(Result<(), Error>),
     /// Wait for a change.
     Wait,
@@ -141,8 +141,8 @@ pub(crate) enum Close {
 }
 
 impl Epochs {
-    /// `open`: the open epoch's number. `closed`: so many before it are not durable, the oldest of
-    /// them is half done. `since`: see [`Epochs::closes`], of all of them.
+    /// `open`: the open epoch's number. `closed`: the number of epochs before it that are not
+    /// durable; the oldest of them is half done. `since`: see [`Epochs::closes`], for all of them.
     pub(crate) fn new(open: u64, closed: u64, since: u64) -> Epochs {
         let mut each = VecDeque::with_capacity(CHAIN_MAX + 1);
         each.extend((0..closed).map(|_| since));
@@ -159,43 +159,43 @@ impl Epochs {
         }
     }
 
-    /// The epoch that must become durable to cover everything completed so far.
+    /// Returns the epoch that must become durable to cover everything completed so far.
     pub(crate) fn target(&self) -> u64 {
         self.open
     }
 
-    /// What the planted bug does: takes the epoch that is being written out for the target.
+    /// Planted bug: uses the epoch that is being written back as the target.
     pub(crate) fn running_target(&self) -> u64 {
         if self.phase == Phase::Running { self.durable + 1 } else { self.open }
     }
 
-    /// The newest epoch that is closed, or is being closed.
+    /// Returns the newest epoch that is closed, or being closed.
     pub(crate) fn newest_closed(&self) -> u64 {
         self.open - 1
     }
 
-    /// Epochs that are closed, or are being closed, and not durable.
+    /// The number of epochs that are closed, or being closed, and not durable.
     pub(crate) fn closed(&self) -> u32 {
         (self.open - 1 - self.durable) as u32
     }
 
-    /// When the oldest change of a closed epoch was admitted, plus one; 0: there is none.
+    /// Returns when the oldest change of a closed epoch was admitted, plus one; 0: there is none.
     pub(crate) fn closed_since(&self) -> u64 {
         self.since.iter().copied().find(|&since| since != 0).unwrap_or(0)
     }
 
-    /// An epoch is about to be closed: when its first change was admitted, plus one; 0: it holds
-    /// none.
+    /// Notes that an epoch is about to be closed. `since`: when its first change was admitted, plus
+    /// one; 0: it has none.
     pub(crate) fn closes(&mut self, since: u64) {
         self.since.push_back(since);
     }
 
-    /// What was recovered counts as this old.
+    /// Sets the age of recovered epochs.
     pub(crate) fn date_recovered(&mut self, since: u64) {
         self.since.iter_mut().filter(|known| **known == 1).for_each(|known| *known = since);
     }
 
-    /// The walk is over: the epoch is closed in every shard.
+    /// Ends the walk: the epoch is closed in every shard.
     pub(crate) fn walked(&mut self) {
         self.walking = false;
     }
@@ -204,7 +204,7 @@ impl Epochs {
         target > self.given_up.0 && target <= self.given_up.1
     }
 
-    /// What to do on the way to `target`.
+    /// Returns the next step towards a durable `target`.
     pub(crate) fn step(&mut self, target: u64) -> Step {
         if self.gave_up(target) {
             return Step::Done(Err(GIVEN_UP));
@@ -235,8 +235,8 @@ impl Epochs {
         Step::Lead { epoch, start }
     }
 
-    /// What to do on the way to have `target` closed. `is_empty`: the open epoch has nothing in it.
-    /// `most`: so many may be closed, at most [`CHAIN_MAX`].
+    /// Returns the next step towards a closed `target`. `is_empty`: the open epoch is empty.
+    /// `most`: the maximum number of closed epochs, at most [`CHAIN_MAX`].
     pub(crate) fn close_step(&mut self, target: u64, is_empty: bool, most: usize) -> Close {
         if self.gave_up(target) {
             return Close::Done(Err(GIVEN_UP));
@@ -261,7 +261,7 @@ impl Epochs {
         Close::Lead { epoch: self.open - 1 }
     }
 
-    /// The led epoch is durable; its slots are still to be released.
+    /// Notes that the epoch of the commit is durable; its slots are still to be released.
     pub(crate) fn durable(&mut self, epoch: u64) {
         debug_assert_eq!(self.phase, Phase::Running);
         self.durable = epoch;
@@ -275,13 +275,13 @@ impl Epochs {
         self.phase == Phase::Releasing
     }
 
-    /// The durable epoch's slots are released: the next one may be led.
+    /// Notes that the durable epoch's slots are released: the next commit may begin.
     pub(crate) fn released(&mut self) {
         self.phase = Phase::Idle;
     }
 
-    /// What was written out early is about to be made durable. False: not now, an epoch is closed,
-    /// or slots are still being released, or the volume has failed.
+    /// Begins to make early written blocks durable. Returns false if that is not possible now: an
+    /// epoch is closed, slots are still being released, or the volume has failed.
     pub(crate) fn begin_settling(&mut self) -> bool {
         let may = self.phase == Phase::Idle
             && self.durable + 1 == self.open
@@ -294,14 +294,16 @@ impl Epochs {
         may
     }
 
-    /// It is, or it was given up: then nothing of it counts as written any more.
+    /// Ends settling: the blocks are durable, or settling was cancelled, and none of them counts as
+    /// written any more.
     pub(crate) fn settled(&mut self) {
         debug_assert_eq!(self.phase, Phase::Settling);
         self.failing_since_ns = None;
         self.phase = Phase::Idle;
     }
 
-    /// The backing has failed at `now_ns`. True: try again. False: for too long, the volume fails.
+    /// Handles an error of the backing at `now_ns`. Returns true to try again, false if errors have
+    /// lasted too long and the volume must fail.
     pub(crate) fn backing_failed(&mut self, now_ns: u64, retry_time_ns: u64) -> bool {
         if self.failed.is_some() {
             return false;
@@ -310,31 +312,31 @@ impl Epochs {
         now_ns.saturating_sub(since) < retry_time_ns
     }
 
-    /// The volume has failed. False: it had before.
+    /// Makes the volume fail. Returns false if it had failed before.
     pub(crate) fn fail(&mut self, error: Error) -> bool {
         let new = self.failed.is_none();
         self.failed.get_or_insert(error);
-        // What waited hears of it, and does not come back.
+        // The waiting task receives the error, and does not return.
         self.awaited = false;
         new
     }
 
-    /// The error of a volume that has failed.
+    /// Returns the error of a volume that has failed.
     pub(crate) fn failure(&self) -> Result<(), Error> {
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// The commit gives up.
+    /// Abandons the commit.
     pub(crate) fn abandon(&mut self) {
         self.phase = Phase::Stuck;
     }
 
-    /// Whether a write-out is led.
+    /// Whether a commit is in progress.
     pub(crate) fn is_led(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Releasing | Phase::Settling)
     }
 
-    /// The operator says that the backing is well again. False: not while a discard is under way.
+    /// Clears the error on the operator's request. Returns false while a discard is in progress.
     pub(crate) fn clear_error(&mut self) -> bool {
         if matches!(self.phase, Phase::Discarding { .. }) {
             return false;
@@ -344,10 +346,10 @@ impl Epochs {
         true
     }
 
-    /// The operator gives up what is dirty.
+    /// Begins the discard of dirty data on the operator's request.
     ///
     /// # Errors
-    /// The volume has not failed, or a write-out is still led.
+    /// The volume has not failed, or a commit is still in progress.
     pub(crate) fn begin_discard(&mut self) -> Result<(), Error> {
         if self.failed.is_none() {
             return Err(NOT_FAILED);
@@ -364,21 +366,22 @@ impl Epochs {
         Ok(())
     }
 
-    /// It was not possible: all is as before.
+    /// Cancels a discard that was not possible: the previous phase returns.
     pub(crate) fn cancel_discard(&mut self) {
         if let Phase::Discarding { stuck } = self.phase {
             self.phase = if stuck { Phase::Stuck } else { Phase::Idle };
         }
     }
 
-    /// The number of the epoch that is open after a discard.
+    /// Returns the number of the epoch that is open after a discard.
     pub(crate) fn after_discard(&self) -> u64 {
         self.open + 1
     }
 
-    /// Nothing is dirty any more, and every shard has opened the next epoch.
+    /// Ends a discard: nothing is dirty any more, and every shard has opened the next epoch.
     pub(crate) fn end_discard(&mut self) {
-        // A task that waits from before, and has not looked since, must not take this for success.
+        // A task that has waited since before, and has not checked since, must not take this for
+        // success.
         let from = if self.given_up.1 == 0 { self.durable } else { self.given_up.0 };
         self.given_up = (from, self.open);
         self.durable = self.open;

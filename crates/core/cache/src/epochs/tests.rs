@@ -139,7 +139,7 @@ fn who_waits_for_a_settling_goes_before_the_next_one() {
     epochs.durable(1);
     epochs.released();
     assert!(epochs.begin_settling());
-    // A task that hears of a failure does not come back.
+    // A task that receives a failure does not return.
     assert_eq!(epochs.step(2), Step::Wait);
     epochs.fail(ERROR);
     epochs.settled();

@@ -1,12 +1,12 @@
-//! Taking over an arena from an earlier life of the process (C5, C7).
+//! Recovery: taking over an arena from an earlier process (C5, C7).
 //!
-//! Everything that was dirty in any way is dirty again: what was on its way to the backing, or was
-//! written but not flushed, is written again. Clean slots are given up, but for the held copies of
-//! what went past the cache: a flush of the backing may have been under way that has lost them
-//! (C1). Where two versions of a block are found, the later epoch wins, then the higher sequence.
-//! The epochs that were closed stay before the one that was open, in their order. What was durable
-//! already is not written again: it may be older than what is on the backing. Nothing else is
-//! released before it is durable, so that a crash now finds the same again.
+//! Everything that was dirty in any state is dirty again: blocks that were in flight to the
+//! backing, or were written but not flushed, are written again. Clean slots are freed, except for
+//! the held copies of write-throughs: a flush of the backing may have been in progress that has
+//! lost them (C1). Of two versions of a block, the later epoch wins, then the higher sequence.
+//! Epochs that were closed stay before the one that was open, in their order. Data that was already
+//! durable is not written again: it may be older than the data on the backing. Nothing else is
+//! released before it is durable, so that recovery after another crash finds the same again.
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +40,7 @@ pub(crate) const ORDER_IN_DOUBT: Error = Error::new(
      in order may be lost; clear the error first",
 );
 
-/// The parts of the shared half that a recovery fills.
+/// The parts of the shared state that a recovery fills.
 pub(crate) struct Parts<'a> {
     pub(crate) geometry: Geometry,
     pub(crate) sectors: u64,
@@ -52,11 +52,11 @@ pub(crate) struct Parts<'a> {
     pub(crate) stats: &'a VolumeStats,
 }
 
-/// Takes over what the arena holds, or makes a fresh one of it. Returns the epochs; those that are
-/// closed are to be shown before a task sees them.
+/// Takes over the contents of the arena, or makes a fresh arena. Returns the epochs; the closed
+/// ones must be published before a task sees them.
 ///
 /// # Errors
-/// The memory holds something else, an arena of another geometry or backing, or of one that was
+/// The memory holds other data, an arena of another geometry or backing, or of a backing that was
 /// larger.
 pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, Unrecoverable> {
     let (geometry, sectors) = (shared.geometry, shared.sectors);
@@ -86,15 +86,14 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     if planted(Bug::MergeRecovered) {
         recovered_epochs.closed = recovered_epochs.closed.min(1);
     }
-    // Also where this life promises something else: the earlier one's clients were promised an
-    // order.
+    // Even if this process makes another promise: the earlier one's clients were promised an order.
     let promised = shared.arena.is_ordered() && !planted(Bug::ForgetOrder);
     let orders = shared.settings.wants_order() || promised;
     if orders && !planted(Bug::PassAfterTakeover) {
-        // What the earlier life has sent past may have been flushed by its clients: it is an epoch
-        // that is closed, also if nothing is held of it.
+        // The earlier process's write-throughs may have been flushed by its clients: they form a
+        // closed epoch, even if no copy of them is held.
         recovered_epochs.closed = match recovered_epochs.holds_copies {
-            // Older than all that is dirty, also if clients have flushed in between.
+            // Older than all dirty data, even if clients have flushed in between.
             true => recovered_epochs.closed + 1,
             false => recovered_epochs.closed.max(1),
         };
@@ -116,23 +115,24 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     let is_dirty = recovered > 0 || recovered_epochs.ranges;
     let mut epochs =
         Epochs::new(recovered_epochs.open, recovered_epochs.closed, u64::from(is_dirty));
-    // Also if only this life promises an order: what was sent past belongs before all of its own,
-    // and an FUA write, which no client's doubt concerns, promises that.
+    // Even if only this process promises an order: the earlier write-throughs belong before all its
+    // own changes, and an FUA write, to which no client's doubt applies, promises that.
     if shared.arena.is_in_doubt() && orders && !planted(Bug::ServeInDoubt) {
         shared.health.fail_in_doubt(&mut epochs, ORDER_IN_DOUBT);
     }
     if condition == Condition::Failed && !planted(Bug::ForgetFailure) {
         shared.health.fail(&mut epochs, FAILED_BEFORE);
     }
-    // Also if nothing is dirty any more: what was may have been overtaken by what went past.
+    // Even if nothing is dirty any more: dirty data may have been overtaken by write-throughs.
     shared.health.set_flush_first(true);
     shared.gauges.recovered(recovered_epochs.sequence, is_dirty);
     Ok(epochs)
 }
 
 impl Parts<'_> {
-    /// `ordered`, in fresh memory: what used the backing before may not have flushed it. An empty
-    /// epoch is closed before the open one, and nothing passes or is written before its flush.
+    /// Begins an `ordered` volume in fresh memory: the previous user of the backing may not have
+    /// flushed it. An empty epoch is closed before the open one, and nothing is written through or
+    /// written back before its flush.
     fn go_behind(&mut self) -> Epochs {
         self.gauges.begin_order(self.arena);
         for entry in self.shards.iter_mut() {
@@ -143,7 +143,8 @@ impl Parts<'_> {
     }
 }
 
-/// The operator had given up what is dirty (C8), and the process died before all of it was gone.
+/// Finishes a discard of dirty data (C8) that the operator had requested: the process died before
+/// all of it was freed.
 fn finish_discard(arena: &Arena, geometry: &Geometry) {
     (0..geometry.ranges_max()).for_each(|number| arena.free_extent(number));
     geometry.live_slots().for_each(|slot| arena.free(slot));
@@ -151,10 +152,11 @@ fn finish_discard(arena: &Arena, geometry: &Geometry) {
     arena.note_condition(Condition::Well);
 }
 
-/// This life has another number of live slots than the one before.
+/// Changes the number of live slots.
 ///
 /// # Errors
-/// What would become spare is dirty: [`Found::resized`](crate::Found::resized) tells beforehand.
+/// Slots that would become spare are dirty: [`Found::resized`](crate::Found::resized) reports that
+/// beforehand.
 fn resize(arena: &Arena, geometry: &Geometry) -> Result<(), Unrecoverable> {
     let before = arena.as_noted(geometry);
     if !arena.can_leave(&before, geometry) && !planted(Bug::LeaveDirtySlots) {
@@ -165,16 +167,16 @@ fn resize(arena: &Arena, geometry: &Geometry) -> Result<(), Unrecoverable> {
     Ok(())
 }
 
-/// Gives up what was durable already and not released yet. Something newer may be on the backing,
-/// also of the same block; and the epochs are about to get new numbers, by which the note no longer
-/// tells.
+/// Frees data that was already durable and not released yet. Newer data of the same block may be on
+/// the backing, and the epochs are about to get new numbers, for which the record of durable epochs
+/// is not valid.
 fn forget_durable(arena: &Arena, geometry: &Geometry) {
     let durable = arena.durable();
     if durable.is_empty() {
         return;
     }
-    // Ranges first: killed in between, no range may be found without the slots that were newer than
-    // it.
+    // Ranges first: after a kill in between, no range may be found without the slots that were
+    // newer than it.
     for number in 0..geometry.ranges_max() {
         if let Ok(Some(range)) = arena.extent(number)
             && durable.cover(range.epoch as u16)
@@ -192,11 +194,11 @@ fn forget_durable(arena: &Arena, geometry: &Geometry) {
     }
 }
 
-/// The epochs that the arena's dirty data belongs to.
+/// The epochs of the arena's dirty data.
 pub(crate) struct RecoveredEpochs {
-    /// The open epoch's number from now on; the low sixteen bits are those that it had before.
+    /// The open epoch's number from now on; the low sixteen bits are unchanged.
     open: u64,
-    /// How many before it are closed and not durable.
+    /// The number of epochs before it that are closed and not durable.
     closed: u64,
     /// The highest sequence.
     sequence: u64,
@@ -207,9 +209,9 @@ pub(crate) struct RecoveredEpochs {
 }
 
 impl RecoveredEpochs {
-    /// Looks through all live slots and places for ranges.
+    /// Searches all live slots and range headers.
     pub(crate) fn find(arena: &Arena, geometry: &Geometry) -> RecoveredEpochs {
-        // The open epoch may have nothing dirty in it; then only the note tells of it.
+        // The open epoch may have no dirty data; then only the record shows its number.
         let noted = arena.epoch();
         let mut newest: Option<u16> = (noted != 0).then_some(noted as u16);
         let mut oldest: Option<u16> = None;
@@ -239,9 +241,9 @@ impl RecoveredEpochs {
         }
         let newest = newest.unwrap_or(1);
         let closed = newest.wrapping_sub(oldest.unwrap_or(newest));
-        // More than there can be are a damaged header's claim: it is the oldest then.
+        // A larger distance can only come from a damaged header: it counts as the oldest then.
         let closed = u64::from(closed).min(CHAIN_MAX as u64 + 1);
-        // Also those that are closed before it have numbers from there on.
+        // The closed epochs before it have numbers above this base, too.
         let open = NUMBERS + (1 << 16) + u64::from(newest);
         let sequence = sequence.unwrap_or(0);
         RecoveredEpochs { open, closed, sequence, ranges, holds_copies }
@@ -252,8 +254,8 @@ fn read(arena: &Arena, slot: u32) -> Option<Header> {
     if planted(Bug::SkipChecksum) { Some(arena.header(slot)) } else { arena.verified(slot) }
 }
 
-/// A dirty header, as planted bugs read it that mistake the end that the backing had at first for
-/// the one that it has. `None`: it is given up.
+/// Returns a dirty header as read by planted bugs that use the backing's first size instead of its
+/// current one. `None`: the header is dropped.
 fn as_planted(arena: &Arena, header: Header) -> Option<Header> {
     let first = header.block * u64::from(BLOCK_SECTORS);
     let is_beyond = |sector: u64| sector >= arena.sectors_at_first();
@@ -292,7 +294,7 @@ impl Shard {
                 }
             }
         }
-        // Oldest first, so that each version finds the one it overtakes.
+        // Oldest first, so that each version finds the one that it overtakes.
         found.sort_unstable_by_key(|(_, header)| {
             (recovered_epochs.number(header.epoch), recovered_epochs.rank(header.sequence))
         });
@@ -301,7 +303,7 @@ impl Shard {
             let covered = ranges.covers_after(epoch, self.position_of(header.block));
             self.recover_dirty(gauges, slot, header, epoch, covered);
         }
-        // The copy of a change that was not answered has all that an older one of its block has.
+        // The copy of an unanswered change contains all data of an older copy of its block.
         held.sort_by_key(|(_, header)| (header.block, !header.is_unanswered()));
         let mut unanswered = None;
         for (slot, header) in held {
@@ -319,8 +321,8 @@ impl Shard {
         gauges.closing_waits(closing);
     }
 
-    /// Takes over a held copy: it belongs to the oldest epoch. Where something dirty lies over it
-    /// the process died between publishing that and giving up the copy.
+    /// Takes over a held copy: it belongs to the oldest epoch. If dirty data covers it, the process
+    /// died after it had published that data and before it freed the copy.
     fn recover_held(
         &mut self,
         gauges: &Gauges,
@@ -331,7 +333,7 @@ impl Shard {
     ) {
         if self.holds(header.block) || ranges.covers(self.position_of(header.block)) {
             if gauges.is_ordered() && !header.is_unanswered() {
-                // That may be of a later epoch.
+                // The dirty data may be of a later epoch.
                 self.note_lost_copy(&header);
             }
             return self.recover_free(slot);
@@ -363,8 +365,7 @@ impl Shard {
     }
 }
 
-/// Ranges of zeros, of blocks or of positions, by their epoch: a look for one does not look at each
-/// of them.
+/// Ranges of zeros, in blocks or in positions, by their epoch: a lookup does not visit each range.
 #[derive(Default)]
 pub(crate) struct Cover(BTreeMap<u64, Vec<Range<u64>>>);
 
@@ -374,7 +375,7 @@ impl Cover {
         self.0.entry(epoch).or_default().push(blocks);
     }
 
-    /// Every range has been added.
+    /// Sorts and merges the ranges, after all have been added.
     pub(crate) fn sort(&mut self) {
         self.0.values_mut().for_each(merge);
     }
@@ -384,19 +385,19 @@ impl Cover {
         self.0.range(epoch + 1..).any(|(_, ranges)| contain(ranges, block))
     }
 
-    /// Whether a range of any epoch does.
+    /// Whether a range of any epoch covers this block, or position.
     pub(crate) fn covers(&self, block: u64) -> bool {
         self.0.values().any(|ranges| contain(ranges, block))
     }
 }
 
-/// Whether one of these ranges, which are sorted and apart, contains a block.
+/// Whether one of these ranges, which are sorted and disjoint, contains a block.
 fn contain(ranges: &[Range<u64>], block: u64) -> bool {
     let after = ranges.partition_point(|range| range.start <= block);
     after > 0 && ranges[after - 1].contains(&block)
 }
 
-/// Sorts ranges, and joins those that touch.
+/// Sorts ranges, and joins adjacent ones.
 pub(crate) fn merge(ranges: &mut Vec<Range<u64>>) {
     ranges.sort_unstable_by_key(|range| range.start);
     ranges.dedup_by(|after, kept| {
@@ -409,13 +410,13 @@ pub(crate) fn merge(ranges: &mut Vec<Range<u64>>) {
 }
 
 impl RecoveredEpochs {
-    /// A sequence among those that were found, the newest highest. (Unlike `is_before` it orders
-    /// any numbers: what claims to be dirty may be anything.)
+    /// Returns the rank of a sequence among the found ones; the newest has the highest. (Unlike
+    /// `is_before` it orders any numbers: a header that seems dirty may have any value.)
     pub(crate) fn rank(&self, sequence: u64) -> u64 {
         sequence.wrapping_sub(self.sequence + 1) & ((1 << 44) - 1)
     }
 
-    /// The number of an epoch from now on, by the low bits of the one that it had.
+    /// Returns the number of an epoch from now on, from the low bits of its earlier number.
     pub(crate) fn number(&self, epoch: u16) -> u64 {
         let before = u64::from((self.open as u16).wrapping_sub(epoch));
         self.open - before.min(self.closed)

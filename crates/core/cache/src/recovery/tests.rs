@@ -40,14 +40,14 @@ fn memory() -> Arc<Memory> {
     Arc::new(Memory::heap(Arena::bytes(&GEOMETRY, GRAIN)))
 }
 
-/// A process with this meaning of flushes takes the memory.
+/// Takes over the memory with a process of this durability mode.
 fn take(memory: &Arc<Memory>, durability: Durability) -> Shared {
     let ram = Ram::new(BLOCKS * 8, GRAIN);
     let shared = Shared::new(ram.limits(), GEOMETRY, settings(durability), 7, memory.clone());
     Arc::into_inner(shared.expect("mine")).expect("nothing else has it")
 }
 
-/// The memory that such a process has left without having done anything.
+/// Returns the memory left by such a process that has done nothing.
 fn left(durability: Durability) -> (Arc<Memory>, Arena) {
     let memory = memory();
     take(&memory, durability);
@@ -183,13 +183,13 @@ fn what_was_durable_says_nothing_about_the_epochs_of_an_older_version_in_between
     take(&memory, Durability::Ordered);
     let durable = arena.epoch();
     arena.note_durable(durable);
-    // It has numbered its epochs in its way, and has come round to the same low bits.
+    // The older version has numbered its epochs in its own way, and has reached the same low bits.
     arena.note_epoch((1 << 16) + (durable & 0xffff) + 2);
     for (slot, epoch) in [(0, durable), (1, durable + 1)] {
         arena.publish(slot, &Header { block: slot.into(), epoch: epoch as u16, ..DIRTY });
     }
     assert_eq!(Arena::found(&memory).expect("an arena").survey().dirty_blocks, 2);
-    // Nor after another one of this version, whose epochs may be near to the note.
+    // The same after another process of this version, whose epochs may be near the record.
     for life in 1..3 {
         let shared = take(&memory, Durability::Ordered);
         assert_eq!((closed(&shared), shared.dirty_blocks()), (2, 2), "life {life}");
@@ -204,7 +204,7 @@ fn what_is_damaged_is_counted_and_never_comes_back() {
     for number in [4, 11] {
         arena.publish_extent(number, &range);
     }
-    // One bit of the slot's place, and of the sizes of both ranges.
+    // One bit of the slot's block number, and of the sizes of both ranges.
     memory.word(arena.header_at(3)).fetch_xor(1 << 30, Ordering::Relaxed);
     for number in [4, 11] {
         memory.word(128 + number * 32 + 8).fetch_xor(1, Ordering::Relaxed);
@@ -229,7 +229,7 @@ fn numbers_wrap_and_are_not_before_themselves() {
                 assert!(is_before(one, after(near), bits), "{one} before {near} later");
                 assert!(!is_before(after(near), one, bits));
             }
-            // As far as can be: neither is before the other.
+            // At the maximum distance, neither is before the other.
             assert!(!is_before(one, after(half), bits));
         }
     }
@@ -252,7 +252,8 @@ fn every_reason_is_a_sentence_of_its_own() {
 
 #[test]
 fn of_two_versions_of_one_epoch_the_newer_is_found_and_the_other_given_up_wherever_they_lie() {
-    // In one shard, 8 slots: a process that died between publishing one and freeing the other.
+    // In one shard, 8 slots: a process died after it had published one and before it freed the
+    // other.
     for slots in [[1, 6], [6, 1]] {
         let (memory, arena) = left(Durability::Flush);
         for (slot, sequence) in slots.into_iter().zip([5, 6]) {
@@ -268,7 +269,7 @@ fn of_two_versions_of_one_epoch_the_newer_is_found_and_the_other_given_up_wherev
 #[test]
 fn where_an_order_is_promised_held_copies_go_before_every_epoch_that_was_closed() {
     let (memory, arena) = left(Durability::Ordered);
-    // A change went past the cache, a flush closed its epoch, and another flush the one after that.
+    // A change was written through, a flush closed its epoch, and another flush the one after that.
     arena.publish(1, &Header::of_copy(1, 0xff, Clean::Kept, arena.round_stamp()));
     arena.publish(0, &Header { epoch: 2, ..DIRTY });
     arena.note_epoch(3);
@@ -341,7 +342,7 @@ fn a_volume_in_doubt_serves_where_no_order_is_promised_and_none_was() {
         }
     }
     for durability in [Flush, Ordered, Scratch] {
-        // The doubt of another memory, which was given up.
+        // The doubt of another memory, which was abandoned.
         let shared = take(&memory(), durability);
         shared.begin_doubt();
         assert_eq!(shared.has_failed(), durability == Ordered, "{durability:?}");

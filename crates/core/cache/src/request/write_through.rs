@@ -32,7 +32,8 @@ impl Handle {
         keeps_new: bool,
     ) -> Result {
         if !change.fua {
-            // From now on, not from its answer on: a flush that fails in between may have taken it.
+            // Noted now, not only when it is answered: a flush that fails in between may have lost
+            // it.
             self.shared.backing.health.note_unkept();
         }
         let failures = self.shared.backing.health.flush_failures();

@@ -1,4 +1,4 @@
-//! Giving up what is dirty (C8), when the operator says so.
+//! The discard of dirty data (C8), on the operator's request.
 
 use super::Shard;
 use crate::arena::{Header, State};
@@ -7,8 +7,8 @@ use crate::planted::{Bug, planted};
 use policy::{Hash, List, NIL};
 
 impl Shard {
-    /// Lets nothing begin here any more, neither changes nor write-outs. False: something is still
-    /// on its way to the backing, and nothing was done.
+    /// Prevents new changes and new writeback in this shard. Returns false, and does nothing, if a
+    /// request is still in flight to the backing.
     pub(crate) fn shut(&mut self) -> bool {
         if !self.write_through.is_empty() || self.zeroes.is_writing() || self.dirty > self.listed()
         {
@@ -18,21 +18,22 @@ impl Shard {
         true
     }
 
-    /// Takes [`Shard::shut`] back.
+    /// Reverts [`Shard::shut`].
     pub(crate) fn reopen(&mut self) {
         self.write_through.close(false);
     }
 
-    /// Gives up all ranges of zeros. Returns their blocks. To be done before the blocks: a slot
-    /// over a range is newer, so a read in between never goes back from zeros to what was before
-    /// them.
+    /// Drops all ranges of zeros. Returns the number of their blocks. To be called before the
+    /// blocks are dropped: a slot over a range is newer, so a read in between never goes back from
+    /// zeros to the older data below them.
     pub(crate) fn discard_ranges(&mut self, gauges: &Gauges) -> u64 {
         let unwritten = self.zeroes.unwritten(self.closing_epoch);
         gauges.closing_written(unwritten);
         self.zeroes.discard(&self.arena)
     }
 
-    /// Gives up at most so many dirty versions. Returns how many; less: nothing is dirty any more.
+    /// Drops at most `most` dirty versions. Returns the number of dropped ones; if it is less,
+    /// nothing is dirty any more.
     pub(crate) fn discard_blocks(&mut self, gauges: &Gauges, most: u32) -> u32 {
         for done in 0..most {
             let Some(slot) = self.next_dirty() else { return done };
@@ -50,15 +51,16 @@ impl Shard {
         lists.map(|list| list.head).find(|&slot| slot != NIL)
     }
 
-    /// `open` is the open epoch from now on; before it, so many are closed, the oldest of them
-    /// begun. All are empty.
+    /// Sets the epochs: `open` is the open epoch from now on; `closed` epochs before it are closed,
+    /// the oldest of them begun. All are empty.
     pub(crate) fn open_at(&mut self, open: u64, closed: u64) {
         (self.epoch, self.closing_epoch) = (open, open - closed.max(1));
         self.chain.clear();
         self.chain.extend((1..closed).map(|_| List::EMPTY));
     }
 
-    /// Nothing is dirty any more: the next epoch is open, and changes may begin again.
+    /// Ends the discard, with nothing dirty left: the next epoch is open, and changes may begin
+    /// again.
     pub(crate) fn end_discard(&mut self, open: u64) {
         assert!(self.dirty == 0 || planted(Bug::DiscardKeepsVersions), "something dirty is left");
         self.open_at(open, 0);
@@ -68,7 +70,7 @@ impl Shard {
         self.write_through.close(false);
     }
 
-    /// What the planted bug does: one version is taken along into the next epoch.
+    /// Planted bug: one version is moved to the next epoch.
     pub(crate) fn keep_one(&mut self, gauges: &Gauges, open: u64) {
         let Some(slot) = self.next_dirty() else { return };
         let header = self.header(slot);

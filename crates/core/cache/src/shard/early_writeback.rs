@@ -1,9 +1,9 @@
-//! Writing out early: blocks of the open epoch, while no other epoch waits.
+//! Early writeback: blocks of the open epoch are written while no other epoch waits.
 //!
 //! No client has been promised anything about the open epoch, so its blocks may reach the backing
-//! in any order, like changes that go past the cache. The epoch need not be closed for that: what
-//! is rewritten meanwhile still replaces what it overtakes, and room comes back bit by bit, not at
-//! an epoch's end.
+//! in any order, like write-throughs. The epoch need not be closed for that: a block that is
+//! rewritten still replaces its older version, and room becomes free gradually, not only at an
+//! epoch's end.
 //!
 //! ```text
 //!   Dirty (open) --> Writing --> Written (early) --> Clean
@@ -12,22 +12,22 @@
 //!                failed      tainted
 //! ```
 //!
-//! A newer version of the same epoch may stand beside one that is under way: it is not written
-//! before that has ended, and then the older one goes at once. Ranges of zeros are written out
-//! before the blocks of their epoch, so where any is pending nothing is written early.
+//! A newer version of the same epoch may exist beside one in flight: it is not written before the
+//! older write has ended, and then the older version is dropped. Ranges of zeros are written before
+//! the blocks of their epoch, so there is no early writeback while any range is pending.
 
 use super::Shard;
 use crate::arena::{Header, State};
 use crate::dirty::gauges::{Gauges, Stage};
 use crate::planted::{Bug, planted};
 
-/// What was written early, and is not known to be durable.
+/// Blocks that were written early, and are not known to be durable.
 pub(super) struct Early {
     pub(super) written: List,
-    /// The last of those that were there when the backing's flush began. What was written after it
-    /// is behind it in the list.
+    /// The last block that was in the list when the backing's flush began. Blocks written later are
+    /// behind it in the list.
     settling: Option<u32>,
-    /// Blocks that are under way.
+    /// Blocks in flight.
     pub(super) writing: u32,
 }
 
@@ -37,7 +37,7 @@ impl Early {
 use policy::{Hash, List, NIL};
 
 impl Shard {
-    /// Whether blocks of the open epoch may be written out now.
+    /// Whether blocks of the open epoch may be written back now.
     pub(super) fn writes_early(&self, gauges: &Gauges) -> bool {
         gauges.is_early()
             && gauges.is_above_floor()
@@ -47,7 +47,7 @@ impl Shard {
             && (self.zeroes.is_empty() || planted(Bug::EarlyUnderRange))
     }
 
-    /// Whether an older version of a block is on its way to the backing.
+    /// Whether a version of a block is in flight to the backing.
     pub(super) fn is_under_way(&self, block: u64) -> bool {
         let found = self.index.find(Hash::of(block), |slot| {
             let header = self.header(slot);
@@ -56,8 +56,8 @@ impl Shard {
         found.is_some()
     }
 
-    /// Whether a newer version of the same epoch stands beside this one, which was under way when
-    /// that came.
+    /// Whether a newer version of the same epoch exists beside this one, which was in flight when
+    /// the newer one was absorbed.
     pub(super) fn is_overtaken(&self, slot: u32, header: &Header) -> bool {
         let newer = self.index.find(Hash::of(header.block), |other| {
             let found = self.header(other);
@@ -67,7 +67,7 @@ impl Shard {
         header.shadowed && newer.is_some()
     }
 
-    /// Forgets a version that was under way when it was overtaken.
+    /// Drops a version that was in flight when it was replaced.
     pub(super) fn drop_overtaken(&mut self, gauges: &Gauges, slot: u32, header: &Header) {
         self.unindex(Hash::of(header.block), slot);
         self.give_slot(slot);
@@ -75,7 +75,7 @@ impl Shard {
         gauges.block_dropped(Stage::Ended);
     }
 
-    /// Takes a block that waits out of its list: it goes on its way.
+    /// Takes a waiting block out of its list, because its write begins.
     pub(super) fn take_out(&mut self, gauges: &Gauges, slot: u32, header: &Header) {
         if self.is_closing(header) {
             return self.links.remove(&mut self.closing, slot);
@@ -85,7 +85,7 @@ impl Shard {
         self.early.writing += 1;
     }
 
-    /// A block of an epoch that is not begun waits again.
+    /// Makes a block of an epoch that is not begun wait again.
     pub(super) fn put_back(&mut self, gauges: &Gauges, slot: u32, header: &Header) {
         self.arena.publish(self.base + slot, &Header { state: State::Dirty, ..*header });
         if self.is_open(header) {
@@ -96,7 +96,7 @@ impl Shard {
         self.links.push_back(&mut self.chain[link], slot);
     }
 
-    /// A block of an epoch that is not begun has been written out.
+    /// Notes that a block of an epoch that is not begun has been written.
     pub(super) fn note_early(&mut self, gauges: &Gauges, slot: u32) {
         self.counters.blocks_early += 1;
         gauges.early_written();
@@ -112,14 +112,15 @@ impl Shard {
         self.links.remove(&mut self.early.written, slot);
     }
 
-    /// A flush of the backing is about to begin: what is written by now will be durable after it.
+    /// Notes that a flush of the backing is about to begin: all blocks written by now will be
+    /// durable after it.
     pub(crate) fn begin_settling(&mut self) {
         let last = self.early.written.tail;
         self.early.settling = (last != NIL).then_some(last);
     }
 
-    /// The flush has succeeded: up to `most` blocks become clean, or go if a newer version exists.
-    /// True: more are left.
+    /// Releases up to `most` blocks after the successful flush: they become clean, or are dropped
+    /// if a newer version exists. Returns true if more are left.
     pub(crate) fn settle_written(&mut self, gauges: &Gauges, most: u32) -> bool {
         for _ in 0..most {
             let Some(last) = self.early.settling else { return false };
@@ -134,13 +135,13 @@ impl Shard {
         self.early.settling.is_some()
     }
 
-    /// The volume has failed meanwhile: nothing is known to be durable.
+    /// Cancels settling because the volume has failed: no block is known to be durable.
     pub(crate) fn cancel_settling(&mut self) {
         self.early.settling = None;
     }
 
-    /// The epoch is begun: what of it is written early counts as written, what is under way
-    /// remains. Returns how many blocks of each there are.
+    /// Begins the epoch: its early written blocks count as written, its blocks in flight as
+    /// remaining. Returns the number of each.
     pub(super) fn begin_early(&mut self) -> (u32, u32) {
         let early = core::mem::replace(&mut self.early, Early::NONE);
         assert!(early.settling.is_none(), "an epoch is begun while another flush is under way");
@@ -149,8 +150,8 @@ impl Shard {
         (written, writing)
     }
 
-    /// The backing's flush failed: up to `most` of what was written early waits again. True: more
-    /// are left.
+    /// Makes up to `most` early written blocks wait again after a failed flush of the backing.
+    /// Returns true if more are left.
     pub(super) fn taint_early(&mut self, gauges: &Gauges, most: u32) -> bool {
         self.early.settling = None;
         for _ in 0..most {

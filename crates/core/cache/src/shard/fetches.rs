@@ -1,16 +1,16 @@
 //! Reads of the backing that are in flight.
 //!
-//! A fill remembers, sector by sector, what its bytes must not be used for: sectors that were in
-//! memory when it began, and sectors that a change has touched since (C10). Sectors that a change
-//! went past the cache to are *suspect*: they may stand beside others that were fetched, but not
-//! beside newer ones from memory, or a read would see a block as it never was. One `keep` bit says
-//! whether anything of the fill may stay in memory at all.
+//! A fill marks the sectors for which its bytes must not be used: sectors that were in memory when
+//! it began, and sectors that a change has touched since (C10). Sectors of a write-through are
+//! *suspect*: they may be combined with other fetched sectors, but not with newer ones from memory,
+//! or a read would show the block in a state that never existed. One `keep` bit says whether any
+//! block of the fill may be admitted.
 
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A fill's number.
+/// The number of a fill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FillId(u32);
 
@@ -20,28 +20,28 @@ struct Fill {
     end: u64,
     number: u32,
     keep: bool,
-    /// It is made ahead of a stream.
+    /// It is fetched ahead of a stream.
     ahead: bool,
 }
 
-/// What a read that joins fetches would wait for.
+/// The fetches for which a joining read would wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Joined {
     /// Other reads.
     Reads,
-    /// What is fetched ahead, at least in part.
+    /// Fetches ahead of a stream, at least in part.
     Ahead,
 }
 
 /// The fills of a shard.
 pub(crate) struct Fills {
-    /// Those in flight, in no order, side by side: every miss and every change looks through them.
+    /// The fills in flight, unordered and contiguous: every miss and every change searches them.
     active: Vec<Fill>,
-    /// Where each stands in `active`.
+    /// The index of each in `active`.
     places: Box<[u32]>,
     /// `blocks_max` bytes for each number: the marks of its blocks.
     marks: Box<[u8]>,
-    /// The same for suspects.
+    /// The suspect sectors, in the same layout.
     suspects: Box<[u8]>,
     blocks_max: u32,
     free: Vec<u32>,
@@ -63,12 +63,12 @@ impl Fills {
         self.free.is_empty()
     }
 
-    /// How many can begin.
+    /// The number of fills that can begin.
     pub(crate) fn free(&self) -> usize {
         self.free.len()
     }
 
-    /// How many there can be.
+    /// The maximum number of fills.
     pub(crate) fn most(&self) -> usize {
         self.places.len()
     }
@@ -77,7 +77,7 @@ impl Fills {
         &self.active[self.places[id.0 as usize] as usize]
     }
 
-    /// Where the marks of a block of a fill stand.
+    /// Returns the index of the marks of a block of a fill.
     fn mark_at(&self, fill: &Fill, block: u64) -> usize {
         debug_assert!(block >= fill.first && block < fill.end);
         (fill.number * self.blocks_max) as usize + (block - fill.first) as usize
@@ -88,7 +88,7 @@ impl Fills {
         self.begin_as(first, blocks, keep, false)
     }
 
-    /// The same for what is fetched ahead of a stream, and is kept.
+    /// Begins a fill ahead of a stream, which may be admitted.
     pub(crate) fn begin_ahead(&mut self, first: u64, blocks: u32) -> FillId {
         self.begin_as(first, blocks, true, true)
     }
@@ -104,7 +104,7 @@ impl Fills {
         FillId(number)
     }
 
-    /// These sectors of a block are in memory as the fill begins.
+    /// Marks the sectors of a block that are in memory as the fill begins.
     pub(crate) fn set_mark(&mut self, id: FillId, block: u64, mask: u8) {
         let at = self.mark_at(self.fill(id), block);
         self.marks[at] = mask;
@@ -124,7 +124,7 @@ impl Fills {
         self.fill(id).keep
     }
 
-    /// Of these sectors of a block, those that this fill must not be used for.
+    /// Returns those of these sectors of a block for which this fill must not be used.
     pub(crate) fn mark(&self, id: FillId, block: u64, wanted: u8) -> u8 {
         let at = self.mark_at(self.fill(id), block);
         match wanted & self.marks[at] {
@@ -133,7 +133,8 @@ impl Fills {
         }
     }
 
-    /// A change touches these sectors of a block: no fill under way may bring them any more.
+    /// Marks sectors of a block that a change touches: no fill in flight may be used for them any
+    /// more.
     #[inline]
     pub(crate) fn touch(&mut self, block: u64, mask: u8) {
         for fill in &self.active {
@@ -144,7 +145,7 @@ impl Fills {
         }
     }
 
-    /// A change has gone past the cache to these sectors of a block.
+    /// Marks sectors of a block as suspect, because they were written through.
     pub(crate) fn suspect(&mut self, block: u64, mask: u8) {
         for fill in &self.active {
             if block >= fill.first && block < fill.end {
@@ -154,8 +155,8 @@ impl Fills {
         }
     }
 
-    /// A change goes past the cache to these blocks: what is fetched meanwhile may be older or
-    /// newer, so nothing of it is kept.
+    /// Prevents the admission of fills of these blocks, which are written through: data fetched at
+    /// the same time may be older or newer.
     pub(crate) fn forget(&mut self, first: u64, blocks: u32) {
         let end = first + u64::from(blocks);
         for fill in &mut self.active {
@@ -163,18 +164,19 @@ impl Fills {
         }
     }
 
-    /// Whether fills bring this block, kept or not.
+    /// Whether a fill fetches this block, admitted or not.
     pub(crate) fn has(&self, block: u64) -> bool {
         self.active.iter().any(|fill| fill.first <= block && block < fill.end)
     }
 
-    /// Which fills bring all of these blocks, untouched so far, and will be kept; None: none do.
+    /// Whether fills that may be admitted fetch all of these blocks, untouched so far, and which
+    /// kind they are; None if not.
     #[inline]
     pub(crate) fn covers(&self, first: u64, blocks: u32) -> Option<Joined> {
         let (mut next, end) = (first, first + u64::from(blocks));
         let mut joined = Joined::Reads;
         while next < end {
-            // Not `&&`: which part fails is a coin toss, that all hold is rare.
+            // Not `&&`: it is unpredictable which condition fails, and rare that all hold.
             let is_it = |fill: &&Fill| (fill.first <= next) & (next < fill.end) & fill.keep;
             let fill = self.active.iter().find(is_it)?;
             let covered = (fill.end.min(end) - next) as usize;

@@ -1,9 +1,8 @@
-//! Copies of changes that went past the cache, held until a flush of the backing covers them (C1).
+//! Copies of write-throughs, held until a flush of the backing covers them (C1).
 //!
-//! Should this process be killed while a flush is under way, the next one cannot know the result of
-//! that flush. It writes the held copies again (`recovery/`). Each step that gives up a copy before
-//! it is durable notes that in the arena, where a successor finds it
-//! (`arena/superblock/flush_note.rs`).
+//! If this process is killed during a flush, the next one cannot learn the result of that flush. It
+//! writes the held copies again (`recovery/`). Each step that drops a copy before it is durable
+//! notes that in the arena, where a successor finds it (`arena/superblock/flush_note.rs`).
 //!
 //! ```text
 //!   begin_copy --> unanswered, seen by no read --> the block's current version: kept, or held
@@ -11,8 +10,8 @@
 //!                                      '--> free, if the change has failed
 //! ```
 //!
-//! An unanswered copy has all that the clean copy beside it has, so it can stand alone: the older
-//! one goes before the new one takes its place.
+//! An unanswered copy contains all data of the clean copy beside it, so it is complete without it:
+//! the older one is dropped before the new one replaces it.
 
 use super::{Change, Shard, Source, WriteThroughCopies};
 use crate::arena::{Clean, Header, State};
@@ -22,18 +21,18 @@ use crate::planted::{Bug, planted};
 use core::ops::Range;
 use policy::{Access, Cause, Hash, Held};
 
-/// How a copy of a change that went past the cache is kept.
+/// How the copy of a write-through is cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CopyKind {
     /// By the policy, for reads.
     Kept,
-    /// Until it is durable; after that it is the first to be given up.
+    /// Until it is durable; after that it is evicted first.
     Held,
 }
 
 impl Shard {
-    /// The stamp of a copy that takes this clean copy over: the same, as long as that is not
-    /// durable.
+    /// Returns the stamp of a copy that replaces this clean copy: the same stamp, as long as this
+    /// copy is not durable.
     pub(super) fn stamp_of(&self, header: &Header) -> u32 {
         if self.arena.is_unflushed(header) { header.stamp() } else { 0 }
     }
@@ -45,7 +44,8 @@ impl Shard {
         }
     }
 
-    /// Drops the held copies among these slots: a flush has failed, and what they show may be lost.
+    /// Drops the held copies among these slots: a flush has failed, and the data that they show may
+    /// be lost.
     pub(crate) fn drop_held(&mut self, gauges: &Gauges, slots: Range<u32>) {
         for slot in slots {
             let header = self.header(slot);
@@ -56,17 +56,17 @@ impl Shard {
         }
     }
 
-    /// Notes that a newer version in the write buffer is about to replace this slot's. That makes
-    /// the copy unnecessary, unless an order is promised: then the copy may belong to a closed
-    /// epoch, which must not be lost while a later one is on the backing in part.
+    /// Notes that a newer version in the write buffer is about to replace this slot's version. That
+    /// makes the copy unnecessary, unless an order is promised: then the copy may belong to a
+    /// closed epoch, which must not be lost while a later one is partly on the backing.
     pub(super) fn note_overtaken_copy(&self, gauges: &Gauges, header: &Header) {
         if gauges.is_ordered() && gauges.closed() > 0 {
             self.note_lost_copy(header);
         }
     }
 
-    /// Puts a block of a change that is about to be sent into a slot of its own, with all that is
-    /// cached of the rest. Returns whether a copy was made.
+    /// Copies a block of a change that is about to be sent into a separate slot, with all other
+    /// cached sectors of the block. Returns whether a copy was made.
     pub(super) fn begin_copy(
         &mut self,
         gauges: &Gauges,
@@ -79,7 +79,7 @@ impl Shard {
         let replaces_held =
             self.clean_copy(block).is_some_and(|(_, header)| self.stamp_of(&header) != 0);
         let may_hold = !copies.durable && (keeps || copies.holds_unkept);
-        // The copy that it replaces is counted already.
+        // The copy that it replaces is already counted.
         let holds = may_hold && (replaces_held || gauges.hold(copies.holds_max));
         if !(keeps || holds) || planted(Bug::ForgetUnansweredWrite) || planted(Bug::KeepBehindPass)
         {
@@ -89,7 +89,7 @@ impl Shard {
         let (sector, sectors, skip) = share(&change.at, block);
         self.arena.put(self.base + slot, sector, from, skip, sectors);
         let mut mask = if planted(Bug::WidenPassed) { 0xff } else { bits(sector, sectors) };
-        // Taking the slot may have evicted what was cached.
+        // Taking the slot may have evicted the cached copy.
         if let Some((old, header)) = self.clean_copy(block) {
             stretches(header.mask & !mask, |first, length| {
                 self.arena.carry(self.base + old, self.base + slot, first, length);
@@ -122,7 +122,7 @@ impl Shard {
         Some((slot, header))
     }
 
-    /// Makes the copy of a change that was answered well the current version of its block.
+    /// Makes the copy of a change that succeeded the current version of its block.
     pub(super) fn finish_copy(&mut self, gauges: &Gauges, slot: u32, header: &Header, stamp: u32) {
         let Header { block, mask, .. } = *header;
         let kind = if header.clean() == Clean::Kept { CopyKind::Kept } else { CopyKind::Held };
@@ -140,7 +140,7 @@ impl Shard {
             self.retire(gauges, old, &old_header);
             return self.publish_copy(slot, block, mask, stamp, kind);
         }
-        // It keeps its place with the policy.
+        // The new copy takes the old one's position in the policy.
         self.used(old, &old_header);
         self.policy.succeed(&mut self.links, old, slot, Held::Clean);
         let hash = Hash::of(block);
@@ -150,10 +150,10 @@ impl Shard {
         self.index.insert(hash, slot);
     }
 
-    /// Publishes a copy in a slot of its own, of a block that no other slot holds.
+    /// Publishes a copy of a block that no other slot holds.
     fn publish_copy(&mut self, slot: u32, block: u64, mask: u8, stamp: u32, kind: CopyKind) {
         if kind == CopyKind::Kept {
-            // It is kept anyway; a policy may learn from it.
+            // It is admitted in any case; the policy may learn from it.
             let _ = self.policy.miss(Hash::of(block));
             return self.publish_clean(slot, block, mask, stamp, Cause::WriteThrough);
         }

@@ -1,7 +1,7 @@
-//! A shard: everything about its blocks, under one lock. Nothing here waits; every function is one
+//! A shard: all state of its blocks, under one lock. Nothing here waits; every function is one
 //! decision over plain data.
 //!
-//! Where a slot is linked follows from its header:
+//! The list in which a slot is linked follows from its header:
 //!
 //! ```text
 //!  Free --> Clean (policy) <------------------------------ Written (written)
@@ -11,9 +11,10 @@
 //!          (open)     close    (chain)  begin       (closing)        next_run
 //! ```
 //!
-//! (`early.rs` draws the way of those that are written out before their epoch is closed.)
+//! (`early_writeback.rs` draws the states of blocks that are written back before their epoch is
+//! closed.)
 //!
-//! At most one *current* version of a block exists; older ones, one an epoch, may stand beside it,
+//! A block has at most one *current* version. Older versions, one per epoch, may exist beside it,
 //! *shadowed*, until they are durable.
 
 mod discard_dirty;
@@ -62,46 +63,46 @@ pub(crate) use write_through::{WriteThroughBegun, WriteThroughCopies, WriteThrou
 pub(crate) use writeback::{Load, Next, Run};
 pub(crate) use zero_writeback::ZeroRun;
 
-/// What a shard has of what its volume counts over all shards, in blocks.
+/// A shard's part of the sums that its volume keeps over all shards, in blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Checked {
-    /// Dirty ones.
+    /// Dirty blocks.
     pub(crate) dirty: u32,
-    /// Those of them that belong to the open epoch.
+    /// Dirty blocks of the open epoch.
     pub(crate) open: u32,
-    /// Those that are being written out early.
+    /// Blocks that are being written back early.
     pub(crate) under_way: u32,
-    /// Fetched ahead, or being so, and not read yet.
+    /// Blocks fetched ahead, or being fetched ahead, and not read yet.
     pub(crate) unread: u32,
 }
 
 /// A shard of the cache.
 pub(crate) struct Shard {
     arena: Arena,
-    /// The arena's number of our first slot; inside, slots are counted from 0.
+    /// The arena's number of the shard's first slot; inside the shard, slots are counted from 0.
     base: u32,
     slots: u32,
     run_blocks: u32,
     region_blocks: u64,
     /// The open epoch.
     epoch: u64,
-    /// The epoch that is being written out, or was last. Those between it and the open one are
-    /// closed and wait in the chain.
+    /// The epoch that is being written back, or was last. The epochs between it and the open one
+    /// are closed and wait in the chain.
     closing_epoch: u64,
     index: Index,
     links: Links,
     policy: Policy,
     free: List,
     open: List,
-    /// Closed epochs that wait to be written out, the oldest first.
+    /// Closed epochs that wait for writeback, the oldest first.
     chain: VecDeque<List>,
     closing: List,
     written: List,
     early: Early,
     ahead: Ahead,
-    /// Slots that are dirty in any way.
+    /// Slots that are dirty in any state.
     dirty: u32,
-    /// Slots with copies of changes that were sent to the backing and are not answered.
+    /// Slots with copies of changes that were sent to the backing and are not answered yet.
     unanswered: u32,
     zeroes: Zeroes,
     fills: Fills,
@@ -109,18 +110,19 @@ pub(crate) struct Shard {
     sampling: Arc<Sampling>,
     samplers: Samplers,
     streams: Arc<Streams>,
-    /// What was counted when a sampler was told last.
+    /// The counters at the last report to a sampler.
     told: Counted,
-    /// Written blocks that a pass has failed over since: see [`Shard::write_through_done`].
+    /// Written blocks for which a write-through failed afterwards: see
+    /// [`Shard::write_through_done`].
     doubtful: Vec<u64>,
-    /// Some blocks of the closing list, sorted, the last one next.
+    /// Some blocks of the closing list, sorted; the last one is next.
     plan: Vec<(u64, u32)>,
     pub(crate) counters: Counters,
     saving: Saving,
 }
 
 impl Shard {
-    /// A shard that holds nothing.
+    /// Makes a shard that holds nothing.
     pub(crate) fn new(
         kind: Kind,
         sampling: Arc<Sampling>,
@@ -178,14 +180,14 @@ impl Shard {
         Hash::of(self.arena.block(self.base + slot))
     }
 
-    /// The newest version of a block that is held.
+    /// Returns the newest held version of a block.
     #[inline]
     fn current(&self, block: u64) -> Option<(u32, Header)> {
         self.current_after(block, |_| ())
     }
 
-    /// The same; `named` hears of every slot that the index names for it, before its header is
-    /// looked at.
+    /// [`Shard::current`], which calls `named` with every slot that the index names for the block,
+    /// before it reads the slot's header.
     #[inline]
     fn current_after(&self, block: u64, named: impl Fn(u32)) -> Option<(u32, Header)> {
         let mut header = None;
@@ -201,7 +203,7 @@ impl Shard {
         Some((slot, header?))
     }
 
-    /// A version of a block that is still to become durable though a newer one exists.
+    /// Returns a version of a block that must still become durable although a newer one exists.
     fn shadowed(&self, block: u64) -> Option<(u32, Header)> {
         let slot = self.index.find(Hash::of(block), |slot| {
             let found = self.header(slot);
@@ -210,7 +212,7 @@ impl Shard {
         Some((slot, self.header(slot)))
     }
 
-    /// Which sectors of a block can be answered from here.
+    /// Returns the sectors of a block that memory can answer.
     #[inline]
     fn presence(&self, block: u64) -> u8 {
         match self.current(block) {
@@ -225,18 +227,19 @@ impl Shard {
         header.epoch == self.epoch as u16
     }
 
-    /// Whether a dirty version belongs to the epoch that is being written out.
+    /// Whether a dirty version belongs to the epoch that is being written back.
     #[inline]
     fn is_closing(&self, header: &Header) -> bool {
         header.epoch == self.closing_epoch as u16
     }
 
-    /// Where the epoch of a dirty version stands in the chain.
+    /// Returns the index in the chain of the epoch of a dirty version.
     fn link_of(&self, header: &Header) -> usize {
         usize::from(header.epoch.wrapping_sub(self.closing_epoch as u16 + 1))
     }
 
-    /// Blocks were accessed, of which so many were not held: counts them, and tells the samplers.
+    /// Counts accesses to blocks, of which `missed` were not held, and reports them to the
+    /// samplers.
     #[inline]
     fn accessed(&mut self, first: u64, blocks: u32, missed: u32, access: Access) {
         self.counters.block_accesses += u64::from(blocks);
@@ -257,19 +260,19 @@ impl Shard {
         }
     }
 
-    /// The policy hears which share its window is to have.
+    /// Passes the window's share to the policy.
     fn adapt(&mut self) {
         if let Some(share) = self.sampling.window_share() {
             self.policy.set_window_share(share);
         }
     }
 
-    /// Slots that can be had: free, or clean.
+    /// Slots that can be taken: free or clean.
     fn available(&self) -> u32 {
         self.free.length + self.policy.clean() + self.ahead.slots()
     }
 
-    /// A slot for a block, in no list and holding nothing; evicts if it must.
+    /// Takes a slot for a block, in no list and empty; evicts a block if necessary.
     fn take_slot(&mut self, block: u64) -> Option<u32> {
         self.adapt();
         if let Some(slot) = self.links.pop_front(&mut self.free) {
@@ -281,7 +284,7 @@ impl Shard {
             .or_else(|| self.take_unread())
     }
 
-    /// The slot that the policy gives up, in no list and holding nothing.
+    /// Takes the slot that the policy evicts, in no list and empty.
     fn take_victim(&mut self, block: u64) -> Option<u32> {
         let (arena, base) = (&self.arena, self.base);
         let hash_of = |slot| Hash::of(arena.block(base + slot));
@@ -298,7 +301,7 @@ impl Shard {
 
     fn give_slot(&mut self, slot: u32) {
         self.arena.free(self.base + slot);
-        // A clean one was forgotten when it left its list.
+        // A clean slot was removed from the policy when it left its list.
         self.policy.forget(&mut self.links, slot, Held::Dirty);
         self.links.push_back(&mut self.free, slot);
     }
@@ -308,7 +311,7 @@ impl Shard {
         self.index.remove(hash, slot, |other| Hash::of(arena.block(base + other)));
     }
 
-    /// Takes a slot out of the list that its header says it is in. A dirty one stops to count.
+    /// Removes a slot from the list that its header names. A dirty one is no longer counted.
     fn unlink(&mut self, gauges: &Gauges, slot: u32, header: &Header) {
         let (list, stage) = match header.state {
             State::Clean if header.is_ahead() => return self.unlink_ahead(slot, header),
@@ -334,20 +337,20 @@ impl Shard {
         gauges.block_dropped(stage);
     }
 
-    /// Forgets a version: its slot is free afterwards.
+    /// Drops a version: its slot is free afterwards.
     fn retire(&mut self, gauges: &Gauges, slot: u32, header: &Header) {
         self.unlink(gauges, slot, header);
         self.unindex(Hash::of(header.block), slot);
         self.give_slot(slot);
     }
 
-    /// Marks a version as overtaken by a newer one; it stays until it is durable.
+    /// Marks a version as shadowed by a newer one; it stays until it is durable.
     fn shadow(&mut self, slot: u32, header: &Header) {
         self.arena.publish(self.base + slot, &Header { shadowed: true, ..*header });
     }
 
-    /// Publishes a clean slot that holds these sectors of a block that no other slot holds.
-    /// `stamp`: see [`Shard::stamp_of`].
+    /// Publishes a clean slot with these sectors of a block that is in no other slot. `stamp`: see
+    /// [`Shard::stamp_of`].
     fn publish_clean(&mut self, slot: u32, block: u64, mask: u8, stamp: u32, cause: Cause) {
         let header = Header::of_copy(block, mask, Clean::Kept, stamp);
         self.arena.publish(self.base + slot, &header);
@@ -361,24 +364,24 @@ impl Shard {
         self.policy.lists().iter().map(|list| list.length)
     }
 
-    /// The slots that this shard's lists, and its runs in flight, hold.
+    /// The number of slots in this shard's lists and in its runs in flight.
     pub(crate) fn held(&self) -> u32 {
         self.slots - self.free.length
     }
 
-    /// Brings the time saved up to date.
+    /// Brings the counter of saved time up to date.
     #[inline]
     pub(crate) fn settle(&mut self, gauges: &Gauges) {
         self.saving.settle(&mut self.counters, gauges.saved_per_hit_ns());
     }
 
-    /// What may be looked at without the lock.
+    /// The data that may be read without the lock.
     pub(crate) fn hints(&self) -> Nearer {
         let (cells, links) = (self.index.hints(), self.links.clone());
         Nearer { cells, links, arena: self.arena.clone(), base: self.base }
     }
 
-    /// Dirty slots that are in a list; the others are on their way to the backing.
+    /// The number of dirty slots in a list; the others are in flight to the backing.
     fn listed(&self) -> u32 {
         let waiting: u32 = self.chain.iter().map(|list| list.length).sum();
         let written = self.written.length + self.early.written.length;
@@ -434,7 +437,7 @@ impl Shard {
             if header.state == State::Free {
                 continue;
             }
-            // One current version, and one of each epoch, beside one of it that is under way.
+            // One current version, and one of each epoch, besides a version of it in flight.
             let mut found = [0; 2];
             self.index.find(Hash::of(header.block), |other| {
                 let (mine, other) = (other == slot, self.header(other));
@@ -457,9 +460,9 @@ impl Shard {
     }
 }
 
-/// Brings nearer what reads will touch, without the lock: a locked instruction would end the
-/// overlap of the waits for memory that this is for. What it sees may be a moment old; it only
-/// prefetches.
+/// Prefetches the memory that reads will touch, without the lock: a locked instruction would end
+/// the overlap of the memory accesses. The data that it reads may be slightly outdated; it is used
+/// for prefetching only.
 pub(crate) struct Nearer {
     cells: Hints,
     links: Links,
@@ -468,7 +471,7 @@ pub(crate) struct Nearer {
 }
 
 impl Nearer {
-    /// First a block's place in the index ...
+    /// First a block's entry in the index ...
     #[inline]
     pub(crate) fn place(&self, block: u64) {
         self.cells.prefetch(Hash::of(block));

@@ -1,5 +1,5 @@
-//! Long streams, which are not kept: what they read or write is the first to be given up, and is
-//! noted, in case it comes again (`streams/reuse.rs`).
+//! Long streams, which bypass the cache: the blocks that they read or write are evicted first, and
+//! are recorded in case they are accessed again (`streams/reuse.rs`).
 
 use super::Shard;
 use crate::admission::Candidate;
@@ -10,9 +10,9 @@ use block::Extent;
 use policy::{Hash, Held};
 
 impl Shard {
-    /// So many blocks were read that are not kept. That evicts nothing, so it is here that what is
-    /// too old ceases to count as unread: else nothing would be fetched ahead any more once so much
-    /// is unread as may be.
+    /// Records reads of `blocks` blocks that are not admitted. Such reads evict nothing, so blocks
+    /// that are too old stop counting as unread here. Otherwise readahead would stop once the
+    /// maximum of unread blocks is reached.
     pub(super) fn goes_past(&mut self, blocks: u32) {
         self.ahead.clock += u64::from(blocks);
         for _ in 0..blocks {
@@ -27,7 +27,7 @@ impl Shard {
         }
     }
 
-    /// Completes a candidate with what the streams say of a write, unless a slot is free.
+    /// Completes a candidate with the streams' result for a write, unless a slot is free.
     pub(super) fn follow_write(&self, at: &Extent, candidate: Candidate) -> Candidate {
         let free = self.free.length;
         if free > 0 {
@@ -38,8 +38,8 @@ impl Shard {
         Candidate { free, is_long_stream: heard.passes, ..candidate }
     }
 
-    /// Notes a sample of what a long stream brings. `is_read`: it is a read that the samplers have
-    /// not been told of.
+    /// Records a sample of the blocks of a long stream. `is_read`: a read that was not reported to
+    /// the samplers.
     pub(super) fn note_long(&self, at: &Extent, heard: Heard, is_read: bool) {
         if !heard.is_long && !is_read {
             return;
@@ -56,7 +56,7 @@ impl Shard {
         }
     }
 
-    /// Whether a block is held, and by nothing that long streams have left.
+    /// Whether a block is held, other than as a remainder of a long stream.
     pub(super) fn is_kept(&self, block: u64) -> bool {
         let is_kept = |(slot, header): (u32, Header)| match header.is_ahead() {
             true => header.clean() == Clean::Unread,
@@ -65,7 +65,7 @@ impl Shard {
         self.current(block).is_some_and(is_kept)
     }
 
-    /// What a long stream has written is durable: it is the first to be given up.
+    /// Releases a durable block that a long stream has written: it is evicted first.
     pub(super) fn pass_written(&mut self, slot: u32, header: &Header) {
         self.policy.forget(&mut self.links, slot, Held::Dirty);
         let Header { block, mask, .. } = *header;

@@ -1,4 +1,4 @@
-//! Reads: what is held is copied, what is missing is fetched once.
+//! Reads: held sectors are copied, missing sectors are fetched once.
 
 use super::Shard;
 use crate::admission::{Admission, Candidate, Origin, Rules, SkipReason};
@@ -11,25 +11,25 @@ use crate::streams::Heard;
 use block::{Buf, Extent};
 use core::ops::RangeInclusive;
 
-/// What a first look at a read says.
+/// Result of a first look at a read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Glance {
-    /// All of it was copied.
+    /// All of the read was copied.
     Hit,
-    /// The same, and some of it for the first time since it was fetched ahead.
+    /// All of the read was copied, and some of it for the first time since it was fetched ahead.
     HitAhead,
-    /// Nothing of it is held or would be kept: the backing alone answers.
+    /// Nothing of the read is held or would be admitted: the backing alone answers.
     Bypass,
-    /// It needs a closer look.
+    /// The read needs [`Shard::look`].
     Unknown,
 }
 
-/// What wants a read.
+/// Origin of a read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reader {
     /// A client: it may be a part of a stream.
     Client,
-    /// What follows advice: that has said by itself what will be read.
+    /// A read made on a client's advice; not part of a stream.
     Adviser,
 }
 
@@ -42,17 +42,17 @@ impl Reader {
     }
 }
 
-/// What a read has to do.
+/// The next step of a read.
 pub(crate) enum Look {
     /// Nothing: all of it was copied.
     Hit,
-    /// Wait until the shard changes: another read fetches the same, or no fill is free.
+    /// Wait until the shard changes: another read fetches the same blocks, or no fill is free.
     Wait,
-    /// Read this much of the backing, then come back with it.
+    /// Read these sectors from the backing, then return with them.
     Fetch(Fetch),
 }
 
-/// How much of a block was there for a read.
+/// How much of a block a read could copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Copied {
     All,
@@ -64,14 +64,14 @@ enum Copied {
 #[derive(Clone, Copy)]
 pub(crate) struct Fetch {
     pub(crate) id: FillId,
-    /// What to read.
+    /// The sectors to read.
     pub(crate) at: Extent,
-    /// Where it stands in the request, in sectors.
+    /// The offset in the request, in sectors.
     pub(crate) skip: u32,
 }
 use policy::{Access, Cause, Hash, Held, Verdict};
 
-/// What of these sectors lies in the blocks from `from` to `to`.
+/// Returns the part of these sectors in the blocks from `from` to `to`.
 fn within(at: &Extent, from: u64, to: u64) -> Extent {
     let (sector, _, _) = share(at, from);
     let (last_sector, last_sectors, _) = share(at, to);
@@ -81,8 +81,8 @@ fn within(at: &Extent, from: u64, to: u64) -> Extent {
 }
 
 impl Shard {
-    /// Answers a read if all of it is held, or says that it is no business of the cache: nothing of
-    /// it is held, and it would not be kept (only asked if the backing can answer `at_once`).
+    /// Answers a read if all of it is held. Returns `Bypass` if nothing of it is held and it would
+    /// not be admitted (only checked if the backing can answer `at_once`).
     #[inline]
     pub(crate) fn glance(
         &mut self,
@@ -107,7 +107,8 @@ impl Shard {
         self.count_hit(at)
     }
 
-    /// All of a read was held. Whether it has found what was fetched ahead of it.
+    /// Counts a read of which all was held. The result shows whether it found blocks that were
+    /// fetched ahead.
     #[inline]
     fn count_hit(&mut self, at: &Extent) -> Glance {
         let (first, blocks) = blocks_of(at);
@@ -121,7 +122,7 @@ impl Shard {
         Glance::Hit
     }
 
-    /// The streams hear of a read that has found what was fetched ahead of it.
+    /// Reports to the streams a read that has found blocks fetched ahead.
     #[cold]
     fn hear_found(&mut self, at: &Extent) {
         let (first, blocks) = blocks_of(at);
@@ -130,7 +131,7 @@ impl Shard {
             0 => Heard::default(),
             _ => self.streams.read(at, found.blocks, false),
         };
-        // Streams that are not kept are no business of policies either.
+        // Blocks of a bypassed stream are not reported to the policy either.
         match found.passing {
             false => self.accessed(first, blocks, found.kept, Access::Read),
             true => self.goes_past(found.blocks),
@@ -138,14 +139,14 @@ impl Shard {
         self.note_long(at, heard, found.passing);
     }
 
-    /// A miss of one block that nothing is held of: whether it goes past without being kept.
+    /// Decides whether a miss of one block, of which nothing is held, bypasses the cache.
     #[inline]
     fn decline(&mut self, rules: Rules, at: &Extent, block: u64) -> Glance {
         let Admission::Skip(reason) = Candidate::new(rules, Origin::Read).admission() else {
             return Glance::Unknown;
         };
         match reason {
-            // Nothing is fetched ahead either: it does not matter what streams there are.
+            // With this reason nothing is fetched ahead either, so streams are not followed.
             SkipReason::GuardAll => self.accessed(block, 1, 1, Access::Read),
             _ => self.announce(at, block),
         }
@@ -154,8 +155,8 @@ impl Shard {
         Glance::Bypass
     }
 
-    /// A miss of one block that is not kept: a policy and the streams may learn from it all the
-    /// same.
+    /// Reports a miss of one block that is not admitted: the policy and the streams can still learn
+    /// from it.
     fn announce(&mut self, at: &Extent, block: u64) {
         let heard = self.streams.read(at, 0, true);
         self.goes_past(1);
@@ -166,7 +167,7 @@ impl Shard {
         self.note_long(at, heard, heard.passes);
     }
 
-    /// Copies what a read wants of one block, if all of that is held.
+    /// Copies a read's sectors of one block, if all of them are held.
     #[inline]
     fn copy_block(&mut self, at: &Extent, block: u64, into: &Buf) -> Copied {
         let (sector, sectors, skip) = share(at, block);
@@ -189,7 +190,7 @@ impl Shard {
         }
     }
 
-    /// The policy hears of an access to a block that is held.
+    /// Reports to the policy an access to a block that is held.
     #[inline]
     pub(super) fn used(&mut self, slot: u32, header: &Header) {
         let clean = header.state == State::Clean;
@@ -198,8 +199,8 @@ impl Shard {
         self.policy.hit(&mut self.links, slot, || Hash::of(header.block), held);
     }
 
-    /// The newest version of a block, with its bytes asked for as soon as the index names a slot:
-    /// header, links and bytes then come from memory at the same time.
+    /// Returns the newest version of a block. Prefetches its bytes as soon as the index names a
+    /// slot, so that header, links and bytes are loaded from memory in parallel.
     #[inline]
     fn current_soon(&self, block: u64) -> Option<(u32, Header)> {
         self.current_after(block, |slot| {
@@ -208,11 +209,12 @@ impl Shard {
         })
     }
 
-    /// Decides about a read, and copies what is held of it.
+    /// Decides about a read, and copies its held part.
     pub(crate) fn look(&mut self, rules: Rules, reader: Reader, at: &Extent, into: &Buf) -> Look {
         let (first, blocks) = blocks_of(at);
         let (mut missing, mut missed): (Option<(u64, u64)>, u32) = (None, 0);
-        // Even a miss that is not kept must mind what is held in its middle, or in part.
+        // Even a miss that is not admitted must respect blocks that are held in its middle, or in
+        // part.
         let mut present = false;
         for block in first..first + u64::from(blocks) {
             let copied = self.copy_block(at, block, into);
@@ -231,8 +233,9 @@ impl Shard {
             self.join(at, joined);
             return Look::Wait;
         }
-        // Also what will not be kept is noted while it is under way: a change that is absorbed
-        // meanwhile must mark it, or it could show a later change before this one was seen.
+        // A fetch that will not be admitted is also registered while it is in flight: a change that
+        // is absorbed during the fetch must mark it. Otherwise the read could return a later change
+        // without an earlier one.
         if self.fills.is_full() {
             self.settle_found();
             return Look::Wait;
@@ -277,7 +280,7 @@ impl Shard {
         Look::Fetch(fetch)
     }
 
-    /// A read waits for fetches of others.
+    /// Counts a read that waits for the fetches of others.
     fn join(&mut self, at: &Extent, joined: Joined) {
         self.counters.read_joins += 1;
         self.settle_found();
@@ -287,7 +290,7 @@ impl Shard {
         }
     }
 
-    /// A read that will look again has found blocks that were fetched ahead of it.
+    /// Reports blocks fetched ahead that were found by a read that will look again.
     fn settle_found(&mut self) {
         if self.ahead.has_found() {
             let found = self.ahead.take_found();
@@ -295,14 +298,15 @@ impl Shard {
         }
     }
 
-    /// Which sectors of a block memory answers, whatever a fetch of it brings that begins now. Of a
-    /// clean copy beside a pass, whose sectors it has lost, none: the backing has the same. When
-    /// the fetch is back, the next pass may be under way, and what memory lacks then would have to
-    /// be fetched again, as long as others go on to write there.
+    /// Returns the sectors of a block that memory answers, whatever data a fetch that begins now
+    /// returns. None for a clean copy that has lost the sectors of a write-through in progress: the
+    /// backing has the same data. Otherwise, when the fetch returns, the next write-through may be
+    /// in progress, and the sectors that memory lacks then would have to be fetched again, as long
+    /// as others keep writing there.
     fn kept_from_fetch(&self, block: u64) -> u8 {
         match self.current(block) {
-            // One that became clean since the pass began is whole: reads must go on to show it
-            // until that ends.
+            // A copy that became clean after the write-through began is whole: reads must show it
+            // until the write-through ends.
             Some((_, header))
                 if header.state == State::Clean
                     && header.mask != 0xff
@@ -314,8 +318,8 @@ impl Shard {
         }
     }
 
-    /// Announces the blocks of a fetch to the policy. Whether it keeps any of them: a fetch is kept
-    /// as a whole, with what was held in its middle.
+    /// Reports the blocks of a fetch to the policy. Returns whether the policy admits any of them:
+    /// a fetch is admitted as a whole, with the blocks that were held in its middle.
     fn policy_wants(&mut self, blocks: RangeInclusive<u64>) -> bool {
         blocks.fold(false, |any, block| any | (self.policy.miss(Hash::of(block)) == Verdict::Keep))
     }
@@ -325,7 +329,7 @@ impl Shard {
         Fetch { id, at: within(at, from, to), skip: share(at, from).2 }
     }
 
-    /// The part of these sectors that a read of them would have to fetch: from the first missing
+    /// Returns the part of these sectors that a read would have to fetch: from the first missing
     /// block to the last.
     pub(crate) fn missing(&self, at: &Extent) -> Option<Extent> {
         let (first, blocks) = blocks_of(at);
@@ -338,10 +342,10 @@ impl Shard {
         Some(within(at, from, missing.next_back().unwrap_or(from)))
     }
 
-    /// A fetch has come back into its part of the request's buffer. Puts what memory knows better
-    /// of these blocks over what was fetched. False: some of that is held no longer; the read must
-    /// look again. To be done for all blocks before anything is kept: keeping may evict what is
-    /// needed.
+    /// Copies sectors that memory must answer over the fetched data of these blocks, which is in
+    /// the fetch's part of the request's buffer. Returns false if some of these sectors are no
+    /// longer held; then the read must look again. To be called for all blocks before any is
+    /// admitted: admission may evict sectors that are needed.
     pub(crate) fn overlay(
         &mut self,
         fetch: &Fetch,
@@ -361,7 +365,7 @@ impl Shard {
         complete
     }
 
-    /// Keeps what may be kept of these blocks of a fetch. Returns how many were.
+    /// Admits these blocks of a fetch where allowed. Returns the number of admitted blocks.
     pub(crate) fn keep(
         &mut self,
         gauges: &Gauges,
@@ -385,14 +389,14 @@ impl Shard {
         self.counters.blocks_filled - before
     }
 
-    /// The fetch is over, with its blocks or without.
+    /// Ends a fetch, whether or not it has returned its blocks.
     pub(crate) fn end_fetch(&mut self, gauges: &Gauges, fetch: &Fetch) {
         self.fills.end(fetch.id);
-        // The backing's latency may have been measured anew.
+        // The backing's latency may have been measured again.
         self.settle(gauges);
     }
 
-    /// Puts sectors that memory holds into a read; `skip` is where `sector` stands in it.
+    /// Copies sectors from memory into a read; `skip` is the offset of `sector` in it.
     fn copy_marked(&self, block: u64, mask: u8, into: &Buf, skip: u32, sector: u32) -> bool {
         match self.current(block) {
             Some((slot, header)) if mask & !header.mask == 0 => {
@@ -409,7 +413,7 @@ impl Shard {
         }
     }
 
-    /// Keeps fetched sectors of a block, beside what is held of it.
+    /// Admits fetched sectors of a block, and merges them with its held sectors.
     fn install(
         &mut self,
         gauges: &Gauges,
@@ -434,7 +438,7 @@ impl Shard {
             self.arena.put(number, first, into, skip + first - sector, length);
         });
         let (mut held, mut stamp) = (mask, 0);
-        // Taking the slot may have evicted what was held of the block.
+        // Taking the slot may have evicted the held version of the block.
         if let Some((old, header)) = old
             && old != slot
         {
@@ -444,7 +448,8 @@ impl Shard {
             });
             held |= header.mask;
             if stamp != 0 {
-                // Killed before the last store, a successor would else find neither copy.
+                // After a kill before the last store, a successor would otherwise find neither
+                // copy.
                 self.arena.publish(number, &Header::of_copy(block, held, Clean::Kept, stamp));
             }
             self.retire(gauges, old, &header);

@@ -1,16 +1,15 @@
-//! What is fetched ahead of a stream: from the moment it is asked for until it is read, or given
-//! up.
+//! Blocks fetched ahead of a stream: from the start of the fetch until they are read or dropped.
 //!
 //! ```text
-//!   begin_readahead --> fetch --> unread --- read ---> the policy's, as if it had been fetched for that read
-//!                         |         |  '---- read ---> passed, where the stream is too long to be kept
-//!                  changed meanwhile|                     |
-//!                         |         | too many, too old   | the first to be given up
+//! ```text
+//!   begin_readahead --> fetch --> unread --- read ---> the policy's, as if fetched for that read
+//!                         |         |  '---- read ---> passed, where the stream is too long
+//!                 changed during it |                     |
+//!                         |         | too many, too old   | the first to be evicted
 //!                         v         v                     v
 //!                       (not kept)            free
 //! ```
-//!
-//! It takes the place of nothing hotter: unread and passed blocks together have a part of the
+//! Readahead evicts nothing more useful: unread and passed blocks together have a part of the
 //! shard's slots, and beyond that replace each other.
 
 use super::Shard;
@@ -26,53 +25,53 @@ use block::{Buf, Extent};
 use core::ops::Range;
 use policy::{Cause, Hash, List, NIL};
 
-/// Of so many slots, one may hold what is fetched ahead, of one stream or two ...
+/// One of this number of slots may hold blocks fetched ahead, of one stream or two ...
 const SLOTS_ONE_IN: u32 = 4;
-/// ... and one of so many, where the volume has as much of it as it may.
+/// ... and one of this number, when the volume has reached its maximum of them.
 const SHARE_ONE_IN: u32 = 8;
-/// Blocks that were passed last stay while others can be had: requests that end inside blocks come
-/// back to them.
+/// The blocks that were passed last stay while other slots can be taken: requests that end inside
+/// blocks return to them.
 const PASSED_MIN: u32 = 8;
-/// What is unread makes room for what is to be fetched ahead when so many times as much as is
-/// unread was asked for since it came. Where streams go on alike, each block is read before as much
-/// again has been asked for.
+/// Unread blocks make room for readahead when this multiple of their number was requested ahead
+/// since they were fetched. Where streams continue at the same speed, each block is read before the
+/// same number of blocks again has been requested.
 const OLD: u64 = 4;
 
-/// What begins with a piece.
+/// Result of the start of a piece.
 pub(crate) enum Begin {
     /// Blocks of it are to be fetched.
     Fetch(Fetch),
-    /// Nothing: what may be fetched of it is held, or is being fetched.
+    /// Nothing: the blocks that may be fetched are held, or are being fetched.
     Nothing,
     /// Nothing: there is no room for it.
     Full,
 }
 
-/// The slots of a shard that hold what was fetched ahead.
+/// The slots of a shard that hold blocks fetched ahead.
 pub(super) struct Ahead {
     /// Not read yet, the oldest first.
     pub(super) unread: List,
-    /// Read by a stream that is not kept, the oldest first.
+    /// Read by a bypassed stream, the oldest first.
     pub(super) passed: List,
     /// Blocks that are being fetched.
     coming: u32,
-    /// Blocks that were evicted, asked for ahead whether there was room or not, or read and not
-    /// kept: what is unread grows old by it.
+    /// Counts blocks that were evicted, requested ahead whether there was room or not, or read and
+    /// not admitted. Unread blocks age by it.
     pub(super) clock: u64,
-    /// The dirty slots of streams of writes that are too long to be kept.
+    /// The dirty slots of streams of writes that are too long to be cached.
     passing: Bits,
-    /// What the request has found that is being looked at.
+    /// The blocks fetched ahead that the current request has found.
     found: FoundAhead,
 }
 
-/// What a request has found that was fetched ahead of it.
+/// The blocks fetched ahead that a request has found.
 #[derive(Clone, Copy, Default)]
 pub(super) struct FoundAhead {
-    /// Blocks that were read for the first time by it.
+    /// Blocks that it was the first to read.
     pub(super) blocks: u32,
-    /// Those of them that are kept from now on.
+    /// Those of them that are cached from now on.
     pub(super) kept: u32,
-    /// Some belong to a stream that is not kept.
+    /// Some belong to a bypassed stream.
     pub(super) passing: bool,
 }
 
@@ -88,43 +87,43 @@ impl Ahead {
         }
     }
 
-    /// Whether a dirty slot belongs to a stream that is too long to be kept.
+    /// Whether a dirty slot belongs to a stream that is too long to be cached.
     pub(super) fn is_passing(&self, slot: u32) -> bool {
         self.passing.get(slot)
     }
 
-    /// The same is so from now on, or is not.
+    /// Sets whether a dirty slot belongs to a stream that is too long to be cached.
     pub(super) fn set_passing(&mut self, slot: u32, to: bool) {
         self.passing.set(slot, to);
     }
 
-    /// Slots that hold what was fetched ahead: all of them can be had.
+    /// The number of slots that hold blocks fetched ahead: all of them can be taken.
     pub(super) fn slots(&self) -> u32 {
         self.unread.length + self.passed.length
     }
 
-    /// Blocks that were fetched ahead, or are being, and were not read yet.
+    /// The number of blocks that were fetched ahead, or are being fetched, and were not read yet.
     pub(super) fn unread_or_coming(&self) -> u32 {
         self.unread.length + self.coming
     }
 
-    /// The shard has evicted a block.
+    /// Notes that the shard has evicted a block.
     pub(super) fn evicted(&mut self) {
         self.clock += 1;
     }
 
-    /// The lists, each with what a header in it may say.
+    /// The lists, each with the states that a header in it may have.
     pub(super) fn lists(&self) -> [(&List, &'static [Clean]); 2] {
         [(&self.unread, &[Clean::Unread, Clean::UnreadPassing]), (&self.passed, &[Clean::Passed])]
     }
 
-    /// Whether the request that is looked at has found anything that was fetched ahead.
+    /// Whether the current request has found any block that was fetched ahead.
     #[inline]
     pub(super) fn has_found(&self) -> bool {
         self.found.passing | (self.found.blocks > 0)
     }
 
-    /// What the request has found that was looked at.
+    /// Returns and resets the blocks that the request has found.
     #[inline]
     pub(super) fn take_found(&mut self) -> FoundAhead {
         core::mem::take(&mut self.found)
@@ -133,10 +132,10 @@ impl Ahead {
 
 impl Shard {
     /// Begins to fetch blocks of a piece, which lies in one region and is not longer than a run:
-    /// the first ones that are missing together. A fetch of this is as any other: changes mark it,
-    /// reads may join it.
+    /// the first contiguous missing ones. The fetch is like every other: changes mark it, reads may
+    /// join it.
     pub(crate) fn begin_readahead(&mut self, at: &Extent) -> Begin {
-        // The other half is for what clients wait for.
+        // The other half is for fetches for which clients wait.
         if self.fills.free() * 2 <= self.fills.most() {
             return Begin::Full;
         }
@@ -161,9 +160,9 @@ impl Shard {
         Begin::Fetch(Fetch { id: self.fills.begin_ahead(from, span), at, skip: 0 })
     }
 
-    /// Whether so many blocks more may be fetched ahead: others that have waited for too long make
-    /// room. Streams that have ended leave what nothing reads: it must not stay for as long as what
-    /// is kept does.
+    /// Whether `blocks` more blocks may be fetched ahead. Blocks that have been unread for too long
+    /// make room. Streams that have ended leave blocks that no request reads: these must not stay
+    /// as long as admitted blocks.
     fn make_room(&mut self, blocks: u32) -> bool {
         let one_in = if self.streams.is_full() { SHARE_ONE_IN } else { SLOTS_ONE_IN };
         let most = (self.slots / one_in).max(blocks);
@@ -177,7 +176,7 @@ impl Shard {
         true
     }
 
-    /// Whether nothing is held of a block, or a part of what the backing has of it.
+    /// Whether a block is not held, or only a part of the backing's data is held.
     fn is_missing(&self, block: u64) -> bool {
         match self.current(block) {
             Some((_, header)) => header.state == State::Clean && header.mask != 0xff,
@@ -185,7 +184,7 @@ impl Shard {
         }
     }
 
-    /// A fetch of a piece has failed: nothing of it comes.
+    /// Ends a failed fetch of a piece: none of its blocks is cached.
     pub(crate) fn fail_readahead(&mut self, gauges: &Gauges, fetch: &Fetch) {
         let (_, blocks) = blocks_of(&fetch.at);
         self.ahead.coming -= blocks;
@@ -193,8 +192,8 @@ impl Shard {
         self.end_fetch(gauges, fetch);
     }
 
-    /// Keeps what has come of these blocks of a fetch, where no change has touched it. From here on
-    /// they are no longer coming: they are unread, or not there.
+    /// Caches these blocks of a fetch, where no change has touched them. From now on they are
+    /// unread or absent, and no longer being fetched.
     pub(crate) fn keep_readahead(
         &mut self,
         gauges: &Gauges,
@@ -236,7 +235,7 @@ impl Shard {
         let passing = !candidate.is_admitted();
         let Some(slot) = self.take_slot_ahead(block) else { return false };
         self.arena.put(self.base + slot, 0, from, skip, BLOCK_SECTORS);
-        // The part that was held, if it is not the victim, is in there, too.
+        // The held part, if it is not the victim, is contained in the fetched data.
         if let Some((old, header)) = self.current(block) {
             self.note_lost_copy(&header);
             self.retire(gauges, old, &header);
@@ -249,7 +248,7 @@ impl Shard {
         true
     }
 
-    /// A slot for what is fetched ahead, in no list and holding nothing.
+    /// Takes a slot for readahead, in no list and empty.
     fn take_slot_ahead(&mut self, block: u64) -> Option<u32> {
         let most = (self.slots / SLOTS_ONE_IN).max(1);
         if let Some(slot) = self.links.pop_front(&mut self.free) {
@@ -259,7 +258,7 @@ impl Shard {
         self.take_passed_durable(passed).or_else(|| self.take_victim(block))
     }
 
-    /// The slot that was passed first, if there are more than so many.
+    /// Takes the slot that was passed first, if there are more than `least`.
     pub(super) fn take_passed(&mut self, least: u32) -> Option<u32> {
         if self.ahead.passed.length <= least {
             return None;
@@ -268,28 +267,29 @@ impl Shard {
         Some(self.emptied(slot))
     }
 
-    /// The same, unless the backing has not been flushed since its block went past the cache.
+    /// [`Shard::take_passed`], unless the first passed block was written through and the backing
+    /// has not been flushed since.
     fn take_passed_durable(&mut self, least: u32) -> Option<u32> {
         let head = self.ahead.passed.head;
         let is_held = head != NIL && self.arena.is_unflushed(&self.header(head));
         if is_held { None } else { self.take_passed(least) }
     }
 
-    /// The slot that has been unread for longest.
+    /// Takes the slot that has been unread for the longest time.
     pub(super) fn take_unread(&mut self) -> Option<u32> {
         let slot = self.links.pop_front(&mut self.ahead.unread)?;
         self.was_wasted(self.arena.block(self.base + slot));
         Some(self.emptied(slot))
     }
 
-    /// A slot whose block is of less use than any other: it was passed, or has been unread for as
-    /// long as a block that is not read stays.
+    /// Takes a slot whose block is less useful than any other: it was passed, or has been unread
+    /// for as long as an admitted block stays without a read.
     pub(super) fn take_passed_or_stale(&mut self) -> Option<u32> {
         let unread_max = self.slots.into();
         self.take_passed_durable(PASSED_MIN).or_else(|| self.take_unread_older_than(unread_max))
     }
 
-    /// The slot that has been unread for longest, if that is longer than this.
+    /// Takes the slot that has been unread for the longest time, if that is longer than this.
     fn take_unread_older_than(&mut self, age: u64) -> Option<u32> {
         if self.has_unread_older_than(age) { self.take_unread() } else { None }
     }
@@ -299,7 +299,7 @@ impl Shard {
         head != NIL && self.ahead.clock.saturating_sub(self.header(head).came()) > age
     }
 
-    /// A slot that has left its list holds nothing any more.
+    /// Empties a slot that has left its list.
     fn emptied(&mut self, slot: u32) -> u32 {
         self.note_lost_copy(&self.header(slot));
         let hash = self.hash_at(slot);
@@ -325,7 +325,7 @@ impl Shard {
         }
     }
 
-    /// A block that was fetched ahead is read.
+    /// Handles a read of a block that was fetched ahead.
     #[cold]
     pub(super) fn found_ahead(&mut self, slot: u32, header: &Header) {
         let found = &mut self.ahead.found;

@@ -1,4 +1,4 @@
-//! The shard as recovery rebuilds it.
+//! The rebuild of a shard by recovery.
 
 use super::Shard;
 use crate::arena::{Arena, ExtentHeader, Header, State};
@@ -18,9 +18,9 @@ impl Shard {
         self.base + slot
     }
 
-    /// A fresh shard is about to take over what its slots hold: none of them is free until it is
-    /// found to be. `open` is the open epoch from now on, and before it so many are closed, the
-    /// oldest of them begun.
+    /// Prepares a fresh shard to take over the contents of its slots: none of them is free until it
+    /// is found to be. `open` is the open epoch from now on; `closed` epochs before it are closed,
+    /// the oldest of them begun.
     pub(crate) fn begin_recovery(&mut self, open: u64, closed: u64) {
         self.open_at(open, closed);
         self.free = List::EMPTY;
@@ -30,8 +30,8 @@ impl Shard {
         self.give_slot(slot);
     }
 
-    /// Takes over a dirty version of this epoch; versions come oldest first. `covered`: a range of
-    /// zeros of a later epoch lies over it.
+    /// Takes over a dirty version of this epoch; versions come oldest first. `covered`: a later
+    /// epoch's range of zeros covers it.
     pub(crate) fn recover_dirty(
         &mut self,
         gauges: &Gauges,
@@ -50,7 +50,8 @@ impl Shard {
             is_it
         });
         if let Some((old, old_header)) = twin {
-            // Two of one epoch: the process died between publishing one and freeing the other.
+            // Two of one epoch: the process died after it had published one and before it freed the
+            // other.
             self.retire(gauges, old, &old_header);
         }
         if let Some((old, old_header)) = self.current(header.block) {
@@ -82,23 +83,22 @@ impl Shard {
         self.zeroes.numbers()
     }
 
-    /// Where a block stands among those of this shard, as its ranges do.
+    /// Returns the position of a block among those of this shard, as used by its ranges.
     pub(crate) fn position_of(&self, block: u64) -> u64 {
         self.zeroes.position_of(block)
     }
 
     pub(crate) fn restore_range(&mut self, number: u32, range: ExtentHeader) {
-        // In the arena it stays as it is: its epoch is told by the low bits of the number, as
-        // before.
+        // In the arena it stays unchanged: the low bits of the number give its epoch, as before.
         self.zeroes.restore(number, range);
     }
 
-    /// Ranges of the epoch that is begun.
+    /// The number of unwritten ranges of the epoch that is begun.
     pub(crate) fn unwritten_ranges(&self) -> u32 {
         self.zeroes.unwritten(self.closing_epoch)
     }
 
-    /// What the planted bug does: everything recovered counts as clean.
+    /// Planted bug: everything recovered counts as clean.
     pub(crate) fn forget_all(&mut self, gauges: &Gauges) {
         for slot in 0..self.slots {
             let header = self.header(slot);

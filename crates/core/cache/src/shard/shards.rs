@@ -1,4 +1,4 @@
-//! The shards of a volume, and what is waited for beside each.
+//! The shards of a volume, each with its events.
 
 use crate::arena::Arena;
 use crate::dirty::gauges::Gauges;
@@ -14,27 +14,27 @@ use lane::atomic::{AtomicBool, Ordering};
 use lane::{Event, Lock};
 use policy::Kind;
 
-/// A shard with what is waited for beside it.
+/// A shard with its events.
 pub(crate) struct ShardEntry {
     pub(crate) shard: Lock<Shard>,
     pub(crate) nearer: Nearer,
-    /// Something that a request may wait for has changed: a fetch, a pass, a run has ended, slots
-    /// were released.
+    /// Notified when a state changes for which a request may wait: a fetch, a write-through or a
+    /// run has ended, or slots were released.
     pub(crate) changed: Event,
     /// Whether the workers may find work here.
     pub(crate) has_work: AtomicBool,
 }
 
 impl ShardEntry {
-    /// Notes whether the workers may find work here, and says so. In a section of the shard.
+    /// Records and returns whether the workers may find work here. In a section of the shard.
     pub(crate) fn look_for_work(&self, shard: &Shard, gauges: &Gauges) -> bool {
         let found = shard.has_work(gauges);
         self.has_work.store(found, Ordering::SeqCst);
         if found {
             return found;
         }
-        // Once more: the flusher lets the workers write early outside of this section, and notes
-        // the work then. Either its note is behind ours, or we see what it allows.
+        // Checked again: the flusher allows early writeback outside of this section, and then notes
+        // the work. Either its note comes after this store, or this check sees the permission.
         let found = shard.has_work(gauges);
         if found {
             self.has_work.store(true, Ordering::SeqCst);
@@ -50,7 +50,7 @@ pub(crate) struct Shards {
 }
 
 impl Shards {
-    /// Shards of this geometry that hold nothing.
+    /// Makes empty shards of this geometry.
     pub(crate) fn new(
         kind: Kind,
         sampling: &Arc<Sampling>,
@@ -71,36 +71,37 @@ impl Shards {
         Shards { entries: entries.collect(), spread: Spread::of(geometry) }
     }
 
-    /// The number of the shard that a block belongs to.
+    /// Returns the number of the shard that a block belongs to.
     #[inline]
     pub(crate) fn number_of(&self, block: u64) -> usize {
         self.spread.shard_of(block)
     }
 
-    /// The shard that a block belongs to.
+    /// Returns the shard that a block belongs to.
     #[inline]
     pub(crate) fn of(&self, block: u64) -> &ShardEntry {
         &self.entries[self.number_of(block)]
     }
 
-    /// Sectors from `sector` on that one decision may cover: up to the region's border.
+    /// Returns the number of sectors from `sector` on that one decision may cover: up to the
+    /// region's border.
     #[inline]
     pub(crate) fn stretch(&self, sector: u64) -> u64 {
         let region = self.spread.region_sectors();
         region - (sector & (region - 1))
     }
 
-    /// Whether the workers may find work anywhere.
+    /// Whether the workers may find work in any shard.
     pub(crate) fn have_work(&self) -> bool {
         self.iter().any(|entry| entry.has_work.load(Ordering::SeqCst))
     }
 
-    /// The workers may find work everywhere.
+    /// Notes that the workers may find work in every shard.
     pub(crate) fn note_work(&self) {
         self.iter().for_each(|entry| entry.has_work.store(true, Ordering::SeqCst));
     }
 
-    /// Wakes what waits for a change of any shard.
+    /// Wakes the tasks that wait for a change of any shard.
     pub(crate) fn notify(&self) {
         self.iter().for_each(|entry| entry.changed.notify());
     }

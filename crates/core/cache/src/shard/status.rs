@@ -1,28 +1,28 @@
-//! What is known of blocks without reading them.
+//! The status of blocks, decided without reading them.
 
 use super::Shard;
 
-/// What the cache knows of a block.
+/// The status of a block, as far as the cache can decide it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Known {
-    /// It is written to, or will be: data.
+    /// Data: the block is being written, or will be.
     Data,
     /// It reads as zeros.
     Zeros {
-        /// The space behind it may be given up.
+        /// The space behind it may be unmapped.
         may_unmap: bool,
     },
-    /// Nothing: the backing has what it is.
+    /// Undecided: the backing has the status.
     Nothing,
 }
 
 impl Shard {
-    /// Whether nothing is known of any block.
+    /// Whether the status of every block is undecided.
     pub(crate) fn knows_nothing(&self) -> bool {
         self.dirty == 0 && self.zeroes.is_empty() && self.write_through.is_empty()
     }
 
-    /// What is known of a block. Clean slots decide nothing: the backing has the same.
+    /// Returns the status of a block. Clean slots decide nothing: the backing has the same data.
     pub(crate) fn known(&self, block: u64) -> Known {
         if self.write_through.meet(block, 1) {
             return Known::Data;

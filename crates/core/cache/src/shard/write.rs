@@ -1,4 +1,4 @@
-//! Changes (writes, zeroes, discards): absorbed, sent past the cache, or made to wait.
+//! Changes (writes, zeroes, discards): absorbed, written through, or delayed.
 
 use super::Shard;
 use crate::BLOCK_SECTORS;
@@ -14,58 +14,59 @@ use crate::planted::{self, Admitted, Bug, planted};
 use crate::settings::Settings;
 use block::{Buf, Extent, SECTOR};
 
-/// What a change brings.
+/// The data of a change.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a> {
-    /// These bytes, as many sectors as the change.
+    /// These bytes, for all sectors of the change.
     Data(&'a Buf),
     /// Zeros.
     Zeros {
-        /// Space behind them may be given up.
+        /// The space behind them may be unmapped.
         may_unmap: bool,
-        /// The client gives up what is there.
+        /// The client discards the data there.
         discard: bool,
     },
 }
 
-/// A change that asks to be admitted. It touches one region.
+/// A change to be admitted. It lies in one region.
 #[derive(Clone, Copy)]
 pub(crate) struct Change<'a> {
     pub(crate) at: Extent,
     pub(crate) source: Source<'a>,
     pub(crate) fua: bool,
-    /// Why it may not be absorbed, if so.
+    /// The reason why it may not be absorbed, if any.
     pub(crate) barred: Option<Reason>,
     pub(crate) now_ns: u64,
-    /// It has waited for what is under way of its blocks.
+    /// It has waited for requests in flight to its blocks.
     pub(crate) lined_up: bool,
 }
 use policy::{Access, Hash, Held};
 
-/// What becomes of a change.
+/// Result of the decision about a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admit {
-    /// It is in the write buffer. `start`: the flusher should look, because this is the first
-    /// change of its epoch or because enough has gathered to begin writing out. `turns`: the buffer
-    /// is nearly full, the answer waits for the turn of a change that brings so many new blocks; 0:
-    /// it does not.
+    /// It is in the write buffer. `start`: the flusher should check, because this is the first
+    /// change of its epoch or because enough blocks are dirty to begin writeback.
+    /// `throttle_blocks`: the buffer is nearly full, and the reply waits as for a change with this
+    /// number of new blocks; 0: no wait.
     Absorbed { start: bool, throttle_blocks: u32 },
-    /// It is in the write buffer, but must be durable before it is answered: flush.
+    /// It is in the write buffer, but must be durable before the reply: flush.
     AbsorbedAndFlush,
     /// Make its copies with [`Shard::begin_copies`], send it to the backing, then report with
-    /// [`Shard::write_through_done`]. `keeps_new`: whether blocks are cached of which nothing is
-    /// yet.
+    /// [`Shard::write_through_done`]. `keeps_new`: whether blocks are cached that were not cached
+    /// before.
     WriteThrough { keeps_new: bool },
-    /// It may neither pass nor be absorbed as a whole: cut it.
+    /// It may not be written through, nor absorbed as a whole: split it.
     Cut,
-    /// Wait until the shard changes: something of its blocks is on its way to the backing.
+    /// Wait until the shard changes: a request for one of its blocks is in flight to the backing.
     Wait,
-    /// Wait until an epoch is durable, or room was made otherwise. `urgent`: write out for that.
+    /// Wait until an epoch is durable, or until there is room for another reason. `urgent`: start
+    /// writeback to make room.
     WaitForRoom { urgent: bool },
 }
 
 impl Change<'_> {
-    /// What it needs.
+    /// Returns the resources that the change needs.
     fn demand(&self) -> Demand {
         let (first, blocks) = blocks_of(&self.at);
         let barred = self.barred;
@@ -84,7 +85,8 @@ impl Change<'_> {
     }
 }
 
-/// What the planted bugs do: the change does not see what it should wait for, or join.
+/// Planted bug: the change does not see the requests for which it should wait, or which it should
+/// join.
 fn as_planted(overlap: Overlap, change: &Change) -> Overlap {
     let mut overlap = overlap;
     if planted(Bug::BypassInFlight) {
@@ -98,7 +100,7 @@ fn as_planted(overlap: Overlap, change: &Change) -> Overlap {
 }
 
 impl Shard {
-    /// Decides about a change and, unless it passes or waits, takes it in.
+    /// Decides about a change and, unless it is written through or waits, absorbs it.
     pub(crate) fn admit(&mut self, gauges: &Gauges, settings: &Settings, change: &Change) -> Admit {
         let overlap = as_planted(self.overlap(change), change);
         let (_claim, decision) = self.decide(gauges, settings, change, &overlap);
@@ -122,7 +124,8 @@ impl Shard {
         }
     }
 
-    /// Decides about a change that meets this. Its claim is to be held until it has taken its room.
+    /// Decides about a change with this overlap. Its claim must be held until it has taken its
+    /// room.
     fn decide<'a>(
         &self,
         gauges: &'a Gauges,
@@ -151,9 +154,10 @@ impl Shard {
         (claim, decision)
     }
 
-    /// While a change waits for what is under way of its blocks, nothing more of them is sent, and
-    /// nothing passes it: it would else wait as long as others go on to write there. `lined_up`:
-    /// whether it has waited before.
+    /// Puts a change into the shard's queue if it `waits`, otherwise removes it. While a change
+    /// waits for requests in flight to its blocks, nothing more of these blocks is sent, and no
+    /// other change of them overtakes it: otherwise it would wait as long as others keep writing
+    /// there. `lined_up`: whether it is in the queue.
     pub(crate) fn line_up(&mut self, at: Extent, waits: bool, lined_up: &mut bool) {
         match (core::mem::replace(lined_up, waits), waits) {
             (false, true) => self.write_through.line_up(at),
@@ -162,8 +166,8 @@ impl Shard {
         }
     }
 
-    /// Absorbs a change that is not barred, if that is what [`Shard::admit`] would do; otherwise
-    /// does nothing.
+    /// Absorbs a change that is not barred, if [`Shard::admit`] would absorb it; otherwise does
+    /// nothing.
     pub(crate) fn try_absorb(
         &mut self,
         gauges: &Gauges,
@@ -180,19 +184,20 @@ impl Shard {
         }
     }
 
-    /// `ordered`: whether a change that passed now would overtake what is closed.
+    /// Whether a write-through sent now would overtake closed epochs (`ordered`).
     ///
-    /// If nothing is, it belongs to the open epoch, also if that is closed and written out while it
-    /// is under way. It overtakes nothing: every flush that was answered before it was sent has
-    /// closed only epochs that are durable. Nothing overtakes it: a client that knows its end sends
-    /// a flush after that, the flush closes the epoch that is open by then, and what is sent after
-    /// the flush's answer is of a later one, or passes later; it waits for a flush of the backing
-    /// that begins after the closing.
+    /// If no epoch is closed, the write-through belongs to the open epoch, even if that epoch is
+    /// closed and written back while the write-through is in flight. It overtakes nothing: every
+    /// flush that was answered before it was sent has closed only epochs that are durable. Nothing
+    /// overtakes it: a client that has received its reply sends a flush afterwards, and that flush
+    /// closes the epoch that is open by then. A change sent after the flush's reply belongs to a
+    /// later epoch, or is a later write-through. Both wait for a flush of the backing that begins
+    /// after the closing.
     fn must_not_pass(gauges: &Gauges) -> bool {
         gauges.closed() > 0 && !planted(Bug::PassAhead)
     }
 
-    /// A change has been admitted.
+    /// Counts a change that has been admitted.
     pub(crate) fn count_change(&mut self, change: &Change) {
         let bytes = u64::from(change.at.count) * SECTOR;
         *match change.source {
@@ -218,13 +223,13 @@ impl Shard {
         } += 1;
     }
 
-    /// What a change meets.
+    /// Returns the state of the blocks that a change overlaps.
     fn overlap(&self, change: &Change) -> Overlap {
         let at = &change.at;
         let (first, blocks) = blocks_of(at);
         let write_through = self.write_through.meet(first, blocks);
         if write_through && !planted(Bug::BypassInFlight) {
-            // It waits, whatever else it meets.
+            // It waits, whatever else it overlaps.
             return Overlap { write_through, ..Overlap::default() };
         }
         let is_behind = self.write_through.is_behind(*at, change.lined_up);
@@ -240,8 +245,9 @@ impl Shard {
             self.index.find(Hash::of(block), |slot| {
                 let header = self.header(slot);
                 if header.block == block && header.state.is_dirty() {
-                    // Nor past a version that is held in part: killed now, recovery would lay those
-                    // sectors over whatever of this change had reached the backing.
+                    // A change is not written through over a version that is held in part either:
+                    // after a kill now, recovery would write the held sectors over those of this
+                    // change that had reached the backing.
                     met.partly |= !whole;
                     met.partly |= header.mask != 0xff && !planted(Bug::PassHeldInPart);
                     met.writing |= header.state == State::Writing;
@@ -293,11 +299,11 @@ impl Shard {
         Admit::Absorbed { start, throttle_blocks }
     }
 
-    /// Puts what a change brings of one block into a fresh slot, together with what is held of the
-    /// rest, and publishes it as the current version.
+    /// Copies a change's data of one block into a fresh slot, merges it with the other held sectors
+    /// of the block, and publishes it as the current version.
     ///
-    /// `skipped`: the change is not admitted. A block of it that is not cached yet is the first to be
-    /// evicted once it is durable.
+    /// `skipped`: the change is not admitted. A block of it that is not cached yet is the first to
+    /// be evicted once it is durable.
     fn absorb_block(
         &mut self,
         gauges: &Gauges,
@@ -316,14 +322,14 @@ impl Shard {
             return self.bring(old, change.source, sector, skip, sectors);
         }
         let is_held = self.presence(block) != 0;
-        // What was held keeps its place, however long the stream is.
+        // A block that was cached stays cached, however long the stream is.
         let passes = skipped.is_some_and(|candidate| {
             !Candidate { is_kept: self.is_kept(block), ..*candidate }.is_admitted()
         });
         if !passes {
             self.accessed(block, 1, u32::from(!is_held), Access::Absorb);
         }
-        // Taking a slot may evict a clean copy of this very block: look for it afterwards.
+        // Taking a slot may evict a clean copy of this same block: look for it afterwards.
         let slot = self.take_slot(block).expect("room was asked for");
         self.ahead.set_passing(slot, passes);
         if planted(Bug::PublishBeforeFill) {
@@ -356,7 +362,7 @@ impl Shard {
         self.publish_dirty(gauges, slot, header, old);
     }
 
-    /// Publishes the new current version of a block, then sees to the one before it.
+    /// Publishes the new current version of a block, then handles the one before it.
     fn publish_dirty(
         &mut self,
         gauges: &Gauges,
@@ -390,7 +396,7 @@ impl Shard {
             self.used(*old, old_header);
             self.policy.succeed(&mut self.links, *old, slot, Held::Dirty);
         } else {
-            // It is kept anyway; a policy may learn from it.
+            // It is admitted in any case; the policy may learn from it.
             let _ = self.policy.miss(Hash::of(header.block));
         }
         match old {
@@ -410,8 +416,8 @@ impl Shard {
         gauges.block_dirtied(Stage::Open);
     }
 
-    /// Whether a newer version may take the place of this one at once: no client has been promised
-    /// it.
+    /// Whether a newer version may replace this one immediately: no client was promised this
+    /// version.
     fn is_replaceable(&self, header: &Header) -> bool {
         match header.state {
             State::Clean => true,
@@ -427,7 +433,7 @@ impl Shard {
         }
     }
 
-    /// Zeros: whole blocks become a pending range, the edges are absorbed as blocks.
+    /// Absorbs zeros: whole blocks become a pending range, the edges are absorbed as blocks.
     fn absorb_zeros(
         &mut self,
         gauges: &Gauges,
@@ -437,8 +443,9 @@ impl Shard {
         discard: bool,
     ) {
         let (first, blocks) = blocks_of(&change.at);
-        // The range before the blocks go that it replaces: killed in between, they are newer than a
-        // range of their epoch, and this change has not begun for them.
+        // The range is published before the blocks are dropped that it replaces: after a kill in
+        // between, these blocks count as newer than a range of their epoch, as if this change had
+        // not yet begun for them.
         let early = !planted(Bug::RangeAfterBlocks);
         if early {
             self.publish_range(change, sequence, may_unmap);
@@ -463,7 +470,7 @@ impl Shard {
         }
     }
 
-    /// A block's versions give way to a pending range of zeros.
+    /// Replaces a block's versions by a pending range of zeros.
     fn zero_block(&mut self, gauges: &Gauges, block: u64) {
         self.fills.touch(block, 0xff);
         let Some((slot, header)) = self.current(block) else {

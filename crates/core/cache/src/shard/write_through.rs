@@ -1,4 +1,4 @@
-//! Changes on their way past the cache: what they drop when they begin, and what they leave.
+//! Write-throughs: the copies that they drop when they begin, and the copies that they leave.
 
 use super::{Change, Shard, Source};
 use crate::BLOCK_SECTORS;
@@ -11,33 +11,33 @@ use block::Extent;
 use core::ops::Range;
 use policy::Access;
 
-/// Which copies of a passing change are made.
+/// Rules for the copies of a write-through.
 #[derive(Clone, Copy)]
 pub(crate) struct WriteThroughCopies {
-    /// It is durable once it is answered: FUA, or the backing needs no flush.
+    /// The change is durable when it is answered: FUA, or the backing needs no flush.
     pub(crate) durable: bool,
-    /// What the guard and the write mode let the cache keep.
+    /// The admission rules of the guard and the write mode.
     pub(crate) rules: Rules,
-    /// Whether a copy may be kept for reading where some of it is cached ...
+    /// Whether a copy may be admitted for reads where part of the block is cached ...
     pub(crate) keeps_old: bool,
-    /// ... and where nothing of it is.
+    /// ... and where nothing of it is cached.
     pub(crate) keeps_new: bool,
-    /// How many blocks may be held until they are durable.
+    /// Maximum number of blocks held until they are durable.
     pub(crate) holds_max: u32,
-    /// Whether blocks are held that are not kept for reading.
+    /// Whether blocks are held that are not admitted for reads.
     pub(crate) holds_unkept: bool,
 }
 
-/// The state of a passing change that can be sent.
+/// The state of a write-through that can be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WriteThroughBegun {
-    /// There is a copy of all of it.
+    /// True if there is a copy of all its blocks.
     pub(crate) is_held: bool,
-    /// Whether samplers see its blocks though none is kept.
+    /// Whether samplers see its blocks although none is admitted.
     pub(crate) is_sampled: bool,
 }
 
-/// How a passing change ended.
+/// The end of a write-through.
 #[derive(Clone, Copy)]
 pub(crate) struct WriteThroughEnd {
     /// It succeeded.
@@ -48,22 +48,21 @@ pub(crate) struct WriteThroughEnd {
     pub(crate) is_sampled: bool,
 }
 
-/// What the planted bugs do that send changes past what they should wait for, or join: true with
-/// them.
+/// Planted bug: changes do not wait for what they should, or do not join it. True with such a bug.
 fn is_careless() -> bool {
     planted(Bug::BypassInFlight) || planted(Bug::AsideIgnoresDirty)
 }
 
 impl Shard {
-    /// A change passes from now on: nothing else of its blocks begins until its end.
+    /// Begins a write-through: no other request for its blocks begins until its end.
     pub(super) fn begin_write_through(&mut self, at: &Extent) {
         let (first, blocks) = blocks_of(at);
         self.write_through.begin(*at);
         self.fills.forget(first, blocks);
     }
 
-    /// A passing change is about to be sent, of which these blocks are looked at: makes its copies,
-    /// and drops what reads must not see any more.
+    /// Prepares these blocks of a write-through that is about to be sent: makes their copies, and
+    /// drops sectors that reads must not see any more.
     pub(crate) fn begin_copies(
         &mut self,
         gauges: &Gauges,
@@ -88,23 +87,23 @@ impl Shard {
         let passes = candidate.would_pollute();
         let mut is_held = true;
         for block in blocks {
-            // What was cached keeps its place, however long the stream is.
+            // A block that was cached stays cached, however long the stream is.
             let is_kept = passes && self.is_kept(block);
             let keeps = Candidate { is_kept, ..candidate }.is_admitted();
             let has_copy = self.begin_copy(gauges, change, block, keeps, copies);
             self.hide_overwritten(&change.at, block, has_copy);
             is_held &= has_copy;
         }
-        // What would have been kept, if the cache did not step aside, is seen all the same.
+        // The samplers also see blocks that would have been admitted without the bypass.
         let is_sampled = is_aside && !passes && matches!(change.source, Source::Data(_));
         WriteThroughBegun { is_held, is_sampled }
     }
 
     /// Hides the sectors of a clean copy that a change is about to overwrite. The others stay
-    /// readable, and the copy keeps its place with the policy. `has_copy`: the change has a copy.
+    /// readable, and the copy stays with the policy. `has_copy`: the change has a copy.
     fn hide_overwritten(&mut self, at: &Extent, block: u64, has_copy: bool) {
         // The backing may show the change before it is answered. A client that has read it there
-        // must not find the copy from before here.
+        // must not find the older copy here.
         let Some((slot, header)) = self.current(block) else { return };
         if header.state != State::Clean || planted(Bug::KeepBehindPass) {
             return;
@@ -113,8 +112,8 @@ impl Shard {
         let passed = if planted(Bug::ReadBesidePass) { 0 } else { bits(sector, sectors) };
         let mask = header.mask & !passed;
         let is_unflushed = self.arena.is_unflushed(&header);
-        // A whole copy answers all reads, but for those under way: none sees the backing. It stays
-        // until the change is answered: a successor may have to write it again.
+        // A whole copy answers all reads except those in flight, so no read sees the backing. It
+        // stays until the change is answered: a successor may have to write it again.
         let stays = is_unflushed && header.mask == 0xff && !self.fills.has(block);
         if stays || mask == header.mask {
             return;
@@ -122,14 +121,15 @@ impl Shard {
         if is_unflushed && !has_copy {
             self.arena.note_unheld();
         }
-        // Free between the two stores: a header's place may not change while it is published.
+        // Free between the two stores: a header's number of a block may not change while it is
+        // published.
         self.arena.free(self.base + slot);
         self.arena.publish(self.base + slot, &Header { mask, ..header });
     }
 
-    /// A passing change has ended, of which these blocks are looked at: those it overtook are
-    /// dropped, its copies can be read. The last blocks end it. Returns whether the closing epoch
-    /// lost a block that way.
+    /// Ends a write-through for these blocks: versions that it overtook are dropped, and its copies
+    /// become readable. The last blocks end the whole change. Returns whether the closing epoch
+    /// lost a block by that.
     pub(crate) fn write_through_done(
         &mut self,
         gauges: &Gauges,
@@ -158,11 +158,12 @@ impl Shard {
         gauges.remaining() != before
     }
 
-    /// A pass has failed: it is not known what the backing holds of a block now. A copy must not be
-    /// taken for the same, and what is written but not durable must not become one. What is still
-    /// to be written settles it, and is next where a flush waits for that.
+    /// Handles a failed write-through of a block: the backing's content is unknown now. A clean
+    /// copy must not be used as equal to it, and a version that is written but not durable must not
+    /// become clean. A version that is still to be written settles the doubt, and is written next
+    /// if a flush may wait for it.
     fn doubt(&mut self, gauges: &Gauges, block: u64) {
-        // Whatever the backing has of it, nothing here could write that again.
+        // Whatever the backing has of the block, no data here could restore it.
         self.arena.note_unheld();
         if let Some((slot, _)) = self.take_unanswered(block) {
             self.give_slot(slot);
@@ -185,21 +186,22 @@ impl Shard {
         }
         let copy = self.take_unanswered(block);
         let is_whole = share(&change.at, block).1 == BLOCK_SECTORS;
-        // Beside what is dirty it does not pass in part, nor beside a run.
+        // A write-through of part of a block is not sent while a version is dirty, and none is sent
+        // while a run writes the block.
         let meets = self.dirty > 0
             && (self.is_under_way(block) || !is_whole && self.not_durable(block).is_some());
         if meets {
             assert!(is_careless(), "a pass met a dirty block in part, or a run");
             return copy.into_iter().for_each(|(slot, _)| self.give_slot(slot));
         }
-        // The stamp of an older copy of which a part is still not durable after this change; 0:
+        // The stamp of an older copy that is still not completely durable after this change; 0:
         // none.
         let before = match self.current(block) {
             Some((_, header)) if !(end.durable && is_whole) => self.stamp_of(&header),
             _ => 0,
         };
-        // Before the old version goes: killed in between, a successor would believe that nothing is
-        // lost.
+        // Before the old version is dropped: after a kill in between, a successor would assume that
+        // nothing is lost.
         let holds = copy.is_some_and(|(_, header)| header.stamp() != 0);
         let loses = !end.durable && !holds || copy.is_none() && before != 0;
         if loses {
@@ -219,14 +221,14 @@ impl Shard {
         self.finish_copy(gauges, slot, &header, stamp);
     }
 
-    /// Gives up versions that a change of the whole block has overtaken.
+    /// Drops versions that a change of the whole block has overtaken.
     pub(super) fn retire_not_durable(&mut self, gauges: &Gauges, block: u64) {
         while let Some((slot, header)) = self.not_durable(block) {
             self.retire(gauges, slot, &header);
         }
     }
 
-    /// A version of a block that is still to become durable, an older one first.
+    /// Returns a version of a block that must still become durable, an older one first.
     pub(super) fn not_durable(&self, block: u64) -> Option<(u32, Header)> {
         let current = || self.current(block).filter(|(_, header)| header.state != State::Clean);
         self.shadowed(block).or_else(current)

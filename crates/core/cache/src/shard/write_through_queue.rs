@@ -1,19 +1,20 @@
-//! Changes on their way past the cache to the backing.
+//! Write-throughs in flight to the backing.
 
 use crate::blocks::blocks_of;
 use alloc::vec::Vec;
 use block::Extent;
 
-/// The passing changes of a shard. A handful at a time: a list is searched faster than a table.
+/// The write-throughs of a shard. There are few at a time: a list is searched faster than a table.
 #[derive(Default)]
 pub(crate) struct WriteThroughQueue {
     list: Vec<Extent>,
-    /// Changes that wait until nothing of their blocks is on its way to the backing any more.
+    /// Changes that wait until no request for their blocks is in flight to the backing.
     line: Vec<Extent>,
-    /// Blocks that a pass has failed over while the workers was to write them: it goes first there.
-    /// They would else wait as long as others go on to fail, and a flush that waits with them.
+    /// Blocks for which a write-through has failed while the workers had to write them: the workers
+    /// write them next. Otherwise these blocks, and a flush that waits for them, would wait as long
+    /// as other write-throughs keep failing.
     owed: Vec<u64>,
-    /// As if one touched every block: nothing may begin here.
+    /// As if a write-through touched every block: nothing may begin here.
     closed: bool,
 }
 
@@ -27,7 +28,7 @@ impl WriteThroughQueue {
         self.list.is_empty() && !self.closed
     }
 
-    /// From now on (or no longer) it is as if a pass touched every block.
+    /// Sets whether the shard behaves as if a write-through touched every block.
     pub(crate) fn close(&mut self, closed: bool) {
         self.closed = closed;
     }
@@ -41,36 +42,37 @@ impl WriteThroughQueue {
         self.list.swap_remove(position.expect("a pass ends once"));
     }
 
-    /// A change waits for what is under way of its blocks: it goes before those that come later.
+    /// Queues a change that waits for requests in flight to its blocks: it precedes later changes.
     pub(crate) fn line_up(&mut self, at: Extent) {
         self.line.push(at);
     }
 
-    /// It does not wait for that any more.
+    /// Removes a change from the queue.
     pub(crate) fn leave_line(&mut self, at: Extent) {
         let position = self.line.iter().position(|waits| *waits == at);
         self.line.remove(position.expect("it has lined up"));
     }
 
-    /// A pass has failed over a block that the workers are to write: that is to be next.
+    /// Notes a failed write-through of a block that the workers must write: they write it next.
     pub(crate) fn owe(&mut self, block: u64) {
         if !self.owed.contains(&block) {
             self.owed.push(block);
         }
     }
 
-    /// The workers have written it, or has failed to.
+    /// Notes that the workers have written the block, or have failed to.
     pub(crate) fn pay(&mut self, block: u64) {
         self.owed.retain(|&owed| owed != block);
     }
 
-    /// Nothing is to be written any more.
+    /// Notes that nothing is to be written any more.
     pub(crate) fn pay_all(&mut self) {
         self.owed.clear();
     }
 
-    /// Whether another change goes before this one at some of the same blocks: a change that waits
-    /// there since before it came, or the workers. `waits`: this one is in the line itself.
+    /// Whether another change of some of the same blocks precedes this one: a change that has
+    /// waited there since before this one arrived, or a write of the workers. `waits`: this change
+    /// is in the queue.
     pub(crate) fn is_behind(&self, at: Extent, waits: bool) -> bool {
         let before = match waits {
             true => self.line.iter().position(|other| *other == at).unwrap_or(0),
@@ -81,15 +83,15 @@ impl WriteThroughQueue {
         touch(&self.line[..before], first, blocks) || self.owed.iter().any(is_owed)
     }
 
-    /// Whether a pass touches any of these blocks.
+    /// Whether a write-through touches any of these blocks.
     #[inline]
     pub(crate) fn meet(&self, first: u64, blocks: u32) -> bool {
         self.closed || touch(&self.list, first, blocks)
     }
 
-    /// Whether nothing of this block is to be sent to the backing now: under a pass, and where a
-    /// change waits for what is under way, unless that waits for the workers itself. It would else
-    /// wait as long as another change goes on to write there.
+    /// Whether this block must not be written back now: during a write-through, and where a change
+    /// waits for requests in flight, unless that change waits for the workers. Otherwise the change
+    /// would wait as long as another one keeps writing there.
     #[inline]
     pub(crate) fn hold_back(&self, block: u64) -> bool {
         self.meet(block, 1) || touch(&self.line, block, 1) && !self.owed.contains(&block)

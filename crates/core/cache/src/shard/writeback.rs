@@ -1,4 +1,4 @@
-//! Writing out: sorted, merged runs; durable only after the backing's flush.
+//! Writeback: sorted, merged runs; durable only after the backing's flush.
 
 use super::Shard;
 use crate::BLOCK_SECTORS;
@@ -12,14 +12,14 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::{Buf, Extent, Pieces};
 
-/// Blocks that are sorted at a time: the sort is one short section, the sweep is long enough.
+/// Blocks that are sorted at a time: few enough for one short section, enough for a long sweep.
 pub(super) const PLAN: usize = 512;
 
-/// A run of blocks on its way to the backing. Each worker has one and uses it again and again.
+/// A run of blocks in flight to the backing. Each worker has one and reuses it.
 pub(crate) struct Run {
     /// The slots, in the order of their blocks.
     slots: Vec<u32>,
-    /// What to write: where, and from which sector of the pieces on.
+    /// The writes: their sectors, and their first sector in the pieces.
     parts: Vec<(Extent, u32)>,
     pieces: Arc<Pieces>,
     capacity: usize,
@@ -37,13 +37,13 @@ impl Run {
         }
     }
 
-    /// The requests that write the run.
+    /// Returns the requests that write the run.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (Extent, Buf)> {
         let all = Buf::of(self.pieces.clone());
         self.parts.iter().map(move |&(at, skip)| (at, all.part(skip, at.count)))
     }
 
-    /// Blocks in the run.
+    /// The number of blocks in the run.
     pub(crate) fn blocks(&self) -> u32 {
         self.slots.len() as u32
     }
@@ -53,7 +53,7 @@ impl Run {
         self.parts.clear();
         match Arc::get_mut(&mut self.pieces) {
             Some(pieces) => pieces.clear(),
-            // An abandoned request still holds the old list: leave it to that.
+            // An abandoned request still uses the old list: leave the list to it.
             None => {
                 let pieces = Pieces::new(arena.memory().clone(), arena.grain(), self.capacity);
                 self.pieces = Arc::new(pieces);
@@ -79,7 +79,7 @@ impl Run {
     }
 }
 
-/// What a worker carries: one of the two at a time.
+/// A worker's load: one of the two at a time.
 pub(crate) struct Load {
     pub(crate) blocks: Run,
     pub(crate) zeros: ZeroRun,
@@ -91,19 +91,19 @@ impl Load {
     }
 }
 
-/// What a worker finds to do.
+/// The next work of a worker.
 pub(crate) enum Next {
     /// Nothing here.
     Nothing,
     /// A run of blocks.
     Blocks,
-    /// Zeros: other shards may have more to go with them.
+    /// Zeros: other shards may have zeros to write with them.
     Zeros,
 }
 
 impl Shard {
-    /// Closes the open epoch: what is admitted from now on belongs to the next one. Nothing is
-    /// copied, a list is renamed.
+    /// Closes the open epoch: changes admitted from now on belong to the next one. Nothing is
+    /// copied; the list only changes its role.
     pub(crate) fn close(&mut self, gauges: &Gauges) {
         let open = core::mem::replace(&mut self.open, List::EMPTY);
         gauges.shard_closed(open.length);
@@ -114,7 +114,7 @@ impl Shard {
         self.epoch += 1;
     }
 
-    /// What the planted bug does: the epoch before takes in the one that was closed just now.
+    /// Planted bug: the previous epoch takes in the one that was closed just now.
     fn merge_newest(&mut self, gauges: &Gauges) {
         let newest = self.chain.len() - 1;
         if newest == 0 {
@@ -144,7 +144,7 @@ impl Shard {
         }
     }
 
-    /// The oldest closed epoch is to be written out. The one before it must be durable and
+    /// Begins the writeback of the oldest closed epoch. The one before it must be durable and
     /// released.
     pub(crate) fn begin(&mut self, gauges: &Gauges) {
         assert!(self.closing.length == 0 && self.written.length == 0, "two epochs closing");
@@ -155,8 +155,8 @@ impl Shard {
         gauges.epoch_begun(self.closing.length + ranges, settling, under_way);
     }
 
-    /// The next piece to write out, of the closing epoch or, where none waits, of the open one;
-    /// blocks in runs of at most so many.
+    /// Returns the next piece to write back, of the closing epoch or, if none waits there, of the
+    /// open one; blocks in runs of at most `most`.
     pub(crate) fn next_run(&mut self, gauges: &Gauges, load: &mut Load, most: u32) -> Next {
         if self.zeroes.unwritten(self.closing_epoch) > 0 {
             return if self.begin_zeros(&mut load.zeros) { Next::Zeros } else { Next::Nothing };
@@ -170,12 +170,14 @@ impl Shard {
         Next::Nothing
     }
 
-    /// The next block of the sorted plan that still waits; plans anew when the plan is used up.
+    /// Returns the next block of the sorted plan that still waits; makes a new plan when the plan
+    /// is used up.
     fn next_seed(&mut self, early: bool) -> Option<u64> {
         for attempt in 0..2 {
             while let Some((block, slot)) = self.plan.pop() {
                 let header = self.header(slot);
-                // The plan is a hint: the slot may be gone, written, or another block's by now.
+                // The plan is a hint: the slot may have been freed, written, or reused for another
+                // block.
                 if header.block == block && self.is_waiting(&header, early) {
                     return Some(block);
                 }
@@ -199,14 +201,15 @@ impl Shard {
         self.plan.sort_unstable_by(|one, two| two.cmp(one));
     }
 
-    /// A block under a pass waits for it, one where a change waits to be sent for that, and one
-    /// that is under way for its end; the ends of all ring the workers.
+    /// Whether a block must not be written back now: it waits for a write-through of it, for a
+    /// change that waits to be sent there, and for the end of its own write in flight. The end of
+    /// each of these notifies the workers.
     fn is_held_back(&self, block: u64) -> bool {
         self.write_through.hold_back(block)
             || self.is_under_way(block) && !planted(Bug::WriteBeside)
     }
 
-    /// Whether a version of this block waits to be written out with the closing epoch.
+    /// Whether a version of this block waits for writeback with the closing epoch.
     pub(super) fn is_due(&self, block: u64) -> bool {
         let found = self.index.find(Hash::of(block), |slot| {
             let header = self.header(slot);
@@ -220,7 +223,7 @@ impl Shard {
         header.state == State::Dirty && is_its
     }
 
-    /// The version of a block that waits to be written out, unless something holds it back.
+    /// Returns the version of a block that waits for writeback, unless it is held back.
     fn waiting(&self, block: u64, early: bool) -> Option<(u32, Header)> {
         let slot = self.index.find(Hash::of(block), |slot| {
             let header = self.header(slot);
@@ -229,8 +232,8 @@ impl Shard {
         (!self.is_held_back(block)).then(|| (slot, self.header(slot)))
     }
 
-    /// Fills a run with the seed's block and its neighbours that wait too, up to the region's
-    /// border. Blocks that are not whole may only be first or last, where they join without a gap.
+    /// Fills a run with the seed's block and its waiting neighbours, up to the region's border.
+    /// Blocks that are not whole may only be first or last, where they join without a gap.
     fn gather(
         &mut self,
         gauges: &Gauges,
@@ -273,7 +276,7 @@ impl Shard {
         }
     }
 
-    /// A run has been written, or has failed.
+    /// Ends a run that has been written, or has failed.
     pub(crate) fn run_done(&mut self, gauges: &Gauges, run: &Run, good: bool) {
         for &slot in &run.slots {
             let header = self.header(slot);
@@ -311,11 +314,11 @@ impl Shard {
         }
     }
 
-    /// The closing epoch is durable: up to `most` of its blocks become clean, or go if a newer
-    /// version exists. True: more are left.
+    /// Releases up to `most` blocks of the closing epoch, which is durable: they become clean, or
+    /// are dropped if a newer version exists. Returns true if more are left.
     pub(crate) fn release(&mut self, gauges: &Gauges, most: u32) -> bool {
-        // Ranges first: killed in between, recovery must not find a range without the slots that
-        // were newer than it.
+        // Ranges first: after a kill in between, recovery must not find a range without the slots
+        // that were newer than it.
         if !planted(Bug::RangesLast) {
             self.zeroes.release(&self.arena, self.closing_epoch);
         }
@@ -332,8 +335,8 @@ impl Shard {
         true
     }
 
-    /// Nothing of the epoch is left. What was written out early beside its release is not durable
-    /// yet: doubts about that stay.
+    /// Drops the doubts about an epoch of which all is released. Blocks that were written back
+    /// early during its release are not durable yet: doubts about them stay.
     fn settle_doubts(&mut self) {
         let mut doubtful = core::mem::take(&mut self.doubtful);
         let is_written = |header: Header| header.state == State::Written;
@@ -341,7 +344,8 @@ impl Shard {
         self.doubtful = doubtful;
     }
 
-    /// A version is durable, and in no list: it becomes clean, or goes if a newer one exists.
+    /// Releases a version that is durable and in no list: it becomes clean, or is dropped if a
+    /// newer one exists.
     pub(super) fn release_one(&mut self, gauges: &Gauges, slot: u32) {
         let header = self.header(slot);
         self.dirty -= 1;
@@ -359,7 +363,7 @@ impl Shard {
         }
     }
 
-    /// A dirty block that is about to be clean, as a candidate.
+    /// Returns a dirty block that is about to become clean, as a candidate.
     fn clean_candidate(&self, slot: u32) -> Candidate {
         Candidate {
             is_long_stream: self.ahead.is_passing(slot),
@@ -368,8 +372,8 @@ impl Shard {
         }
     }
 
-    /// The backing's flush failed: up to `most` of what was written waits again (C8). True: more
-    /// are left.
+    /// Makes up to `most` written blocks wait again after a failed flush of the backing (C8).
+    /// Returns true if more are left.
     pub(crate) fn taint(&mut self, gauges: &Gauges, most: u32) -> bool {
         if self.taint_early(gauges, most) {
             return true;
@@ -390,7 +394,7 @@ impl Shard {
         left
     }
 
-    /// Whether the workers may find something here.
+    /// Whether the workers may find work here.
     pub(crate) fn has_work(&self, gauges: &Gauges) -> bool {
         self.closing.length > 0
             || self.zeroes.unwritten(self.closing_epoch) > 0

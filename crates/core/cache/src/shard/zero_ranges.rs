@@ -1,12 +1,12 @@
-//! Pending zeroed ranges (C14): versions of whole blocks that need no slot.
+//! Pending ranges of zeros (C14): versions of whole blocks that need no slot.
 //!
-//! A range belongs to an epoch like a dirty slot does. Within an epoch, every slot of a block is
-//! newer than any range over it: a range that is admitted drops the epoch's older slots under it.
-//! That is why ranges of one epoch may be merged, and are written out before its slots.
+//! A range belongs to an epoch like a dirty slot. Within an epoch, every slot of a block is newer
+//! than any range over it: a range that is admitted drops the epoch's older slots under it. That is
+//! why ranges of one epoch may be merged, and are written before its slots.
 //!
-//! Ranges are ranges of positions ([`Spread`]), so that one of many regions is one in each shard.
-//! None is made that crosses the border of a *window*, so that those of all shards have the same
-//! borders. They are written out together (`zero_writeback.rs`).
+//! Ranges are ranges of positions ([`Spread`]), so that one range over many regions is one range in
+//! each shard. No range crosses the border of a *window*, so that those of all shards have the same
+//! borders. They are written together (`zero_writeback.rs`).
 
 use crate::arena::{Arena, ExtentHeader};
 use crate::geometry::Geometry;
@@ -43,13 +43,13 @@ impl Pending {
     }
 }
 
-/// A range that is to be written out.
+/// A range that is to be written back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Taken {
-    /// Its place in the arena.
+    /// Its number in the arena.
     pub(crate) number: u32,
     pub(crate) positions: Range<u64>,
-    /// Space behind it may be given up.
+    /// The space behind it may be unmapped.
     pub(crate) may_unmap: bool,
 }
 
@@ -58,14 +58,14 @@ pub(crate) struct Zeroes {
     numbers: Range<u32>,
     shard: u32,
     spread: Spread,
-    /// Positions in a window.
+    /// The number of positions in a window.
     window: u64,
     pending: Vec<Pending>,
     free: Vec<u32>,
 }
 
 impl Zeroes {
-    /// Of the shard of this number.
+    /// Makes the ranges of the shard with this number.
     pub(crate) fn new(shard: u32, geometry: &Geometry) -> Zeroes {
         assert!(geometry.zeros_blocks.is_multiple_of(geometry.region_blocks), "{geometry:?}");
         let numbers = geometry.ranges_of(shard);
@@ -79,12 +79,12 @@ impl Zeroes {
         }
     }
 
-    /// The places in the arena that belong to this shard.
+    /// The numbers in the arena that belong to this shard.
     pub(crate) fn numbers(&self) -> Range<u32> {
         self.numbers.clone()
     }
 
-    /// The blocks at positions of the shard, ascending: a range for each region.
+    /// Returns the blocks at positions of the shard, ascending: one range per region.
     pub(crate) fn blocks_at(
         &self,
         positions: &Range<u64>,
@@ -92,7 +92,7 @@ impl Zeroes {
         self.spread.blocks_at(self.shard, positions.clone())
     }
 
-    /// These positions, up to the borders of their regions.
+    /// Extends these positions to the borders of their regions.
     pub(crate) fn whole_regions(&self, positions: &Range<u64>) -> Range<u64> {
         self.spread.whole_regions(positions)
     }
@@ -107,26 +107,26 @@ impl Zeroes {
         !self.pending.is_empty() && self.meet(block, 1)
     }
 
-    /// Whether any of these blocks of a region is under a pending range.
+    /// Whether a pending range covers any of these blocks of a region.
     pub(crate) fn meet(&self, first: u64, blocks: u32) -> bool {
         let positions = self.positions(first, blocks);
         self.pending.iter().any(|pending| pending.meets(&positions))
     }
 
-    /// Whether the block reads as zeros unless a slot holds it, and if so, whether every range over
-    /// it allows to give up the space behind it.
+    /// Returns None if no range covers the block; otherwise whether every range over it allows to
+    /// unmap the space behind it.
     pub(crate) fn covering(&self, block: u64) -> Option<bool> {
         let positions = self.positions(block, 1);
         let over = self.pending.iter().filter(|pending| pending.meets(&positions));
         over.map(|pending| pending.header.may_unmap).reduce(|one, two| one && two)
     }
 
-    /// Whether a range is on its way to the backing.
+    /// Whether a range is in flight to the backing.
     pub(crate) fn is_writing(&self) -> bool {
         self.pending.iter().any(|pending| pending.stage == Stage::Writing)
     }
 
-    /// Gives up every range. Returns their blocks.
+    /// Drops every range. Returns the number of their blocks.
     pub(crate) fn discard(&mut self, arena: &Arena) -> u64 {
         let free = &mut self.free;
         let mut blocks = 0;
@@ -143,23 +143,23 @@ impl Zeroes {
         !self.free.is_empty()
     }
 
-    /// Where a block stands in the shard.
+    /// Returns the position of a block in the shard.
     pub(crate) fn position_of(&self, block: u64) -> u64 {
         self.spread.position_of(block)
     }
 
-    /// The positions of blocks of one region.
+    /// Returns the positions of blocks of one region.
     fn positions(&self, first: u64, blocks: u32) -> Range<u64> {
         let position = self.position_of(first);
         position..position + u64::from(blocks)
     }
 
-    /// The window that a position lies in.
+    /// Returns the window of a position.
     fn window_of(&self, position: u64) -> u64 {
         position / self.window
     }
 
-    /// A range of the same epoch that touches this one, and waits, and with which it stays in one
+    /// Returns a waiting range of the same epoch that touches this one, if both are in the same
     /// window.
     fn neighbour(&self, positions: &Range<u64>, epoch: u64) -> Option<usize> {
         self.pending.iter().position(|pending| {
@@ -172,9 +172,9 @@ impl Zeroes {
         })
     }
 
-    /// Admits a range of blocks of one region to the open epoch, merged with what it touches there.
-    /// The union is published under a number of its own before the ranges it takes in are
-    /// withdrawn: killed in between, nothing is lost.
+    /// Admits a range of blocks of one region to the open epoch, merged with the ranges there that
+    /// it touches. The union is published under a number of its own before the merged ranges are
+    /// withdrawn: a kill in between loses nothing.
     pub(crate) fn admit(&mut self, arena: &Arena, mut range: ExtentHeader) {
         let number = self.free.pop().expect("asked has_room before");
         let kept = self.free.len();
@@ -199,15 +199,15 @@ impl Zeroes {
         self.pending.push(Pending { number, header, stage: Stage::Dirty });
     }
 
-    /// Ranges of this epoch that are not written yet.
+    /// The number of ranges of this epoch that are not written yet.
     pub(crate) fn unwritten(&self, epoch: u64) -> u32 {
         let is_it =
             |pending: &&Pending| pending.header.epoch == epoch && pending.stage != Stage::Written;
         self.pending.iter().filter(is_it).count() as u32
     }
 
-    /// The first range of this epoch that waits to be written out, unless something of it is
-    /// `held_back`: it is on its way to the backing from now on.
+    /// Takes the first waiting range of this epoch, unless a part of it is `held_back`. The range
+    /// is in flight from now on.
     pub(crate) fn take_first(
         &mut self,
         epoch: u64,
@@ -218,7 +218,7 @@ impl Zeroes {
         self.take(at, held_back)
     }
 
-    /// A range of this epoch that waits and has something in these positions, the same way.
+    /// Takes a waiting range of this epoch that meets these positions, like [`Zeroes::take_first`].
     pub(crate) fn take_at(
         &mut self,
         epoch: u64,
@@ -241,21 +241,21 @@ impl Zeroes {
         Some(Taken { number, positions, may_unmap })
     }
 
-    /// Ranges that were to become one may both be found by recovery: one write of a block at a
-    /// time.
+    /// Whether the positions overlap a range in flight. Recovery may find both a union and its
+    /// parts: a block has one write in flight at a time.
     fn is_beside_writing(&self, positions: &Range<u64>) -> bool {
         let mut writing = self.pending.iter().filter(|other| other.stage == Stage::Writing);
         writing.any(|other| other.meets(positions))
     }
 
-    /// A range that was taken was written, or was not.
+    /// Ends the write of a range that was taken.
     pub(crate) fn run_done(&mut self, number: u32, written: bool) {
         let pending = self.pending.iter_mut().find(|pending| pending.number == number);
         let pending = pending.expect("a range in flight is pending");
         pending.stage = if written { Stage::Written } else { Stage::Dirty };
     }
 
-    /// The epoch is durable: its ranges are what the backing has.
+    /// Releases the written ranges of an epoch that is durable on the backing.
     pub(crate) fn release(&mut self, arena: &Arena, epoch: u64) {
         let free = &mut self.free;
         self.pending.retain(|pending| {
@@ -268,7 +268,7 @@ impl Zeroes {
         });
     }
 
-    /// The backing's flush failed: what was written must be written again. Returns how many.
+    /// Makes written ranges wait again after a failed flush of the backing. Returns their number.
     pub(crate) fn taint(&mut self) -> u32 {
         let mut tainted = 0;
         for pending in &mut self.pending {
@@ -287,8 +287,8 @@ mod tests {
     use alloc::sync::Arc;
     use block::Memory;
 
-    /// Two shards of regions of 8 blocks; a window is 1024 positions. The tests are of the second
-    /// shard, and of the first, where positions are easily told.
+    /// Two shards of regions of 8 blocks; a window is 1024 positions. The tests use the second
+    /// shard, and the first where positions are easier to see.
     const GEOMETRY: Geometry = Geometry {
         slots: 8,
         shards: 2,
@@ -307,7 +307,7 @@ mod tests {
         Zeroes::new(1, &GEOMETRY)
     }
 
-    /// A range at these positions of the second shard: of whole regions, or within one.
+    /// Admits a range at these positions of the second shard: whole regions, or within one.
     fn admit(zeroes: &mut Zeroes, arena: &Arena, range: ExtentHeader) {
         let end = range.first + u64::from(range.blocks);
         for blocks in zeroes.blocks_at(&(range.first..end)) {
@@ -320,7 +320,7 @@ mod tests {
         ExtentHeader { first, blocks, may_unmap: true, epoch, sequence: epoch }
     }
 
-    /// What the arena keeps of the places of a shard: first position and blocks.
+    /// Returns the ranges of a shard in the arena: first position and number of blocks.
     fn kept(arena: &Arena) -> Vec<(u64, u32)> {
         let places = (4..8).filter_map(|number| arena.extent(number).expect("sound"));
         let mut kept: Vec<_> = places.map(|range| (range.first, range.blocks)).collect();
@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn of_ranges_that_overlap_one_is_written_at_a_time() {
         let mut zeroes = zeroes();
-        // Killed while two became one: recovery finds all three.
+        // Killed during a merge of two: recovery finds all three.
         for (number, first, blocks) in [(4, 10, 4), (5, 10, 2), (6, 14, 2)] {
             zeroes.restore(number, range(first, blocks, 5));
         }

@@ -1,10 +1,10 @@
-//! Writing zeros out: a range, together with what touches it in other shards.
+//! Writeback of zeros: a range, together with the adjacent ranges of other shards.
 //!
-//! Neighbouring regions belong to different shards, so each has only pieces of a large range. A
-//! worker takes the first range of a shard, then from every other shard, in a section of its own,
-//! what lies in the same rows of regions; puts the pieces in order, and sends those that touch as
-//! one. It takes few from each: small ranges that are scattered are sent side by side by several
-//! workers, and what fails is tried again without the rest.
+//! Neighbouring regions belong to different shards, so each shard has only pieces of a large range.
+//! A worker takes the first range of a shard, and then, in separate sections, the ranges of every
+//! other shard in the same rows of regions. It sorts the pieces, and sends adjacent ones as one
+//! request. It takes few ranges from each shard: scattered small ranges are sent in parallel by
+//! several workers, and a failed range is retried without the others.
 
 use super::Shard;
 use crate::BLOCK_SECTORS;
@@ -17,18 +17,18 @@ use block::Extent;
 use core::ops::Range;
 use policy::Hash;
 
-/// Ranges that a run takes from each other shard at most: a large range has one there.
+/// Maximum number of ranges that a run takes from each other shard: a large range has one there.
 const RANGES_MAX: usize = 4;
 /// Sectors in one write of zeros: 4 GiB.
 const SECTORS_MAX: u32 = 8 << 20;
 
-/// Ranges of zeros on their way to the backing. Each worker has one and uses it again and again.
+/// Ranges of zeros in flight to the backing. Each worker has one and reuses it.
 #[derive(Default)]
 pub(crate) struct ZeroRun {
     epoch: u64,
-    /// The rows of regions that the first range lies in, as positions.
+    /// The rows of regions that contain the first range, as positions.
     rows: Range<u64>,
-    /// The places of the ranges, in the arena.
+    /// The numbers of the ranges in the arena.
     numbers: Vec<u32>,
     parts: Vec<Part>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct ZeroRun {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Part {
     pub(crate) at: Extent,
-    /// Space behind it may be given up.
+    /// The space behind it may be unmapped.
     pub(crate) may_unmap: bool,
 }
 
@@ -48,21 +48,21 @@ impl ZeroRun {
         (self.epoch, self.rows) = (epoch, rows);
     }
 
-    /// Whether some of its ranges are in these places of the arena.
+    /// Whether any of its ranges has one of these numbers in the arena.
     pub(crate) fn has_some_of(&self, numbers: Range<u32>) -> bool {
         self.numbers.iter().any(|number| numbers.contains(number))
     }
 
     fn push(&mut self, blocks: Range<u64>, may_unmap: bool) {
         let sectors = u64::from(BLOCK_SECTORS);
-        // More blocks than a request can name were never one range; former programs made larger
-        // ones than we do.
+        // A range never had more blocks than a request can name; former versions of the program
+        // made larger ranges than this one.
         let at =
             Extent::new(blocks.start * sectors, ((blocks.end - blocks.start) * sectors) as u32);
         self.parts.push(Part { at, may_unmap });
     }
 
-    /// Puts the parts in order, and joins those that touch.
+    /// Sorts the parts, and joins adjacent ones.
     pub(crate) fn join(&mut self) {
         self.parts.sort_unstable_by_key(|part| part.at.first);
         self.parts.dedup_by(|next, kept| {
@@ -77,21 +77,21 @@ impl ZeroRun {
         });
     }
 
-    /// What to write, in order.
+    /// Returns the writes, in order.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Part> {
         let most = if planted(Bug::ForgetParts) { 1 } else { usize::MAX };
         self.parts.iter().copied().take(most)
     }
 }
 
-/// Whether a write-through is under way at some of these blocks.
+/// Whether a write-through of any of these blocks is in flight.
 fn is_passed(passes: &WriteThroughQueue) -> impl Fn(Range<u64>) -> bool {
     |blocks| !passes.is_empty() && passes.meet(blocks.start, (blocks.end - blocks.start) as u32)
 }
 
 impl Shard {
-    /// The closing epoch's ranges come before its slots, which are newer: begins a run of zeros
-    /// with the first one. False: it cannot be written now.
+    /// Begins a run of zeros with the first range of the closing epoch. The epoch's ranges are
+    /// written before its slots, which are newer. Returns false if the range cannot be written now.
     pub(super) fn begin_zeros(&mut self, run: &mut ZeroRun) -> bool {
         let epoch = self.closing_epoch;
         let is_passed = is_passed(&self.write_through);
@@ -101,9 +101,9 @@ impl Shard {
         true
     }
 
-    /// Adds what this shard has in the same rows.
+    /// Adds this shard's ranges in the same rows.
     pub(crate) fn add_zeros(&mut self, run: &mut ZeroRun) {
-        // It may not have begun that epoch yet.
+        // This shard may not have begun that epoch yet.
         if self.closing_epoch != run.epoch {
             return;
         }
@@ -114,16 +114,16 @@ impl Shard {
         }
     }
 
-    /// The parts of a range that its epoch does not overwrite. The others are left out not only to
-    /// save the work: a recovered range may have been durable already, together with the slots over
-    /// it, and then the backing must not show zeros there again. The same holds for a range that
-    /// waits again after a failed flush, while the workers have begun to write the slots over it
-    /// again.
+    /// Adds the parts of a range that its epoch does not overwrite. Leaving out the others does not
+    /// only save work: a recovered range may have been durable already, together with the slots
+    /// over it, and then the backing must not show zeros there again. The same holds for a range
+    /// that waits again after a failed flush, while the workers have begun to write the slots over
+    /// it again.
     fn carve(&self, taken: &Taken, run: &mut ZeroRun) {
         run.numbers.push(taken.number);
         for stretch in self.zeroes.blocks_at(&taken.positions) {
             let mut first = stretch.start;
-            // Where nothing is dirty, nothing is looked up.
+            // Without dirty blocks, no lookup is needed.
             let looked_up = if self.dirty == 0 { 0..0 } else { stretch.clone() };
             for block in looked_up {
                 if self.has_closing(block) {
@@ -148,7 +148,7 @@ impl Shard {
         found.is_some()
     }
 
-    /// A run of zeros has been written, or has failed: notes it of this shard's ranges in it.
+    /// Ends a run of zeros that was written, or has failed, for this shard's ranges in it.
     pub(crate) fn zeros_done(&mut self, gauges: &Gauges, run: &ZeroRun, good: bool) {
         let own = self.zeroes.numbers();
         for &number in run.numbers.iter().filter(|number| own.contains(number)) {
@@ -157,7 +157,7 @@ impl Shard {
                 gauges.closing_written(1);
             }
         }
-        // The requests are counted where the run began.
+        // The requests are counted in the shard where the run began.
         if good && own.contains(&run.numbers[0]) {
             self.counters.zeroes_written += run.parts.len() as u64;
         }

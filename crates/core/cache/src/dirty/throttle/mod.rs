@@ -1,26 +1,26 @@
-//! How fast the write buffer may fill: writers are slowed down before it is full, and smoothly.
+//! The throttle: it slows writers down before the write buffer is full, gradually.
 //!
-//! Up to seven eighths of its room the buffer takes what comes. Beyond that, too, but the answer
-//! waits for blocks to be written out: for each new block a *price*, in blocks that have been
-//! written out since, and the price rises as the room shrinks. In the middle it is one, so that the
-//! level stays where the writers are as fast as the backing. (OpenZFS's write throttle has the same
-//! shape, but waits by the clock: nothing is estimated here, so nothing is wrong while the backing
-//! becomes slower, or serves others as well.) While an epoch is being written out, room comes back
-//! only at its end; then what is left to write is spread over what is left of the room. (While the
-//! backing flushes, nothing is written out: then the clock tells the turns, by the measured rate.)
+//! Up to seven eighths of its room the buffer absorbs writes without delay. Beyond that it absorbs
+//! them too, but the reply waits for writeback: each new block has a *price*, in blocks written
+//! back since, and the price rises as the room shrinks. In the middle it is one, so that the level
+//! is stable where the writers are as fast as the backing. (OpenZFS's write throttle has the same
+//! shape, but waits by the clock. Nothing is estimated here, so there is no error while the backing
+//! becomes slower, or also serves others.) While an epoch is being written back, room becomes free
+//! only at its end; then the blocks left to write are spread over the remaining room. (While the
+//! backing flushes, nothing is written back; then writers wait by the clock, at the measured rate.)
 //!
 //! ```text
-//!   price      A = x / (1 - x)                         x: how much of the last eighth is used
-//!              B = blocks to write out / room left     while an epoch is closed
+//!   price      A = x / (1 - x)                       x: the used part of the last eighth
+//!              B = blocks to write back / room left  while an epoch is closed
 //!
-//!   claimed   ----------------------o-----o--o         each writer claims the price of its blocks ...
-//!   granted   -------------------->                    ... and waits until as much has been written out
+//!   claimed   ---------------o-----o--o   each writer claims the price of its blocks ...
+//!   granted   ------------->              ... and waits until that many are written back
 //! ```
 //!
-//! The price is never much more than one: a writer that waits for one block, while the workers have
-//! as many runs under way as writers wait ([`crate::writeback::estimator`]), waits as long as it
+//! The price is never much more than one. A writer that waits for one block, while the workers have
+//! as many runs in flight as writers wait ([`crate::writeback::estimator`]), waits as long as it
 //! would have without the cache, and all others find the backing no busier than without it. If the
-//! buffer does fill up all the same, changes go past it.
+//! buffer fills up nevertheless, changes are written through.
 
 use crate::dirty::level::{Level, ONE};
 use crate::dirty::limits::Pace;
@@ -30,34 +30,34 @@ use alloc::boxed::Box;
 use lane::Event;
 use lane::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// The price may be more than one by this part of it: were it not, writers as many as the backing
-/// can serve would keep the buffer as full as it is.
+/// The maximum price is one plus one part in this number: with a maximum of one, as many writers as
+/// the backing can serve would keep the buffer at its level.
 const LONGER: u64 = 32;
-/// So the price is this at most.
+/// The maximum price.
 pub(crate) const PRICE_MAX: u64 = ONE + ONE / LONGER;
-/// So many blocks that were written out while no writer waited are kept for the next writer.
+/// The number of blocks written back while no writer waited that are kept for the next writer.
 const SPARE: u32 = 16;
-/// Bells that writers wait at, by their place in the line: a writer that is not concerned is not
-/// woken.
+/// The number of events on which writers wait, by their position in the queue: only the writers
+/// concerned are woken.
 const BELLS: usize = 64;
 
-/// The line of the writers that wait for blocks to be written out.
+/// The queue of the writers that wait for writeback.
 #[derive(Debug)]
 pub(crate) struct Throttle {
-    /// What all writers have claimed until now, in 1024ths of a block.
+    /// The sum of all writers' claims, in 1024ths of a block.
     claimed: AtomicU64,
-    /// Up to where they may go on.
+    /// The position up to which writers may continue.
     granted: AtomicU64,
-    /// Whether blocks are being written out.
+    /// Whether blocks are being written back.
     working: AtomicBool,
-    /// Ranges of zeros that are under way. One may take long, and makes room for no writer.
+    /// Ranges of zeros in flight. One may take long, and makes no room for writers.
     zeros: AtomicU32,
-    /// When the next turn begins that is told by the clock, in nanoseconds.
+    /// The next time at which a writer that waits by the clock may continue, in nanoseconds.
     next_ns: AtomicU64,
-    /// Writers that wait for theirs.
+    /// Writers that wait.
     waiting: AtomicU32,
     bells: Box<[Event]>,
-    /// Changes that have waited for it, and how long in all.
+    /// Changes that were throttled, and their total delay.
     slowed: AtomicU64,
     slowed_ns: AtomicU64,
 }
@@ -78,20 +78,20 @@ impl Default for Throttle {
     }
 }
 
-/// When a writer may go on.
+/// When a writer may continue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ThrottleWait {
-    /// At once.
+    /// Immediately.
     Come,
-    /// When so much has been written out ([`Throttle::after`]).
+    /// After writeback has reached this position ([`Throttle::after`]).
     After(u64),
     /// At this time, in nanoseconds.
     At(u64),
 }
 
 impl Throttle {
-    /// When the answer of a change may go that has brought so many new blocks into a buffer of this
-    /// level. `ordered`: every epoch ends with a flush of the backing.
+    /// Returns when the reply may be sent for a change that has added `new` blocks to a buffer of
+    /// this level. `ordered`: every epoch ends with a flush of the backing.
     pub(crate) fn turn(
         &self,
         new: u32,
@@ -109,8 +109,8 @@ impl Throttle {
         let takes_ns = |block_ns: u64| block_ns.saturating_mul(price) / ONE;
         match price {
             0 => ThrottleWait::Come,
-            // In that flush nothing is written out, and the open epoch comes behind the closed
-            // ones: each block that is dirty has its share of those.
+            // Nothing is written back during that flush, and the open epoch follows the closed
+            // ones: each dirty block has its share of their flushes.
             _ if ordered => {
                 let blocks = u64::from(level.dirty.max(1));
                 let epochs = u64::from(level.closed + u32::from(level.closed > 0));
@@ -118,12 +118,12 @@ impl Throttle {
                 self.claim_time(takes_ns(block_ns + flush_ns), now_ns)
             }
             _ if self.is_working() => self.claim(price),
-            // The backing flushes, for as long as it takes, or the workers have not begun yet.
+            // The backing is flushing, or the workers have not begun yet.
             _ => self.claim_time(takes_ns(block_ns), now_ns),
         }
     }
 
-    /// A change claims its turn at this price, in 1024ths of a block.
+    /// Claims a position for a change at this price, in 1024ths of a block.
     pub(crate) fn claim(&self, price: u64) -> ThrottleWait {
         let mine = self.claimed.fetch_add(price, Ordering::SeqCst) + price;
         match mine > self.granted.load(Ordering::SeqCst) {
@@ -132,7 +132,7 @@ impl Throttle {
         }
     }
 
-    /// The same by the clock, for so long.
+    /// Claims a time for a change, for this duration.
     pub(crate) fn claim_time(&self, ns: u64, now_ns: u64) -> ThrottleWait {
         let mut begins = now_ns;
         let _ = self.next_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
@@ -142,14 +142,13 @@ impl Throttle {
         if begins > now_ns { ThrottleWait::At(begins) } else { ThrottleWait::Come }
     }
 
-    /// A writer begins to wait for its turn; it ends with what is returned.
+    /// Counts a writer that begins to wait, until the returned value is dropped.
     pub(crate) fn waits(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         Waiting(self)
     }
 
-    /// Until as much has been written out as was claimed up to here, or nothing is being written
-    /// out.
+    /// Waits until writeback has reached this position, or nothing is being written back.
     pub(crate) async fn after(&self, mine: u64) {
         let bell = &self.bells[(mine / ONE) as usize % BELLS];
         loop {
@@ -161,13 +160,13 @@ impl Throttle {
         }
     }
 
-    /// A change was slowed down by so much.
+    /// Counts a change that was delayed for this time.
     pub(crate) fn note_slowed(&self, ns: u64) {
         self.slowed.fetch_add(1, Ordering::Relaxed);
         self.slowed_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// Adds what was counted.
+    /// Adds the counters of the throttle.
     pub(crate) fn count(&self, all: &mut Counters) {
         all.changes_slowed = self.slowed.load(Ordering::Relaxed);
         all.slowed_ns = self.slowed_ns.load(Ordering::Relaxed);
@@ -177,31 +176,31 @@ impl Throttle {
         self.working.load(Ordering::SeqCst)
     }
 
-    /// The workers write out: from now on writers may have to wait for it.
+    /// Notes that the workers write back: from now on writers may have to wait for that.
     pub(crate) fn work_begins(&self) {
         self.working.store(true, Ordering::SeqCst);
     }
 
-    /// A range of zeros begins to be written out.
+    /// Counts a range of zeros whose writeback begins.
     pub(crate) fn zeros_begin(&self) {
         self.zeros.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// It has been, or has failed.
+    /// Ends the writeback of a range of zeros, written or failed.
     pub(crate) fn zeros_end(&self) {
         self.zeros.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Ranges of zeros that are under way.
+    /// The number of ranges of zeros in flight.
     pub(crate) fn zeros_under_way(&self) -> u32 {
         self.zeros.load(Ordering::SeqCst)
     }
 
-    /// So many blocks have been written out, where the last part of the room is `last` blocks.
+    /// Grants written-back blocks to the writers, where the last part of the room is `last` blocks.
     pub(crate) fn grant(&self, blocks: u32, last: u32) {
         let more = u64::from(blocks) * ONE;
-        // What is not claimed at once is kept for a few that come soon, but they must not fill the
-        // room.
+        // Blocks that are not claimed now are kept for a few writes that come soon, but these must
+        // not fill the room.
         let spare = (2 * blocks).min(last / 2).max(SPARE.min(last / 4));
         let most = self.claimed.load(Ordering::SeqCst) + u64::from(spare) * ONE;
         let before = self.granted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |granted| {
@@ -211,7 +210,7 @@ impl Throttle {
         self.ring(before, self.granted.load(Ordering::SeqCst));
     }
 
-    /// So many requests of the write-out are under way. If all of them are zeros, no writer waits
+    /// Checks the `requests` in flight of the writeback. If all of them are zeros, no writer waits
     /// for them.
     pub(crate) fn still_under_way(&self, requests: u32) {
         if requests <= self.zeros_under_way() {
@@ -219,7 +218,7 @@ impl Throttle {
         }
     }
 
-    /// Nothing is being written out any more: no writer waits for that.
+    /// Ends the wait of all writers, because nothing is being written back any more.
     pub(crate) fn work_ends(&self) {
         if self.working.swap(false, Ordering::SeqCst) {
             let claimed = self.claimed.load(Ordering::SeqCst);
@@ -230,7 +229,7 @@ impl Throttle {
         }
     }
 
-    /// Wakes those whose turn is between these two.
+    /// Wakes the writers whose position is between these two.
     fn ring(&self, from: u64, to: u64) {
         if !self.is_awaited() || from >= to {
             return;
@@ -241,14 +240,14 @@ impl Throttle {
         }
     }
 
-    /// Whether a writer waits for its turn.
+    /// Whether a writer waits.
     pub(crate) fn is_awaited(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) > 0
     }
 
-    /// How many runs may take the place of writers that wait: one for each, or for each block that
-    /// is claimed, whichever is less. (A writer that has been granted its blocks, but has not
-    /// looked yet, waits no more.)
+    /// Returns the number of runs that may replace waiting writers: one for each writer and one
+    /// more for every 32, or one for each claimed block, whichever is less. (A writer whose blocks
+    /// are granted, but that has not checked yet, no longer counts as waiting.)
     pub(crate) fn places(&self) -> u32 {
         let claimed = self.claimed.load(Ordering::SeqCst);
         let owed = claimed.saturating_sub(self.granted.load(Ordering::SeqCst)).div_ceil(ONE);
@@ -257,7 +256,7 @@ impl Throttle {
     }
 }
 
-/// A writer that waits for its turn. Dropping it says that it does not any more.
+/// A writer that waits. Dropping it ends the wait.
 pub(crate) struct Waiting<'a>(&'a Throttle);
 
 impl Drop for Waiting<'_> {

@@ -7,8 +7,8 @@ use lane::World;
 /// The last part of a room of 8,000 blocks.
 const LAST: u32 = 1000;
 
-/// Tasks that each claim one block at this price; how many have been answered after each of the
-/// steps.
+/// Runs tasks that each claim one block at this price. Returns the number of answered tasks after
+/// each of the steps.
 fn answered(
     throttle: &Arc<Throttle>,
     price: u64,
@@ -51,7 +51,7 @@ fn a_writer_waits_for_as_many_blocks_as_it_brings_and_no_longer() {
     ];
     assert_eq!(answered(&throttle, ONE, 100, &steps), [0, 1, 4, 100]);
     assert_eq!(throttle.places(), 0);
-    // A few that no writer waited for are kept, not all.
+    // Blocks for which no writer waited are kept for a few, not for all.
     assert_eq!(
         answered(&throttle, ONE, 500, &[|_| (), |throttle| throttle.grant(10, LAST)]),
         [104, 114]
@@ -88,7 +88,7 @@ fn nobody_waits_while_nothing_is_written_out() {
     assert_eq!(answered(&throttle, ONE, 1, &[|_| ()]), [0], "nothing is left over from before");
 }
 
-/// How often each bell was rung.
+/// Returns the number of notifications of each event.
 fn rung(throttle: &Throttle) -> Vec<u64> {
     throttle.bells.iter().map(Event::seen).collect()
 }
@@ -140,7 +140,7 @@ fn a_bell_rings_for_its_turn_and_none_where_no_writer_waits() {
     let turns: Vec<u64> =
         (0..BELLS as u64).map(|bell| u64::from(!(3..60).contains(&bell))).collect();
     assert_eq!(rung(&throttle), turns, "from 60 to 66");
-    // Each of them once, however much was written out.
+    // Each of them once, regardless of the number of blocks written back.
     throttle.grant(300, LAST);
     let once = rung(&throttle).iter().zip(&turns).all(|(now, before)| *now == before + 1);
     assert!(once, "{:?}", rung(&throttle));
@@ -196,7 +196,7 @@ fn what_was_slowed_down_is_counted() {
     assert_eq!((counters.changes_slowed, counters.slowed_ns), (2, 35));
 }
 
-/// A thousand blocks a millisecond, and a flush as long as 1000 of them.
+/// A thousand blocks per millisecond, and a flush as long as 1000 of them.
 fn pace() -> Pace {
     Pace::new(1_000_000, 1_000_000)
 }
@@ -238,7 +238,8 @@ fn where_each_epoch_ends_with_a_flush_a_block_has_its_share_of_those() {
     };
     // 33 blocks of 1000 ns each, and the flushes of the closed epochs and the open one by 8000.
     assert_eq!([0, 1, 2].map(|closed| next(closed, FILLING)), [33_000, 33 * 1250, 33 * 1375]);
-    // No block has more than one, however many there are; and there is at least one block.
+    // No block has more than one flush, however many epochs there are; and there is at least one
+    // block.
     let max = DirtyLimits { dirty: 2, debt: 8000, open: 8000 };
     assert_eq!(next(5, Level { dirty: 2, max, ..FILLING }), 33 * 1_001_000);
     assert_eq!(next(5, Level { dirty: 0, max, ..FILLING }), 33 * 1_001_000);

@@ -26,13 +26,13 @@ const GEOMETRY: Geometry = Geometry {
     ..Geometry::SMALLEST
 };
 
-/// A volume of one shard, of which the test is worker, commit and backing.
+/// A volume of one shard. The test acts as worker, commit and backing.
 struct Scene {
     shared: Arc<Shared>,
     load: Load,
 }
 
-/// So many sectors of this byte.
+/// Returns a buffer of this number of sectors, filled with this byte.
 fn filled(sectors: u32, byte: u8) -> Buf {
     let buffer = Buf::new(sectors, GRAIN);
     buffer.write(&vec![byte; buffer.bytes()]);
@@ -44,7 +44,7 @@ impl Scene {
         Scene::on(Arc::new(Memory::heap(Arena::bytes(&GEOMETRY, GRAIN))), 16)
     }
 
-    /// The process is killed, and another one takes over.
+    /// Kills the process, and lets another one take over.
     fn killed(self) -> Scene {
         Scene::on(self.shared.arena.memory().clone(), 16)
     }
@@ -72,7 +72,7 @@ impl Scene {
         self.shared.shards[0].shard.peek(|shard| section(shard, &self.shared.gauges))
     }
 
-    /// A write of a whole block is absorbed.
+    /// Absorbs a write of a whole block.
     fn write(&self, block: u64) {
         let (from, settings) = (Buf::new(8, GRAIN), self.shared.settings());
         let (at, source) = (Extent::new(block * 8, 8), Source::Data(&from));
@@ -81,7 +81,7 @@ impl Scene {
         assert!(matches!(admit, Admit::Absorbed { .. }), "{admit:?}");
     }
 
-    /// A write goes past the cache, and fails.
+    /// Sends a write-through, which fails.
     fn fail_to_pass(&self, block: u64) {
         let whole = Buf::new(8, GRAIN);
         let at = Extent::new(block * 8, 8);
@@ -89,7 +89,7 @@ impl Scene {
         self.answer(at, Source::Data(&whole), false);
     }
 
-    /// A change of one block goes past the cache, and succeeds. A copy may be held.
+    /// Sends a write-through of one block, which succeeds. A copy may be held.
     fn pass(&self, at: Extent, source: Source) {
         assert_eq!(self.send(at, source, KEEP_NOTHING), matches!(source, Source::Data(_)));
         self.answer(at, source, true);
@@ -100,7 +100,7 @@ impl Scene {
         Change { at, source, fua: false, barred, now_ns: 0, lined_up: false }
     }
 
-    /// A change of one block is sent past the cache. Returns whether a copy is held.
+    /// Sends a write-through of one block. Returns whether a copy is held.
     fn send(&self, at: Extent, source: Source, rules: Rules) -> bool {
         let (settings, block) = (self.shared.settings(), at.first / 8);
         let change = Scene::change(at, source);
@@ -119,7 +119,7 @@ impl Scene {
         })
     }
 
-    /// It is answered.
+    /// Answers it.
     fn answer(&self, at: Extent, source: Source, good: bool) {
         let end = WriteThroughEnd { good, durable: false, is_sampled: false };
         let block = at.first / 8;
@@ -129,7 +129,8 @@ impl Scene {
         });
     }
 
-    /// The first byte of every sector of a block that a read finds in memory; None: it finds none.
+    /// Returns the first byte of every sector of a block that a read finds in memory; None: it
+    /// finds none.
     fn read(&self, block: u64) -> Option<Vec<u8>> {
         let into = Buf::new(8, GRAIN);
         let at = Extent::new(block * 8, 8);
@@ -149,7 +150,7 @@ impl Scene {
     }
 
     /// Counts the stores in `work` after which a successor would find neither these sectors of a
-    /// block nor a note that something may be lost.
+    /// block nor a note of a possible loss.
     #[cfg(feature = "laboratory")]
     fn unknown_in(&self, block: u64, mask: u8, work: impl FnOnce(&Scene)) -> u32 {
         let unknown = Rc::new(Cell::new(0));
@@ -170,7 +171,7 @@ impl Scene {
         unknown.get()
     }
 
-    /// Everything that may be written out is.
+    /// Writes back everything that may be written back.
     fn write_out(&mut self) {
         let Scene { shared, load } = self;
         shared.shards[0].shard.peek(|shard| {
@@ -191,7 +192,7 @@ fn what_a_pass_has_failed_over_is_no_copy_though_an_epoch_was_released_meanwhile
         shard.begin(gauges);
     });
     scene.write_out();
-    // That epoch is durable. The next one is written out early beside its release.
+    // The epoch is durable. The next one is written back early during its release.
     assert!(scene.shard(|shard, gauges| shard.release(gauges, 1)), "one is left");
     scene.write(4);
     scene.write(6);

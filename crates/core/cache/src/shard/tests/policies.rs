@@ -1,4 +1,4 @@
-//! A shard under each policy, against the simulation of that policy.
+//! A shard under each policy, compared with the simulation of that policy.
 
 use super::super::{Admit, Change, Look, Reader, Shard, Source};
 use crate::admission::Rules;
@@ -49,7 +49,7 @@ fn shard(kind: Kind) -> Shard {
     Shard::new(kind, sampling, streams, Arena::over(memory(), &GEOMETRY, GRAIN), 0, &GEOMETRY)
 }
 
-/// Reads a block as a request does, with a backing that answers at once. Returns whether it was
+/// Reads a block as a request does, with a backing that answers immediately. Returns whether it was
 /// held.
 fn read(shard: &mut Shard, shared: &Shared, block: u64, into: &Buf) -> bool {
     let (gauges, at) = (&shared.gauges, Extent::new(block * 8, 8));
@@ -65,7 +65,7 @@ fn read(shard: &mut Shard, shared: &Shared, block: u64, into: &Buf) -> bool {
     }
 }
 
-/// Writes a block, which is dirty then.
+/// Writes a block, which is dirty afterwards.
 fn write(shard: &mut Shard, shared: &Shared, block: u64, from: &Buf) {
     let (at, source) = (Extent::new(block * 8, 8), Source::Data(from));
     let change = Change { at, source, fua: false, barred: None, now_ns: 0, lined_up: false };
@@ -120,7 +120,7 @@ fn a_policy_hears_of_writes_of_blocks_that_are_not_held() {
     write(&mut shard, &shared, 40, &bytes);
     assert!(read(&mut shard, &shared, 40, &bytes), "it is dirty");
     shard.forget_all(&shared.gauges);
-    // It is the window's only block, and has been asked for twice; those of the main part once.
+    // It is the window's only block, and was accessed twice; those of the main part once.
     assert!(!read(&mut shard, &shared, 41, &bytes));
     assert!(read(&mut shard, &shared, 40, &bytes), "the write counts as well");
     shard.check(&shared.gauges);
