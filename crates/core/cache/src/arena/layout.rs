@@ -1,4 +1,4 @@
-//! Where the parts of an arena lie, and which of them are in use.
+//! The offsets of an arena's parts, and which of them are in use.
 
 use super::superblock;
 use crate::BLOCK_SECTORS;
@@ -17,14 +17,13 @@ pub(super) struct Layout {
     pub(super) headers_at: usize,
     pub(super) slots_at: usize,
     pub(super) slot_bytes: usize,
-    /// Of the whole memory, the places of spare slots included.
+    /// The size of the whole memory, including spare slots.
     pub(super) bytes: usize,
 }
 
 impl Layout {
     pub(super) fn of(geometry: &Geometry, grain: u32) -> Layout {
-        // In the laboratory, where a sector is a stamp, every byte between would be copied for each
-        // state.
+        // In the laboratory, where a sector is a stamp, all padding would be copied for each state.
         let at_page =
             |offset: usize| if grain == 512 { offset.next_multiple_of(PAGE) } else { offset };
         let headers = geometry.slots_max() as usize * HEADER_BYTES;
@@ -44,8 +43,8 @@ impl Layout {
         Layout { extents_at, headers_at, slots_at, slot_bytes, bytes }
     }
 
-    /// The bytes that are in use: all but the headers and the bytes of spare slots. Ascending,
-    /// apart.
+    /// Returns the ranges of bytes in use, ascending and disjoint: all except the headers and the
+    /// bytes of spare slots.
     pub(super) fn used(&self, geometry: &Geometry) -> Vec<Range<usize>> {
         let part = |begin: usize, bytes: usize| {
             geometry.live().map(move |slots| {

@@ -1,19 +1,19 @@
-//! The arena: slots of one block each, and a header of two words for each.
+//! The arena: slots of one block each, with a header of two words per slot.
 //!
-//! It lies in shared memory, so that it outlives the process; it holds no pointer, lock or index.
+//! It is in shared memory, so that it outlives the process; it contains no pointer, lock or index.
 //!
 //! ```text
-//! offset 0      superblock   16 words (superblock/mod.rs): what this is, whose, how the volume stands
+//! offset 0      superblock   16 words (superblock/mod.rs): identity, and the volume's condition
 //! offset 128    extents      4 words each: first position, blocks | unmap, epoch, life (as below)
-//! 4 KiB border  headers      2 words a slot, for the most slots that there may be:
+//! 4 KiB border  headers      2 words per slot, for the maximum number of slots:
 //!                              place  | block 40 | mask 8 | epoch 16 |
 //!                              life   | sequence 44 | state 4 | check 16 |
-//! 4 KiB border  slots        8 sectors of `grain` bytes each, for the most slots that there may be
+//! 4 KiB border  slots        8 sectors of `grain` bytes each, for the maximum number of slots
 //! ```
 //!
 //! Every shard has an equal part of the extents, of the headers and of the slots. An extent's
 //! positions are those of its shard (`spread.rs`); in versions before 4 they are blocks. The first
-//! headers and slots of each part are live; the others are spare, and no memory lies behind them
+//! headers and slots of each part are live; the others are spare, and need no memory
 //! (`Arena::used`).
 //!
 //! ```text
@@ -21,14 +21,15 @@
 //! ```
 //!
 //! `mask` has a bit for each valid sector. `check` is a CRC-16 over both words and the slot's
-//! number. A slot is published by the store of `life`, after its bytes and its place are there; a
-//! published slot's bytes and place are never changed, only its state. One exception: a held copy
-//! gets an epoch when recovery makes it dirty (`Arena::verified`). In a clean slot's header
-//! `sequence` says whether the policy holds it (0), or how it was fetched ahead ([`Clean`]); above
-//! that stands when, or the stamp of a change that went past the cache (superblock/flush_note.rs).
-//! A clean slot that is shadowed has the copy of a change that was sent and is not answered.
-//! Where two slots hold the same block, the later epoch wins, then the higher sequence (both
-//! compare modulo their width: what is dirty at one time is near).
+//! number. A slot is published by the store of `life`, after its bytes and its `place` word are
+//! stored. The bytes and the `place` word of a published slot never change, only its state. One
+//! exception: a held copy gets an epoch when recovery makes it dirty (`Arena::verified`). In a
+//! clean slot's header the low bits of `sequence` show whether the policy holds it (0), or how it
+//! was fetched ahead ([`Clean`]); the bits above hold the time of that, or the stamp of a
+//! write-through (superblock/flush_note.rs). A clean slot that is shadowed has the copy of a change
+//! that was sent and is not answered. If two slots hold the same block, the later epoch wins, then
+//! the higher sequence (both compare modulo their width: values that are dirty at the same time are
+//! near each other).
 
 #[cfg(test)]
 mod tests;
@@ -47,10 +48,9 @@ use layout::{EXTENT_BYTES, HEADER_BYTES, Layout};
 
 const PREFETCH_BYTES: usize = 256;
 
-/// The CRC-16 of the polynomial 0x1021 (CCITT; distance 4 over this length, so any three flipped
-/// bits are noticed), eight bytes at a step.
-/// Source: M. Kounavis, F. Berry, "A Systematic Approach to Building High Performance
-/// Software-Based CRC Generators", ISCC 2005 (slicing).
+/// The CRC-16 of the polynomial 0x1021 (CCITT; distance 4 over this length, so it detects any three
+/// flipped bits), eight bytes per step. Source: M. Kounavis, F. Berry, "A Systematic Approach to
+/// Building High Performance Software-Based CRC Generators", ISCC 2005 (slicing).
 pub(crate) mod crc {
     const fn tables() -> [[u16; 256]; 8] {
         let mut tables = [[0u16; 256]; 8];
@@ -91,23 +91,23 @@ pub(crate) mod crc {
     }
 }
 
-/// What a slot is at the moment.
+/// The state of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// Nothing is in it.
+    /// The slot is empty.
     Free,
-    /// The same as what the backing has.
+    /// The same data as on the backing.
     Clean,
-    /// Waits to be written out.
+    /// Waits for writeback.
     Dirty,
-    /// On its way to the backing: pinned.
+    /// In flight to the backing: pinned.
     Writing,
-    /// The backing has it, but has not been flushed since.
+    /// Written to the backing, which has not been flushed since.
     Written,
 }
 
 impl State {
-    /// What a published header says; one that is free is not published.
+    /// Decodes the state of a published header; a free one is not published.
     fn from_bits(bits: u64) -> Option<State> {
         Some(match bits {
             1 => State::Clean,
@@ -118,7 +118,7 @@ impl State {
         })
     }
 
-    /// Neither free nor clean: nothing may be forgotten.
+    /// Whether it is neither free nor clean: its data must not be lost.
     #[inline]
     pub fn is_dirty(self) -> bool {
         matches!(self, State::Dirty | State::Writing | State::Written)
@@ -126,12 +126,12 @@ impl State {
 }
 
 const SHADOWED: u64 = 8;
-/// The bits of a header's place that hold the epoch.
+/// The bits of a header's first word that hold the epoch.
 const EPOCH: u64 = 0xffff;
 
-/// How a clean slot is held. The bits of it are the lowest of `sequence`, for which clean slots
-/// have no other use. Those above them say when an unread block came; of the other slots they are
-/// the stamp of a change that went past the cache, or 0.
+/// How a clean slot is held. Stored in the lowest bits of `sequence`, which clean slots do not use
+/// otherwise. The bits above hold the time when an unread block was fetched; in the other slots
+/// they hold the stamp of a write-through, or 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Clean {
     /// By the policy.
@@ -147,17 +147,17 @@ pub(crate) enum Clean {
 /// A slot's header, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// The block it holds.
+    /// The block in the slot.
     pub block: u64,
     /// A bit for each sector that is valid.
     pub mask: u8,
-    /// The epoch it was written in, modulo 2^16.
+    /// The epoch in which it was written, modulo 2^16.
     pub epoch: u16,
-    /// Its admission number, modulo 2^44; of a clean one, how it is held.
+    /// Its admission number, modulo 2^44; for a clean slot, how it is held.
     pub sequence: u64,
-    /// What it is at the moment.
+    /// Its current state.
     pub state: State,
-    /// A newer version of the block is held elsewhere.
+    /// True if a newer version of the block is in another slot.
     pub shadowed: bool,
 }
 
@@ -165,26 +165,26 @@ impl Header {
     const FREE: Header =
         Header { block: 0, mask: 0, epoch: 0, sequence: 0, state: State::Free, shadowed: false };
 
-    /// Of a clean slot that came at this time, by the clock of its shard's readahead.
+    /// Makes the header of a clean slot, filled at this time of its shard's readahead clock.
     pub(crate) fn of_clean(block: u64, mask: u8, clean: Clean, came: u64) -> Header {
         let sequence = if clean == Clean::Kept { 0 } else { came << 2 | clean as u64 };
         Header { block, mask, epoch: 0, sequence, state: State::Clean, shadowed: false }
     }
 
-    /// The same clean slot, held otherwise.
+    /// Returns the header of the same clean slot, held in another way.
     pub(crate) fn becomes(&self, clean: Clean) -> Header {
         let came = if clean == Clean::Passed { 0 } else { self.came() };
         Header { epoch: self.epoch, ..Header::of_clean(self.block, self.mask, clean, came) }
     }
 
-    /// Of a clean slot of the policy's ([`Clean::Kept`]) or one that is given up first
-    /// ([`Clean::Passed`]), with the stamp of a change that went past the cache, or 0.
+    /// Makes the header of a clean slot of the policy ([`Clean::Kept`]) or one that is evicted
+    /// first ([`Clean::Passed`]), with the stamp of a write-through, or 0.
     pub(crate) fn of_copy(block: u64, mask: u8, clean: Clean, stamp: u32) -> Header {
         let sequence = u64::from(stamp) << 2 | clean as u64;
         Header { sequence, ..Header::of_clean(block, mask, Clean::Kept, 0) }
     }
 
-    /// That stamp.
+    /// Returns the stamp of a write-through, or 0.
     #[inline]
     pub(crate) fn stamp(&self) -> u32 {
         let has_stamp = self.state == State::Clean && matches!(self.sequence & 3, 0 | 3);
@@ -198,7 +198,7 @@ impl Header {
         self.state == State::Clean && self.shadowed
     }
 
-    /// How a clean slot is held.
+    /// Returns how a clean slot is held.
     pub(crate) fn clean(&self) -> Clean {
         match self.sequence & 3 {
             0 => Clean::Kept,
@@ -214,7 +214,7 @@ impl Header {
         self.state == State::Clean && self.sequence & 3 != 0
     }
 
-    /// When a clean slot came that the policy does not hold, modulo 2^42.
+    /// Returns the time when a clean slot that the policy does not hold was filled, modulo 2^42.
     pub(crate) fn came(&self) -> u64 {
         self.sequence >> 2
     }
@@ -245,7 +245,7 @@ fn check(place: u64, life: u64, number: u32) -> u16 {
     crc::step(crc::step(0xffff ^ number as u16 ^ (number >> 16) as u16, place), life & !0xffff)
 }
 
-/// The header of these words, if its checksum is right.
+/// Returns the header in these words, if its checksum is correct.
 fn sound(place: u64, life: u64, number: u32) -> Option<Header> {
     let is_sound =
         check(place, life, number) == life as u16 && State::from_bits(life >> 16 & 7).is_some();
@@ -258,7 +258,7 @@ fn check_extent(words: &[u64; 4], number: u32) -> u16 {
     crc::step(crc, words[3] & !0xffff)
 }
 
-/// A pending zeroed range as the arena keeps it.
+/// A pending range of zeros, as stored in the arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ExtentHeader {
     /// Its first position in the shard.
@@ -278,13 +278,13 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// The size of an arena of this geometry, in bytes, the places of spare slots included.
+    /// Returns the size of an arena of this geometry, in bytes, including spare slots.
     pub fn bytes(geometry: &Geometry, grain: u32) -> usize {
         Layout::of(geometry, grain).bytes
     }
 
-    /// The parts of its memory that are in use, ascending and apart: all but the places of spare
-    /// slots. The rest need not exist, and is not looked at.
+    /// Returns the parts of its memory that are in use, ascending and disjoint: all except spare
+    /// slots. The rest need not exist, and is not accessed.
     pub fn used(geometry: &Geometry, grain: u32) -> Vec<Range<usize>> {
         Layout::of(geometry, grain).used(geometry)
     }
@@ -299,14 +299,15 @@ impl Arena {
         Arena { memory, grain, layout }
     }
 
-    /// Every store of a word goes through here, so that the laboratory can kill between two.
+    /// Stores a word. Every store goes through here, so that the laboratory can kill between two
+    /// stores.
     #[inline]
     pub(crate) fn store(&self, offset: usize, word: u64) {
         self.memory.word(offset).store(word, Ordering::Release);
         stored();
     }
 
-    /// Changes a word that several lanes change.
+    /// Updates a word that several lanes change.
     pub(crate) fn update(&self, offset: usize, change: impl Fn(u64) -> u64) {
         let word = self.memory.word(offset);
         let changed =
@@ -315,12 +316,12 @@ impl Arena {
         stored();
     }
 
-    /// Byte offset of a slot's header (two words).
+    /// Returns the byte offset of a slot's header (two words).
     pub fn header_at(&self, slot: u32) -> usize {
         self.layout.headers_at + slot as usize * HEADER_BYTES
     }
 
-    /// The header of a slot, believed.
+    /// Returns the header of a slot, unverified.
     #[inline]
     pub fn header(&self, slot: u32) -> Header {
         let at = self.header_at(slot);
@@ -328,16 +329,16 @@ impl Arena {
         Header::unchecked(self.memory.word(at).load(Ordering::Relaxed), life)
     }
 
-    /// The block of a slot's header, without the rest.
+    /// Returns the block of a slot's header, without the rest.
     #[inline]
     pub(crate) fn block(&self, slot: u32) -> u64 {
         self.memory.word(self.header_at(slot)).load(Ordering::Relaxed) >> 24
     }
 
-    /// The header of a slot, verified; None if its checksum is wrong.
+    /// Returns the verified header of a slot; None if its checksum is wrong.
     ///
-    /// A recovery gives the held copies that it takes for dirty an epoch. If it was killed between
-    /// the two stores, the new epoch stands beside the old state: that is still the copy.
+    /// A recovery gives an epoch to the held copies that become dirty. If it was killed between the
+    /// two stores, the header has the new epoch and the old state: that is still the copy.
     pub(crate) fn verified(&self, slot: u32) -> Option<Header> {
         let at = self.header_at(slot);
         let place = self.memory.word(at).load(Ordering::Relaxed);
@@ -354,19 +355,19 @@ impl Arena {
     pub(crate) fn publish(&self, slot: u32, header: &Header) {
         let at = self.header_at(slot);
         let (place, life) = header.words(slot);
-        // Until the second store the slot is free (life is 0) or has the very same place, or it is
-        // a held copy that becomes dirty.
+        // Until the second store the slot is free (life is 0), or its place does not change, or it
+        // is a held copy that becomes dirty.
         self.store(at, place);
         self.store(at + 8, life);
     }
 
-    /// Gives a slot back: it holds nothing.
+    /// Frees a slot: it holds nothing afterwards.
     #[inline]
     pub(crate) fn free(&self, slot: u32) {
         self.store(self.header_at(slot) + 8, 0);
     }
 
-    /// Byte offset of a sector of a slot.
+    /// Returns the byte offset of a sector of a slot.
     #[inline]
     pub(crate) fn sector_at(&self, slot: u32, sector: u32) -> usize {
         self.layout.slots_at
@@ -374,18 +375,18 @@ impl Arena {
             + sector as usize * self.grain as usize
     }
 
-    /// The memory, for pieces of requests.
+    /// Returns the memory, for pieces of requests.
     pub(crate) fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
 
-    /// Bytes that stand for a sector.
+    /// Returns the number of bytes per sector.
     pub(crate) fn grain(&self) -> u32 {
         self.grain
     }
 
-    /// Copies sectors into a slot that is not published: `sectors` of them, from `skip` on in the
-    /// buffer, to `sector` in the slot.
+    /// Copies `sectors` sectors into a slot that is not published: from offset `skip` of the buffer
+    /// to `sector` in the slot.
     #[inline]
     pub(crate) fn put(&self, slot: u32, sector: u32, from: &Buf, skip: u32, sectors: u32) {
         in_halves(sectors, |first, count| {
@@ -394,7 +395,7 @@ impl Arena {
         });
     }
 
-    /// Copies sectors out of a slot, the other way round.
+    /// Copies sectors from a slot to a buffer.
     #[inline]
     pub(crate) fn get(&self, slot: u32, sector: u32, into: &Buf, skip: u32, sectors: u32) {
         into.fill_part(skip, sectors, &self.memory, self.sector_at(slot, sector));
@@ -417,8 +418,8 @@ impl Arena {
         });
     }
 
-    /// Brings a slot's header and the first of its bytes nearer; from there on the processor sees
-    /// by itself where a copy is going.
+    /// Prefetches a slot's header and its first bytes; after that the processor detects the
+    /// direction of a copy.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {
         self.memory.prefetch(self.header_at(slot), HEADER_BYTES);
@@ -443,13 +444,13 @@ impl Arena {
         self.store(at[3], life);
     }
 
-    /// Takes a pending zeroed range back.
+    /// Withdraws a pending range of zeros.
     pub(crate) fn free_extent(&self, number: u32) {
         self.store(self.extent_words(number)[3], 0);
     }
 
-    /// A pending zeroed range; `Err` if its checksum is wrong, or no volume is so large, `Ok(None)`
-    /// if there is none.
+    /// Returns a pending range of zeros; `Err` if its checksum is wrong or it exceeds every
+    /// possible volume, `Ok(None)` if there is none.
     pub(crate) fn extent(&self, number: u32) -> Result<Option<ExtentHeader>, ()> {
         let at = self.extent_words(number);
         let [first, size, epoch, life] =

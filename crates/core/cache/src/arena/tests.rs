@@ -74,14 +74,14 @@ fn extents_round_trip() {
     assert_eq!(arena.extent(1), Ok(None));
 }
 
-/// The words of a slot's header or of a range, as they lie in the memory.
+/// Returns the words of a slot's header or of a range, as stored in the memory.
 fn words<const N: usize>(arena: &Arena, at: usize) -> [u64; N] {
     core::array::from_fn(|index| arena.memory.word(at + index * 8).load(Ordering::Relaxed))
 }
 
-/// The next program must read what this one has left, and this one what the former has. Computed
-/// from the pictures with another CRC-16 (Python's `binascii.crc_hqx`). If this has to change, so
-/// has the format.
+/// The next program must be able to read the memory of this one, and this one the memory of the
+/// previous one. Computed from the layouts with another CRC-16 (Python's `binascii.crc_hqx`). If
+/// this must change, the format must change, too.
 #[test]
 fn what_lies_in_the_memory_is_as_the_picture_says() {
     let shape = Geometry { shards: 65_538, region_blocks: 8, extents: 1, ..Geometry::default() };
@@ -158,7 +158,7 @@ fn what_is_in_use_leaves_out_the_spare_slots_of_every_shard() {
     let geometry = Geometry { slots: 1024, shards: 2, extents: 4, ..Geometry::default() };
     let end = 4096 + 1024 * 16 + 1024 * 4096;
     assert_eq!(Arena::used(&geometry, 512), [0..128 + 8 * 32, 4096..end]);
-    // 512 live slots and 1,536 spare ones a shard.
+    // 512 live slots and 1,536 spare ones per shard.
     let roomy = Geometry { slots_spare: 3072, ..geometry };
     let (headers_at, slots_at) = (4096, 4096 + 4096 * 16);
     let used = Arena::used(&roomy, 512);

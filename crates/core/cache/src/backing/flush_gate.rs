@@ -1,8 +1,9 @@
 //! Flushes of the backing, one at a time.
 //!
-//! Of two flushes that overlap, neither result can be trusted: if one fails, the other may have
+//! The results of two overlapping flushes cannot both be trusted: if one fails, the other may have
 //! found nothing left to flush, and succeed although data is lost. So every task that needs a flush
 //! waits for one that begins after its request; the first task that finds none running leads it,
+//! the others share it.
 //! the others share it.
 
 /// The flushes of a volume, by number.

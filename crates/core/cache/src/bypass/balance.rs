@@ -1,58 +1,59 @@
-//! What keeping a block, or absorbing one, brings and what it costs: the one decision behind
-//! stepping aside (C12).
+//! The gain and the cost of admitting or absorbing a block: the one decision behind the bypass
+//! (C12).
 //!
-//! Both cost a copy, with what goes with it: a look for a victim, its end, a new header. That is
-//! timed while the volume is served, because it differs tenfold between machines. What they bring
-//! is requests that the backing is not sent: of a miss that is kept, as many as hits are expected
-//! of it (`policy::Expectation`); of what is absorbed, as many as overwriting and longer runs have
-//! spared. A request has two parts. *Work* is what a processor spends on it. The rest is *waiting*,
-//! which counts as far as the lane has nothing else to do meanwhile: while it wants a processor all
-//! the time, the waits of some requests are hidden behind the work for others. When processors are
-//! busy, work takes longer; a wait does not.
+//! Both cost a copy and the work around it: a search for a victim, its eviction, a new header. That
+//! is timed while the volume is served, because it differs tenfold between machines. The gain is
+//! the requests that are not sent to the backing: for an admitted miss, its expected number of hits
+//! (`policy::Expectation`); for absorbed blocks, the number of requests that overwriting and longer
+//! runs have saved. A request has two parts. *Work* is the processor time that it takes. The rest
+//! is *waiting*, which counts as far as the lane has nothing else to do during it: while the lane
+//! needs a processor all the time, the waits of some requests are hidden behind the work for
+//! others. When processors are busy, work takes longer; a wait does not.
 //!
 //! ```text
-//!                              kept                                          absorbed
-//!   brings    hits x (wait x idle + (work - hit) x price)       spared x request  +  wait x idle, if not slowed
-//!   costs                  copy x price                                    copy x price
+//!              admitted                                    absorbed
+//!   gain       hits x (wait x idle + (work - hit) x price) spared x request + wait x idle,
+//!                                                          if not slowed
+//!   cost       copy x price                                copy x price
 //! ```
 //!
-//! (bcache has a crude form of this: above 2 ms a read, or 20 ms a write, of its own device's
-//! latency it lets more pass. Ours looks at what is gained, since memory has no latency to speak
-//! of.)
+//! (bcache has a crude form of this: above 2 ms per read, or 20 ms per write, of latency of its
+//! cache device it bypasses more. This guard considers the gain, since the latency of memory is
+//! negligible.)
 
-/// How processors were to be had in a window, in thousandths.
+/// The CPU pressure in a window, in thousandths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Pressure {
-    /// Of the time in which the lane wanted a processor: how much of it was spent waiting for one.
+    /// The share spent waiting of the time in which the lane needed a processor.
     pub waited: u32,
-    /// Of the window: how much of it the lane wanted one.
+    /// The share of the window in which the lane needed a processor.
     pub wanted: u32,
 }
 
-/// What a request to the backing costs a processor, in copies of a block into memory that is not at
-/// hand, unless the backing takes less for all of it. (On a busy host: some 3 us against 1 us.)
+/// The processor time of a request to the backing, in copies of a block into uncached memory,
+/// unless the whole request takes less. (On a busy host: about 3 us against 1 us.)
 const REQUEST_COPIES: f64 = 3.0;
-/// A backing that takes longer than so many copies for a request is slow.
+/// A backing whose requests take longer than this number of copies is slow.
 const SLOW: u64 = 20;
-/// The price of work rises to this and not further: a lane that has waited nine tenths of the time
-/// will not wait so for ever.
+/// The maximum price of work: a lane that has waited nine tenths of the time will not wait like
+/// that forever.
 const PRICE_MAX: f64 = 10.0;
-/// At the border it would come and go: it steps aside when four fifths of the costs come back, and
-/// comes back when five quarters do.
+/// Hysteresis: the bypass begins when less than four fifths of the cost are gained, and ends when
+/// five quarters are.
 const BORDER: [f64; 2] = [4.0, 5.0];
 
-/// Whether a backing that takes so long for a request is slow beside what a copy of a block costs.
+/// Whether a backing with this latency is slow compared with a copy of a block.
 #[inline]
 pub(crate) fn is_slow(backing_ns: u64, copy_ns: u64) -> bool {
     backing_ns > copy_ns.saturating_mul(SLOW)
 }
 
-/// What time is worth in a window.
+/// The value of time in a window.
 #[derive(Clone, Copy, Debug)]
 struct Worth {
-    /// The share of the time in which the lane wants no processor.
+    /// The share of the time in which the lane needs no processor.
     idle: f64,
-    /// How long a nanosecond of a processor takes.
+    /// The elapsed time of a nanosecond of processor time.
     price: f64,
 }
 
@@ -69,7 +70,7 @@ impl Worth {
     }
 }
 
-/// A request to the backing, in nanoseconds.
+/// The time of a request to the backing, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     work: f64,
@@ -77,7 +78,7 @@ struct Request {
 }
 
 impl Request {
-    /// One that takes so long in all, beside a copy that takes `copy_ns`.
+    /// Makes a request with this total time, where a copy takes `copy_ns`.
     fn of(took_ns: u64, copy_ns: u64) -> Request {
         let work = (took_ns as f64).min(copy_ns as f64 * REQUEST_COPIES);
         Request { work, wait: took_ns as f64 - work }
@@ -88,12 +89,12 @@ impl Request {
     }
 }
 
-/// What a block brings and costs, in nanoseconds.
+/// The gain and the cost of a block, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Balance {
     brings: f64,
     costs: f64,
-    /// The same if processors were free: what they bring and cost then.
+    /// The gain and the cost if processors were free.
     calm: (f64, f64),
 }
 
@@ -103,7 +104,7 @@ impl Balance {
         Balance { brings, costs, calm: of(Worth::CALM) }
     }
 
-    /// Whether it pays; at the border it stays as it is.
+    /// Whether the gain exceeds the cost; near the border the current state stays.
     pub(crate) fn pays(&self, is_aside: bool) -> bool {
         let [less, more] = BORDER;
         match is_aside {
@@ -112,32 +113,32 @@ impl Balance {
         }
     }
 
-    /// Whether it would pay if processors were free.
+    /// Whether the gain would exceed the cost if processors were free.
     pub(crate) fn pays_in_calm(&self) -> bool {
         self.calm.0 > self.calm.1
     }
 
-    /// What is lost with each block, in nanoseconds of a processor.
+    /// Returns the loss per block, in nanoseconds of a processor.
     pub(crate) fn loses_ns(&self) -> u64 {
         (self.calm.1 - self.calm.0).max(0.0) as u64
     }
 }
 
-/// What is known of reads.
+/// Measurements of reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reads {
-    /// What one takes that goes to the backing, in nanoseconds.
+    /// Latency of a read of the backing, in nanoseconds.
     pub(crate) backing_ns: u64,
-    /// What one takes that is answered from memory.
+    /// Latency of a read that is answered from memory.
     pub(crate) hit_ns: u64,
-    /// What keeping a block costs.
+    /// Cost of admitting a block.
     pub(crate) copy_ns: u64,
 }
 
-/// Of a miss that is kept and of which so many hits are expected.
+/// Returns the balance of an admitted miss with this expected number of hits.
 pub(crate) fn keeping(reads: &Reads, hits: f64, pressure: Pressure) -> Balance {
     let request = Request::of(reads.backing_ns, reads.copy_ns);
-    // A hit is a copy, too. What was measured beyond that were waits for a processor.
+    // A hit is a copy, too. Measured time beyond that was spent waiting for a processor.
     let hit = reads.hit_ns.min(reads.copy_ns) as f64;
     let of = |worth: Worth| {
         let saves = request.is_worth(worth) - hit * worth.price;
@@ -146,20 +147,20 @@ pub(crate) fn keeping(reads: &Reads, hits: f64, pressure: Pressure) -> Balance {
     Balance::of(of, pressure)
 }
 
-/// What is known of writes.
+/// Measurements of writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writes {
-    /// What one takes the backing when nothing stands before it, in nanoseconds; 0: not known.
+    /// Latency of a write of the backing without a queue, in nanoseconds; 0: not known.
     pub(crate) backing_ns: u64,
-    /// What absorbing a block costs.
+    /// Cost of absorbing a block.
     pub(crate) copy_ns: u64,
-    /// Of blocks that were absorbed, the share that has taken no request of its own.
+    /// The share of absorbed blocks that needed no separate request.
     pub(crate) spared: f64,
-    /// How long clients were made to wait for each block that was absorbed.
+    /// The delay of clients per absorbed block.
     pub(crate) slowed_ns: f64,
 }
 
-/// Of a block that is absorbed.
+/// Returns the balance of an absorbed block.
 pub(crate) fn absorbing(writes: &Writes, pressure: Pressure) -> Balance {
     let copy = writes.copy_ns as f64;
     let known = match writes.backing_ns {
@@ -168,7 +169,7 @@ pub(crate) fn absorbing(writes: &Writes, pressure: Pressure) -> Balance {
     };
     let request = Request::of(known, writes.copy_ns);
     let of = |worth: Worth| {
-        // The time of a slow backing is short whatever the lane does: requests that it is spared
+        // The time of a slow backing is scarce whatever the lane does: requests that it is spared
         // serve others.
         let spared = match is_slow(known, writes.copy_ns) {
             true => known as f64 * worth.price,

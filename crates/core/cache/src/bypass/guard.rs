@@ -1,73 +1,71 @@
-//! The guard: whether the cache should step aside, because at the moment it costs more than it
-//! brings (C12).
+//! The guard: decides whether to bypass the cache, because at the moment it costs more than it
+//! gains (C12).
 //!
-//! A decision over plain data, made anew for every window of about 50 ms. Reads and writes are
-//! judged apart; what a block brings and costs at the present prices is `balance.rs`. Two bad
-//! windows make the cache step aside, a few good ones let it come back; the more, the sooner it had
-//! to step aside again.
+//! A decision over plain data, made for every window of about 50 ms. Reads and writes are judged
+//! separately; `balance.rs` computes a block's gain and cost at the present prices. Two bad windows
+//! begin the bypass, a few good ones end it. If a bypass begins soon after the last one, its end
+//! takes more good windows.
 //!
-//! How many hits a kept miss brings, the shadow of the cache tells (`policy::Expectation`). It sees
-//! what is read whether that is kept or not, so reads need no trial. What absorbing spares is only
-//! seen where it is done: while writes are left out, one part in sixteen of the volume is treated
-//! as before, for a second in five only. What is absorbed there must be flushed when its time has
-//! come, and a flush makes the backing write all that has passed as well, which no client has asked
-//! for. That a backing has become slow, the writes tell that pass.
+//! The expected hits of an admitted miss come from the shadow of the cache (`policy::Expectation`).
+//! The shadow sees all reads, admitted or not, so reads need no trial. The savings of absorbing can
+//! only be measured where writes are absorbed: while writes bypass the cache, one sixteenth of the
+//! volume is still absorbed, for only one second in five. Blocks absorbed there must be flushed
+//! when they are due, and a flush makes the backing also write all write-throughs, which no client
+//! has requested. Write-throughs show when a backing has become slow.
 
 use crate::bypass::balance::{Balance, Pressure, Reads, Writes, absorbing, is_slow, keeping};
 use core::fmt;
 use policy::Hash;
 
-/// What has happened in a window.
+/// The events of a window.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Window {
     /// Read requests.
     pub reads: u64,
-    /// Hits to be expected of a miss that is kept; None: too early to say.
+    /// Expected number of hits of an admitted miss; None: too early to estimate.
     pub expected_hits: Option<f64>,
     /// Blocks absorbed.
     pub absorbed: u64,
-    /// Absorbed blocks that need not be written any more.
+    /// Absorbed blocks that no longer need to be written.
     pub saved: u64,
-    /// Blocks written out.
+    /// Blocks written back.
     pub written: u64,
-    /// Requests that took.
+    /// Requests for these writes.
     pub runs: u64,
-    /// How long writers were made to wait because the buffer was nearly full, in nanoseconds,
-    /// summed over them.
+    /// Delay of writers because the buffer was nearly full, in nanoseconds, summed over them.
     pub slowed_ns: u64,
-    /// What a read of the backing takes, in nanoseconds; 0: not known.
+    /// Mean latency of a read of the backing, in nanoseconds; 0: not known.
     pub backing_read_ns: u64,
-    /// The median of the same; 0: not known. A few reads that wait for a processor do not move it,
-    /// nor do a few of holes in a file, which are answered at once.
+    /// Median of the same latency; 0: not known. It is not moved by a few reads that wait for a
+    /// processor, nor by a few reads of holes in a file, which are answered immediately.
     pub backing_read_median_ns: u64,
-    /// What the backing takes to write a block when nothing stands before it, in nanoseconds; 0:
-    /// not known.
+    /// Time of the backing to write a block without a queue, in nanoseconds; 0: not known.
     pub backing_write_ns: u64,
-    /// What a block took at least that was written past the cache while that stepped aside, in
-    /// nanoseconds; 0: not known.
+    /// Minimum time of a block that was written through during the bypass, in nanoseconds; 0: not
+    /// known.
     pub passed_write_ns: u64,
-    /// What a hit takes, in nanoseconds.
+    /// Latency of a hit, in nanoseconds.
     pub hit_ns: u64,
-    /// What keeping or absorbing a block costs, in nanoseconds of a processor.
+    /// Cost of admitting or absorbing a block, in nanoseconds of a processor.
     pub copy_ns: u64,
-    /// How processors were to be had.
+    /// The CPU pressure.
     pub pressure: Pressure,
 }
 
-/// Why the cache steps aside.
+/// The reason for the bypass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// Processors are busy, and what it does with them does not pay enough.
+    /// Processors are busy, and the gain is too small for the processor time.
     Busy {
-        /// [`Pressure::waited`] when it was decided.
+        /// [`Pressure::waited`] at the decision.
         waited: u32,
     },
-    /// Keeping, or absorbing, costs more than it saves, however free processors are.
+    /// Admitting, or absorbing, costs more than it saves, even with free processors.
     Costs {
-        /// So much more for each block, in nanoseconds.
+        /// The loss per block, in nanoseconds.
         loses_ns: u64,
     },
-    /// The laboratory has said so.
+    /// The laboratory has forced it.
     Told,
 }
 
@@ -85,67 +83,70 @@ impl fmt::Display for Why {
     }
 }
 
-/// What the cache leaves out, and why.
+/// The requests that bypass the cache, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Aside {
-    /// No miss is kept.
+    /// No miss is admitted.
     pub reads: Option<Why>,
-    /// Nor is what is sure to be read: advice is not followed, and nothing is fetched ahead.
+    /// Blocks that are certain to be read are not admitted either: advice is not followed, and
+    /// nothing is fetched ahead.
     pub sure_reads: bool,
-    /// No write is absorbed, unless it meets dirty data.
+    /// No write is absorbed, unless it overlaps dirty data.
     pub writes: Option<Why>,
-    /// Not even in the part of the volume that is to show when it would pay again: not now.
+    /// At the moment no write is absorbed in the probe either, the part of the volume that shows
+    /// when absorbing would be worthwhile again.
     pub writes_unprobed: bool,
 }
 
-/// How the guard stands.
+/// The state of the guard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
-    /// It may make the cache step aside.
+    /// It may begin a bypass.
     pub on: bool,
-    /// What is left out at the moment.
+    /// The current bypass.
     pub aside: Aside,
-    /// How often the cache has stepped aside, with its reads or its writes.
+    /// The number of bypasses that have begun, of reads or writes.
     pub times: u64,
-    /// How long it did so with either, in nanoseconds.
+    /// The time in which either was bypassed, in nanoseconds.
     pub bypass_ns: u64,
 }
 
-/// Blocks of a part that is treated as ever, as a power of two: neighbours are written out
+/// The size of a contiguous part of the probe in blocks, as a power of two: neighbours are written
 /// together.
 const PROBE_BLOCKS_SHIFT: u32 = 6;
-/// Waiting that is too much, and little enough again: thousandths of the time a processor was
-/// wanted.
+/// Waiting that counts as busy, and as calm again: thousandths of the time in which a processor was
+/// needed.
 const BUSY: u32 = 200;
 const CALM: u32 = 100;
-/// A lane that wants a processor for less than this, in thousandths of the window, is not held up
+/// A lane that needs a processor for less than this, in thousandths of the window, is not delayed
 /// by them.
 const WANTED: u32 = 400;
-/// Blocks that tell something.
+/// Minimum number of blocks for an estimate.
 const ENOUGH: u64 = 32;
-/// Bad windows in a row before the cache steps aside.
+/// Consecutive bad windows before a bypass begins.
 const BAD: u32 = 2;
-/// Good windows in a row before it comes back: at first, and at most (0.6 s of 50 ms windows: it
-/// must be back within a second, and some of them may be lost to what still runs).
+/// Consecutive good windows before it ends: at first, and at most (0.6 s of 50 ms windows: it must
+/// end within a second, and some windows may be lost to requests that still run).
 const GOOD: u32 = 2;
 const GOOD_MAX: u32 = 12;
-/// Windows within which having to step aside again counts as again: two seconds of them.
+/// Windows within which another bypass counts as a repetition: two seconds.
 const AGAIN: u32 = 40;
-/// Windows for which writes to the probe are absorbed, of so many: a second in five.
+/// Windows in which writes to the probe are absorbed, out of this number: one second in five.
 const PROBE: u32 = 20;
 const PROBE_EVERY: u32 = 100;
-/// What writes that passed have told is forgotten by one part in so many in each window: within
-/// some seconds.
+/// One part in this number of the measurement by write-throughs is forgotten in each window: most
+/// of it within some seconds.
 const PASSED_FORGETS: u64 = 16;
 
-/// Whether a block belongs to the part that is treated as ever.
+/// Whether a block belongs to the probe.
 #[inline]
 pub(crate) fn is_probe(block: u64) -> bool {
-    // Not the first part: there lie the tables and superblocks of whatever is on the volume.
+    // Not the first part: it contains the partition tables and superblocks of the volume's
+    // contents.
     Hash::of(!(block >> PROBE_BLOCKS_SHIFT)).is_sampled()
 }
 
-/// One of the two things that can be left out.
+/// The state of one of the bypasses.
 #[derive(Clone, Copy, Debug, Default)]
 struct Side {
     aside: Option<Why>,
@@ -153,11 +154,11 @@ struct Side {
     streak: u32,
     /// Good windows that are asked for.
     good: u32,
-    /// Windows since it stepped aside or came back.
+    /// Windows since the bypass began or ended.
     since: u32,
 }
 
-/// What a window says.
+/// The verdict on a window.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Says {
     Nothing,
@@ -166,7 +167,7 @@ enum Says {
 }
 
 impl Side {
-    /// What a balance says to it.
+    /// Returns the verdict of a balance.
     fn weigh(&self, balance: &Balance, pressure: Pressure) -> Says {
         if balance.pays(self.aside.is_some()) {
             return Says::Good;
@@ -177,7 +178,7 @@ impl Side {
         })
     }
 
-    /// True: it steps aside now.
+    /// Follows a verdict. Returns true if a bypass begins.
     fn hear(&mut self, says: Says) -> bool {
         self.since = self.since.saturating_add(1);
         match (self.aside, says) {
@@ -204,7 +205,7 @@ impl Side {
     }
 }
 
-/// What has become of absorbed blocks lately.
+/// Statistics of recently absorbed blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Buffered {
     absorbed: u64,
@@ -215,7 +216,7 @@ struct Buffered {
 }
 
 impl Buffered {
-    /// Older windows count less and less.
+    /// Adds a window; older windows count less and less.
     fn add(&mut self, window: &Window) {
         let ease = |sum: &mut u64, new: u64| *sum = *sum - *sum / 4 + new;
         ease(&mut self.absorbed, window.absorbed);
@@ -225,20 +226,20 @@ impl Buffered {
         ease(&mut self.slowed_ns, window.slowed_ns);
     }
 
-    /// Of what was absorbed, the share that has taken no request of its own; None: too early to
-    /// say.
+    /// Returns the share of absorbed blocks that needed no separate request; None: too early to
+    /// estimate.
     fn spared(&self) -> Option<f64> {
         if self.absorbed < ENOUGH || self.written + self.saved < ENOUGH {
             return None;
         }
-        // What is saved never becomes a request; of the rest, `runs` stand for `written` blocks.
+        // Saved blocks never become requests; of the rest, `runs` requests wrote `written` blocks.
         let saved = self.saved.min(self.absorbed) as f64;
         let rest = self.absorbed as f64 - saved;
         let requests = rest * self.runs as f64 / (self.written as f64).max(1.0);
         Some((1.0 - requests / self.absorbed as f64).max(0.0))
     }
 
-    /// How long clients have waited for each block that was absorbed.
+    /// Returns the delay of clients per absorbed block.
     fn slowed_ns(&self) -> f64 {
         self.slowed_ns as f64 / (self.absorbed as f64).max(1.0)
     }
@@ -248,20 +249,20 @@ impl Buffered {
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
     reads: Side,
-    /// Of what is sure to be read.
+    /// For blocks that are certain to be read.
     sure: Side,
     writes: Side,
     buffered: Buffered,
-    /// What the backing takes for a block by the writes that have passed, in nanoseconds.
-    /// Write-outs tell better; but what they told holds while there are none, and the first ones
-    /// after it are too few to change it.
+    /// The backing's time for a block, measured by write-throughs, in nanoseconds. Writeback
+    /// measures it better; but its result stays unchanged while there is no writeback, and the
+    /// first runs afterwards are too few to change it.
     passed_ns: u64,
     is_busy: bool,
     times: u64,
 }
 
 impl Guard {
-    /// Judges a window; returns what is left out from now on.
+    /// Judges a window; returns the bypass from now on.
     pub fn decide(&mut self, window: &Window) -> Aside {
         self.feel(window);
         let was_aside = self.writes.aside.is_some();
@@ -276,12 +277,12 @@ impl Guard {
         self.aside()
     }
 
-    /// Nothing is left out any more, and nothing is remembered but how often it was.
+    /// Ends every bypass, and forgets everything except the number of bypasses.
     pub(crate) fn forget(&mut self) {
         *self = Guard { times: self.times, ..Guard::default() };
     }
 
-    /// What is left out at the moment.
+    /// Returns the current bypass.
     pub fn aside(&self) -> Aside {
         Aside {
             reads: self.reads.aside,
@@ -292,7 +293,7 @@ impl Guard {
         }
     }
 
-    /// How often the cache has stepped aside.
+    /// Returns the number of bypasses that have begun.
     pub fn times(&self) -> u64 {
         self.times
     }
@@ -303,8 +304,9 @@ impl Guard {
         self.is_busy = waited >= limit && wanted >= WANTED;
     }
 
-    /// What a read of the backing takes. A lane that waits for a processor when the answer comes
-    /// takes that for the backing's time: then the median tells more than the mean.
+    /// Returns the latency of a read of the backing. A lane that waits for a processor when the
+    /// answer arrives counts that wait as the backing's time: then the median is more accurate than
+    /// the mean.
     fn backing_read_ns(&self, window: &Window) -> u64 {
         match self.is_busy {
             true if window.backing_read_median_ns > 0 => window.backing_read_median_ns,
@@ -333,7 +335,8 @@ impl Guard {
             self.passed_ns = window.passed_write_ns;
         }
         let is_slow = is_slow(window.backing_write_ns.max(self.passed_ns), window.copy_ns);
-        // A copy is little beside a request to a slow backing, and clients do not wait for that.
+        // A copy is cheap compared with a request to a slow backing, and clients do not wait for
+        // that request.
         if !self.is_busy && (is_slow || window.backing_write_ns == 0) {
             return Says::Good;
         }
@@ -348,8 +351,8 @@ impl Guard {
                 };
                 side.weigh(&absorbing(&writes, pressure), pressure)
             }
-            // The part that is still absorbed has nothing to tell. What was left out for want of a
-            // processor comes back when there is one; else it goes on as it is.
+            // The probe has too few blocks for an estimate. A bypass that began because processors
+            // were busy ends when they are free; otherwise it continues.
             (None, Some(Why::Busy { .. })) if !self.is_busy => Says::Good,
             (None, Some(why)) => Says::Bad(why.at(pressure)),
             (None, None) => Says::Nothing,
@@ -358,7 +361,7 @@ impl Guard {
 }
 
 impl Why {
-    /// The same, as it is under this pressure.
+    /// Returns the same reason under this pressure.
     fn at(self, pressure: Pressure) -> Why {
         match self {
             Why::Busy { .. } => Why::Busy { waited: pressure.waited },

@@ -1,5 +1,4 @@
-//! Stepping aside: what requests ask about it, and the guard's view of a volume from window to
-//! window.
+//! The bypass: its state for requests, and the guard's view of a volume from window to window.
 
 pub(crate) mod balance;
 pub(crate) mod guard;
@@ -18,13 +17,13 @@ const WRITES: u8 = 2;
 const UNPROBED: u8 = 4;
 const SURE: u8 = 8;
 
-/// While keeping is not measured, one part in so many of what keeping has cost beyond the usual is
-/// forgotten in each window: most of it in two seconds.
+/// While the cost of admission is not measured, one part in this number of its excess over the
+/// usual cost is forgotten in each window: most of it in two seconds.
 const FORGETS: u64 = 32;
 
-/// An estimate of a median, moved by one more sample: up or down by an eighth. It rests where as
-/// many samples lie above it as below, and need not remember them (Q. Ma, S. Muthukrishnan, M.
-/// Sandler, "Frugal Streaming for Estimating Quantiles", 2013).
+/// Returns an estimate of a median after one more sample: moved up or down by an eighth. The
+/// estimate is stable where half of the samples are above it, and no samples need to be stored (Q.
+/// Ma, S. Muthukrishnan, M. Sandler, "Frugal Streaming for Estimating Quantiles", 2013).
 fn toward_median(before_ns: u64, sample_ns: u64) -> u64 {
     let step = before_ns / 8;
     match sample_ns > before_ns {
@@ -34,33 +33,33 @@ fn toward_median(before_ns: u64, sample_ns: u64) -> u64 {
     }
 }
 
-/// Whether a volume's cache steps aside, and the guard that decides it.
+/// The bypass of a volume's cache, and the guard that decides it.
 #[derive(Debug, Default)]
 pub(crate) struct Bypass {
-    /// What is left out: [`READS`], of those what is sure to be read: [`SURE`], [`WRITES`], and of
-    /// those the probe as well: [`UNPROBED`].
+    /// The bypassed requests: [`READS`], also blocks that are certain to be read: [`SURE`],
+    /// [`WRITES`], also those to the probe: [`UNPROBED`].
     out: AtomicU8,
-    /// The guard may not decide anything.
+    /// The guard is switched off.
     off: AtomicBool,
-    /// About the median of what reads of the backing take, in nanoseconds; 0: not measured yet.
+    /// Approximate median latency of the backing's reads, in nanoseconds; 0: not measured yet.
     backing_read_median_ns: AtomicU64,
-    /// About the median of what keeping a block takes, in nanoseconds; 0: not measured yet.
+    /// Approximate median cost of admitting a block, in nanoseconds; 0: not measured yet.
     keep_median_ns: AtomicU64,
-    /// That was measured since the guard has looked last.
+    /// That cost was measured since the guard's last window.
     keep_measured: AtomicBool,
     passed: Passed,
     view: Lock<View>,
 }
 
-/// What writes have taken lately that passed because the cache steps aside.
+/// Recent times of writes that were written through because of the bypass.
 #[derive(Debug, Default)]
 struct Passed {
     writes: AtomicU64,
-    /// What the quickest of them took, in nanoseconds, plus one; 0: there was none.
+    /// Minimum time of them, in nanoseconds, plus one; 0: there was none.
     least_ns: AtomicU64,
 }
 
-/// So many of them tell something.
+/// Minimum number of samples for an estimate.
 const PASSED_ENOUGH: u64 = 4;
 
 impl Passed {
@@ -72,7 +71,8 @@ impl Passed {
         self.writes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What a block took at least since this told something last; None: too few have passed.
+    /// Returns the minimum time of a block since the last result; None: there were too few
+    /// write-throughs.
     fn take(&self) -> Option<u64> {
         if self.writes.load(Ordering::Relaxed) < PASSED_ENOUGH {
             return None;
@@ -82,13 +82,13 @@ impl Passed {
     }
 }
 
-/// What the guard has seen.
+/// The guard's state.
 #[derive(Debug, Default)]
 struct View {
     guard: Guard,
     counted: Counters,
     aside: Aside,
-    /// When it stepped aside; None: it does not.
+    /// When the bypass began; None: there is none.
     since_ns: Option<u64>,
     bypass_ns: u64,
 }
@@ -100,7 +100,7 @@ impl View {
         Standing { on, aside: self.aside, times, bypass_ns: self.bypass_ns + running }
     }
 
-    /// Notes what is left out from now on; returns it as bits.
+    /// Records the bypass from now on; returns it as bits.
     fn put(&mut self, aside: Aside, now_ns: u64) -> u8 {
         let bits = u8::from(aside.reads.is_some()) * READS
             + u8::from(aside.sure_reads) * SURE
@@ -118,7 +118,7 @@ impl View {
         bits
     }
 
-    /// What has happened since the last window.
+    /// Returns the events since the last window.
     fn window(&mut self, now: &Counters) -> Window {
         let before = core::mem::replace(&mut self.counted, *now);
         let reads = |counters: &Counters| counters.read_hits + counters.read_misses;
@@ -137,22 +137,22 @@ impl View {
 }
 
 impl Bypass {
-    /// What the guard lets the cache keep at the moment, where writes are handled so.
+    /// Returns the admission rules of the guard in this write mode.
     #[inline]
     pub(crate) fn rules(&self, write: WriteMode) -> Rules {
         let out = self.out.load(Ordering::Relaxed);
         Rules { write, bypasses_reads: out & READS != 0, bypasses_sure: out & SURE != 0 }
     }
 
-    /// Whether a write from this block on is to pass. Not while passing means to wait for what is
-    /// closed: then the buffer is the faster way.
+    /// Whether a write that begins with this block bypasses the cache. Not while a write-through
+    /// must wait for closed epochs: then the buffer is faster.
     #[inline]
     pub(crate) fn write_through(&self, gauges: &Gauges, block: u64) -> bool {
         let out = self.out.load(Ordering::Relaxed);
         out & WRITES != 0 && (out & UNPROBED != 0 || !is_probe(block)) && !gauges.is_ordered()
     }
 
-    /// So many blocks were kept, and that took so long in all; 0: no clock could tell.
+    /// Records the total time of admitting these blocks; 0: no clock was available.
     pub(crate) fn keeping_took(&self, ns: u64, blocks: u64) {
         if let Some(each_ns @ 1..) = ns.checked_div(blocks) {
             let before = self.keep_median_ns.load(Ordering::Relaxed);
@@ -161,15 +161,15 @@ impl Bypass {
         }
     }
 
-    /// A read of the backing took so long.
+    /// Records the latency of a read of the backing.
     pub(crate) fn backing_read_took(&self, ns: u64) {
         let before = self.backing_read_median_ns.load(Ordering::Relaxed);
         self.backing_read_median_ns.store(toward_median(before, ns), Ordering::Relaxed);
     }
 
-    /// A write of so many blocks has passed, beside so many other changes, and took so long. Where
-    /// the cache steps aside with writes, that tells what the backing takes. Each of them waits for
-    /// the others, at a backing that is fast: there only their share of the time is the backing's.
+    /// Records the time of a write-through of `blocks` blocks, beside `others` other changes in
+    /// flight. During the bypass of writes, it shows the backing's speed. At a fast backing each
+    /// write waits for the others: then only its share of the time is the backing's.
     #[inline]
     pub(crate) fn passed_write_took(&self, ns: u64, blocks: u32, others: u32) {
         if self.out.load(Ordering::Relaxed) & WRITES != 0 {
@@ -177,7 +177,7 @@ impl Bypass {
         }
     }
 
-    /// Adds how it stands.
+    /// Adds the counters of the bypass.
     pub(crate) fn count(&self, all: &mut Counters, now_ns: u64) {
         let standing = self.view.peek(|view| view.standing(true, now_ns));
         all.bypasses = standing.times;
@@ -187,22 +187,21 @@ impl Bypass {
     }
 }
 
-/// What the guard judges beside the counters.
+/// Inputs of the guard in addition to the counters.
 #[derive(Clone, Copy)]
 pub(crate) struct Costs {
-    /// How processors were to be had.
+    /// The CPU pressure.
     pub(crate) pressure: Pressure,
-    /// What a write of one block takes the backing at least, in nanoseconds; 0: not measured yet.
+    /// Minimum time of the backing for a write of one block, in nanoseconds; 0: not measured yet.
     pub(crate) backing_write_ns: u64,
-    /// What a block costs to keep, in nanoseconds, as long as that was not measured.
+    /// Assumed cost of admitting a block, in nanoseconds, until it is measured.
     pub(crate) copy_ns: u64,
-    /// Hits to be expected of a miss that is kept, if that is known.
+    /// Expected number of hits of an admitted miss, if known.
     pub(crate) expected_hits: Option<f64>,
 }
 
 impl Bypass {
-    /// Judges what has happened since the last window. True: the cache steps aside, or comes back,
-    /// or does so with more or less than before.
+    /// Judges the time since the last window. Returns true if the bypass begins, ends or changes.
     pub(crate) fn judge(&self, counted: &Counters, costs: Costs, now_ns: u64) -> bool {
         self.view.peek(|view| {
             let copy_ns = self.copy_ns(costs.copy_ns);
@@ -224,9 +223,9 @@ impl Bypass {
         })
     }
 
-    /// What keeping a block costs, in nanoseconds. What was measured while processors were busy
-    /// must not hold for ever: while nothing is kept, or no clock can tell, it is believed less and
-    /// less.
+    /// Returns the cost of admitting a block, in nanoseconds. A measurement made while processors
+    /// were busy must not be used forever: while nothing is admitted, or no clock is available, the
+    /// value moves towards the usual cost.
     fn copy_ns(&self, usual_ns: u64) -> u64 {
         let is_fresh = self.keep_measured.swap(false, Ordering::Relaxed);
         match self.keep_median_ns.load(Ordering::Relaxed) {
@@ -240,7 +239,7 @@ impl Bypass {
         }
     }
 
-    /// Whether the guard decides anything from `now_ns` on.
+    /// Switches the guard on or off from `now_ns` on.
     pub(crate) fn set_guard(&self, on: bool, now_ns: u64) {
         self.view.peek(|view| {
             self.off.store(!on, Ordering::SeqCst);
@@ -252,14 +251,14 @@ impl Bypass {
         });
     }
 
-    /// How the guard stands.
+    /// Returns the state of the guard.
     pub(crate) fn standing(&self, now_ns: u64) -> Standing {
         let on = !self.off.load(Ordering::SeqCst);
         self.view.peek(|view| view.standing(on, now_ns))
     }
 
-    /// Steps aside with reads, writes or both (then also with what is sure to be read), or comes
-    /// back, until the guard decides anew.
+    /// Forces or ends the bypass of reads, writes or both (with both, also of blocks that are
+    /// certain to be read), until the guard's next decision.
     pub(crate) fn force(&self, reads: bool, writes: bool, now_ns: u64) {
         let why = |out: bool| out.then_some(Why::Told);
         let (reads, writes) = (why(reads), why(writes));
@@ -276,8 +275,8 @@ impl Bypass {
 mod tests {
     use super::{Bypass, Counters, toward_median};
 
-    /// What is believed after so many reads, of which those whose number in ten is below `odd` took
-    /// `others`.
+    /// Returns the estimate after a thousand reads, of which those whose number modulo ten is below
+    /// `odd` took `others_ns`, and the rest `most_ns`.
     fn after(first_ns: u64, most_ns: u64, odd: u64, others_ns: u64) -> u64 {
         let samples = (0..1000).map(|read| if read % 10 < odd { others_ns } else { most_ns });
         samples.fold(first_ns, toward_median)
@@ -306,7 +305,7 @@ mod tests {
             bypass.keeping_took(50_000, 1);
             assert!(bypass.copy_ns(400) > 40_000, "it is measured");
         }
-        // What is kept and not timed tells nothing.
+        // Blocks that are admitted without timing change nothing.
         (0..200).for_each(|_| {
             bypass.keeping_took(0, 4);
             bypass.copy_ns(400);
@@ -324,7 +323,7 @@ mod tests {
         bypass.force(false, true, 0);
         (0..3).for_each(|_| bypass.passed_write_took(5000, 1, 0));
         assert_eq!(bypass.passed.take(), None, "too few");
-        // One of eight blocks, and one beside thirty-one others that were quick.
+        // One of eight blocks, and one beside thirty-one others that were fast.
         bypass.passed_write_took(32_000, 8, 0);
         assert_eq!(bypass.passed.take(), Some(4000));
         (0..4).for_each(|_| bypass.passed_write_took(32_000, 1, 31));
@@ -337,9 +336,9 @@ mod tests {
         const WAIT_NS: u64 = 8_000_000;
         let about = |ns: u64, expected: u64| ns > expected / 2 && ns < expected * 2;
         assert!(about(after(0, 500_000, 0, 0), 500_000));
-        // Also from a first one that has waited, and with four in ten that wait for a processor.
+        // Even from a first one that has waited, and with four in ten that wait for a processor.
         assert!(about(after(WAIT_NS, 5_000, 4, WAIT_NS), 5_000));
-        // Also from a first one of a hole, and with four in ten that are.
+        // Even from a first one of a hole, and with four in ten of holes.
         assert!(about(after(3_000, 500_000, 4, 3_000), 500_000));
         assert!(after(500_000, 0, 0, 0) < 10, "what answers at once");
         assert!(about(after(0, 100_000, 1, 0), 100_000));

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// One bit a slot, all of them clear at first.
+/// One bit per slot, initially clear.
 pub(crate) struct Bits(Box<[u64]>);
 
 impl Bits {

@@ -1,12 +1,12 @@
-//! From blocks to slots: an open-addressed table of 4-byte cells.
+//! The index from blocks to slots: an open-addressed table of 4-byte cells.
 //!
 //! A cell is `| tag 6 | displacement 4 | slot + 1 22 |`, 0 if empty. Collisions go to the next
 //! cell; a removal shifts the cells behind it back (Knuth, The Art of Computer Programming 6.4,
-//! algorithm R), so that there are no tombstones and no rebuild. The displacement, how far a cell
-//! stands from its home, makes that possible without looking at the slots' headers, which lie far
-//! away; only where it does not fit into its four bits is the header asked. The table has a cell
-//! and a third for each slot: 5.3 bytes. A block may stand in it twice, while an older version of
-//! it is still to be written out.
+//! algorithm R), so that there are no tombstones and no rebuild. The displacement is the distance
+//! of a cell from its home. It makes that possible without reading the slots' headers, which are in
+//! distant memory; only if it does not fit into its four bits is the header read. The table has one
+//! and a third cells per slot: 5.3 bytes. A block may have two cells, while an older version of it
+//! still waits for writeback.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -14,13 +14,13 @@ use policy::Hash;
 
 const SLOT_BITS: u32 = 22;
 const SLOT_MASK: u32 = (1 << SLOT_BITS) - 1;
-/// The displacement as it is stored; this one means "this or more".
+/// The displacement as stored; this value means "this or more".
 const FAR: u32 = 15;
 
-/// The most slots that an index can name.
+/// The maximum number of slots that an index can name.
 pub(crate) const SLOTS_MAX: u32 = SLOT_MASK - 1;
 
-/// The part of a hash that its cell holds: it tells most other blocks apart.
+/// Returns the part of a hash that its cell holds: it distinguishes most other blocks.
 #[inline]
 fn tag(hash: Hash) -> u32 {
     (hash.bits() >> 58) as u32
@@ -57,23 +57,22 @@ pub(crate) struct Index {
     cells: Arc<[AtomicU32]>,
 }
 
-/// The table for those that only want a hint, without the lock: what they see is right almost
-/// always.
+/// The table for prefetching, without the lock: its answers are almost always right.
 #[derive(Clone)]
 pub(crate) struct Hints(Arc<[AtomicU32]>);
 
 impl Hints {
-    /// Brings the place of a hash nearer.
+    /// Prefetches the cell of a hash.
     #[inline]
     pub(crate) fn prefetch(&self, hash: Hash) {
         block::prefetch(&self.0[home(&self.0, hash)]);
     }
 
-    /// The slot that is probably under this hash, by its tag alone.
+    /// Returns the slot that is probably under this hash, by its tag alone.
     #[inline]
     pub(crate) fn slot(&self, hash: Hash) -> Option<u32> {
         let mut at = home(&self.0, hash);
-        // The table may be changing meanwhile: look only so far.
+        // The table may change during the search, so the search is limited.
         for _ in 0..64 {
             let cell = Cell(self.0[at].load(Ordering::Relaxed));
             if cell == Cell::EMPTY {
@@ -124,13 +123,13 @@ impl Index {
         if at + 1 == self.cells.len() { 0 } else { at + 1 }
     }
 
-    /// How many cells `at` lies behind `from`.
+    /// Returns the number of cells from `from` to `at`.
     #[inline]
     fn distance(&self, from: usize, at: usize) -> usize {
         if at >= from { at - from } else { at + self.cells.len() - from }
     }
 
-    /// The first slot under this hash that `is_it`.
+    /// Returns the first slot under this hash for which `is_it` is true.
     #[inline]
     pub(crate) fn find(&self, hash: Hash, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = self.home(hash);
@@ -165,7 +164,7 @@ impl Index {
         at
     }
 
-    /// Removes a slot; `hash_of` tells the hash of any other slot in the table.
+    /// Removes a slot; `hash_of` returns the hash of any other slot in the table.
     pub(crate) fn remove(&mut self, hash: Hash, slot: u32, hash_of: impl Fn(u32) -> Hash) {
         let mut hole = self.cell_of(hash, slot);
         let mut at = hole;
@@ -179,7 +178,7 @@ impl Index {
                 FAR => self.distance(self.home(hash_of(cell.slot())), at),
                 near => near as usize,
             };
-            // It may move back into the hole unless its home lies behind the hole.
+            // The cell may move back into the hole unless its home is behind the hole.
             let step = self.distance(hole, at);
             if displacement >= step {
                 self.set(hole, Cell::new(cell.tag(), displacement - step, cell.slot()));

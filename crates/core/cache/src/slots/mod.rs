@@ -1,4 +1,4 @@
-//! Where a block's slot is found. (Which lists a slot is in: `policy::Links`.)
+//! The lookup of a block's slot. (The lists of a slot: `policy::Links`.)
 
 pub(crate) mod bits;
 pub(crate) mod index;

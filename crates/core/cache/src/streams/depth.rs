@@ -1,94 +1,93 @@
-//! How many pieces the backing is asked for at a time.
+//! The number of pieces in flight to the backing.
 //!
-//! More are asked for as long as a piece takes about as long among so many as among half as many:
-//! then the backing works on all of them at once. Where it takes longer, pieces stand in line, and
-//! so would a client's own reads. Now and then only half as many are asked for, to see how long
-//! that takes. (The idea of TCP Vegas, Brakmo and Peterson, SIGCOMM 1994; with means, because the
-//! least time of a drive says little of its usual one.)
+//! The depth grows as long as a piece takes about the same time as at half the depth: then the
+//! backing works on all pieces in parallel. Where a piece takes longer, pieces queue, and so would
+//! a client's own reads. From time to time only half the depth is used, to measure the time there.
+//! (The idea of TCP Vegas, Brakmo and Peterson, SIGCOMM 1994; with means, because the minimum time
+//! of a drive says little about its usual time.)
 //!
-//! What clients read of the backing stands among the pieces, and is counted with them. Where
-//! clients alone ask for more than half of what may be asked for, one piece beside them is the
-//! least that can be tried; and where that is as good as all, a few pieces are sent among twice as
-//! many.
+//! Clients' reads of the backing are interleaved with the pieces, and are counted with them. Where
+//! clients alone use more than half of the depth, the smallest possible trial is one piece beside
+//! them; and where that is as fast as the full depth, a few pieces are sent at twice the depth.
 //!
-//! Reads that belong to no stream have nothing of it: the backing is not tried out beside them,
-//! because they would wait.
+//! Reads outside streams gain nothing from the depth: no other depth is tried beside them, because
+//! they would wait.
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use lane::Lock;
 
-/// The most pieces at a time.
+/// Maximum number of pieces in flight.
 const DEPTH_MAX: u32 = 64;
-/// The depth before anything was measured.
+/// The depth before any measurement.
 const DEPTH_FIRST: u32 = 4;
-/// The least depth of which half can be tried.
+/// Minimum depth of which half can be tried.
 const DEPTH_MIN: u32 = 2;
-/// A piece that takes so much longer than among half as many, in 16ths, does not stand in line ...
+/// A piece whose time, in 16ths of that at half the depth, is at most this does not queue ...
 const AS_LONG: u64 = 17;
-/// ... and one that takes so much longer does.
+/// ... and one whose time is above this does.
 const LONGER: u64 = 20;
-/// Pieces at the full depth that tell whether it is right.
+/// Pieces at the full depth that are enough for a judgement.
 const JUDGED: u64 = 4;
-/// Pieces at the full depth after which another is tried, and at half that are enough.
+/// Pieces at the full depth after which another depth is tried, and pieces at half the depth that
+/// are enough.
 const TRIED: u32 = 256;
 const TRIAL: u32 = 4;
-/// How much the depth grows, as a part of it, as long as none was too much.
+/// The growth of the depth, as a part of it, until a depth was too large.
 const STEP_ONE_IN: u32 = 4;
-/// Times as long as a piece takes within which a client that has read what belongs to no stream may
-/// do so again.
+/// After a read outside streams, a client may read again within this multiple of a piece's time.
 const BESIDE: u64 = 8;
-/// What a piece takes before one has come, in nanoseconds.
+/// The time of a piece before the first measurement, in nanoseconds.
 const TOOK_FIRST_NS: u64 = 1_000_000;
-/// Beside such reads, one part in so many of what was added to the first depth is left free: the
-/// depth is as much as the backing works on, or somewhat more.
+/// Beside such reads, one part in this number of the depth beyond the first one is left free: the
+/// depth is the parallelism of the backing, or somewhat more.
 const FREE_ONE_IN: u32 = 4;
 /// Size classes of pieces: 8, 16, 32 ... sectors.
 const CLASSES: usize = 10;
 
-/// No other depth is tried at the moment; half of it is, or as little as clients allow; twice as
-/// much is.
+/// The depth that is tried: none, half of the limit (or the smallest that clients allow), or twice
+/// the limit.
 const NONE: u8 = 0;
 const HALF: u8 = 1;
 const DOUBLE: u8 = 2;
 
-/// How many pieces may be under way, and what tells.
+/// The number of pieces in flight, with its limit and the measurements.
 #[derive(Debug)]
 pub(super) struct Depth {
     limit: AtomicU32,
     under_way: AtomicU32,
-    /// Which depth is tried.
+    /// The depth that is tried.
     trial: AtomicU8,
-    /// Since when this has been the limit, or is tried: what began before tells nothing of it.
+    /// Since when this has been the limit, or is tried: pieces that began before do not count.
     since_ns: AtomicU64,
-    /// What belongs to no stream was read since a piece has begun.
+    /// A read outside streams has occurred since a piece began.
     is_alone_read: AtomicBool,
-    /// Until when pieces begin beside such reads.
+    /// Until when pieces count as beside such reads.
     beside_ns: AtomicU64,
-    /// What the last piece took, in nanoseconds.
+    /// The time of the last piece, in nanoseconds.
     took_ns: AtomicU64,
     measured: Lock<Measured>,
 }
 
-/// What pieces take.
+/// Times of pieces.
 #[derive(Debug)]
 struct Measured {
-    /// Among half as many as may be under way, or as few as clients allow, by size; 0: not measured
+    /// At half of the limit, or the smallest depth that clients allow, by size; 0: not measured
     /// yet. In nanoseconds.
     among_half: [u64; CLASSES],
-    /// Among all, since the limit was judged.
+    /// At the full depth, since the limit was judged.
     all: Sum,
-    /// Among twice as many, while that is tried.
+    /// At twice the depth, while that is tried.
     double: Sum,
-    /// Among all, when that began.
+    /// At the full depth, when that trial began.
     before_ns: u64,
-    /// Pieces since another depth was tried, and while half is.
+    /// Pieces since another depth was tried, and while half is tried.
     tried: u32,
     trial: u32,
-    /// A depth was too much once: from then on it grows by one at a time.
+    /// A depth was once too large: from then on it grows by one at a time.
     is_settled: bool,
 }
 
-/// What pieces of one size have taken.
+/// Times of pieces of one size.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     class: usize,
@@ -105,32 +104,32 @@ impl Sum {
         self.pieces += 1;
     }
 
-    /// The mean, if it is of enough pieces.
+    /// Returns the mean, if there are enough pieces.
     fn mean(&self) -> Option<u64> {
         (self.pieces >= JUDGED).then(|| (self.ns / self.pieces).max(1))
     }
 }
 
-/// A piece under way.
+/// A piece in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begun {
-    /// Pieces and reads of clients that were under way, with it, and the place that is left free
-    /// beside those.
+    /// Pieces and reads of clients in flight, including this piece, and the place that is left free
+    /// beside those reads.
     among: u32,
     /// Reads of clients, with that place.
     reads: u32,
-    /// What belongs to no stream is read meanwhile.
+    /// Reads outside streams occur at the same time.
     is_beside: bool,
     at_ns: u64,
 }
 
-/// What is to be done when a piece has told something.
+/// The next step after a piece has been measured.
 enum Next {
-    /// This is the limit.
+    /// Set this limit.
     Limit(u32),
-    /// Half of it is to be tried, or as little as clients allow.
+    /// Try half of the limit, or the smallest depth that clients allow.
     Half,
-    /// Twice as much is.
+    /// Try twice the limit.
     Double,
 }
 
@@ -138,33 +137,34 @@ fn class_of(sectors: u32) -> usize {
     (sectors.max(8).ilog2() as usize - 3).min(CLASSES - 1)
 }
 
-/// Reads of clients, with a place that is left free for the next one.
+/// Returns the number of clients' reads, with a place that is left free for the next one.
 fn places(reads: u32) -> u32 {
     if reads == 0 { 0 } else { reads + 1 }
 }
 
-/// What is tried as half of a limit, where clients take so many places: one piece at least.
+/// Returns the depth that is tried as half of a limit, where clients use `places` places: at least
+/// one piece.
 fn half_of(limit: u32, places: u32) -> u32 {
     if places == 0 { limit / 2 } else { (limit / 2).max(places + 1) }
 }
 
-/// Whether that is so much less than the limit that it tells something.
+/// Whether that is sufficiently below the limit for a comparison.
 fn has_half(limit: u32, places: u32) -> bool {
     u64::from(half_of(limit, places)) * LONGER <= u64::from(limit) * 16
 }
 
-/// The depth of which twice as much is tried, where clients take so many places.
+/// Returns the depth of which twice is tried, where clients use `places` places.
 fn base(limit: u32, places: u32) -> u32 {
     limit.max(places + 1)
 }
 
-/// Twice as much, as far as it may be tried.
+/// Returns twice the depth, up to the maximum.
 fn twice(base: u32) -> u32 {
     (base * 2).min(DEPTH_MAX)
 }
 
 impl Measured {
-    /// A piece took so long among half as many as may be under way. Whether a trial goes on.
+    /// Records the time of a piece at half the depth. Returns whether the trial continues.
     fn half(&mut self, class: usize, ns: u64) -> bool {
         let mean = &mut self.among_half[class];
         *mean = if *mean == 0 { ns } else { *mean - *mean / 8 + ns / 8 }.max(1);
@@ -172,8 +172,8 @@ impl Measured {
         self.trial > 0
     }
 
-    /// A piece took so long among as many as may be under way, of which clients take so many
-    /// places.
+    /// Records the time of a piece at the full depth, of which clients use `places` places. Returns
+    /// the next step.
     fn all(&mut self, class: usize, ns: u64, limit: u32, places: u32) -> Next {
         self.all.add(class, ns);
         self.tried += 1;
@@ -197,7 +197,7 @@ impl Measured {
         let Some(mean) = mean else { return Next::Limit(limit) };
         self.all = Sum::default();
         Next::Limit(match mean.saturating_mul(16) {
-            // Those that stand in line are too many (J. Little, "A Proof for the Queuing Formula",
+            // The pieces that queue are too many (J. Little, "A Proof for the Queuing Formula",
             // 1961).
             taken if taken > half.saturating_mul(LONGER) => {
                 self.is_settled = true;
@@ -209,7 +209,7 @@ impl Measured {
         })
     }
 
-    /// A piece took so long among twice as many as `base`. The limit, once that is known.
+    /// Records the time of a piece at twice the depth. Returns the limit when it is decided.
     fn double(&mut self, class: usize, ns: u64, limit: u32, base: u32) -> Option<u32> {
         self.double.add(class, ns);
         let mean = self.double.mean()?;
@@ -241,8 +241,8 @@ impl Depth {
         }
     }
 
-    /// Pieces that may be under way beside so many reads of clients: with them, and one more, no
-    /// more than what the backing works on at once.
+    /// Returns the number of pieces that may be in flight beside these reads of clients: together
+    /// with the reads, and one more, at most the parallelism of the backing.
     fn room(&self, reads: u32) -> u32 {
         let (limit, places) = (self.limit.load(Ordering::Relaxed), places(reads));
         let limit = match self.trial.load(Ordering::Relaxed) {
@@ -253,25 +253,26 @@ impl Depth {
         limit.saturating_sub(places).max(1)
     }
 
-    /// The same where clients read what belongs to no stream, and will again at any moment.
+    /// Returns the same number where clients read outside streams, and may do so again at any
+    /// moment.
     fn room_beside(&self, reads: u32) -> u32 {
         let limit = self.limit.load(Ordering::Relaxed);
         let free = limit.saturating_sub(DEPTH_FIRST) / FREE_ONE_IN;
         (limit - free).saturating_sub(places(reads.max(1))).max(1)
     }
 
-    /// A client has read what belongs to no stream.
+    /// Notes a read outside streams.
     pub(super) fn note_alone(&self) {
         self.is_alone_read.store(true, Ordering::Relaxed);
     }
 
-    /// What was taken for that was the beginning of streams.
+    /// Cancels such notes: those reads were the beginning of streams.
     pub(super) fn was_none_alone(&self) {
         self.is_alone_read.store(false, Ordering::Relaxed);
         self.beside_ns.store(0, Ordering::Relaxed);
     }
 
-    /// Whether a client has done so lately.
+    /// Whether a client has recently read outside streams.
     fn is_beside(&self, now_ns: u64) -> bool {
         if self.is_alone_read.swap(false, Ordering::Relaxed) {
             let for_ns = BESIDE * self.took_ns.load(Ordering::Relaxed);
@@ -285,7 +286,7 @@ impl Depth {
         self.under_way.load(Ordering::Relaxed) < self.room(reads)
     }
 
-    /// A piece begins, if it may. It must be told of with [`Depth::end`] or [`Depth::cancel`].
+    /// Begins a piece, if allowed. It must be ended with [`Depth::end`] or [`Depth::cancel`].
     pub(super) fn begin(&self, now_ns: u64, reads: u32) -> Option<Begun> {
         let is_beside = self.is_beside(now_ns);
         let room = if is_beside { self.room_beside(reads) } else { self.room(reads) };
@@ -296,12 +297,12 @@ impl Depth {
         Some(Begun { among: before + 1 + reads, reads, is_beside, at_ns: now_ns })
     }
 
-    /// A piece that was begun was not asked for, or has failed.
+    /// Ends a piece that was begun and was not requested, or has failed.
     pub(super) fn cancel(&self) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A piece of so many sectors has come.
+    /// Ends a piece of `sectors` sectors that has arrived.
     pub(super) fn end(&self, begun: Begun, now_ns: u64, sectors: u32) {
         self.cancel();
         let (class, took_ns) = (class_of(sectors), now_ns.saturating_sub(begun.at_ns).max(1));
@@ -313,7 +314,7 @@ impl Depth {
         self.measured.peek(|measured| match self.trial.load(Ordering::Relaxed) {
             DOUBLE => {
                 let base = base(limit, begun.reads);
-                // Clients may ask for more by now than may be tried: then this ends at once.
+                // Clients may use more by now than may be tried: then the trial ends immediately.
                 if begun.among * 2 > base + twice(base)
                     && let Some(next) = measured.double(class, took_ns, limit, base)
                 {
@@ -325,7 +326,7 @@ impl Depth {
                 let goes_on = measured.half(class, took_ns);
                 self.trial.store(if goes_on { trial } else { NONE }, Ordering::Relaxed);
             }
-            // Clients ask for nearly as much by now.
+            // Clients use nearly the full depth by now.
             HALF => self.try_depth(NONE, now_ns),
             _ if begun.among < limit => {}
             _ => match measured.all(class, took_ns, limit, begun.reads) {
@@ -336,7 +337,7 @@ impl Depth {
         });
     }
 
-    /// From now on this depth is tried.
+    /// Begins to try this depth.
     fn try_depth(&self, trial: u8, now_ns: u64) {
         self.since_ns.store(now_ns, Ordering::Relaxed);
         self.trial.store(trial, Ordering::Relaxed);
@@ -356,14 +357,15 @@ mod tests {
     use super::*;
     use alloc::collections::VecDeque;
 
-    /// The mean number of pieces and reads under way, in the end, over a backing of so many
-    /// servers, each of which takes `ns` for a request, with as many pieces as may be beside so
-    /// many reads of clients.
+    /// Returns the mean number of pieces and reads in flight at the end, over a backing of
+    /// `servers` servers that each take `ns` for a request, with as many pieces as allowed beside
+    /// `reads` reads of clients.
     fn settled(servers: usize, reads: u32, ns: u64) -> u32 {
         settles(&Depth::new(), 0, servers, reads, ns).0
     }
 
-    /// The same of one that has learnt before, from a moment on, and when it ends.
+    /// Returns the same for a depth with earlier measurements, from `begin_ns` on, and the time of
+    /// the end.
     fn settles(depth: &Depth, begin_ns: u64, servers: usize, reads: u32, ns: u64) -> (u32, u64) {
         let (mut free, mut pieces) = (alloc::vec![begin_ns; servers], VecDeque::new());
         let (mut now, mut sum, mut judged) = (begin_ns, 0, 0);
@@ -413,8 +415,7 @@ mod tests {
             let around = servers - servers / 4 - 1..=servers + servers / 4 + 2;
             assert!(around.contains(&depth), "{servers} servers, {reads} reads: {depth}");
         }
-        // Where clients keep the backing busy by themselves, hardly more than a piece at a time is
-        // sent.
+        // Where clients alone keep the backing busy, hardly more than one piece at a time is sent.
         for (servers, reads) in [(1, 1), (1, 4), (2, 4), (4, 8), (8, 16)] {
             let depth = settled(servers, reads, 1_000_000);
             assert!(depth <= reads + reads / 8 + 2, "{servers} servers, {reads} reads: {depth}");

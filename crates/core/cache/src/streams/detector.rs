@@ -1,14 +1,14 @@
-//! The stream detector of a volume: which reads follow one another in an order.
+//! The stream detector of a volume: finds the reads that follow one another in an order.
 //!
-//! It hears of what reads do not find in memory, and of what they find there only because it was
-//! fetched ahead. A stream goes forward, backward, or in steps of the same length. It is believed
-//! the more, the longer it has gone on: so much farther from its head may a request be that still
-//! belongs to it, because requests of several connections overtake one another. In turn it must
-//! read most of what lies on its way: random reads of a small area are near to anything, and jump.
-//! Streams may be interleaved with each other and with anything else.
+//! It receives the reads that miss in memory, and those that hit only because of readahead. A
+//! stream goes forward, backward, or in steps of the same length. The longer a stream has lasted,
+//! the farther from its head a request may be that still belongs to it, because requests of several
+//! connections overtake one another. In return it must read most of the sectors on its way: random
+//! reads of a small area are near to everything, and jump. Streams may be interleaved with each
+//! other and with other requests.
 //!
-//! The memory is bounded: so many streams, of which the one that has rested for longest makes room,
-//! and so many requests of which none is one yet (`lone.rs`).
+//! The memory is bounded: a fixed number of streams, of which the one with the longest pause is
+//! replaced, and a fixed number of requests outside streams (`lone.rs`).
 
 use crate::streams::lone::Lone;
 use crate::streams::order::Order;
@@ -16,18 +16,18 @@ use alloc::boxed::Box;
 use alloc::vec;
 use block::Extent;
 
-/// Streams that are followed at a time.
+/// Maximum number of followed streams.
 pub(super) const STREAMS: usize = 64;
-/// Requests from its head, as many as it has had and at most so many, within which a request
-/// belongs to a stream.
+/// A request belongs to a stream if its distance from the head is at most this number of requests,
+/// or the number that the stream has had, if that is less.
 const REACH_MAX: u64 = 32;
-/// Steps of a strided stream that may be left out, or come late.
+/// Steps of a strided stream that may be left out, or arrive late.
 const STEPS_MAX: i64 = 4;
-/// A stream reads one part at least in so many of its way; the rest may be held in memory.
+/// A stream reads at least one part in this number of its way; the rest may be in memory.
 const WAY_MAX: u64 = 2;
-/// So many requests may be left out for the moment ...
+/// Requests that may be left out for the moment ...
 const WAY_AHEAD: u64 = 8;
-/// ... and so many may come after others, or again.
+/// ... and requests that may arrive after others, or again.
 const WAY_BEHIND: u64 = 4;
 /// Requests after which the older half of the way is forgotten.
 const WAY_REQUESTS: u64 = 64;
@@ -36,20 +36,20 @@ const WAY_REQUESTS: u64 = 64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
     pub(super) order: Order,
-    /// Where the next request begins; of a backward stream, where it ends.
+    /// The first sector of the next request; of a backward stream, its end.
     pub(super) next: u64,
     /// The longest request so far, in sectors.
     pub(super) request_sectors: u32,
-    /// How many there were.
+    /// The number of its requests.
     pub(super) requests: u64,
-    /// What all of them have read.
+    /// The sectors that all of them have read.
     pub(super) sectors: u64,
-    /// When the last one came, in reads.
+    /// The time of the last one, in reads.
     last: u64,
     way: Way,
 }
 
-/// How much of its way a stream has read lately: in sectors, or in steps.
+/// How much of its way a stream has read recently: in sectors, or in steps.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     length: u64,
@@ -78,23 +78,23 @@ struct Near {
 pub(super) struct Detector {
     lone: Lone,
     streams: Box<[Stream]>,
-    /// Where the next request of each may begin, roughly: side by side, because every read looks
-    /// through them.
+    /// The approximate range of each stream's next request: contiguous, because every read searches
+    /// them.
     near: Box<[Near]>,
-    /// The places from here on have had no stream yet.
+    /// Entries from this one on have had no stream yet.
     used: usize,
     /// Reads so far.
     reads: u64,
 }
 
-/// What a read belongs to.
+/// The stream of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     /// No stream.
     Alone,
-    /// One that has begun before, by its place.
+    /// A stream that began earlier, by its index.
     Goes(usize),
-    /// One that begins with it, in the place of another or of none.
+    /// A stream that begins with it, which replaces another or none.
     Begins(usize),
 }
 
@@ -115,8 +115,8 @@ impl Stream {
         }
     }
 
-    /// A request of it has come. Whether it is one still: not if it leaves out most of its way, or
-    /// comes back.
+    /// Adds a request. Returns whether it is still a stream: not if it leaves out most of its way,
+    /// or returns.
     fn go(&mut self, at: &Extent) -> bool {
         let (next, went) = match self.order {
             Order::Forward => (self.next.max(at.end()), at.end().saturating_sub(self.next)),
@@ -141,7 +141,7 @@ impl Stream {
         length <= WAY_MAX * read + WAY_AHEAD * unit && read <= length + WAY_BEHIND * unit
     }
 
-    /// Where its next request may begin.
+    /// Returns the range in which its next request may begin.
     fn near(&self) -> Near {
         let reach = match self.order {
             Order::Forward => self.reach(),
@@ -154,7 +154,7 @@ impl Stream {
 }
 
 impl Detector {
-    /// Of a volume of so many sectors.
+    /// Makes the detector of a volume of `sectors` sectors.
     pub(super) fn new(sectors: u64) -> Detector {
         Detector {
             lone: Lone::new(sectors),
@@ -169,7 +169,7 @@ impl Detector {
         &self.streams[place]
     }
 
-    /// These sectors are asked for.
+    /// Adds a read of these sectors.
     pub(super) fn hear(&mut self, at: &Extent) -> Found {
         self.reads += 1;
         let is_near = |near: &Near| at.first.wrapping_sub(near.from) <= near.length;
@@ -184,7 +184,7 @@ impl Detector {
         }
         let Some(order) = self.lone.order(at) else { return Found::Alone };
         let place = self.rested();
-        // The requests that it follows were not longer than this one, as far as is known.
+        // The requests before it were not longer than this one, as far as is known.
         let before = if let Order::Strided(_) = order { 2 } else { 1 };
         let next = match order {
             Order::Forward | Order::Strided(_) => at.first,
@@ -206,7 +206,8 @@ impl Detector {
         goes_on
     }
 
-    /// A place for a stream: an unused one, or that of the one that has rested for longest.
+    /// Returns the index for a new stream: an unused one, or that of the stream with the longest
+    /// pause.
     fn rested(&mut self) -> usize {
         if self.used < STREAMS {
             self.used += 1;
@@ -222,13 +223,13 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// A number below `end`, from a state.
+    /// Draws a number below `end` from a state.
     fn draw(state: &mut u64, end: u64) -> u64 {
         *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (*state >> 33) % end
     }
 
-    /// How many of these reads were found to belong to a stream that had begun before.
+    /// Returns the number of these reads that belong to a stream that had begun before.
     fn followed(reads: impl IntoIterator<Item = (u64, u32)>) -> usize {
         let mut detector = Detector::new(1 << 40);
         let found =
@@ -246,7 +247,7 @@ mod tests {
         assert_eq!(followed(backward), 98);
         assert_eq!(followed(steps), 97);
         assert_eq!(followed(back_by_steps), 97);
-        // Requests that begin inside blocks, and are of different lengths.
+        // Requests that begin inside blocks, and have different lengths.
         let mut at = 3;
         let ragged = (0..100).map(|read| {
             let count = 1 + read % 17;
@@ -269,7 +270,7 @@ mod tests {
         });
         let found = followed(slow);
         assert!((90..100).contains(&found), "{found}");
-        // As they come from four connections with eight requests each.
+        // As they arrive from four connections with eight requests each.
         let mut state = 2;
         let mut reordered: Vec<u64> = (0..1000).collect();
         for read in 0..1000 {
@@ -288,7 +289,7 @@ mod tests {
         };
         assert!(random(25 << 20) < 20, "over 100 GiB: {}", random(25 << 20));
         assert!(random(1 << 20) < 500, "over 4 GiB: {}", random(1 << 20));
-        // So few that each is near to others: some follow by chance, and not for long.
+        // An area so small that each is near to others: some follow by chance, and not for long.
         let mut detector = Detector::new(1 << 40);
         let mut state = 5;
         let mut long = 0;

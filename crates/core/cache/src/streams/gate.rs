@@ -1,19 +1,19 @@
-//! Whether what is fetched ahead is read at all.
+//! Whether blocks that are fetched ahead are read at all.
 
 use crate::streams::detector::Stream;
 
-/// Blocks after which the older half of the memory fades.
+/// Blocks after which the weight of older ones is halved.
 const BLOCKS: u32 = 4096;
-/// Below so many of them nothing is known.
+/// Minimum number of blocks for a judgement.
 const ENOUGH: u32 = 64;
-/// Requests after which a stream is believed, and after which it is where much was wasted.
+/// Requests after which a stream is trusted, and after which it is trusted where much was wasted.
 const REQUESTS: u64 = 3;
 const REQUESTS_DOUBTED: u64 = 16;
-/// One of requests this long, 64 KiB, is believed sooner.
+/// A stream with requests of this length, 64 KiB, is trusted sooner.
 const LONG_SECTORS: u32 = 128;
 const REQUESTS_LONG: u64 = 2;
 
-/// What has become of what was fetched ahead lately.
+/// The recent results of readahead.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gate {
     settled: u32,
@@ -21,7 +21,7 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// Blocks that were fetched ahead were read, or were given up before that.
+    /// Counts blocks that were fetched ahead and were read, or were dropped unread.
     pub(super) fn settled(&mut self, blocks: u32, were_read: bool) {
         self.settled += blocks;
         self.wasted += if were_read { 0 } else { blocks };
@@ -30,7 +30,7 @@ impl Gate {
         }
     }
 
-    /// Whether a stream is believed to go on.
+    /// Whether a stream is expected to continue.
     pub(super) fn trusts(&self, stream: &Stream) -> bool {
         let doubted = self.settled >= ENOUGH && self.wasted * 3 > self.settled;
         let enough = match stream.request_sectors {

@@ -1,8 +1,8 @@
-//! Requests that belong to no stream so far, as far as the beginning of one would need them.
+//! Requests outside streams, as far as they are needed to find the beginning of a stream.
 //!
-//! Two tables say where a neighbour of an earlier request would begin or end; each request takes
-//! the place of one that is older, whatever that was. So a stream of one request in a thousand is
-//! still found. A third table has, for each area of the volume, the last request and how far it was
+//! Two tables give the sectors where a neighbour of an earlier request would begin or end; each
+//! request replaces an older entry, whatever that was. So a stream of one request in a thousand is
+//! still found. A third table has, for each area of the volume, the last request and its distance
 //! from the one before: the same distance twice is a stride.
 
 use crate::BLOCK_SECTORS;
@@ -16,7 +16,7 @@ use policy::Hash;
 /// volume has fewer places where a stream can begin.
 const REMEMBERED_MAX: u64 = 2048;
 const REMEMBERED_LEAST: u64 = 16;
-/// Areas that are remembered at most, and their size as a power of two, in sectors: 16 MiB.
+/// Maximum number of stored areas, and their size as a power of two, in sectors: 16 MiB.
 const AREAS_MAX: u64 = 256;
 const AREA_SHIFT: u32 = 15;
 
@@ -24,7 +24,7 @@ const AREA_SHIFT: u32 = 15;
 #[derive(Clone, Copy)]
 struct Last {
     first: u64,
-    /// How far it was from the one before; 0: not known.
+    /// Its distance from the one before; 0: not known.
     distance: i64,
 }
 
@@ -45,13 +45,13 @@ impl core::fmt::Debug for Last {
     }
 }
 
-/// The place of a number in a table, whose length is a power of two.
+/// Returns the index of a number in a table, whose length is a power of two.
 fn place(number: u64, places: usize) -> usize {
     (Hash::of(number).bits() >> 32) as usize & (places - 1)
 }
 
 impl Lone {
-    /// Of a volume of so many sectors.
+    /// Makes the tables for a volume of `sectors` sectors.
     pub(super) fn new(sectors: u64) -> Lone {
         let blocks = (sectors / u64::from(BLOCK_SECTORS)).min(REMEMBERED_MAX);
         let remembered = blocks.next_power_of_two().max(REMEMBERED_LEAST) as usize;
@@ -63,8 +63,8 @@ impl Lone {
         }
     }
 
-    /// The order in which a request stands to others, if it is enough to begin a stream. Otherwise
-    /// it is remembered.
+    /// Returns the order of a request relative to earlier ones, if it begins a stream. Otherwise
+    /// stores the request.
     pub(super) fn order(&mut self, at: &Extent) -> Option<Order> {
         let [first, end] = [at.first, at.end()].map(|sector| place(sector, self.ends.len()));
         if self.ends[first] == at.first {

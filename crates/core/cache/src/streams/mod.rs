@@ -1,16 +1,15 @@
-//! Streams: which they are, what is fetched ahead of those of reads, and when they are too long to
-//! be kept.
+//! Streams: their detection, the readahead of streams of reads, and the decision that a stream is
+//! too long to be cached.
 //!
-//! All lanes and shards of a volume have these in common. A shard tells of what it misses, and of
-//! what it finds only because it was fetched ahead, in the section in which it decides: under a
-//! lock of their own, which no section is entered beneath. What is to be fetched is pulled, piece
-//! by piece, by fixed tasks (`tasks/readahead.rs`).
+//! All lanes and shards of a volume share them. A shard reports its misses, and its hits that are
+//! due to readahead, in the section in which it decides: under separate locks, below which no
+//! section is entered. Fixed tasks pull the pieces to fetch, one by one (`tasks/readahead.rs`).
 //!
 //! ```text
-//!   a read -- misses, or finds what came ahead --> detector.rs   which stream it belongs to
-//!                                                  window.rs     how far ahead of that is fetched
-//!   a task -- asks for the next piece -----------> gate.rs       whether that has paid so far
-//!                                                  depth.rs      how many pieces are under way
+//!   a read -- misses, or hits readahead ---> detector.rs   the stream to which it belongs
+//!                                            window.rs     the distance of its readahead
+//!   a task -- requests the next piece -----> gate.rs       whether readahead was useful so far
+//!                                            depth.rs      the number of pieces in flight
 //! ```
 
 mod depth;
@@ -35,43 +34,43 @@ use policy::Hash;
 use reuse::Reuse;
 use window::{WINDOW_MAX, Window};
 
-/// Of so many slots, one may hold what was fetched ahead and not read yet, before shards keep to
-/// their share.
+/// One of this number of slots may hold a block that was fetched ahead and not read yet, before
+/// shards are limited to their share.
 const UNREAD_ONE_IN: u32 = 8;
 
-/// Reads that belong to none when a stream begins, at most: it is known from the third or fourth
-/// on, or from the next one that is not found in memory.
+/// Maximum number of reads outside streams when a stream begins: it is detected from the third or
+/// fourth read on, or from the next one that misses.
 const BEGINNING: u32 = 4;
 /// More of them are not counted.
 const ALONE_MAX: u32 = 64;
 
-/// One in so many may hold what is fetched ahead of one stream.
+/// One of this number of slots may hold blocks fetched ahead of one stream.
 const WINDOW_ONE_IN: u32 = 16;
 
 /// The streams of a volume.
 #[derive(Debug)]
 pub(crate) struct Streams {
     followed: Lock<Followed>,
-    /// Those of writes.
+    /// The streams of writes.
     written: Lock<Detector>,
     depth: Depth,
-    /// A stream may want a piece: looked at before the lock is entered.
+    /// A stream may need a piece: checked before the lock is taken.
     has_wants: AtomicBool,
-    /// There may be a piece to be fetched.
+    /// Notified when there may be a piece to fetch.
     pub(crate) work: Event,
-    /// Blocks that were fetched ahead, or are being, and were not read yet.
+    /// Blocks that were fetched ahead, or are being fetched, and were not read yet.
     unread: AtomicU32,
     unread_max: u32,
     /// The end of the volume's last whole block.
     sectors: u64,
-    /// A stream that has gone on for so long is a long one.
+    /// A stream with more sectors than this is a long one.
     long_sectors: u64,
     reuse: Lock<Reuse>,
-    /// What long streams bring is worth its place.
+    /// Whether the blocks of long streams are worth caching.
     long_pays: AtomicBool,
-    /// Blocks that were brought, modulo 2^32.
+    /// Blocks that all requests have accessed, modulo 2^32.
     brought: AtomicU32,
-    /// For a planted bug: the first block of the piece that has failed last.
+    /// For a planted bug: the first block of the last piece that failed.
     failed: AtomicU64,
 }
 
@@ -83,36 +82,36 @@ struct Followed {
     window_max: u64,
     /// A bit for each stream whose window may have room for a piece.
     wants: u64,
-    /// Whose turn it is.
+    /// The stream whose turn it is.
     turn: usize,
     gate: Gate,
-    /// Reads that belonged to no stream, without those with which streams began.
+    /// Reads outside streams, except those with which streams began.
     alone: u32,
 }
 
-/// What is known of a request.
+/// The result of the detector for a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heard {
     /// It belongs to a long stream: see [`Streams::note`].
     pub(crate) is_long: bool,
-    /// It belongs to a stream that is too long to be kept.
+    /// It belongs to a stream that is too long to be cached.
     pub(crate) passes: bool,
-    /// It has missed what was asked for ahead of it.
+    /// It has missed sectors that were requested ahead of it.
     pub(crate) was_asked: bool,
 }
 
-/// A piece to be fetched ahead of a stream.
+/// A piece to fetch ahead of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub(crate) at: Extent,
-    /// The stream is too long to be kept.
+    /// The stream is too long to be cached.
     pub(crate) passing: bool,
     begun: Begun,
 }
 
 impl Streams {
-    /// Of a volume of so many sectors, over a cache of this geometry, where streams longer than so
-    /// many blocks are long.
+    /// Makes the streams of a volume of `sectors` sectors, over a cache of this geometry. Streams
+    /// of more than `long_blocks` blocks are long.
     pub(crate) fn new(sectors: u64, geometry: &Geometry, long_blocks: u32) -> Streams {
         let (slots, sectors_each) = (geometry.slots, u64::from(BLOCK_SECTORS));
         let window_blocks = slots / WINDOW_ONE_IN;
@@ -142,8 +141,8 @@ impl Streams {
         }
     }
 
-    /// A read has found so many blocks for the first time that were fetched ahead, or has missed,
-    /// or both.
+    /// Reports a read that has missed, or was the first to read `found` blocks that were fetched
+    /// ahead, or both.
     pub(crate) fn read(&self, at: &Extent, found: u32, has_missed: bool) -> Heard {
         self.unread.fetch_sub(found, Ordering::Relaxed);
         self.brings(at);
@@ -165,7 +164,7 @@ impl Streams {
         })
     }
 
-    /// A write of data.
+    /// Reports a write of data.
     pub(crate) fn write(&self, at: &Extent) -> Heard {
         self.brings(at);
         let sectors = self.written.peek(|written| match written.hear(at) {
@@ -184,7 +183,7 @@ impl Streams {
         self.long_pays.load(Ordering::Relaxed)
     }
 
-    /// A block of the sample is read.
+    /// Reports a read of a block of the sample.
     pub(crate) fn asked(&self, hash: Hash) {
         let now = self.brought.load(Ordering::Relaxed);
         let pays = self.reuse.peek(|reuse| {
@@ -194,7 +193,7 @@ impl Streams {
         self.long_pays.store(pays, Ordering::Relaxed);
     }
 
-    /// A long stream has brought a block of the sample.
+    /// Reports a block of the sample that a long stream has accessed.
     pub(crate) fn note(&self, hash: Hash) {
         let now = self.brought.load(Ordering::Relaxed);
         let pays = self.reuse.peek(|reuse| {
@@ -204,14 +203,14 @@ impl Streams {
         self.long_pays.store(pays, Ordering::Relaxed);
     }
 
-    /// So many blocks that were fetched ahead were read for the first time, by a read that will be
-    /// told of later.
+    /// Counts blocks fetched ahead that were read for the first time, by a read that will be
+    /// reported later.
     pub(crate) fn found(&self, blocks: u32) {
         self.unread.fetch_sub(blocks, Ordering::Relaxed);
         self.followed.peek(|followed| followed.gate.settled(blocks, true));
     }
 
-    /// A read waits for what is being fetched ahead of it.
+    /// Reports a read that waits for blocks that are being fetched ahead of it.
     pub(crate) fn waits(&self, at: &Extent) {
         self.followed.peek(|followed| {
             followed.late(at);
@@ -219,15 +218,15 @@ impl Streams {
         });
     }
 
-    /// A block that was fetched ahead is given up without having been read.
+    /// Reports a block that was fetched ahead and dropped unread.
     pub(crate) fn wasted(&self, block: u64) {
         self.unread.fetch_sub(1, Ordering::Relaxed);
         self.followed.peek(|followed| followed.wasted(block));
     }
 
-    /// There is no room for a piece: the stream asks for it again, and for less, when it is read
-    /// next. Not before: a task that asked at once would let nothing else on its lane go on, and so
-    /// wait for ever for room.
+    /// Reports that there is no room for a piece: the stream requests it again, and less, at its
+    /// next read. Not before: a task that requested it again immediately would block its lane, and
+    /// so wait forever for room.
     pub(crate) fn refused(&self, at: &Extent) {
         self.followed.peek(|followed| {
             if let Some(place) = followed.asked(at) {
@@ -238,42 +237,43 @@ impl Streams {
         });
     }
 
-    /// So many blocks more are being fetched ahead.
+    /// Counts `blocks` more blocks that are being fetched ahead.
     pub(crate) fn will_be_unread(&self, blocks: u32) {
         self.unread.fetch_add(blocks, Ordering::Relaxed);
     }
 
-    /// So many of those are not there: they were not kept.
+    /// Uncounts blocks that were fetched ahead and not cached.
     pub(crate) fn not_unread(&self, blocks: u32) {
         self.unread.fetch_sub(blocks, Ordering::Relaxed);
     }
 
-    /// Blocks that were fetched ahead, or are being, and were not read yet.
+    /// Returns the number of blocks that were fetched ahead, or are being fetched, and were not
+    /// read yet.
     pub(crate) fn unread(&self) -> u32 {
         self.unread.load(Ordering::Relaxed)
     }
 
-    /// Whether so much is unread that no shard is to have more of it than its share.
+    /// Whether there are so many unread blocks that no shard may have more than its share.
     pub(crate) fn is_full(&self) -> bool {
         self.unread() >= self.unread_max
     }
 
-    /// Whether a stream may want a piece.
+    /// Whether a stream may need a piece.
     #[inline]
     pub(crate) fn has_wants(&self) -> bool {
         self.has_wants.load(Ordering::Relaxed)
     }
 
-    /// Wakes a task, if there may be a piece for it beside so many reads of clients. It wakes the
-    /// next one.
+    /// Wakes a task, if there may be a piece for it beside `reads` reads of clients. That task
+    /// wakes the next one.
     pub(crate) fn wake(&self, reads: u32) {
         if self.depth.has_room(reads) {
             self.work.notify_one();
         }
     }
 
-    /// The next piece to be fetched, if there is one, beside so many reads of clients. It must be
-    /// ended with [`Streams::end`] or [`Streams::skip`].
+    /// Returns the next piece to fetch, if there is one, beside `reads` reads of clients. It must
+    /// be ended with [`Streams::end`] or [`Streams::skip`].
     pub(crate) fn next(&self, now_ns: u64, reads: u32) -> Option<Piece> {
         let begun = self.depth.begin(now_ns, reads)?;
         let next = self.followed.peek(|followed| {
@@ -295,30 +295,30 @@ impl Streams {
         }
     }
 
-    /// A piece has come.
+    /// Ends a piece that has arrived.
     pub(crate) fn end(&self, piece: &Piece, now_ns: u64) {
         self.depth.end(piece.begun, now_ns, piece.at.count);
     }
 
-    /// For a planted bug: the piece that begins with this block has failed.
+    /// For a planted bug: notes that the piece that begins with this block has failed.
     pub(crate) fn plant_failed(&self, block: u64) {
         self.failed.store(block, Ordering::Relaxed);
     }
 
-    /// For a planted bug: whether that was the last one that failed.
+    /// For a planted bug: whether the last failed piece began with this block.
     pub(crate) fn was_failed(&self, block: u64) -> bool {
         self.failed.load(Ordering::Relaxed) == block
     }
 
-    /// A piece was not asked for, or has failed.
+    /// Ends a piece that was not requested, or has failed.
     pub(crate) fn skip(&self) {
         self.depth.cancel();
     }
 }
 
 impl Followed {
-    /// The stream to which a read belongs, and whether it has missed what was asked for ahead of
-    /// it.
+    /// Returns the stream of a read, and whether the read has missed sectors that were requested
+    /// ahead of it.
     fn read(&mut self, at: &Extent, has_missed: bool) -> Option<(usize, bool)> {
         let found = self.detector.hear(at);
         let (place, was_asked) = match found {
@@ -328,7 +328,7 @@ impl Followed {
             }
             Found::Begins(place) => {
                 self.alone = self.alone.saturating_sub(BEGINNING);
-                // The one that had this place may have wanted a piece; it ends here.
+                // The stream that had this index may have needed a piece; it ends here.
                 self.wants &= !(1 << place);
                 self.windows[place] = Window::of(self.detector.stream(place));
                 (place, false)
@@ -355,7 +355,7 @@ impl Followed {
         }
     }
 
-    /// The stream for which these sectors were asked for.
+    /// Returns the stream for which these sectors were requested.
     fn asked(&self, at: &Extent) -> Option<usize> {
         let brought = |place: &usize| {
             let stream = self.detector.stream(*place);
@@ -379,7 +379,8 @@ impl Followed {
         }
     }
 
-    /// The next piece of a stream that wants one, and its place: the streams take turns.
+    /// Returns the next piece of a stream that needs one, and the stream's index: the streams take
+    /// turns.
     fn next(&mut self, sectors: u64) -> Option<(Extent, usize)> {
         while self.wants != 0 {
             let behind = self.wants & (u64::MAX << self.turn);
@@ -409,7 +410,8 @@ mod tests {
         let read = |stream: u64, number: u64| {
             streams.read(&Extent::new((stream << 20) + number * 8, 8), 0, true);
         };
-        // As many as there are places, all of which want a piece, and one more that begins.
+        // As many streams as there are entries, all of which need a piece, and one more that
+        // begins.
         for stream in 0..STREAMS as u64 {
             (0..8).for_each(|number| read(stream, number));
         }

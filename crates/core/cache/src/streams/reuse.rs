@@ -1,23 +1,23 @@
-//! Whether what long streams bring is asked for again while a cache that kept it would still hold
-//! it.
+//! Whether the blocks of long streams are accessed again while a cache that admitted them would
+//! still hold them.
 //!
-//! Of a sample of the blocks that long streams bring, the hashes and the time are noted, whether
-//! the blocks are kept or not. Time counts in blocks that the cache would have taken in. A block
-//! that is read again within as many as the cache has slots would have been a hit: a file that is
-//! read in a circle and fits is worth its place, a copy is not.
+//! For a sample of the blocks of long streams, the hash and the time are stored, whether or not the
+//! block is admitted. Time is counted in blocks that the cache would have admitted. A block that is
+//! read again within as many blocks as the cache has slots would have been a hit: a file that is
+//! read in a loop and fits is worth caching, a copy is not.
 
 use alloc::boxed::Box;
 use alloc::vec;
 use policy::Hash;
 
-/// Blocks that are remembered at most; of a smaller cache, twice as many as it has slots. A sample
-/// of a cache's slots is not larger than half of this.
+/// Maximum number of stored blocks; for a smaller cache, twice the number of its slots. A sample of
+/// a cache's slots has at most half of this size.
 const PLACES_MAX: usize = 8192;
-/// Blocks of the sample after which the older half of them fades.
+/// Blocks of the sample after which the weight of older ones is halved.
 const NOTED: u32 = 1024;
-/// Below so many nothing is known.
+/// Minimum number of blocks for a judgement.
 const ENOUGH: u32 = 32;
-/// One in so many must be read again.
+/// One in this number must be read again.
 const ONE_IN: u32 = 64;
 
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +46,8 @@ impl Reuse {
         &mut self.notes[(hash.bits() >> 20) as usize % places]
     }
 
-    /// A long stream has brought a block of the sample, when so many blocks had been brought in
-    /// all, modulo 2^32.
+    /// Stores a block of the sample that a long stream has accessed, when `came` blocks had been
+    /// accessed in total, modulo 2^32.
     pub(super) fn note(&mut self, hash: Hash, came: u32) {
         *self.place(hash) = Some(Note { hash: hash.bits() as u32, came });
         self.noted += 1;
@@ -56,7 +56,7 @@ impl Reuse {
         }
     }
 
-    /// A block of the sample is read, when so many blocks have been brought.
+    /// Checks a block of the sample that is read, when `now` blocks have been accessed.
     pub(super) fn asked(&mut self, hash: Hash, now: u32) {
         let note = self.place(hash);
         if let Some(Note { hash: tag, came }) = *note
@@ -67,7 +67,7 @@ impl Reuse {
         }
     }
 
-    /// Whether what long streams bring is worth its place.
+    /// Whether the blocks of long streams are worth caching.
     pub(super) fn pays(&self) -> bool {
         self.noted >= ENOUGH && self.again * ONE_IN >= self.noted
     }
@@ -77,8 +77,7 @@ impl Reuse {
 mod tests {
     use super::*;
 
-    /// Whether it pays to keep a stream that goes round over so many blocks, in a cache of a
-    /// thousand.
+    /// Whether caching pays for a stream that loops over `blocks` blocks, in a cache of a thousand.
     fn pays(blocks: u64) -> bool {
         let mut reuse = Reuse::new(1000);
         for read in 0..10_000 {

@@ -1,28 +1,28 @@
-//! How far ahead of a stream is fetched.
+//! The distance of readahead before a stream.
 //!
-//! The window grows only when what it brings comes late, and only where the window was what held it
-//! back; it shrinks when what it has brought is wasted. (The law of ZFS's zfetch, "dmu_zfetch.c",
-//! and of Linux's AMP-like readers; B. Gill, L. Bathen, "AMP: Adaptive Multi-stream Prefetching in
-//! a Shared Cache", FAST 2007.) Lengths are in sectors.
+//! The window grows only when its blocks arrive late, and only if the window was the limit; it
+//! shrinks when its blocks are wasted. (The law of ZFS's zfetch, "dmu_zfetch.c", and of Linux's
+//! AMP-like readers; B. Gill, L. Bathen, "AMP: Adaptive Multi-stream Prefetching in a Shared
+//! Cache", FAST 2007.) Lengths are in sectors.
 
 use crate::BLOCK_SECTORS;
 use crate::streams::detector::Stream;
 use crate::streams::order::Order;
 use block::Extent;
 
-/// The largest window: 32 MiB.
+/// Maximum length of a window: 32 MiB.
 pub(super) const WINDOW_MAX: u64 = 32 << 11;
-/// Pieces in a window, more or less ...
+/// Approximate number of pieces in a window ...
 const PIECES: u64 = 32;
-/// ... which are no longer than this, unless the stream's requests are: 128 KiB.
+/// ... of at most this length, unless the stream's requests are longer: 128 KiB.
 const PIECE_MAX: u64 = 128 << 1;
-/// Requests in the first window, which has two blocks at least.
+/// Requests in the first window, which has at least two blocks.
 const FIRST_REQUESTS: u64 = 2;
 const FIRST_SECTORS: u64 = 2 * BLOCK_SECTORS as u64;
-/// A window shorter than this, 128 KiB, need not be full to grow, as long as the stream has read as
-/// much: its pieces are too short to get ahead of a client that has several requests under way.
+/// A window shorter than this, 128 KiB, need not be full to grow, if the stream has read more than
+/// its length: its pieces are too short to get ahead of a client with several requests in flight.
 const SHORT: u64 = 128 << 1;
-/// Short windows have fewer pieces, which are no longer than this: 32 KiB.
+/// Short windows have fewer pieces, of at most this length: 32 KiB.
 const PIECES_SHORT: u64 = 4;
 const PIECE_SHORT_MAX: u64 = 32 << 1;
 
@@ -30,14 +30,14 @@ const PIECE_SHORT_MAX: u64 = 32 << 1;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     length: u64,
-    /// Where the next piece begins; of a backward stream, where it ends.
+    /// The start of the next piece; of a backward stream, its end.
     ahead: u64,
-    /// It grows no more before the stream has come here: what is late until then was asked for too
-    /// late already.
+    /// The window does not grow before the stream has reached this sector: sectors that are late
+    /// before that were already requested too late.
     grown_at: u64,
 }
 
-/// `sector`, or the next border of a block behind it.
+/// Returns `sector`, or the next border of a block after it.
 fn round_up(sector: u64) -> u64 {
     round_down(sector.saturating_add(u64::from(BLOCK_SECTORS) - 1))
 }
@@ -46,8 +46,7 @@ fn round_down(sector: u64) -> u64 {
     sector - sector % u64::from(BLOCK_SECTORS)
 }
 
-/// What a stream has read when `at` comes next, measured in its direction: how far `to` lies beyond
-/// `from`.
+/// Returns the distance of `to` beyond `from`, in the direction of the stream.
 fn beyond(stream: &Stream, from: u64, to: u64) -> u64 {
     match stream.order {
         Order::Forward => to.saturating_sub(from),
@@ -62,25 +61,25 @@ fn beyond(stream: &Stream, from: u64, to: u64) -> u64 {
 impl Window {
     pub(super) const NONE: Window = Window { length: 0, ahead: 0, grown_at: 0 };
 
-    /// The first window of a stream.
+    /// Makes the first window of a stream.
     pub(super) fn of(stream: &Stream) -> Window {
         let length = (FIRST_REQUESTS * u64::from(stream.request_sectors)).max(FIRST_SECTORS);
         Window { length, ahead: stream.next, grown_at: stream.next }
     }
 
-    /// How far it has come ahead of the stream.
+    /// Returns its distance ahead of the stream.
     fn distance(&self, stream: &Stream) -> u64 {
         beyond(stream, stream.next, self.ahead)
     }
 
-    /// The stream has gone on, and may have overtaken what was fetched.
+    /// Follows the stream, which may have overtaken the readahead.
     pub(super) fn follow(&mut self, stream: &Stream) {
         if beyond(stream, self.ahead, stream.next) > 0 {
             self.ahead = stream.next;
         }
     }
 
-    /// Whether the sectors of a request were asked for ahead of it.
+    /// Whether the sectors of a request were requested ahead of it.
     pub(super) fn has_asked(&self, stream: &Stream, at: &Extent) -> bool {
         match stream.order {
             Order::Backward => at.end() > self.ahead,
@@ -89,7 +88,7 @@ impl Window {
         }
     }
 
-    /// What it brought was not there yet when it was read. `most`: what it may grow to.
+    /// Handles blocks that were read before they had arrived. `most`: the maximum length.
     pub(super) fn was_late(&mut self, stream: &Stream, most: u64) {
         let is_full = self.distance(stream) + self.piece_sectors(stream) > self.length;
         let is_short = self.length < SHORT.min(stream.sectors);
@@ -99,12 +98,12 @@ impl Window {
         }
     }
 
-    /// What it brought was given up before it was read, or could not be fetched.
+    /// Handles blocks that were dropped unread, or could not be fetched.
     pub(super) fn was_wasted(&mut self, stream: &Stream) {
         self.length = (self.length / 2).max(Window::of(stream).length);
     }
 
-    /// There was no room for a piece that it has asked for.
+    /// Handles a lack of room for a piece that it has requested.
     pub(super) fn was_refused(&mut self, stream: &Stream, at: &Extent) {
         self.was_wasted(stream);
         self.ahead = match stream.order {
@@ -114,7 +113,7 @@ impl Window {
         };
     }
 
-    /// Whether a block was asked for in the last window.
+    /// Whether a block was requested in the last window.
     pub(super) fn brought(&self, stream: &Stream, sector: u64) -> bool {
         let (behind, ahead) =
             (beyond(stream, sector, self.ahead), beyond(stream, self.ahead, sector));
@@ -137,8 +136,8 @@ impl Window {
         self.distance(stream) + self.piece_sectors(stream) <= self.length.max(1)
     }
 
-    /// The next piece, of whole blocks, on a volume of so many sectors. None: the stream's way
-    /// ends.
+    /// Returns the next piece, of whole blocks, on a volume of `sectors` sectors. None: the
+    /// stream's way ends.
     pub(super) fn next(&mut self, stream: &Stream, sectors: u64) -> Option<Extent> {
         let length = self.piece_sectors(stream);
         let (first, end) = match stream.order {

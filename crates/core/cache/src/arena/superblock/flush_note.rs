@@ -1,23 +1,23 @@
-//! The note of the backing's flush in the superblock: what a process that takes over must know of
-//! changes that went past the cache (C1).
+//! The note of the backing's flush in the superblock: the facts about write-throughs that a
+//! successor needs (C1).
 //!
 //! ```text
 //!  63             40 39     16 15             4  3        2                1                0
 //! | durable round    | round   | unheld changes | doubt  | unheld before  | unheld since   | sent |
 //! ```
 //!
-//! A change that went past the cache is durable once a flush has succeeded that was sent after the
-//! change was answered. Until then a copy of it is *held* in a clean slot, stamped with the round
-//! in which it was written, or it is *unheld*. A round ends when a flush is sent. Of a flush that
-//! was sent, and whose result is not noted, a successor knows nothing: the backing may have failed
-//! it and dropped what it covered. So every successor writes the held copies again, and where
+//! A write-through is durable when a flush has succeeded that was sent after the change was
+//! answered. Until then a copy of it is *held* in a clean slot, stamped with the round in which it
+//! was written, or it is *unheld*. A round ends when a flush is sent. If a flush was sent and its
+//! result is not noted, a successor cannot learn the result: the backing may have failed the flush
+//! and dropped the data that it covered. So every successor writes the held copies again, and where
 //! something was unheld, it is *in doubt*: the first flush of every client fails.
 //!
-//! The backing may have done a change that it has not answered, so a change is held or unheld from
-//! before it is sent: until its answer its copy has no round ([`Header::is_unanswered`]), and an
-//! unheld one is counted.
+//! The backing may have performed a change that it has not answered, so a change is held or unheld
+//! from before it is sent: until its answer its copy has no round ([`Header::is_unanswered`]), and
+//! an unheld change is counted.
 //!
-//! Programs before this note leave it alone: they neither hold copies nor doubt.
+//! Older programs ignore this note: they neither hold copies nor record a doubt.
 
 use super::FLUSH_NOTE_AT;
 use crate::arena::{Arena, Header};
@@ -26,15 +26,15 @@ const SENT: u64 = 1;
 const UNHELD_SINCE: u64 = 2;
 const UNHELD_BEFORE: u64 = 4;
 const DOUBT: u64 = 8;
-/// One change of which no copy is held, and which is not answered.
+/// One unanswered change without a held copy.
 const UNHELD_CHANGE: u64 = 1 << 4;
-/// As many of them as can be counted: from there on they are not counted down.
+/// The maximum count of them: once it is reached, the count no longer decreases.
 const UNHELD_CHANGES: u64 = 0xfff << 4;
 const ROUND_AT: u32 = 16;
 const DURABLE_AT: u32 = 40;
 const ROUNDS: u64 = 1 << 24;
 
-/// Tells the stamp of the first round from none.
+/// Distinguishes the stamp of the first round from no stamp.
 const STAMPED: u32 = 1 << 24;
 
 /// The note, decoded.
@@ -59,31 +59,31 @@ impl FlushNote {
         FlushNote(rest | (round % ROUNDS) << ROUND_AT | (durable % ROUNDS) << DURABLE_AT)
     }
 
-    /// A change of which no copy is held is about to be sent.
+    /// Counts a change without a held copy that is about to be sent.
     fn begins_unheld(self) -> FlushNote {
         let is_full = self.0 & UNHELD_CHANGES == UNHELD_CHANGES;
         FlushNote(if is_full { self.0 } else { self.0 + UNHELD_CHANGE })
     }
 
-    /// It was answered.
+    /// Counts its answer.
     fn ends_unheld(self) -> FlushNote {
         let counts = !matches!(self.0 & UNHELD_CHANGES, 0 | UNHELD_CHANGES);
         FlushNote(if counts { self.0 - UNHELD_CHANGE } else { self.0 })
     }
 
-    /// Something that went past the cache, or is on its way, is neither durable nor held.
+    /// Whether a write-through, answered or not, is neither durable nor held.
     fn has_unheld(self) -> bool {
         self.has(UNHELD_SINCE | UNHELD_BEFORE | UNHELD_CHANGES)
     }
 
-    /// A flush is about to be sent: what was written so far depends on it.
+    /// Notes that a flush is about to be sent, on which all data written so far depends.
     fn sent(self) -> FlushNote {
         let before = if self.has(UNHELD_SINCE) { UNHELD_BEFORE } else { 0 };
         let next = self.with_rounds(self.round() + 1, self.durable_round());
         FlushNote(next.0 & !UNHELD_SINCE | before | SENT)
     }
 
-    /// The backing has answered it.
+    /// Notes the backing's answer to the flush.
     fn answered(self, good: bool) -> FlushNote {
         if !good {
             return FlushNote(self.0 & !SENT);
@@ -92,11 +92,11 @@ impl FlushNote {
         FlushNote(next.0 & !(SENT | UNHELD_BEFORE))
     }
 
-    /// A successor has taken the held copies for dirty; a flush that was under way will never be
-    /// answered.
+    /// Notes that a successor has made the held copies dirty; a flush that was in progress will
+    /// never be answered.
     fn taken_over(self) -> FlushNote {
         let doubt = if self.has(SENT) && self.has_unheld() { DOUBT } else { 0 };
-        // The backing may have done a change that was under way: no flush has covered it.
+        // The backing may have performed a change that was in flight, and no flush has covered it.
         let since = if self.has(UNHELD_CHANGES) { UNHELD_SINCE } else { 0 };
         FlushNote(self.0 & !(SENT | UNHELD_CHANGES) | since | doubt)
     }
@@ -119,26 +119,27 @@ impl Arena {
         self.update(FLUSH_NOTE_AT, |word| change(FlushNote(word)).0);
     }
 
-    /// Notes that a flush of the backing is about to be sent. One is under way at a time.
+    /// Notes that a flush of the backing is about to be sent. Only one is in progress at a time.
     pub(crate) fn note_flush_sent(&self) {
         self.change_flush_note(FlushNote::sent);
     }
 
-    /// Notes its result: before a client is answered, and after [`Arena::note_flush_failed`] if it
-    /// failed.
+    /// Notes the flush's result: before a client is answered, and after
+    /// [`Arena::note_flush_failed`] if it failed.
     pub(crate) fn note_flush_answered(&self, good: bool) {
         self.change_flush_note(|note| note.answered(good));
     }
 
     /// Notes that a change which is about to be answered is neither durable nor held in memory.
     pub(crate) fn note_unheld(&self) {
-        // A busy word is only read: nearly every change of such a kind finds the note made.
+        // The word is contended, so it is usually only read: nearly every such change finds the
+        // note already set.
         if !self.flush_note().has(UNHELD_SINCE) {
             self.change_flush_note(|note| FlushNote(note.0 | UNHELD_SINCE));
         }
     }
 
-    /// Notes that a change is about to be sent of which no copy is held.
+    /// Notes that a change without a held copy is about to be sent.
     pub(crate) fn note_unheld_begins(&self) {
         self.change_flush_note(FlushNote::begins_unheld);
     }
@@ -153,12 +154,12 @@ impl Arena {
         self.change_flush_note(FlushNote::taken_over);
     }
 
-    /// Whether the first flush of every client fails.
+    /// Whether the first flush of every client must fail.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.flush_note().has(DOUBT)
     }
 
-    /// Notes whether it does.
+    /// Notes whether the first flush of every client must fail.
     pub(crate) fn note_doubt(&self, doubt: bool) {
         self.change_flush_note(|note| match doubt {
             true => FlushNote(note.0 | DOUBT),
@@ -166,26 +167,26 @@ impl Arena {
         });
     }
 
-    /// Whether a successor would have to know of this note: a flush is under way over changes that
-    /// are not durable, or was when an earlier process was killed.
+    /// Whether a successor needs this note: a flush over changes that are not durable is in
+    /// progress, or was when an earlier process was killed.
     pub(crate) fn must_outlive_process(&self, holds_copies: bool) -> bool {
         let note = self.flush_note();
         note.has(DOUBT) || note.has(SENT) && (holds_copies || note.has_unheld())
     }
 
-    /// The stamp of a copy of what has been written to the backing by now.
+    /// Returns the stamp for a copy of data that was written to the backing by now.
     pub(crate) fn round_stamp(&self) -> u32 {
         STAMPED | self.flush_note().round() as u32
     }
 
     /// Whether a copy with this stamp is not known to be durable.
     pub(crate) fn is_unflushed_stamp(&self, stamp: u32) -> bool {
-        // Most clean slots have none: the note is not looked at.
+        // Most clean slots have no stamp: the note is not read for them.
         stamp != 0 && self.flush_note().is_unflushed(stamp)
     }
 
-    /// Whether this is a clean slot's header whose block went past the cache and is not known to be
-    /// durable.
+    /// Whether this is the header of a clean slot whose block was written through and is not known
+    /// to be durable.
     #[inline]
     pub(crate) fn is_unflushed(&self, header: &Header) -> bool {
         header.is_unanswered() || self.is_unflushed_stamp(header.stamp())
@@ -202,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_copy_is_unflushed_until_a_flush_succeeds_that_was_sent_after_it() {
-        // Also where rounds begin anew.
+        // Also where the rounds wrap around.
         let mut note = FlushNote(0).with_rounds(ROUNDS - 100, ROUNDS - 100);
         for _ in 0..200 {
             let before = stamp(note);

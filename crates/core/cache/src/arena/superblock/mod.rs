@@ -1,26 +1,25 @@
-//! The arena's first words: what it is, whose it is, and how its volume stood when it was last
-//! used.
+//! The arena's first words: its format and owner, and the volume's condition when it was last used.
 //!
 //! ```text
-//! word  0  magic           4  ranges a shard       8  the open epoch's number
+//! word  0  magic           4  ranges per shard     8  the open epoch's number
 //!       1  version|grain   5  volume sectors       9  the volume's condition
-//!       2  most slots      6  backing's identity  10  failed flushes of the backing
-//!       3  shards|region   7  checksum of these   11  ... of which so many are mended
+//!       2  maximum slots   6  backing's identity  10  failed flushes of the backing
+//!       3  shards|region   7  checksum of these   11  ... of which this number is mended
 //!                             and, above it, the  12  whether the order of flushes is promised
 //!                             sectors since the   13  the newest epoch known to be durable
 //!                             backing has grown   14  live slots, and their complement above them
-//!                                                 15  the flush under way (flush_note.rs)
+//!                                                 15  the flush in progress (flush_note.rs)
 //! ```
 //!
-//! The first eight are written once, the magic last. Version 2 has no word 14: all its slots are
-//! live. Only word 7 is written again, when a process takes the arena over and the backing has
-//! grown: one store changes the volume's size and the checksum, so a kill leaves the one size or
-//! the other. A program that does not know this refuses the arena of a backing that has grown. The
-//! condition outlives the process (C8): it is noted before a client is told. A flush of the backing
-//! that has failed may have dropped data that only the process knew of; until it is known that
-//! nothing was lost, a successor must not believe a flush of its own. So does the newest durable
-//! epoch (C7): it is noted before anything newer may reach the backing, because a successor that
-//! took its blocks for dirty would write them over what is newer.
+//! The first eight words are written once, the magic last. Version 2 has no word 14: all its slots
+//! are live. Only word 7 is written again, when a process takes over the arena and the backing has
+//! grown: one store changes the volume's size and the checksum, so a kill leaves one size or the
+//! other. A program that does not support this refuses the arena of a backing that has grown. The
+//! condition outlives the process (C8): it is noted before a client sees it. A flush of the backing
+//! that has failed may have dropped data that only the process had; until it is certain that
+//! nothing was lost, a successor must not trust a flush of its own. The newest durable epoch
+//! outlives the process, too (C7): it is noted before anything newer may reach the backing, because
+//! a successor that took its blocks for dirty would write them over newer data.
 
 mod flush_note;
 #[cfg(test)]
@@ -36,9 +35,9 @@ use core::fmt;
 use lane::atomic::Ordering;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"overdrv\x01");
-/// Words that say what the arena is.
+/// The words that identify the arena.
 const FIXED: usize = 8;
-/// The index of the volume's size among them.
+/// The index of the volume's size in them.
 const SECTORS: usize = 5;
 /// Bits of the last of them that hold the checksum; the others hold the size of a backing that has
 /// grown.
@@ -54,15 +53,15 @@ const ORDERED_AT: usize = 96;
 const DURABLE_AT: usize = 104;
 const LIVE_AT: usize = 112;
 const FLUSH_NOTE_AT: usize = 120;
-/// The order of flushes is not promised. Anything else: it is, or was by a version that did not
-/// note it.
+/// The order of flushes is not promised. Any other value: it is promised, or was by a version that
+/// did not note it.
 const NOT_ORDERED: u64 = 1;
 const ORDERED: u64 = 2;
 /// A header has 40 bits for a block's number: no volume is larger.
 pub(crate) const BLOCKS_MAX: u64 = 1 << 40;
 const SECTORS_MAX: u64 = BLOCK_SECTORS as u64 * BLOCKS_MAX;
 
-/// Why a memory cannot be taken over.
+/// The reason why a memory cannot be taken over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unrecoverable {
     /// It holds no cache, or one whose first words are damaged.
@@ -71,7 +70,7 @@ pub enum Unrecoverable {
     AnotherVolume,
     /// It holds this backing's cache, but of another size, or the backing has shrunk.
     AnotherSize,
-    /// It holds a cache that another version of the program has made.
+    /// It holds a cache made by another version of the program.
     UnknownVersion,
 }
 
@@ -100,28 +99,29 @@ impl fmt::Display for Unrecoverable {
 
 impl core::error::Error for Unrecoverable {}
 
-/// How a volume stands, as its memory tells the process that takes it over.
+/// The condition of a volume, as its memory shows it to the next process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Condition {
     /// It serves.
     Well = 0,
-    /// It has failed, and the operator has not said what to do (C8).
+    /// It has failed, and the operator has not decided yet (C8).
     Failed = 1,
-    /// The operator gives up what is dirty; that is to be brought to its end.
+    /// The operator has begun to discard dirty data; the discard must be completed.
     Discarding = 2,
 }
 
-/// The epochs whose blocks and ranges are durable, though the memory may hold them as dirty still.
+/// The epochs whose blocks and ranges are durable, although the memory may still hold them as
+/// dirty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DurableEpochs(Option<u16>);
 
 impl DurableEpochs {
-    /// None is known.
+    /// Whether none is known.
     pub(crate) fn is_empty(self) -> bool {
         self.0.is_none()
     }
 
-    /// Whether this epoch, of those that can be dirty at one time, is durable.
+    /// Whether this epoch, one of those that can be dirty at the same time, is durable.
     pub(crate) fn cover(self, epoch: u16) -> bool {
         self.0.is_some_and(|newest| !is_before(newest.into(), epoch.into(), 16))
     }
@@ -148,11 +148,11 @@ impl Arena {
     }
 
     /// Whether the memory holds an arena of exactly this kind, of this size or, where the backing
-    /// has grown since, of a smaller one. False: it holds nothing (zeros, or what a kill in the
-    /// middle of [`Arena::adopt`] has left).
+    /// has grown since, of a smaller one. Returns false if it holds nothing (zeros, or the remains
+    /// of a kill during [`Arena::adopt`]).
     ///
     /// # Errors
-    /// What else it holds.
+    /// The memory holds something else.
     pub(crate) fn is_mine(
         &self,
         geometry: &Geometry,
@@ -178,13 +178,13 @@ impl Arena {
         Err(Unrecoverable::AnotherSize)
     }
 
-    /// The volume's size when the arena was made, in sectors.
+    /// Returns the volume's size when the arena was made, in sectors.
     pub(crate) fn sectors_at_first(&self) -> u64 {
         self.fixed()[SECTORS]
     }
 
-    /// Notes the size of a backing that may have grown since the arena was made: before anything is
-    /// served beyond the size that is noted.
+    /// Notes the size of a backing that may have grown since the arena was made: before anything
+    /// beyond the noted size is served.
     pub(crate) fn note_sectors(&self, sectors: u64) {
         let words = self.fixed();
         if noted_sectors(&words) < sectors {
@@ -196,7 +196,7 @@ impl Arena {
     /// Writes the superblock: from now on the memory is this arena.
     pub(crate) fn adopt(&self, geometry: &Geometry, sectors: u64, identity: u64) {
         self.note_live(geometry);
-        // The first word last: without it the memory still belongs to no volume.
+        // The first word last: without it the memory does not belong to a volume yet.
         let words = self.superblock(geometry, sectors, identity);
         for (index, word) in words.into_iter().enumerate().rev() {
             self.store(index * 8, word);
@@ -207,8 +207,8 @@ impl Arena {
         self.memory().word(offset).load(Ordering::Acquire)
     }
 
-    /// Notes how many slots are live. Before a new one is used, and after the last is empty that
-    /// goes.
+    /// Notes the number of live slots: before a new slot is used, and after the last removed slot
+    /// is empty.
     pub(crate) fn note_live(&self, geometry: &Geometry) {
         if geometry.format != Format::Two {
             let live = u64::from(geometry.slots);
@@ -216,8 +216,8 @@ impl Arena {
         }
     }
 
-    /// The same arena with as many live slots as were noted last: all that may be, where the note
-    /// is damaged, so that nothing is left out.
+    /// Returns the geometry with the number of live slots that was noted last: the maximum if the
+    /// note is damaged, so that no slot is missed.
     pub(crate) fn as_noted(&self, geometry: &Geometry) -> Geometry {
         let word = self.noted(LIVE_AT);
         let live = word as u32;
@@ -231,34 +231,34 @@ impl Arena {
         Geometry { slots, slots_spare: geometry.slots_max() - slots, ..*geometry }
     }
 
-    /// Whether nothing dirty, and no held copy, lies in the slots that are live in `now` and spare
-    /// in `next`.
+    /// Whether the slots that are live in `now` and spare in `next` contain neither dirty data nor
+    /// a held copy.
     pub(crate) fn can_leave(&self, now: &Geometry, next: &Geometry) -> bool {
         let is_clean = |header: Header| !header.state.is_dirty() && !self.is_unflushed(&header);
         now.live_beyond(next).all(|slot| self.verified(slot).is_some_and(is_clean))
     }
 
-    /// The number of the open epoch, as last noted; 0: never.
+    /// Returns the number of the open epoch, as last noted; 0: never.
     pub(crate) fn epoch(&self) -> u64 {
         self.noted(EPOCH_AT)
     }
 
-    /// Notes the number of the open epoch, before anything is tagged with it.
+    /// Notes the number of the open epoch, before any block has it.
     pub(crate) fn note_epoch(&self, epoch: u64) {
         self.store(EPOCH_AT, epoch);
     }
 
-    /// The epochs that are known to be durable.
+    /// Returns the epochs that are known to be durable.
     pub(crate) fn durable(&self) -> DurableEpochs {
         let (open, durable) = (self.epoch(), self.noted(DURABLE_AT));
-        // The note is of another version's epochs, or of what has been discarded, if it is far from
-        // them.
+        // If the note is far from the current epochs, it is about another version's epochs, or
+        // about discarded ones.
         let is_near = (1..=CHAIN_MAX as u64 + 2).contains(&open.wrapping_sub(durable));
         DurableEpochs((durable != 0 && is_near).then_some(durable as u16))
     }
 
-    /// Notes that none is: what was has been forgotten, and the epochs are about to get new
-    /// numbers.
+    /// Notes that no epoch is durable: the durable data was dropped, and the epochs are about to
+    /// get new numbers.
     pub(crate) fn note_none_durable(&self) {
         self.store(DURABLE_AT, 0);
     }
@@ -269,7 +269,7 @@ impl Arena {
         self.store(DURABLE_AT, epoch);
     }
 
-    /// How the volume stands.
+    /// Returns the volume's condition.
     pub(crate) fn condition(&self) -> Condition {
         match self.noted(CONDITION_AT) {
             2 => Condition::Discarding,
@@ -278,44 +278,46 @@ impl Arena {
         }
     }
 
-    /// Notes how the volume stands, before a client is told.
+    /// Notes the volume's condition, before a client sees it.
     pub(crate) fn note_condition(&self, condition: Condition) {
         self.store(CONDITION_AT, condition as u64);
     }
 
-    /// Flushes of the backing that have failed.
+    /// Returns the number of failed flushes of the backing.
     pub(crate) fn flushes_failed(&self) -> u64 {
         self.noted(FLUSHES_FAILED_AT)
     }
 
-    /// Another flush of the backing has failed. One flush runs at a time, so nothing else counts.
+    /// Counts a failed flush of the backing. One flush runs at a time, so no other task counts.
     pub(crate) fn note_flush_failed(&self) {
         self.store(FLUSHES_FAILED_AT, self.flushes_failed().wrapping_add(1));
     }
 
-    /// So many failed flushes have lost nothing after all, or the operator knows of them.
+    /// Notes the number of failed flushes that have lost nothing, or that the operator has
+    /// acknowledged.
     pub(crate) fn note_flushes_mended(&self, count: u64) {
         self.store(FLUSHES_MENDED_AT, count);
     }
 
-    /// Whether a flush of the backing has failed and may have lost something.
+    /// Whether a flush of the backing has failed and may have lost data.
     pub(crate) fn has_lost_flush(&self) -> bool {
         self.flushes_failed() != self.noted(FLUSHES_MENDED_AT)
     }
 
-    /// Whether clients were promised that what a flush has covered goes before what they sent
+    /// Whether clients were promised that data covered by a flush precedes data that they sent
     /// later.
     pub(crate) fn is_ordered(&self) -> bool {
         self.noted(ORDERED_AT) != NOT_ORDERED
     }
 
-    /// Notes whether that is promised: before it is, and once all that it concerns is durable.
+    /// Notes whether that is promised: before the promise begins, and after it ends and all data
+    /// concerned is durable.
     pub(crate) fn note_ordered(&self, ordered: bool) {
         self.store(ORDERED_AT, if ordered { ORDERED } else { NOT_ORDERED });
     }
 
-    /// Reads the superblock of a memory of which nothing is known. Whatever it holds, this does not
-    /// panic. `None`: it is not an arena of this version, or the memory is too small for it.
+    /// Reads the superblock of an unknown memory. Does not panic, whatever the memory holds.
+    /// `None`: it is not an arena of this version, or the memory is too small for it.
     pub fn found(memory: &Arc<Memory>) -> Option<Found> {
         if memory.bytes() < BYTES {
             return None;
@@ -332,13 +334,13 @@ impl Arena {
             extents: u32::try_from(words[4]).ok()?,
             ..Geometry::default()
         };
-        // Before anything is multiplied: all sizes of a real arena are far below these.
+        // Before any multiplication: all sizes of a real arena are far below these.
         geometry.shards.checked_mul(geometry.extents)?;
         let sectors = noted_sectors(&words);
         let sane = grain <= 4096
             && sectors <= SECTORS_MAX
             && geometry.slots > 0
-            // Of no shards it is not.
+            // Zero shards fail this check.
             && geometry.slots.is_multiple_of(geometry.shards)
             && (geometry.format == Format::Two || geometry.shards.is_power_of_two())
             && geometry.region_blocks.is_power_of_two();
@@ -351,26 +353,27 @@ impl Arena {
     }
 }
 
-/// The checksum of the fixed words, and of the size to which the backing has grown; 0: it has not.
+/// Returns the checksum of the fixed words, and of the size to which the backing has grown; 0: it
+/// has not.
 fn checksum(words: &[u64; FIXED], grown: u64) -> u64 {
     let fixed = words[..FIXED - 1].iter().fold(0, |crc, word| crc::step(crc, *word));
     u64::from(fixed ^ crc::step(0, grown))
 }
 
-/// The size to which the backing has grown since the arena was made; 0: it has not.
+/// Returns the size to which the backing has grown since the arena was made; 0: it has not.
 fn grown(words: &[u64; FIXED]) -> u64 {
     words[FIXED - 1] >> CHECKSUM_BITS
 }
 
-/// The volume's size, as last noted.
+/// Returns the volume's size, as last noted.
 fn noted_sectors(words: &[u64; FIXED]) -> u64 {
     words[SECTORS].max(grown(words))
 }
 
-/// Whether a kill in the middle of [`Arena::adopt`] has left these words, for the backing of `mine`
-/// or before that has grown. Nothing was kept in the memory yet.
+/// Whether a kill during [`Arena::adopt`] has left these words, for the backing of `mine` or before
+/// that backing has grown. No data was in the memory yet.
 fn has_begun(found: &[u64; FIXED], mine: &[u64; FIXED]) -> bool {
-    // The checksum, written first, is of a size that may be missing.
+    // The checksum, written first, covers a size that may be missing.
     let same = |index: usize| found[index] == 0 || found[index] == mine[index];
     found[0] == 0 && found[SECTORS] <= mine[SECTORS] && [1, 2, 3, 4, 6].into_iter().all(same)
 }
@@ -380,7 +383,7 @@ fn sound(words: &[u64; FIXED]) -> Result<(), Unrecoverable> {
     if words[0] != MAGIC {
         return Err(Unrecoverable::NotAnArena);
     }
-    // Another version may keep its checksum elsewhere.
+    // Another version may have its checksum elsewhere.
     if Format::of(words[1] >> 32).is_none() {
         return Err(Unrecoverable::UnknownVersion);
     }
@@ -390,14 +393,14 @@ fn sound(words: &[u64; FIXED]) -> Result<(), Unrecoverable> {
     Ok(())
 }
 
-/// What a superblock says, in a memory that can be what it says.
+/// The contents of a superblock, in a memory that is large enough for them.
 #[derive(Clone, Debug)]
 pub struct Found {
     pub(crate) arena: Arena,
-    /// The sizes that the arena was made with; what they do not decide (`fills`, `run_blocks`) is
-    /// as in [`Geometry::default`].
+    /// The sizes with which the arena was made; the sizes that they do not determine (`fills`,
+    /// `run_blocks`) are as in [`Geometry::default`].
     pub geometry: Geometry,
-    /// Bytes that stand for a sector.
+    /// Bytes per sector.
     pub grain: u32,
     /// The volume's size, in sectors of 512 bytes.
     pub sectors: u64,
@@ -405,38 +408,38 @@ pub struct Found {
     pub identity: u64,
 }
 
-/// What an arena holds that is not on its backing.
+/// Data in an arena that is not on its backing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Survey {
-    /// Versions of blocks that are dirty. (A block may have several, one an epoch.)
+    /// Dirty versions of blocks. (A block may have several, one per epoch.)
     pub dirty_blocks: u64,
     /// Pending ranges of zeros.
     pub ranges: u64,
     /// The volume has failed (C8).
     pub failed: bool,
-    /// A flush of the backing was under way over changes that went past the cache, and its result
-    /// is not known: the next process must know that (C1).
+    /// A flush of the backing covered write-throughs, and its result is unknown: the next process
+    /// must be notified of that (C1).
     pub in_doubt: bool,
     /// Headers and ranges whose checksum is wrong.
     pub rejected: u64,
 }
 
 impl Survey {
-    /// Whether something would be lost with the memory.
+    /// Whether data would be lost with the memory.
     pub fn is_dirty(&self) -> bool {
         self.dirty_blocks > 0 || self.ranges > 0
     }
 }
 
 impl Found {
-    /// The geometry with which this arena can be taken over where so many slots are wanted. `None`:
-    /// it has no places for them, or holds something dirty in those that would go.
+    /// Returns the geometry for taking over this arena with this number of slots. `None`: the arena
+    /// has no room for them, or the slots that would be removed contain dirty data.
     pub fn resized(&self, slots: u32) -> Option<Geometry> {
         let wanted = self.geometry.resized(slots)?;
         self.arena.can_leave(&self.geometry, &wanted).then_some(wanted)
     }
 
-    /// Looks through all headers of an arena that no process runs on.
+    /// Searches all headers of an arena that no process uses.
     pub fn survey(&self) -> Survey {
         let (condition, durable) = (self.arena.condition(), self.arena.durable());
         let is_lost = |header: &Header| header.state.is_dirty() && !durable.cover(header.epoch);
@@ -462,7 +465,7 @@ impl Found {
             }
         }
         if condition == Condition::Discarding {
-            // The process that takes it over gives all of that up.
+            // The process that takes it over discards all of that.
             return Survey { rejected: survey.rejected, ..Survey::default() };
         }
         survey

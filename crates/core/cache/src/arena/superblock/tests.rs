@@ -108,7 +108,7 @@ fn sound_words_that_make_no_sense_are_nothing() {
         arena.adopt(&hostile, sectors, 7);
         assert!(Arena::found(&memory).is_none(), "{hostile:?}, {sectors} sectors");
     }
-    // A product beyond what a word holds.
+    // A product that does not fit into a word.
     let mut words = arena.superblock(&Geometry { slots: 1 << 30, ..geometry }, 64, 7);
     words[1] = 3 << 32 | 1 << 31;
     words[FIXED - 1] = checksum(&words, 0);
@@ -157,8 +157,8 @@ fn a_failed_flush_is_a_failure_until_it_is_mended() {
     assert_eq!(arena.condition(), Condition::Well);
 }
 
-/// What another program of this version reads, and the holder. Computed from the picture above with
-/// another CRC-16 (Python's `binascii.crc_hqx`).
+/// The words that other programs of this version, and the holder, read. Computed from the layout
+/// above with another CRC-16 (Python's `binascii.crc_hqx`).
 #[test]
 fn the_words_are_as_the_picture_says() {
     let (memory, arena, geometry) = arena();
