@@ -4,10 +4,10 @@ use crate::BLOCK_SECTORS;
 use block::Extent;
 use core::ops::Range;
 
-/// Blocks that are copied in one section: longer work is done in slices, so that nothing waits for
+/// Blocks that are copied in one section: longer work is done in slices, so that no task waits for
 /// the lock longer than a few microseconds.
 pub(crate) const SLICE: u32 = 32;
-/// The bits of `sectors` sectors from `sector` on.
+/// Returns the bits of `sectors` sectors from `sector` on.
 #[inline]
 pub(crate) fn bits(sector: u32, sectors: u32) -> u8 {
     ((((1u32 << sectors) - 1) << sector) & 0xff) as u8
@@ -24,7 +24,7 @@ pub(crate) fn stretches(mask: u8, mut each: impl FnMut(u32, u32)) {
     }
 }
 
-/// The blocks that an extent touches: the first, and how many.
+/// Returns the blocks that an extent touches: the first, and their number.
 #[inline]
 pub(crate) fn blocks_of(at: &Extent) -> (u64, u32) {
     let first = at.first / u64::from(BLOCK_SECTORS);
@@ -32,15 +32,15 @@ pub(crate) fn blocks_of(at: &Extent) -> (u64, u32) {
     (first, (end - first) as u32)
 }
 
-/// The blocks that an extent covers whole: the first, and how many.
+/// Returns the blocks that an extent covers completely: the first, and their number.
 pub(crate) fn whole_blocks_of(at: &Extent) -> Option<(u64, u32)> {
     let first = at.first.div_ceil(u64::from(BLOCK_SECTORS));
     let end = at.end() / u64::from(BLOCK_SECTORS);
     (end > first).then(|| (first, (end - first) as u32))
 }
 
-/// What an extent touches of one of its blocks: the first sector in the block, how many, and where
-/// they stand in the extent.
+/// Returns the part of an extent in one of its blocks: the first sector in the block, the number of
+/// sectors, and their offset in the extent.
 #[inline]
 pub(crate) fn share(at: &Extent, block: u64) -> (u32, u32, u32) {
     let start = block * u64::from(BLOCK_SECTORS);
@@ -49,14 +49,14 @@ pub(crate) fn share(at: &Extent, block: u64) -> (u32, u32, u32) {
     ((first - start) as u32, (end - first) as u32, (first - at.first) as u32)
 }
 
-/// A range of blocks in slices of at most [`SLICE`].
+/// Splits a range of blocks into slices of at most [`SLICE`].
 pub(crate) fn slices(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let end = blocks.end;
     let slice = u64::from(SLICE);
     blocks.step_by(SLICE as usize).map(move |first| first..end.min(first + slice))
 }
 
-/// Sectors from `first` on up to a block's border, so that they touch `blocks` blocks.
+/// Returns the number of sectors from `first` up to a block's border that touch `blocks` blocks.
 pub(crate) fn cut(first: u64, blocks: u64) -> u64 {
     let block = u64::from(BLOCK_SECTORS);
     blocks.saturating_mul(block).saturating_sub(first % block).max(1)

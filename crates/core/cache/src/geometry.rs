@@ -1,18 +1,18 @@
-//! Sizes that are fixed when a volume's cache is made, and how its arena is laid out.
+//! Sizes that are fixed when a volume's cache is made, and the layout of its arena.
 
 use crate::BLOCK_SECTORS;
 use block::SECTOR;
 use core::ops::Range;
 
-/// How an arena is laid out. Its superblock says which; only the newest is made.
+/// The layout of an arena. Its superblock records it; new arenas have the newest one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
-    /// Headers before ranges; no places beyond the live slots; regions spread over shards by a
-    /// hash. Made until November 2026; taken over as it is.
+    /// Headers before ranges; no room beyond the live slots; regions spread over shards by a hash.
+    /// Made until November 2026; taken over unchanged.
     Two = 2,
     /// As drawn in `arena/mod.rs`, but pending ranges of zeros are ranges of the volume, so that
-    /// those of neighbouring regions were one only within a shard. Made until November 2026; taken
-    /// over as it is.
+    /// ranges of neighbouring regions could only be merged within a shard. Made until November
+    /// 2026; taken over unchanged.
     Three = 3,
     /// Pending ranges are ranges of positions (`spread.rs`).
     #[default]
@@ -20,7 +20,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of this number.
+    /// Returns the format of this number.
     pub(crate) fn of(number: u64) -> Option<Format> {
         [Format::Two, Format::Three, Format::Four]
             .into_iter()
@@ -28,46 +28,46 @@ impl Format {
     }
 }
 
-/// The least slots of a shard, where there are several: eight regions of 4 MiB.
+/// Minimum number of slots of a shard, where there are several: eight regions of 4 MiB.
 const SHARD_SLOTS_LEAST: u32 = 8 * 1024;
-/// Memory for each shard, of which there are `SHARDS` at most as long as these can address it all.
+/// Memory per shard; there are at most `SHARDS` of them as long as these can address all memory.
 const SHARD_BYTES: u64 = 128 << 20;
-/// So that two lanes seldom meet in one. More are in a single lane's way: their lists and locks are
-/// apart.
+/// So that two lanes rarely use the same one. More shards slow down a single lane: their lists and
+/// locks are separate.
 const SHARDS: u64 = 8;
-/// What a shard can address: 15 GiB.
+/// Maximum number of slots that a shard can address: 15 GiB.
 const SHARD_SLOTS_MAX: u32 = 4_000_000;
-/// Spare slots come in so many a shard: their headers fill whole pages then.
+/// The spare slots of a shard are a multiple of this: their headers then fill whole pages.
 const SPARE_STEP: u32 = 256;
 const SLOTS_LEAST: u32 = 64;
 const SLOTS_MAX: u32 = 1 << 30;
 
-/// Sizes that are fixed when a volume's cache is made; they decide the arena's layout.
+/// Sizes that are fixed when a volume's cache is made; they determine the arena's layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
-    /// How the arena is laid out.
+    /// The layout of the arena.
     pub format: Format,
     /// Live slots of one block each, in all shards together.
     pub slots: u32,
-    /// Slots that the arena has places for beside them, but no memory: it can be taken over with
-    /// more.
+    /// Additional slots for which the arena has room, but no memory: it can be taken over with more
+    /// slots.
     pub slots_spare: u32,
-    /// Shards, each with a lock and an equal part of the slots. A power of two, but in
+    /// Shards, each with a lock and an equal part of the slots. A power of two, except in
     /// [`Format::Two`].
     pub shards: u32,
-    /// Blocks in a region. All blocks of a region belong to one shard; requests are cut at its
-    /// borders, and no write-out run crosses one. A power of two.
+    /// Blocks in a region. All blocks of a region belong to one shard; requests are split at its
+    /// borders, and no writeback run crosses one. A power of two.
     pub region_blocks: u32,
     /// Pending zeroed ranges that a shard can hold.
     pub extents: u32,
-    /// Blocks in a shard's largest range of zeros, where no former format has made a larger one. A
+    /// Blocks in a shard's largest range of zeros, unless a former format has made a larger one. A
     /// multiple of `region_blocks`.
     pub zeros_blocks: u32,
     /// Reads of the backing that a shard can have in flight.
     pub fills: u32,
-    /// Blocks in the largest such read, and in the largest write-out run.
+    /// Blocks in the largest such read, and in the largest writeback run.
     pub run_blocks: u32,
-    /// Blocks that become clean, wait again or are given up in one section of a shard's lock.
+    /// Blocks that become clean, wait again or are dropped in one section of a shard's lock.
     pub slice_blocks: u32,
 }
 
@@ -83,7 +83,7 @@ fn slots_in(bytes: u64) -> u32 {
 }
 
 impl Geometry {
-    /// The smallest cache that makes sense.
+    /// The smallest useful cache.
     pub const SMALLEST: Geometry = Geometry {
         format: Format::Four,
         slots: SLOTS_LEAST,
@@ -97,8 +97,8 @@ impl Geometry {
         slice_blocks: 256,
     };
 
-    /// The geometry for this much memory. How many shards it has follows from the memory alone: the
-    /// next process may have another number of threads, and takes over the same arena.
+    /// Returns the geometry for this amount of memory. The number of shards depends on the memory
+    /// alone: the next process may have another number of threads, and takes over the same arena.
     pub fn for_memory(bytes: u64) -> Geometry {
         let slots = slots_in(bytes);
         let roomy = 1 << (bytes / SHARD_BYTES).clamp(1, SHARDS).ilog2();
@@ -111,16 +111,16 @@ impl Geometry {
         }
     }
 
-    /// The same with places for as many slots as `bytes_max` of memory would have, as far as its
-    /// shards can address them.
+    /// Returns the geometry with room for the slots of `bytes_max` of memory, as far as its shards
+    /// can address them.
     pub fn with_spare(self, bytes_max: u64) -> Geometry {
         let most = (slots_in(bytes_max) / self.shards).min(SHARD_SLOTS_MAX);
         let spare = most.saturating_sub(self.slots_per_shard()) / SPARE_STEP * SPARE_STEP;
         Geometry { slots_spare: spare * self.shards, ..self }
     }
 
-    /// The same arena with so many live slots, or a few less, so that all shards have as many.
-    /// `None`: it has no places for them.
+    /// Returns the geometry of the same arena with this number of live slots, or a few less, so
+    /// that all shards have the same number. `None`: it has no room for them.
     pub fn resized(&self, slots: u32) -> Option<Geometry> {
         let slots = slots / self.shards * self.shards;
         let slots_spare = self.slots_max().checked_sub(slots)?;
@@ -128,7 +128,7 @@ impl Geometry {
         fits.then_some(Geometry { slots, slots_spare, ..*self })
     }
 
-    /// Whether a shard has slots for a few regions, where there are several: with less it forgets a
+    /// Whether a shard has slots for a few regions, where there are several: with less it evicts a
     /// hot region while others are empty.
     pub fn has_roomy_shards(&self) -> bool {
         self.shards == 1 || self.slots_per_shard() >= SHARD_SLOTS_LEAST
@@ -138,17 +138,17 @@ impl Geometry {
         self.slots / self.shards
     }
 
-    /// Places for slots, live and spare.
+    /// Returns the number of slots, live and spare.
     pub(crate) fn slots_max(&self) -> u32 {
         self.slots + self.slots_spare
     }
 
-    /// The number of a shard's first slot.
+    /// Returns the number of a shard's first slot.
     pub(crate) fn first_slot(&self, shard: u32) -> u32 {
         shard * (self.slots_max() / self.shards)
     }
 
-    /// The numbers of the live slots, shard by shard.
+    /// Returns the numbers of the live slots, shard by shard.
     pub(crate) fn live(&self) -> impl Iterator<Item = Range<u32>> + use<> {
         let geometry = *self;
         (0..self.shards).map(move |shard| {
@@ -157,23 +157,23 @@ impl Geometry {
         })
     }
 
-    /// The number of every live slot.
+    /// Returns the number of every live slot.
     pub(crate) fn live_slots(&self) -> impl Iterator<Item = u32> + use<> {
         self.live().flatten()
     }
 
-    /// The numbers of live slots that are spare in `fewer`, which is the same arena with less
-    /// memory.
+    /// Returns the numbers of live slots that are spare in `fewer`, which is the same arena with
+    /// less memory.
     pub(crate) fn live_beyond(&self, fewer: &Geometry) -> impl Iterator<Item = u32> + use<> {
         self.live().zip(fewer.live()).flat_map(|(all, stay)| stay.end..all.end)
     }
 
-    /// The numbers of a shard's places for pending ranges.
+    /// Returns the numbers of a shard's pending ranges.
     pub(crate) fn ranges_of(&self, shard: u32) -> Range<u32> {
         shard * self.extents..(shard + 1) * self.extents
     }
 
-    /// Places for pending ranges, in all shards together.
+    /// Returns the maximum number of pending ranges, in all shards together.
     pub(crate) fn ranges_max(&self) -> u32 {
         self.shards * self.extents
     }
@@ -201,7 +201,7 @@ mod tests {
     fn all_memory_is_used_and_shards_share_it_alike() {
         for (mebibytes, shards) in [(300, 2), (40 << 10, 8), (300 << 10, 32)] {
             let bytes = mebibytes << 20;
-            // With a slot more than they can share.
+            // With one slot more than they can share.
             let geometry = Geometry::for_memory(bytes + 4096);
             assert_eq!((geometry.shards, geometry.slots), (shards, slots_in(bytes)));
             assert_eq!(geometry.extents, 4096 / shards.min(16));

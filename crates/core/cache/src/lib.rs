@@ -3,34 +3,36 @@
 //! ```text
 //!      try_now / run                              fixed tasks of every lane
 //!           |                                               |
-//!   request/    a request's way: loops over          tasks/  workers carry runs; a commit makes an epoch
-//!               what the shards decide                       durable; the flusher begins it in time
+//!   request/    the steps of a request:             tasks/  workers write runs; a commit makes an
+//!               loops around the shards'                    epoch durable; the flusher begins it
+//!               decisions                                   in time
 //!           |                                               |
-//!   handle      a volume's cache as one lane sees it; shared: as all lanes do
+//!   handle      a volume's cache as one lane sees it; shared: the part of all lanes
 //!           |
-//!   shard/      one lock a shard: look, fill, admit, write through, close, next_run, release
+//!   shard/      one lock per shard: look, fill, admit, write through, close, next_run, release
 //!           |            |             |            |
-//!   admission/  which blocks are kept in memory      dirty/  how full the write buffer is, what is done
-//!                                                            with a write, how fast writers may fill it
+//!   admission/  which blocks are cached             dirty/  the fill level of the write buffer, the
+//!                                                           decision about a write, the throttle
 //!   slots/      the index; lists and the policy are the crate policy   (plain data)
 //!           |
-//!   arena/      headers (two atomic words a slot) and the slots' bytes, in shared memory; the superblock
+//!   arena/      headers (two atomic words per slot) and the slots' bytes, in shared memory; the
+//!               superblock
 //!
-//!   epochs/     one lock a volume: which epochs are open, closed, durable; errors
+//!   epochs/     one lock per volume: which epochs are open, closed, durable; errors
 //!   backing/    flushes of the backing, one at a time; retries; requests that hang
-//!   writeback/  what the lanes share of writeback: events, measurements
-//!   bypass/     stepping aside: what keeping and absorbing bring and cost, and the guard that decides it
-//!   geometry    sizes that are fixed when a cache is made; settings: what may be set later
-//!   recovery/   taking over an arena from an earlier life
-//!   rescue/     what a volume still holds that cannot write to its backing
-//!   operator/   other settings, giving up what is dirty
-//!   sampling.rs what a sample of the accesses tells the policy and the user
-//!   streams/    which requests follow one another, and how far ahead of reads is fetched
-//!   stats/      what is counted and measured
+//!   writeback/  the state of writeback that the lanes share: events, measurements
+//!   bypass/     gain and cost of admitting and absorbing, and the guard that decides the bypass
+//!   geometry    sizes that are fixed when a cache is made; settings: the ones that may change
+//!   recovery/   taking over an arena from an earlier process
+//!   rescue/     the data of a volume that cannot write to its backing
+//!   operator/   changed settings, the discard of dirty data
+//!   sampling.rs results of a sample of the accesses, for the policy and the user
+//!   streams/    which requests follow one another, and the distance of readahead
+//!   stats/      counters and measurements
 //! ```
 //!
-//! The engine has no thread, no system call, no clock but its lane's and no randomness: the crate
-//! is `no_std`, so the compiler holds it to that. What it promises is SEMANTICS.md; the clause
+//! The engine has no thread, no system call, no clock except its lane's and no randomness: the
+//! crate is `no_std`, so the compiler enforces that. SEMANTICS.md has its guarantees; the clause
 //! names (C1, C2, ...) in the comments are from there.
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,156 +1,157 @@
-//! Planted bugs: the laboratory's proof that it would notice.
+//! Planted bugs: the proof that the laboratory detects violations.
 //!
-//! Each stands for a way to break one clause of SEMANTICS.md. Without the feature `laboratory`
-//! (that is, in the product) [`planted`] is constant false and the code behind it is gone.
+//! Each breaks one clause of SEMANTICS.md in one way. Without the feature `laboratory` (that is, in
+//! the product) [`planted`] is constant false and the code behind it is removed.
 
 /// A bug that the laboratory can switch on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bug {
     /// C1: a flush is answered before the backing was flushed.
     AckBeforeFlush,
-    /// C1: that a flush has been sent to the backing is not noted: a successor of a process that is
-    /// killed meanwhile believes its own.
+    /// C1: a flush that is sent to the backing is not recorded: after a kill during the flush, the
+    /// successor trusts its own flush.
     ForgetSentFlush,
-    /// C1: after a kill during a flush, the held copies of what went past the cache are not written
-    /// again.
+    /// C1: after a kill during a flush, the held copies of write-throughs are not written again.
     ForgetHeldCopies,
-    /// C1: a copy that is given up before it is durable is taken for held.
+    /// C1: a copy that is dropped before it is durable counts as held.
     ForgetLostCopy,
-    /// C1: nothing is known of a change that was sent to the backing and is not answered.
+    /// C1: a change that was sent to the backing and is not answered is not recorded.
     ForgetUnansweredWrite,
-    /// C1: in `ordered` mode, a volume serves though it is in doubt about a flush.
+    /// C1: in `ordered` mode, a volume serves although it is in doubt about a flush.
     ServeInDoubt,
     /// C2: a write replaces the version of its block that a closing epoch still has to write.
     CoalesceAcrossEpochs,
-    /// C2: a flush that arrives during a write-out joins it instead of the next one.
+    /// C2: a flush that arrives during a commit joins it instead of the next one.
     JoinRunningFlush,
     /// C2: in `ordered` mode, a flush that finds an epoch being closed is answered before it is
     /// closed everywhere.
     AnswerBeforeClose,
-    /// C2: in `ordered` mode, two closed epochs are written out together.
+    /// C2: in `ordered` mode, two closed epochs are written back together.
     MergeEpochs,
-    /// C2: in `ordered` mode, a change passes while closed epochs wait.
+    /// C2: in `ordered` mode, a change is written through while closed epochs wait.
     PassAhead,
-    /// C2: in `ordered` mode, an epoch is taken for empty that holds only what has passed.
+    /// C2: in `ordered` mode, an epoch that has only write-throughs counts as empty.
     ForgetPasses,
     /// C2: in `ordered` mode, the backing is not flushed between two epochs.
     SkipEpochFlush,
-    /// C2: blocks of the open epoch are written out early while another epoch is closed.
+    /// C2: blocks of the open epoch are written back early while another epoch is closed.
     EarlyAhead,
-    /// C4: a write changes a slot that is on its way to the backing.
+    /// C4: a write changes a slot that is in flight to the backing.
     OverwriteInFlight,
     /// C4: a run that starts in the middle of a block is written from the block's start.
     WrongOffset,
-    /// C5: recovery believes headers without their checksum.
+    /// C5: recovery trusts headers without their checksum.
     SkipChecksum,
-    /// C4: a change goes past a dirty block that is held in part.
+    /// C4: a change is written through over a dirty block that is held in part.
     PassHeldInPart,
     /// C4: a slot is published before its bytes are there.
     PublishBeforeFill,
-    /// C5: the older version of a block is given up before the newer one is published.
+    /// C5: the older version of a block is dropped before the newer one is published.
     RetireFirst,
-    /// C5: blocks are given up before the range of zeros that replaces them is published.
+    /// C5: blocks are dropped before the range of zeros that replaces them is published.
     RangeAfterBlocks,
     /// C6: dirty data beyond `dirty_bytes`.
     IgnoreDirtyLimit,
-    /// C6: the flusher does not hear of an epoch's first change.
+    /// C6: the flusher is not woken for an epoch's first change.
     SleepingKeeper,
-    /// C6: in `ordered` mode, the flusher does not hear of closed epochs.
+    /// C6: in `ordered` mode, the flusher is not woken for closed epochs.
     LeaveClosed,
-    /// C7: recovery takes what it found for clean.
+    /// C7: recovery treats what it found as clean.
     ReleaseRecovered,
-    /// C7: recovery takes all epochs that were closed for one.
+    /// C7: recovery treats all epochs that were closed as one.
     MergeRecovered,
-    /// C7: in `ordered` mode, changes pass before the backing was flushed for an earlier life.
+    /// C7: in `ordered` mode, changes are written through before the backing was flushed for an
+    /// earlier process.
     PassAfterTakeover,
-    /// C7: what was taken over is written out before the backing was flushed for an earlier life.
+    /// C7: recovered data is written back before the backing was flushed for an earlier process.
     SkipFirstFlush,
-    /// C7: recovery forgets that the earlier life's clients were promised an order.
+    /// C7: recovery forgets that the earlier process's clients were promised an order.
     ForgetOrder,
-    /// C7: that an epoch is durable is not noted before newer blocks are written out.
+    /// C7: a durable epoch is not recorded before newer blocks are written back.
     ForgetDurable,
     /// C7: a durable epoch's blocks are released before its ranges of zeros.
     RangesLast,
-    /// C5: recovery with less memory gives up dirty slots that become spare.
+    /// C5: recovery with less memory drops dirty slots that become spare.
     LeaveDirtySlots,
-    /// C5: recovery does not note that the backing has grown: cut to its old size, it is taken over
-    /// with dirty data beyond its end.
+    /// C5: recovery does not record that the backing has grown: cut to its old size, it is taken
+    /// over with dirty data beyond its end.
     KeepOldSize,
-    /// C5: recovery gives up what is dirty beyond the end that the backing had before it has grown.
+    /// C5: recovery drops dirty data beyond the backing's end before it has grown.
     DropBeyondOldEnd,
-    /// C4: of the block in which the backing ended before it has grown, recovery takes what lies
-    /// behind that end for held.
+    /// C4: in the block where the backing ended before it has grown, recovery treats the sectors
+    /// after that end as held.
     WidenLastBlock,
-    /// C5: recovery looks for the blocks of an arena of the former format where this one has them.
+    /// C5: recovery searches the blocks of an arena of the former format at their addresses in the
+    /// present one.
     SpreadAnew,
-    /// C8: a failed write-out counts as done.
+    /// C8: a failed writeback counts as done.
     SwallowError,
     /// C8: written blocks are clean before the backing was flushed.
     CleanTooEarly,
-    /// C8: a process forgives the backing a failed flush before its own first good one, though an
-    /// earlier life may have answered what is lost.
+    /// C8: a process ignores a failed flush of the backing before its own first successful one,
+    /// although an earlier process may have acknowledged the lost changes.
     ForgiveFirstFlush,
-    /// C8: an FUA write flushes the backing beside another flush, and believes what it is told.
+    /// C8: an FUA write flushes the backing in parallel with another flush, and trusts the result.
     OverlapFlushes,
     /// C8: recovery forgets that the volume had failed.
     ForgetFailure,
-    /// C8: what hangs in the backing is offered to it again.
+    /// C8: requests that hang in the backing are sent to it again.
     AbandonStalled,
-    /// C8: a change that is refused while it waits for what is under way keeps its place in the
-    /// line.
+    /// C8: a change that is refused while it waits for requests in flight stays in the queue.
     StayInLine,
-    /// C8: a discard of what is dirty leaves some of it behind.
+    /// C8: a discard of dirty data leaves some of it behind.
     DiscardKeepsVersions,
-    /// C8: a read that has joined a fetch ahead of it is answered with the error of that.
+    /// C8: a read that has joined a readahead is answered with the readahead's error.
     AnswerReadaheadError,
-    /// C8: an error of the backing is not counted where a change went straight to it.
+    /// C8: an error of the backing is not counted for a write-through.
     UncountedPass,
-    /// C10: a change is admitted after its client was told that the backing does not answer.
+    /// C10: a change is admitted after its client received the error that the backing does not
+    /// answer.
     AdmitLeftBehind,
-    /// C10: a fill is kept although a write marked it.
+    /// C10: a fill is admitted although a write marked it.
     KeepMarkedFill,
-    /// C10: a bypassing write leaves an older copy behind.
+    /// C10: a write-through leaves an older copy behind.
     KeepBehindPass,
-    /// C10: while a write is on its way past the cache, an older copy of its sectors can be read.
+    /// C10: while a write-through is in flight, an older copy of its sectors can be read.
     ReadBesidePass,
-    /// C10: what a write that went past the cache did not bring of a block is taken for held.
+    /// C10: the sectors of a block that a write-through did not write count as held.
     WidenPassed,
-    /// C10: what was fetched ahead is kept although a change has overtaken it.
+    /// C10: a block that was fetched ahead is cached although a change has overtaken it.
     KeepOvertakenReadahead,
-    /// C10: a block is written out while an older version of it is under way.
+    /// C10: a block is written back while an older version of it is in flight.
     WriteBeside,
-    /// C10: a version that was overtaken while it was under way, and failed, is written out again.
+    /// C10: a version that was overtaken in flight, and failed, is written again.
     KeepOvertaken,
     /// C11: write-back before any client has flushed.
     TrustAtOnce,
-    /// C12: a bypassing write does not wait for a write-out of its block.
+    /// C12: a write-through does not wait for the writeback of its block.
     BypassInFlight,
-    /// C12: `set` stops to keep the order while epochs wait that were closed to keep it.
+    /// C12: `set` ends the order while epochs wait that were closed to keep it.
     SwitchWithoutDrain,
-    /// C12: `set` answers before the change is in force.
+    /// C12: `set` returns before the change is in effect.
     SwitchBeforeSettle,
-    /// C12: stepping aside, a change goes past a dirty block as if it were not there.
+    /// C12: during the bypass, a change is written through over a dirty block as if it were not
+    /// there.
     AsideIgnoresDirty,
-    /// C13: dirty data beyond what can be written out in time.
+    /// C13: dirty data beyond the amount that can be written back in time.
     IgnoreDebt,
-    /// C13: writers that wait for their turn do not hear that nothing is being written out any
-    /// more.
+    /// C13: throttled writers are not woken when writeback has ended.
     ForgetTurn,
     /// C14: a discard drops data that a closing epoch still has to write.
     DiscardDropsFlushed,
-    /// C14: of a block that is discarded in part, everything stays.
+    /// C14: a block that is discarded in part stays unchanged.
     KeepDiscardedEdges,
-    /// C14: a shard's part of zeros is written out as if no other shard's blocks lay between its
-    /// own.
+    /// C14: a shard's part of zeros is written as if there were no blocks of other shards between
+    /// its own.
     ZerosOfOthers,
-    /// C14: of zeros that several shards have, or that newer blocks divide, only the first part is
-    /// written out.
+    /// C14: for zeros in several shards, or divided by newer blocks, only the first part is
+    /// written.
     ForgetParts,
-    /// C14: blocks are written out early while a range of zeros of their epoch waits.
+    /// C14: blocks are written back early while a range of zeros of their epoch waits.
     EarlyUnderRange,
-    /// C14: the backing is asked what is zero before the cache looks at what it holds itself.
+    /// C14: the backing is queried for zeros before the cache checks its own blocks.
     StatusBelowFirst,
-    /// C15: recovery starts while the old owner's writes are still under way.
+    /// C15: recovery starts while writes of the old owner are still in flight.
     SkipFence,
     /// C15: only the first ring of a process holds the fence.
     FenceFirstRing,
@@ -234,22 +235,22 @@ impl Bug {
     ];
 }
 
-/// A change that the write buffer has admitted, as the laboratory hears of it.
+/// A change that the write buffer has admitted, as reported to the laboratory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Admitted {
     /// The first sector.
     pub first: u64,
-    /// How many sectors.
+    /// The number of sectors.
     pub sectors: u32,
     /// The epoch that it belongs to.
     pub epoch: u64,
-    /// Dirty blocks, this change included.
+    /// Dirty blocks, including this change.
     pub dirty_blocks: u32,
-    /// What `dirty_bytes` allows, in blocks.
+    /// The maximum of `dirty_bytes`, in blocks.
     pub dirty_blocks_max: u32,
-    /// Blocks that wait to be written out, this change included.
+    /// Blocks that wait for writeback, including this change.
     pub debt_blocks: u32,
-    /// How many may, so that a flush does not take too long (C13).
+    /// Their maximum, so that a flush does not take too long (C13).
     pub allowance_blocks: u32,
 }
 
@@ -259,11 +260,11 @@ mod hooks {
     use core::cell::{Cell, RefCell};
     use std::boxed::Box;
 
-    /// What hears of admissions.
+    /// The observer of admissions.
     pub type Observer = Box<dyn FnMut(Admitted)>;
 
-    /// What sees the arena between two stores; it says after how many more it wants to see it
-    /// again, 0: never.
+    /// The observer of the arena between two stores; it returns the number of stores until its next
+    /// call, 0: never.
     pub type StoreObserver = Box<dyn FnMut() -> u32>;
 
     std::thread_local! {
@@ -284,26 +285,26 @@ mod hooks {
         PLANTED.set(bug);
     }
 
-    /// Sets what hears of every change that is admitted to the write buffer on this thread. It is
+    /// Sets the observer of every change that is admitted to the write buffer on this thread. It is
     /// called inside the shard's section, while the client's task is being polled.
     pub fn observe(observer: Option<Observer>) {
         OBSERVER.set(observer);
     }
 
-    /// Sets what is called in the middle of things, with the arena as a kill at that very moment
-    /// would leave it. [`watch_stores`] says when.
+    /// Sets the observer of the arena in the state that a kill at that moment would leave.
+    /// [`watch_stores`] determines when it is called.
     pub fn observe_stores(observer: Option<StoreObserver>) {
         STORE_OBSERVER.set(observer);
     }
 
-    /// From now on, the observer is called after so many stores to an arena on this thread (words,
-    /// and halves of copies); 0: not at all.
+    /// Makes the observer run after this number of stores to an arena on this thread (words, and
+    /// halves of copies); 0: never.
     #[inline]
     pub fn watch_stores(stores: u32) {
         STORES_LEFT.set(stores);
     }
 
-    /// A store to the arena has been made.
+    /// Counts a store to the arena.
     #[inline]
     pub(crate) fn stored() {
         match STORES_LEFT.get() {
@@ -314,7 +315,8 @@ mod hooks {
         }
     }
 
-    /// Copies `sectors` sectors by `copy(first, count)`: in two halves, if the laboratory watches.
+    /// Copies `sectors` sectors with `copy(first, count)`: in two halves, if the laboratory
+    /// watches.
     #[inline]
     pub(crate) fn in_halves(sectors: u32, copy: impl Fn(u32, u32)) {
         let half = sectors / 2;

@@ -1,32 +1,32 @@
-//! What a sample of the accesses tells while the volume is served: which share of the cache the
-//! policy's window is to have, what more or less memory would give, and how many hits a miss brings
-//! that is kept.
+//! The results of a sample of the accesses while the volume is served: the best share of the cache
+//! for the policy's window, the effect of more or less memory, and the expected hits of an admitted
+//! miss.
 //!
-//! Shards have these in common, so that each learns from all accesses. They are told of the
-//! accesses to sampled blocks, of one block in 64 or fewer (of caches below 256 MiB more, of tiny
-//! ones all), in the section in which a shard decides: under a lock of their own, which no section
-//! is entered beneath. What is learnt comes back through a word that is read without a lock.
+//! The shards share the samplers, so that each benefits from all accesses. Shards report the
+//! accesses to sampled blocks, one block in 64 or fewer (more for caches below 256 MiB, all for
+//! tiny ones), in the section in which they decide: under separate locks, below which no section is
+//! entered. The results are returned in a word that is read without a lock.
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 use lane::Lock;
 use policy::{Access, Answer, Arbiter, Curve, Expectation, Hash, Kind, Sampler};
 
-/// Smaller caches have no curve: of 64 slots it would tell nothing.
+/// Smaller caches have no curve: one of 64 slots would be meaningless.
 const CURVE_SLOTS_MIN: u32 = 64 * 64;
 
-/// The samplers of a volume and what they have learnt.
+/// The samplers of a volume and their results.
 pub(crate) struct Sampling {
     samplers: Samplers,
-    /// The window's share, in 1024ths; 0: the policy has none. Whichever value is seen is right, so
-    /// it is none of the atomics that the explorer tries all orders of.
+    /// The window's share, in 1024ths; 0: the policy has none. Every value that a reader may see is
+    /// valid, so it is not one of the atomics of which the explorer tries all orders.
     share: AtomicU32,
     arbiter: Option<Lock<Arbiter>>,
     curve: Option<Lock<Window>>,
     expectation: Lock<Expectation>,
 }
 
-/// Which blocks' accesses are to be told of.
+/// The blocks whose accesses are reported.
 #[derive(Clone, Copy)]
 pub(crate) struct Samplers {
     arbiter: Sampler,
@@ -35,45 +35,44 @@ pub(crate) struct Samplers {
 }
 
 impl Samplers {
-    /// Whether accesses to a block are to be told of.
+    /// Whether accesses to a block are reported.
     #[inline]
     pub(crate) fn take(&self, hash: Hash) -> bool {
         self.arbiter.takes(hash) || self.curve.takes(hash) || self.expectation.takes(hash)
     }
 }
 
-/// The curve, and what shards have told of in its window.
+/// The curve, and the accesses that shards have counted in its window.
 struct Window {
     curve: Curve,
     accesses: u64,
     misses: u64,
-    /// How long the window has lasted, and until when that is known. 0: it has not begun.
+    /// The duration of the window, and the time up to which it is known. 0: it has not begun.
     elapsed_ns: u64,
     until_ns: u64,
 }
 
-/// How the policy stands.
+/// The state of the policy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PolicyReport {
-    /// Which it is.
+    /// The kind of policy.
     pub kind: Kind,
-    /// Its queues of clean blocks, with their names and how many blocks are in each, over all
-    /// shards.
+    /// Its queues of clean blocks, with their names and numbers of blocks, over all shards.
     pub queues: Vec<(&'static str, u64)>,
-    /// The share of the clean blocks that the window is to have, in 1024ths, if the policy has one.
+    /// The window's share of the clean blocks, in 1024ths, if the policy has a window.
     pub window_share: Option<u32>,
 }
 
-/// The curve, and how much there was to do.
+/// The curve, and its window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CurveReport {
-    /// What caches of other sizes would have missed.
+    /// The estimated misses of caches of other sizes.
     pub answer: Answer,
-    /// How long the window is that this is about, in nanoseconds.
+    /// The duration of the window to which the curve applies, in nanoseconds.
     pub window_ns: u64,
 }
 
-/// What a shard has counted.
+/// The counts of a shard.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counted {
     pub(crate) accesses: u64,
@@ -81,7 +80,7 @@ pub(crate) struct Counted {
 }
 
 impl Sampling {
-    /// For a cache of this policy with so many slots, in all its shards.
+    /// Makes the samplers for a cache of this policy with `slots` slots, in all its shards.
     pub(crate) fn new(kind: Kind, slots: u32) -> Sampling {
         let arbiter = (kind == Kind::Adaptive).then(|| Arbiter::new(slots));
         let curve = (slots >= CURVE_SLOTS_MIN).then(|| Curve::new(kind, slots));
@@ -102,12 +101,12 @@ impl Sampling {
         }
     }
 
-    /// Which blocks' accesses are to be told of.
+    /// Returns the blocks whose accesses are reported.
     pub(crate) fn samplers(&self) -> Samplers {
         self.samplers
     }
 
-    /// The share that the policy's window is to have, in 1024ths, if it has one.
+    /// Returns the window's share, in 1024ths, if the policy has a window.
     #[inline]
     pub(crate) fn window_share(&self) -> Option<u32> {
         match self.share.load(Ordering::Relaxed) {
@@ -116,20 +115,20 @@ impl Sampling {
         }
     }
 
-    /// From now on the policy's window is to have this share, in 1024ths.
+    /// Sets the share of the policy's window, in 1024ths.
     pub(crate) fn set_window_share(&self, share: u32) {
         self.share.store(share, Ordering::Relaxed);
         self.in_window(|window| window.curve.set_window_share(share));
         self.expectation.peek(|expectation| expectation.set_window_share(share));
     }
 
-    /// The hits to be expected of a miss that is kept, if that is known.
+    /// Returns the expected number of hits of an admitted miss, if it is known.
     pub(crate) fn expected_hits(&self) -> Option<f64> {
         self.expectation.peek(|expectation| expectation.hits())
     }
 
-    /// A block of a sample was accessed. `told` is what its shard had counted when it told of one
-    /// before, and becomes what it has counted `now`.
+    /// Records an access to a block of a sample. `told` is the count of its shard at the shard's
+    /// last report, and is set to its count `now`.
     #[cold]
     pub(crate) fn access(&self, hash: Hash, access: Access, told: &mut Counted, now: Counted) {
         if let Some(arbiter) = &self.arbiter
@@ -150,7 +149,7 @@ impl Sampling {
         }
     }
 
-    /// What time it is: the window lasts so long.
+    /// Updates the duration of the window to the current time.
     pub(crate) fn tick(&self, now_ns: u64) {
         self.in_window(|window| window.tick(now_ns));
     }
@@ -161,8 +160,8 @@ impl Sampling {
         }
     }
 
-    /// The curve of the last accesses, 8 to 16 times as many as the cache has blocks, or of all
-    /// since the start. None: there were none, or the cache is too small for a curve.
+    /// Returns the curve of the last accesses, 8 to 16 times the number of blocks in the cache, or
+    /// of all since the start. None: there were none, or the cache is too small for a curve.
     pub(crate) fn report(&self, now_ns: u64) -> Option<CurveReport> {
         self.curve.as_ref()?.peek(|window| {
             window.tick(now_ns);

@@ -1,4 +1,4 @@
-//! What may be set, also while the volume is served.
+//! The settings, which may also change while the volume is served.
 
 use crate::geometry::Geometry;
 use block::{CacheSpec, Durability, Fua, Limits, Policy, SECTOR, Size, WriteMode};
@@ -7,21 +7,21 @@ use policy::Kind;
 
 const BLOCK_BYTES: u64 = crate::BLOCK_SECTORS as u64 * SECTOR;
 
-/// The least time that a request may take before the backing counts as hanging: one second.
+/// Minimum time without an answer before the backing counts as hanging: one second.
 const STALL_TIME_NS_MIN: u64 = 1_000_000_000;
 
-/// However small the cache, a stream is kept that is shorter: 1 MiB.
+/// A shorter stream is cached even by the smallest cache: 1 MiB.
 const STREAM_BLOCKS_LEAST: u32 = 256;
 
-/// A setting as the engine counts it: times in nanoseconds, sizes in blocks.
+/// A setting in the engine's units: times in nanoseconds, sizes in blocks.
 pub trait Measured: Sized {
-    /// What the engine counts in.
+    /// The engine's type.
     type Engine;
 
-    /// As the engine counts it, in a cache of this geometry.
+    /// Returns it in the engine's units, in a cache of this geometry.
     fn measured(&self, geometry: &Geometry) -> Self::Engine;
 
-    /// What was measured as this, or as near to it as the unit allows.
+    /// Returns the setting for a value of the engine, rounded as the unit requires.
     fn told(engine: Self::Engine) -> Self;
 }
 
@@ -49,7 +49,7 @@ impl Measured for Size {
     }
 }
 
-/// A part of the memory; if none is asked for, a quarter.
+/// A part of the memory; by default a quarter.
 impl Measured for Option<Size> {
     type Engine = u32;
 
@@ -62,7 +62,7 @@ impl Measured for Option<Size> {
     }
 }
 
-/// What is the same for the engine.
+/// Types that are the same for the engine.
 macro_rules! as_it_is {
     ($($type:ty)+) => {
         $(impl Measured for $type {
@@ -81,13 +81,14 @@ macro_rules! as_it_is {
 
 as_it_is!(WriteMode Durability bool);
 
-/// What fits into the word that a setting in force is kept in.
+/// A value that fits into the word in which a setting is stored.
 trait Word: Copy {
-    /// How it is loaded: a number by itself; what decides with other words, in one order with them.
+    /// The order of its load: relaxed for an independent number; one total order for values that
+    /// are combined with other words.
     const LOAD: Ordering;
 
     fn into_word(self) -> u64;
-    /// What gave this word.
+    /// Returns the value that was stored as this word.
     fn of_word(word: u64) -> Self;
 }
 
@@ -130,7 +131,7 @@ impl Word for bool {
     }
 }
 
-/// A choice is kept as its place among all of them.
+/// A choice is stored as its index among all of them.
 macro_rules! choices {
     ($($type:ty)+) => {
         $(impl Word for $type {
@@ -156,29 +157,30 @@ macro_rules! engine {
         $key:ident: $type:ty = $usual:expr, $field:ident $(=> $engine:ident)? $(-> $change:ident)?
         $(in $least:expr, $most:expr)?, $meaning:literal;
     )*) => {
-        /// What may differ from volume to volume and be changed later, as the engine counts it: the
-        /// table [`block::cache_settings`], and what no user sets.
+        /// The settings that may differ between volumes and change later, in the engine's units:
+        /// the table [`block::cache_settings`], and values that no user sets.
         #[derive(Clone, Copy, PartialEq, Debug)]
         pub struct Settings {
             $($(#[doc = $meaning] pub $engine: <$type as Measured>::Engine,)?)*
             /// C8: how long a request to the backing may go unanswered before the backing counts as
             /// hanging, in nanoseconds; 0: it is not watched.
             pub stall_time_ns: u64,
-            /// Which clean slot is given up. It stays as it is as long as the volume is served.
+            /// The policy that chooses the clean slot to evict. Fixed while the volume is served.
             pub policy: Kind,
-            /// Write-outs that each lane has in flight.
+            /// Writeback requests that each lane has in flight.
             pub workers: u32,
-            /// Fetches ahead of streams that each lane may have in flight.
+            /// Readahead requests that each lane may have in flight.
             pub readers: u32,
-            /// Blocks after which a stream of reads is too long to be kept, unless slots are free.
+            /// Blocks after which a stream of reads is too long to be cached, unless slots are
+            /// free.
             pub stream_blocks_max: u32,
-            /// What a block costs to keep after a miss, in nanoseconds; 0: every miss is kept.
-            /// Measured: `cargo xtask bench prices`.
+            /// The cost of admitting a block after a miss, in nanoseconds; 0: every miss is
+            /// admitted. Measured: `cargo xtask bench prices`.
             pub fill_cost_ns: u64,
         }
 
         impl Settings {
-            /// The settings that a spec asks for, over a cache of this geometry.
+            /// Returns the settings of a spec, over a cache of this geometry.
             pub fn from_spec(spec: &CacheSpec, geometry: &Geometry) -> Settings {
                 let settings = Settings {
                     $($($engine: spec.$field.measured(geometry),)?)*
@@ -192,8 +194,8 @@ macro_rules! engine {
                 settings.fitted(geometry)
             }
 
-            /// Writes into a spec what it does not ask for already: what was left to its default
-            /// stays so until it is set to something else.
+            /// Writes into a spec the settings that differ from its own: a setting that was left to
+            /// its default stays so until it is changed.
             pub fn tell(&self, spec: &mut CacheSpec, geometry: &Geometry) {
                 let asked = Settings::from_spec(spec, geometry);
                 $($(if self.$engine != asked.$engine {
@@ -201,7 +203,7 @@ macro_rules! engine {
                 })?)*
             }
 
-            /// With these changes.
+            /// Returns the settings with these changes.
             pub(crate) fn changed(self, changes: &Changes, geometry: &Geometry) -> Settings {
                 let stall = changes.retry_time_ns.map(stall_time_ns);
                 let settings = Settings {
@@ -216,7 +218,7 @@ macro_rules! engine {
             }
         }
 
-        /// What is to be changed, in the engine's units; `None`: it stays as it is.
+        /// The changes, in the engine's units; `None`: unchanged.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct Changes {
             $(
@@ -225,14 +227,14 @@ macro_rules! engine {
             )*
         }
 
-        /// The settings in force. What can be changed while the volume is served is one word each,
-        /// read without a lock wherever it is needed; what changes them, and in which order, is
-        /// `operator/reconfigure.rs`.
+        /// The settings in effect. Each setting that can change while the volume is served is one
+        /// word, read without a lock wherever it is needed; `operator/reconfigure.rs` changes them,
+        /// and decides the order.
         #[derive(Debug)]
         pub(crate) struct Live {
             $($($engine: AtomicU64,)?)*
             stall_time_ns: AtomicU64,
-            /// Whether the order of flushes is promised from now on, or about to be: see
+            /// Whether the order of flushes is promised from now on, or is about to be: see
             /// [`crate::shared::Shared::show_closed`].
             order_wanted: AtomicBool,
             pub(crate) policy: Kind,
@@ -256,7 +258,7 @@ macro_rules! engine {
                 }
             }
 
-            /// All of them, as they are at the moment.
+            /// Returns all current settings.
             #[inline]
             pub(crate) fn now(&self) -> Settings {
                 Settings {
@@ -270,7 +272,7 @@ macro_rules! engine {
                 }
             }
 
-            /// Puts all of them in force.
+            /// Puts all of them into effect.
             fn store(&self, settings: &Settings) {
                 $($(self.$engine.store(settings.$engine.into_word(), Ordering::SeqCst);)?)*
                 self.stall_time_ns.store(settings.stall_time_ns, Ordering::SeqCst);
@@ -289,8 +291,8 @@ macro_rules! engine {
 
 block::cache_settings!(engine);
 
-/// The defaults of the table over the smallest cache, whose backing is not watched, and which keeps
-/// every miss.
+/// The defaults of the table over the smallest cache, whose backing is not watched, and which
+/// admits every miss.
 impl Default for Settings {
     fn default() -> Settings {
         let usual = Settings::from_spec(&CacheSpec::default(), &Geometry::default());
@@ -299,8 +301,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// As far as this geometry allows: fifteen sixteenths of the slots may be dirty, and two must
-    /// be allowed to be.
+    /// Limits the settings to this geometry: at most fifteen sixteenths of the slots may be dirty,
+    /// and at least two.
     fn fitted(self, geometry: &Geometry) -> Settings {
         let most = u64::from(geometry.slots) * 15 / 16;
         let dirty_blocks_max = u64::from(self.dirty_blocks_max).min(most).max(2) as u32;
@@ -308,7 +310,7 @@ impl Settings {
     }
 }
 
-/// The policy of this name.
+/// Returns the policy of this name.
 fn kind_of(policy: Policy) -> Kind {
     match policy {
         Policy::Adaptive => Kind::Adaptive,
@@ -321,15 +323,15 @@ fn kind_of(policy: Policy) -> Kind {
     }
 }
 
-/// How long a request may go unanswered where errors are retried for `retry_time_ns`. Where no
-/// error is to be tried again, a slow answer gets its time, too: disks that spin up or mend a
-/// sector take some.
+/// Returns the time for which a request may go unanswered where errors are retried for
+/// `retry_time_ns`. Even where no error is retried, a slow answer gets a minimum time: disks that
+/// spin up or repair a sector need some.
 fn stall_time_ns(retry_time_ns: u64) -> u64 {
     retry_time_ns.max(STALL_TIME_NS_MIN)
 }
 
 impl Live {
-    /// Puts settings in force, but for what a flush means.
+    /// Puts settings into effect, except the durability of flushes.
     pub(crate) fn put(&self, settings: &Settings) {
         self.store(&Settings { durability: self.durability(), ..*settings });
     }
@@ -338,13 +340,13 @@ impl Live {
         self.write.store(write.into_word(), Ordering::SeqCst);
     }
 
-    /// To be changed in a section of the order.
+    /// To be called in a section of the epochs.
     pub(crate) fn set_durability(&self, durability: Durability, order_wanted: bool) {
         self.order_wanted.store(order_wanted, Ordering::SeqCst);
         self.durability.store(durability.into_word(), Ordering::SeqCst);
     }
 
-    /// Whether a flush makes durable.
+    /// Whether a flush makes data durable.
     #[inline]
     pub(crate) fn is_durable(&self) -> bool {
         self.durability() == Durability::Flush
@@ -360,9 +362,9 @@ impl Live {
     }
 }
 
-/// The limits that the cache shows above a backing with these.
+/// Returns the limits that the cache shows above a backing with these limits.
 pub(crate) fn limits_above(below: &Limits) -> Limits {
-    // However the backing does it: above the cache, a write is made durable by itself.
+    // However the backing does it, a write above the cache can be made durable alone.
     Limits { io_best_bytes: below.io_best_bytes.max(4096), fua: Fua::Native, ..below.clone() }
 }
 

@@ -1,11 +1,11 @@
-//! Which shard a region of the volume belongs to.
+//! The mapping of the volume's regions to shards.
 //!
-//! Regions are taken in rows of as many as there are shards. Each row visits every shard once, so
-//! that a working set that lies together fills all shards alike; each in an order of its own, so
-//! that regions at a fixed distance do not meet in one shard.
+//! Regions form rows of one region per shard. Each row visits every shard once, so that a
+//! contiguous working set fills all shards equally; each row has its own order, so that regions at
+//! a fixed distance are not all in one shard.
 //!
 //! So a shard has one region of each row, and numbers its blocks row by row, without gaps: these
-//! are the blocks' *positions*. A range of the volume that is many rows long is one range of
+//! are the blocks' *positions*. A range of the volume that spans many rows is one range of
 //! positions in every shard.
 //!
 //! ```text
@@ -27,8 +27,7 @@ fn mixed(number: u64) -> u64 {
     number.wrapping_mul(GOLDEN) >> 32
 }
 
-/// The mapping. Part of the arena's format: the next process must find a block in the shard it is
-/// in.
+/// The mapping. Part of the arena's format: the next process must find a block in its shard.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     region_shift: u32,
@@ -52,7 +51,7 @@ impl Spread {
         }
     }
 
-    /// The number of the shard that a block belongs to.
+    /// Returns the number of the shard that a block belongs to.
     #[inline]
     pub(crate) fn shard_of(&self, block: u64) -> usize {
         let region = block >> self.region_shift;
@@ -65,8 +64,8 @@ impl Spread {
         shard as usize
     }
 
-    /// Where a block stands in its shard. Neighbours in one region are neighbours there. In former
-    /// formats it is the block's own number.
+    /// Returns the position of a block in its shard. Neighbours in one region have adjacent
+    /// positions. In former formats it is the block's own number.
     #[inline]
     pub(crate) fn position_of(&self, block: u64) -> u64 {
         match self.format {
@@ -78,8 +77,8 @@ impl Spread {
         }
     }
 
-    /// The blocks that stand at these positions of a shard, ascending: a range for each region, or
-    /// in former formats one.
+    /// Returns the blocks at these positions of a shard, ascending: one range per region, or in
+    /// former formats a single one.
     pub(crate) fn blocks_at(
         self,
         shard: u32,
@@ -102,7 +101,7 @@ impl Spread {
         })
     }
 
-    /// The block that stands at this position of a shard.
+    /// Returns the block at this position of a shard.
     fn block_at(&self, shard: u32, position: u64) -> u64 {
         match self.format {
             Format::Two | Format::Three => position,
@@ -116,19 +115,19 @@ impl Spread {
         }
     }
 
-    /// These positions, up to the borders of their regions: where those of other shards may touch
-    /// them.
+    /// Extends these positions to the borders of their regions, where ranges of other shards may be
+    /// adjacent to them.
     pub(crate) fn whole_regions(&self, positions: &Range<u64>) -> Range<u64> {
         let region = self.last_of_region() + 1;
         positions.start / region * region..positions.end.next_multiple_of(region)
     }
 
-    /// The number that the last block of a region has in it.
+    /// Returns the number of the last block of a region within the region.
     fn last_of_region(&self) -> u64 {
         (1 << self.region_shift) - 1
     }
 
-    /// Sectors of a region.
+    /// Returns the sectors of a region.
     #[inline]
     pub(crate) fn region_sectors(&self) -> u64 {
         u64::from(crate::BLOCK_SECTORS) << self.region_shift
@@ -194,7 +193,7 @@ mod tests {
                 assert_eq!(shard, spread.shard_of(block + REGION_BLOCKS - 1));
             }
         }
-        // As the program before computed it, by hand.
+        // As computed by the previous program, by hand.
         let before = |region: u64, shards: u64| {
             (((region.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * shards) >> 32) as usize
         };
@@ -219,7 +218,7 @@ mod tests {
             let found: Vec<u64> =
                 spread.blocks_at(shard as u32, 0..16 * REGION).flatten().collect();
             assert_eq!(found, blocks);
-            // Cut inside of regions, too: a range for each.
+            // Also with borders inside regions: one range per region.
             let cut: Vec<Range<u64>> = spread.blocks_at(shard as u32, 3..9).collect();
             assert_eq!(cut.len(), 3);
             assert_eq!(cut.into_iter().flatten().collect::<Vec<u64>>(), blocks[3..9]);

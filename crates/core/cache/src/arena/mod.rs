@@ -138,9 +138,9 @@ pub(crate) enum Clean {
     Kept = 0,
     /// Fetched ahead of a stream, and not read yet.
     Unread = 1,
-    /// The same, of a stream that is too long to be kept.
+    /// Fetched ahead of a stream that is too long to be cached, and not read yet.
     UnreadPassing = 2,
-    /// Read by such a stream: the first to be given up.
+    /// Read by such a stream: evicted first.
     Passed = 3,
 }
 

@@ -1,8 +1,10 @@
-//! Giving up what is dirty: what the operator may do when a failed volume's data is of no use (C8).
+//! The discard of dirty data: for an operator who no longer needs a failed volume's unwritten data
+//! (C8).
 //!
-//! The volume is failed, so nothing new begins; first every shard is shut, which is refused as long
-//! as something of it is in flight. Only then it is noted in the arena that all of it goes: a kill
-//! from there on finds that, and recovery brings it to its end. No write-out can begin meanwhile.
+//! The volume has failed, so nothing new begins. First every shard is shut, which is refused while
+//! a request of it is in flight. Only then the arena records that all dirty data is discarded:
+//! after a kill from there on, recovery finds that and completes the discard. No writeback can
+//! begin in between.
 
 use crate::arena::superblock::Condition;
 use crate::epochs::{Epochs, IN_FLIGHT};
@@ -13,13 +15,14 @@ use crate::shard::shards::ShardEntry;
 use block::Result;
 
 impl Cache {
-    /// C8: gives up everything dirty, so that reads show the backing as it is, and clears the
-    /// error. What a flush had made durable is on the backing and stays; a request that still waits
-    /// for a flush gets an error. Returns how many dirty versions of blocks there were, those of
-    /// zeros included.
+    /// C8: discards everything dirty, so that reads show the backing as it is, and clears the
+    /// error. Data that a flush had made durable is on the backing and stays; a request that still
+    /// waits for a flush fails. Returns the number of dirty versions of blocks, including those of
+    /// zeros.
     ///
     /// # Errors
     /// `Invalid`, and nothing is done: the volume has not failed, or the backing has not answered
+    /// all requests yet.
     /// everything yet.
     pub async fn discard_dirty(&self) -> Result<u64> {
         let handle = &*self.0;
@@ -38,7 +41,7 @@ impl Cache {
         for entry in shared.shards.iter() {
             blocks += handle.discard_room(entry, open).await;
         }
-        // Nothing is dirty any more, and what was written past the cache has been given up with it.
+        // Nothing is dirty any more, and write-throughs were abandoned with the dirty data.
         shared.gauges.begin_anew();
         shared.backing.health.give_up();
         handle.lane.turn().await;

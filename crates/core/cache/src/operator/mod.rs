@@ -1,4 +1,4 @@
-//! What an operator may ask of a volume: other settings, giving up what is dirty.
+//! Operations of an operator on a volume: changed settings, the discard of dirty data.
 
 pub(crate) mod discard_dirty;
 pub(crate) mod reconfigure;

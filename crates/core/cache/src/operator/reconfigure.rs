@@ -1,11 +1,11 @@
-//! Settings that change while the volume is served (C12).
+//! Changes of the settings while the volume is served (C12).
 //!
-//! Clients are not held up. What becomes stricter is in force before everything from before is made
-//! durable, what becomes laxer only after it, so that a request under way meanwhile finds the old
-//! meaning, the new one, or both. `ordered` is two things here: that a flush is answered at once,
-//! and that whatever passes waits for what is closed. The second is in force before the first, and
-//! ends only when nothing is closed any more (`Shared::show_closed`). The memory notes it, so that
-//! a successor keeps what this process has promised, whatever it promises itself.
+//! Clients are not delayed. Stricter settings take effect before all earlier changes are made
+//! durable, laxer ones only afterwards, so that a request in between follows the old settings, the
+//! new ones, or both. `ordered` consists of two parts here: a flush is answered immediately, and
+//! every write-through waits for closed epochs. The second takes effect before the first, and ends
+//! only when no epoch is closed any more (`Shared::show_closed`). The memory records it, so that a
+//! successor keeps this process's promise, whatever it promises itself.
 
 use crate::planted::{Bug, planted};
 use crate::request::Cache;
@@ -21,16 +21,16 @@ const IN_DOUBT: Error = Error::new(
      do by their first flush",
 );
 
-/// The settings of a change: before, until everything from before is durable, and after.
+/// The settings of a change: before it, until all earlier changes are durable, and after it.
 struct Switch {
     before: Settings,
     meanwhile: Settings,
     after: Settings,
-    /// Everything from before is to be made durable.
+    /// True if all earlier changes must be made durable.
     drains: bool,
 }
 
-/// How much a flush promises.
+/// Returns the strength of a flush's promise.
 fn strength(durability: Durability) -> u32 {
     match durability {
         Durability::Scratch => 0,
@@ -39,7 +39,7 @@ fn strength(durability: Durability) -> u32 {
     }
 }
 
-/// The stricter of two targets, of which 0 is none.
+/// Returns the stricter of two targets; 0 is none.
 fn stricter(one: u64, two: u64) -> u64 {
     if one == 0 || two == 0 { one.max(two) } else { one.min(two) }
 }
@@ -65,13 +65,13 @@ impl Switch {
         Switch { before, meanwhile, after, drains }
     }
 
-    /// Whether the order of flushes is promised that was not before.
+    /// Whether the change begins the promise of an order.
     fn begins_order(&self) -> bool {
         let ordered = Durability::Ordered;
         self.before.durability != ordered && self.after.durability == ordered
     }
 
-    /// Whether the order of flushes is promised until everything from before is durable.
+    /// Whether the order of flushes is promised until all earlier changes are durable.
     fn wants_order(&self) -> bool {
         let ordered = Durability::Ordered;
         self.meanwhile.durability == ordered || self.after.durability == ordered
@@ -79,16 +79,16 @@ impl Switch {
 }
 
 impl Cache {
-    /// Changes settings, all of them or none. On return they are in force: a flush that is sent
-    /// afterwards has the new meaning, and no more is dirty than the new limits allow, nor for
-    /// longer. Where `durability` changes, where a limit shrinks, and where writes are no longer
-    /// absorbed, everything that was answered before is durable. (A write that met dirty data
-    /// meanwhile was absorbed over it all the same.)
+    /// Changes settings, all of them or none. On return they are in effect: a later flush follows
+    /// the new settings, and the amount and age of dirty data are within the new limits. If
+    /// `durability` changes, a limit shrinks, or writes are no longer absorbed, all changes
+    /// answered before are durable. (A write that overlapped dirty data in between was absorbed
+    /// over it nevertheless.)
     ///
     /// # Errors
-    /// What the backing answered, or that it does not answer, or that no order can be promised
+    /// The backing's error, or that the backing does not answer, or that no order can be promised
     /// while the volume is in doubt about a flush (C1): nothing has changed then. `Invalid`:
-    /// another caller is changing them.
+    /// another caller is changing the settings.
     pub async fn set(&self, changes: &Changes) -> Result {
         let shared = self.shared();
         if shared.setting.swap(true, Ordering::SeqCst) {
@@ -112,13 +112,13 @@ impl Cache {
         let shared = self.shared();
         let before = shared.settings();
         let switch = Switch::new(before, before.changed(changes, shared.geometry()));
-        // What is lost would belong before all that is sent from now on.
+        // Lost data would precede all data that is sent from now on.
         if switch.begins_order() && shared.is_in_doubt() {
             return Err(IN_DOUBT);
         }
         self.put(&switch.meanwhile, switch.wants_order()).await;
-        // More than is allowed may also have been taken over from an earlier process, to which more
-        // was.
+        // More dirty data than allowed may also have been taken over from an earlier process with a
+        // higher limit.
         let drains = switch.drains || shared.dirty_blocks() > switch.meanwhile.dirty_blocks_max;
         let drained = if drains { self.drain().await } else { Ok(()) };
         let result = match &drained {
@@ -134,7 +134,7 @@ impl Cache {
         drained
     }
 
-    /// Puts settings in force.
+    /// Puts settings into effect.
     async fn put(&self, settings: &Settings, wants_order: bool) {
         let shared = self.shared();
         shared.settings.put(settings);
@@ -147,8 +147,8 @@ impl Cache {
             shared.settings.set_durability(settings.durability, wants_order);
             shared.show_closed(epochs);
         });
-        // What waits may now do something else: for room, for what is closed, for the time to write
-        // out.
+        // Waiting tasks may now have another next step: tasks that wait for room, for closed
+        // epochs, or for the time of writeback.
         shared.wake_all();
     }
 }
@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    /// What is in force meanwhile, and whether everything from before is made durable.
+    /// Returns the settings during the change, and whether all earlier changes are made durable.
     fn meanwhile(before: Settings, after: Settings) -> (Settings, bool) {
         let switch = Switch::new(before, after);
         assert_eq!((switch.before, switch.after), (before, after));
@@ -224,7 +224,7 @@ mod tests {
     fn of_two_meanings_of_a_flush_the_stronger_one_holds_until_everything_is_durable() {
         use Durability::{Flush, Ordered, Scratch};
         let with = |durability| Settings { durability, ..before() };
-        // From, to, what holds meanwhile, and whether what is closed goes before what passes.
+        // From, to, the setting in between, and whether closed epochs precede write-throughs.
         let cases = [
             (Scratch, Ordered, Ordered, true),
             (Scratch, Flush, Flush, false),

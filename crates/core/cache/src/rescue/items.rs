@@ -1,11 +1,11 @@
-//! The walk over what is rescued: the blocks that slots hold and the ranges of zeros, by address.
+//! The walk over the rescued data: the blocks in slots and the ranges of zeros, by address.
 
 use super::{Item, Rescue, What};
 use crate::BLOCK_SECTORS;
 use crate::blocks::stretches;
 use core::ops::Range;
 
-/// A block that slots hold, cut where the slot changes.
+/// A block in slots, split where the slot changes.
 struct Cut {
     /// The slot of every sector.
     slots: [Option<u32>; BLOCK_SECTORS as usize],
@@ -19,7 +19,7 @@ pub(super) struct Items<'a> {
     rescue: &'a Rescue,
     next_version: usize,
     next_zeros: usize,
-    /// What is left of the range before `next_zeros`.
+    /// The rest of the range before `next_zeros`.
     zeros: Range<u64>,
     block: Cut,
 }
@@ -60,7 +60,7 @@ impl<'a> Items<'a> {
         Some(Item { first_sector, sectors, what: What::Zeros })
     }
 
-    /// Takes up the next block that slots hold: older versions first, newer ones over them.
+    /// Begins the next block in slots: older versions first, newer ones over them.
     fn take_block(&mut self, block: u64) {
         self.block.slots = [None; BLOCK_SECTORS as usize];
         (self.block.first, self.block.next) = (block * u64::from(BLOCK_SECTORS), 0);

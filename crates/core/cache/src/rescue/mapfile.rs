@@ -11,7 +11,7 @@ use core::ops::Range;
 pub(super) struct Mapfile<'a>(pub(super) &'a Rescue);
 
 impl Mapfile<'_> {
-    /// Items that touch are one line.
+    /// Calls `each` with every line; adjacent items are one line.
     fn each_line(&self, mut each: impl FnMut(Range<u64>, char) -> fmt::Result) -> fmt::Result {
         let mut line = 0..0;
         for item in self.0.items() {

@@ -1,11 +1,11 @@
-//! What a volume that cannot write to its backing still holds, in an order in which it can be saved
-//! elsewhere (C8).
+//! The rescue: the data that a volume that cannot write to its backing still holds, in an order in
+//! which it can be saved elsewhere (C8).
 //!
-//! A rescue looks at an arena that nothing writes to: that of a failed volume, or of a process that
-//! is gone. It changes nothing there. What it yields are the newest bytes of every dirty sector, by
-//! the rules of recovery: the later epoch wins, then the higher sequence; within an epoch a slot is
-//! newer than any range of zeros over it; a slot under a range of a later epoch is overtaken. Held
-//! copies of what went past the cache are older than all of that. Laid over what the backing has,
+//! A rescue reads an arena that is not being written to: the arena of a failed volume, or of a dead
+//! process. It changes nothing there. It yields the newest bytes of every dirty sector, by the
+//! rules of recovery: the later epoch wins, then the higher sequence; within an epoch a slot is
+//! newer than any range of zeros over it; a range of a later epoch overtakes the slots under it.
+//! Held copies of write-throughs are older than all of that. Written over the data of the backing,
 //! the items make the volume as its clients saw it.
 //!
 //! ```text
@@ -15,7 +15,7 @@
 //! items            slot     -------- zeros ----------     part
 //! ```
 //!
-//! A block that a slot holds needs no range under it: a slot takes over what it covers in part.
+//! A block in a slot needs no range under it: the slot includes the data that it covers in part.
 
 mod items;
 mod mapfile;
@@ -41,56 +41,57 @@ use mapfile::Mapfile;
 /// A piece of a volume that is not on its backing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Item {
-    /// Where it begins, in sectors.
+    /// Its first sector.
     pub first_sector: u64,
-    /// How many sectors.
+    /// The number of its sectors.
     pub sectors: u64,
-    /// What is there.
+    /// Its contents.
     pub what: What,
 }
 
 /// The contents of an [`Item`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
-    /// The bytes that lie in the arena's memory.
+    /// Bytes in the arena's memory.
     Bytes {
-        /// Where they begin there; they are as long as the item.
+        /// Their offset there; their length is that of the item.
         offset: usize,
     },
     /// Zeros.
     Zeros,
 }
 
-/// A version of a block that counts.
+/// A version of a block that is part of the rescue.
 #[derive(Clone, Copy)]
 struct Version {
     block: u64,
-    /// Its sequence among those that were found.
+    /// The rank of its sequence among the found ones.
     rank: u64,
     slot: u32,
     mask: u8,
     epoch: u64,
 }
 
-/// Everything dirty in an arena. Needs 24 bytes a dirty block, and 32 for each region in which
-/// zeros are pending.
+/// All dirty data in an arena. Needs 24 bytes per dirty block, and 32 for each region with pending
+/// zeros.
 pub struct Rescue {
     arena: Arena,
     sectors: u64,
-    /// Whether held copies of what went past the cache are taken, too.
+    /// Whether held copies of write-throughs are included.
     takes_held: bool,
-    /// By block, of each block the oldest epoch's version first.
+    /// Sorted by block; for each block the oldest epoch's version first.
     versions: Vec<Version>,
-    /// Blocks that read as zeros unless a version holds them: ascending, apart.
+    /// Blocks that read as zeros unless a version holds them: ascending, disjoint.
     zeros: Vec<Range<u64>>,
     rejected: u64,
 }
 
 impl Rescue {
-    /// Looks through an arena that no process uses, nor recovers until the rescue is dropped.
+    /// Searches an arena that no process uses, and that none recovers until the rescue is dropped.
     ///
-    /// Headers and ranges whose checksum is wrong are left out and counted. Where the operator has
-    /// begun to give up what is dirty, nothing is left: the rest would be neither old nor new.
+    /// Headers and ranges whose checksum is wrong are left out and counted. If the operator has
+    /// begun to discard dirty data, the rescue is empty: the rest would be neither the old nor the
+    /// new state.
     ///
     /// # Errors
     /// The memory holds no arena: its superblock is not one, or is damaged.
@@ -98,9 +99,9 @@ impl Rescue {
         Rescue::find(memory, true)
     }
 
-    /// The same of a failed volume that is served. It may go on with its reads, but its error may
-    /// not be cleared until the rescue is dropped. Held copies are left out: they are clean, so a
-    /// read may give one up, and fill its slot with another block.
+    /// [`Rescue::over`] for a failed volume that is served. The volume may continue to serve reads,
+    /// but its error may not be cleared until the rescue is dropped. Held copies are left out: they
+    /// are clean, so a read may evict one, and fill its slot with another block.
     ///
     /// # Errors
     /// Those of [`Rescue::over`].
@@ -122,7 +123,7 @@ impl Rescue {
         Ok(rescue)
     }
 
-    /// Collects the ranges, as blocks; returns them by their epochs, too.
+    /// Collects the ranges, as blocks; also returns them by their epochs.
     fn find_zeros(&mut self, recovered_epochs: &RecoveredEpochs, geometry: &Geometry) -> Cover {
         let spread = Spread::of(geometry);
         let durable = self.arena.durable();
@@ -147,7 +148,7 @@ impl Rescue {
         cover
     }
 
-    /// The blocks of a range, as far as the volume has them.
+    /// Returns the blocks of a range, up to the volume's end.
     fn blocks_of(
         &self,
         spread: &Spread,
@@ -155,7 +156,7 @@ impl Rescue {
         range: &ExtentHeader,
     ) -> impl Iterator<Item = Range<u64>> + use<> {
         let end_of_volume = self.sectors.div_ceil(u64::from(BLOCK_SECTORS));
-        // No block stands further from the start in its shard than in the volume.
+        // The distance of a block from the start is not larger in its shard than in the volume.
         let end = (range.first + u64::from(range.blocks)).min(end_of_volume);
         let stretches = spread.blocks_at(shard, range.first..end);
         let cut = move |blocks: Range<u64>| blocks.start..blocks.end.min(end_of_volume);
@@ -187,8 +188,8 @@ impl Rescue {
                 && mask != 0
                 && !cover.covers(header.block)
             {
-                // It is older than all that is dirty. Of two, recovery takes the one of a change
-                // that was not answered, or the first.
+                // It is older than all dirty data. Of two, recovery takes that of an unanswered
+                // change, or the first.
                 let first = u64::from(u32::MAX - slot);
                 let rank = if header.is_unanswered() { u64::MAX } else { first };
                 let block = header.block;
@@ -206,34 +207,35 @@ impl Rescue {
         self.versions.shrink_to_fit();
     }
 
-    /// The header of a slot. A read that takes a clean slot for another block while we look can
-    /// make a sound one look damaged: a damaged one is so each time.
+    /// Returns the header of a slot. A concurrent read that reuses a clean slot for another block
+    /// can make a sound header look damaged; a damaged one fails each time.
     fn header(&self, slot: u32) -> Option<Header> {
         (0..3).find_map(|_| self.arena.verified(slot))
     }
 
-    /// Which sectors of a block the volume has: the last one may be short.
+    /// Returns the sectors of a block that the volume has: the last block may be short.
     fn sectors_of(&self, block: u64) -> u8 {
         let left = self.sectors.saturating_sub(block * u64::from(BLOCK_SECTORS));
         bits(0, left.min(BLOCK_SECTORS.into()) as u32)
     }
 
-    /// The size of the volume in sectors.
+    /// Returns the size of the volume in sectors.
     pub fn sectors(&self) -> u64 {
         self.sectors
     }
 
-    /// Bytes that stand for a sector: 512, or less in a simulated world.
+    /// Returns the bytes per sector: 512, or less in a simulated world.
     pub fn grain(&self) -> u32 {
         self.arena.grain()
     }
 
-    /// The memory that [`What::Bytes`] points into.
+    /// Returns the memory to which [`What::Bytes`] refers.
     pub fn memory(&self) -> &Arc<Memory> {
         self.arena.memory()
     }
 
-    /// Headers of slots and ranges that failed their checksum: what they stood for is lost.
+    /// Returns the number of headers of slots and ranges that failed their checksum: their data is
+    /// lost.
     pub fn rejected(&self) -> u64 {
         self.rejected
     }
@@ -243,19 +245,20 @@ impl Rescue {
         self.versions.is_empty() && self.zeros.is_empty()
     }
 
-    /// How many sectors are rescued, those of zeros included.
+    /// Returns the number of rescued sectors, including those of zeros.
     pub fn rescued_sectors(&self) -> u64 {
         self.items().map(|item| item.sectors).sum()
     }
 
-    /// Everything that is rescued, ascending and without overlap.
+    /// Returns everything that is rescued, ascending and without overlap.
     pub fn items(&self) -> impl Iterator<Item = Item> + '_ {
         Items::of(self)
     }
 
-    /// A GNU ddrescue mapfile of what is rescued, in bytes: `+` is rescued, `?` is not. Where the
-    /// items lie in a file at their own positions, `ddrescue --force --domain-mapfile=MAP FILE
-    /// BACKING APPLIED` writes them to a backing and leaves all else there alone.
+    /// Returns a GNU ddrescue mapfile of the rescued data, in bytes: `+` is rescued, `?` is not. If
+    /// the items are in a file at their own positions,
+    /// `ddrescue --force --domain-mapfile=MAP FILE BACKING APPLIED` writes them to a backing and
+    /// leaves everything else there unchanged.
     pub fn mapfile(&self) -> impl fmt::Display + '_ {
         Mapfile(self)
     }

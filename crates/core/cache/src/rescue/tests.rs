@@ -13,15 +13,15 @@ struct Fixture {
     arena: Arena,
 }
 
-/// What a piece comes from: its first sector, how many, and the slot.
+/// The source of a piece: its first sector, the number of sectors, and the slot.
 type Piece = (u64, u64, Option<u32>);
 
-/// An arena whose open epoch is `epoch`.
+/// Makes an arena whose open epoch is `epoch`.
 fn fixture(sectors: u64, epoch: u64) -> Fixture {
     fixture_of(1, sectors, epoch)
 }
 
-/// The same of several shards.
+/// Makes such an arena with several shards.
 fn fixture_of(shards: u32, sectors: u64, epoch: u64) -> Fixture {
     let geometry = Geometry {
         slots: 16,

@@ -1,5 +1,5 @@
-//! What a volume counts, each with its unit and its meaning: one definition gives the fields, their
-//! documentation and what [`Counters::explained`] tells.
+//! The counters of a volume, each with its unit and its meaning: one definition gives the fields,
+//! their documentation and the texts of [`Counters::explained`].
 
 use core::ops::AddAssign;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ macro_rules! is_gauge {
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $kind:ident $name:ident: $unit:literal,)*) => {
-        /// Counts since the volume was opened, and gauges that say how it stands now. Names are
-        /// only ever added.
+        /// Counts since the volume was opened, and gauges with current values. Names are only ever
+        /// added.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
         #[serde(default)]
         pub struct Counters {
@@ -24,14 +24,14 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Every counter with its name, in the order of the definition.
+            /// Calls `each` with every counter and its name, in the order of the definition.
             pub fn each(&self, mut each: impl FnMut(&'static str, u64)) {
                 $(each(stringify!($name), self.$name);)*
             }
 
-            /// What every counter means, in the same order: its name, its unit, whether it is a
-            /// gauge (how things stand; the others only ever grow), and its meaning in a sentence
-            /// or two. A block is 4096 bytes.
+            /// Returns the description of every counter, in the same order: its name, its unit,
+            /// whether it is a gauge (a current value; the others only grow), and its meaning in
+            /// one or two sentences. A block is 4096 bytes.
             pub fn explained()
             -> impl Iterator<Item = (&'static str, &'static str, bool, &'static str)> {
                 let all = [$((
@@ -206,20 +206,20 @@ counters! {
     gauge failed: "flag",
 }
 
-/// What a shard's hits have saved, settled whenever the price of a hit changes, so that each counts
-/// with the latency of its time and the way of a hit stays as it is.
+/// The time saved by a shard's hits. It is settled whenever the saving per hit changes, so that
+/// each hit counts with the latency of its time, and the code of a hit needs no extra work.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Saving {
-    /// Hits that are in the sum.
+    /// Hits that are included in the sum.
     settled: u64,
-    /// What each hit since then saves.
+    /// The time that each hit since then saves.
     per_hit_ns: u64,
 }
 
 impl Saving {
-    /// Adds what the hits since the last time have saved; those to come save `per_hit_ns` each.
+    /// Adds the time saved by the hits since the last call; each later hit saves `per_hit_ns`.
     pub(crate) fn settle(&mut self, counters: &mut Counters, per_hit_ns: u64) {
-        // A read that waited for another one's fetch is counted as a hit when it comes back.
+        // A read that waited for another one's fetch is counted as a hit when it looks again.
         let hits = counters.read_hits.saturating_sub(counters.read_joins);
         let new = hits.saturating_sub(self.settled);
         let saved_ns = new.saturating_mul(self.per_hit_ns);

@@ -1,5 +1,5 @@
-//! Which latencies a volume's cache measures: one definition gives the fields, their documentation
-//! and what [`Histograms::explained`] tells.
+//! The latencies that a volume's cache measures: one definition gives the fields, their
+//! documentation and the texts of [`Histograms::explained`].
 
 use histogram::{Histogram, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ macro_rules! histograms {
         #[serde(default)]
         pub struct Histograms { $($(#[doc = $doc])+ pub $name: Snapshot,)* }
 
-        /// Where they are counted.
+        /// The histograms in which the latencies are counted.
         #[derive(Default)]
         pub(crate) struct Latencies { $(pub(crate) $name: Histogram,)* }
 
@@ -22,23 +22,23 @@ macro_rules! histograms {
         }
 
         impl Histograms {
-            /// Every histogram with its name, in the order of the definition.
+            /// Calls `each` with every histogram and its name, in the order of the definition.
             pub fn each(&self, mut each: impl FnMut(&'static str, &Snapshot)) {
                 $(each(stringify!($name), &self.$name);)*
             }
 
-            /// What every histogram means, in the same order: its name, what a line of a table
-            /// calls it, and the explanation that its field has.
+            /// Returns the description of every histogram, in the same order: its name, its label
+            /// in a table, and the documentation of its field.
             pub fn explained() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
                 [$((stringify!($name), $label, concat!($($doc),+).trim_ascii()),)*].into_iter()
             }
 
-            /// What was counted since an earlier look.
+            /// Returns the counts since an earlier snapshot.
             pub fn since(&self, earlier: &Histograms) -> Histograms {
                 Histograms { $($name: self.$name.since(&earlier.$name),)* }
             }
 
-            /// Adds what another one has counted.
+            /// Adds the counts of another one.
             pub fn merge(&mut self, other: &Histograms) {
                 $(self.$name.merge(&other.$name);)*
             }

@@ -1,4 +1,4 @@
-//! What is counted and measured.
+//! Counters and measurements.
 
 pub(crate) mod counters;
 pub(crate) mod latencies;

@@ -1,4 +1,4 @@
-//! What a volume counts and measures beside its shards.
+//! The counters and measurements of a volume outside its shards.
 
 use crate::stats::counters::Counters;
 use crate::stats::latencies::Latencies;
@@ -14,39 +14,39 @@ pub(crate) struct VolumeStats {
     writes_urgent: AtomicU64,
     blocks_recovered: AtomicU64,
     headers_rejected: AtomicU64,
-    /// Boxed: ten kilobytes that would be copied with the rest whenever a cache is made.
+    /// Boxed: otherwise ten kilobytes would be copied with the rest whenever a cache is made.
     pub(crate) latencies: Box<Latencies>,
 }
 
 impl VolumeStats {
-    /// A flush was asked for.
+    /// Counts a requested flush.
     pub(crate) fn count_flush(&self) {
         self.flushes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A flush is sent to the backing.
+    /// Counts a flush that is sent to the backing.
     pub(crate) fn count_flush_of_backing(&self) {
         self.flushes_backing.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// An epoch became durable, `took_ns` after its write-out began.
+    /// Counts an epoch that became durable, `took_ns` after its commit began.
     pub(crate) fn count_epoch(&self, took_ns: u64) {
         self.epochs.fetch_add(1, Ordering::Relaxed);
         self.latencies.write_out_ns.record(took_ns);
     }
 
-    /// A write-out had to begin at once.
+    /// Counts a commit that had to begin immediately.
     pub(crate) fn count_urgent(&self) {
         self.writes_urgent.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many blocks were found dirty at the start, and so many headers damaged.
+    /// Records the number of blocks found dirty at the start, and of damaged headers.
     pub(crate) fn set_recovered(&self, blocks: u32, headers_rejected: u64) {
         self.blocks_recovered.store(blocks.into(), Ordering::Relaxed);
         self.headers_rejected.store(headers_rejected, Ordering::Relaxed);
     }
 
-    /// Adds what was counted.
+    /// Adds the counters.
     pub(crate) fn count(&self, all: &mut Counters) {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         all.flushes = load(&self.flushes);

@@ -12,8 +12,8 @@ use alloc::vec;
 use block::Extent;
 use policy::Hash;
 
-/// Requests that are remembered at most, more or less: 8 bytes each for either neighbour. A small
-/// volume has fewer places where a stream can begin.
+/// Approximate maximum number of stored requests: 8 bytes each for either neighbour. A small volume
+/// has fewer sectors where a stream can begin.
 const REMEMBERED_MAX: u64 = 2048;
 const REMEMBERED_LEAST: u64 = 16;
 /// Maximum number of stored areas, and their size as a power of two, in sectors: 16 MiB.

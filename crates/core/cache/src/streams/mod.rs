@@ -347,7 +347,7 @@ impl Followed {
         Some((place, was_asked))
     }
 
-    /// A stream wants a piece, if it is trusted and its window has room.
+    /// Marks a stream as in need of a piece, if it is trusted and its window has room.
     fn want(&mut self, place: usize) {
         let stream = self.detector.stream(place);
         if self.gate.trusts(stream) && self.windows[place].has_room(stream) {

@@ -1,5 +1,5 @@
-//! What the lanes share of writeback: events, measurements, and which tasks there are. The tasks
-//! themselves are in `tasks/`.
+//! The state of writeback that the lanes share: events, measurements, and the list of tasks. The
+//! tasks themselves are in `tasks/`.
 
 pub(crate) mod estimator;
 pub(crate) mod tasks;
@@ -11,14 +11,14 @@ use lane::Event;
 use lane::atomic::{AtomicBool, Ordering};
 use lane::planted::Race;
 
-/// What the lanes share of the write-out.
+/// The state of writeback that the lanes share.
 pub(crate) struct Writeback {
-    /// The workers may find work.
+    /// Notified when the workers may find work.
     pub(crate) work: Event,
-    /// The flusher should look at the levels.
+    /// Notified when the flusher should check the levels.
     pub(crate) kick: Event,
     pub(crate) estimator: Estimator,
-    /// Something came while workers wrote out early: the last of them tells the flusher to look.
+    /// A change arrived during early writeback: the last of the workers notifies the flusher.
     left_to_workers: AtomicBool,
 }
 
@@ -32,14 +32,14 @@ impl Writeback {
         }
     }
 
-    /// Wakes the flusher if enough has gathered, or leaves that to the workers.
+    /// Wakes the flusher if enough blocks are dirty, or leaves that to the workers.
     pub(crate) fn start_if(&self, gauges: &Gauges, admit: Admit) {
         if !matches!(admit, Admit::Absorbed { start: true, .. }) {
             return;
         }
-        // While the workers write out early, they are the ones to say that the flusher should look.
-        // They may also have found nothing that they may write, and be at rest: zeros are pending
-        // there since. Either we see that, or the last of them sees what it was left.
+        // During early writeback, the workers notify the flusher. They may also have found nothing
+        // that they may write, and be idle, because zeros are pending since. Either this check sees
+        // that, or the last worker sees the flag.
         if gauges.is_early() {
             self.left_to_workers.store(true, Ordering::SeqCst);
             if self.estimator.in_flight() > 0 {
@@ -49,7 +49,7 @@ impl Writeback {
         self.kick.notify();
     }
 
-    /// A worker has found nothing, and rests. Whether it must tell the flusher to look.
+    /// Whether a worker that has found no work must notify the flusher.
     pub(crate) fn is_left_to_workers(&self) -> bool {
         self.estimator.in_flight() == 0
             && self.left_to_workers.swap(false, Ordering::SeqCst)

@@ -2,8 +2,8 @@
 //! successor needs (C1).
 //!
 //! ```text
-//!  63             40 39     16 15             4  3        2                1                0
-//! | durable round    | round   | unheld changes | doubt  | unheld before  | unheld since   | sent |
+//!  63           40 39   16 15            4    3        2               1             0
+//! | durable round | round | unheld changes | doubt | unheld before | unheld since | sent |
 //! ```
 //!
 //! A write-through is durable when a flush has succeeded that was sent after the change was

@@ -1,16 +1,16 @@
-//! What write-outs show of the backing: how fast it takes blocks, which runs it likes, and how many
-//! of them at a time.
+//! Measurements of the backing from writeback: its rate, the best length of runs, and the best
+//! number of runs in flight.
 //!
-//! Everything here is measured while it is used, and nothing is believed for ever. The counts are
-//! atomics that several lanes change without a lock: an estimate may be a sample short, never torn.
+//! All of this is measured continuously, and no measurement is kept forever. The counts are atomics
+//! that several lanes change without a lock: an estimate may lack a sample, but is never torn.
 //!
-//! *Rate*: blocks written while at least one run was under way, and what others were served beside
-//! it, over that time. *Least times*: of runs of each size (classes by powers of two), the least
-//! time that one took: how long such a run takes when nothing stands before it. Now and then a run
-//! is sent alone, to see whether that is still so. *Window*: how many runs are under way at a time.
-//! It grows while runs take about as long as they must, and shrinks when they take twice that: then
-//! they stand in line inside the device, and so do readers (TCP Vegas: Brakmo, Peterson, SIGCOMM
-//! 1994).
+//! *Rate*: blocks written while at least one run was in flight, plus foreground requests served at
+//! the same time, divided by that time. *Minimum times*: for runs of each size (classes by powers
+//! of two), the minimum time of one run, which is the time of such a run without a queue. From time
+//! to time a run is sent alone, to check that the minimum is still valid. *Window*: the number of
+//! runs in flight. It grows while runs take about their minimum time, and shrinks when they take
+//! twice that: then they queue inside the device, and so do readers (TCP Vegas: Brakmo, Peterson,
+//! SIGCOMM 1994).
 
 use crate::dirty::limits::Pace;
 use crate::stats::counters::Counters;
@@ -20,48 +20,48 @@ use lane::atomic::{AtomicU32, AtomicU64, Ordering};
 const CLASSES: usize = 12;
 /// A window of one run: windows are counted in 256ths.
 const ONE: u32 = 256;
-/// The window before anything was measured.
+/// The window before any measurement.
 const WINDOW_FIRST: u32 = 4 * ONE;
-/// A rate is told from so many blocks at least: fewer measure latency.
+/// Minimum number of blocks for a rate: fewer measure the latency.
 const SAMPLE_BLOCKS: u64 = 256;
-/// One run in so many is as long as it can be: else it would never learn that longer ones have
-/// become better.
+/// One run in this number has the maximum length: otherwise the estimator would not detect that
+/// longer runs have become better.
 const LONG_ONE_IN: u32 = 64;
-/// One run in so many is sent alone.
+/// One run in this number is sent alone.
 const ALONE_ONE_IN: u32 = 256;
 
-/// What is measured of write-outs (C13).
+/// Measurements of writeback (C13).
 #[derive(Debug)]
 pub(crate) struct Estimator {
-    /// Blocks a second; 0: not measured yet.
+    /// Blocks per second; 0: not measured yet.
     blocks_per_second: AtomicU64,
-    /// A flush of the backing, in nanoseconds.
+    /// The time of a flush of the backing, in nanoseconds.
     flush_ns: AtomicU64,
-    /// Of each class of runs the least time that one took, in nanoseconds; 0: not measured yet.
+    /// The minimum time of a run of each class, in nanoseconds; 0: not measured yet.
     least_ns: [AtomicU64; CLASSES],
-    /// How many runs may be under way, in 256ths.
+    /// The maximum number of runs in flight, in 256ths.
     window: AtomicU32,
-    /// How many are.
+    /// The number of runs in flight.
     in_flight: AtomicU32,
-    /// Since when, where some are.
+    /// Since when there are runs in flight, if any.
     busy_since_ns: AtomicU64,
-    /// What the sample that is being gathered holds so far.
+    /// The time and the blocks of the current sample so far.
     sample_ns: AtomicU64,
     sample_blocks: AtomicU64,
     runs: AtomicU32,
     alone: AtomicU32,
-    /// Of the runs since the last one that was sent alone, the least part of its expected time that
-    /// one took, in 256ths.
+    /// Among the runs since the last one that was sent alone, the minimum ratio of a run's time to
+    /// its expected time, in 256ths.
     part: AtomicU32,
-    /// When a change last went past the cache; 0: never.
+    /// The time of the last write-through; 0: never.
     passed_ns: AtomicU64,
 }
 
-/// A write-through counts as recent within so many service times of the backing.
+/// A write-through counts as recent within this number of service times of the backing.
 const JUST: u64 = 8;
-/// A run is to be sent alone ...
+/// A run should be sent alone ...
 const WANTED: u32 = 1;
-/// ... or is under way.
+/// ... or is in flight alone.
 const ALONE: u32 = 2;
 
 impl Default for Estimator {
@@ -83,18 +83,18 @@ impl Default for Estimator {
     }
 }
 
-/// What else wants the backing at the moment.
+/// The other users of the backing at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Foreground {
-    /// So many reads are under way.
+    /// The number of reads in flight.
     pub(crate) reads: u32,
-    /// Changes that went past the cache, or flushes, are under way.
+    /// Write-throughs or flushes are in flight.
     pub(crate) changes: bool,
-    /// A client waits until everything is written out.
+    /// A client waits until everything is written back.
     pub(crate) flush: bool,
-    /// The buffer is so full that writers are slowed down.
+    /// The buffer is so full that writers are throttled.
     pub(crate) pressed: bool,
-    /// So many writers wait for blocks to be written out.
+    /// The number of writers that wait for writeback.
     pub(crate) writers: u32,
 }
 
@@ -102,7 +102,7 @@ fn class_of(blocks: u32) -> usize {
     (blocks.max(1).ilog2() as usize).min(CLASSES - 1)
 }
 
-/// Lets a gauge follow its samples: a quarter of the way each time.
+/// Moves a gauge towards a sample: a quarter of the way each time.
 fn ease(gauge: &AtomicU64, sample: u64) {
     let before = gauge.load(Ordering::Relaxed);
     let now = if before == 0 { sample } else { before - before / 4 + sample / 4 };
@@ -110,12 +110,12 @@ fn ease(gauge: &AtomicU64, sample: u64) {
 }
 
 impl Estimator {
-    /// A run may begin, if this says so; it must then be reported by [`Estimator::end`] or
-    /// [`Estimator::cancel`].
+    /// Whether a run may begin. If so, it counts as begun, and must be ended with
+    /// [`Estimator::end`] or [`Estimator::cancel`].
     pub(crate) fn may_begin(&self, now_ns: u64, foreground: Foreground) -> bool {
         let wanted = !foreground.flush && self.alone.load(Ordering::SeqCst) != 0;
-        // Where others are served beside it, a run is as alone as it can be. It is not worth that a
-        // writer waits for it.
+        // While others are served, a run cannot be more alone than this. No writer should wait for
+        // such a run.
         let alone = wanted && !foreground.pressed && foreground.writers == 0;
         let window = if alone { 1 } else { self.window(foreground) };
         let begun = self.in_flight.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |runs| {
@@ -133,8 +133,9 @@ impl Estimator {
         begun.is_ok()
     }
 
-    /// How many runs may be under way: what the device likes, less where others wait for it; as
-    /// many as writers wait for them, for those would else be in the device themselves.
+    /// Returns the maximum number of runs in flight: the best number for the device, reduced while
+    /// others wait for the device, but at least the number of waiting writers, because their writes
+    /// would otherwise be in the device themselves.
     pub(crate) fn window(&self, foreground: Foreground) -> u32 {
         let liked = self.liked();
         let window = match foreground {
@@ -147,19 +148,19 @@ impl Estimator {
         window.max(foreground.writers)
     }
 
-    /// How many runs under way the device likes.
+    /// Returns the best number of runs in flight for the device.
     fn liked(&self) -> u32 {
         (self.window.load(Ordering::Relaxed) / ONE).max(1)
     }
 
-    /// A change has gone past the cache: others will follow.
+    /// Records a write-through: others will follow.
     pub(crate) fn foreground_wrote(&self, now_ns: u64) {
         self.passed_ns.store(now_ns.max(1), Ordering::Relaxed);
         self.foreground_served();
     }
 
-    /// A foreground request was served. Beside runs it counts as a block of theirs: what the
-    /// backing can do is not told by what others leave of it.
+    /// Records a served foreground request. During runs it counts as one of their blocks: otherwise
+    /// the rate would only show the capacity that foreground requests leave.
     #[inline]
     pub(crate) fn foreground_served(&self) {
         if self.in_flight.load(Ordering::Relaxed) > 0 {
@@ -167,42 +168,42 @@ impl Estimator {
         }
     }
 
-    /// Whether that was just now: no longer ago than the backing takes for a few.
+    /// Whether the last write-through was recent: within a few service times of the backing.
     pub(crate) fn has_just_written_through(&self, now_ns: u64) -> bool {
         let passed_ns = self.passed_ns.load(Ordering::Relaxed);
         let soon_ns = self.least_of(1).unwrap_or(0).saturating_mul(JUST);
         passed_ns > 0 && now_ns.saturating_sub(passed_ns) < soon_ns
     }
 
-    /// Runs under way.
+    /// Returns the number of runs in flight.
     pub(crate) fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::SeqCst)
     }
 
-    /// A run of blocks begins that [`Estimator::may_begin`] has let in, beside so many ranges of
-    /// zeros. Where those are all that is under way, the rate is measured from now on: how long
-    /// they take tells nothing of blocks.
+    /// Begins a run of blocks that [`Estimator::may_begin`] has admitted, beside `zeros` ranges of
+    /// zeros. If only zeros are in flight, the rate is measured from now on: the time of zeros is
+    /// no measure of blocks.
     pub(crate) fn blocks_begin(&self, now_ns: u64, zeros: u32) {
         if self.in_flight() <= zeros + 1 {
             self.busy_since_ns.store(now_ns, Ordering::Relaxed);
         }
     }
 
-    /// A range of zeros that was begun has ended.
+    /// Ends a range of zeros that was begun.
     pub(crate) fn end_zeros(&self, now_ns: u64) {
         self.alone.store(0, Ordering::SeqCst);
         self.busy_since_ns.store(now_ns, Ordering::Relaxed);
         self.in_flight.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// A run that was begun has found nothing to do.
+    /// Cancels a run that was begun and has found no work.
     pub(crate) fn cancel(&self, now_ns: u64) {
         self.alone.store(0, Ordering::SeqCst);
         self.leave(now_ns);
     }
 
-    /// A run has ended: it took so long, from then until now, for so many blocks. `most`: what the
-    /// window may grow to. True: the rate was measured anew.
+    /// Ends a run of `blocks` blocks that began at `start_ns`. `most`: the maximum window. Returns
+    /// true if the rate was updated.
     pub(crate) fn end(
         &self,
         now_ns: u64,
@@ -211,7 +212,7 @@ impl Estimator {
         most: u32,
         foreground: Foreground,
     ) -> bool {
-        // Beside others, it is not known whose queue it is.
+        // While others are served, the cause of a queue is unknown.
         let most = if foreground.reads > 0 || foreground.changes { 0 } else { most };
         self.learn(now_ns.saturating_sub(start_ns).max(1), blocks, most);
         self.sample_blocks.fetch_add(u64::from(blocks), Ordering::Relaxed);
@@ -219,7 +220,7 @@ impl Estimator {
         self.sample()
     }
 
-    /// One run less is under way; the time until now was a busy one.
+    /// Removes a run in flight; the time until now counts as busy.
     fn leave(&self, now_ns: u64) {
         let since = self.busy_since_ns.swap(now_ns, Ordering::Relaxed);
         self.sample_ns.fetch_add(now_ns.saturating_sub(since), Ordering::Relaxed);
@@ -239,7 +240,7 @@ impl Estimator {
         true
     }
 
-    /// A flush of the backing took so long.
+    /// Records the time of a flush of the backing.
     pub(crate) fn flushed(&self, ns: u64) {
         ease(&self.flush_ns, ns);
     }
@@ -254,7 +255,7 @@ impl Estimator {
             least.store(ns, Ordering::Relaxed);
         }
         if self.alone.swap(0, Ordering::SeqCst) == ALONE {
-            // Beside others (`most` is 0) a little slower is what it must be.
+            // While others are served (`most` is 0), runs are expected to be somewhat slower.
             self.forget(if most == 0 { 512 } else { 256 });
         } else if self.runs.load(Ordering::Relaxed).is_multiple_of(ALONE_ONE_IN) {
             self.alone.store(WANTED, Ordering::SeqCst);
@@ -272,8 +273,8 @@ impl Estimator {
         self.window.store(next, Ordering::Relaxed);
     }
 
-    /// No run of late was as fast as runs were once, not even one that was sent alone: the backing
-    /// has become slower.
+    /// Raises the minimum times if no recent run reached them, not even one that was sent alone:
+    /// the backing has become slower.
     fn forget(&self, usual: u32) {
         let part = self.part.swap(u32::MAX, Ordering::Relaxed);
         if part <= usual || part == u32::MAX {
@@ -285,8 +286,7 @@ impl Estimator {
         }
     }
 
-    /// How long the backing takes for a run of so many blocks when nothing stands before it, as far
-    /// as is known.
+    /// Returns the time of a run of this number of blocks without a queue, as far as is known.
     pub(crate) fn least_of(&self, blocks: u32) -> Option<u64> {
         let class = class_of(blocks);
         let of = |class: usize| match self.least_ns.get(class).map(|ns| ns.load(Ordering::Relaxed))
@@ -295,21 +295,20 @@ impl Estimator {
             some => some,
         };
         let (at, beyond) = (1u64 << class, u64::from(blocks) - (1 << class).min(u64::from(blocks)));
-        // A class of which no run was sent for long may have been told to be slower again and
-        // again.
+        // The time of a class without recent runs may have been raised repeatedly.
         let more = |low: u64, by: u64| low.saturating_add(by.saturating_mul(beyond) / at);
         match (of(class), of(class + 1)) {
             (Some(low), Some(high)) => Some(more(low, high.saturating_sub(low))),
             (Some(low), None) => Some(more(low, low)),
-            // The next smaller class that is known, as if nothing were saved by joining.
+            // The next smaller known class, as if merging saved nothing.
             (None, _) => (0..class).rev().find_map(|smaller| {
                 of(smaller).map(|ns| ns.saturating_mul(u64::from(blocks)) >> smaller)
             }),
         }
     }
 
-    /// How long the backing takes for a block, as far as is known: for one by itself or, as long as
-    /// none was sent so, its share of the shortest run that was.
+    /// Returns the backing's time for a block, as far as is known: for a single block or, if none
+    /// was sent alone, its share of the shortest run that was.
     pub(crate) fn block_ns(&self) -> Option<u64> {
         let share = |class: usize| match self.least_ns[class].load(Ordering::Relaxed) {
             0 => None,
@@ -318,16 +317,16 @@ impl Estimator {
         (0..CLASSES).find_map(share)
     }
 
-    /// The shortest run, in blocks, that the backing takes nearly as efficiently as any: what is
-    /// longer only makes others wait longer. Where readers would, and there is room, it may be less
-    /// efficient.
+    /// Returns the length in blocks of the shortest run that the backing handles nearly as
+    /// efficiently as any: longer runs only make others wait longer. If readers would wait, and
+    /// there is room, the run may be less efficient.
     pub(crate) fn run_blocks(&self, most: u32, foreground: Foreground) -> u32 {
         let gently = foreground.reads > 0 && !foreground.pressed;
         let number = self.runs.fetch_add(1, Ordering::Relaxed);
         if number.is_multiple_of(LONG_ONE_IN) && !gently {
             return most;
         }
-        // Nanoseconds a block, of each class that is known.
+        // Nanoseconds per block, for each known class.
         let each = |class: usize| match self.least_ns[class].load(Ordering::Relaxed) {
             0 => None,
             ns => Some(ns.saturating_mul(1 << 10) >> class),
@@ -336,7 +335,7 @@ impl Estimator {
         let worse = if gently { best / 2 } else { best / 10 };
         let good = |class: &usize| each(*class).is_some_and(|ns| ns <= best.saturating_add(worse));
         match (0..CLASSES).find(good) {
-            // The largest that is known may be the best only because no larger one has been tried.
+            // The largest known class may be the best only because no larger one has been tried.
             Some(class) if (class + 1..CLASSES).any(|larger| each(larger).is_some()) => {
                 most.min(1 << class)
             }
@@ -344,13 +343,13 @@ impl Estimator {
         }
     }
 
-    /// Adds what was measured.
+    /// Adds the measurements.
     pub(crate) fn count(&self, all: &mut Counters) {
         all.drain_window = u64::from(self.window(Foreground::default()));
         all.drain_blocks_per_second = self.blocks_per_second.load(Ordering::Relaxed);
     }
 
-    /// How fast the backing takes what is written out, as far as is known.
+    /// Returns the speed of the backing for writeback, as far as is known.
     pub(crate) fn pace(&self) -> Pace {
         let measured = |gauge: &AtomicU64| gauge.load(Ordering::Relaxed);
         Pace::new(measured(&self.blocks_per_second), measured(&self.flush_ns))

@@ -2,7 +2,7 @@ use super::*;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Runs of `blocks` blocks, as many at a time as the window allows, on a device of `servers`
+/// Drives runs of `blocks` blocks, in a number that the window allows, on a device of `servers`
 /// servers that take `service_ns` each, then `block_ns` for every block over one link.
 fn drive(
     drain: &Estimator,
@@ -56,11 +56,11 @@ fn runs_are_as_long_as_the_device_likes() {
     for blocks in [1, 2, 4, 8, 16, 32, 64, 128, 256] {
         drive(&drain, 50, blocks, 3, 44_000, 7_900);
     }
-    // 44 us and 7.9 us a block: 64 blocks take 8.6 us each, 256 take 8.1.
+    // 44 us, and 7.9 us per block: 64 blocks take 8.6 us each, 256 take 8.1.
     let sizes: Vec<u32> = (0..10).map(|_| drain.run_blocks(256, alone)).collect();
     assert!(sizes.iter().all(|&size| size == 64), "{sizes:?}");
-    // Readers wait for 16 at 10.6 us each, unless the buffer is nearly full; nor are longer ones
-    // tried.
+    // Readers wait for 16 at 10.6 us each, unless the buffer is nearly full; longer ones are not
+    // tried either.
     let read = Foreground { reads: 1, ..alone };
     let beside = |foreground| (0..200).map(|_| drain.run_blocks(256, foreground)).max();
     assert_eq!(beside(read), Some(16));
@@ -103,7 +103,7 @@ fn what_is_known_of_runs_that_are_not_sent_any_more_does_not_overflow() {
     for blocks in [128, 256] {
         drive(&drain, 10, blocks, 1, 100_000, 0);
     }
-    // Now and then the backing is 100,000 times slower, for a while, with runs of one block only.
+    // From time to time the backing is 100,000 times slower, with runs of one block only.
     for _ in 0..8 {
         drive(&drain, 1000, 1, 1, 1_000, 0);
         drive(&drain, 1000, 1, 1, 100_000_000, 0);
@@ -132,7 +132,7 @@ fn the_time_of_zeros_alone_is_not_counted() {
 const QUIET: Foreground =
     Foreground { reads: 0, changes: false, flush: false, pressed: false, writers: 0 };
 
-/// One that has learned of runs of so many blocks that they take so many nanoseconds at least.
+/// Makes an estimator with these minimum times in nanoseconds for runs of these numbers of blocks.
 fn knowing(least: &[(u32, u64)]) -> Estimator {
     let drain = Estimator::default();
     for (blocks, ns) in least {
@@ -143,8 +143,8 @@ fn knowing(least: &[(u32, u64)]) -> Estimator {
     drain
 }
 
-/// The window in 256ths after a run of one block took so long while so many were under way, and the
-/// window was four.
+/// Returns the window in 256ths after a run of one block took `ns` with `in_flight` runs in flight,
+/// where the window was four.
 fn window_after(ns: u64, in_flight: u32, most: u32) -> u32 {
     let drain = knowing(&[(1, 1000)]);
     drain.in_flight.store(in_flight, Ordering::Relaxed);
@@ -183,7 +183,7 @@ fn a_run_is_alone_from_its_beginning_to_the_next_one() {
     assert_eq!((alone(), busy_since(), drain.in_flight()), (ALONE, 5, 1));
     assert!(!drain.may_begin(6, QUIET), "nothing may begin beside it");
     assert_eq!((alone(), busy_since(), drain.in_flight()), (ALONE, 5, 1));
-    // But what is pressing does, and then it was not alone.
+    // But a run under pressure counts, and then the other was not alone.
     assert!(drain.may_begin(7, Foreground { pressed: true, ..QUIET }));
     assert_eq!((alone(), busy_since(), drain.in_flight()), (WANTED, 5, 2));
     drain.cancel(9);
@@ -210,7 +210,7 @@ fn no_writer_and_no_flush_waits_for_a_run_that_is_sent_alone() {
             assert_eq!(drain.alone.load(Ordering::Relaxed), WANTED, "beside {foreground:?}");
         }
     }
-    // Beside changes only one is under way: that is as alone as it can be.
+    // Beside changes only one run is in flight: it cannot be more alone than that.
     let drain = Estimator::default();
     drain.alone.store(WANTED, Ordering::Relaxed);
     assert!(drain.may_begin(5, Foreground { changes: true, ..pressed }));
@@ -260,7 +260,7 @@ fn a_rate_is_told_from_256_blocks_and_the_time_they_took() {
     assert_eq!(rate_of(256, SECOND_NS), Some(256));
     assert_eq!(rate_of(300, SECOND_NS / 2), Some(600));
     assert_eq!(rate_of(256, 0), None, "no time has passed");
-    // It is never so small that it counts as not measured, nor without end.
+    // The rate is never so small that it counts as not measured, nor unlimited.
     assert_eq!(rate_of(256, 300 * SECOND_NS), Some(1));
     assert_eq!(rate_of(1 << 30, 1), Some(1 << 40));
 }
@@ -268,12 +268,12 @@ fn a_rate_is_told_from_256_blocks_and_the_time_they_took() {
 #[test]
 fn the_window_grows_by_a_run_a_round_while_runs_are_quick_and_all_of_it_is_used() {
     const FOUR: u32 = 4 * ONE;
-    // A quarter slower than the least time is still quick.
+    // A quarter above the minimum time is still fast.
     assert_eq!([1000, 1249, 1250].map(|ns| window_after(ns, 4, 64)), [FOUR + 64, FOUR + 64, FOUR]);
     assert_eq!(window_after(1000, 3, 64), FOUR, "not all of it was used");
     assert_eq!(window_after(1000, 4, 4), FOUR, "it may not");
     assert_eq!(window_after(1000, 4, 2), FOUR, "what may be less does not shrink it");
-    // Twice as slow is slow.
+    // Twice the minimum time is slow.
     assert_eq!([2000, 2001].map(|ns| window_after(ns, 4, 64)), [FOUR, FOUR - 64]);
     assert_eq!(window_after(2001, 1, 0), FOUR - 64, "whether or not all of it was used");
     let drain = knowing(&[(1, 1000)]);
@@ -319,7 +319,7 @@ fn a_run_that_was_sent_alone_and_was_slow_makes_all_least_times_longer() {
     assert_eq!(least_after(WANTED, 1500, 64), [1000, 0, 4000], "it was not alone");
     assert_eq!(least_after(ALONE, 1000, 64), [1000, 0, 4000], "it was not slow");
     assert_eq!(least_after(ALONE, 800, 64), [800, 0, 4000], "it was quicker than any");
-    // Beside others twice as slow is what it must be.
+    // While others are served, twice the time is expected.
     assert_eq!(least_after(ALONE, 2000, 0), [1000, 0, 4000]);
     assert_eq!(least_after(ALONE, 2004, 0), [2003, 0, 8015]);
 }
@@ -338,7 +338,7 @@ fn a_quick_run_of_late_keeps_what_is_known_though_the_one_that_was_alone_is_slow
     drain.alone.store(ALONE, Ordering::Relaxed);
     drain.learn(3000, 1, 64);
     assert_eq!((drain.least_of(1), part()), (Some(1000), u32::MAX));
-    // The next one is judged by the runs since.
+    // The next one is judged by the runs since then.
     drain.alone.store(ALONE, Ordering::Relaxed);
     drain.learn(3000, 1, 64);
     assert_eq!(drain.least_of(1), Some(3000));
@@ -349,11 +349,11 @@ fn what_is_not_known_of_a_size_follows_from_its_neighbours() {
     assert_eq!(Estimator::default().least_of(1), None);
     let drain = knowing(&[(1, 300), (4, 1000), (8, 1400)]);
     assert_eq!([0, 1, 4, 8].map(|blocks| drain.least_of(blocks)), [300, 300, 1000, 1400].map(Some));
-    // Between two classes it is between their times.
+    // Between two classes the time is interpolated.
     assert_eq!([5, 6, 7].map(|blocks| drain.least_of(blocks)), [1100, 1200, 1300].map(Some));
-    // Of a larger one nothing is known: it takes as long as two smaller ones.
+    // A larger one without a measurement takes as long as two smaller ones.
     assert_eq!([12, 15].map(|blocks| drain.least_of(blocks)), [2100, 2625].map(Some));
-    // As if nothing were saved by joining: the next smaller one that is known counts.
+    // As if merging saved nothing: the next smaller known class counts.
     assert_eq!([2, 3].map(|blocks| drain.least_of(blocks)), [600, 900].map(Some));
     assert_eq!(
         [16, 17, 4096].map(|blocks| drain.least_of(blocks)),
@@ -378,12 +378,12 @@ fn a_run_is_the_shortest_that_is_nearly_as_efficient_as_any() {
         let drain = knowing(&[(2, two_ns), (4, 4000), (8, 9000)]);
         drain.run_blocks(64, foreground)
     };
-    // Four take 1000 ns each. A tenth worse is nearly as good, and where readers wait a half.
+    // Four take 1000 ns each. A tenth worse is nearly as good; if readers wait, a half worse.
     assert_eq!([2000, 2200, 2201].map(|ns| length(ns, QUIET)), [2, 2, 4]);
     assert_eq!([2201, 3000, 3001].map(|ns| length(ns, read)), [2, 2, 4]);
     let pressed = Foreground { pressed: true, ..read };
     assert_eq!([2200, 2201].map(|ns| length(ns, pressed)), [2, 4]);
-    // The largest that is known, or the only one, may be best because no larger one was tried.
+    // The largest known class, or the only one, may be best because no larger one was tried.
     assert_eq!(knowing(&[(2, 2000), (4, 3000)]).run_blocks(64, QUIET), 64);
     assert_eq!(knowing(&[(1, 1000)]).run_blocks(64, QUIET), 64);
     assert_eq!(knowing(&[(4, 1000)]).run_blocks(64, QUIET), 64);
