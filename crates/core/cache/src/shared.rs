@@ -321,7 +321,7 @@ impl Shared {
         self.sampling.report(now_ns)
     }
 
-    /// The latencies measured so far.
+    /// The measured latencies.
     pub fn histograms(&self) -> Histograms {
         self.stats.latencies.snapshot()
     }

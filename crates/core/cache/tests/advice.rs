@@ -1,4 +1,4 @@
-//! What a client says it will need is fetched and kept, and harms no other request.
+//! Blocks that a client says it will need are fetched and cached, without harm to other requests.
 
 use block::{
     Advice, Block, Buf, Durability, Error, Extent, Kind, Limits, Memory, Ram, Request, Result,
@@ -13,15 +13,15 @@ use std::sync::Arc;
 const GRAIN: u32 = 16;
 const BLOCKS: u64 = 4096;
 
-/// What the backing has seen.
+/// The requests that the backing has received.
 #[derive(Default)]
 struct Seen {
     /// The blocks of each read.
     reads: RefCell<Vec<(u64, u32)>>,
-    /// Reads under way, and the most of them at a time.
+    /// Reads in flight, and their maximum number at a time.
     running: Cell<u32>,
     running_max: Cell<u32>,
-    /// So many of the next reads fail.
+    /// The number of the next reads that fail.
     fails: Cell<u32>,
 }
 
@@ -101,7 +101,7 @@ fn read(first: u64, blocks: u32) -> Request {
 }
 
 impl Scene {
-    /// The answers to requests that are sent together.
+    /// Returns the answers to requests that are sent together.
     fn ask(&mut self, requests: Vec<Request>) -> Vec<Result> {
         let answers = Rc::new(RefCell::new(vec![None; requests.len()]));
         for (number, request) in requests.into_iter().enumerate() {
@@ -116,7 +116,7 @@ impl Scene {
         answers.take().into_iter().map(|answer| answer.expect("all are there")).collect()
     }
 
-    /// The reads of the backing since this was asked before.
+    /// Returns the reads of the backing since the last call.
     fn reads(&self) -> Vec<(u64, u32)> {
         self.seen.reads.take()
     }
@@ -125,7 +125,7 @@ impl Scene {
 #[test]
 fn what_will_be_needed_is_fetched_once_and_kept() {
     let mut scene = scene(WriteMode::Through);
-    // Over the border of a region, and larger than a read that is kept.
+    // Over the border of a region, and larger than a read that is admitted.
     assert_eq!(scene.ask(vec![advise(50, 30)]), [Ok(())]);
     assert_eq!(scene.reads(), [(50, 8), (58, 6), (64, 8), (72, 8)]);
     for block in 50..80 {
@@ -177,7 +177,7 @@ fn what_is_sure_to_be_read_is_kept_where_other_reads_are_not() {
     assert_eq!(scene.ask(vec![read(0, 8), advise(16, 8)]), [Ok(()), Ok(())]);
     assert_eq!(scene.stack.try_now(&read(0, 1)), None, "it was not kept");
     assert_eq!(scene.stack.try_now(&read(16, 1)), Some(Ok(())));
-    // Where a hit saves nothing, not even that.
+    // Where a hit saves nothing, advice is not followed either.
     scene.shared.force_bypass(true, true, 0);
     scene.reads();
     assert_eq!(scene.ask(vec![advise(32, 8)]), [Ok(())]);

@@ -1,6 +1,6 @@
-//! In stride the engine asks the system for no memory: on hits, misses with evictions, streams,
-//! absorbed writes, passes, zeroes, and the write-back with its flushes and releases; also where
-//! flushes only close epochs.
+//! In the steady state the engine allocates no memory from the system: on hits, misses with
+//! evictions, streams, absorbed writes, write-throughs, zeroes, and writeback with its flushes and
+//! releases; also where flushes only close epochs.
 
 use allocations::of_this_thread;
 use block::{
@@ -13,11 +13,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 const GRAIN: u32 = 16;
-/// Blocks of the volume: four times what the cache holds.
+/// Blocks of the volume: four times the number in the cache.
 const BLOCKS: u64 = 4096;
 const CLIENTS: u64 = 12;
 
-/// RAM that takes its time, so that requests wait for each other.
+/// Slow RAM, so that requests wait for each other.
 struct Slow {
     ram: Ram,
     lane: Lane,
@@ -35,7 +35,7 @@ impl Block for Slow {
     }
 }
 
-/// What the clients do.
+/// The requests of the clients.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Phase {
     Hits,
@@ -62,7 +62,7 @@ const PHASES: [Phase; 9] = [
 ];
 
 impl Phase {
-    /// The `number`th request.
+    /// Returns the request with this number.
     fn request(self, number: u64, random: &mut Random, buf: &Buf) -> Request {
         let block = |random: &mut Random, among: u64| random.below(among) * 8;
         let run = |random: &mut Random| 8 * (1 + random.below(4) as u32);
@@ -179,14 +179,13 @@ fn stride(durability: Durability) {
         let end = done.get() + requests;
         world.run_until(|| done.get() >= end);
     };
-    // Pools and lists reach their sizes: also with all of the workers at work, which the window
-    // allows only after a while, and with as many writers as there are at one of the places where
-    // they wait.
+    // Pools and lists reach their sizes: also with all workers busy, which the window allows only
+    // after a while, and with all writers waiting in the same queue.
     for next in [PHASES; 8].into_iter().flatten() {
         run(next, 10_000);
     }
     for next in PHASES {
-        // The first ones still end the last phase.
+        // The first requests still belong to the last phase.
         run(next, 1_000);
         let before = (of_this_thread(), cache.shared().counters(lane.now()));
         run(next, 10_000);

@@ -1,5 +1,5 @@
-//! When a cache keeps what it reads, and when it steps aside, in virtual time: cold and warm,
-//! before slow and fast backings, while processors are busy and free.
+//! When a cache admits blocks, and when it is bypassed, in virtual time: cold and warm, over slow
+//! and fast backings, while processors are busy and free.
 
 use block::{
     Block, Buf, Durability, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode,
@@ -13,21 +13,22 @@ use std::sync::Arc;
 
 const GRAIN: u32 = 16;
 const SLOTS: u32 = 8192;
-/// What is asked for: as much as fits, and a volume that nothing of is met again.
+/// The blocks that clients access: a set that fits, and a volume of which no block is accessed
+/// twice.
 const FITS: u64 = SLOTS as u64 / 4 * 3;
 const VOLUME: u64 = SLOTS as u64 * 16;
 const DEPTH: u64 = 4;
 const WINDOW_NS: u64 = 50_000_000;
 const END_NS: u64 = 4_000_000_000;
 const BUSY: Pressure = Pressure { waited: 700, wanted: 900 };
-/// What clients do with the blocks that they draw.
+/// The requests that clients make for the blocks that they draw.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Load {
     Reads,
     Writes,
-    /// Each block is read, then written past the cache.
+    /// Each block is read, then written through.
     Updates,
-    /// For two seconds blocks are read; then each is written past the cache, and read once.
+    /// For two seconds blocks are read; then each is written through, and read once.
     ReadBack,
 }
 
@@ -35,11 +36,10 @@ const SCAN_NS: u64 = 2_000_000_000;
 
 const FREE: Pressure = Pressure { waited: 0, wanted: 200 };
 
-/// What a request takes that begins at each moment, in nanoseconds.
+/// The time of a request that begins at each moment, in nanoseconds.
 type Latency = Rc<dyn Fn(u64) -> u64>;
 
-/// RAM that takes so long, and where processors are busy, one answer in four waits 4 ms more for
-/// one.
+/// RAM with this latency. Where processors are busy, one answer in four waits 4 ms longer for one.
 struct Slow {
     ram: Ram,
     lane: Lane,
@@ -83,16 +83,16 @@ fn shared(ram: &Ram, limits: &Limits, load: Load) -> Arc<Shared> {
     Shared::new(limits, geometry, settings, 7, memory).expect("a fresh arena")
 }
 
-/// Four clients ask for some of these blocks at random for four seconds, with every processor busy
-/// from the first moment on. Returns how many were answered, and what the cache has counted.
+/// Four clients access some of these blocks at random for four seconds, with every processor busy
+/// from the first moment on. Returns the number of answers, and the cache's counters.
 fn play(latency_ns: u64, blocks: u64, load: Load, guard: bool) -> (u64, Counters) {
     let draw = move |_: u64, random: &mut Random| random.below(blocks);
     let (answered, counted) = play_as(latency_ns, BUSY, draw, load, guard);
     (answered, *counted.last().expect("four seconds have passed"))
 }
 
-/// The same of blocks that are drawn at each moment, and under this pressure. Returns what was
-/// counted after each second.
+/// [`play`] with blocks that are drawn at each moment, and under this pressure. Returns the
+/// counters after each second.
 fn play_as(
     latency_ns: u64,
     pressure: Pressure,
@@ -104,13 +104,13 @@ fn play_as(
     Play { latency, pressure, load, guard, depth: DEPTH, end_ns: END_NS }.run(draw)
 }
 
-/// What is played.
+/// The parameters of a run.
 struct Play {
     latency: Latency,
     pressure: Pressure,
     load: Load,
     guard: bool,
-    /// Clients.
+    /// The number of clients.
     depth: u64,
     end_ns: u64,
 }
@@ -165,7 +165,7 @@ async fn client(
     let lane = stack.lane().clone();
     let buffer = Buf::new(8, GRAIN);
     while lane.now() < end_ns {
-        // A client takes some time to ask again.
+        // A client takes some time before its next request.
         lane.sleep_until(lane.now() + 200_000).await;
         let at = Extent::new(draw(lane.now()) * 8, 8);
         let read = Request::Read { at, into: buffer.clone() };
@@ -211,7 +211,7 @@ fn over_a_fast_backing_it_steps_aside_although_answers_wait_for_a_processor() {
     assert!(counters.bypasses > 0 && counters.bypass_guard > 0, "{counters:?}");
 }
 
-/// Of the misses of each second, the share that was kept.
+/// Returns the share of each second's misses that was admitted.
 fn kept(counted: &[Counters]) -> Vec<f64> {
     let mut before = Counters::default();
     let kept = counted.iter().map(|now| {
@@ -226,13 +226,13 @@ fn kept(counted: &[Counters]) -> Vec<f64> {
 #[test]
 fn what_is_not_read_again_is_kept_until_the_memory_is_full_and_what_begins_to_fit_is_kept_again() {
     // Clients are fast enough to fill the memory in half a second. In the third second the load
-    // becomes one that fits.
+    // changes to one that fits.
     let draw = |now: u64, random: &mut Random| match now < SCAN_NS {
         true => random.below(VOLUME),
         false => random.below(FITS / 4),
     };
-    // One miss in sixteen is hit later: that pays where a read takes 20 us, and does not where it
-    // takes 5.
+    // One miss in sixteen is hit later: that pays if a read takes 20 us, and does not if it takes
+    // 5.
     for (latency_ns, pays) in [(5_000, false), (20_000, true)] {
         let (_, counted) = play_as(latency_ns, FREE, draw, Load::Reads, true);
         let kept = kept(&counted);
@@ -253,7 +253,7 @@ fn over_a_backing_as_fast_as_memory_hardly_anything_is_kept() {
     assert!(counted[3].bypasses == 1 && counted[3].bypass_guard > 1000, "{:?}", counted[3]);
 }
 
-/// A write that passes leaves the copy that a read has brought as good as it was.
+/// A write-through leaves the copy that a read has admitted unchanged in value.
 #[test]
 fn what_fits_is_kept_although_each_block_that_is_read_is_written_next() {
     for latency_ns in [20_000, 100_000] {
@@ -264,7 +264,7 @@ fn what_fits_is_kept_although_each_block_that_is_read_is_written_next() {
     }
 }
 
-/// What passes is seen by the shadow whether a copy of it is kept or not.
+/// The shadow sees write-throughs whether or not a copy is admitted.
 #[test]
 fn what_is_written_past_the_cache_and_read_once_is_kept_again() {
     let draw = |_: u64, random: &mut Random| random.below(VOLUME);
@@ -276,12 +276,12 @@ fn what_is_written_past_the_cache_and_read_once_is_kept_again() {
 }
 
 /// Half a second over a backing as fast as memory, and then over one that takes a millisecond:
-/// writes are absorbed again, wherever they lie and however many there are at a time.
+/// writes are absorbed again, at any address and at any queue depth.
 #[test]
 fn a_backing_that_becomes_slow_is_noticed_by_writes_that_pass() {
     const FAST_NS: u64 = 500_000_000;
     let anywhere = |_: u64, random: &mut Random| random.below(FITS);
-    // No block of the part of the volume that is tried.
+    // No block of the probe.
     let beside = |_: u64, random: &mut Random| {
         let mut blocks = core::iter::repeat_with(|| random.below(FITS));
         blocks.find(|block| !Hash::of(!(block >> 6)).is_sampled()).expect("most of them")

@@ -1,6 +1,6 @@
-//! A backing that hangs, fails and comes back (C8), step by step: what clients are told, what
-//! stays, and what the operator can do about it. The crash laboratory tries the same in every
-//! order.
+//! A backing that hangs, fails and returns (C8), step by step: the errors that clients receive, the
+//! data that stays, and the operations of the operator. The crash laboratory tries the same in
+//! every order.
 
 use block::{
     Block, Buf, Durability, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack,
@@ -17,15 +17,15 @@ const SECTORS: u64 = 64 * 8;
 const STALL_NS: u64 = 4_000_000;
 const IDENTITY: u64 = 7;
 
-/// What the backing does at the moment.
+/// The current behaviour of the backing.
 #[derive(Clone, Copy, Debug)]
 enum Mood {
     Well,
-    /// It does not answer what is of this kind.
+    /// It does not answer requests of this kind.
     Hangs(fn(&Request) -> bool),
-    /// Nor gives a sign for a virtual minute.
+    /// It does not answer them, nor report anything for a virtual minute.
     Silent(fn(&Request) -> bool),
-    /// It fails whatever is not a read.
+    /// It fails all requests except reads.
     Fails,
 }
 
@@ -195,7 +195,7 @@ impl Scene {
         self.cache.shared().clone()
     }
 
-    /// The process is killed, and another one takes the memory.
+    /// Kills the process, and lets another one take over the memory.
     fn restart(&mut self) {
         self.lane.abandon();
         self.cache = attach(&self.backing, &self.memory, self.geometry, self.durability);
@@ -259,7 +259,7 @@ fn all_flushes_are_answered_while_their_leader_hangs_and_all_goes_on_when_it_com
     assert!(scene.write(4, 6).is_err());
     assert!(scene.flush().is_err());
     assert_eq!(scene.discard().map_err(|error| error.kind), Err(Kind::Invalid));
-    // The operator is too early: it hangs still, and fails again.
+    // The operator is too early: the backing still hangs, and the volume fails again.
     shared.clear_error();
     scene.pass_ns(STALL_NS);
     assert!(shared.has_failed());
@@ -356,7 +356,7 @@ fn a_flush_that_waited_while_the_volume_failed_fails_although_the_error_is_clear
     scene.backing.mood.set(Mood::Well);
     shared.clear_error();
     scene.pass_ns(1_000_000_000);
-    // What had gone past the cache might be lost: it was flushed for that, too.
+    // Write-throughs might be lost: the flush also covered those.
     assert!(matches!(flush.get(), Some(Err(_))), "{:?}", flush.get());
     assert_eq!(scene.flush(), Ok(()));
     assert_eq!(scene.on_backing(1), 8);
@@ -369,7 +369,7 @@ fn a_cleared_error_comes_back_after_retry_time_if_the_backing_still_fails() {
     scene.fail();
     let shared = scene.shared();
     shared.clear_error();
-    // No request comes: the flusher begins by itself.
+    // No request arrives: the flusher begins without one.
     scene.pass_ns(settings(Durability::Flush).retry_time_ns / 2);
     assert!(!shared.has_failed());
     scene.pass_ns(2 * settings(Durability::Flush).retry_time_ns + 1_000_000_000);
@@ -454,7 +454,7 @@ fn memory_is_taken_over_for_its_own_backing_only() {
     assert_eq!((found.sectors, found.identity, found.grain), (SECTORS, IDENTITY, GRAIN));
     assert!(found.survey().is_dirty());
     assert_eq!(take(SECTORS, IDENTITY), Ok(1));
-    // It has grown, and has that size from then on.
+    // The backing has grown, and has that size from then on.
     assert_eq!(take(SECTORS + 8, IDENTITY), Ok(1));
     assert_eq!(take(SECTORS, IDENTITY), Err(Unrecoverable::AnotherSize));
 }
@@ -519,7 +519,7 @@ fn ordered_flushes_do_not_wait_and_an_error_holds_back_every_later_epoch() {
     assert_eq!(scene.shared().closed_epochs(), 0);
 }
 
-/// What the backing holds of a block until it holds `last`, each once.
+/// Returns the contents of a block on the backing until it has `last`, each once.
 fn history_of(scene: &mut Scene, block: u64, last: u8) -> Vec<u8> {
     let mut seen = vec![scene.on_backing(block)];
     while seen.last() != Some(&last) {

@@ -5,13 +5,13 @@ use cache::{Aside, Guard, Pressure, Why, Window};
 const CALM: Pressure = Pressure { waited: 20, wanted: 900 };
 const CALM_AND_IDLE: Pressure = Pressure { waited: 20, wanted: 200 };
 const BUSY: Pressure = Pressure { waited: 600, wanted: 900 };
-/// What a copy of a block costs here.
+/// The cost of a copy of a block here.
 const COPY_NS: u64 = 400;
 /// Hardly more than the work of a request, and much more.
 const FAST_NS: u64 = 5_000;
 const SLOW_NS: u64 = 100_000;
 
-/// Reads over a backing this slow, where a miss that is kept brings so many hits.
+/// Reads over a backing with this latency, where an admitted miss gets this number of hits.
 fn reading(hits: f64, backing_read_ns: u64, pressure: Pressure) -> Window {
     Window {
         reads: 1000,
@@ -25,13 +25,13 @@ fn reading(hits: f64, backing_read_ns: u64, pressure: Pressure) -> Window {
     }
 }
 
-/// 1000 blocks absorbed, of which so many are saved, and the rest is written by so many requests.
+/// 1000 absorbed blocks, of which `saved` are saved, and the rest is written in `runs` requests.
 fn writing(saved: u64, runs: u64, pressure: Pressure) -> Window {
     let (absorbed, written) = (1000, 1000 - saved);
     Window { absorbed, saved, written, runs, copy_ns: COPY_NS, pressure, ..Window::default() }
 }
 
-/// How many windows it takes until the guard says so.
+/// Returns the number of windows until the guard decides this.
 fn windows_until(guard: &mut Guard, window: &Window, is_it: impl Fn(&Aside) -> bool) -> u32 {
     (1..=200).find(|_| is_it(&guard.decide(window))).expect("it never does")
 }
@@ -51,8 +51,8 @@ fn over_a_slow_backing_a_few_hits_pay_for_many_copies() {
 #[test]
 fn busy_processors_make_it_step_aside_within_two_windows_and_it_comes_back_in_one_second() {
     let mut guard = Guard::default();
-    // A tenth of 3.8 us of waiting is worth a copy, but not three of them that the lane cannot wait
-    // for.
+    // A tenth of 3.8 us of waiting is worth a copy, but not three copies for which the lane cannot
+    // wait.
     let window = |pressure| reading(0.2, FAST_NS, pressure);
     (0..10).for_each(|_| assert_eq!(guard.decide(&window(CALM_AND_IDLE)).reads, None));
     let out = |aside: &Aside| matches!(aside.reads, Some(Why::Busy { waited: 600 }));
@@ -70,9 +70,9 @@ fn busy_processors_make_it_step_aside_within_two_windows_and_it_comes_back_in_on
 fn what_pays_stays_also_when_processors_are_busy() {
     let mut guard = Guard::default();
     for _ in 0..100 {
-        // A hit for two copies saves more of a processor than they cost.
+        // One hit for two copies saves more processor time than they cost.
         assert_eq!(guard.decide(&reading(0.5, FAST_NS, BUSY)).reads, None);
-        // Half of what is absorbed never reaches the backing.
+        // Half of the absorbed blocks never reach the backing.
         assert_eq!(guard.decide(&writing(500, 500, BUSY)).writes, None);
         // Nothing is saved, but eight blocks are written at a time.
         assert_eq!(guard.decide(&writing(0, 125, BUSY)).writes, None);
@@ -82,7 +82,7 @@ fn what_pays_stays_also_when_processors_are_busy() {
 #[test]
 fn latencies_that_are_waits_for_a_processor_are_not_the_backings() {
     let mut guard = Guard::default();
-    // By the mean that is measured, one hit in a hundred saves 4 ms.
+    // By the measured mean, one hit in a hundred saves 4 ms.
     let out = |aside: &Aside| aside.reads.is_some();
     let waits = reading(0.01, 4_000_000, BUSY);
     let window = Window { backing_read_median_ns: FAST_NS, ..waits };
@@ -129,7 +129,8 @@ fn reads_come_back_when_what_is_read_begins_to_fit_or_the_backing_shows_to_be_sl
 
 #[test]
 fn at_the_border_it_stays_as_it_is() {
-    // A hit saves (5,000 - 1,200) / 10 + 900 ns; half of that is a copy and a little more, or less.
+    // A hit saves (5,000 - 1,200) / 10 + 900 ns; half of that is slightly more than a copy, or
+    // less.
     for (hits, steps_aside) in [(0.33, false), (0.24, true)] {
         let (mut inside, mut outside) = (Guard::default(), Guard::default());
         (0..20).for_each(|_| _ = inside.decide(&reading(hits, FAST_NS, CALM)));
@@ -194,8 +195,8 @@ fn writes_over_a_backing_as_fast_as_memory_are_not_absorbed() {
         let out = |aside: &Aside| matches!(aside.writes, Some(Why::Costs { .. }));
         assert!(windows_until(&mut guard, &window, out) <= 2);
     }
-    // Where the client waits for a write, an answer from memory is worth a copy, unless it is made
-    // to wait all the same.
+    // If the client waits for a write, an answer from memory is worth a copy, unless the client is
+    // made to wait nevertheless.
     let window = Window { backing_write_ns: FAST_NS, ..writing(0, 1000, CALM_AND_IDLE) };
     let slowed = Window { slowed_ns: 1000 * FAST_NS, ..window };
     let mut guard = Guard::default();
@@ -205,7 +206,7 @@ fn writes_over_a_backing_as_fast_as_memory_are_not_absorbed() {
 
 #[test]
 fn absorbed_writes_over_a_slow_backing_are_judged_by_the_requests_that_they_spare() {
-    // A request of 0.5 ms is 1,250 copies, one of 0.1 ms 250, and one of a fast backing mostly
+    // A request of 0.5 ms is 1,250 copies, one of 0.1 ms 250, and one of a fast backing is mostly
     // work.
     let cases = [
         (500_000, 1, true),
@@ -218,14 +219,14 @@ fn absorbed_writes_over_a_slow_backing_are_judged_by_the_requests_that_they_spar
     ];
     for (backing_write_ns, saved, stays) in cases {
         let mut guard = Guard::default();
-        // The buffer is full, and clients wait for each block as if it were not there.
+        // The buffer is full, and clients wait for each block as without the buffer.
         let slowed_ns = backing_write_ns * 1000;
         let window = Window { backing_write_ns, slowed_ns, ..writing(saved, 1000 - saved, BUSY) };
         (0..20).for_each(|_| _ = guard.decide(&window));
         let aside = guard.aside().writes;
         assert_eq!(aside.is_none(), stays, "{saved} of 1000 saved, {backing_write_ns} ns each");
     }
-    // Eight written at a time spare as much as is needed anywhere.
+    // Eight written at a time save enough for every backing.
     let window = Window { backing_write_ns: SLOW_NS, ..writing(0, 125, BUSY) };
     let mut guard = Guard::default();
     (0..20).for_each(|_| assert_eq!(guard.decide(&window).writes, None));
@@ -246,12 +247,12 @@ fn a_backing_that_becomes_slow_is_told_of_by_writes_that_pass_until_write_outs_k
     let mut guard = Guard::default();
     windows_until(&mut guard, &absorbed, out);
     (0..100).for_each(|_| assert!(out(&guard.decide(&fast(0)))));
-    // Twenty copies are no slow backing, nor is a slow one worth anything while processors are
+    // A backing of twenty copies is not slow, and a slow one changes nothing while processors are
     // busy.
     (0..100).for_each(|_| assert!(out(&guard.decide(&fast(20 * COPY_NS)))));
     (0..100).for_each(|_| assert!(out(&guard.decide(&Window { pressure: BUSY, ..fast(SLOW_NS) }))));
     assert!(windows_until(&mut guard, &fast(SLOW_NS), back) <= 12);
-    // For a second at least write-outs may go on to say what they have known.
+    // For at least a second, writeback's earlier measurement may stay in use.
     (0..20).for_each(|window| assert!(back(&guard.decide(&absorbed)), "window {window}"));
     assert!(windows_until(&mut guard, &absorbed, out) < 100, "it is not believed for ever");
 }

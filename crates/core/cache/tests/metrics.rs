@@ -2,7 +2,8 @@
 
 use cache::{Counters, Histograms};
 
-/// The rows of the page that begin with a name in backquotes, without the last cell, and that cell.
+/// Returns the rows of the page that begin with a name in backquotes, without the last cell, and
+/// that cell.
 fn rows() -> Vec<(String, String)> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/METRICS.md");
     let text = std::fs::read_to_string(path).expect("the document");

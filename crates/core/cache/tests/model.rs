@@ -1,5 +1,5 @@
-//! The engine against a plain array: whatever the sequence of requests, modes and sizes, reads
-//! return what was written last, and a drained volume is the same bytes without the cache.
+//! The engine compared with a plain array: for every sequence of requests, modes and sizes, reads
+//! return the last written data, and a drained volume has the same bytes without the cache.
 
 use block::{
     Block, Buf, Durability, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode,
@@ -13,7 +13,7 @@ use std::sync::Arc;
 const SECTORS: u64 = 40 * 8;
 const GRAIN: u32 = 16;
 
-/// RAM that takes its time, so that requests, fills and write-outs overlap.
+/// Slow RAM, so that requests, fills and writeback overlap.
 struct Slow {
     ram: Ram,
     lane: Lane,
@@ -67,7 +67,7 @@ fn settings(random: &mut Random, geometry: &Geometry) -> Settings {
     }
 }
 
-/// One client, one request at a time: the newest write is what a read must return.
+/// One client, one request at a time: a read must return the newest write.
 async fn client(stack: Stack, cache: Cache, mut random: Random, model: Rc<RefCell<Vec<u8>>>) {
     let grain = GRAIN as usize;
     for step in 0..120u64 {

@@ -1,4 +1,4 @@
-//! The cache misses where the simulation of its policy does.
+//! The cache has the same misses as the simulation of its policy.
 
 use block::{
     Block, Buf, Durability, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode,
@@ -45,7 +45,7 @@ impl Access {
     }
 }
 
-/// A cache that keeps every miss, and writes through.
+/// A cache that admits every miss, and writes through.
 fn shared(limits: &Limits, policy: Kind, shards: u32) -> Arc<Shared> {
     let geometry = Geometry {
         slots: SLOTS * shards,
@@ -61,7 +61,7 @@ fn shared(limits: &Limits, policy: Kind, shards: u32) -> Arc<Shared> {
         durability: Durability::Flush,
         dirty_blocks_max: 0,
         absorb_blocks_max: 32,
-        // The simulation knows no streams.
+        // The simulation has no streams.
         readahead: false,
         stream_blocks_max: u32::MAX,
         ..Settings::default()
@@ -70,8 +70,8 @@ fn shared(limits: &Limits, policy: Kind, shards: u32) -> Arc<Shared> {
     Shared::new(limits, geometry, settings, 7, memory).expect("a fresh arena")
 }
 
-/// Sends these requests one after the other. Returns how many accesses to blocks there were, and
-/// how many missed.
+/// Sends these requests one after the other. Returns the number of accesses to blocks, and of
+/// misses.
 fn served(policy: Kind, shards: u32, accesses: &[Access]) -> (u64, u64) {
     let mut world = World::timed(lane::Prices::default());
     let lane = world.lane();
@@ -102,7 +102,7 @@ fn served(policy: Kind, shards: u32, accesses: &[Access]) -> (u64, u64) {
     (counters.block_accesses, counters.block_misses)
 }
 
-/// The same of the simulation.
+/// Returns the same numbers from the simulation.
 fn simulated(policy: Kind, shards: u32, accesses: &[Access]) -> (u64, u64) {
     let mut cache = Simulation::with_shards(policy, SLOTS, shards);
     let blocks: Vec<u64> = accesses.iter().flat_map(Access::blocks).collect();
@@ -110,7 +110,7 @@ fn simulated(policy: Kind, shards: u32, accesses: &[Access]) -> (u64, u64) {
     (blocks.len() as u64, missed as u64)
 }
 
-/// What is often used, a scan now and then, and what is rarely used.
+/// Frequently used blocks, occasional scans, and rarely used blocks.
 fn blocks(random: &mut Random, blocks: u64) -> Vec<u64> {
     let mut block = |number: u64| match number / 100 % 4 {
         0 => number % blocks,
@@ -120,8 +120,8 @@ fn blocks(random: &mut Random, blocks: u64) -> Vec<u64> {
     (0..4000).map(&mut block).collect()
 }
 
-/// Several sizes, reads and writes. Whole blocks: of a part the cache holds that part, where a
-/// simulation holds the block.
+/// Several sizes, reads and writes. Whole blocks: the cache holds a part of a block as a part,
+/// where a simulation holds the whole block.
 fn mixed(random: &mut Random, shards: u32) -> Vec<Access> {
     let sectors = u64::from(shards) * BLOCKS * 8;
     let mut access = |block: u64| {
@@ -133,7 +133,7 @@ fn mixed(random: &mut Random, shards: u32) -> Vec<Access> {
     found.into_iter().map(&mut access).collect()
 }
 
-/// Those that a cache can be served with.
+/// The policies with which a cache can be served.
 fn kinds() -> impl Iterator<Item = Kind> {
     Kind::ALL.into_iter().filter(|kind| kind.is_served())
 }
@@ -152,10 +152,10 @@ fn reads_of_single_blocks_miss_where_the_simulation_does() {
     }
 }
 
-/// A request's blocks that are held are used before those that are missing are fetched, one request
-/// may be fetched as a whole, and a write takes slots for all its blocks before it gives up those
-/// that they replace: so single misses differ, and with them the later ones. (Of so small a cache,
-/// five blocks are a twelfth.)
+/// A request's held blocks are used before its missing ones are fetched, one request may be fetched
+/// as a whole, and a write takes slots for all its blocks before it frees those that they replace:
+/// so single misses differ, and the later ones with them. (For such a small cache, five blocks are
+/// a twelfth.)
 #[test]
 fn reads_and_writes_of_any_size_miss_nearly_as_often_as_the_simulation() {
     let (mut all, mut off) = (0, 0);

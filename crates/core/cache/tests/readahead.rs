@@ -1,5 +1,5 @@
-//! Reads that follow one another find what they want in memory, take the place of nothing there,
-//! and harm no other request.
+//! Sequential reads hit in memory, without evicting anything there, and without harm to other
+//! requests.
 
 use block::{Block, Buf, Durability, Error, Extent, Kind, Limits, Memory, Ram, Request, Result};
 use block::{Stack, WriteMode};
@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 const GRAIN: u32 = 16;
 const BLOCKS: u64 = 1 << 16;
-/// What a read of the backing takes.
+/// The time of a read of the backing.
 const READ_NS: u64 = 1_000_000;
 const SLOTS: u32 = 1 << 13;
 
-/// RAM with so many servers, of which each takes its time for a request.
+/// RAM with several servers, each of which takes some time for a request.
 struct Servers {
     ram: Ram,
     lane: Lane,
@@ -72,12 +72,12 @@ fn scene(settings: Settings) -> Scene {
     )
 }
 
-/// The same over a cache of another geometry.
+/// A scene with a cache of another geometry.
 fn scene_of(settings: Settings, geometry: Geometry) -> Scene {
     scene_in(World::timed(Prices::default()), settings, geometry)
 }
 
-/// The same in another world.
+/// A scene in another world.
 fn scene_in(mut world: World, settings: Settings, geometry: Geometry) -> Scene {
     let lane = world.lane();
     let ram = Ram::new(BLOCKS * 8, GRAIN);
@@ -111,8 +111,8 @@ fn read(first: u64, blocks: u32) -> Request {
 }
 
 impl Scene {
-    /// Sends requests one after the other, from as many clients as there are lists. Returns how
-    /// long all of them took, and the answers.
+    /// Sends requests one after the other, from one client per list. Returns the total time, and
+    /// the answers.
     fn send(&mut self, clients: Vec<Vec<Request>>) -> (u64, Vec<Result>) {
         let begun = self.lane.now();
         let left = Rc::new(Cell::new(clients.len()));
@@ -136,8 +136,8 @@ impl Scene {
         (self.lane.now() - begun, answers.take())
     }
 
-    /// How long each of these takes, sent one after the other, while a client sends others. In
-    /// nanoseconds.
+    /// Returns the time of each of these requests, sent one after the other, while a client sends
+    /// others. In nanoseconds.
     fn latencies(&mut self, timed: Vec<Request>, others: Vec<Request>) -> Vec<u64> {
         let (took, done) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Cell::new(false)));
         let (stack, answered, ended) = (self.stack.clone(), took.clone(), done.clone());
@@ -163,7 +163,7 @@ impl Scene {
         took.take()
     }
 
-    /// How long reads take that are sent one after the other.
+    /// Returns the time of reads that are sent one after the other.
     fn time(&mut self, reads: impl Iterator<Item = (u64, u32)>) -> u64 {
         self.send(vec![reads.map(|(first, blocks)| read(first, blocks)).collect()]).0
     }
@@ -173,7 +173,7 @@ impl Scene {
         self.shared.counters(self.lane.now())
     }
 
-    /// Until nothing is under way any more.
+    /// Waits until no request is in flight.
     fn rest(&mut self) {
         let until = self.lane.now() + 100 * READ_NS;
         let (lane, done) = (self.lane.clone(), Rc::new(Cell::new(false)));
@@ -187,7 +187,7 @@ impl Scene {
     }
 }
 
-/// Numbers below an end.
+/// Returns a generator of numbers below an end.
 fn random() -> impl FnMut(u64) -> u64 {
     let mut state = 1u64;
     move |end| {
@@ -196,7 +196,7 @@ fn random() -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// How many times as fast a stream is read ahead of.
+/// Returns the speed of a stream with readahead, relative to its speed without.
 fn gain(reads: impl Iterator<Item = (u64, u32)> + Clone) -> f64 {
     let [with, without] = [true, false].map(|readahead| {
         let mut scene = scene(Settings { readahead, ..settings() });
@@ -222,7 +222,7 @@ fn a_stream_of_any_order_is_read_ahead_of() {
     // Eight streams, in turn.
     let many = gain((0..2000).map(|read| (read % 8 * 8000 + read / 8 * 16, 16)));
     assert!(many > 6.0, "{many}");
-    // As many pieces as a sixteenth of the cache has room for.
+    // The number of pieces for which a sixteenth of the cache has room.
     let large = gain((0..500).map(|read| (read * 64, 64)));
     assert!(large > 5.0, "{large}");
 }
@@ -256,8 +256,8 @@ fn random_reads_are_left_alone() {
     assert!(wasted * 100 < counters.block_accesses, "{wasted} of {}", counters.block_accesses);
 }
 
-/// How often a hot set that fills a third of the cache is hit, before and after a stream over four
-/// times the cache, where no slot is free.
+/// Returns the hits of a hot set that fills a third of the cache, before and after a stream of four
+/// times the cache, with no free slot.
 fn hot_hits(scene: &mut Scene, stream: impl FnOnce(&mut Scene)) -> [u64; 2] {
     let mut random = random();
     let hot: Vec<_> = (0..SLOTS / 3).map(|_| (random(30_000), 1)).collect();
@@ -287,8 +287,8 @@ fn a_stream_takes_the_place_of_nothing_hotter() {
     }
 }
 
-/// The same of a stream of writes, absorbed or passing, whose blocks are gone first once they are
-/// durable.
+/// The same for a stream of writes, absorbed or written through, whose blocks are evicted first
+/// once they are durable.
 #[test]
 fn a_stream_of_writes_takes_the_place_of_nothing_hotter() {
     for write in [WriteMode::BackNow, WriteMode::Through] {
@@ -322,7 +322,7 @@ fn what_is_free_is_kept_however_long_the_stream_is() {
 #[test]
 fn its_errors_reach_no_read_that_can_be_answered() {
     let mut scene = scene(settings());
-    // No read of a client begins there: pieces do.
+    // No read of a client begins there, only pieces.
     for block in (64..4096).step_by(16) {
         scene.fails.set(Some(block));
         let first = block - 48;
@@ -333,7 +333,7 @@ fn its_errors_reach_no_read_that_can_be_answered() {
     assert!(scene.counters().readahead_issued > 0);
 }
 
-/// Writes overtake what is fetched ahead of reads: the reads that follow must see them.
+/// Writes overtake readahead: later reads must see the writes.
 #[test]
 fn a_change_overtakes_what_is_fetched_ahead() {
     for write in [WriteMode::BackNow, WriteMode::Through] {
@@ -355,9 +355,9 @@ fn a_change_overtakes_what_is_fetched_ahead() {
     }
 }
 
-/// A piece that is longer than a slice becomes unread slice by slice, or fails as a whole: what the
-/// volume counts as unread is at every step what its shards have, and those that look for room
-/// count no block twice.
+/// A piece that is longer than a slice becomes unread slice by slice, or fails as a whole: the
+/// volume's count of unread blocks equals the sum over its shards at every step, and the check for
+/// room counts no block twice.
 #[test]
 fn what_is_unread_is_counted_at_every_step() {
     let small =
@@ -386,7 +386,7 @@ fn what_is_unread_is_counted_at_every_step() {
     assert!(counters.readahead_used > 256, "{counters:?}");
 }
 
-/// What was fetched ahead and never read is given up when others need its place.
+/// Blocks that were fetched ahead and never read are dropped when others need their slots.
 #[test]
 fn what_is_not_read_does_not_stay_for_ever() {
     let mut scene = scene(settings());
@@ -404,7 +404,7 @@ fn what_is_not_read_does_not_stay_for_ever() {
     assert!(counters.readahead_issued - settled < unread / 8, "{counters:?}");
 }
 
-/// Reads of clients may take most of a shard's fetches: what is refused for that lets them end.
+/// Reads of clients may take most of a shard's fetches: a refused readahead lets them end.
 #[test]
 fn what_is_refused_lets_others_go_on() {
     let few = Geometry { slots: 4096, shards: 1, fills: 8, ..Geometry::SMALLEST };
@@ -418,8 +418,8 @@ fn what_is_refused_lets_others_go_on() {
     assert!(scene.counters().readahead_issued > 0);
 }
 
-/// What was fetched ahead of streams that have ended early counts as unread no longer than a long
-/// stream needs that is not kept, and so evicts nothing.
+/// Blocks fetched ahead of streams that ended early count as unread at most for the duration of one
+/// long bypassed stream, although that stream evicts nothing.
 #[test]
 fn streams_that_end_early_are_in_the_way_of_no_later_one() {
     let mut scene = scene(settings());
@@ -449,8 +449,7 @@ fn a_stream_is_read_ahead_of_although_what_is_read_is_not_kept() {
     assert_eq!(scene.counters().readahead_issued, 0);
 }
 
-/// While reads are left out nothing is evicted: what was fetched ahead in vain grows old by what is
-/// read all the same.
+/// While reads are bypassed nothing is evicted: useless readahead ages by the reads that continue.
 #[test]
 fn streams_that_end_early_are_in_the_way_of_no_later_one_while_reads_are_left_out() {
     let mut scene = scene(settings());
@@ -469,8 +468,8 @@ fn streams_that_end_early_are_in_the_way_of_no_later_one_while_reads_are_left_ou
     assert!(took < 64 * READ_NS / 2, "{took} ns");
 }
 
-/// Clients that read streams of their own ask for much by themselves; the backing works on more at
-/// once.
+/// Clients with separate streams already use a large part of the depth; the backing works on more
+/// in parallel.
 #[test]
 fn streams_of_several_clients_are_read_ahead_of() {
     let took = |readahead, clients: u64| {
@@ -484,9 +483,8 @@ fn streams_of_several_clients_are_read_ahead_of() {
     }
 }
 
-/// Streams that end early, one after the other, whether slots are free or not: what they leave is
-/// given up in time, so that those which follow at once are read ahead of as far as the gate
-/// allows.
+/// Streams that end early, one after the other, with and without free slots: their remains are
+/// dropped in time, so that later streams are read ahead as far as the gate allows.
 #[test]
 fn what_ended_streams_leave_is_in_the_way_of_none_that_follow_at_once() {
     for (is_filled, gain) in [(true, 3), (false, 2)] {
@@ -506,8 +504,8 @@ fn what_ended_streams_leave_is_in_the_way_of_none_that_follow_at_once() {
     }
 }
 
-/// Reads that belong to no stream do not wait for what is fetched ahead of one, also when it was
-/// alone before.
+/// Reads outside streams do not wait for the readahead of a stream, even if that stream was alone
+/// before.
 #[test]
 fn random_reads_beside_a_stream_do_not_wait_for_it() {
     for alone in [0, 512] {

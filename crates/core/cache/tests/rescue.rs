@@ -1,5 +1,5 @@
-//! The rescue against a plain array: at any moment, what it yields, laid over what the backing has,
-//! is what the clients have been told, and is what a recovery of the same memory would write.
+//! The rescue compared with a plain array: at every moment, its items written over the backing's
+//! data equal the acknowledged data, and the result of a recovery from the same memory.
 
 use block::{
     Block, Buf, Durability, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack,
@@ -19,7 +19,7 @@ use unseen::{observe_stores, watch_stores};
 const SECTORS: u64 = 40 * 8 - 3;
 const GRAIN: u32 = 16;
 
-/// RAM that takes its time, and that may stop taking changes.
+/// Slow RAM, which may stop accepting changes.
 struct Slow {
     ram: Ram,
     lane: Lane,
@@ -48,7 +48,7 @@ impl Block for Slow {
     }
 }
 
-/// What every sector may be: one thing, or several while no client was told which.
+/// The possible contents of every sector: one, or several while no client was told which.
 struct Model(Vec<Vec<Vec<u8>>>);
 
 impl Model {
@@ -56,14 +56,14 @@ impl Model {
         Model(vec![vec![vec![0; GRAIN as usize]]; SECTORS as usize])
     }
 
-    /// From now on, sectors may also be this.
+    /// Adds possible contents of sectors.
     fn begin(&mut self, at: &Extent, bytes: &[u8]) {
         for (index, sector) in bytes.chunks(GRAIN as usize).enumerate() {
             self.0[at.first as usize + index].push(sector.to_vec());
         }
     }
 
-    /// The change has been answered well: they are this.
+    /// Ends a change that succeeded: its contents are the only ones.
     fn end(&mut self, at: &Extent, bytes: &[u8]) {
         for (index, sector) in bytes.chunks(GRAIN as usize).enumerate() {
             self.0[at.first as usize + index] = vec![sector.to_vec()];
@@ -85,7 +85,7 @@ fn contents(ram: &Ram) -> Vec<u8> {
     all.to_vec()
 }
 
-/// Lays the rescue over an image; checks that its items ascend, stay apart and stay inside.
+/// Writes the rescue over an image; checks that its items ascend, are disjoint and are inside.
 fn overlay(rescue: &Rescue, image: &mut [u8]) {
     let grain = GRAIN as usize;
     let mut end = 0;
@@ -101,7 +101,7 @@ fn overlay(rescue: &Rescue, image: &mut [u8]) {
     }
 }
 
-/// What a recovery from this memory leaves on this backing once it has drained.
+/// Returns the contents of this backing after a recovery from this memory and a drain.
 fn recovered(memory: &Memory, image: &[u8], geometry: Geometry, settings: Settings) -> Vec<u8> {
     let arena = Arc::new(Memory::heap(memory.bytes()));
     memory.copy(0, &arena, 0, memory.bytes());
@@ -113,7 +113,7 @@ fn recovered(memory: &Memory, image: &[u8], geometry: Geometry, settings: Settin
     let mut world = World::chosen(1);
     let lane = world.lane();
     let shared = Shared::new(ram.limits(), geometry, settings, 7, arena).expect("the same arena");
-    // That the volume had failed is noted in its memory; this backing is well.
+    // The memory records that the volume had failed; this backing works.
     shared.clear_error();
     let cache = Cache::attach(&shared, &lane, Stack::new(&lane, ram.clone()));
     let done = Rc::new(Cell::new(false));
@@ -216,13 +216,13 @@ async fn client(
                 let read = serve(&stack, Request::Read { at, into }).await;
                 read.expect("reads do not fail");
             }
-            // On a broken backing it fails.
+            // On a broken backing the flush fails.
             _ => drop(serve(&stack, Request::Flush).await),
         }
     }
 }
 
-/// How often something that matters was met, over all histories.
+/// Counts of the relevant situations, over all histories.
 #[derive(Default, Debug)]
 struct Met {
     parts: u64,
@@ -247,7 +247,7 @@ struct Watch {
 
 impl Watch {
     fn look(&self) {
-        // A recovery that follows is not to be watched itself.
+        // The following recovery must not be watched itself.
         watch_stores(0);
         let rescue = Rescue::over(self.memory.clone()).expect("an arena");
         assert_eq!(rescue.rejected(), 0, "seed {}", self.seed);
@@ -265,7 +265,7 @@ impl Watch {
         }
     }
 
-    /// Looks again after some more stores to the memory, in the middle of sections.
+    /// Returns after how many stores to the memory to look again, in the middle of sections.
     fn again(&self) -> u32 {
         1 + self.moments.borrow_mut().below(60) as u32
     }
@@ -281,14 +281,14 @@ impl Watch {
     }
 }
 
-/// Without the laboratory nothing can look into the middle of a section.
+/// Without the laboratory nothing can observe the middle of a section.
 #[cfg(not(feature = "laboratory"))]
 mod unseen {
     pub(crate) fn observe_stores(_observer: Option<Box<dyn FnMut() -> u32>>) {}
     pub(crate) fn watch_stores(_stores: u32) {}
 }
 
-/// Ends the watch also where a history has panicked.
+/// Ends the watch even if a history has panicked.
 struct Unwatched;
 
 impl Drop for Unwatched {
@@ -356,7 +356,7 @@ fn laid_over_the_backing_the_rescue_is_what_clients_were_told_and_what_a_recover
     for seed in 0..400 {
         history(seed, &met);
     }
-    // All that the test is for must have happened, and often.
+    // All situations that the test covers must have occurred often.
     let met = met.take();
     let all = met.parts > 1000 && met.zeros > 1000 && met.during > 10_000;
     assert!(all && met.failed > 50 && met.recoveries > 400, "{met:?}");

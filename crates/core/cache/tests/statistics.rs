@@ -1,4 +1,4 @@
-//! What the engine counts and times, against a backing whose latency is known.
+//! The engine's counters and times, over a backing whose latency is known.
 
 use block::{
     Block, Buf, Durability, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode,
@@ -13,7 +13,7 @@ use std::sync::Arc;
 const GRAIN: u32 = 16;
 const SECTORS: u64 = 4096;
 
-/// RAM that takes exactly so long, whatever it is asked.
+/// RAM with exactly this latency, for every request.
 struct Slow {
     ram: Ram,
     lane: Lane,
@@ -137,7 +137,7 @@ fn misses_are_timed_and_hits_save_what_the_backing_took_at_their_time() {
     assert_eq!(warm.read_hits, 48);
     assert_eq!(warm.time_saved_ns, 48 * cold.backing_read_ns);
 
-    // A hit has been sampled: from now on it is taken off, and earlier ones stay as they were.
+    // A hit has been sampled: from now on its time is subtracted, and earlier ones stay unchanged.
     scene.shared.hit_sampled(1_000);
     assert_eq!(scene.counters().hit_ns, 1_000);
     scene.read(0..10);
@@ -146,7 +146,7 @@ fn misses_are_timed_and_hits_save_what_the_backing_took_at_their_time() {
     assert_eq!(saved_ns, 10 * (cold.backing_read_ns - 1_000));
     assert_eq!(scene.shared.histograms().hit_ns.count(), 1);
 
-    // The backing has become faster: what was saved before stays saved.
+    // The backing has become faster: the time saved before stays in the sum.
     scene.latency_ns.set(2_000);
     scene.read(100..400);
     let fast = scene.counters();
@@ -187,7 +187,7 @@ fn flushes_runs_and_write_outs_are_timed() {
     scene.latency_ns.set(30_000);
     let stack = scene.stack.clone();
     scene.run(async move {
-        // What is timed is how long it took, not when.
+        // The duration is measured, not the time of day.
         stack.lane().sleep_until(1_000_000).await;
         write(&stack, 0, 8).await;
         write(&stack, 80, 8).await;
@@ -198,7 +198,7 @@ fn flushes_runs_and_write_outs_are_timed() {
     assert_eq!(times.run_ns.count(), 2, "two runs of one block");
     assert_eq!(times.write_out_ns.count(), 1);
     assert!((30_000..40_000).contains(&times.run_ns.max()), "{}", times.run_ns.max());
-    // Both runs at once, then the flush of the backing.
+    // Both runs in parallel, then the flush of the backing.
     let flush_ns = times.flush_ns.max();
     assert!((60_000..75_000).contains(&flush_ns), "{flush_ns}");
     assert!(times.write_out_ns.max() <= flush_ns);
@@ -215,12 +215,12 @@ fn a_write_out_that_somebody_waits_for_is_urgent() {
     scene.run(async move {
         write(&stack, 0, 1).await;
         stack.lane().sleep_until(stack.lane().now() + 10_000).await;
-        // The first is on its way to the backing; with this, all is dirty that may be.
+        // The first is in flight to the backing; with this one, the maximum is dirty.
         write(&stack, 8, 1).await;
-        // Meets dirty data in part, and so can neither go past nor be absorbed.
+        // Overlaps dirty data in part, and so can neither be written through nor absorbed.
         write(&stack, 1, 1).await;
     });
-    // Once for each write-out that it had to wait for.
+    // Once for each commit for which it had to wait.
     let urgent = scene.counters().writes_urgent;
     assert!((1..=2).contains(&urgent), "{urgent}");
 }

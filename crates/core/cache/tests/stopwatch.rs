@@ -1,5 +1,5 @@
-//! What the engine times with a clock that goes on within a step: copies, and a backing that
-//! answers at once.
+//! The times that the engine measures with a clock that advances within a step: copies, and a
+//! backing that answers immediately.
 
 use block::{Block, Buf, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode};
 use cache::{Arena, Cache, Geometry, Pressure, Settings, Shared};
@@ -14,7 +14,7 @@ const BLOCKS: u64 = 1 << 14;
 thread_local! {
     /// The clock.
     static NOW_NS: Cell<u64> = const { Cell::new(0) };
-    /// How far it goes on with each look.
+    /// The advance of the clock with each read.
     static LOOK_NS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -23,7 +23,7 @@ fn look() -> u64 {
     NOW_NS.get()
 }
 
-/// RAM that answers at once, unless it is told not to, and takes a while for that.
+/// RAM that answers immediately, unless that is switched off, and takes a while for it.
 struct Prompt {
     ram: Ram,
     is_prompt: Rc<Cell<bool>>,

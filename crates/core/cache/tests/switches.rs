@@ -1,5 +1,5 @@
-//! Switches under load, in virtual time: the guard steps aside and comes back 1,000 times a second,
-//! and an operator changes settings, while a client verifies every byte.
+//! Switches under load, in virtual time: the guard begins and ends the bypass 1,000 times per
+//! second, and an operator changes settings, while a client verifies every byte.
 
 use block::{
     Block, Buf, Durability, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode,
@@ -14,7 +14,7 @@ const SECTORS: u64 = 512 * 8;
 const GRAIN: u32 = 16;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// RAM that takes 20 to 80 us.
+/// RAM with a latency of 20 to 80 us.
 struct Slow {
     ram: Ram,
     lane: Lane,
@@ -36,7 +36,7 @@ impl Block for Slow {
     }
 }
 
-/// A volume in a world of its own.
+/// A volume in a separate world.
 struct Scene {
     world: World,
     lane: Lane,
@@ -81,7 +81,7 @@ impl Scene {
         self.lane.spawn(task).expect("a slot is free");
     }
 
-    /// Runs to the end; then the backing holds just what was written.
+    /// Runs to the end; then the backing has exactly the written data.
     fn play(mut self) -> cache::Counters {
         let over = self.over.clone();
         assert!(self.world.run_until(|| over.get()), "the client hangs");
@@ -94,7 +94,7 @@ impl Scene {
     }
 }
 
-/// Reads and writes, and compares, for so long; then drains.
+/// Reads and writes, and compares, until `until_ns`; then drains.
 async fn client(cache: Cache, mut random: Random, until_ns: u64, model: Rc<RefCell<Vec<u8>>>) {
     let lane = cache.lane();
     let stack = Stack::new(&lane, cache.clone());
@@ -104,7 +104,7 @@ async fn client(cache: Cache, mut random: Random, until_ns: u64, model: Rc<RefCe
         lane.turn().await;
         requests += 1;
         let count = 1 + random.below(24) as u32;
-        // Half of it is hot: dirty blocks are met again and again.
+        // Half of it is hot: dirty blocks are overlapped repeatedly.
         let reach = if random.one_in(2) { SECTORS / 16 } else { SECTORS };
         let first = random.below(reach - u64::from(count));
         let at = Extent::new(first, count);

@@ -150,9 +150,9 @@ pub(crate) fn is_probe(block: u64) -> bool {
 #[derive(Clone, Copy, Debug, Default)]
 struct Side {
     aside: Option<Why>,
-    /// Windows in a row that spoke for a change.
+    /// Consecutive windows for a change.
     streak: u32,
-    /// Good windows that are asked for.
+    /// Good windows that are required.
     good: u32,
     /// Windows since the bypass began or ended.
     since: u32,

@@ -159,7 +159,7 @@ impl Epochs {
         }
     }
 
-    /// Returns the epoch that must become durable to cover everything completed so far.
+    /// Returns the epoch that must become durable to cover everything completed until now.
     pub(crate) fn target(&self) -> u64 {
         self.open
     }

@@ -38,7 +38,7 @@ pub(super) struct Stream {
     pub(super) order: Order,
     /// The first sector of the next request; of a backward stream, its end.
     pub(super) next: u64,
-    /// The longest request so far, in sectors.
+    /// The longest request until now, in sectors.
     pub(super) request_sectors: u32,
     /// The number of its requests.
     pub(super) requests: u64,
@@ -83,7 +83,7 @@ pub(super) struct Detector {
     near: Box<[Near]>,
     /// Entries from this one on have had no stream yet.
     used: usize,
-    /// Reads so far.
+    /// Reads until now.
     reads: u64,
 }
 

@@ -1,4 +1,4 @@
-//! When something is written out and flushed, how much, and when nothing is.
+//! When data is written back and flushed, how much, and when none is.
 
 use crate::scene::*;
 
@@ -18,7 +18,7 @@ fn flushes_of_a_volume_on_which_nothing_happens_cost_nothing() {
     let after = scene.counters();
     assert_eq!((after.epochs, scene.state.flushes.get()), (before.epochs, flushes));
     assert_eq!(after.flushes, before.flushes + 5);
-    // What has only passed is something.
+    // An epoch that has only write-throughs is not empty.
     assert_eq!(scene.ask(write(9, true)), Ok(()));
     scene.pass_ns(100 * MS);
     assert!(scene.counters().epochs > after.epochs);
@@ -26,7 +26,7 @@ fn flushes_of_a_volume_on_which_nothing_happens_cost_nothing() {
 
 #[test]
 fn the_debt_is_what_writing_and_flushing_take() {
-    // Written out by a flush, and early.
+    // Written back by a flush, and early.
     for (dirty_blocks_max, blocks) in [(8192, 1000), (64, 30)] {
         let mut scene =
             scene(Settings { dirty_blocks_max, dirty_age_ns: 100_000 * MS, ..settings() });
@@ -39,7 +39,7 @@ fn the_debt_is_what_writing_and_flushing_take() {
         assert!(scene.state.flushes.get() > 0);
         let left = u64::from(scene.shared.dirty_blocks());
         let predicted_ns = scene.counters().flush_predicted_ns;
-        // At 50 MB/s, as long as it is not measured.
+        // At 50 MB/s, until it is measured.
         let least_ns = SERVICE_NS + left * 78_000;
         let most_ns = 2 * SERVICE_NS + left * SERVICE_NS;
         assert!((least_ns..=most_ns).contains(&predicted_ns), "{predicted_ns}");
@@ -113,7 +113,7 @@ fn nothing_is_written_before_half_of_its_age_and_all_is_then() {
 
 #[test]
 fn from_three_quarters_on_it_is_written_early_down_to_a_half_and_settled_by_the_eighth() {
-    // The open epoch may hold 700: 525, 350, 87.
+    // The maximum of the open epoch is 700: 525, 350, 87.
     let settings =
         Settings { dirty_blocks_max: 1600, dirty_age_ns: 100_000 * MS, workers: 1, ..settings() };
     let mut scene = scene(settings);
@@ -148,7 +148,7 @@ fn under_pending_zeros_nothing_is_written_early_but_the_whole_epoch() {
     let counters = scene.counters();
     assert_eq!((counters.epochs, counters.zeroes_written, counters.blocks_early), (1, 1, 0));
     assert_eq!(scene.shared.dirty_blocks(), 0);
-    // They are gone: early again.
+    // The zeros are gone: early again.
     scene.fill(525);
     scene.pass_ns(1000 * MS);
     assert_eq!((scene.counters().epochs, scene.counters().blocks_early), (1, 175));
@@ -199,7 +199,7 @@ fn up_to_its_limit_the_buffer_takes_everything_and_nothing_beyond() {
     let mut scene = begun(settings);
     scene.state.hangs.set(Some(is_write));
     let passes = scene.counters().writes_through;
-    // An epoch holds half of what may be dirty.
+    // An epoch holds half of the maximum of dirty blocks.
     for block in 0..32 {
         scene.begin(write(2 * block, false));
         scene.pass_ns(1000);

@@ -1,4 +1,4 @@
-//! What becomes of changes while the buffer fills or something is closed.
+//! The handling of changes while the buffer fills or an epoch is closed.
 
 use crate::scene::*;
 
@@ -58,7 +58,7 @@ fn writers_are_slowed_down_before_the_buffer_is_full() {
         "{}: only where that is not enough",
         counters.writes_through
     );
-    // What is rewritten needs no room.
+    // A rewritten block needs no room.
     let slowed = counters.changes_slowed;
     for _ in 0..20 {
         assert_eq!(scene.ask(write(1998, false)), Ok(()));
@@ -121,7 +121,7 @@ fn zeros_of_many_regions_are_one_request_whatever_the_number_of_shards() {
         assert_eq!(scene.ask(zeros(10, 2000)), Ok(()));
         assert_eq!(scene.ask(Request::Flush), Ok(()));
         assert_eq!(scene.counters().zeroes_written, 1, "{shards} shards");
-        // What is newer divides them, and is written after them.
+        // A newer block divides them, and is written after them.
         assert_eq!(scene.ask(zeros(10, 2000)), Ok(()));
         assert_eq!(scene.ask(write(777, false)), Ok(()));
         assert_eq!(scene.ask(Request::Flush), Ok(()));
@@ -159,7 +159,8 @@ fn zeros_that_are_scattered_go_side_by_side_and_what_fails_holds_back_few_of_the
     }
 }
 
-/// A scene in which whatever the workers begin with gets no answer: four dirty blocks are the most.
+/// Makes a scene in which the first writes of the workers get no answer: at most four blocks are
+/// dirty.
 fn stuck() -> Scene {
     let settings =
         Settings { dirty_blocks_max: 8, dirty_age_ns: 100_000 * MS, workers: 1, ..settings() };
@@ -234,7 +235,7 @@ fn once_it_was_full_changes_pass_until_a_quarter_is_free() {
     scene.state.hangs.set(Some(is_low_write));
     let mut block = 0;
     while scene.counters().writes_through_full == 0 {
-        // The last of them are in the buffer, but wait for something to be written out.
+        // The last of them are in the buffer, but wait for writeback.
         scene.begin(write(block, false));
         scene.pass_ns(MS / 10);
         block += 2;
@@ -247,7 +248,7 @@ fn once_it_was_full_changes_pass_until_a_quarter_is_free() {
         assert_eq!(scene.ask(write(block, false)), Ok(()));
         block += 2;
     }
-    // Beside those that pass, which take a millisecond each, the workers have one run under way.
+    // Beside write-throughs, which take a millisecond each, the workers have one run in flight.
     assert!((6..=20).contains(&passes), "{passes}");
     for _ in 0..4 {
         assert_eq!(scene.ask(write(block, false)), Ok(()));
@@ -322,7 +323,7 @@ fn is_flush(request: &Request) -> bool {
     matches!(request, Request::Flush)
 }
 
-/// Reads a block, and says whether the backing was asked for it.
+/// Reads a block, and returns whether the backing was read.
 fn misses(scene: &mut Scene, block: u64) -> bool {
     let before = scene.counters().read_misses;
     let (into, at) = (Buf::new(8, GRAIN), Extent::new(block * 8, 8));
@@ -332,7 +333,7 @@ fn misses(scene: &mut Scene, block: u64) -> bool {
 
 #[test]
 fn after_a_pass_that_failed_only_the_backing_knows_what_is_there() {
-    // While it is under way, what was written becomes clean; or it does so afterwards.
+    // While it is in flight, the written block becomes clean; or it does so afterwards.
     for still in [is_write as Which, is_flush] {
         let mut scene = scene(settings());
         scene.fill(1);
@@ -369,7 +370,7 @@ fn what_has_passed_is_read_from_memory_and_what_it_replaced_is_not() {
         from.write(&vec![byte; (sectors * GRAIN) as usize]);
         from
     };
-    // Block 20 is in memory, clean; of block 21, a part passes; block 22 is dirty.
+    // Block 20 is in memory, clean; a part of block 21 is written through; block 22 is dirty.
     assert!(misses(&mut scene, 20));
     assert_eq!(scene.ask(write(22, false)), Ok(()));
     for (at, byte) in [(Extent::new(163, 2), 3), (Extent::new(168, 3), 4), (Extent::new(176, 8), 5)]
@@ -422,8 +423,8 @@ fn what_is_dirty_outlives_a_pass_over_it_that_fails() {
     assert!(!misses(&mut scene, 5));
 }
 
-/// In order, small writers that flush fill a small buffer as soon as there is room; whether a
-/// larger write is answered beside them.
+/// Returns whether a larger write is answered, in `ordered` mode, beside small writers that flush
+/// and fill a small buffer as soon as there is room.
 fn answered_beside_small_ones(at: Extent) -> bool {
     let settings = Settings {
         durability: Durability::Ordered,
@@ -452,19 +453,19 @@ fn answered_beside_small_ones(at: Extent) -> bool {
 
 #[test]
 fn in_order_a_write_that_is_larger_than_the_room_is_absorbed_in_pieces() {
-    // The open epoch may hold seven blocks.
+    // The maximum of the open epoch is seven blocks.
     assert!(answered_beside_small_ones(Extent::new(4096, 8 * 8)));
     assert!(answered_beside_small_ones(Extent::new(4096, 5 * 8)));
-    // One that meets what is dirty in part.
+    // One that overlaps dirty data in part.
     assert!(answered_beside_small_ones(Extent::new(20, 7 * 8)));
 }
 
 #[test]
 fn what_is_written_while_writes_are_left_out_is_copied_only_where_a_copy_was_held() {
-    // Copies cost more than an eighth of what the backing takes, so that none is held until it is
+    // Copies cost more than an eighth of the backing's time, so that none is held until it is
     // durable.
     let mut scene = scene(Settings { fill_cost_ns: 1000 * MS, ..settings() });
-    // What is written first is not probed; reads are kept as ever.
+    // The first blocks are not in the probe; reads are admitted as usual.
     scene.shared.force_bypass(false, true, 0);
     let held = |scene: &mut Scene, block: u64| {
         let hits = scene.counters().read_hits;
@@ -477,15 +478,15 @@ fn what_is_written_while_writes_are_left_out_is_copied_only_where_a_copy_was_hel
     assert!(held(&mut scene, 1));
     assert_eq!(scene.ask(write(1, false)), Ok(()));
     assert!(held(&mut scene, 1), "it is read");
-    // A change that passes for another reason is copied: readers may come.
+    // A write-through for another reason is copied: it may be read.
     scene.shared.force_bypass(false, false, 0);
     assert_eq!(scene.ask(write(2, true)), Ok(()));
     assert_eq!(scene.counters().writes_through_fua, 1);
     assert!(held(&mut scene, 2));
 }
 
-/// A buffer for 448 blocks of the open epoch whose last eighth has begun, over a backing that takes
-/// no write; and the first block that would have to wait for its turn.
+/// Makes a buffer for 448 blocks of the open epoch whose last eighth has begun, over a backing that
+/// accepts no write; also returns the first block that would have to wait.
 fn filling(settings: Settings) -> (Scene, u64) {
     let settings = Settings { dirty_blocks_max: 1024, dirty_age_ns: 100_000 * MS, ..settings };
     let mut scene = scene(settings);
@@ -496,8 +497,8 @@ fn filling(settings: Settings) -> (Scene, u64) {
     (scene, waits)
 }
 
-/// Writes of about half as much as is absorbed at the most, one after the other into a buffer whose
-/// last eighth has begun. How many of them have passed after each.
+/// Writes of about half of the maximum that is absorbed, one after the other into a buffer whose
+/// last eighth has begun. Returns the number of write-throughs after each.
 fn large_ones_passed(settings: Settings, blocks: &[u32], somebody_passes: bool) -> Vec<u64> {
     let mut scene = filling(settings).0;
     if somebody_passes {
@@ -514,10 +515,10 @@ fn large_ones_passed(settings: Settings, blocks: &[u32], somebody_passes: bool) 
 
 #[test]
 fn what_is_as_efficient_alone_passes_a_buffer_that_fills_if_others_wait_or_pass() {
-    // The first one is absorbed, and waits for its turn: then it is not alone.
+    // The first one is absorbed, and is throttled: then it is not alone.
     assert_eq!(large_ones_passed(settings(), &[16, 16, 15, 16], false), [0, 1, 1, 2]);
     assert_eq!(large_ones_passed(settings(), &[16, 15], true), [1, 1]);
-    // In order, what passes would wait for what is closed.
+    // In `ordered` mode, a write-through would wait for closed epochs.
     let ordered = Settings { durability: Durability::Ordered, ..settings() };
     assert_eq!(large_ones_passed(ordered, &[16, 16], false), [0, 0]);
 }
@@ -534,7 +535,7 @@ fn while_there_is_room_half_the_largest_is_absorbed_whoever_passes() {
 #[test]
 fn what_must_wait_for_its_turn_is_not_absorbed_at_once() {
     let (scene, waits) = filling(settings());
-    // The last eighth begins with 392; a few blocks are on their way already.
+    // The last eighth begins with 392; a few blocks are already in flight.
     let dirty = scene.shared.dirty_blocks();
     assert!((392..408).contains(&dirty), "{dirty}");
     let at_once = scene.cache.try_now(&write(waits - 1, false));

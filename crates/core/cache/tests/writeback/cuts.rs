@@ -1,4 +1,4 @@
-//! Changes that can neither pass nor be absorbed as a whole.
+//! Changes that can neither be written through nor absorbed as a whole.
 
 use crate::scene::*;
 
@@ -14,7 +14,7 @@ fn what_is_cut_after_it_has_waited_is_counted_once() {
     let pass = scene.begin(write_blocks(4096, 64));
     let waits = scene.begin(write_blocks(4096, 64));
     scene.pass_ns(5 * MS);
-    // Meanwhile an epoch is closed: it may not pass any more.
+    // In between an epoch is closed: the change may no longer be written through.
     assert_eq!(scene.ask(write(0, false)), Ok(()));
     assert_eq!(scene.ask(Request::Flush), Ok(()));
     scene.state.hangs.set(Some(is_low_write));

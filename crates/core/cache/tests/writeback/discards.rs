@@ -1,4 +1,4 @@
-//! Giving up what is dirty while something of it is still on its way to the backing.
+//! The discard of dirty data while some of it is still in flight to the backing.
 
 use crate::scene::*;
 
@@ -15,7 +15,8 @@ impl Scene {
     }
 }
 
-/// The discard is refused, and changes nothing, as long as what `begin` has sent is not answered.
+/// Checks that the discard is refused, and changes nothing, until the requests of `begin` are
+/// answered.
 fn refused_while(begin: fn(&mut Scene), dirty: u64) {
     let settings = Settings { stall_time_ns: STALL_NS, dirty_blocks_max: 64, ..settings() };
     let mut scene = scene_of(settings, 4);
@@ -28,7 +29,7 @@ fn refused_while(begin: fn(&mut Scene), dirty: u64) {
         assert!(refused.is_err_and(|error| error.doing.contains("has not answered")));
         assert_eq!(scene.counters().blocks_dirty, dirty);
     }
-    // Answered at last, and cleared: all goes on as if it had not been asked for.
+    // Answered at last, and cleared: the volume continues as if no discard had been requested.
     scene.state.hangs.set(None);
     scene.pass_ns(2 * STALL_NS);
     scene.shared.clear_error();

@@ -1,6 +1,6 @@
-//! The workers and the flusher in virtual time: what is written out when, how much at a time, and
-//! what happens when it fails. The crash laboratory asks whether it is right; this, whether it is
-//! as the documents say.
+//! The workers and the flusher in virtual time: when data is written back, how much at a time, and
+//! the handling of errors. The crash laboratory checks that it is correct; these tests check that
+//! it agrees with the documents.
 
 mod amounts;
 mod changes;

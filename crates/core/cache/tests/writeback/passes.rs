@@ -1,8 +1,8 @@
-//! What becomes of changes that go past the cache, and of those that wait for them.
+//! The handling of write-throughs, and of changes that wait for them.
 
 use crate::scene::*;
 
-/// More blocks than are absorbed together, from this one on.
+/// A write of more blocks than are absorbed together, from this block on.
 fn large(first: u64) -> Request {
     write_blocks(first, 33)
 }
@@ -19,14 +19,15 @@ fn is_flush(request: &Request) -> bool {
     matches!(request, Request::Flush)
 }
 
-/// A volume with a dirty block, on which a flush may fail.
+/// Makes a volume with a dirty block, on which a flush may fail.
 fn with_a_dirty_block() -> Scene {
     let mut scene = begun(settings());
     scene.fill(1);
     scene
 }
 
-/// Whether a flush fails at once whose flush of the backing fails, although the next one would not.
+/// Returns whether a flush fails immediately when its flush of the backing fails, although the next
+/// one would succeed.
 fn a_failed_flush_is_final(scene: &mut Scene) -> bool {
     scene.state.fails.set(Some(is_flush));
     let flush = scene.begin(Request::Flush);
@@ -56,13 +57,13 @@ fn a_flush_that_fails_is_tried_again_only_if_nothing_has_passed() {
 
 #[test]
 fn what_passes_while_flushes_come_and_go_is_lost_with_a_flush_that_fails() {
-    // Under way while it fails: it may have taken it.
+    // In flight during the failure: the flush may have lost it.
     let mut scene = with_a_dirty_block();
     scene.state.hangs.set(Some(is_large));
     scene.begin(large(64));
     scene.pass_ns(MS);
     assert!(a_failed_flush_is_final(&mut scene));
-    // The same, though a flush came meanwhile for which there was nothing to do.
+    // The same, although there was a flush in between that had nothing to do.
     let mut scene = begun(settings());
     scene.state.hangs.set(Some(is_large));
     scene.begin(large(64));
@@ -71,7 +72,7 @@ fn what_passes_while_flushes_come_and_go_is_lost_with_a_flush_that_fails() {
     assert_eq!((scene.ask(Request::Flush), scene.state.flushes.get()), (Ok(()), before));
     scene.fill(1);
     assert!(a_failed_flush_is_final(&mut scene));
-    // Ended after a flush that was good, but began before that.
+    // Ended after a flush that succeeded, but began before that flush.
     let mut scene = with_a_dirty_block();
     scene.state.hangs.set(Some(is_large));
     let pass = scene.begin(large(64));
@@ -94,7 +95,7 @@ fn what_passes_while_one_flush_is_good_and_the_next_one_fails_is_not_answered_as
     assert_eq!(scene.ask(Request::Flush), Ok(()));
     scene.fill(1);
     let final_already = a_failed_flush_is_final(&mut scene);
-    // It was under way while that failed, which may have taken it.
+    // It was in flight during the failed flush, which may have lost it.
     scene.state.hangs.set(None);
     scene.pass_ns(10 * MS);
     let answer = pass.take().expect("it is answered");
@@ -177,7 +178,7 @@ fn what_a_pass_has_held_back_is_written_out_when_it_fails() {
 fn a_pass_that_fails_owes_nothing_to_a_block_of_which_nobody_waits() {
     let mut scene = with_a_dirty_block();
     assert_eq!(scene.ask(write(5, false)), Ok(()));
-    // They are of the open epoch; then none is held any more but as a copy.
+    // They are of the open epoch; then none is held except as a copy.
     for dirty in [2, 0] {
         assert_eq!(scene.shared.dirty_blocks(), dirty);
         scene.state.fails.set(Some(is_large));

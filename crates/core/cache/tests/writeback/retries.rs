@@ -1,4 +1,4 @@
-//! What is done about a backing that fails.
+//! The handling of a backing that fails.
 
 use crate::scene::*;
 use lane::Random;
@@ -83,7 +83,7 @@ fn the_flush_for_what_was_written_early_is_tried_again_ever_less_often_and_nothi
         ..settings()
     };
     let mut scene = scene(settings);
-    // The first flush of a process may not fail.
+    // The first flush of a process must not fail.
     scene.fill(1);
     assert_eq!(scene.ask(Request::Flush), Ok(()));
     let before = (scene.counters().epochs, scene.state.flushes.get());
@@ -125,14 +125,14 @@ fn all_that_was_written_early_is_written_again_when_its_flush_fails() {
     scene.state.fails.set(None);
     scene.pass_ns(2000 * MS);
     let counters = scene.counters();
-    // 700 of them are written out early, and half of that at least when the flush failed.
+    // 700 of them are written back early, and at least half of that when the flush failed.
     assert_eq!(counters.blocks_dirty, 1400);
     let written = counters.blocks_written - before;
     assert!((700 + 350..=2 * 700).contains(&written), "{written}");
     scene.shared.check();
 }
 
-/// What of the first blocks was sent to the backing.
+/// Counts writes of the first blocks that are sent to the backing.
 fn sent_of_the_first(request: &Request) -> bool {
     if is_write(request) && request.extent().is_some_and(|at| at.first < 64) {
         SENT.set(SENT.get() + 1);
@@ -152,7 +152,7 @@ fn what_was_taken_over_is_not_sent_once_the_flush_has_failed_that_belongs_before
         before.fill(4);
         drop(before);
         let mut scene = scene_over_by(!seed, settings(), 1, memory);
-        // Before its flush is done nothing of it is sent, whatever rings for the workers meanwhile.
+        // Before its flush is done none of it is sent, whatever notifies the workers in between.
         SENT.set(0);
         scene.state.hangs.set(Some(sent_of_the_first));
         scene.state.fails.set(Some(|request| matches!(request, Request::Flush)));
@@ -181,21 +181,21 @@ fn zeros_that_were_under_way_while_a_flush_failed_are_written_again() {
     scene.state.hangs.set(Some(|request| matches!(request, Request::Zero { .. })));
     let fails = |request: &Request| match request {
         Request::Flush => true,
-        // Of the epoch: for this the volume fails in the end.
+        // Of the epoch: because of this the volume fails in the end.
         Request::Write { at, .. } => at.first == 2 * 8,
         _ => false,
     };
     scene.state.fails.set(Some(fails));
     let flush = scene.begin(Request::Flush);
     scene.pass_ns(2 * MS);
-    // Its own flush fails, which may take along whatever the backing has been sent.
+    // Its own flush fails, which may lose everything that the backing has received.
     let written = scene.begin(write(1000, true));
     scene.pass_ns(500 * MS);
     assert!(written.take().is_some_and(|answer| answer.is_err()));
     assert!(flush.take().is_some_and(|answer| answer.is_err()) && scene.shared.has_failed());
     scene.state.fails.set(None);
     scene.shared.clear_error();
-    // The commit looks for what is to be written again while the zeros are still under way.
+    // The commit searches for data to write again while the zeros are still in flight.
     scene.pass_ns(50 * MS);
     assert_eq!(scene.state.zeros.get(), 0);
     scene.state.hangs.set(None);
@@ -207,11 +207,11 @@ fn zeros_that_were_under_way_while_a_flush_failed_are_written_again() {
 thread_local! {
     /// Decides which flushes fail.
     static DICE: RefCell<Random> = RefCell::new(Random::new(0));
-    /// Whether a flush of this life has been good.
+    /// Whether a flush of this process has succeeded.
     static FLUSHED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Half of the flushes fail, and some writes.
+/// Fails half of the flushes, and some writes.
 fn fails_by_chance(request: &Request) -> bool {
     let fails = DICE.with_borrow_mut(|dice| match request {
         Request::Flush => dice.one_in(2),
@@ -223,7 +223,7 @@ fn fails_by_chance(request: &Request) -> bool {
     fails
 }
 
-/// Sees what of the first blocks is sent before that.
+/// Counts the first blocks that are sent before that.
 fn looks_at_the_first(request: &Request) -> bool {
     if !FLUSHED.get() {
         sent_of_the_first(request);

@@ -1,4 +1,4 @@
-//! How many runs are under way at a time, alone and beside others.
+//! The number of runs in flight, alone and beside other requests.
 
 use crate::scene::*;
 
@@ -8,7 +8,7 @@ fn the_crew_makes_way_for_readers_and_more_so_for_changes_that_pass() {
         let mut scene = scene(settings());
         before(&mut scene);
         scene.fill(100);
-        // Half of `dirty_age` is over: all of it is written out, but not in haste.
+        // Half of `dirty_age` is over: all of it is written back, but without urgency.
         scene.most();
         scene.pass_ns(1100 * MS);
         assert!(scene.counters().runs_written > 50, "{}", scene.counters().runs_written);
@@ -58,7 +58,7 @@ fn what_becomes_too_old_is_written_out_whoever_else_waits() {
 fn a_buffer_that_fills_up_is_emptied_whoever_reads() {
     let mut scene = scene(Settings { dirty_blocks_max: 128, ..settings() });
     scene.keep_reading();
-    // Half of it is for the open epoch; from three eighths of all on the workers write early.
+    // Half of it is for the open epoch; from three eighths of the whole on the workers write early.
     for block in 0..64 {
         scene.begin(write(2 * block, false));
     }
@@ -107,7 +107,7 @@ fn what_fails_and_what_takes_several_writes_measures_nothing() {
 #[test]
 fn who_reads_a_whole_block_is_answered_while_others_go_on_to_write_a_part_of_it() {
     let mut scene = scene(Settings { write: WriteMode::Through, ..settings() });
-    // Reads take longer: a write ends while one is under way.
+    // Reads take longer: a write ends while one is in flight.
     scene.state.times.set(Times { read: 3 * MS / 2, ..Times::default() });
     assert_eq!(scene.ask(read(5)), Ok(()));
     for _ in 0..4 {

@@ -1,8 +1,8 @@
-//! What is written out in one run.
+//! The contents of a run of writeback.
 
 use crate::scene::*;
 
-/// Blocks that were written out, runs, and requests to the backing.
+/// Returns the blocks that were written back, runs, and requests to the backing.
 fn written(scene: &Scene) -> (u64, u64, u32) {
     let counters = scene.counters();
     (counters.blocks_written, counters.runs_written, scene.state.writes_sent.get())
@@ -65,10 +65,10 @@ fn runs_end_at_the_border_of_a_region() {
     assert_eq!(written(&scene), (8, 2, 2));
 }
 
-/// The workers have planned blocks from `seed` on while its only member waits for an answer, and
-/// these become dirty meanwhile.
+/// The workers have planned blocks from `seed` on while the only worker waits for an answer, and
+/// the blocks of `late` become dirty during that time.
 fn below_the_plan(seed: u64, late: std::ops::Range<u64>) -> (u64, u64) {
-    // The open epoch may hold 32: early from 24 on, down to 16.
+    // The maximum of the open epoch is 32: early from 24 on, down to 16.
     let settings =
         Settings { dirty_blocks_max: 73, dirty_age_ns: 100_000 * MS, workers: 1, ..settings() };
     let mut scene = scene(settings);
@@ -78,7 +78,7 @@ fn below_the_plan(seed: u64, late: std::ops::Range<u64>) -> (u64, u64) {
     }
     scene.pass_ns(MS);
     for block in late {
-        // The last of them wait for something to be written out.
+        // The last of them wait for writeback.
         scene.begin(write(block, false));
         scene.pass_ns(1000);
     }

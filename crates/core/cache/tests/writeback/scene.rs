@@ -1,5 +1,5 @@
-//! A volume in virtual time over a backing that takes a millisecond for whatever it is asked,
-//! unless the test says otherwise, as many at a time as one likes.
+//! A volume in virtual time over a backing that takes a millisecond for every request, unless the
+//! test sets another time, with unlimited parallelism.
 
 pub(crate) use block::{
     Block, Buf, Durability, Error, Extent, Fua, Kind, Limits, Memory, Ram, Request, Result, Stack,
@@ -14,13 +14,13 @@ use std::sync::Arc;
 pub(crate) const GRAIN: u32 = 16;
 pub(crate) const BLOCKS: u64 = 16_384;
 pub(crate) const MS: u64 = 1_000_000;
-/// How long a request of [`Parallel`] takes, unless the test says otherwise.
+/// The time of a request of [`Parallel`], unless the test sets another one.
 pub(crate) const SERVICE_NS: u64 = MS;
 
 /// Requests of one kind.
 pub(crate) type Which = fn(&Request) -> bool;
 
-/// How long requests take, in nanoseconds.
+/// The times of requests, in nanoseconds.
 #[derive(Clone, Copy)]
 pub(crate) struct Times {
     pub(crate) read: u64,
@@ -47,19 +47,19 @@ impl Times {
     }
 }
 
-/// What the backing sees and does.
+/// The state of the backing.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) times: Cell<Times>,
-    /// Writes that are under way, all that have been, and the most at a time since the last look.
+    /// Writes in flight, all writes, and the maximum in flight since the last call.
     pub(crate) writes: Cell<u32>,
     pub(crate) writes_sent: Cell<u32>,
     pub(crate) writes_most: Cell<u32>,
     pub(crate) zeros: Cell<u32>,
     pub(crate) flushes: Cell<u32>,
-    /// What is of this kind is not answered as long as this is so ...
+    /// Requests of this kind are not answered while this is set ...
     pub(crate) hangs: Cell<Option<Which>>,
-    /// ... and this fails.
+    /// ... and requests of this kind fail.
     pub(crate) fails: Cell<Option<Which>>,
 }
 
@@ -138,7 +138,7 @@ fn geometry(shards: u32) -> Geometry {
     }
 }
 
-/// Memory that was never used.
+/// Returns unused memory.
 pub(crate) fn fresh() -> Arc<Memory> {
     Arc::new(Memory::heap(Arena::bytes(&geometry(8), GRAIN)))
 }
@@ -147,17 +147,17 @@ pub(crate) fn scene_of(settings: Settings, shards: u32) -> Scene {
     scene_over(settings, shards, fresh())
 }
 
-/// A scene whose cache takes over this memory.
+/// Makes a scene whose cache takes over this memory.
 pub(crate) fn scene_over(settings: Settings, shards: u32, memory: Arc<Memory>) -> Scene {
     scene_in(World::timed(Prices::default()), settings, shards, memory, Fua::Native)
 }
 
-/// A scene in which this seed picks what happens next.
+/// Makes a scene in which this seed picks the next step.
 pub(crate) fn scene_by(seed: u64, settings: Settings, shards: u32) -> Scene {
     scene_over_by(seed, settings, shards, fresh())
 }
 
-/// The same, and its cache takes over this memory.
+/// Makes such a scene, whose cache takes over this memory.
 pub(crate) fn scene_over_by(
     seed: u64,
     settings: Settings,
@@ -199,19 +199,19 @@ pub(crate) fn read(block: u64) -> Request {
     Request::Read { at: Extent::new(block * 8, 8), into: Buf::new(8, GRAIN) }
 }
 
-/// So many whole blocks, in one write.
+/// Makes one write of whole blocks.
 pub(crate) fn write_blocks(first: u64, blocks: u32) -> Request {
     let (at, from) = (Extent::new(first * 8, blocks * 8), Buf::new(blocks * 8, GRAIN));
     Request::Write { at, from, fua: false }
 }
 
-/// A volume whose first flush is over, and nothing dirty or on its way: what an earlier user of the
-/// backing has sent is flushed first, and that flush may not fail.
+/// Makes a volume whose first flush is done, with nothing dirty or in flight: requests of an
+/// earlier user of the backing are flushed first, and that flush must not fail.
 pub(crate) fn begun(settings: Settings) -> Scene {
     begin(scene(settings))
 }
 
-/// The same on a backing that has no FUA: such a write's own flush makes it durable.
+/// Makes such a volume on a backing without FUA: a separate flush makes such a write durable.
 pub(crate) fn begun_without_fua(settings: Settings, shards: u32) -> Scene {
     begin(scene_in(World::timed(Prices::default()), settings, shards, fresh(), Fua::None))
 }
@@ -238,7 +238,7 @@ impl Scene {
         answer.take().expect("it is there")
     }
 
-    /// Lets so much virtual time pass.
+    /// Lets this amount of virtual time pass.
     pub(crate) fn pass_ns(&mut self, ns: u64) {
         let over = Rc::new(Cell::new(false));
         let (lane, end) = (self.lane.clone(), over.clone());
@@ -251,14 +251,14 @@ impl Scene {
         assert!(self.world.run_until(|| over.get()));
     }
 
-    /// Makes so many blocks dirty, of which no two can be one run.
+    /// Makes this number of blocks dirty, of which no two can be in one run.
     pub(crate) fn fill(&mut self, blocks: u64) {
         for block in 0..blocks {
             assert_eq!(self.ask(write(2 * block, false)), Ok(()));
         }
     }
 
-    /// So many clients write blocks among the first ones, as fast as they are answered.
+    /// Starts clients that write blocks among the first ones, as fast as they are answered.
     pub(crate) fn keep_writing(&self, clients: u64, blocks: u64) {
         for client in 0..clients {
             let (stack, lane) = (self.stack.clone(), self.lane.clone());
@@ -266,7 +266,7 @@ impl Scene {
             let task = async move {
                 loop {
                     let _ = stack.run(write(random.below(blocks), false)).await;
-                    // A client that is answered at once takes a while, too.
+                    // A client that is answered immediately also takes a while.
                     lane.sleep_until(lane.now() + 1000).await;
                 }
             };
@@ -274,7 +274,7 @@ impl Scene {
         }
     }
 
-    /// The most writes that were under way at a time, since this was asked before.
+    /// Returns the maximum number of writes in flight since the last call.
     pub(crate) fn most(&self) -> u32 {
         self.state.writes_most.replace(self.state.writes.get())
     }
@@ -283,7 +283,7 @@ impl Scene {
         self.shared.counters(self.lane.now())
     }
 
-    /// A client reads what is not in memory, and gets no answer.
+    /// Starts a client that reads a block that is not in memory, and gets no answer.
     pub(crate) fn keep_reading(&mut self) {
         self.state.hangs.set(Some(|request| matches!(request, Request::Read { .. })));
         let at = Extent::new((BLOCKS - 1) * 8, 8);
@@ -291,7 +291,7 @@ impl Scene {
         self.pass_ns(1000);
     }
 
-    /// A client's write goes past the cache, and gets no answer.
+    /// Starts a client whose write-through gets no answer.
     pub(crate) fn keep_passing(&mut self) {
         fn is_last(request: &Request) -> bool {
             let at = request.extent().map(|at| at.first);

@@ -28,7 +28,7 @@ fn who_waits_while_the_write_mode_changes_does_what_the_new_one_says() {
     scene.state.hangs.set(None);
     scene.pass_ns(10 * MS);
     assert_eq!((pass.take(), waits.take()), (Some(Ok(())), Some(Ok(()))));
-    // Nothing is absorbed after the answer of `set`.
+    // Nothing is absorbed after `set` has returned.
     assert_eq!((scene.counters().blocks_dirty, scene.counters().writes_through_mode), (0, 1));
 }
 
@@ -44,7 +44,7 @@ fn what_a_smaller_flush_target_allows_holds_when_it_is_set_though_clients_go_on(
     let target = Changes { flush_target_ns: Some(50 * MS), ..Changes::default() };
     assert_eq!(scene.set(target), Ok(()));
     let after = scene.counters().flush_predicted_ns;
-    // The rate was measured anew meanwhile.
+    // The rate was measured again in between.
     assert!(after < 75 * MS, "{after}");
 }
 
@@ -70,14 +70,13 @@ fn once_the_order_is_kept_that_an_earlier_process_has_promised_the_flush_target_
     let ordered = Settings { durability: Durability::Ordered, ..flush };
     let mut before = scene_over(ordered, 1, memory.clone());
     before.pass_ns(500 * MS);
-    // Nothing is dirty when it is killed; but what it has sent past the cache counts as a closed
-    // epoch.
+    // Nothing is dirty at the kill; but its write-throughs count as a closed epoch.
     drop(before);
     let mut scene = scene_over(flush, 1, memory);
     scene.pass_ns(500 * MS);
     let counters = scene.counters();
     assert_eq!((counters.epochs, counters.epochs_closed), (1, 0));
-    // 12 800 blocks a second, as is assumed: 1 280 in a tenth of one.
+    // 12 800 blocks per second, as assumed: 1 280 in a tenth of one.
     assert!(counters.allowance_blocks <= 1280, "{}", counters.allowance_blocks);
 }
 
@@ -91,7 +90,7 @@ fn a_limit_holds_when_it_is_set_also_for_what_was_taken_over() {
     let slow = Times { write: 10 * MS, ..Times::default() };
     scene.state.times.set(slow);
     assert_eq!(scene.shared.dirty_blocks(), 10);
-    // The limit that it has already.
+    // The limit that it already has.
     let limit = Changes { dirty_blocks_max: Some(4), ..Changes::default() };
     assert_eq!(scene.set(limit), Ok(()));
     assert!(scene.shared.dirty_blocks() <= 4, "{}", scene.shared.dirty_blocks());
@@ -114,7 +113,7 @@ fn what_is_just_as_much_as_a_limit_allows_is_not_written_out_when_it_is_set() {
 fn what_may_wait_follows_the_flush_target_or_in_ordered_mode_the_dirty_age() {
     let mut scene = scene(Settings { flush_target_ns: 100 * MS, ..settings() });
     scene.state.times.set(Times { flush: 0, ..Times::default() });
-    // 12 800 blocks a second, as is assumed: 1 280 in a tenth of one, and more than the settings
+    // 12 800 blocks per second, as assumed: 1 280 in a tenth of one, and more than the settings
     // allow in two.
     assert_eq!(scene.counters().allowance_blocks, 1280);
     let durability = |durability| Changes { durability: Some(durability), ..Changes::default() };

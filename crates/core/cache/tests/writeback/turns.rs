@@ -1,5 +1,5 @@
-//! Writers that wait for their turn: what they wait for, and what they must not wait for. In
-//! virtual time, on a backing that answers when the test says so.
+//! Throttled writers: the events for which they wait, and those for which they must not wait. In
+//! virtual time, on a backing that answers when the test allows it.
 
 use crate::scene::{
     BLOCKS, Buf, Durability, Extent, GRAIN, MS, Rc, RefCell, Request, Scene, Settings, Times,
@@ -9,13 +9,13 @@ use crate::scene::{
 const BLOCK: u64 = 8;
 const REGION: u64 = 64;
 
-/// Writers, and when each of their requests was sent and answered.
+/// Writers, and the times at which each of their requests was sent and answered.
 struct Writers {
     scene: Scene,
     answers: Rc<RefCell<Vec<(u64, u64)>>>,
 }
 
-/// A small buffer, of which nothing becomes too old.
+/// A small buffer, in which no data becomes too old.
 fn small() -> Settings {
     let dirty_age_ns = 1_000_000 * MS;
     Settings { dirty_blocks_max: 1024, dirty_age_ns, retry_time_ns: 1000 * MS, ..settings() }
@@ -39,12 +39,12 @@ impl Writers {
         self.scene.lane.spawn(task).expect("a lane has room");
     }
 
-    /// Writes these blocks, one a request, all at once.
+    /// Writes these blocks, one per request, all at the same time.
     fn write(&self, blocks: impl IntoIterator<Item = u64>) {
         blocks.into_iter().for_each(|block| self.send(write(block, false)));
     }
 
-    /// The blocks of one shard.
+    /// Returns the blocks of one shard.
     fn blocks_of(&self, shard: usize) -> Vec<u64> {
         (0..BLOCKS).filter(|&block| self.scene.shared.shard_of(block) == shard).collect()
     }
@@ -56,7 +56,7 @@ impl Writers {
 
 #[test]
 fn what_is_under_way_early_still_waits_to_be_written_out() {
-    // 12 800 blocks a second, as is assumed: 128 of them in ten milliseconds.
+    // 12 800 blocks per second, as assumed: 128 of them in ten milliseconds.
     let settings = Settings { flush_target_ns: 10 * MS, ..small() };
     let hour = 3_600_000 * MS;
     let times = Times { write: hour, zero: hour, flush: hour, ..Times::default() };
@@ -69,7 +69,7 @@ fn what_is_under_way_early_still_waits_to_be_written_out() {
     let counters = writers.scene.counters();
     assert_eq!(counters.allowance_blocks, 128);
     assert!(counters.changes > 128 && counters.blocks_written == 0);
-    // Nothing has been written out, so all that is dirty is what a flush would have to wait for.
+    // Nothing has been written back, so a flush would have to wait for all dirty data.
     assert!(counters.blocks_dirty <= 128, "{} blocks are dirty", counters.blocks_dirty);
 }
 
@@ -84,7 +84,7 @@ fn nobody_waits_for_a_range_of_zeros_that_is_under_way_alone() {
     writers.write(mine[..64].iter().copied());
     writers.scene.pass_ns(50 * MS);
     writers.answers.borrow_mut().clear();
-    // The write-out of both begins; the blocks are there soon, the zeros are not.
+    // The writeback of both begins; the blocks are done soon, the zeros are not.
     writers.scene.begin(Request::Flush);
     writers.scene.pass_ns(50 * MS);
     let counters = writers.scene.counters();
@@ -106,7 +106,7 @@ fn in_order_nobody_waits_much_longer_than_for_the_backing_s_flushes() {
     let settings = Settings { durability: Durability::Ordered, ..small() };
     let times = Times { write: 50_000, zero: 50_000, flush, ..Times::default() };
     let mut writers = writers(settings, times);
-    // The first epochs show how long a flush takes.
+    // The first epochs show the time of a flush.
     writers.write(0..8);
     writers.scene.pass_ns(MS);
     writers.scene.begin(Request::Flush);
@@ -149,7 +149,7 @@ fn the_debt_comes_down_when_the_backing_becomes_slower_though_clients_go_on() {
 
 #[test]
 fn a_change_is_admitted_though_others_go_on_to_write_the_same_blocks() {
-    // The buffer is always nearly full of them: some are always on their way to the backing.
+    // The buffer is always nearly full of them: some are always in flight to the backing.
     let settings = Settings { dirty_blocks_max: 64, ..small() };
     let at = Extent::new(0, (REGION * BLOCK) as u32);
     let large = Request::Write { at, from: Buf::new(at.count, GRAIN), fua: false };
@@ -173,7 +173,8 @@ fn a_writer_alone_does_not_wait_for_zeros_either_where_the_crew_makes_way_for_ot
     let at = Extent::new(zeros[0] * BLOCK, (REGION * BLOCK) as u32);
     writers.send(Request::Zero { at, fua: false, may_unmap: true });
     writers.write(mine.iter().step_by(2).take(300).copied());
-    // Half of the age is over: the zeros are under way, and some blocks. Then changes pass.
+    // Half of the age is over: the zeros are in flight, and some blocks. Then there are
+    // write-throughs.
     writers.scene.pass_ns(2_000_005 * MS);
     assert!(writers.scene.counters().blocks_written > 0);
     writers.scene.keep_passing();

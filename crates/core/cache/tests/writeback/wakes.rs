@@ -1,8 +1,8 @@
-//! A task that waits is woken, however the steps of those that wake it fall.
+//! A waiting task is woken, for every interleaving of the steps of the tasks that wake it.
 
 use crate::scene::*;
 
-/// Lets the world go on until then; false: it never comes.
+/// Lets the world go on until `done`. Returns false if that never happens.
 fn goes_on_until(scene: &mut Scene, mut done: impl FnMut() -> bool) -> bool {
     (0..100_000).any(|_| done() || !scene.world.step()) && done()
 }
@@ -11,15 +11,17 @@ fn goes_on_until(scene: &mut Scene, mut done: impl FnMut() -> bool) -> bool {
 fn what_a_pass_held_back_is_written_out_while_a_member_of_the_crew_still_looks_elsewhere() {
     for seed in 0..300 {
         let mut scene = scene_by(seed, settings(), 8);
-        // What a block takes is known: just behind a pass, one run at a time is under way.
+        // The time of a block is known: shortly after a write-through, one run at a time is in
+        // flight.
         assert_eq!(scene.ask(write(5, false)), Ok(()));
         assert_eq!(scene.ask(Request::Flush), Ok(()));
         assert_eq!(scene.ask(write(5, false)), Ok(()));
-        // A pass that will fail: what it meets is still to be written out then.
+        // A write-through that will fail: the version that it overlaps must still be written back
+        // then.
         scene.state.fails.set(Some(is_write));
         scene.state.hangs.set(Some(is_write));
         let pass = scene.begin(write(5, true));
-        // (Or the workers are first, and it waits for that: then there is nothing to see.)
+        // (Or the workers are first, and it waits for them: then there is nothing to check.)
         let mut steps = 0..100;
         while steps.next().is_some() && scene.counters().writes_through == 0 {
             scene.world.step();
@@ -66,7 +68,8 @@ fn a_flush_ends_although_clients_go_on_to_fail_where_it_is_to_write() {
         scene.pass_ns(300 * MS);
         assert!(matches!(flush.take(), Some(Err(_))), "{clients}");
         assert!(scene.shared.has_failed());
-        // It was the last of it: what is to be written is, and the clients' writes go past it.
+        // It was the last of them: the remaining blocks are written, and the clients' writes are
+        // not held back.
         scene.state.fails.set(None);
         scene.shared.clear_error();
         assert_eq!(scene.ask(Request::Flush), Ok(()));
