@@ -7,7 +7,7 @@
 //! serve/ volumes on a lane: signals, a captive command, the end
 //! front/ protocols for clients: the trait, NBD, FUSE and ublk
 //! device/ volumes as block devices of this machine
-//! control/ requests of an operator, and the operator's side of that
+//! control/ requests of an operator, their answers, and the client that sends them
 //! ```
 #![forbid(unsafe_code)]
 

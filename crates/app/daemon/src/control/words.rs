@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// Beginning of the answer to a request that a daemon does not have.
-pub(super) const UNKNOWN_ASK: &str = "this daemon does not know what it is asked";
+pub(crate) const UNKNOWN_ASK: &str = "this daemon does not know what it is asked";
 
 /// Requests to a daemon.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

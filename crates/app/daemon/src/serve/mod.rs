@@ -11,6 +11,7 @@
 
 mod captive;
 mod clients;
+mod operator;
 mod power;
 mod pressure;
 mod sensor;
@@ -23,7 +24,6 @@ mod stats;
 mod tests;
 mod watch;
 
-use crate::control::Control;
 use crate::control::losses::Losses;
 use crate::device::{self, Attaching, By, Devices, Route};
 use crate::front;
@@ -40,8 +40,11 @@ use export::Budget;
 use holder::Approach;
 use host::File;
 use lane::Lane;
+use operator::Control;
 use pressure::Threads;
 use ring::{Listener, Polling, Ring};
+use site::Site;
+use sites::Sites;
 use stack::{Exit, Failure, Keep, OpenFlags, Volume};
 use start::Start;
 use std::path::{Path, PathBuf};
@@ -51,9 +54,6 @@ use std::sync::Arc;
 use watch::Watch;
 
 pub use captive::Captive;
-pub(crate) use site::Site;
-pub(crate) use sites::Sites;
-pub(crate) use stats::of as statistics;
 
 /// A volume to serve.
 pub struct Planned {

@@ -1,7 +1,13 @@
 //! The daemon's side of the control socket: tasks of its lane.
+//!
+//! There are at most 32 connections. A further one closes the one that has waited longest for its
+//! client, so no crowd locks an operator out. Half a request and an answer that is not read end a
+//! connection after 5 s, silence after 5 min. A client whose connection was closed connects again.
 
-use super::words::{Answer, Ask, LINE_BYTES_MAX, UNKNOWN_ASK};
-use crate::serve::{Site, Sites, statistics};
+use super::site::Site;
+use super::sites::Sites;
+use super::stats;
+use crate::control::words::{Answer, Ask, LINE_BYTES_MAX, UNKNOWN_ASK};
 use block::{Kind, Memory, Part};
 use host::File;
 use ring::Ring;
@@ -222,7 +228,7 @@ impl Control {
                 let site = self.site(&volume)?;
                 Ok(site.show(&self.sites.row(&site), self.sites.lanes.threads()))
             }
-            Ask::Stats { volume } => Ok(serde_json::json!(statistics(&*self.site(&volume)?))),
+            Ask::Stats { volume } => Ok(serde_json::json!(stats::of(&*self.site(&volume)?))),
             Ask::Flush { volume } => {
                 let site = self.site(&volume)?;
                 site.flush().await.map(|()| serde_json::json!(site.losses()))
