@@ -11,8 +11,7 @@
 //! attach = true                          # a block device, /dev/overdrive/db
 //! ```
 
-use crate::device::Route;
-use crate::front::Place;
+use crate::plan::{Place, Route};
 use crate::section::{self, Section, Wrong};
 use crate::settings::SETTINGS;
 use crate::units::{self, WaitTime};

@@ -4,6 +4,7 @@
 //! ```text
 //!   config.toml  --config-->  specs  --open-->  volumes (crate `stack`)
 //!
+//! plan/ what is to be served: volumes, addresses and options, as plain types
 //! serve/ volumes on a lane: signals, a captive command, the end
 //! front/ protocols for clients: the trait, NBD, FUSE and ublk
 //! device/ volumes as block devices of this machine
@@ -21,6 +22,7 @@ mod draft;
 mod former;
 mod front;
 mod lanes;
+mod plan;
 mod protect;
 mod rescue;
 mod runtime;
@@ -33,16 +35,13 @@ pub mod units;
 
 pub use descriptors::allow_descriptors;
 pub use device::{
-    Attaching, DEVICE_CALL, DEVICES, Orphan, Route, WaitingVolume, check_name, device_call, orphan,
-    sweep_faces, waiting_volumes,
+    DEVICE_CALL, DEVICES, Orphan, WaitingVolume, check_name, device_call, orphan, sweep_faces,
+    waiting_volumes,
 };
 pub use former::{find_former, program_path, program_to_upgrade_to, resume_former};
-pub use front::Place;
+pub use plan::{Attaching, DaemonPlan, Listening, Mounting, Place, Planned, Ready, Route};
 pub use protect::protect_process;
 pub use rescue::{MemoryUser, Rescued, check_rescue_place, rescue};
 pub use runtime::{runtime_directory, sweep};
-pub use serve::{
-    Captive, DaemonPlan, Listening, Mounting, Planned, Ready, Served, ServedVolume, approach, open,
-    serve,
-};
+pub use serve::{Captive, Served, ServedVolume, approach, open, serve};
 pub use threads::{THREADS_MAX, parse_threads, threads_default};

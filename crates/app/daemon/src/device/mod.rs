@@ -26,6 +26,7 @@ mod using;
 mod waiting;
 
 use crate::front::{Direct, Ublk};
+use crate::plan::Route;
 use crate::units::WaitTime;
 use block::{Fua, Limits};
 use blocking::blocking;
@@ -34,7 +35,7 @@ use lane::{Event, Lane, first};
 use over_file::OverFile;
 use over_nbd::{OverNbd, Terms};
 use over_ublk::OverUblk;
-use stack::{Exit, Failure, Keep, ValveShared};
+use stack::{Exit, Failure, ValveShared};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -47,7 +48,6 @@ pub(crate) use faces::{mark, unmark};
 pub use orphan::{Orphan, orphan};
 pub use place::DEVICES;
 pub(crate) use place::{directory, hash, link};
-pub use route::Route;
 pub use waiting::{WaitingVolume, waiting_volumes};
 
 /// Maximum number of connections of a new device of the kernel's NBD client.
@@ -69,19 +69,6 @@ pub fn check_name(name: &str) -> Result<(), Failure> {
         false => fuse::check_names(&[name.to_owned()]),
     };
     checked.map_err(|why| Failure::new(Exit::Usage, why))
-}
-
-/// A volume that is to be a block device.
-#[derive(Clone, Debug)]
-pub struct Attaching {
-    /// Name of the volume and of its device.
-    pub volume: String,
-    /// How the kernel is to reach it; None: the best way that the kernel offers.
-    pub via: Option<Route>,
-    /// How the device's file stays mounted when this process is killed. None: it does not.
-    pub keep: Option<Keep>,
-    /// How long requests wait for a new daemon after one has ended.
-    pub wait_time: WaitTime,
 }
 
 /// How the kernel reaches a volume, with the front that serves it in that way.

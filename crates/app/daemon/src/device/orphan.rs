@@ -1,8 +1,8 @@
 //! Remains of a device whose daemon has ended.
 
 use super::place::{directory, link, remove_link};
-use super::route::Route;
 use super::{over_nbd, over_ublk};
+use crate::plan::Route;
 use host::{LoopDevice, NbdDevice};
 use std::fs;
 use std::io;

@@ -2,8 +2,8 @@
 
 use super::orphan::{Orphan, orphan};
 use super::place::{DEVICES, directory};
-use super::route::Route;
 use crate::control::call_roll;
+use crate::plan::Route;
 use holder::{Keeper, Waiting};
 use std::collections::BTreeSet;
 use std::fs;

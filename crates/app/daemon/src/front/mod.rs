@@ -26,7 +26,6 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 pub(crate) use self::fuse::{Fuse, MountInfo, abort, approach, is_mounted};
-pub use self::nbd::Place;
 pub(crate) use self::nbd::{Direct, Nbd};
 pub(crate) use self::ublk::{Opened, Ublk};
 pub(crate) use fleet::Fleet;

@@ -25,12 +25,11 @@ mod tests;
 mod watch;
 
 use crate::control::losses::Losses;
-use crate::device::{self, Attaching, By, Devices, Route};
+use crate::device::{self, By, Devices};
 use crate::front;
-use crate::front::{
-    Direct, Ending, Fleet, Fuse, Inherited, MountInfo, Nbd, Place, Ublk, find_inherited,
-};
+use crate::front::{Direct, Ending, Fleet, Fuse, Inherited, MountInfo, Nbd, Ublk, find_inherited};
 use crate::lanes::{Lanes, Setup, broken};
+use crate::plan::{Attaching, DaemonPlan, Listening, Mounting, Planned, Route};
 use crate::runtime::control_socket;
 use crate::units::WaitTime;
 use block::Spec;
@@ -42,84 +41,18 @@ use host::File;
 use lane::Lane;
 use operator::Control;
 use pressure::Threads;
-use ring::{Listener, Polling, Ring};
+use ring::{Listener, Ring};
 use site::Site;
 use sites::Sites;
-use stack::{Exit, Failure, Keep, OpenFlags, Volume};
+use stack::{Exit, Failure, OpenFlags, Volume};
 use start::Start;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Child;
 use std::rc::Rc;
 use std::sync::Arc;
 use watch::Watch;
 
 pub use captive::Captive;
-
-/// A volume to serve.
-pub struct Planned {
-    /// The export's name; clients of a listener's first volume may also use the empty name.
-    pub name: String,
-    /// Its backing as it was written.
-    pub backing: String,
-    /// The volume, open.
-    pub volume: Volume,
-}
-
-/// An address, and its exports.
-pub struct Listening {
-    /// The address.
-    pub place: Place,
-    /// Names of volumes, at least one.
-    pub exports: Vec<String>,
-}
-
-/// A directory, and the volumes that are files in it.
-pub struct Mounting {
-    /// The directory. It is created if it is missing.
-    pub directory: PathBuf,
-    /// Names of volumes, at least one.
-    pub exports: Vec<String>,
-    /// How it stays mounted when this process is killed. None: it does not.
-    pub keep: Option<Keep>,
-    /// The block device over its only file; it is shown to users instead of the directory.
-    pub device: Option<PathBuf>,
-    /// How long requests wait for a new daemon after one has ended.
-    pub wait_time: WaitTime,
-}
-
-/// Receives the URIs, files and devices of the volumes once clients can connect.
-pub type Ready = Box<dyn FnOnce(&[String])>;
-
-/// The plan of a daemon.
-pub struct DaemonPlan {
-    /// The volumes; each has a different name.
-    pub volumes: Vec<Planned>,
-    /// Where they are served. A volume without a listener or a mount cannot be reached.
-    pub listeners: Vec<Listening>,
-    /// Directories in which they are files.
-    pub mounts: Vec<Mounting>,
-    /// The volumes that are block devices.
-    pub attachments: Vec<Attaching>,
-    /// The announcements to holders of mounts ([`approach`]).
-    pub approaches: Vec<Approach>,
-    /// A shell command that runs while the volumes are served, with the first one's `uri` in its
-    /// environment.
-    pub run: Option<String>,
-    /// The runtime directory, for the control socket.
-    pub runtime: PathBuf,
-    /// Threads that serve clients, at least one: each has its own lane and ring.
-    pub threads: usize,
-    /// Whether to poll for work before sleeping.
-    pub poll: Polling,
-    /// Print only errors.
-    pub quiet: bool,
-    /// The program that an upgrade executes, with the same arguments.
-    pub program: Option<PathBuf>,
-    /// Command with which a user starts this daemon again. Empty: unknown.
-    pub again: String,
-    /// Called once clients can connect.
-    pub ready: Ready,
-}
 
 /// State of a volume after serving.
 #[derive(Clone, Debug)]

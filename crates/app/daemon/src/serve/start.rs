@@ -2,8 +2,7 @@
 
 use super::captive;
 use super::site::Site;
-use super::{Listening, Mounting, Ready};
-use crate::front::Place;
+use crate::plan::{Listening, Mounting, Place, Ready};
 use stack::Failure;
 use std::path::PathBuf;
 use std::process::Child;

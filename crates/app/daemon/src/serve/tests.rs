@@ -6,6 +6,7 @@ use crate::lanes::Job;
 use block::{CacheSpec, Extent, Padding, Request, Size};
 use export::{Bounds, Client, Export, Operation, Stop};
 use lane::Event;
+use ring::Polling;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::os::unix::net::UnixStream;

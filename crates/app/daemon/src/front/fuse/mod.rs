@@ -8,7 +8,7 @@ mod wire;
 use super::serving::Serving;
 use super::{Ending, Front, Gone, Inherited};
 use crate::lanes::Lanes;
-use crate::serve::Mounting;
+use crate::plan::Mounting;
 use crate::units::WaitTime;
 use ::fuse::{Mount, Options, Session};
 use block::Kind;

@@ -1,12 +1,13 @@
 //! NBD over sockets: those that clients connect to a listener, and those that are passed to the
 //! kernel's client.
 
+mod address;
 mod direct;
-mod place;
 mod service;
 
 use super::{Ending, Front, Gone, Inherited};
 use crate::lanes::Lanes;
+use crate::plan::Place;
 use block::Kind;
 use export::{Budget, Export};
 use host::File;
@@ -21,7 +22,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub(crate) use direct::Direct;
-pub use place::Place;
 
 /// Maximum number of connections of a listener; a further one is closed immediately.
 const CONNECTIONS_MAX: usize = 128;

@@ -1,14 +1,10 @@
-//! The address at which a daemon listens for NBD.
+//! Listening at an address for NBD, and the URIs of exports there.
 
 use crate::front::Inherited;
+use crate::plan::Place;
 use ring::Listener;
 use stack::{Exit, Failure};
-use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::{Path, PathBuf};
-
-/// Default port of the protocol. Source: IANA, service nbd.
-const PORT: u16 = 10_809;
+use std::path::Path;
 
 /// Maximum number of attempts to bind an address that is taken.
 const BIND_TRIES: u32 = 200;
@@ -19,46 +15,7 @@ fn pause() {
     std::thread::sleep(std::time::Duration::from_millis(10));
 }
 
-/// An address to listen at.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// A unix socket. Its directory must exist; only the runtime directory is created.
-    Unix(PathBuf),
-    /// TCP, without encryption or authentication.
-    Tcp(SocketAddr),
-}
-
 impl Place {
-    /// Parses `unix:PATH` or `tcp:ADDRESS[:PORT]`; the latter only with `insecure_tcp`.
-    ///
-    /// # Errors
-    /// Usage, with a correction.
-    pub fn parse(text: &str, insecure_tcp: bool) -> Result<Place, Failure> {
-        let usage = |message: String| Failure::new(Exit::Usage, message);
-        if let Some(path) = text.strip_prefix("unix:") {
-            if path.is_empty() {
-                return Err(usage("--nbd unix: needs a path; write unix:PATH".into()));
-            }
-            return Ok(Place::Unix(PathBuf::from(path)));
-        }
-        let Some(address) = text.strip_prefix("tcp:") else {
-            return Err(usage(format!("--nbd {text}: write unix:PATH or tcp:ADDRESS:PORT")));
-        };
-        if !insecure_tcp {
-            return Err(usage(format!(
-                "--nbd {text}: NBD over TCP is neither encrypted nor authenticated here, and any \
-                 client that reaches the address can read and change all data; to accept that, \
-                 add --insecure-tcp (in a config file: insecure_tcp = true), otherwise use \
-                 unix:PATH and forward it over the network with ssh -L"
-            )));
-        }
-        let found = address.to_socket_addrs().or_else(|_| (address, PORT).to_socket_addrs());
-        let found = found.ok().and_then(|mut all| all.next());
-        found.map(Place::Tcp).ok_or_else(|| {
-            usage(format!("--nbd {text}: '{address}' is not an address; write tcp:127.0.0.1:10809"))
-        })
-    }
-
     /// Listens there, or continues with the listener of an earlier program of this process.
     pub(crate) fn listen(
         &self,
@@ -120,15 +77,6 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Place::Unix(path) => write!(f, "unix:{}", path.display()),
-            Place::Tcp(address) => write!(f, "tcp:{address}"),
-        }
-    }
-}
-
 fn escape(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -145,19 +93,6 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn places_are_read_or_refused_with_a_mend() {
-        let unix = Place::parse("unix:/run/x.sock", false).expect("a path");
-        assert_eq!(unix, Place::Unix(PathBuf::from("/run/x.sock")));
-        let refused = Place::parse("tcp:127.0.0.1:10809", false).expect_err("not asked for");
-        assert!(refused.message.contains("--insecure-tcp"), "{refused}");
-        let tcp = Place::parse("tcp:127.0.0.1", true).expect("the usual port");
-        assert_eq!(tcp.to_string(), "tcp:127.0.0.1:10809");
-        for bad in ["unix:", "/run/x.sock", "tcp:", "tcp:host:port:port"] {
-            assert_eq!(Place::parse(bad, true).expect_err(bad).exit, Exit::Usage, "{bad}");
-        }
-    }
 
     #[test]
     fn names_are_escaped_in_uris() {
