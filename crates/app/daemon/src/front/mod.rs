@@ -15,7 +15,7 @@ mod fleet;
 mod fuse;
 mod inherited;
 mod nbd;
-mod serving;
+mod task_count;
 mod ublk;
 
 use crate::lanes::Lanes;

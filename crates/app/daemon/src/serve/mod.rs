@@ -11,14 +11,14 @@
 
 mod captive;
 mod clients;
+mod lane_volume;
 mod operator;
 mod power;
 mod pressure;
+mod ready;
 mod sensor;
-mod served;
 mod site;
 mod sites;
-mod start;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -39,13 +39,14 @@ use export::Budget;
 use holder::Approach;
 use host::File;
 use lane::Lane;
+use lane_volume::LaneVolume;
 use operator::Control;
 use pressure::Threads;
+use ready::ReadyActions;
 use ring::{Listener, Ring};
 use site::Site;
 use sites::Sites;
 use stack::{Exit, Failure, OpenFlags, Volume};
-use start::Start;
 use std::path::Path;
 use std::process::Child;
 use std::rc::Rc;
@@ -168,8 +169,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         let found = fleet.addresses(&name);
         let address = found.first().cloned().unwrap_or_default();
         addresses.extend(found);
-        let served = served::Served::new(&name, &volume, &threads, plan.quiet);
-        let site = Site::new(&name, &backing, address, volume, served, &ring)?;
+        let lane_volume = LaneVolume::new(&name, &volume, &threads, plan.quiet);
+        let site = Site::new(&name, &backing, address, volume, lane_volume, &ring)?;
         if let Some((_, way)) = ways.iter().find(|(volume, _)| *volume == name) {
             site.add_to(&devices, way, wait_time_of(&plan.attachments, &name));
         }
@@ -180,13 +181,14 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     }
     threads.join(ring.polled());
     let lanes = Lanes::start(plan.threads, &setup(&sites, &threads), plan.poll)?;
-    let start = Start::new(plan.run, &sites, &plan.listeners, &plan.mounts, addresses, plan.ready);
+    let actions =
+        ReadyActions::new(plan.run, &sites, &plan.listeners, &plan.mounts, addresses, plan.ready);
     let sites = Sites::new(sites, fleet, devices, lanes.clone(), program);
     // The last step that may fail: a start that serves nothing leaves the records unchanged.
     sites.record()?;
     let start_ns = lane.now();
-    let scene = Scene { ring: ring.clone(), sites: sites.clone(), control, signals };
-    let captive = ring.block_on(scene.play(start)).map_err(broken)?;
+    let daemon = RunningDaemon { ring: ring.clone(), sites: sites.clone(), control, signals };
+    let captive = ring.block_on(daemon.run(actions)).map_err(broken)?;
     let volumes = sites.served();
     if let Some(failure) = sites.failure() {
         return Err(failure);
@@ -270,30 +272,30 @@ fn mount_info(kind: &str, exports: &[String], plan: &DaemonPlan) -> MountInfo {
 /// Returns the setup of each further lane: it serves these volumes, and its thread joins the
 /// others.
 fn setup(sites: &[Rc<Site>], threads: &Threads) -> Arc<Setup> {
-    let served: Vec<_> = sites.iter().map(|site| site.served.clone()).collect();
+    let volumes: Vec<_> = sites.iter().map(|site| site.lane_volume.clone()).collect();
     let threads = threads.clone();
     Arc::new(move |ring| {
         threads.join(ring.polled());
-        served.iter().map(|served| served.start_on(ring)).collect()
+        volumes.iter().map(|volume| volume.start_on(ring)).collect()
     })
 }
 
 /// Everything that lives while volumes are served.
-struct Scene {
+struct RunningDaemon {
     ring: Ring,
     sites: Rc<Sites>,
     control: Listener,
     signals: File,
 }
 
-impl Scene {
+impl RunningDaemon {
     /// Serves until the end is requested, then carries it out.
-    async fn play(self, start: Start) -> Option<Captive> {
+    async fn run(self, actions: ReadyActions) -> Option<Captive> {
         let lane = self.ring.lane().clone();
         let fleet = &self.sites.fleet;
         let export = |name: &str| {
             let site = self.sites.find(name).ok()?;
-            Some(site.served.export(&lane, &site.attached))
+            Some(site.lane_volume.export(&lane, &site.attached))
         };
         fleet.open(&self.sites.lanes, export);
         Control::open(&self.ring, &self.sites, self.control.file().clone());
@@ -303,9 +305,9 @@ impl Scene {
                 drop(memory.warm());
             }
             Watch::new(&self.ring, &site).start();
-            site.served.sense(&lane);
+            site.lane_volume.sense(&lane);
         }
-        let captive = match self.begin(start).await {
+        let captive = match self.begin(actions).await {
             Ok(child) => self.wait(child).await,
             Err(failure) => {
                 self.sites.note_failure(failure);
@@ -342,10 +344,10 @@ impl Scene {
     }
 
     /// Makes the devices, once the volumes below them are served, and announces all addresses.
-    async fn begin(&self, start: Start) -> Result<Option<Child>, Failure> {
+    async fn begin(&self, actions: ReadyActions) -> Result<Option<Child>, Failure> {
         self.sites.devices.attach().await?;
         self.sites.mark_faces().await?;
-        let child = start.begin()?;
+        let child = actions.run()?;
         crate::former::forget_former();
         let _ = holder::notify_ready();
         Ok(child)
@@ -375,7 +377,7 @@ impl Scene {
     async fn upgrade(&self) {
         let lane = self.ring.lane().clone();
         for site in self.sites.all() {
-            site.served.stop.ask();
+            site.lane_volume.stop.ask();
         }
         let fleet = &self.sites.fleet;
         fleet.end(lane.now() + GOODBYE_NS).await;

@@ -1,6 +1,6 @@
 //! A served volume, and the operator's actions on it.
 
-use super::served::Served;
+use super::lane_volume::LaneVolume;
 use crate::control::errors::BackingErrors;
 use crate::control::losses::{GivenUp, Losses};
 use crate::control::words::{Row, State};
@@ -29,7 +29,7 @@ pub(crate) struct Site {
     /// Its address for clients; empty: there is none.
     pub(crate) address: String,
     /// The state of every lane that serves it.
-    pub(crate) served: Served,
+    pub(crate) lane_volume: LaneVolume,
     /// The ring of the home lane.
     pub(crate) ring: Ring,
     /// Signalled once it is no longer served.
@@ -62,10 +62,10 @@ impl Site {
         backing: &str,
         address: String,
         volume: Volume,
-        served: Served,
+        lane_volume: LaneVolume,
         ring: &Ring,
     ) -> Result<Rc<Site>, Failure> {
-        let attached = served.attach(ring)?;
+        let attached = lane_volume.attach(ring)?;
         let in_doubt = volume.cache().is_some_and(|shared| shared.is_in_doubt());
         Ok(Rc::new(Site {
             name: name.to_owned(),
@@ -73,7 +73,7 @@ impl Site {
             volume,
             attached,
             address,
-            served,
+            lane_volume,
             ring: ring.clone(),
             ended: Event::new(),
             has_ended: Cell::new(false),
@@ -88,14 +88,14 @@ impl Site {
     }
 
     pub(crate) fn clients(&self) -> u64 {
-        self.served.clients.count()
+        self.lane_volume.clients.count()
     }
 
     /// Notes that it is no longer served: its tasks may end.
     pub(crate) fn end(&self) {
         self.has_ended.set(true);
         self.ended.notify();
-        if let Some(sensor) = &self.served.sensor {
+        if let Some(sensor) = &self.lane_volume.sensor {
             sensor.end();
         }
     }
@@ -117,7 +117,7 @@ impl Site {
         let failed = self.shared().is_some_and(|shared| shared.has_failed());
         let failed = failed || self.volume.was_short();
         match () {
-            () if self.served.stop.is_asked() => State::Ending,
+            () if self.lane_volume.stop.is_asked() => State::Ending,
             () if self.volume.loss().is_some() => State::Lost,
             () if self.is_stalled() => State::Stalled,
             () if failed => State::Failed,

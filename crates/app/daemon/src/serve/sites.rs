@@ -227,11 +227,11 @@ impl Sites {
     /// Disconnects a volume's clients, and writes back all dirty data.
     pub(crate) async fn close(&self, site: &Rc<Site>) -> Result<(), Failure> {
         let lane = site.ring.lane().clone();
-        site.served.stop.ask();
+        site.lane_volume.stop.ask();
         site.volume.valve().refuse();
         let deadline_ns = lane.now() + END_NS;
         while site.clients() > 0 && lane.now() < deadline_ns {
-            let changed = &site.served.clients.changed;
+            let changed = &site.lane_volume.clients.changed;
             let seen = changed.seen();
             if site.clients() > 0 {
                 either(changed.after(seen), lane.sleep_until(deadline_ns)).await;

@@ -18,7 +18,7 @@ pub(crate) fn of(site: &Site) -> Statistics {
     let now_ns = site.ring.lane().now();
     let (shared, row) = (site.shared(), site.row());
     let members = site.volume.pool().map(|pool| pool.statistics()).unwrap_or_default();
-    let (faults, threads) = (host::faults(), &site.served.threads);
+    let (faults, threads) = (host::faults(), &site.lane_volume.threads);
     Statistics {
         schema: Statistics::SCHEMA.to_owned(),
         volume: site.name.clone(),

@@ -170,8 +170,8 @@ fn sites(ring: &Ring, fleet: Fleet, names: &[String], count: usize) -> Rc<Sites>
     let threads = Threads::default();
     let sites = names.iter().map(|name| {
         let volume = volume(name);
-        let served = served::Served::new(name, &volume, &threads, true);
-        Site::new(name, "ram:8M", fleet.addresses(name).remove(0), volume, served, ring)
+        let lane_volume = LaneVolume::new(name, &volume, &threads, true);
+        Site::new(name, "ram:8M", fleet.addresses(name).remove(0), volume, lane_volume, ring)
             .expect("it attaches")
     });
     let sites: Vec<_> = sites.collect();
@@ -183,11 +183,11 @@ fn sites(ring: &Ring, fleet: Fleet, names: &[String], count: usize) -> Rc<Sites>
 }
 
 /// Runs the life of a daemon while `acting` acts on it; the daemon ends with that.
-fn play(ring: &Ring, sites: &Rc<Sites>, acting: impl Future<Output = ()> + 'static) {
+fn run(ring: &Ring, sites: &Rc<Sites>, acting: impl Future<Output = ()> + 'static) {
     let runtime = tempfile::tempdir().expect("room");
     // No signal arrives.
     let (signals, _other_end) = UnixStream::pair().expect("a pair");
-    let scene = Scene {
+    let daemon = RunningDaemon {
         ring: ring.clone(),
         sites: sites.clone(),
         control: Listener::bind_private(&runtime.path().join("control")).expect("a socket"),
@@ -195,10 +195,11 @@ fn play(ring: &Ring, sites: &Rc<Sites>, acting: impl Future<Output = ()> + 'stat
     };
     let lane = ring.lane().clone();
     let captive = ring.block_on(async move {
-        let playing = scene.play(Start::new(None, &[], &[], &[], Vec::new(), Box::new(|_| ())));
+        let running =
+            daemon.run(ReadyActions::new(None, &[], &[], &[], Vec::new(), Box::new(|_| ())));
         // It runs once the front is open.
         lane.spawn(acting).expect("a slot is free");
-        playing.await
+        running.await
     });
     assert!(captive.expect("the ring is well").is_none());
     assert!(sites.failure().is_none());
@@ -211,7 +212,7 @@ fn another_front_plugs_in_without_a_word_to_the_fleet() {
     let names = ["one", "two"].map(str::to_owned);
     fleet.add(front.clone(), &names);
     let sites = sites(&ring, fleet, &names, 1);
-    play(&ring, &sites, act(front.clone(), sites.clone()));
+    run(&ring, &sites, act(front.clone(), sites.clone()));
     assert_eq!((front.callers.get(), front.endings.take()), (0, vec![Ending::Stop]));
     let served: Vec<_> = sites.served().into_iter().map(|served| served.uri).collect();
     assert_eq!(served, ["direct:one", "direct:two"]);
@@ -263,7 +264,7 @@ fn clients_on_several_lanes_meet_in_one_volume() {
     fleet.add(front.clone(), &names);
     let sites = sites(&ring, fleet, &names, 3);
     let acting = sites.clone();
-    play(&ring, &sites, async move {
+    run(&ring, &sites, async move {
         let lanes = &acting.lanes;
         // One connection on each lane, then a second one on the first lane that loses a connection.
         let mut seats: Vec<_> = (0..3).map(|_| lanes.seat()).collect();

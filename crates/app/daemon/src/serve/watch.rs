@@ -84,7 +84,7 @@ impl Watch {
         let lane = self.ring.lane();
         loop {
             let seen = self.site.ended.seen();
-            let is_over = || self.site.has_ended() || self.site.served.stop.is_asked();
+            let is_over = || self.site.has_ended() || self.site.lane_volume.stop.is_asked();
             if is_over() {
                 return;
             }

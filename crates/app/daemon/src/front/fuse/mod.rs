@@ -5,7 +5,7 @@ mod fusermount;
 mod mountpoint;
 mod wire;
 
-use super::serving::Serving;
+use super::task_count::TaskCount;
 use super::{Ending, Front, Gone, Inherited};
 use crate::lanes::Lanes;
 use crate::plan::Mounting;
@@ -54,7 +54,7 @@ pub(crate) struct Fuse {
     budget: Arc<Budget>,
     /// Set once it is open.
     mount: OnceCell<Arc<Mount>>,
-    serving: Serving,
+    tasks: TaskCount,
     is_detached: Cell<bool>,
 }
 
@@ -95,7 +95,7 @@ impl Fuse {
             wait_time: *wait_time,
             budget: budget.clone(),
             mount: OnceCell::new(),
-            serving: Serving::default(),
+            tasks: TaskCount::default(),
             is_detached: Cell::new(false),
         }))
     }
@@ -120,7 +120,7 @@ impl Fuse {
     fn open_elsewhere(&self, mount: &Arc<Mount>, names: &[String], lanes: &Lanes) {
         for elsewhere in lanes.elsewhere() {
             let (mount, device, names) = (mount.clone(), self.device().clone(), names.to_vec());
-            let (front, seat) = (self.name(), self.serving.seat());
+            let (front, task) = (self.name(), self.tasks.add());
             elsewhere.post(Box::new(move |local| {
                 let make = || {
                     let wire = Wire::new(&local.ring, &device);
@@ -129,7 +129,7 @@ impl Fuse {
                 let session = local.part(&front, make, |session, name| session.remove(name));
                 let helping = async move {
                     (*session).clone().help().await;
-                    drop(seat);
+                    drop(task);
                 };
                 // If a lane is full, the other lanes serve without it.
                 let _ = local.ring.lane().spawn(helping);
@@ -139,11 +139,11 @@ impl Fuse {
 
     /// Serves messages on the home lane.
     fn lead(self: &Rc<Self>, session: Rc<Session<Wire>>) {
-        let (front, seat) = (self.clone(), self.serving.seat());
+        let (front, task) = (self.clone(), self.tasks.add());
         let leading = async move {
             let ended = session.lead().await;
             front.has_ended(ended);
-            drop(seat);
+            drop(task);
         };
         self.ring.lane().spawn(leading).expect("a fresh lane has room");
     }
@@ -309,7 +309,7 @@ impl Front for Fuse {
     }
 
     fn end(&self, deadline_ns: u64) -> Gone<'_> {
-        Box::pin(self.serving.none_until(self.ring.lane(), deadline_ns))
+        Box::pin(self.tasks.none_until(self.ring.lane(), deadline_ns))
     }
 
     fn inherit(&self) -> Vec<(String, File)> {

@@ -3,7 +3,7 @@
 mod begun;
 mod driver;
 
-use super::serving::Serving;
+use super::task_count::TaskCount;
 use super::{Ending, Front, Gone};
 use crate::lanes::Lanes;
 use ::ublk::{Queue, QueuePlan};
@@ -39,7 +39,7 @@ pub(crate) struct Ublk {
     /// The volume's export on the home lane, once it is open.
     export: RefCell<Option<Export>>,
     lanes: OnceCell<Rc<Lanes>>,
-    serving: Serving,
+    tasks: TaskCount,
 }
 
 impl Ublk {
@@ -53,7 +53,7 @@ impl Ublk {
             stop: Arc::default(),
             export: RefCell::default(),
             lanes: OnceCell::new(),
-            serving: Serving::default(),
+            tasks: TaskCount::default(),
         })
     }
 
@@ -84,7 +84,7 @@ impl Ublk {
                 number,
                 budget: self.budget.clone(),
                 stop: self.stop.clone(),
-                serving: self.serving.clone(),
+                tasks: self.tasks.clone(),
                 part: begun.part(),
             };
             match usize::from(number) % (elsewhere.len() + 1) {
@@ -111,24 +111,24 @@ struct Plan {
     number: u16,
     budget: Arc<Budget>,
     stop: Arc<Stop>,
-    serving: Serving,
+    tasks: TaskCount,
     part: Part,
 }
 
 impl Plan {
     /// Serves the queue on the lane of this ring.
     fn serve(self, ring: &Ring, export: &Export) {
-        let Plan { opened, number, budget, stop, serving, part } = self;
+        let Plan { opened, number, budget, stop, tasks, part } = self;
         let Opened { file, tags, io_bytes_max, .. } = opened;
         let Ok(driver) = Driver::open(ring, &file, number, tags) else { return };
         let (budget, stop) = (&budget, &stop);
         let queue = Queue::new(driver, &QueuePlan { export, io_bytes_max, tags, budget, stop });
-        let own = Serving::default();
+        let own = TaskCount::default();
         for tag in 0..tags {
-            let (queue, seats) = (queue.clone(), (serving.seat(), own.seat()));
+            let (queue, counted) = (queue.clone(), (tasks.add(), own.add()));
             let serve = async move {
                 queue.serve(tag).await;
-                drop(seats);
+                drop(counted);
             };
             if ring.lane().spawn(serve).is_err() {
                 return ring.leave(&file);
@@ -168,7 +168,7 @@ impl Front for Ublk {
     }
 
     fn end(&self, deadline_ns: u64) -> Gone<'_> {
-        Box::pin(self.serving.none_until(self.ring.lane(), deadline_ns))
+        Box::pin(self.tasks.none_until(self.ring.lane(), deadline_ns))
     }
 
     fn inherit(&self) -> Vec<(String, File)> {

@@ -9,14 +9,14 @@ use std::process::Child;
 use std::rc::Rc;
 
 /// The actions, as planned.
-pub(super) struct Start {
+pub(super) struct ReadyActions {
     command: Option<String>,
     environment: captive::Environment,
     addresses: Vec<String>,
     ready: Ready,
 }
 
-impl Start {
+impl ReadyActions {
     /// Plans to print these addresses, and to start this command.
     pub(super) fn new(
         command: Option<String>,
@@ -25,7 +25,7 @@ impl Start {
         mounts: &[Mounting],
         addresses: Vec<String>,
         ready: Ready,
-    ) -> Start {
+    ) -> ReadyActions {
         let socket = match listeners.first().map(|listening| &listening.place) {
             Some(Place::Unix(path)) => path.clone(),
             _ => PathBuf::new(),
@@ -35,14 +35,14 @@ impl Start {
         });
         let uri = sites.first().map_or(String::new(), |site| site.address.clone());
         let environment = captive::Environment { uri, socket, file };
-        Start { command, environment, addresses, ready }
+        ReadyActions { command, environment, addresses, ready }
     }
 
     /// Carries them out. Returns the captive command, if there is one.
     ///
     /// # Errors
     /// The command cannot be started.
-    pub(super) fn begin(self) -> Result<Option<Child>, Failure> {
+    pub(super) fn run(self) -> Result<Option<Child>, Failure> {
         let start = |command: &String| captive::start(command, &self.environment);
         let child = self.command.as_ref().map(start).transpose()?;
         (self.ready)(&self.addresses);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The state that every lane uses to serve a volume.
 #[derive(Clone)]
-pub(crate) struct Served {
+pub(crate) struct LaneVolume {
     name: String,
     halves: Arc<SharedHalves>,
     read_only: bool,
@@ -28,12 +28,12 @@ pub(crate) struct Served {
     pub(crate) threads: Threads,
 }
 
-impl Served {
+impl LaneVolume {
     /// Returns a volume that these threads serve.
-    pub(crate) fn new(name: &str, volume: &Volume, threads: &Threads, quiet: bool) -> Served {
+    pub(crate) fn new(name: &str, volume: &Volume, threads: &Threads, quiet: bool) -> LaneVolume {
         let clients = Arc::default();
         let sensor = |shared| Arc::new(Sensor::new(name, shared, &clients, threads, quiet));
-        Served {
+        LaneVolume {
             name: name.to_owned(),
             halves: volume.halves().clone(),
             read_only: volume.is_read_only(),
@@ -75,7 +75,7 @@ impl Served {
 }
 
 /// On further lanes, and on the home lane.
-impl Served {
+impl LaneVolume {
     /// Attaches the volume to the lane of this ring, starts its sensor there, and returns the
     /// export for fronts.
     ///

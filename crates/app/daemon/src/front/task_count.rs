@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Number of tasks or lanes that serve, with an event for the end of each.
 #[derive(Clone, Default)]
-pub(super) struct Serving(Arc<(AtomicUsize, Event)>);
+pub(super) struct TaskCount(Arc<(AtomicUsize, Event)>);
 
 /// One task or lane, until this is dropped.
-pub(super) struct Seat(Serving);
+pub(super) struct CountedTask(TaskCount);
 
-impl Serving {
-    pub(super) fn seat(&self) -> Seat {
+impl TaskCount {
+    pub(super) fn add(&self) -> CountedTask {
         self.0.0.fetch_add(1, Ordering::SeqCst);
-        Seat(self.clone())
+        CountedTask(self.clone())
     }
 
     fn count(&self) -> usize {
@@ -38,7 +38,7 @@ impl Serving {
     }
 }
 
-impl Drop for Seat {
+impl Drop for CountedTask {
     fn drop(&mut self) {
         let (count, left) = &*self.0.0;
         count.fetch_sub(1, Ordering::SeqCst);
