@@ -9,7 +9,7 @@ use stack::{Exit, Failure, Plan, target};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// A volume and the daemon that serves it.
+/// A volume, and a connection to the daemon that serves it.
 pub struct Served {
     daemon: Daemon,
     row: Row,

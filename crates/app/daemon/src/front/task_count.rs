@@ -1,17 +1,18 @@
-//! Counts the tasks or lanes that serve a front.
+//! Counts the tasks that serve a front, on all lanes.
 
 use lane::{Event, Lane, first};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Number of tasks or lanes that serve, with an event for the end of each.
+/// Number of tasks that serve, with an event for the end of each.
 #[derive(Clone, Default)]
 pub(super) struct TaskCount(Arc<(AtomicUsize, Event)>);
 
-/// One task or lane, until this is dropped.
+/// One task in the count, until this is dropped.
 pub(super) struct CountedTask(TaskCount);
 
 impl TaskCount {
+    /// Adds a task, which holds the returned value until it ends.
     pub(super) fn add(&self) -> CountedTask {
         self.0.0.fetch_add(1, Ordering::SeqCst);
         CountedTask(self.clone())

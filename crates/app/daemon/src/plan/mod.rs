@@ -25,7 +25,7 @@ pub struct Planned {
     pub volume: Volume,
 }
 
-/// An address, and its exports.
+/// An address to listen at, and its exports.
 pub struct Listening {
     /// The address.
     pub place: Place,

@@ -11,7 +11,7 @@ use stack::{Attached, Failure, Loss, SharedHalves, Volume};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The state that every lane uses to serve a volume.
+/// A volume's state that every lane uses to serve it.
 #[derive(Clone)]
 pub(crate) struct LaneVolume {
     name: String,

@@ -1,7 +1,7 @@
 //! The daemon: volumes, their addresses, and its life from the first socket to the last flush.
 //!
 //! ```text
-//!   volumes --Site::new--> sites --export--> fleet of fronts --> clients, spread over the lanes
+//!   DaemonPlan --Site::new--> sites --export--> fleet of fronts --> clients, spread over the lanes
 //!                            |
 //!                       control socket     signals, the captive command
 //!                            +------ ending -----+
@@ -55,7 +55,7 @@ use watch::Watch;
 
 pub use captive::Captive;
 
-/// State of a volume after serving.
+/// Result of serving one volume, for the command that has served it.
 #[derive(Clone, Debug)]
 pub struct ServedVolume {
     /// Its name.
@@ -70,7 +70,7 @@ pub struct ServedVolume {
     pub losses: Losses,
 }
 
-/// State after serving.
+/// Result of serving all volumes of a plan, for the command that has served them.
 #[derive(Clone, Debug)]
 pub struct Served {
     /// End of the captive command, if there was one.
@@ -280,7 +280,7 @@ fn setup(sites: &[Rc<Site>], threads: &Threads) -> Arc<Setup> {
     })
 }
 
-/// Everything that lives while volumes are served.
+/// A daemon whose volumes are served: its ring, its volumes, its control socket and its signals.
 struct RunningDaemon {
     ring: Ring,
     sites: Rc<Sites>,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::rc::Rc;
 
-/// The actions, as planned.
+/// The actions to take once the daemon is ready.
 pub(super) struct ReadyActions {
     command: Option<String>,
     environment: captive::Environment,

@@ -19,7 +19,8 @@ use std::sync::Arc;
 /// Bytes of a block.
 const BLOCK: u64 = BLOCK_SECTORS as u64 * block::SECTOR;
 
-/// A served volume.
+/// A volume while this daemon serves it, on its home lane: the open volume, its address, and the
+/// state that an operator changes.
 pub(crate) struct Site {
     pub(crate) name: String,
     /// The backing, with absolute paths.

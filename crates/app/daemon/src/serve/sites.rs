@@ -23,7 +23,7 @@ const END_NS: u64 = 60_000_000_000;
 /// Time between two checks whether the memory of a volume is still in use, in nanoseconds.
 const LEAVE_PAUSE_NS: u64 = 50_000_000;
 
-/// The volumes of a daemon.
+/// All volumes that this daemon serves, with the fronts, devices and lanes that serve them.
 pub(crate) struct Sites {
     list: RefCell<Vec<Rc<Site>>>,
     /// Fronts by which clients reach them.
