@@ -119,7 +119,8 @@ impl Handle {
         result
     }
 
-    /// Handles an error of the backing: retries for `retry_time_ns`, then the volume fails (C8).
+    /// Records an error of the backing. The volume fails when errors have lasted for
+    /// `retry_time_ns` (C8).
     pub(crate) async fn backing_failed(&self, error: Error, retry_time_ns: u64) {
         let shared = &self.shared;
         self.lane.turn().await;

@@ -11,8 +11,8 @@
 //!           |
 //!   shard/      one lock per shard: look, fill, admit, write through, close, next_run, release
 //!           |            |             |            |
-//!   admission/  which blocks are cached             dirty/  the fill level of the write buffer, the
-//!                                                           decision on a write, the throttle
+//!   admission/  which blocks are cached             dirty/  the fill level of the write buffer,
+//!                                                           the decision on a write, the throttle
 //!   slots/      the index; lists and the policy are the crate policy   (plain data)
 //!           |
 //!   arena/      headers (two atomic words per slot) and the slots' bytes, in shared memory; the

@@ -76,13 +76,13 @@ pub enum Bug {
     /// C5: recovery does not record that the backing has grown: cut to its old size, it is taken
     /// over with dirty data beyond its end.
     KeepOldSize,
-    /// C5: recovery drops dirty data beyond the backing's end before it has grown.
+    /// C5: recovery drops dirty data beyond the end that the backing had before it grew.
     DropBeyondOldEnd,
-    /// C4: in the block where the backing ended before it has grown, recovery treats the sectors
-    /// after that end as held.
+    /// C4: in the block where the backing ended before it grew, recovery treats the sectors after
+    /// that end as held.
     WidenLastBlock,
-    /// C5: recovery searches the blocks of an arena of the former format at their addresses in the
-    /// present one.
+    /// C5: recovery looks for the blocks of an arena of the former format where the present format
+    /// has them.
     SpreadAnew,
     /// C8: a failed writeback counts as done.
     SwallowError,

@@ -77,6 +77,8 @@ impl Shared {
     /// # Errors
     /// The memory holds other data, an arena of another geometry or backing, or of a backing that
     /// was larger.
+    ///
+    /// # Panics
     /// If the memory is smaller than [`Arena::bytes`].
     pub fn new(
         below: &Limits,

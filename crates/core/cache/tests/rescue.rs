@@ -48,7 +48,7 @@ impl Block for Slow {
     }
 }
 
-/// The possible contents of every sector: one, or several while no client was told which.
+/// The possible contents of every sector: one, or several until a client has a reply.
 struct Model(Vec<Vec<Vec<u8>>>);
 
 impl Model {

@@ -142,7 +142,7 @@ fn the_first_commands_of_troubleshooting_work() {
     let script =
         format!("overdrive serve {} --name db --memory 4M --run '{commands}true'", plain(&image));
     let printed = shell(&home, &script).well().stdout;
-    let shown = ["STATE", "Nothing has been read yet.", "io_uring"];
+    let shown = ["STATE", "No reads yet.", "io_uring"];
     assert!(shown.iter().all(|word| printed.contains(word)), "{printed}");
 }
 

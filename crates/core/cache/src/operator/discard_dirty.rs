@@ -23,7 +23,6 @@ impl Cache {
     /// # Errors
     /// `Invalid`, and nothing is done: the volume has not failed, or the backing has not answered
     /// all requests yet.
-    /// everything yet.
     pub async fn discard_dirty(&self) -> Result<u64> {
         let handle = &*self.0;
         let shared = &handle.shared;

@@ -53,10 +53,10 @@ impl Handle {
         }
     }
 
-    /// Whether absorbing a write has no benefit: writers are throttled already, several wait, and
-    /// the write has at least half the size of the largest absorbed ones, so that writing it alone
-    /// is as efficient as merging it. False in `ordered` mode, where a write-through would wait for
-    /// closed epochs.
+    /// Whether absorbing a write has no benefit: the last eighth of the buffer is in use, another
+    /// writer waits or is written through, and the write has at least half the size of the largest
+    /// absorbed ones, so that writing it alone is as efficient as merging it. False in `ordered`
+    /// mode, where a write-through would wait for closed epochs.
     fn gains_nothing(&self, blocks: u32) -> bool {
         if blocks * 2 < self.shared.settings.absorb_blocks_max() || self.shared.gauges.is_ordered()
         {

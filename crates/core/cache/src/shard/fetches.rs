@@ -169,8 +169,8 @@ impl Fills {
         self.active.iter().any(|fill| fill.first <= block && block < fill.end)
     }
 
-    /// Whether fills that may be admitted fetch all of these blocks, untouched so far, and which
-    /// kind they are; None if not.
+    /// Whether fills that may be admitted fetch all of these blocks, which no change has touched,
+    /// and which kind they are; None if not.
     #[inline]
     pub(crate) fn covers(&self, first: u64, blocks: u32) -> Option<Joined> {
         let (mut next, end) = (first, first + u64::from(blocks));

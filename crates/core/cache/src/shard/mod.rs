@@ -7,7 +7,7 @@
 //!  Free --> Clean (policy) <------------------------------ Written (written)
 //!    \                        backing flushed                ^   |
 //!     \                                           run done   |   | backing's flush failed
-//!      --> Dirty, open --> Dirty, closed --> Dirty, being written out --> Writing (with its run)
+//!      --> Dirty, open --> Dirty, closed --> Dirty, being written back --> Writing (with its run)
 //!          (open)     close    (chain)  begin       (closing)        next_run
 //! ```
 //!

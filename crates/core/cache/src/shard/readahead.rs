@@ -1,7 +1,6 @@
 //! Blocks fetched ahead of a stream: from the start of the fetch until they are read or dropped.
 //!
 //! ```text
-//! ```text
 //!   begin_readahead --> fetch --> unread --- read ---> the policy's, as if fetched for that read
 //!                         |         |  '---- read ---> passed, where the stream is too long
 //!                 changed during it |                     |
@@ -9,6 +8,7 @@
 //!                         v         v                     v
 //!                       (not kept)            free
 //! ```
+//!
 //! Readahead evicts nothing more useful: unread and passed blocks together have a part of the
 //! shard's slots, and beyond that replace each other.
 

@@ -37,7 +37,7 @@ pub(crate) struct WriteThroughBegun {
     pub(crate) is_sampled: bool,
 }
 
-/// The end of a write-through.
+/// The result of a write-through.
 #[derive(Clone, Copy)]
 pub(crate) struct WriteThroughEnd {
     /// It succeeded.

@@ -8,7 +8,7 @@
 //! ```text
 //!   a read -- misses, or hits readahead ---> detector.rs   the stream to which it belongs
 //!                                            window.rs     the distance of its readahead
-//!   a task -- requests the next piece -----> gate.rs       whether readahead was useful so far
+//!   a task -- requests the next piece -----> gate.rs       whether readahead was useful
 //!                                            depth.rs      the number of pieces in flight
 //! ```
 
@@ -242,7 +242,7 @@ impl Streams {
         self.unread.fetch_add(blocks, Ordering::Relaxed);
     }
 
-    /// Uncounts blocks that were fetched ahead and not cached.
+    /// Removes from that count blocks that were fetched ahead and not cached.
     pub(crate) fn not_unread(&self, blocks: u32) {
         self.unread.fetch_sub(blocks, Ordering::Relaxed);
     }

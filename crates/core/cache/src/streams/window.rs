@@ -1,4 +1,4 @@
-//! The distance of readahead before a stream.
+//! The distance of readahead ahead of its stream.
 //!
 //! The window grows only when its blocks arrive late, and only if the window was the limit; it
 //! shrinks when its blocks are wasted. (The law of ZFS's zfetch, "dmu_zfetch.c", and of Linux's

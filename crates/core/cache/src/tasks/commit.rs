@@ -99,8 +99,8 @@ async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     shared.epochs.changed.notify();
     // The flusher leaves the open epoch alone while another one is being written back.
     shared.writeback.kick.notify();
-    // Not earlier: a waiting task may have looked between the releases of two shards' room, and it
-    // does not request a commit.
+    // Not earlier: a waiting task may have looked between two releases of room, and it does not
+    // request a commit.
     shared.epochs.freed.notify();
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn start(handle: &Rc<Handle>) {
     lane.spawn(async move { relay(&relayed).await }).expect("a lane has room for the relay");
 }
 
-/// Wakes the lane's tasks when the backing stops to answer, and when it answers again.
+/// Wakes the lane's tasks when the backing stops answering, and when it answers again.
 async fn relay(handle: &Handle) {
     let shared = &handle.shared;
     shared.backing.stall.relay(&handle.lane, || shared.tasks.are_stopping()).await;

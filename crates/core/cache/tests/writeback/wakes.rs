@@ -68,8 +68,8 @@ fn a_flush_ends_although_clients_go_on_to_fail_where_it_is_to_write() {
         scene.pass_ns(300 * MS);
         assert!(matches!(flush.take(), Some(Err(_))), "{clients}");
         assert!(scene.shared.has_failed());
-        // It was the last of them: the remaining blocks are written, and the clients' writes are
-        // not held back.
+        // After the error is cleared, the blocks are written, and the clients' writes are written
+        // through.
         scene.state.fails.set(None);
         scene.shared.clear_error();
         assert_eq!(scene.ask(Request::Flush), Ok(()));

@@ -76,7 +76,7 @@ impl FlushNote {
         self.has(UNHELD_SINCE | UNHELD_BEFORE | UNHELD_CHANGES)
     }
 
-    /// Notes that a flush is about to be sent, on which all data written so far depends.
+    /// Notes that a flush is about to be sent, on which all data written until now depends.
     fn sent(self) -> FlushNote {
         let before = if self.has(UNHELD_SINCE) { UNHELD_BEFORE } else { 0 };
         let next = self.with_rounds(self.round() + 1, self.durable_round());

@@ -35,7 +35,8 @@ use lane::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 const LONGER: u64 = 32;
 /// The maximum price.
 pub(crate) const PRICE_MAX: u64 = ONE + ONE / LONGER;
-/// The number of blocks written back while no writer waited that are kept for the next writer.
+/// Minimum number of blocks, written back while no writer waited, that are kept for the next
+/// writer; fewer where the room is small.
 const SPARE: u32 = 16;
 /// The number of events on which writers wait, by their position in the queue: only the writers
 /// concerned are woken.

@@ -45,7 +45,7 @@ pub(crate) struct Estimator {
     in_flight: AtomicU32,
     /// Since when there are runs in flight, if any.
     busy_since_ns: AtomicU64,
-    /// The time and the blocks of the current sample so far.
+    /// The time and the blocks of the current sample until now.
     sample_ns: AtomicU64,
     sample_blocks: AtomicU64,
     runs: AtomicU32,
