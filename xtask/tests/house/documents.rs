@@ -189,3 +189,34 @@ fn anchors_links_and_sources_are_read_from_the_text() {
     assert_eq!(fault("#two").as_deref(), Some("README.md has no anchor 'two'"));
     assert_eq!(fault("none.md#x").as_deref(), Some("there is no none.md"));
 }
+
+/// The messages that a text quotes, cut where a name or a number stands.
+fn quotes(text: &str) -> Vec<String> {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let quoted = text.split('"').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let cut = |quote: &String| {
+        let blanks = ["...", "PID", "DIR", "NAME", "FILE"];
+        let cut = blanks.iter().fold(quote.clone(), |text, blank| text.replace(blank, "\n"));
+        cut.lines().map(|part| part.trim().to_owned()).collect::<Vec<_>>()
+    };
+    quoted.iter().flat_map(cut).filter(|part| part.len() > 8).collect()
+}
+
+/// A user searches this page for the message that a command has printed.
+#[test]
+fn messages_that_the_page_of_symptoms_quotes_exist() {
+    let read = |path: &String| std::fs::read_to_string(root().join(path)).unwrap_or_default();
+    let sources: Vec<String> = files(&["rs"]).iter().map(read).collect();
+    // Literals continue behind a backslash at the end of a line.
+    let all = sources.join("\n").replace("\\\n", " ");
+    let all = all.split_whitespace().collect::<Vec<_>>().join(" ");
+    let page = read(&"docs/TROUBLESHOOTING.md".to_owned());
+    // Messages of other programs.
+    let foreign = |quote: &&String| ["Failed to get", "lock"].contains(&quote.as_str());
+    let missing: Vec<String> = quotes(&page)
+        .into_iter()
+        .filter(|it| !foreign(&it) && !all.contains(it.as_str()))
+        .collect();
+    assert!(quotes(&page).len() > 10, "the page quotes messages");
+    assert_eq!(missing, [""; 0], "messages that no source has");
+}
