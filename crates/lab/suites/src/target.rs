@@ -107,10 +107,10 @@ mod tests {
             ("model:samsung-840-evo", "samsung-840-evo-"),
             ("model:", "there is no such model"),
             ("model:samsung-840-evo-250?seed=x", "not a whole number"),
-            ("model:samsung-840-evo-250?size=0", "multiple of 4 KiB, 1 MiB or more"),
+            ("model:samsung-840-evo-250?size=0", "multiple of 4 KiB, at least 1 MiB"),
             ("model:samsung-840-evo-250?state=used", "makes its drive's state itself"),
             ("model:samsung-840-evo-250?size=9T", "9T"),
-            ("model:samsung-840-evo-250?colour=red", "'colour' is not known"),
+            ("model:samsung-840-evo-250?colour=red", "'colour' is unknown"),
             ("model:./no/such.toml", "No such file"),
         ] {
             let told = Target::parse(bad).expect_err(bad).to_string();
