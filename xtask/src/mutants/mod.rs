@@ -284,7 +284,7 @@ mod tests {
             .unwrap(),
             ["cache/src/backing/flush_gate.rs", "cache/src/epochs/mod.rs"]
         );
-        assert_eq!(names(&["epochs", "cache/src/backing/flush_gate.rs"]).unwrap().len(), 9);
+        assert_eq!(names(&["epochs", "cache/src/backing/flush_gate.rs"]).unwrap().len(), 10);
         assert!(names(&["epoch"]).is_err());
         assert!(names(&["no_such.rs"]).is_err());
     }
