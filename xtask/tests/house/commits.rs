@@ -1,6 +1,8 @@
-//! The rule on commits: a subject of at most 72 characters, and a body with the reason.
+//! The rule on commits: a subject `area: what changes` of at most 72 characters, and a body with
+//! the reason.
 //!
-//! It applies to commits after [`BASE`]; older commits have longer subjects. Merges are excluded.
+//! It applies to commits after [`BASE`], the area to those after [`AREA_BASE`]; older commits have
+//! other subjects. Merges are excluded.
 //! In a shallow clone, only the newest commit is checked; a tree without this history is skipped,
 //! with the reason.
 
@@ -10,6 +12,9 @@ use std::process::Command;
 
 /// The last commit before this test enforced the rule.
 const BASE: &str = "5c269381fb575b82bc0f6640e1ef4664de532dfc";
+
+/// The last commit before subjects had to begin with an area.
+const AREA_BASE: &str = "d457e0d7";
 
 /// Maximum length of a subject, in characters: `git log --oneline` then fits into a terminal.
 const SUBJECT_CHARACTERS_MAX: usize = 72;
@@ -29,6 +34,23 @@ fn is_trailer(line: &str) -> bool {
     line.split_once(": ").is_some_and(|(key, _)| key.contains('-') && !key.contains(' '))
 }
 
+/// Whether a subject begins with its area, or several: crates or documents.
+fn has_area(subject: &str) -> bool {
+    let is_name = |area: &str| {
+        let mut letters = area.chars();
+        !area.is_empty() && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '-')
+    };
+    subject.split_once(": ").is_some_and(|(areas, _)| areas.split(", ").all(is_name))
+}
+
+/// Returns the faults of a subject without an area.
+fn area_faults(subject: &str, _body: &str) -> Vec<String> {
+    if has_area(subject) {
+        return Vec::new();
+    }
+    vec!["it does not begin with its area, as in 'cache: what changes'".to_owned()]
+}
+
 /// Returns the faults of a commit's message.
 fn faults(subject: &str, body: &str) -> Vec<String> {
     let mut faults = Vec::new();
@@ -45,9 +67,13 @@ fn faults(subject: &str, body: &str) -> Vec<String> {
     faults
 }
 
-/// Returns the commits since `base` that break the rule, each with its fault. An error is the
-/// reason why the history is not available.
-fn offenders(repository: &Path, base: &str) -> Result<Vec<String>, String> {
+/// Returns the commits since `base` that break the rule `faults`, each with its fault. An error is
+/// the reason why the history is not available.
+fn offenders(
+    repository: &Path,
+    base: &str,
+    faults: impl Fn(&str, &str) -> Vec<String>,
+) -> Result<Vec<String>, String> {
     let is_shallow = git(repository, &["rev-parse", "--is-shallow-repository"])?.trim() == "true";
     let since = format!("{base}..HEAD");
     // A shallow clone cuts branches, whose commits may be older than the base. The newest commit is
@@ -78,10 +104,20 @@ fn offenders(repository: &Path, base: &str) -> Result<Vec<String>, String> {
 
 #[test]
 fn commits_have_short_subjects_and_say_why() {
-    match offenders(&root(), BASE) {
+    let all = offenders(&root(), BASE, faults);
+    let newer = offenders(&root(), AREA_BASE, area_faults);
+    match all.and_then(|all| Ok([all, newer?].concat())) {
         Ok(wrong) => assert_eq!(wrong, [""; 0], "mend the messages with git rebase"),
         Err(reason) => eprintln!("skipped: {reason}"),
     }
+}
+
+#[test]
+fn an_area_is_one_name_or_several() {
+    let good = ["cache: x", "stack, drive-backend: x: y", "SEMANTICS: x"];
+    assert!(good.into_iter().all(has_area));
+    let bad = ["cache tests: x", "A sentence", "cache:x", ": x", "cache,: x"];
+    assert!(!bad.into_iter().any(has_area));
 }
 
 #[test]
@@ -112,12 +148,12 @@ fn histories_are_looked_at_from_the_base_on_and_shallow_clones_at_their_tip() {
     let long = "l".repeat(80);
     commit(&whole, &long);
     let base = git(&whole, &["rev-parse", "HEAD"]).expect("a commit").trim().to_owned();
-    assert_eq!(offenders(&whole, &base), Ok(Vec::new()), "the base itself is older");
+    assert_eq!(offenders(&whole, &base, faults), Ok(Vec::new()), "the base itself is older");
     commit(&whole, "Short\n\nThe reason.");
-    assert_eq!(offenders(&whole, &base), Ok(Vec::new()));
+    assert_eq!(offenders(&whole, &base, faults), Ok(Vec::new()));
     commit(&whole, &format!("{long}\n\nThe reason."));
     commit(&whole, "Without a reason");
-    assert_eq!(offenders(&whole, &base).map(|wrong| wrong.len()), Ok(2));
+    assert_eq!(offenders(&whole, &base, faults).map(|wrong| wrong.len()), Ok(2));
 
     let parent = git(&whole, &["rev-parse", "HEAD~1"]).expect("a parent");
     let tree = git(&whole, &["rev-parse", "HEAD^{tree}"]).expect("a tree");
@@ -139,13 +175,23 @@ fn histories_are_looked_at_from_the_base_on_and_shallow_clones_at_their_tip() {
         ],
     );
     git(&whole, &["update-ref", "HEAD", merge.expect("a merge").trim()]).expect("its place");
-    assert_eq!(offenders(&whole, &base).map(|wrong| wrong.len()), Ok(2), "merges are excepted");
+    assert_eq!(
+        offenders(&whole, &base, faults).map(|wrong| wrong.len()),
+        Ok(2),
+        "merges are excepted"
+    );
 
     commit(&whole, "Without a reason");
     let from = format!("file://{}", whole.display());
     let to = shallow.to_string_lossy();
     git(&place, &["clone", "--quiet", "--depth", "1", &from, &to]).expect("a shallow clone");
-    assert_eq!(offenders(&shallow, &base).map(|wrong| wrong.len()), Ok(1), "only the newest");
-    assert!(offenders(&whole, "0123456789").is_err_and(|reason| reason.contains("history")));
+    assert_eq!(
+        offenders(&shallow, &base, faults).map(|wrong| wrong.len()),
+        Ok(1),
+        "only the newest"
+    );
+    assert!(
+        offenders(&whole, "0123456789", faults).is_err_and(|reason| reason.contains("history"))
+    );
     std::fs::remove_dir_all(&place).expect("what the test has made");
 }
