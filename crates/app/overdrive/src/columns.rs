@@ -21,6 +21,8 @@ pub(crate) struct Style {
 /// A cell, before it is formatted.
 pub(crate) enum Cell {
     Text(String),
+    /// Text that is aligned to the right, as a number with a unit of its own.
+    Figure(String),
     /// A number with the column's unit; None prints an empty cell.
     Number(Option<f64>),
     /// Bytes.
@@ -42,10 +44,22 @@ fn heading<C: ValueEnum>(column: C) -> String {
 fn format_cell(cell: Cell, bytes: bool) -> (String, bool) {
     match cell {
         Cell::Text(text) => (printable(&text).into_owned(), false),
+        Cell::Figure(text) => (printable(&text).into_owned(), true),
         Cell::Number(number) => (number.map_or(String::new(), |number| number.to_string()), true),
         Cell::Size(size) if bytes => (size.to_string(), true),
         Cell::Size(size) => (Size(size).to_string(), true),
         Cell::Flag(flag) => (u8::from(flag).to_string(), true),
+    }
+}
+
+/// Checks that a column is selected.
+///
+/// # Errors
+/// Usage: there is none.
+pub(crate) fn check_selected<C>(columns: &[C]) -> Result<(), Failure> {
+    match columns.is_empty() {
+        true => Err(Failure::new(Exit::Usage, "--output: name at least one column")),
+        false => Ok(()),
     }
 }
 
@@ -84,9 +98,7 @@ pub(crate) fn print<Row, C: Column<Row>>(
     columns: &[C],
     style: &Style,
 ) -> Result<(), Failure> {
-    if columns.is_empty() {
-        return Err(Failure::new(Exit::Usage, "--output: name at least one column"));
-    }
+    check_selected(columns)?;
     lines(rows, columns, style).iter().for_each(|line| daemon::say!("{line}"));
     Ok(())
 }

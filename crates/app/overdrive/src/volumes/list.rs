@@ -2,27 +2,20 @@
 
 use super::meant::silent_holder;
 use super::{absent, mount_points, roll};
-use block::{Size, printable};
+use crate::columns::{self, Cell, Style};
 use clap::ValueEnum;
 use daemon::WaitingVolume;
 use daemon::control::Silent;
 use daemon::control::words::{Row, State};
-use stack::{Exit, Failure};
+use stack::Failure;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Print one JSON object.
-    #[arg(long, short = 'J')]
-    json: bool,
-    /// Print no headings.
-    #[arg(long, short)]
-    noheadings: bool,
-    /// Print sizes in bytes.
-    #[arg(long, short)]
-    bytes: bool,
+    #[command(flatten)]
+    style: Style,
     /// Print these columns.
     #[arg(
         long,
@@ -64,41 +57,27 @@ fn or_dash(text: &str) -> String {
     if text.is_empty() { "-".to_owned() } else { text.to_owned() }
 }
 
-impl Column {
-    fn heading(self) -> String {
-        let name = self.to_possible_value().expect("no column is hidden");
-        name.get_name().to_uppercase()
-    }
-
-    fn is_number(self) -> bool {
-        use Column::*;
-        matches!(self, Size | Memory | Hit | Dirty | Errors | Clients | Pid)
-    }
-
-    fn cell(self, row: &Row, bytes: bool) -> String {
-        let size = |number: u64| match bytes {
-            true => number.to_string(),
-            false => Size(number).to_string(),
-        };
+impl columns::Column<Row> for Column {
+    fn cell(self, row: &Row) -> Cell {
         match self {
-            Column::Name => row.name.clone(),
-            Column::State => row.state.word().to_owned(),
-            Column::Size => size(row.size_bytes),
-            Column::Memory => size(row.memory_bytes),
-            Column::Hit => match row.reads {
+            Column::Name => Cell::Text(row.name.clone()),
+            Column::State => Cell::Text(row.state.word().to_owned()),
+            Column::Size => Cell::Size(row.size_bytes),
+            Column::Memory => Cell::Size(row.memory_bytes),
+            Column::Hit => Cell::Figure(match row.reads {
                 0 => "-".to_owned(),
                 reads => format!("{:.1}%", 100.0 * row.read_hits as f64 / reads as f64),
-            },
-            Column::Dirty => size(row.dirty_bytes),
-            Column::Errors => row.errors.to_string(),
-            Column::Write => row.write.clone(),
-            Column::Clients => row.clients.to_string(),
-            Column::Pid => row.pid.to_string(),
-            Column::Uri => row.uri.clone(),
-            Column::Device => or_dash(&row.device),
-            Column::Route => or_dash(&row.route),
-            Column::Mounted => or_dash(&mount_points(row).join(",")),
-            Column::Backing => row.backing.clone(),
+            }),
+            Column::Dirty => Cell::Size(row.dirty_bytes),
+            Column::Errors => Cell::Figure(row.errors.to_string()),
+            Column::Write => Cell::Text(row.write.clone()),
+            Column::Clients => Cell::Figure(row.clients.to_string()),
+            Column::Pid => Cell::Figure(row.pid.to_string()),
+            Column::Uri => Cell::Text(row.uri.clone()),
+            Column::Device => Cell::Text(or_dash(&row.device)),
+            Column::Route => Cell::Text(or_dash(&row.route)),
+            Column::Mounted => Cell::Text(or_dash(&mount_points(row).join(","))),
+            Column::Backing => Cell::Text(row.backing.clone()),
         }
     }
 }
@@ -224,20 +203,20 @@ fn gather(control: Option<&PathBuf>) -> Result<Gathered, Failure> {
 }
 
 pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCode, Failure> {
-    if options.output.is_empty() && !options.json {
-        return Err(Failure::new(Exit::Usage, "--output: name at least one column"));
+    if !options.style.json {
+        columns::check_selected(&options.output)?;
     }
     if control.is_none() {
         daemon::sweep(&daemon::runtime_directory());
     }
     let Gathered { mut rows, waiting, failures } = gather(control)?;
     rows.sort_by(|one, two| one.name.cmp(&two.name));
-    if options.json {
+    if options.style.json {
         let volumes: Vec<_> = rows.iter().map(|row| as_json(row, &waiting)).collect();
         let all = serde_json::json!({ "schema": "overdrive.volumes/1", "volumes": volumes });
         daemon::say!("{all}");
     } else {
-        print(&rows, options);
+        columns::print(&rows, &options.output, &options.style)?;
         waiting.iter().for_each(|one| daemon::tell!("overdrive: {}", absent::explain(one)));
     }
     failures.iter().for_each(|failure| daemon::tell!("overdrive: {failure}"));
@@ -259,28 +238,4 @@ fn as_json(row: &Row, waiting: &[WaitingVolume]) -> serde_json::Value {
         }
     }
     value
-}
-
-fn print(rows: &[Row], options: &Options) {
-    let columns = &options.output;
-    let mut lines: Vec<Vec<String>> = Vec::new();
-    if !options.noheadings {
-        lines.push(columns.iter().map(|column| column.heading()).collect());
-    }
-    let cell = |row, column: &Column| printable(&column.cell(row, options.bytes)).into_owned();
-    let cells = |row| columns.iter().map(|column| cell(row, column)).collect();
-    lines.extend(rows.iter().map(cells));
-    let widths: Vec<usize> = (0..columns.len())
-        .map(|index| lines.iter().map(|line| line[index].chars().count()).max().unwrap_or(0))
-        .collect();
-    for line in &lines {
-        let mut text = String::new();
-        for ((cell, column), width) in line.iter().zip(columns).zip(&widths) {
-            match column.is_number() {
-                true => text.push_str(&format!("{cell:>width$} ")),
-                false => text.push_str(&format!("{cell:<width$} ")),
-            }
-        }
-        daemon::say!("{}", text.trim_end());
-    }
 }
