@@ -86,7 +86,7 @@ impl Unaligned {
         }
         for edge in edges.iter().flatten() {
             let read = Request::Read { at: edge.at, into: edge.block.clone() };
-            let result = self.serve_whole(read).await;
+            let result = self.serve_whole(read, since).await;
             if !planted(Bug::MergeFailedRead) {
                 result?;
             }
@@ -127,10 +127,7 @@ impl Unaligned {
         let mut done = 0;
         while done < count {
             let next = most.min(count - done);
-            if request.is_change() {
-                self.still_wanted(since)?;
-            }
-            self.serve_whole(piece(request, done, next)).await?;
+            self.serve_whole(piece(request, done, next), since).await?;
             done += next;
         }
         Ok(())

@@ -99,13 +99,18 @@ impl Unaligned {
         since.still_wanted(&self.below)
     }
 
-    /// Serves a request of whole blocks in the stack below.
-    pub(crate) async fn serve_whole(&self, request: Request) -> Result {
+    /// Serves a request of whole blocks in the stack below. A change that arrived at `since` is
+    /// refused if its client may have an error by now: checked after each wait, because a stall may
+    /// begin and end during one.
+    pub(crate) async fn serve_whole(&self, request: Request, since: Since) -> Result {
+        let check = || if request.is_change() { self.still_wanted(since) } else { Ok(()) };
         self.below.lane().turn().await;
+        check()?;
         if let Some(result) = self.below.try_now(&request) {
             return result;
         }
         self.below.lane().turn().await;
+        check()?;
         self.below.run(request).await
     }
 
@@ -143,8 +148,9 @@ impl Unaligned {
 
     /// Serves a change of whole blocks while parts of blocks are being changed.
     async fn change_listed(&self, at: Extent, request: Request) -> Result {
-        let place = self.take(at, false, self.now()).await?;
-        let result = self.serve_whole(request).await;
+        let since = self.now();
+        let place = self.take(at, false, since).await?;
+        let result = self.serve_whole(request, since).await;
         self.give(place).await;
         result
     }

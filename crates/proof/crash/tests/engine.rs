@@ -39,6 +39,14 @@ fn a_durable_epoch_that_is_not_noted_tears_a_block() {
     assert!(history(honest().as_ref(), seed, Scale::Swarm, false).failure.is_none());
 }
 
+/// A change waited in the layer for parts of blocks while a stall began and ended: it reached the
+/// disk after its client had an error, and after an operator had discarded everything.
+#[test]
+fn a_change_that_a_stall_has_left_behind_reaches_no_disk() {
+    let seed = 0xc511_7d27_0313_f0fb;
+    assert!(history(honest().as_ref(), seed, Scale::Swarm, false).failure.is_none());
+}
+
 /// Bugs that show within a few histories; the others need the optimized laboratory.
 #[test]
 fn some_planted_bugs_are_found() {
