@@ -27,7 +27,7 @@ pub struct Statistics {
     pub memory_bytes: u64,
     /// How writes are handled.
     pub write: String,
-    /// What a flush guarantees, if there is a cache.
+    /// Guarantee of a flush, if there is a cache.
     pub durability: Option<Durability>,
     /// State of the volume.
     pub state: State,

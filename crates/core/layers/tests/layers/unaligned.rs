@@ -401,3 +401,45 @@ fn what_only_waited_when_the_backing_stalled_is_not_done_later() {
         });
     }
 }
+
+/// C8: the same where the stall begins and ends between any two polls of a change that waits for
+/// its range.
+#[test]
+fn a_stall_that_ends_before_the_next_poll_is_noticed() {
+    let mut dropped = 0;
+    for polls in 0..12 {
+        // A world that chooses: each `turn` is a poll.
+        let mut world = World::chosen(1);
+        let lane = world.lane();
+        let mut device = Device::new(&lane, |_| ());
+        let stall = Arc::new(Stall::default());
+        device.stall = Some(stall.clone());
+        let (stack, log) = (on_top_of(&device), device.log.clone());
+        let (is_sent, answer) = run(&mut world, &lane, async move {
+            // While a part of a block is being changed, changes of whole blocks take ranges.
+            let mut part = std::pin::pin!(change(&stack, Change::Write(1), 3, 4, false));
+            let from = Buf::new(1, GRAIN);
+            from.write(&[2; GRAIN as usize]);
+            let request = Request::Write { at: Extent::new(8, 1), from, fua: false };
+            let mut whole = std::pin::pin!(stack.run_unless_stalled(request));
+            std::future::poll_fn(|context| {
+                _ = part.as_mut().poll(context);
+                for _ in 0..polls {
+                    _ = whole.as_mut().poll(context);
+                }
+                let is_sent = log.borrow().iter().any(|line| line == "write 8+1");
+                stall.set(true);
+                let answer = whole.as_mut().poll(context);
+                stall.set(false);
+                Poll::Ready((is_sent, answer))
+            })
+            .await
+        });
+        assert!(matches!(answer, Poll::Ready(Err(_))), "{polls} polls: {answer:?}");
+        if !is_sent {
+            dropped += 1;
+            assert_eq!(device.bytes()[128..144], [0; 16], "after {polls} polls");
+        }
+    }
+    assert!(dropped > 1, "it waits for its range: {dropped}");
+}
