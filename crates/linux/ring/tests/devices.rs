@@ -11,6 +11,7 @@ use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A loop device that is removed with the test.
 struct Loop(PathBuf);
@@ -42,8 +43,25 @@ impl Drop for Loop {
     }
 }
 
-fn directory() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
+/// A directory of a test that runs alone: a program that another test starts holds copies of all
+/// locks for a moment, and `losetup` has every loop device open once.
+struct Directory {
+    directory: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Directory {
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+fn directory() -> Directory {
+    static TURN: Mutex<()> = Mutex::new(());
+    // A test that failed leaves nothing behind.
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    Directory { directory, _turn }
 }
 
 #[test]
