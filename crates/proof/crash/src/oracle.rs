@@ -303,7 +303,9 @@ impl Oracle {
                 }
                 // Zeros may belong to another change: changes still in progress decide nothing.
                 if is_shown && was_done {
-                    version.effective = version.effective.min(now);
+                    if !is_carried {
+                        version.effective = version.effective.min(now);
+                    }
                 } else if was_done {
                     if !is_carried {
                         version.dies(now);
@@ -363,6 +365,10 @@ impl Oracle {
 
     /// Decides, from a read, the order that concurrent changes left open.
     fn decide(&mut self, sector: u32, operation: Operation, sent: u32, now: u32) {
+        // A change in progress that carries discarded data brings it back when it is written.
+        if self.discarded != 0 && self.padding.iter().any(|padding| holds(padding, sector)) {
+            return;
+        }
         let versions = &mut self.sectors[sector as usize];
         let Some(index) = only(versions, operation) else {
             return; // zeros that may be of several changes

@@ -47,6 +47,14 @@ fn a_change_that_a_stall_has_left_behind_reaches_no_disk() {
     assert!(history(honest().as_ref(), seed, Scale::Swarm, false).failure.is_none());
 }
 
+/// An operator discarded dirty data that a change of a part of a block had read and wrote again:
+/// the oracle took the disk's version, which the discard had uncovered, for a certain one.
+#[test]
+fn discarded_data_may_come_back_with_a_change_that_has_read_it() {
+    let seed = 0x2901_4636_07cb_da86;
+    assert!(history(honest().as_ref(), seed, Scale::Swarm, false).failure.is_none());
+}
+
 /// Bugs that show within a few histories; the others need the optimized laboratory.
 #[test]
 fn some_planted_bugs_are_found() {
