@@ -66,7 +66,7 @@ impl Attributes {
         self.put(kind | NESTED, inner.bytes())
     }
 
-    /// The encoded bytes.
+    /// Returns the encoded bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -82,7 +82,7 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
     })
 }
 
-/// The value of the first attribute of this type.
+/// Returns the value of the first attribute of this type.
 pub(crate) fn find(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes).find_map(|(found, value)| (found == kind).then_some(value))
 }
@@ -114,7 +114,7 @@ pub(super) fn request(family: u16, command: u8, sequence: u32, attributes: &Attr
 pub(super) enum Answer<'a> {
     /// The request has ended: 0, or a negative errno.
     Ended(i32),
-    /// These attributes.
+    /// Attributes of the answer.
     Attributes(&'a [u8]),
 }
 
