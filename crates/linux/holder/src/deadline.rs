@@ -48,7 +48,7 @@ pub(crate) fn unix_s() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-/// Does work that a file system may delay on a separate thread, and waits at most this long for it.
+/// Runs work that a file system may delay on a separate thread, and waits at most this long for it.
 pub(crate) fn run_within(time: Duration, work: impl FnOnce() + Send + 'static) {
     let (done, waits) = channel();
     let work = move || {

@@ -21,7 +21,7 @@ pub struct Contents {
     pub in_doubt: bool,
     /// The volume's size, in bytes; 0 if it was never served.
     pub size_bytes: u64,
-    /// Whether it is a mount instead of a volume, and still mounted.
+    /// Whether it is a mount, not a volume, and still mounted.
     pub mounted: bool,
 }
 
@@ -31,7 +31,8 @@ impl Contents {
         self.dirty_blocks > 0 || self.ranges > 0
     }
 
-    /// Whether it must be retained without an owner: a failure outlives the daemon, too.
+    /// Whether it must be retained without an owner: for dirty data, or for a state (failed, in
+    /// doubt, mounted) that must outlive the daemon.
     pub fn is_worth_keeping(&self) -> bool {
         self.is_dirty() || self.failed || self.in_doubt || self.mounted
     }
@@ -45,7 +46,7 @@ pub(crate) fn of_arena(arena: BorrowedFd<'_>) -> io::Result<Contents> {
     // Only headers are read: mapping the whole arena would take longer than everything else.
     let memory = SharedMemory::peek(arena)?;
     let Some(found) = Arena::found(&memory) else {
-        // The first word is written last when an arena is initialized: without it the volume was
+        // The first word is written last when an arena is initialized: if it is 0, the volume was
         // never served.
         let is_begun = memory.bytes() < 8 || memory.word(0).load(Ordering::Acquire) != 0;
         if !is_begun {
