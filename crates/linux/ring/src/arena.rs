@@ -54,8 +54,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Memory that is shared by descriptor: it exists as long as a process holds the descriptor or maps
-/// it.
+/// Memory that is shared by its descriptor. It exists as long as a process has the descriptor or
+/// maps the memory.
 pub struct SharedMemory {
     memory: Arc<Memory>,
     file: OwnedFd,
@@ -65,7 +65,7 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// The memory. It stays mapped as long as any clone exists.
+    /// Returns the memory. It stays mapped as long as any clone exists.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
@@ -75,7 +75,7 @@ impl SharedMemory {
         self.huge
     }
 
-    /// The descriptor, for another process.
+    /// Returns the descriptor, to be passed to another process.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -93,7 +93,7 @@ impl SharedMemory {
     }
 
     /// Enters the pages in use in the page table, on a separate thread, so that no later access
-    /// faults. Call it after [`crate::signals`], like everything that starts a thread. If no thread
+    /// faults. Call it after [`host::signals`], like everything that starts a thread. If no thread
     /// can be started, each page is entered on its first use.
     pub fn warm(&self) -> Option<JoinHandle<()>> {
         let (memory, used) = (self.memory.clone(), self.used.clone());
@@ -107,8 +107,8 @@ impl SharedMemory {
         std::thread::Builder::new().name("od-warm".into()).spawn(work).ok()
     }
 
-    /// Maps memory as [`SharedMemory::adopt`] does, but allocates no pages for the mapping: to read
-    /// a small part of it.
+    /// Maps memory as [`SharedMemory::adopt`] does, but allocates no pages for the mapping. For
+    /// reading a small part of it.
     ///
     /// # Errors
     /// As [`SharedMemory::adopt`].
@@ -129,7 +129,7 @@ impl SharedMemory {
         }
         self.used.iter().try_for_each(|part| {
             let at = self.memory.address(part.start, part.len()).as_ptr();
-            // On first use: adopted memory need not be loaded before it is served.
+            // Locks each page on its first use, so that adopted memory can be served immediately.
             let flags = MlockFlags::ONFAULT;
             // SAFETY: the mapping belongs to this object; locking does not change its contents, and
             // ends with the mapping.
@@ -179,7 +179,7 @@ impl SharedMemory {
     }
 }
 
-/// The single part that covers a whole memory.
+/// Returns the single part that covers a whole memory.
 fn whole(bytes: usize) -> Vec<Range<usize>> {
     std::iter::once(0..bytes).collect()
 }
@@ -324,7 +324,7 @@ pub fn shared_memory_of(
         // A part may touch one more page at either end.
         let wanted = (used_bytes + used.len() * HUGE).min(rounded).next_multiple_of(HUGE);
         let had = huge_pages_free(&text, wanted)
-            // Other programs may take pages of the pool meanwhile: then populating fails.
+            // Other programs may take pages of the pool after this check: then populating fails.
             .and_then(|()| create(name, rounded, true).map_err(|errno| errno.to_string()))
             .and_then(|(file, memory)| {
                 match populate(&memory, &used, Advice::LinuxPopulateWrite, progress) {

@@ -13,7 +13,7 @@
 //! description's last reference (`locks_remove_file` in `__fput`). So the lock outlives the process
 //! until its I/O has ended, plus the few milliseconds that the ring needs to exit. Requests on
 //! `io-wq` threads and blocking calls of a thread keep the process itself, and with it the
-//! descriptors, until they have ended. This has been so since registered files exist (Linux 5.1).
+//! descriptors, until they have ended. All of this holds since Linux 5.1 (registered files).
 #![allow(unsafe_code)]
 
 use crate::ring::Ring;

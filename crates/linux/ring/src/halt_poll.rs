@@ -1,11 +1,11 @@
 //! The time that a lane polls before it sleeps. It grows and shrinks with the previous waits, as in
 //! KVM for halted processors.
 //!
-//! A short wait during which the lane slept grows the limit; a wait that is too long for any poll
-//! shrinks it. In addition, polling must have a benefit: for clients that send requests at their
-//! own times, it takes processor time without making them faster. So polling begins with a trial,
-//! and continues only while requests arrive at shorter intervals than when the lane slept. Polls
-//! without a result are limited by a budget.
+//! If a poll ends without a result, a short wait doubles the time, and a wait that is too long for
+//! any poll halves it. In addition, polling must have a benefit: for clients that send requests at
+//! their own times, it takes processor time without making them faster. So polling begins with a
+//! trial, and continues only while requests arrive at shorter intervals than when the lane slept.
+//! Polls without a result are limited by a budget.
 //!
 //! No clock and no system call here. Source: the kernel's Documentation/virt/kvm/halt-polling.rst,
 //! and `grow_halt_poll_ns` and `shrink_halt_poll_ns` in virt/kvm/kvm_main.c.
@@ -20,8 +20,8 @@ const LIMIT_START_NS: u64 = 10_000;
 const PERIOD_MAX_NS: u64 = 200_000;
 /// Number of requests of a trial, and of the measurement that it is compared with.
 const TRIAL: u32 = 32;
-/// Maximum number of slower requests among them, which are not counted: on a shared machine, hardly
-/// any 32 consecutive requests come without one that had to wait for a processor.
+/// Maximum number of slower requests in between, which are not counted: on a shared machine, nearly
+/// always one of 32 consecutive requests has to wait for a processor.
 const SLOW_MAX: u32 = TRIAL / 4;
 /// Number of consecutive slow requests that ends polling.
 const SLOW_IN_A_ROW_MAX: u32 = 3;
@@ -120,21 +120,21 @@ impl Default for HaltPoll {
 }
 
 impl HaltPoll {
-    /// Time to poll before sleeping, in nanoseconds.
+    /// Returns the time to poll before sleeping, in nanoseconds.
     pub(crate) fn limit_ns(&self) -> u64 {
         self.limit_ns
     }
 
     /// Records the arrival of a request. Returns true if a trial is due, for which
     /// [`HaltPoll::begin`] may be called.
-    pub(crate) fn arrived(&mut self, arrival: &Arrival) -> bool {
+    pub(crate) fn record_arrival(&mut self, arrival: &Arrival) -> bool {
         let period_ns = arrival.now_ns.saturating_sub(self.before_ns);
         self.before_ns = arrival.now_ns;
         self.budget.fill(arrival.now_ns);
         match self.limit_ns {
-            0 => self.slept(arrival, period_ns),
+            0 => self.record_after_sleep(arrival, period_ns),
             _ => {
-                self.polled(arrival, period_ns);
+                self.record_while_polling(arrival, period_ns);
                 false
             }
         }
@@ -158,7 +158,7 @@ impl HaltPoll {
     }
 
     /// Measures the mean interval of consecutive requests, with which a trial is compared.
-    fn slept(&mut self, arrival: &Arrival, period_ns: u64) -> bool {
+    fn record_after_sleep(&mut self, arrival: &Arrival, period_ns: u64) -> bool {
         self.count(period_ns);
         if !arrival.is_alone || self.slow > SLOW_MAX {
             self.restart();
@@ -194,7 +194,7 @@ impl HaltPoll {
         self.end();
     }
 
-    fn polled(&mut self, arrival: &Arrival, period_ns: u64) {
+    fn record_while_polling(&mut self, arrival: &Arrival, period_ns: u64) {
         if arrival.has_slept {
             self.budget.take(arrival.polled_ns);
         } else {
@@ -287,7 +287,7 @@ mod tests {
             self.vain_ns += if has_slept { polled_ns } else { 0 };
             self.now_ns += gap_ns + if has_slept { self.wake_ns } else { 0 };
             let arrival = Arrival { now_ns: self.now_ns, polled_ns, has_slept, is_alone };
-            if self.poll.arrived(&arrival) && self.may_poll {
+            if self.poll.record_arrival(&arrival) && self.may_poll {
                 self.poll.begin();
             }
         }
