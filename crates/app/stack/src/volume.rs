@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_is_found_wherever_it_stands() {
+    fn the_cache_is_found_at_any_position() {
         let failing = Spec::Faults {
             faults: FaultsSpec::default(),
             below: Box::new(cached(delayed(Spec::Ram { size: Size(4 << 20) }))),
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_are_larger_together_than_clients_can_be_shown_are_refused() {
+    fn members_whose_total_size_exceeds_the_limit_of_clients_are_refused() {
         let null = |bytes: u64| Spec::Null { size: Size(bytes) };
         let stripe =
             |bytes| Spec::Stripe { members: vec![null(bytes), null(bytes)], chunk: Size(64 << 10) };
