@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_file_is_understood() {
+    fn a_complete_config_file_is_parsed() {
         let text = r#"
             nbd = "unix:/run/overdrive/nbd.sock"
             fuse = "/run/files"
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_told() {
+    fn errors_name_the_line() {
         let file = tempfile::NamedTempFile::new().expect("a place for it");
         std::fs::write(file.path(), "[volume.db]\nbacking = \"x\"\nraw = 1\n").expect("room");
         let failure = read(file.path()).expect_err("raw is no flag here");

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_usual_limit_does_for_a_volume_and_all_its_clients() {
+    fn the_default_limit_suffices_for_a_volume_and_all_its_clients() {
         let (least, wanted) = needed(1, 1, 1);
         assert!(least == REGISTERED_FILES && wanted < 1024, "{least}, {wanted}");
         assert!(needed(100, 100, 1).1 > 10_000);

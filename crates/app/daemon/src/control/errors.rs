@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_named_where_there_are_any() {
+    fn only_nonzero_kinds_are_displayed() {
         let before = BackingErrors { reads: 2, writes: 1, ..BackingErrors::default() };
         let now = BackingErrors { writes: 5, flushes: 1, ..before };
         assert_eq!(now.to_string(), "2 reads, 5 writes, 1 flush");

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_of_a_volume_is_removed_with_it_and_others_stay() {
+    fn the_files_of_a_volume_are_removed_with_it_and_others_stay() {
         let runtime = tempfile::tempdir().expect("room");
         let keys = ["file-1-2", "device-9999-7"].map(str::to_owned);
         // No device has this name.
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_another_one_by_now_is_no_face_of_the_volume() {
+    fn the_file_of_a_replaced_device_is_removed() {
         let runtime = tempfile::tempdir().expect("room");
         fs::create_dir(directory(runtime.path())).expect("room");
         let file = directory(runtime.path()).join("7:0");

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_told_which_volume_over_which_backing() {
+    fn the_server_name_contains_the_volume_and_a_hash_of_its_backing() {
         let db = over("db", "file:1");
         assert_eq!(db.backend, over("db", "file:1").backend);
         assert_ne!(db.backend, over("db", "file:2").backend);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn fua_is_told_where_it_is_native() {
+    fn fua_is_announced_only_if_the_backing_has_it() {
         let export = ExportInfo { bytes: 1 << 20, flags: u16::MAX };
         let agreed = Agreed { export, sizes: None, structured: false, contexts: Vec::new() };
         let mut db = over("db", "file:1");

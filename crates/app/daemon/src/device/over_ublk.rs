@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_driver_is_told_which_volume_over_which_backing() {
+    fn the_note_contains_hashes_of_the_volume_and_its_backing() {
         let limits = Limits::plain(1 << 11, 512);
         let over = |volume: &str, identity: &str| {
             OverUblk::new(Path::new("/run/overdrive"), volume, identity, &limits, &[])

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_is_taken_where_nothing_is_there() {
+    fn the_requested_route_is_used_if_there_is_no_device() {
         let nowhere = Path::new("/nowhere");
         let chosen = Route::choose(Some(Route::Nbd), nowhere, "db");
         assert_eq!(chosen.ok(), Some(Route::Nbd));

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn pressure_is_what_somebody_waits_and_we_do() {
+    fn pressure_is_the_smaller_of_both_waits() {
         let before = Reading { stalled: Some(0), ..Reading::default() };
         let busy = pressure_between(&before, &after(&[(20, 60)], Some(90)));
         assert_eq!(busy, Pressure { waited: 750, wanted: 800 });
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn all_lanes_count_and_the_busiest_tells_how_busy() {
+    fn all_lanes_count_and_the_busiest_one_gives_the_demand() {
         let before = Reading::default();
         let two = pressure_between(&before, &after(&[(20, 60), (20, 0)], None));
         assert_eq!(two, Pressure { waited: 600, wanted: 800 });
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_felt() {
+    fn pressure_can_be_measured_on_this_machine() {
         let threads = Threads::default();
         threads.join(&Arc::default());
         let mut senses = PressureMeter::of(&threads);

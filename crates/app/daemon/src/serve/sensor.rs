@@ -151,7 +151,7 @@ mod tests {
     use cache::Why;
 
     #[test]
-    fn at_most_one_message_a_second_and_the_last_state_is_told() {
+    fn at_most_one_message_per_second_and_the_last_state_is_reported() {
         let mut reported = ReportState::default();
         let busy = Aside { writes: Some(Why::Busy { waited: 430 }), ..Aside::default() };
         let out = Standing { on: true, aside: busy, times: 1, bypass_ns: 0 };

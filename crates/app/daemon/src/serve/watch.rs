@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn every_error_is_reported_and_at_most_once_in_a_second() {
+    fn errors_are_reported_at_most_once_per_second_and_none_is_left_out() {
         const MS: u64 = 1_000_000;
         let mut reported = ReportState::default();
         let mut errors = BackingErrors::default();
