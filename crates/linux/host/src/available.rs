@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_gives_what_its_limit_leaves_and_its_page_cache_gives_way() {
+    fn page_cache_counts_as_available_within_the_limit_of_a_group() {
         let directory = tempfile::tempdir().expect("room");
         let write = |name: &str, text: &str| {
             fs::write(directory.path().join(name), text).expect("room");

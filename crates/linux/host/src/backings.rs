@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_told_apart_by_the_volume_s_name() {
+    fn owners_are_distinguished_by_the_name_of_the_volume() {
         assert!(is_owner_of("/run/overdrive/devices/db/db", "db"));
         assert!(!is_owner_of("/run/overdrive/devices/db/db", "db2"));
         assert!(is_owner_of("overdrive:/run/overdrive/devices/db//0123", "db"));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_counts_while_its_device_is_there() {
+    fn a_record_is_valid_while_its_device_exists() {
         let place = tempfile::tempdir().expect("room");
         let with = |presence: &dyn Fn(&str) -> Presence, work: &dyn Fn(&Records<'_>)| {
             work(&Records { directory: place.path().join("records"), presence });

@@ -94,13 +94,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_that_is_not_there_lies_on_nothing() {
+    fn a_missing_path_has_no_keys_below_it() {
         assert_eq!(keys_below(Path::new("/no/such/place")), [""; 0]);
         assert_eq!(keys_below_backing("what is this", std::iter::empty()), [""; 0]);
     }
 
     #[test]
-    fn a_file_lies_on_what_its_directory_lies_on() {
+    fn a_file_has_the_keys_below_its_directory() {
         let file = std::env::current_exe().expect("a test is a program");
         let found = rustix::fs::stat(&file).expect("it is there");
         let key = Identity::of(&found).key();

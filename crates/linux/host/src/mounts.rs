@@ -164,7 +164,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn no_other_server_is_asked_about_a_file() {
+    fn no_request_is_sent_to_another_server() {
         let mounts = list(
             "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
              36 22 0:31 / /run/files rw - fuse.overdrive overdrive rw",

@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_needed_is_found_among_the_mappings() {
+    fn mappings_of_this_program_are_recognized() {
         let found = |line: &str| {
             let found = mapping(line).expect("a mapping");
             (found.from, found.bytes, found.is_writable, found.is_ours)
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn mappings_of_huge_pages_are_told_from_others() {
+    fn mappings_of_huge_pages_are_recognized() {
         let smaps = "1000-2000 rw-s 00000000 00:11 7   /memfd:arena (deleted)\n\
                      Size:  4 kB\nVmFlags: rd wr sh nr ht \n\
                      3000-5000 rw-s 00000000 00:01 8   /memfd:arena (deleted)\n\

@@ -90,7 +90,7 @@ mod tests {
     use std::io::{Read, Write};
 
     #[test]
-    fn what_was_dropped_is_not_there_and_what_was_read_is() {
+    fn dropped_pages_are_not_resident_and_read_pages_are() {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory");
         let path = directory.path().join("file");
         let mut written = File::create(&path).expect("a file");

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_as_the_kernel_wants_it() {
+    fn a_request_has_the_form_of_the_kernel() {
         let mut name = Attributes::default();
         name.put_text(FAMILY_NAME, "nbd");
         let bytes = request(CONTROL, GET_FAMILY, 5, &name);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_ends_and_does_no_harm() {
+    fn invalid_bytes_end_the_parsing_without_harm() {
         let good = message(30, 2, &[1, 1, 0, 0, 6, 0, 1, 0, 42, 0, 0, 0]);
         // Tries every value of every byte, and every length.
         for at in 0..good.len() {

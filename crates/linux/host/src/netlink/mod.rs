@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_knows_its_own_family_and_no_other() {
+    fn an_existing_family_is_opened_and_a_missing_one_is_not_found() {
         let mut control = match Family::open("nlctrl") {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                 return println!("skipped: no generic netlink here: {error}");

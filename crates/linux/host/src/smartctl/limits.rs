@@ -104,7 +104,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn values_beyond_what_a_drive_can_do_are_dropped() {
+    fn impossible_values_are_dropped() {
         let drive = json!({ "user_capacity": { "bytes": 1_000_000_000_000u64 } });
         let limits = Limits::new(&drive, Some(9), 600_000_000);
         assert_eq!(limits.transferred(21_600_000_000_000), Some(21_600_000_000_000));
