@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_goes_on_over_daemons_that_serve_nothing() {
+    fn daemons_that_serve_nothing_do_not_restart_the_time() {
         let mut absence = described(Some(1000));
         absence.begin();
         let begun = absence.times.expect("it has begun").refuses.expect("a time").remaining();
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_stands_still_while_a_daemon_takes_over() {
+    fn the_time_stops_while_a_daemon_takes_over() {
         let mut absence = described(Some(1000));
         absence.begin();
         let left = |absence: &Absence| {
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_ends_in_order_has_the_time_that_it_needs() {
+    fn the_time_begins_when_the_process_of_an_ending_daemon_has_ended() {
         let mut absence = described(Some(1));
         absence.leave();
         assert!(absence.is_owner_ending());
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_for_a_packet_is_left_out() {
+    fn parts_too_long_for_a_packet_are_left_out() {
         let again = "x".repeat(TEXT_CHARACTERS + 1);
         let outline = Some(Outline::default());
         let long = Description { again, outline, ..Description::default() };

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_up_is_not_waited_for_and_all_else_is() {
+    fn only_work_within_the_time_limit_is_waited_for() {
         let (send, receive) = channel::<()>();
         run_within(Duration::from_millis(10), move || receive.recv().unwrap_or_default());
         let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));

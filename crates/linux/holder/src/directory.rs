@@ -242,7 +242,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn it_is_private_and_goes_with_its_owner() -> io::Result<()> {
+    fn a_socket_is_private_and_is_removed_with_its_owner() -> io::Result<()> {
         let runtime = tempfile::tempdir()?;
         let listener = HolderSocket::bind(runtime.path(), "file-1-2")?;
         let directory = holders(runtime.path());
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_live_one_is_left_alone_and_a_stale_one_replaced() -> io::Result<()> {
+    fn a_live_socket_is_left_alone_and_a_stale_one_is_replaced() -> io::Result<()> {
         let runtime = tempfile::tempdir()?;
         let live = HolderSocket::bind(runtime.path(), "a")?;
         let refused = HolderSocket::bind(runtime.path(), "a").expect_err("a process listens");

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_leads_elsewhere_is_a_key() {
+    fn a_key_cannot_lead_out_of_its_directory() {
         for bad in ["", ".", "..", "a/b", "a:b", "a\nb", "\u{e4}", &"x".repeat(65)] {
             assert!(check(bad).is_err(), "{bad:?}");
         }

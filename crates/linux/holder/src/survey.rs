@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cache_has_absorbed_is_seen_and_fresh_memory_is_empty() -> io::Result<()> {
+    fn absorbed_data_is_found_and_fresh_memory_is_empty() -> io::Result<()> {
         let geometry = Geometry::default();
         let bytes = Arena::bytes(&geometry, GRAIN);
         let shared = shared_memory("test", bytes, HugePages::Never, &mut |_, _| ())?;
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_not_taken_for_nothing() -> io::Result<()> {
+    fn an_unknown_memory_is_an_error_and_not_empty() -> io::Result<()> {
         let shared = shared_memory("test", 1 << 20, HugePages::Never, &mut |_, _| ())?;
         shared.memory().write(0, b"stranger");
         assert!(of_arena(shared.file()).is_err());

@@ -117,7 +117,7 @@ mod tests {
     use crate::packet::PACKET_BYTES;
 
     #[test]
-    fn an_ask_reads_as_the_module_text_says() {
+    fn requests_have_the_documented_form() {
         let ask: Ask = serde_json::from_str(r#"{"ask":"take","pid":7,"later":true}"#).expect("it");
         assert!(matches!(ask, Ask::Take { pid: 7 }));
         let keep = r#"{"ask":"keep","volume":"v","backing":"b","key":"k","runtime":"r","pid":1}"#;
