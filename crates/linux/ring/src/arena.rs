@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_seen_through_the_descriptor() -> io::Result<()> {
+    fn writes_are_visible_through_the_descriptor() -> io::Result<()> {
         let mut last = (0, 0);
         let mut progress = |done, all| last = (done, all);
         let first = shared_memory("test", 40 << 20, HugePages::Never, &mut progress)?;
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn more_huge_pages_than_there_are_are_refused_in_words() -> io::Result<()> {
+    fn too_many_huge_pages_are_refused_with_a_sentence() -> io::Result<()> {
         let text = fs::read_to_string("/proc/meminfo")?;
         let (all, used) = (HUGE << 12, std::iter::once(0..HUGE).collect());
         let had = shared_memory_of("test", all, used, HugePages::Require, &mut |_, _| ());
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn its_size_is_sealed_and_strangers_are_refused() -> io::Result<()> {
+    fn the_size_is_sealed_and_unsealed_memory_is_refused() -> io::Result<()> {
         let shared = shared_memory("test", 4096, HugePages::IfFree, &mut |_, _| ())?;
         assert!(rustix::fs::ftruncate(shared.file(), 0).is_err());
         let plain = rustix::fs::memfd_create("plain", MemfdFlags::CLOEXEC)?;
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_refused_with_both_numbers() {
+    fn too_much_memory_is_refused_with_both_amounts() {
         let refused = shared_memory("test", 1 << 50, HugePages::Never, &mut |_, _| ());
         let message = refused.err().expect("a pebibyte").to_string();
         assert!(message.contains("1073741824 MiB of memory"), "{message}");
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_pages_are_had_if_and_only_if_they_are_free() -> io::Result<()> {
+    fn huge_pages_are_used_only_if_enough_are_free() -> io::Result<()> {
         let text = fs::read_to_string("/proc/meminfo")?;
         let required = shared_memory("test", HUGE, HugePages::Require, &mut |_, _| ());
         match (huge_pages_free(&text, HUGE), required) {

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_now_and_then_and_knows_nothing_at_first() {
+    fn readings_are_made_at_intervals_and_the_first_is_not_calm() {
         let mut contention = Contention::open();
         assert!(!contention.is_calm(0), "nothing to compare with");
         let first = contention.before;

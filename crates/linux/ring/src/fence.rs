@@ -118,12 +118,12 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_has_it() -> io::Result<()> {
+    fn only_one_process_has_the_fence() -> io::Result<()> {
         fenced_twice(HugePages::Never)
     }
 
     #[test]
-    fn so_it_is_with_huge_pages() -> io::Result<()> {
+    fn only_one_process_has_the_fence_with_huge_pages() -> io::Result<()> {
         match shared_memory("test", 2 << 20, HugePages::Require, &mut |_, _| ()) {
             Ok(first) => drop(first),
             Err(error) => {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_keeps_what_it_holds() -> io::Result<()> {
+    fn a_fence_lasts_until_its_ring_is_gone() -> io::Result<()> {
         let shared = shared_memory("test", 4096, HugePages::Never, &mut |_, _| ())?;
         let ring = Ring::new(&lane::Lane::new())?;
         let fence = Fence::take(shared.file(), 0)?;

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_of_a_file_is_left_and_ends_unheard() {
+    fn abandoned_operations_complete_without_a_ticket() {
         let (ours, other) = (file(), file());
         let mut flights = Flights::default();
         let numbers = [

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn long_waits_shrink_it_to_nothing() {
+    fn long_waits_end_polling() {
         let mut world = World::new(30_000, 30_000);
         world.steps(2 * TRIAL);
         assert_eq!(world.poll.limit_ns(), 40_000);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_a_processor_now_and_then_keeps_it_from_nothing() {
+    fn occasional_waits_for_a_processor_do_not_end_polling() {
         // As many as the budget for polls without a result permits.
         for (gap_ns, every) in [(6_000, 10), (30_000, 50)] {
             let mut world = World::new(gap_ns, 40_000);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_keeps_its_own_time_is_not_polled_for() {
+    fn no_polling_for_a_client_with_its_own_schedule() {
         let mut world = World::new(0, 0);
         (world.own_time_ns, world.wake_ns) = (Some(50_000), 3_000);
         world.run(10_000_000_000);
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_nothing_stays_within_two_percent() {
+    fn polls_without_a_result_stay_within_two_percent() {
         // Each poll ends shortly before the request.
         for gap_ns in [51_000, 60_000, 90_000, 150_000] {
             let mut world = World::new(gap_ns, 10_000);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn several_requests_at_a_time_end_it_and_never_begin_it() {
+    fn several_requests_at_a_time_end_polling_and_never_begin_it() {
         let mut world = World::new(30_000, 30_000);
         (0..1000).for_each(|_| world.step(false));
         assert_eq!(world.spent_ns, 0);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn it_compares_anew_now_and_then_and_goes_on_where_it_was() {
+    fn polling_is_compared_with_sleeping_again_and_continues_with_its_limit() {
         let mut world = World::new(30_000, 30_000);
         let mut ends = 0;
         world.run(10_000_000);
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn without_leave_it_sleeps_and_asks_again() {
+    fn a_trial_that_is_not_permitted_is_due_again() {
         let mut world = World::new(30_000, 30_000);
         world.may_poll = false;
         world.steps(10 * TRIAL);

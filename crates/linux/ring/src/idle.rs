@@ -316,7 +316,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn adaptive_polling_needs_a_receiver_that_asks() {
+    fn adaptive_polling_requires_a_direct_receiver() {
         let (idle, lane) = (Idle::default(), Lane::new());
         idle.set_polling(Polling::Adaptive);
         assert!(idle.begin_direct(&lane).is_none(), "nothing is known yet");
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_asks_goes_to_the_ring_before_the_loop_sleeps() {
+    fn a_direct_receiver_submits_to_the_ring_before_the_loop_sleeps() {
         let (idle, lane) = (Idle::default(), Lane::new());
         idle.set_polling(Polling::Fixed(Duration::from_secs(1)));
         let receiver = idle.begin_direct(&lane).expect("it polls");
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_polled_since_the_last_news_was_in_vain_if_nothing_came() {
+    fn polling_without_news_counts_as_vain() {
         let (idle, lane) = (Idle::default(), Lane::new());
         idle.set_polling(Polling::Fixed(Duration::from_millis(1)));
         idle.note_news();

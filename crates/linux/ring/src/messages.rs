@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_another_side_is_told_apart() {
+    fn a_device_whose_other_side_is_gone_is_stopping() {
         assert_eq!(error_of(-i64::from(libc::ENODEV), "x").kind, Kind::Stopping);
         assert_eq!(error_of(-i64::from(libc::ECONNABORTED), "x").kind, Kind::Stopping);
         assert_eq!(error_of(-i64::from(libc::EINVAL), "x").kind, Kind::Invalid);

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_private_and_goes_with_its_owner() -> io::Result<()> {
+    fn a_socket_is_private_and_is_removed_with_its_owner() -> io::Result<()> {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("new/deep/socket");
         let missing = Listener::bind(&path).expect_err("its directory is not there").to_string();
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_nobody_listens_on_is_swept() -> io::Result<()> {
+    fn only_sockets_without_a_listener_are_swept() -> io::Result<()> {
         let directory = tempfile::tempdir()?;
         let path = |name: &str| directory.path().join(name);
         let live = UnixListener::bind(path("live.sock"))?;

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_lanes_poll_and_no_more() {
+    fn at_most_the_permitted_number_of_lanes_polls() {
         let spare = PollingLanes::new();
         assert!(spare.take(0).is_none());
         let first = spare.take(2).expect("the first of two");
