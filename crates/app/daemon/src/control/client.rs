@@ -121,13 +121,13 @@ pub fn call_roll(runtime: &Path) -> Roll {
     let Ok(directory) = std::fs::read_dir(runtime.join("daemons")) else { return Roll::default() };
     let mut paths: Vec<PathBuf> = directory.flatten().map(|entry| entry.path()).collect();
     paths.sort();
-    let asked: Vec<_> = std::thread::scope(|scope| {
+    let answers: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> =
             paths.iter().map(|path| scope.spawn(|| Daemon::open_and_list(path))).collect();
         threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
     let mut roll = Roll::default();
-    for answer in asked {
+    for answer in answers {
         match answer {
             Ok(answered) => roll.answered.push(answered),
             Err(ExchangeError::Silent(silent)) => roll.silent.push(silent),

@@ -185,9 +185,9 @@ impl Control {
         loop {
             while let Some(end) = line.iter().position(|byte| *byte == b'\n') {
                 let rest = line.split_off(end + 1);
-                let asked = std::mem::replace(&mut line, rest);
+                let request = std::mem::replace(&mut line, rest);
                 connection.enter(Phase::Working, lane.now());
-                if self.reply(connection, &asked[..end]).await.is_err() {
+                if self.reply(connection, &request[..end]).await.is_err() {
                     return;
                 }
             }
@@ -208,8 +208,8 @@ impl Control {
         }
     }
 
-    async fn reply(&self, connection: &Connection, asked: &[u8]) -> block::Result {
-        let ask = serde_json::from_slice(asked);
+    async fn reply(&self, connection: &Connection, request: &[u8]) -> block::Result {
+        let ask = serde_json::from_slice(request);
         if let Ok(Ask::Memory { volume }) = &ask {
             return self.reply_memory(connection, volume).await;
         }
