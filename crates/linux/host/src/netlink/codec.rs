@@ -199,8 +199,10 @@ mod tests {
         ];
         let all = all.concat();
         let found: Vec<Answer<'_>> = answers(&all, 2).collect();
-        let [Answer::Attributes(told), Answer::Ended(0)] = found[..] else { panic!("{found:?}") };
-        assert_eq!(find_u16(told, FAMILY_ID), Some(42));
+        let [Answer::Attributes(attributes), Answer::Ended(0)] = found[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!(find_u16(attributes, FAMILY_ID), Some(42));
     }
 
     #[test]
@@ -212,8 +214,8 @@ mod tests {
                 let mut bad = good.clone();
                 bad[at] = value;
                 for answer in answers(&bad, 2) {
-                    if let Answer::Attributes(told) = answer {
-                        assert!(attributes(told).count() <= told.len());
+                    if let Answer::Attributes(bytes) = answer {
+                        assert!(attributes(bytes).count() <= bytes.len());
                     }
                 }
             }
