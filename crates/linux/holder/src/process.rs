@@ -96,13 +96,13 @@ fn ask_once(
     deadline: Deadline,
 ) -> io::Result<Option<(OwnedFd, Answer, Vec<OwnedFd>)>> {
     loop {
-        let asked = match directory::reach(runtime, key)? {
+        let answered = match directory::reach(runtime, key)? {
             Reached::No => return Ok(None),
             Reached::Crowded => Err(packet::cut_off()),
             Reached::Yes(socket) => packet::ask(&socket, ask, &[], deadline)
                 .map(|(answer, descriptors)| (socket, answer, descriptors)),
         };
-        match asked {
+        match answered {
             // A holder that ends sends `done` to all connections, whatever they have requested.
             Ok((_, Answer::Done, _)) if !matches!(ask, Ask::Discard { .. }) => {
                 if !deadline.pause() {
@@ -327,7 +327,7 @@ pub(crate) fn discard(runtime: &Path, key: &str, takes: Option<u64>) -> io::Resu
 pub(crate) fn roll(runtime: &Path) -> io::Result<Roll> {
     let mut keys = directory::keys(runtime)?;
     keys.retain(|key| !key::is_mount(key));
-    let asked = std::thread::scope(|scope| {
+    let answers = std::thread::scope(|scope| {
         let ask = |key: &String| {
             scope.spawn({
                 let key = key.clone();
@@ -339,7 +339,7 @@ pub(crate) fn roll(runtime: &Path) -> io::Result<Roll> {
         answers.collect::<Vec<_>>()
     });
     let mut roll = Roll::default();
-    for answer in asked {
+    for answer in answers {
         match answer {
             Ok(status) => roll.answered.push(status),
             Err(silent) => roll.silent.push(silent),
