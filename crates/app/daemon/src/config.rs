@@ -21,9 +21,9 @@ use stack::{Failure, Plan, target};
 use std::path::{Path, PathBuf};
 
 /// Top-level keys besides the volumes.
-const TOP: [&str; 6] = ["nbd", "fuse", "insecure_tcp", "threads", "poll", "volume"];
+const TOP_KEYS: [&str; 6] = ["nbd", "fuse", "insecure_tcp", "threads", "poll", "volume"];
 /// Keys of a volume besides its settings: options of `overdrive serve`, with `_` for `-`.
-const VOLUME: [&str; 10] = [
+const OPTION_KEYS: [&str; 10] = [
     "nbd",
     "attach",
     "via",
@@ -43,23 +43,23 @@ pub struct ConfigVolume {
     pub name: String,
     /// The backing, as it is written.
     pub backing: String,
-    /// The cache; with no memory there is none.
+    /// The cache. If its memory is 0, there is none.
     pub cache: CacheSpec,
-    /// Slow the backing down, for tests and demonstrations.
+    /// Slows the backing down, for tests and demonstrations.
     pub delay: Option<DelaySpec>,
-    /// Make requests to the backing fail, for tests.
+    /// Makes requests to the backing fail, for tests.
     pub faults: Option<FaultsSpec>,
-    /// Refuse changes.
+    /// Whether to refuse changes.
     pub read_only: bool,
-    /// Use the host's page cache below the volume.
+    /// Whether to use the host's page cache below the volume.
     pub buffered: bool,
-    /// Serve a file byte by byte even if it looks like an image format.
+    /// Whether to serve a file byte by byte even if it looks like an image format.
     pub raw: bool,
     /// The volume's address, if it does not share the daemon's.
     pub nbd: Option<Place>,
-    /// Make it a block device of this machine.
+    /// Whether to make it a block device of this machine.
     pub attach: bool,
-    /// How the kernel reaches the volume for that; None: the best way that the kernel offers.
+    /// How the kernel reaches the volume of a block device. None: the best way it offers.
     pub via: Option<Route>,
     /// How long requests to its device or its mounted file wait for a daemon that has ended.
     pub wait_time: WaitTime,
@@ -131,7 +131,7 @@ fn parse(text: &str) -> Result<Config, Wrong> {
 }
 
 fn config(top: &Section<'_>) -> Result<Config, Wrong> {
-    top.check_keys(&TOP)?;
+    top.check_keys(&TOP_KEYS)?;
     let insecure_tcp = top.flag("insecure_tcp")?.unwrap_or(false);
     let nbd = place(top, insecure_tcp)?;
     let fuse = top.text("fuse", units::directory)?;
@@ -152,7 +152,7 @@ fn config(top: &Section<'_>) -> Result<Config, Wrong> {
 
 fn volume_keys() -> Vec<&'static str> {
     let settings = SETTINGS.iter().map(|setting| setting.key);
-    ["backing"].into_iter().chain(settings).chain(VOLUME).collect()
+    ["backing"].into_iter().chain(settings).chain(OPTION_KEYS).collect()
 }
 
 fn volume(name: &str, section: &Section<'_>, insecure_tcp: bool) -> Result<ConfigVolume, Wrong> {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_file_is_understood() {
+    fn a_complete_config_file_is_parsed() {
         let text = r#"
             nbd = "unix:/run/overdrive/nbd.sock"
             fuse = "/run/files"
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_told() {
+    fn errors_name_the_line() {
         let file = tempfile::NamedTempFile::new().expect("a place for it");
         std::fs::write(file.path(), "[volume.db]\nbacking = \"x\"\nraw = 1\n").expect("room");
         let failure = read(file.path()).expect_err("raw is no flag here");

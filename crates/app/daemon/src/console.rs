@@ -1,8 +1,8 @@
 //! Output for operators: lines on the standard output and the standard error, which may be closed.
 //!
 //! `println!` and `eprintln!` panic when the other end of a pipe is closed, and in the product a
-//! panic ends the process: a daemon would die when the reader of its log ends, with clients
-//! connected.
+//! panic ends the process: a daemon with connected clients would die when the reader of its log
+//! ends.
 //!
 //! Names and paths of users may contain any bytes. Everything that is written here is made
 //! printable: a line stays one line, and it cannot control a terminal.
@@ -14,10 +14,10 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Reason why the first failed line could not be written.
-static LOST: OnceLock<String> = OnceLock::new();
+/// Error of the first line that could not be written for another reason than a closed pipe.
+static WRITE_ERROR: OnceLock<String> = OnceLock::new();
 /// Whether writing a line has failed.
-static ENDED: AtomicBool = AtomicBool::new(false);
+static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// Writes one line to the standard output, as `println!` does. A closed reader is ignored; any
 /// other failure (a full disk) makes the command fail in the end; see
@@ -51,37 +51,37 @@ fn line(words: Arguments<'_>) -> String {
 
 /// Writes a line to the standard output; see [`say!`](crate::say).
 pub fn say(words: Arguments<'_>) {
-    put(&line(words));
+    write_text(&line(words));
 }
 
-/// Writes lines to the standard output, as [`say!`](crate::say) does, but names in the text must be
-/// printable already: its line ends are kept.
+/// Writes lines to the standard output, as [`say!`](crate::say) does, but keeps line ends: a name
+/// in the text must not contain one.
 pub fn output(words: Arguments<'_>) {
     let text = words.to_string();
     let lines: Vec<_> = text.split('\n').map(printable).collect();
-    put(&lines.join("\n"));
+    write_text(&lines.join("\n"));
 }
 
-fn put(text: &str) {
+fn write_text(text: &str) {
     let Err(error) = io::stdout().lock().write_all(text.as_bytes()) else { return };
-    ENDED.store(true, Ordering::Relaxed);
+    HAS_FAILED.store(true, Ordering::Relaxed);
     if error.kind() != ErrorKind::BrokenPipe {
-        let _ = LOST.set(error.to_string());
+        let _ = WRITE_ERROR.set(error.to_string());
     }
 }
 
 /// Whether the standard output accepts nothing any more, so that repeated output may stop.
 pub fn has_ended() -> bool {
-    ENDED.load(Ordering::Relaxed)
+    HAS_FAILED.load(Ordering::Relaxed)
 }
 
-/// Checks that all output has reached the standard output: otherwise a command has failed even if
-/// its work succeeded, because its result is missing.
+/// Checks that all output has reached the standard output. A command whose result is missing has
+/// failed, even if its work has succeeded.
 ///
 /// # Errors
 /// Exit status 6, with the reason.
 pub fn check_output() -> Result<(), Failure> {
-    let Some(error) = LOST.get() else { return Ok(()) };
+    let Some(error) = WRITE_ERROR.get() else { return Ok(()) };
     let message = format!("the standard output cannot be written: {error}; free space on its disk");
     Err(Failure::new(Exit::Io, message))
 }

@@ -3,23 +3,22 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use stack::{Exit, Failure};
 
-/// The kernel refuses a table of registered files that is larger than the limit.
-const TABLE: u64 = 256;
-/// Descriptors of a lane: its ring, its bell, the files that show how its thread runs and what its
-/// control groups allow.
-const LANE: u64 = 16;
+/// Size of a ring's table of registered files; the kernel refuses one larger than the limit.
+const REGISTERED_FILES: u64 = 256;
+/// Descriptors of a lane: its ring, its bell, its thread's statistics in /proc, its cgroup files.
+const FILES_PER_LANE: u64 = 16;
 /// Descriptors of a daemon besides its volumes and clients.
-const DAEMON: u64 = 32;
+const FILES_PER_DAEMON: u64 = 32;
 /// Descriptors of a volume: its backing, its memory, its fence, its holder.
-const VOLUME: u64 = 8;
+const FILES_PER_VOLUME: u64 = 8;
 /// Connections that a listener accepts at a time.
-const LISTENER: u64 = 128;
+const FILES_PER_LISTENER: u64 = 128;
 
-/// Returns the number of descriptors that a daemon requires, and the number for the maximum of
-/// clients.
+/// Returns the number of descriptors that a daemon requires without clients, and with as many as it
+/// accepts.
 fn needed(volumes: u64, listeners: u64, threads: u64) -> (u64, u64) {
-    let open = LANE * threads + DAEMON + VOLUME * volumes + listeners;
-    (open.max(TABLE), (open + LISTENER * listeners).max(TABLE))
+    let open = FILES_PER_LANE * threads + FILES_PER_DAEMON + FILES_PER_VOLUME * volumes + listeners;
+    (open.max(REGISTERED_FILES), (open + FILES_PER_LISTENER * listeners).max(REGISTERED_FILES))
 }
 
 /// Raises the limit of open files, if the system allows it, so that a daemon with these volumes,
@@ -55,9 +54,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_usual_limit_does_for_a_volume_and_all_its_clients() {
+    fn the_default_limit_suffices_for_a_volume_and_all_its_clients() {
         let (least, wanted) = needed(1, 1, 1);
-        assert!(least == TABLE && wanted < 1024, "{least}, {wanted}");
+        assert!(least == REGISTERED_FILES && wanted < 1024, "{least}, {wanted}");
         assert!(needed(100, 100, 1).1 > 10_000);
         assert!(needed(1, 1, 8).1 < 1024, "as many threads as are taken by themselves");
         assert!(needed(1, 1, 64).0 > 1024);

@@ -105,7 +105,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn it_appears_when_it_is_published_and_else_leaves_nothing() -> io::Result<()> {
+    fn a_draft_appears_when_it_is_published_and_otherwise_leaves_nothing() -> io::Result<()> {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("file");
         let names = || fs::read_dir(directory.path()).map(Iterator::count);

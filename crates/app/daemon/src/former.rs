@@ -1,4 +1,4 @@
-//! The program before this one, after an upgrade: it continues if this one cannot start.
+//! The former program after an upgrade, which continues if this one cannot start.
 //!
 //! ```text
 //!   old program   opens itself, names the descriptor in the environment, executes the new one
@@ -43,7 +43,7 @@ fn read_variable(name: &str) -> Option<String> {
     (pid.parse() == Ok(std::process::id())).then(|| value.to_owned())
 }
 
-fn put(command: &mut Command, name: &str, value: &str) {
+fn set_variable(command: &mut Command, name: &str, value: &str) {
     command.env(name, format!("{}:{value}", std::process::id()));
 }
 
@@ -75,15 +75,15 @@ fn former_arguments() -> Vec<OsString> {
     }
 }
 
-/// Takes the former program from the environment, if there was an upgrade. Call this at the start,
-/// before anything is opened.
+/// Takes over the descriptor of the former program that the environment names, if there was an
+/// upgrade. Call this at the start, before anything is opened.
 pub fn find_former() {
     let number = read_variable(FORMER).and_then(|number| number.parse().ok());
     let file = number.and_then(|number| host::inherited(number).ok());
     *PROGRAM_BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = file;
 }
 
-/// Closes the former program: this one serves, and will not be undone.
+/// Closes the former program's descriptor: this program serves, so the upgrade is final.
 pub(crate) fn forget_former() {
     *PROGRAM_BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
@@ -96,41 +96,41 @@ pub fn resume_former(exit: Exit, message: &str) {
     crate::tell!("overdrive: the new program cannot start; the former program continues");
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let mut command = program_with(path, former_arguments());
-    put(&mut command, UNDONE, &format!("{}:{message}", exit as u8));
+    set_variable(&mut command, UNDONE, &format!("{}:{message}", exit as u8));
     if let Some(program) = read_variable(PROGRAM) {
-        put(&mut command, PROGRAM, &program);
+        set_variable(&mut command, PROGRAM, &program);
     }
     let error = command.exec();
     crate::tell!("overdrive: the former program cannot be executed: {error}");
 }
 
-/// Executes a program in place of this one, with a way back to this one. Returns if neither can be
+/// Replaces this program with another one, which can return to this one. Returns if neither can be
 /// executed.
-pub(crate) fn execute(program: &Path, left: &Handover) -> io::Error {
+pub(crate) fn execute(program: &Path, handover: &Handover) -> io::Error {
     let own = rustix::fs::open("/proc/self/exe", OFlags::RDONLY, Mode::empty());
     let mut command = program_with(program, own_arguments());
-    command.env(left.variable, &left.text);
+    command.env(handover.variable, &handover.text);
     let path = program.to_str();
-    path.into_iter().for_each(|path| put(&mut command, PROGRAM, path));
+    path.into_iter().for_each(|path| set_variable(&mut command, PROGRAM, path));
     if let Ok(own) = &own {
-        put(&mut command, FORMER, &own.as_raw_fd().to_string());
+        set_variable(&mut command, FORMER, &own.as_raw_fd().to_string());
         let arguments = own_arguments().into_iter().map(|one| one.into_string().ok());
         if let Some(arguments) = arguments.collect::<Option<Vec<_>>>() {
-            put(&mut command, ARGUMENTS, &serde_json::json!(arguments).to_string());
+            set_variable(&mut command, ARGUMENTS, &serde_json::json!(arguments).to_string());
         }
     }
     let error = command.exec();
     let message = format!("{}: cannot be executed: {error}", program.display());
     crate::tell!("overdrive: {message}; the former program continues");
     let mut command = program_with("/proc/self/exe", own_arguments());
-    command.env(left.variable, &left.text);
-    put(&mut command, UNDONE, &format!("{}:{message}", Exit::Usage as u8));
-    path.into_iter().for_each(|path| put(&mut command, PROGRAM, path));
+    command.env(handover.variable, &handover.text);
+    set_variable(&mut command, UNDONE, &format!("{}:{message}", Exit::Usage as u8));
+    path.into_iter().for_each(|path| set_variable(&mut command, PROGRAM, path));
     command.exec()
 }
 
-/// Returns the program that an upgrade executes: the one at the path of this one, where an upgrade
-/// installs it.
+/// Returns the program that an upgrade executes: the one at this program's path, where the new
+/// version was installed.
 pub fn program_to_upgrade_to() -> Option<PathBuf> {
     read_variable(PROGRAM).map(PathBuf::from).or_else(|| program_path().ok())
 }

@@ -11,13 +11,13 @@ use std::sync::OnceLock;
 const NEVER: &str = "-1000";
 
 /// Score that this process was started with.
-static FORMER: OnceLock<String> = OnceLock::new();
+static FORMER_SCORE: OnceLock<String> = OnceLock::new();
 
 fn score(process: impl AsRef<Path>) -> PathBuf {
     Path::new("/proc").join(process).join("oom_score_adj")
 }
 
-/// Protects the process as far as it may: its allocations wait for no I/O from now on
+/// Protects the process as far as it is permitted: its allocations wait for no I/O from now on
 /// (PR_SET_IO_FLUSHER), and the kernel does not kill it to free memory. Holders and threads that
 /// are started afterwards inherit this. `doctor` reports missing permissions.
 pub fn protect_process() {
@@ -26,14 +26,14 @@ pub fn protect_process() {
     if let Ok(former) = fs::read_to_string(&own)
         && fs::write(&own, NEVER).is_ok()
     {
-        let _ = FORMER.set(former);
+        let _ = FORMER_SCORE.set(former);
     }
 }
 
 /// Gives a child of this process the score that it would have without [`protect_process`].
 pub(crate) fn expose(child: u32) {
-    if let Some(former) = FORMER.get() {
-        // A child that has ended by now is no candidate.
+    if let Some(former) = FORMER_SCORE.get() {
+        // An error means that the child has ended already.
         let _ = fs::write(score(child.to_string()), former);
     }
 }

@@ -47,7 +47,7 @@ pub struct Rescued {
     pub rejected: u64,
 }
 
-fn cannot(path: &Path, error: io::Error) -> Failure {
+fn write_failure(path: &Path, error: io::Error) -> Failure {
     let (exit, mend) = match error.kind() {
         io::ErrorKind::PermissionDenied => (Exit::Permission, ""),
         io::ErrorKind::AlreadyExists => (Exit::Usage, "; choose another name"),
@@ -58,8 +58,8 @@ fn cannot(path: &Path, error: io::Error) -> Failure {
 }
 
 /// Refuses to save onto the failed storage: the backing itself, a file system on it, or the disk
-/// below it, as far as the kernel shows. `keys` are the backing's ([`holder::key_at`]), `names`
-/// absolute paths that it may have.
+/// below it, as far as the kernel shows. `keys` are the backing's ([`holder::key_at`]), and `names`
+/// its possible absolute paths.
 ///
 /// # Errors
 /// Exit status 2, with a correction.
@@ -113,12 +113,12 @@ pub fn rescue(
     let map = with_suffix(path, ".map");
     match is_taken(path) {
         true => {
-            find_again(path, &map, &rescue)?;
+            accept_existing(path, &map, &rescue)?;
             unchanged()?;
         }
         false => write_both(path, &map, &rescue, unchanged)?,
     }
-    sync_directory_of(path).map_err(|error| cannot(path, error))?;
+    sync_directory_of(path).map_err(|error| write_failure(path, error))?;
     Ok(Rescued { bytes: rescue.rescued_sectors() * SECTOR, map, rejected: rescue.rejected() })
 }
 
@@ -129,47 +129,48 @@ fn write_both(
     unchanged: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let map_draft = match is_taken(map) {
-        // Either an earlier attempt lacks only its last step, or the map belongs to another file.
+        // Either an earlier attempt was killed before its last step, or the map belongs to another
+        // file.
         true => {
             check_map(map, rescue)?;
             None
         }
         false => {
-            let draft = Draft::begin(map).map_err(|error| cannot(map, error))?;
-            write_map(draft.file(), rescue).map_err(|error| cannot(map, error))?;
+            let draft = Draft::begin(map).map_err(|error| write_failure(map, error))?;
+            write_map(draft.file(), rescue).map_err(|error| write_failure(map, error))?;
             Some(draft)
         }
     };
-    let draft = Draft::begin(path).map_err(|error| cannot(path, error))?;
-    write_data(draft.file(), rescue).map_err(|error| cannot(path, error))?;
+    let draft = Draft::begin(path).map_err(|error| write_failure(path, error))?;
+    write_data(draft.file(), rescue).map_err(|error| write_failure(path, error))?;
     unchanged()?;
     let is_new = map_draft.is_some();
-    map_draft.map_or(Ok(()), Draft::publish).map_err(|error| cannot(map, error))?;
+    map_draft.map_or(Ok(()), Draft::publish).map_err(|error| write_failure(map, error))?;
     draft.publish().map_err(|error| {
         if is_new {
             let _ = std::fs::remove_file(map);
         }
-        cannot(path, error)
+        write_failure(path, error)
     })
 }
 
-/// Whether the file at `path` and its map are this very rescue, and on their disk.
-fn find_again(path: &Path, map: &Path, rescue: &Rescue) -> Result<(), Failure> {
-    let exists = || cannot(path, io::ErrorKind::AlreadyExists.into());
+/// Accepts an existing file if it and its map hold exactly this rescue, and syncs both.
+fn accept_existing(path: &Path, map: &Path, rescue: &Rescue) -> Result<(), Failure> {
+    let exists = || write_failure(path, io::ErrorKind::AlreadyExists.into());
     if !std::fs::metadata(path).is_ok_and(|found| found.is_file()) || !is_taken(map) {
         return Err(exists());
     }
     check_map(map, rescue).map_err(|_| exists())?;
-    let file = File::open(path).map_err(|error| cannot(path, error))?;
-    match holds(&file, rescue) {
-        Ok(true) => file.sync_all().map_err(|error| cannot(path, error)),
+    let file = File::open(path).map_err(|error| write_failure(path, error))?;
+    match has_all_data(&file, rescue) {
+        Ok(true) => file.sync_all().map_err(|error| write_failure(path, error)),
         _ => Err(exists()),
     }
 }
 
-/// Refuses a map of another rescue.
+/// Refuses a map of another rescue, and syncs one of this rescue.
 fn check_map(map: &Path, rescue: &Rescue) -> Result<(), Failure> {
-    let exists = |_| cannot(map, io::ErrorKind::AlreadyExists.into());
+    let exists = |_| write_failure(map, io::ErrorKind::AlreadyExists.into());
     let text = rescue.mapfile().to_string();
     let mut found = Vec::new();
     let file = File::open(map).map_err(exists)?;
@@ -177,11 +178,11 @@ fn check_map(map: &Path, rescue: &Rescue) -> Result<(), Failure> {
     if found != text.as_bytes() {
         return Err(exists(io::ErrorKind::AlreadyExists.into()));
     }
-    file.sync_all().map_err(|error| cannot(map, error))
+    file.sync_all().map_err(|error| write_failure(map, error))
 }
 
-/// Calls `each` with every rescued piece and its offset in the file, in bytes; for zeros with None
-/// and their length.
+/// Calls `each` for every rescued piece, with its offset in the file, its data (None: zeros), and
+/// its length in bytes.
 fn each_piece(
     rescue: &Rescue,
     mut each: impl FnMut(u64, Option<&[u8]>, u64) -> io::Result<()>,
@@ -211,7 +212,7 @@ fn write_data(file: &File, rescue: &Rescue) -> io::Result<()> {
 }
 
 /// Whether a file has all rescued data at its offsets.
-fn holds(file: &File, rescue: &Rescue) -> io::Result<bool> {
+fn has_all_data(file: &File, rescue: &Rescue) -> io::Result<bool> {
     if file.metadata()?.len() != rescue.sectors() * SECTOR {
         return Ok(false);
     }

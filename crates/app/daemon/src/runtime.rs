@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   <runtime>/NAME.PID.sock       NBD, by default
-//!   <runtime>/daemons/PID.sock    control sockets, one a daemon
-//!   <runtime>/holders/KEY.sock    holders, one a backing (crate `holder`)
-//!   <runtime>/served/KEY          records of served backings, one a backing (crate `holder`)
+//!   <runtime>/daemons/PID.sock    control sockets, one per daemon
+//!   <runtime>/holders/KEY.sock    holders, one per backing (crate `holder`)
+//!   <runtime>/served/KEY          records of served backings, one per backing (crate `holder`)
 //!   <runtime>/doubts/KEY          doubts about a flush without a memory (crate `holder`)
 //! ```
 
@@ -44,9 +44,9 @@ pub(crate) fn check(runtime: &Path) -> Result<(), Failure> {
     Err(Failure::new(Exit::Permission, message))
 }
 
-/// Removes the sockets that killed daemons have left. Sockets of a living process are not touched,
-/// not even by a connection, and of the others only those without a listener: a process of another
-/// container may be invisible from here.
+/// Removes the sockets that killed daemons have left. Sockets of living processes are not even
+/// connected to. Of the others, only those without a listener are removed, because a process of
+/// another container may be invisible here.
 pub fn sweep(runtime: &Path) {
     if check(runtime).is_err() {
         return;

@@ -29,19 +29,19 @@ pub fn read<T>(
 /// Parses a text from its outermost table.
 ///
 /// # Errors
-/// The text is no TOML; those of `understand`.
+/// The text is no TOML; those of `interpret`.
 pub fn parse<T>(
     text: &str,
-    understand: impl FnOnce(&Section<'_>) -> Result<T, Wrong>,
+    interpret: impl FnOnce(&Section<'_>) -> Result<T, Wrong>,
 ) -> Result<T, Wrong> {
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().unwrap_or(0..0);
         (at, error.message().to_owned())
     })?;
-    understand(&Section { name: String::new(), at: 0..0, table: table.get_ref() })
+    interpret(&Section { name: String::new(), at: 0..0, table: table.get_ref() })
 }
 
-/// Size limit of a user's file: a larger one is something else.
+/// Maximum size of a user's file, in bytes; a larger one is no such file.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads a user's file of this kind.
@@ -174,7 +174,7 @@ impl Section<'_> {
     pub fn list(&self, key: &str) -> Result<Vec<Section<'_>>, Wrong> {
         let Some(value) = self.table.get(key) else { return Ok(Vec::new()) };
         let head = format!("[[{key}]]");
-        let wrong = |at| (at, format!("{key}: write {head}once for each"));
+        let wrong = |at| (at, format!("{key}: write {head} once for each"));
         let DeValue::Array(all) = value.get_ref() else { return Err(wrong(value.span())) };
         let tables = all.iter().map(|value| {
             let DeValue::Table(table) = value.get_ref() else { return Err(wrong(value.span())) };

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_serve_takes_is_taken() {
+    fn all_values_of_serve_are_accepted() {
         let all = ["write=back-now", "durability=scratch", "dirty_age=2s", "guard=off"];
         let expected = Changes {
             write: Some(WriteMode::BackNow),

@@ -15,7 +15,7 @@ pub struct Setting {
     pub key: &'static str,
     /// Its name in [`CacheSpec`].
     pub field: &'static str,
-    /// Whether it is among the engine's settings, which follow from a [`CacheSpec`] alone.
+    /// Whether the engine has it as a setting that it derives from a [`CacheSpec`].
     pub of_engine: bool,
     meaning: &'static str,
     form: &'static str,
@@ -100,7 +100,7 @@ impl Setting {
 
 /// Text form of a type's values.
 trait SettingValue: Sized {
-    /// Placeholder in a help text; the words, if it has some.
+    /// Placeholder in a help text; empty if [`words`](Self::words) lists the values.
     const FORM: &'static str;
 
     fn read(text: &str) -> Result<Self, String>;
@@ -139,7 +139,7 @@ impl SettingValue for Size {
     }
 }
 
-/// A share of the memory.
+/// A size, or a share of the memory.
 impl SettingValue for Option<Size> {
     const FORM: &'static str = Size::FORM;
 

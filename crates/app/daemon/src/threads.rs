@@ -6,8 +6,8 @@ use std::thread::available_parallelism;
 pub const THREADS_MAX: usize = 64;
 /// Maximum of the default.
 const DEFAULT_MAX: usize = 8;
-/// Clients need processors, too: one thread for this number of processors.
-const PROCESSORS_A_THREAD: usize = 2;
+/// Processors per thread; clients need processors, too.
+const PROCESSORS_PER_THREAD: usize = 2;
 
 /// Returns the default number of threads of a daemon: one per two processors that it may use, by
 /// affinity and by the quota of its cgroup (cpu.max), at most 8.
@@ -16,7 +16,7 @@ pub fn threads_default() -> usize {
 }
 
 fn of_processors(processors: usize) -> usize {
-    (processors / PROCESSORS_A_THREAD).clamp(1, DEFAULT_MAX)
+    (processors / PROCESSORS_PER_THREAD).clamp(1, DEFAULT_MAX)
 }
 
 /// Parses a number of threads, 1 to 64.

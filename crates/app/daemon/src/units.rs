@@ -13,7 +13,7 @@ pub fn size(text: &str) -> Result<Size, String> {
     text.parse()
 }
 
-/// Parses a time: `500us`, `2ms`, `5s`. In microseconds.
+/// Parses a time such as `500us`, `2ms` or `5s`, and returns microseconds.
 ///
 /// # Errors
 /// A sentence with a correction.
@@ -32,7 +32,7 @@ pub fn time_us(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(bad)
 }
 
-/// Parses a time in milliseconds, rounded up.
+/// Parses a time, and returns milliseconds, rounded up.
 ///
 /// # Errors
 /// A sentence with a correction.
@@ -79,7 +79,7 @@ pub fn wait_time(text: &str) -> Result<WaitTime, String> {
     }
 }
 
-/// Longest duration of a poll: idle processors may serve other processes.
+/// Maximum polling time; a longer one would take idle processors from other processes.
 const POLL_MAX: Duration = Duration::from_millis(50);
 
 /// Parses `adaptive`, `off`, or a time of at most 50 ms.

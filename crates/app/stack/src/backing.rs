@@ -21,23 +21,23 @@ pub struct Opened {
 /// An opening in progress. It may wait, on the lane of the ring that it received.
 pub type Opening = Pin<Box<dyn Future<Output = Result<Opened, Failure>>>>;
 
-/// What an earlier process has left of a backing.
+/// Traces of the earlier process that served a backing.
 pub struct Former {
-    /// The descriptors that a holder has retained ([`OpenNode::keepable`]): the backing then uses
-    /// them and is not opened a second time.
+    /// The descriptors that a holder has retained ([`OpenNode::keepable`]). If there are any, the
+    /// backing continues with them and is not opened again.
     pub kept: Option<Vec<OwnedFd>>,
     /// Whether an earlier process has accepted the contents of the backing with this identity.
-    /// Clients may have written anything since, so they are not examined again.
+    /// Such contents are not examined again, because clients may have written anything since.
     pub was_served: Rc<dyn Fn(&Identity) -> bool>,
 }
 
 /// A backing that is not open yet.
 pub trait Backing {
-    /// The backing as its user wrote it, for messages.
+    /// Returns the backing as its user wrote it, for messages.
     fn name(&self) -> String;
 
-    /// Key of its identity, under which a holder may retain memory for it. None: the key is not
-    /// available now, and nothing is taken over.
+    /// Returns the key under which a holder may retain memory for it. None: the key cannot be
+    /// determined now, and nothing is taken over.
     fn key(&self) -> Option<String>;
 
     /// Checks that this volume may use the backing, before any part of it is opened.

@@ -29,7 +29,7 @@ pub struct Kind {
     pub bytes: AtomicU64,
     /// Requests that failed.
     pub errors: AtomicU64,
-    /// Time from each request to its answer, summed, in nanoseconds.
+    /// Sum of the times from request to answer, in nanoseconds. Immediate answers add nothing.
     pub summed_ns: AtomicU64,
 }
 
@@ -86,7 +86,6 @@ impl Layer for Counted {
     #[inline]
     fn try_now(&self, request: &Request) -> Option<Result> {
         let answer = self.below.try_now(request);
-        // The result stays in the answer: it is only inspected here.
         if let Some(result) = &answer
             && let Some(kind) = self.counts.of(request)
         {

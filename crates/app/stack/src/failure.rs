@@ -37,7 +37,7 @@ impl Exit {
 pub struct Failure {
     /// The exit status.
     pub exit: Exit,
-    /// What failed, where, and what to do: one sentence.
+    /// One sentence: what failed, where, and what to do.
     pub message: String,
 }
 

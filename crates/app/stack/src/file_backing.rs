@@ -15,7 +15,7 @@ const LOCK_WAIT_MS: u64 = 1_000;
 pub(crate) struct FileBacking {
     pub(crate) path: PathBuf,
     pub(crate) options: OpenOptions,
-    /// Serve byte by byte a file that looks like an image format.
+    /// Whether to serve the file byte by byte even if it looks like an image format.
     pub(crate) is_raw: bool,
     /// The device that the volume is attached as.
     pub(crate) device: Option<String>,
@@ -35,12 +35,12 @@ impl FileBacking {
         }
     }
 
-    fn claimed(&self, is_read_only: bool, former: Former) -> Result<Opened, Failure> {
+    fn open_claimed(&self, is_read_only: bool, former: Former) -> Result<Opened, Failure> {
         let Former { kept, was_served } = former;
         let kept = kept.and_then(|kept| kept.into_iter().next());
         let was_served = |file: &FileVolume| was_served(&identity_of(file));
         let Claimed { volume, mut notes } = self.claim(is_read_only).open(kept, was_served)?;
-        notes.extend(note_of(&volume, self.options.buffered));
+        notes.extend(notes_of(&volume, self.options.buffered));
         Ok(Opened { node: Box::new(FileNode(volume)), notes })
     }
 }
@@ -51,8 +51,8 @@ impl Backing for FileBacking {
     }
 
     fn key(&self) -> Option<String> {
-        // A path that cannot be examined cannot be opened either, and the message of opening is the
-        // better one.
+        // A path that cannot be examined cannot be opened either, and opening reports the clearer
+        // error.
         holder::key_at(&self.path).ok()
     }
 
@@ -61,7 +61,7 @@ impl Backing for FileBacking {
     }
 
     fn open(&self, _ring: &Ring, is_read_only: bool, former: Former) -> Opening {
-        Box::pin(std::future::ready(self.claimed(is_read_only, former)))
+        Box::pin(std::future::ready(self.open_claimed(is_read_only, former)))
     }
 
     fn is_read_only(&self) -> bool {
@@ -70,7 +70,7 @@ impl Backing for FileBacking {
 }
 
 /// Returns sentences about how a file was opened.
-fn note_of(file: &FileVolume, buffered: bool) -> Vec<String> {
+fn notes_of(file: &FileVolume, buffered: bool) -> Vec<String> {
     let path = file.path().display();
     let mut notes = Vec::new();
     if let Direct::No(why) = file.direct()

@@ -1,17 +1,17 @@
-//! Takes over the memory of a volume's earlier process, and has the memory of this one retained by
-//! a holder (C5).
+//! Takes over the memory that a volume's earlier process has left, and has a holder retain the
+//! memory of this one (C5).
 //!
 //! ```text
 //!   a backing at a path --key--> does a holder retain memory for it?
 //!        no:   open the backing, make memory, have both retained
 //!        yes:  take both over, wait for the dead daemon's I/O (fence)
 //!              enough memory for the slots that are configured:  recover, serve immediately
-//!              otherwise:  write everything back first, release it, then continue as without
+//!              otherwise:  write everything back, release the memory, continue as for "no"
 //! ```
 
+use crate::backing_records::BackingRecords;
 use crate::failure::{Exit, Failure};
 use crate::node::{Identity, OpenNode};
-use crate::recorded::Recorded;
 use block::CacheSpec;
 use cache::{Arena, Cache, Found, Geometry, Settings, Shared};
 use holder::{Busy, Doubts, Keeper, Kept};
@@ -34,25 +34,25 @@ pub struct Keep {
     pub program: PathBuf,
 }
 
-/// The memory and descriptors of an earlier process, owned by this one now.
-pub(crate) struct Left {
+/// The memory and descriptors of an earlier process, which this process has received.
+pub(crate) struct Retained {
     pub(crate) kept: Kept,
     pub(crate) arena: OwnedFd,
     /// The descriptors of the backing ([`OpenNode::keepable`]).
     pub(crate) backing: Vec<OwnedFd>,
     pub(crate) keeper: Keeper,
-    /// The arena, once it has been examined.
-    pub(crate) found: Option<FoundArena>,
+    /// The arena to serve from, once it has been examined and fits.
+    pub(crate) adopted: Option<AdoptedArena>,
 }
 
 /// An arena that is taken over.
-pub(crate) struct FoundArena {
+pub(crate) struct AdoptedArena {
     pub(crate) memory: SharedMemory,
-    /// Layout from now on; every slot of it has memory.
+    /// Layout to use from now on. Each of its slots has memory.
     pub(crate) geometry: Geometry,
 }
 
-fn trouble(what: &str, name: &str, error: &io::Error) -> Failure {
+fn retention_failure(what: &str, name: &str, error: &io::Error) -> Failure {
     let exit = match error.kind() {
         io::ErrorKind::PermissionDenied => Exit::Permission,
         // The image is locked by a holder that does not answer.
@@ -65,21 +65,21 @@ fn trouble(what: &str, name: &str, error: &io::Error) -> Failure {
 }
 
 impl Keep {
-    /// Returns the store of doubts, which outlive the memory they are about.
+    /// Returns the notes of doubtful flushes, which outlive the memory that recorded the doubt.
     pub(crate) fn doubts(&self) -> Doubts {
         Doubts::of(&self.runtime)
     }
 
     /// Takes over the memory that a holder retains for the backing of this identity, if there is
     /// any.
-    pub(crate) fn find(&self, key: &str, name: &str) -> Result<Option<Left>, Failure> {
+    pub(crate) fn find(&self, key: &str, name: &str) -> Result<Option<Retained>, Failure> {
         match Keeper::find(&self.runtime, key) {
-            Ok(found) => Ok(found.map(|found| Left {
+            Ok(found) => Ok(found.map(|found| Retained {
                 kept: found.kept,
                 arena: found.arena,
                 backing: found.backing,
                 keeper: found.keeper,
-                found: None,
+                adopted: None,
             })),
             Err(error) => Err(match Busy::of(&error) {
                 Some(busy) => Failure::new(
@@ -89,7 +89,7 @@ impl Keep {
                         busy.pid
                     ),
                 ),
-                None => trouble("its retained memory cannot be taken over", name, &error),
+                None => retention_failure("its retained memory cannot be taken over", name, &error),
             }),
         }
     }
@@ -112,17 +112,21 @@ impl Keep {
         started.map_err(|error| {
             let what = "no holder for its memory could be started (--no-holder serves without \
                         one: a kill then loses unflushed writes)";
-            trouble(what, &identity.name, &error)
+            retention_failure(what, &identity.name, &error)
         })
     }
 }
 
-impl Left {
+impl Retained {
     /// Waits until the I/O of the daemon that used the memory before has ended (C15).
     pub(crate) fn fence(&self, node: &dyn OpenNode) -> Result<Fence, Failure> {
         let fence = fence(self.arena.as_fd(), &self.kept.backing)?;
         node.fence().map_err(|error| {
-            trouble("requests of an earlier process may still arrive", &self.kept.backing, &error)
+            retention_failure(
+                "requests of an earlier process may still arrive",
+                &self.kept.backing,
+                &error,
+            )
         })?;
         Ok(fence)
     }
@@ -135,32 +139,32 @@ impl Left {
 
 /// Waits for the I/O of the memory's earlier owner, and makes a later owner wait for ours.
 pub(crate) fn fence(arena: BorrowedFd<'_>, name: &str) -> Result<Fence, Failure> {
-    Fence::take(arena, FENCE_MS).map_err(|error| trouble("its memory", name, &error))
+    Fence::take(arena, FENCE_MS).map_err(|error| retention_failure("its memory", name, &error))
 }
 
-/// Result of writing a memory's contents back.
-pub(crate) struct Settled {
+/// Result of [`settle`].
+pub(crate) struct SettleResult {
     /// Blocks written.
     pub(crate) blocks: u64,
     /// See [`Shared::is_in_doubt`].
     pub(crate) in_doubt: bool,
 }
 
-/// Writes everything that is retained back to its backing, at the size that the backing had, and
-/// releases it.
+/// Writes all dirty data in a retained memory back to its backing, with the layout that the memory
+/// already has, and releases the memory.
 ///
 /// # Errors
 /// Exit status 6 if writing to the backing fails: everything stays retained.
 pub(crate) fn settle(
-    left: Left,
+    retained: Retained,
     found: &Found,
     memory: &SharedMemory,
     node: &dyn OpenNode,
-    recorded: &Recorded,
+    records: &BackingRecords,
     doubts: &Doubts,
-) -> Result<Settled, Failure> {
-    let fence = left.fence(node)?;
-    let name = &left.kept.backing;
+) -> Result<SettleResult, Failure> {
+    let fence = retained.fence(node)?;
+    let name = &retained.kept.backing;
     let identity = node.identity().map_or(0, |identity| identity.number);
     let geometry = found.geometry;
     let settings = Settings::from_spec(&CacheSpec::default(), &geometry);
@@ -176,22 +180,27 @@ pub(crate) fn settle(
                  could not be written to it: serve it with its former memory ({}), or rescue \
                  them with 'overdrive volume clear-error {} --rescue FILE'",
                 block::Size(u64::from(found.geometry.slots) * 4096),
-                left.kept.volume,
+                retained.kept.volume,
             ),
         ));
     }
     if shared.is_in_doubt() {
-        // The doubt is noted before the memory that also records it is released: this process may
-        // be killed before the next memory records it.
+        // The doubt is noted before its memory is released, because this process may be killed
+        // before the next memory records the doubt.
         doubts
-            .note(&left.kept.key, &node.identity().map_or(String::new(), |it| it.birth))
-            .map_err(|error| trouble("a doubt about its last flush", &left.kept.backing, &error))?;
+            .note(&retained.kept.key, &node.identity().map_or(String::new(), |it| it.birth))
+            .map_err(|error| {
+                retention_failure("a doubt about its last flush", &retained.kept.backing, &error)
+            })?;
     }
-    if let Ok(memory) = holder::memory_identity(left.arena.as_fd()) {
-        recorded.clear_memory(&left.kept.key, &memory);
+    if let Ok(memory) = holder::memory_identity(retained.arena.as_fd()) {
+        records.clear_memory(&retained.kept.key, &memory);
     }
-    left.keeper.release().map_err(|error| trouble("its holder", &left.kept.backing, &error))?;
-    Ok(Settled { blocks, in_doubt: shared.is_in_doubt() })
+    retained
+        .keeper
+        .release()
+        .map_err(|error| retention_failure("its holder", &retained.kept.backing, &error))?;
+    Ok(SettleResult { blocks, in_doubt: shared.is_in_doubt() })
 }
 
 fn drain(node: &dyn OpenNode, shared: &Arc<Shared>, fence: &Fence) -> Result<(), String> {
@@ -209,7 +218,7 @@ fn drain(node: &dyn OpenNode, shared: &Arc<Shared>, fence: &Fence) -> Result<(),
     drained.map_err(|error| error.to_string())
 }
 
-/// Returns the contents of a memory, or the reason why they cannot be read.
-pub(crate) fn found_in(memory: &SharedMemory) -> Option<Found> {
+/// Returns the description of the arena in a memory. None: it holds no arena of this version.
+pub(crate) fn find_arena(memory: &SharedMemory) -> Option<Found> {
     Arena::found(memory.memory())
 }

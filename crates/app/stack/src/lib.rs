@@ -6,12 +6,12 @@
 //!                                                     |                   |
 //!                                   keep.rs: retained memory         SharedHalves::attach(&ring):
 //!                                   opening.rs: bottom to top        a Stack for a lane
-//!                                   node/: one file a node
+//!                                   node/: one file per node
 //! ```
 #![forbid(unsafe_code)]
 
-mod alone;
 mod backing;
+mod backing_records;
 mod counted;
 mod failure;
 mod file_backing;
@@ -22,13 +22,14 @@ mod near;
 mod node;
 mod opening;
 mod planted;
-mod recorded;
 mod sampled;
+mod setup_lane;
 mod shared;
 mod target;
 mod volume;
 
 pub use backing::{Backing, Backings, Former, Opened, Opening};
+pub use backing_records::Loss;
 pub use counted::{Counts, Kind};
 pub use failure::{Exit, Failure};
 pub use flags::OpenFlags;
@@ -37,7 +38,6 @@ pub use layers::ValveShared;
 pub use near::{near, similar};
 pub use node::{Attached, Health, Identity, OpenNode, Unkept, create_pool};
 pub use opening::{SCRATCH, check_dirty};
-pub use recorded::Loss;
 pub use shared::SharedHalves;
 pub use target::{Plan, absolute, target};
 pub use volume::Volume;

@@ -10,15 +10,14 @@ use std::io::{ErrorKind, Read};
 const KEYS: [&str; 5] = ["size", "seed", "state", "data", "dedupe"];
 /// Maximum number of names suggested for a wrong one.
 const SUGGESTIONS_MAX: usize = 4;
-/// Size of the largest drive file that is read.
+/// Maximum size of a drive file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Reason why a drive cannot be modelled: one sentence that says how to correct it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     message: String,
-    /// The error with which reading the drive's file failed. None: there is no file, or it was
-    /// read.
+    /// The error of reading the drive's file. None: no file was named, or it was read.
     pub unread: Option<ErrorKind>,
 }
 
@@ -140,7 +139,7 @@ fn unknown(name: &str) -> String {
 /// Returns the options of the drive that a spec names.
 pub fn options(spec: &ModelSpec) -> Options {
     let user_bytes = spec.size.map(|size| size.0);
-    // To such a drive, duplicate data and data that compresses to nothing are the same.
+    // Duplicates count like data that compresses to nothing: the drive stores neither.
     let stored = spec.data_percent * (100 - spec.dedupe_percent);
     let data_share = f64::from(stored) / 10_000.0;
     Options { seed: spec.seed, user_bytes, data_share }

@@ -1,17 +1,17 @@
 //! Names similar to a wrong one, for suggestions.
 
-/// Shorter prefixes and parts occur in too many names.
+/// Minimum length of a prefix or part that counts; shorter ones occur in too many names.
 const PART_CHARACTERS_MIN: usize = 3;
 
 /// How a known name resembles a wrong one; the first variant is the nearest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Likeness {
-    /// They differ in case, or in punctuation between words.
+    /// The names differ only in case or punctuation.
     Same,
     /// The known name begins with the wrong one.
-    Begins,
+    Prefix,
     /// The known name contains the wrong one.
-    Holds,
+    Part,
     /// The names differ in a few letters.
     Mistyped,
 }
@@ -25,8 +25,8 @@ fn likeness(wrong: &str, known: &str, distance: usize) -> Option<Likeness> {
     let is_part = wrong.chars().count() >= PART_CHARACTERS_MIN;
     match known {
         _ if known == wrong && !wrong.is_empty() => Some(Likeness::Same),
-        _ if is_part && known.starts_with(wrong) => Some(Likeness::Begins),
-        _ if is_part && known.contains(wrong) => Some(Likeness::Holds),
+        _ if is_part && known.starts_with(wrong) => Some(Likeness::Prefix),
+        _ if is_part && known.contains(wrong) => Some(Likeness::Part),
         _ if distance <= known.len().div_ceil(3) => Some(Likeness::Mistyped),
         _ => None,
     }

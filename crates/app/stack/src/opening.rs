@@ -1,18 +1,18 @@
 //! Opens a volume: from the file at the bottom to the cache's memory, taking over the memory of an
 //! earlier process.
 
-use crate::alone::Alone;
 use crate::backing::{Backing, Backings, Former, Opened};
+use crate::backing_records::BackingRecords;
 use crate::failure::{Exit, Failure};
 use crate::file_backing::FileBacking;
 use crate::flags::OpenFlags;
-use crate::keep::{self, FoundArena, Keep, Left, Settled};
+use crate::keep::{self, AdoptedArena, Keep, Retained, SettleResult};
 use crate::node::{
     CacheNode, DelayNode, FaultsNode, Identity, ModelNode, NullNode, OpenNode, RamNode, Unkept,
     open_model, open_pool, open_stripe,
 };
 use crate::planted::{Bug, planted};
-use crate::recorded::Recorded;
+use crate::setup_lane::SetupLane;
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, VOLUME_BYTES_MAX, WriteMode};
 use cache::{Arena, Geometry, Settings, Shared};
 use holder::Keeper;
@@ -30,26 +30,26 @@ const DIRTY_MIN: u64 = 8 << 10;
 /// Note about `scratch`, at every start and whenever it is set.
 pub const SCRATCH: &str = "durability scratch: flushes are ignored; after a power cut the \
                            contents of the volume must be discarded";
-/// Bytes of a block.
+/// Size of a block, in bytes.
 const BLOCK_BYTES: usize = cache::BLOCK_SECTORS as usize * SECTOR as usize;
-/// Granularity of requests to backings that store real data, in bytes.
+/// Granularity of requests to `ram:` and `null:` backings, in bytes.
 const GRAIN: u32 = 512;
-/// State of an opening, which goes from the bottom up.
+/// State of opening a stack, from the bottom up.
 pub(crate) struct Opening<'a> {
     flags: &'a OpenFlags,
     backings: Backings<'a>,
     /// The lane on which backings are opened.
-    alone: Alone,
+    setup_lane: SetupLane,
     /// The cache of the stack.
     cache: Option<CacheSpec>,
-    /// Memory that was retained: found when the backing is opened, used when the cache is.
-    left: Option<Left>,
+    /// Retained memory: found when the backing is opened, used when the cache is opened.
+    retained: Option<Retained>,
     pub(crate) keeper: Option<Keeper>,
-    /// Whether the keeper is of a version that changes the record when it ends.
+    /// Whether the keeper updates the record when it ends; one of an older version does not.
     pub(crate) is_recorded: bool,
     /// Whether the memory was taken over from an earlier process.
     pub(crate) is_taken_over: bool,
-    pub(crate) recorded: Rc<Recorded>,
+    pub(crate) records: Rc<BackingRecords>,
     pub(crate) notes: Vec<String>,
     progress: &'a mut dyn FnMut(usize, usize),
 }
@@ -78,13 +78,13 @@ impl<'a> Opening<'a> {
         Ok(Opening {
             flags,
             backings,
-            alone: Alone::new()?,
+            setup_lane: SetupLane::new()?,
             cache: None,
-            left: None,
+            retained: None,
             keeper: None,
             is_recorded: false,
             is_taken_over: false,
-            recorded: Rc::new(Recorded::new(flags.records.clone())),
+            records: Rc::new(BackingRecords::new(flags.records.clone())),
             notes: Vec::new(),
             progress,
         })
@@ -100,7 +100,7 @@ impl<'a> Opening<'a> {
         self.open_node(spec, true)
     }
 
-    /// Opens a node. `is_bottom`: the backing below it is the volume's, not that of a member.
+    /// Opens a node. `is_bottom`: it is not below a pool or a stripe.
     fn open_node(&mut self, spec: &Spec, is_bottom: bool) -> Result<Box<dyn OpenNode>, Failure> {
         let node = self.open_any_size(spec, is_bottom)?;
         let bytes = node.limits().bytes();
@@ -169,72 +169,73 @@ impl<'a> Opening<'a> {
         is_bottom: bool,
     ) -> Result<Box<dyn OpenNode>, Failure> {
         backing.check()?;
-        let left = match (&self.flags.keep, backing.key().filter(|_| is_bottom)) {
-            (Some(keep), Some(key)) => keep.find(&key, &backing.name())?.map(|left| (keep, left)),
+        let retained = match (&self.flags.keep, backing.key().filter(|_| is_bottom)) {
+            (Some(keep), Some(key)) => {
+                keep.find(&key, &backing.name())?.map(|retained| (keep, retained))
+            }
             _ => None,
         };
-        let Opened { node, notes } = match left {
-            Some((keep, left)) => self.open_kept(backing, keep, left)?,
-            None => self.open_closed(backing, backing.is_read_only(), None)?,
+        let Opened { node, notes } = match retained {
+            Some((keep, retained)) => self.open_retained(backing, keep, retained)?,
+            None => self.open_with(backing, backing.is_read_only(), None)?,
         };
         if let Some(identity) = node.identity() {
-            self.recorded.find(&identity);
+            self.records.find(&identity);
         }
         self.notes.extend(notes);
         Ok(node)
     }
 
-    fn open_closed(
+    fn open_with(
         &self,
         backing: &dyn Backing,
         is_read_only: bool,
         kept: Option<Vec<OwnedFd>>,
     ) -> Result<Opened, Failure> {
-        let (recorded, was_kept) = (self.recorded.clone(), kept.is_some());
+        let (records, was_kept) = (self.records.clone(), kept.is_some());
         let was_served = move |identity: &Identity| {
-            (recorded.find(identity) || was_kept) && !planted(Bug::ExamineTakenOver)
+            (records.find(identity) || was_kept) && !planted(Bug::ExamineTakenOver)
         };
         let former = Former { kept, was_served: Rc::new(was_served) };
-        self.alone.run(|ring| backing.open(ring, is_read_only, former))?
+        self.setup_lane.run(|ring| backing.open(ring, is_read_only, former))?
     }
 
-    /// Opens a backing for which memory is retained. If the volume as it is configured now cannot
-    /// use the memory as it is, its contents are first written to the backing.
-    fn open_kept(
+    /// Opens a backing for which memory is retained. If the volume's present configuration cannot
+    /// use that memory, its contents are first written to the backing.
+    fn open_retained(
         &mut self,
         backing: &dyn Backing,
         keep: &Keep,
-        left: Left,
+        retained: Retained,
     ) -> Result<Opened, Failure> {
-        let kept = left.backing_clones().map_err(|error| memory_failure(&error))?;
-        let opened = self.open_closed(backing, false, Some(kept))?;
-        check_identity(&left, &*opened.node)?;
-        let is_wanted = !backing.is_read_only();
-        self.look_at(keep, left, &*opened.node, is_wanted)?;
-        if is_wanted || self.left.is_some() {
+        let kept = retained.backing_clones().map_err(|error| memory_failure(&error))?;
+        let opened = self.open_with(backing, false, Some(kept))?;
+        check_identity(&retained, &*opened.node)?;
+        let is_writable = !backing.is_read_only();
+        self.take_over_or_settle(keep, retained, &*opened.node, is_writable)?;
+        if is_writable || self.retained.is_some() {
             return Ok(opened);
         }
         drop(opened);
-        self.open_closed(backing, true, None)
+        self.open_with(backing, true, None)
     }
 
-    /// Takes over the memory that is retained, or writes its contents to the backing and releases
-    /// it.
-    fn look_at(
+    /// Takes over the retained memory, or writes its contents to the backing and releases it.
+    fn take_over_or_settle(
         &mut self,
         keep: &Keep,
-        mut left: Left,
+        mut retained: Retained,
         node: &dyn OpenNode,
-        is_wanted: bool,
+        is_writable: bool,
     ) -> Result<(), Failure> {
-        let name = left.kept.backing.clone();
-        let copy = left.arena.try_clone().map_err(|error| memory_failure(&error))?;
+        let name = retained.kept.backing.clone();
+        let copy = retained.arena.try_clone().map_err(|error| memory_failure(&error))?;
         let mut memory = SharedMemory::adopt(copy).map_err(|error| memory_failure(&error))?;
-        let Some(found) = keep::found_in(&memory) else {
+        let Some(found) = keep::find_arena(&memory) else {
             // A daemon that was killed before it initialized the memory has served no client.
             let fresh = memory.memory().word(0).load(Ordering::Acquire) == 0;
             if fresh {
-                let _ = left.keeper.release();
+                let _ = retained.keeper.release();
                 return Ok(());
             }
             let message = format!(
@@ -244,26 +245,27 @@ impl<'a> Opening<'a> {
             return Err(Failure::new(Exit::Integrity, message));
         };
         let bytes = node.limits().bytes();
-        check_size(&left, found.sectors * SECTOR, bytes)?;
-        let wanted = self.cache.as_ref().filter(|_| is_wanted);
-        let wanted = wanted.map(|cache| geometry_for(cache, bytes));
-        let resized = wanted.and_then(|wanted| found.resized(wanted.slots));
-        let is_good =
+        check_size(&retained, found.sectors * SECTOR, bytes)?;
+        let configured = self.cache.as_ref().filter(|_| is_writable);
+        let configured = configured.map(|cache| geometry_for(cache, bytes));
+        let resized = configured.and_then(|configured| found.resized(configured.slots));
+        let is_acceptable =
             |next: &Geometry| next.slots >= found.geometry.slots || next.has_roomy_shards();
-        if let Some(geometry) = resized.filter(is_good) {
+        if let Some(geometry) = resized.filter(is_acceptable) {
             memory.set_used(Arena::used(&geometry, found.grain));
             let slots_added = geometry.slots.saturating_sub(found.geometry.slots);
-            let backed = self.back(&memory, slots_added);
-            // If huge pages run out, ordinary pages serve, in a separate arena.
+            let backed = self.allocate_slots(&memory, slots_added);
+            // If huge pages run out, everything is written back, and a new arena of ordinary pages
+            // is made.
             if backed.is_ok() || !memory.has_huge_pages() {
                 backed.map_err(|error| memory_failure(&error))?;
-                left.found = Some(FoundArena { memory, geometry });
-                self.left = Some(left);
+                retained.adopted = Some(AdoptedArena { memory, geometry });
+                self.retained = Some(retained);
                 return Ok(());
             }
         }
-        let Settled { blocks, in_doubt } =
-            keep::settle(left, &found, &memory, node, &self.recorded, &keep.doubts())?;
+        let SettleResult { blocks, in_doubt } =
+            keep::settle(retained, &found, &memory, node, &self.records, &keep.doubts())?;
         if in_doubt && self.cache.is_none() {
             self.notes.push(format!(
                 "{name}: the earlier process was killed during a flush of the backing, whose \
@@ -282,7 +284,7 @@ impl<'a> Opening<'a> {
     }
 
     /// Notes that a device does not outlive its daemon: no holder retains this volume's memory.
-    pub(crate) fn note_unkept(&mut self, node: &dyn OpenNode) {
+    pub(crate) fn note_not_retained(&mut self, node: &dyn OpenNode) {
         let is_of_files = node.backings().any(|backing| backing.identity().is_some());
         if self.flags.device.is_none() || !is_of_files {
             return;
@@ -298,7 +300,7 @@ impl<'a> Opening<'a> {
     }
 
     /// Allocates memory for slots that had none before.
-    fn back(&mut self, memory: &SharedMemory, slots: u32) -> std::io::Result<()> {
+    fn allocate_slots(&mut self, memory: &SharedMemory, slots: u32) -> std::io::Result<()> {
         match slots as usize * BLOCK_BYTES {
             0 => Ok(()),
             bytes => memory.back(bytes, self.progress),
@@ -321,7 +323,7 @@ impl<'a> Opening<'a> {
             self.notes.push(SCRATCH.to_owned());
         }
         let limits = below.limits();
-        if spec.memory.0 > useful(limits.bytes()) {
+        if spec.memory.0 > useful_bytes(limits.bytes()) {
             self.notes.push(format!(
                 "the volume has only {}, and is cached as a whole",
                 Size(limits.bytes())
@@ -379,12 +381,12 @@ impl<'a> Opening<'a> {
         spec: &CacheSpec,
         below: &dyn OpenNode,
     ) -> Result<(SharedMemory, Geometry, Option<Fence>), Failure> {
-        if let Some(left) = self.left.take() {
-            let fence = left.fence(below)?;
-            let found = left.found.expect("the memory has been examined");
-            (self.keeper, self.is_recorded) = (Some(left.keeper), left.kept.is_recorded);
+        if let Some(retained) = self.retained.take() {
+            let fence = retained.fence(below)?;
+            let adopted = retained.adopted.expect("the memory has been examined");
+            (self.keeper, self.is_recorded) = (Some(retained.keeper), retained.kept.is_recorded);
             self.is_taken_over = true;
-            return Ok((found.memory, found.geometry, Some(fence)));
+            return Ok((adopted.memory, adopted.geometry, Some(fence)));
         }
         let limits = below.limits();
         let geometry = geometry_for(spec, limits.bytes());
@@ -395,8 +397,8 @@ impl<'a> Opening<'a> {
             let memory = cache_memory(&geometry, limits.grain, self.progress)?;
             return Ok((memory, geometry, None));
         };
-        // The next process may be configured with more memory.
-        let most = host::memory_of_machine().unwrap_or(0).min(useful(limits.bytes()));
+        // Reserves address space, because the next process may be configured with more memory.
+        let most = host::memory_of_machine().unwrap_or(0).min(useful_bytes(limits.bytes()));
         let roomy = geometry.with_spare(most);
         let (memory, geometry) = match cache_memory(&roomy, limits.grain, self.progress) {
             Ok(memory) => (memory, roomy),
@@ -410,8 +412,8 @@ impl<'a> Opening<'a> {
         Ok((memory, geometry, Some(fence)))
     }
 
-    /// Continues a doubt whose memory was released. It stays noted unless the new memory records
-    /// it.
+    /// Restores a doubt about a flush that was noted when its memory was released. The note stays
+    /// until a retained memory records the doubt.
     fn begin_noted_doubt(&self, shared: &Shared, below: &dyn OpenNode) {
         let (Some(keep), Some(identity)) = (&self.flags.keep, below.identity()) else { return };
         let doubts = keep.doubts();
@@ -463,15 +465,16 @@ impl<'a> Opening<'a> {
 ///
 /// # Errors
 /// Integrity: everything stays retained.
-fn check_identity(left: &Left, node: &dyn OpenNode) -> Result<(), Failure> {
-    let Some(identity) = node.identity().filter(|identity| identity.key != left.kept.key) else {
+fn check_identity(retained: &Retained, node: &dyn OpenNode) -> Result<(), Failure> {
+    let Some(identity) = node.identity().filter(|identity| identity.key != retained.kept.key)
+    else {
         return Ok(());
     };
     let message = format!(
         "{}: is another backing than the one served under this name before ({}, was {}), whose \
          changes are still in memory; restore that one, or save them with 'overdrive volume \
          clear-error {} --rescue FILE'",
-        identity.name, identity.key, left.kept.key, left.kept.volume
+        identity.name, identity.key, retained.kept.key, retained.kept.volume
     );
     Err(Failure::new(Exit::Integrity, message))
 }
@@ -481,11 +484,11 @@ fn check_identity(left: &Left, node: &dyn OpenNode) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The backing has shrunk.
-fn check_size(left: &Left, bytes: u64, now: u64) -> Result<(), Failure> {
+fn check_size(retained: &Retained, bytes: u64, now: u64) -> Result<(), Failure> {
     if now >= bytes {
         return Ok(());
     }
-    let (name, volume) = (&left.kept.backing, &left.kept.volume);
+    let (name, volume) = (&retained.kept.backing, &retained.kept.volume);
     let message = format!(
         "{name}: has {now} bytes, but had {bytes} when it was served: data beyond its end is \
          lost; acknowledged writes are retained for it: restore its size (truncate -s {bytes} \
@@ -496,13 +499,13 @@ fn check_size(left: &Left, bytes: u64, now: u64) -> Result<(), Failure> {
 }
 
 /// Returns the most memory that a cache of a volume of this size can use.
-fn useful(bytes: u64) -> u64 {
+fn useful_bytes(bytes: u64) -> u64 {
     // A block may have two versions while an epoch closes; further memory would stay unused.
     (bytes + bytes / 4).max(MEMORY_MIN)
 }
 
 fn geometry_for(spec: &CacheSpec, bytes: u64) -> Geometry {
-    Geometry::for_memory(spec.memory.0.min(useful(bytes)))
+    Geometry::for_memory(spec.memory.0.min(useful_bytes(bytes)))
 }
 
 fn memory_failure(error: &std::io::Error) -> Failure {

@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// One of this many reads is timed: reading the clock twice costs as much as a small hit.
+/// Number of reads of which one is timed: reading the clock twice costs as much as a small hit.
 const EVERY: u32 = 1024;
 
 /// The top of a cached stack, as a lane sees it.
@@ -26,7 +26,8 @@ impl Sampled {
         Sampled { shared: shared.clone(), below, reads: Cell::new(0) }
     }
 
-    /// Separate from [`Layer::try_now`], so that reads that are not timed only pay for one branch.
+    /// Answers a read and times it. Separate from [`Layer::try_now`], so that other reads pay for
+    /// only one branch.
     #[cold]
     fn try_timed(&self, request: &Request) -> Option<Result> {
         let start = now_ns();

@@ -11,8 +11,7 @@ use layers::{Recordable, RecorderPlace, Unaligned, UnalignedShared, Valve, Valve
 use ring::Ring;
 use std::sync::Arc;
 
-/// The shared halves of a volume: those of its stack, and those of the layers that every volume has
-/// on top.
+/// The shared state of a volume: that of its stack, and that of the layers on top of every stack.
 pub struct SharedHalves {
     node: Box<dyn OpenNode>,
     valve: Arc<ValveShared>,
@@ -44,7 +43,7 @@ impl SharedHalves {
         &self.counts
     }
 
-    /// Returns the place for a recorder of clients' requests, above the cache.
+    /// Returns the layer above the cache in which a recorder of clients' requests can be placed.
     pub fn recorder(&self) -> &RecorderPlace {
         &self.recorder
     }
@@ -54,8 +53,8 @@ impl SharedHalves {
         self.node.find().map(|cache: &CacheNode| &cache.shared)
     }
 
-    /// Attaches the volume to the ring's lane. Call this on the ring's thread, before it does any
-    /// I/O for the volume: from here on the ring holds the fence.
+    /// Attaches the volume to the ring's lane, and makes the ring hold the fence. Call this on the
+    /// ring's thread, before it does any I/O for the volume.
     ///
     /// # Errors
     /// The ring cannot hold the fence of the volume's memory, or its lane already serves
@@ -67,7 +66,7 @@ impl SharedHalves {
         }
         let cache: Option<&CacheNode> = self.node.find();
         if let Some(fence) = cache.and_then(|cache| cache.fence.as_ref()) {
-            ring.hold(fence).map_err(broken)?;
+            ring.hold(fence).map_err(ring_failure)?;
         }
         let Attached { stack, cache } = self.node.attach(ring);
         let mut stack = Stack::new(ring.lane(), Valve::attach(&self.valve, stack));
@@ -87,6 +86,6 @@ const TASKS_FREE: usize = 512;
 const TOO_MANY: &str =
     "serve: these are too many volumes for one daemon; serve some of them with another one";
 
-fn broken(error: std::io::Error) -> Failure {
+fn ring_failure(error: std::io::Error) -> Failure {
     Failure::new(Exit::Io, format!("io_uring: {error}"))
 }

@@ -1,4 +1,4 @@
-//! BACKING as users write it.
+//! Parses a backing as users write it.
 
 use crate::failure::{Exit, Failure};
 use block::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec};
@@ -9,17 +9,17 @@ use std::path::PathBuf;
 pub struct Plan {
     /// The cache; None: serve without one.
     pub cache: Option<CacheSpec>,
-    /// Slow the backing down, for tests and demonstrations.
+    /// Slows the backing down, for tests and demonstrations.
     pub delay: Option<DelaySpec>,
-    /// Make requests to the backing fail, for tests.
+    /// Makes requests to the backing fail, for tests.
     pub faults: Option<FaultsSpec>,
-    /// Refuse changes.
+    /// Whether to refuse changes.
     pub read_only: bool,
-    /// Use the host's page cache below the volume.
+    /// Whether to use the host's page cache below the volume.
     pub buffered: bool,
 }
 
-/// Bytes of a stripe's chunk.
+/// Size of a stripe's chunks.
 const CHUNK: Size = Size(64 << 10);
 
 /// Returns the stack for a backing: a path, `ram:SIZE`, `null:SIZE`, `model:NAME[?KEY=VALUE&...]`,
@@ -87,7 +87,7 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
     Ok(spec)
 }
 
-/// Returns a backing as it is written, with absolute paths, because another program has another
+/// Returns a backing as users write it, with its paths made absolute for programs with another
 /// working directory.
 pub fn absolute(backing: &str) -> String {
     let path = |path: &str| {

@@ -1,13 +1,13 @@
-//! A volume: an opened spec.
+//! A volume: an open spec.
 
 use crate::backing::Backings;
+use crate::backing_records::{BackingRecords, Loss};
 use crate::counted::Counts;
 use crate::failure::{Exit, Failure};
 use crate::flags::OpenFlags;
 use crate::keep::Keep;
 use crate::node::{Attached, CacheNode, ModelNode, OpenNode, PoolNode, Unkept};
 use crate::opening::Opening;
-use crate::recorded::{Loss, Recorded};
 use crate::shared::SharedHalves;
 use block::Spec;
 use cache::Shared;
@@ -30,14 +30,14 @@ pub struct Volume {
     name: String,
     read_only: bool,
     keeper: RefCell<Option<Keeper>>,
-    /// Whether the keeper changes the record when it ends.
+    /// Whether the keeper updates the record when it ends; one of an older version does not.
     is_recorded: Cell<bool>,
-    recorded: Rc<Recorded>,
+    records: Rc<BackingRecords>,
     /// Whether its memory may hold data that is not on the backing.
     absorbs: Cell<bool>,
     loss: Cell<Option<Loss>>,
     /// Identifies this process uniquely until the next boot.
-    opened: String,
+    process: String,
 }
 
 impl Volume {
@@ -79,9 +79,9 @@ impl Volume {
         let is_written = !flags.read_only && !node.limits().read_only;
         let may_absorb = opening.is_taken_over || is_written && spec.walk().any(writes);
         if may_absorb && opening.keeper.is_none() {
-            opening.note_unkept(&*node);
+            opening.note_not_retained(&*node);
         }
-        let Opening { keeper, is_recorded, recorded, notes, .. } = opening;
+        let Opening { keeper, is_recorded, records, notes, .. } = opening;
         Ok(Volume {
             halves: Arc::new(SharedHalves::new(node)),
             spec,
@@ -91,14 +91,14 @@ impl Volume {
             read_only: flags.read_only,
             keeper: RefCell::new(keeper),
             is_recorded: Cell::new(is_recorded),
-            recorded,
+            records,
             absorbs: Cell::new(may_absorb),
             loss: Cell::new(None),
-            opened: process_identity(),
+            process: process_identity(),
         })
     }
 
-    /// Returns the state that its lanes share; any thread may attach to it.
+    /// Returns the state that its lanes share. Any thread may attach a lane to it.
     pub fn halves(&self) -> &Arc<SharedHalves> {
         &self.halves
     }
@@ -117,7 +117,7 @@ impl Volume {
         self.read_only || self.node().limits().read_only
     }
 
-    /// Returns notes for the operator: fallbacks that were taken.
+    /// Returns notes for the operator, such as fallbacks that were taken.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -158,14 +158,14 @@ impl Volume {
         self.node().walk().filter(|node| node.accept_size()).count() > 0
     }
 
-    /// Returns the identities of the files and devices at its bottom.
+    /// Returns the keys of the files and devices at its bottom.
     pub fn keys(&self) -> Vec<String> {
         self.node().backings().filter_map(|node| Some(node.identity()?.key)).collect()
     }
 
-    /// Returns the identity of its contents, which another volume with the same name does not have:
-    /// that of the pool, whichever of its members are present, or those of its files and devices.
-    /// Contents that end with this process belong to it alone.
+    /// Returns the identity of its contents, which distinguishes it from other volumes of its name:
+    /// that of the pool, even if members are missing, or the keys of its files and devices.
+    /// Contents that end with this process have the identity of the process.
     pub fn identity(&self) -> String {
         if let Some(pool) = self.pool() {
             return format!("pool:{:032x}", pool.identity());
@@ -181,7 +181,7 @@ impl Volume {
         self.node().find().map(|pool: &PoolNode| &pool.shared)
     }
 
-    /// Returns the valve that holds changes back while a snapshot is taken.
+    /// Returns the valve that holds changes back during a freeze.
     pub fn valve(&self) -> &Arc<ValveShared> {
         self.halves.valve()
     }
@@ -196,9 +196,8 @@ impl Volume {
         self.keeper.borrow().as_ref().is_some_and(is_alive)
     }
 
-    /// Whether everything survives if another program is executed in this process: dirty data is
-    /// retained by a living holder, or there never is any; and the backing is not memory of this
-    /// process.
+    /// Whether all data survives an exec in this process: a living holder retains dirty data, or
+    /// there can be none, and the backing is not memory of this process.
     pub fn outlives_exec(&self) -> bool {
         if let Err(unkept) = self.node().keepable() {
             return unkept == Unkept::Empty && self.cache().is_none();
@@ -219,7 +218,7 @@ impl Volume {
         socket.try_clone_to_owned().ok().map(Arc::new)
     }
 
-    /// Starts a new holder in place of one that has died.
+    /// Starts a new holder to replace one that has died.
     pub fn keep_again(&self) -> Result<(), Failure> {
         let (Some(keep), Some(memory)) = (&self.keep, self.memory()) else { return Ok(()) };
         let (Some(identity), Ok(backing)) = (self.node().identity(), self.node().keepable()) else {
@@ -228,29 +227,30 @@ impl Volume {
         let again = keep.start(&self.name, &identity, &backing, memory)?;
         *self.keeper.borrow_mut() = Some(again);
         self.is_recorded.set(true);
-        // The record names this memory already, unless the former holder was of an older version.
+        // Needed only if the former holder was of an older version; otherwise the record already
+        // names this memory.
         let _ = self.record();
         Ok(())
     }
 
-    /// Returns the connection to the holder of the memory, to be handled apart from the volume.
+    /// Takes the connection to the holder of the memory out of the volume.
     pub fn take_keeper(&self) -> Option<Keeper> {
         self.keeper.borrow_mut().take()
     }
 
-    /// Releases the retained memory: everything is durable. A doubt is noted first.
+    /// Releases the retained memory, once everything is durable. A doubt is noted first.
     pub fn release(&self) {
         let is_noted = self.note_doubt();
         let Some(keeper) = self.take_keeper() else { return };
         match is_noted {
-            // A holder that does not answer detects that nothing is dirty.
+            // Even if the holder does not answer: it detects itself that nothing is dirty.
             Ok(()) => _ = keeper.release(),
             // The memory records the doubt, and stays retained for it.
             Err(_) => keeper.abandon(),
         }
     }
 
-    /// Notes that the next process of the backing is in doubt as well, if this one is (C1).
+    /// Notes for the next process that a flush of the backing is in doubt, if it is (C1).
     fn note_doubt(&self) -> std::io::Result<()> {
         match (&self.keep, self.node().identity(), self.cache()) {
             (Some(keep), Some(identity), Some(shared)) if shared.is_in_doubt() => {
@@ -260,29 +260,30 @@ impl Volume {
         }
     }
 
-    /// Returns the memory whose end would lose data that is not on the backing. None: there is no
-    /// such data, or the holder is of a version that ends without noting the loss.
+    /// Returns the identity of the memory whose end would lose data that is not on the backing.
+    /// None: there is no such data, or the holder is of a version that does not update the record.
     fn memory_at_stake(&self) -> Option<String> {
         let is_noted = self.keeper.borrow().is_none() || self.is_recorded.get();
         (self.absorbs.get() && is_noted).then(|| self.memory_identity())
     }
 
-    /// Returns the identity of its memory; the memory of a pool ends with this process.
+    /// Returns the identity of its cache's memory. Without a cache, it is that of the process: the
+    /// unwritten data of a pool ends with it.
     fn memory_identity(&self) -> String {
         let memory = self.memory().and_then(|memory| holder::memory_identity(memory.file()).ok());
-        memory.unwrap_or_else(|| format!("process {}", self.opened))
+        memory.unwrap_or_else(|| format!("process {}", self.process))
     }
 
-    /// Returns the loss between the former process and this one, if a device or a mount in use has
-    /// waited for the volume.
+    /// Returns the loss of data since the former process. Call this if a device or a mount in use
+    /// has waited for the volume.
     pub fn loss_of_waiting(&self) -> Option<Loss> {
-        self.recorded.loss(Some(&self.memory_identity()), self.node())
+        self.records.loss(Some(&self.memory_identity()), self.node())
     }
 
     /// Serves the volume as a disk that was pulled out: every request fails, until nothing waits
     /// for the volume any more. The loss stays noted for the next process.
     pub fn lose(&self, loss: Loss) {
-        self.recorded.freeze();
+        self.records.freeze();
         self.loss.set(Some(loss));
     }
 
@@ -291,13 +292,13 @@ impl Volume {
         self.loss.get()
     }
 
-    /// Notes for the next process what is served. Call this before serving.
+    /// Records for the next process which backings are served. Call this before serving.
     ///
     /// # Errors
-    /// The note cannot be written.
+    /// The record cannot be written.
     pub fn record(&self) -> Result<(), Failure> {
         let memory = self.memory_at_stake();
-        self.recorded.write(memory.as_deref(), self.node()).map_err(|error| {
+        self.records.write(memory.as_deref(), self.node()).map_err(|error| {
             let message = format!(
                 "{}: the record of what is served cannot be written ({error}); free space in the \
                  runtime directory",
@@ -326,13 +327,14 @@ impl Volume {
         }
     }
 
-    /// Restores the note of the earlier process, if there was one: this process has served nothing.
+    /// Restores the record of the earlier process, if there was one. Call this if this process has
+    /// served nothing.
     pub fn restore_record(&self) {
-        self.recorded.restore(self.node());
+        self.records.restore(self.node());
     }
 
-    /// Notes whether its memory may hold data that is not on the backing: before it does, or once
-    /// it no longer does.
+    /// Records whether its memory may hold data that is not on the backing. Call this before the
+    /// cache begins to absorb writes, and after it has stopped.
     ///
     /// # Errors
     /// Those of [`Volume::record`].
@@ -341,13 +343,13 @@ impl Volume {
         self.record()
     }
 
-    /// Notes the end: everything is on the backing, and the volume is no longer served.
+    /// Records the end: everything is on the backing, and the volume is no longer served.
     /// `is_waited_for`: a device or a mount in use waits for the next process.
     pub fn end_record(&self, is_waited_for: bool) {
         match is_waited_for {
             // If this fails, the next process is only more careful than necessary.
-            true => drop(self.recorded.write(None, self.node())),
-            false => self.recorded.remove(self.node()),
+            true => drop(self.records.write(None, self.node())),
+            false => self.records.remove(self.node()),
         }
     }
 
@@ -360,7 +362,7 @@ impl Volume {
     }
 }
 
-/// Longest name, in bytes, that a holder stores. The protocol would allow 4096.
+/// Longest name, in bytes, that a holder stores. The NBD protocol would allow 4096.
 const NAME_BYTES_MAX: usize = 255;
 
 /// Refuses names that clients or holders could not receive.
@@ -372,8 +374,7 @@ fn check_name(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses more than one cache: the memory of only one is retained, its statistics reported, its
-/// settings changed.
+/// Refuses more than one cache: memory, statistics and settings of only one are handled.
 fn check_one_cache(spec: &Spec) -> Result<(), Failure> {
     let caches = spec.walk().filter(|part| matches!(part, Spec::Cache { .. })).count();
     let below_members = spec.chain().all(|part| !matches!(part, Spec::Cache { .. }));
@@ -418,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_is_found_wherever_it_stands() {
+    fn the_cache_is_found_at_any_position() {
         let failing = Spec::Faults {
             faults: FaultsSpec::default(),
             below: Box::new(cached(delayed(Spec::Ram { size: Size(4 << 20) }))),
@@ -436,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_are_larger_together_than_clients_can_be_shown_are_refused() {
+    fn members_whose_total_size_exceeds_the_limit_of_clients_are_refused() {
         let null = |bytes: u64| Spec::Null { size: Size(bytes) };
         let stripe =
             |bytes| Spec::Stripe { members: vec![null(bytes), null(bytes)], chunk: Size(64 << 10) };

@@ -7,17 +7,17 @@
 //!     +-------------- the next daemon takes it over ---------------+
 //! ```
 //!
-//! A daemon that ends in order stops serving before it writes everything back, which may take long.
+//! A daemon that ends cleanly stops serving before it writes everything back, which may take long.
 //! From then on the holder answers requests about names; the time counts from the end of the
 //! daemon's process.
 //!
-//! While a daemon announces that it takes the volume over, that time stops: the daemon may have to
-//! wait for the I/O of the one before, or to write back its data. `SIGHT_MAX` bounds this.
+//! While a daemon announces that it is taking the mount over, that time stops: the daemon may have
+//! to wait for the I/O of the one before, or to write back its data. `TAKEOVER_MAX` bounds this.
 //!
 //! A request that was read here and not answered is not lost: the next daemon, and the step to
-//! refusing, make the kernel send all unanswered requests again. A request that was refused was
-//! never carried out here. The dead daemon may have carried it out, but then before anything that
-//! the next daemon does, because that fences it first.
+//! refusing, make the kernel send all unanswered requests again. A refused request was not carried
+//! out here. The dead daemon may have carried it out, but only before any action of the next
+//! daemon, which first waits for the dead daemon's I/O to end (the fence).
 
 use crate::deadline::{Deadline, unix_s};
 use fuse::{MESSAGE_BYTES_MAX, Outline, Verdict, refusal, resend_message, verdict};
@@ -31,14 +31,15 @@ use std::time::Duration;
 /// Time without a daemon before the holder answers, so that a daemon that restarts immediately is
 /// not disturbed.
 const GRACE: Duration = Duration::from_millis(500);
-/// A daemon that has lived this long counts as one that has served, whichever its version.
+/// A daemon that has lived this long counts as one that has served, even if its version does not
+/// send a description.
 const SERVED: Duration = Duration::from_secs(10);
 /// Default time without a daemon after which requests fail, in milliseconds.
 pub const WAIT_DEFAULT_MS: u64 = 30_000;
-/// Longest time that daemons which take over may add to the time without a daemon. Longer than the
-/// wait for the I/O of a dead daemon and the retries after it.
-const SIGHT_MAX: Duration = Duration::from_secs(60);
-/// Messages handled in a row before connections to the holder are served again.
+/// Longest time that takeovers may add to the time without a daemon. Longer than the wait for the
+/// I/O of a dead daemon and the retries after it.
+const TAKEOVER_MAX: Duration = Duration::from_secs(60);
+/// Maximum number of messages handled before connections to the holder are served again.
 const BURST: u32 = 64;
 /// Maximum number of file names in an answer.
 const FILES_MAX: usize = 16;
@@ -48,8 +49,8 @@ const TEXT_CHARACTERS: usize = 1000;
 /// A mount's description by its daemon, for the time without a daemon.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Description {
-    /// The directory. None: it is too large for a packet, and requests about names wait as requests
-    /// for data do.
+    /// The directory's names and attributes. None: it is too large for a packet, so requests about
+    /// names wait as requests for data do.
     pub outline: Option<Outline>,
     /// Milliseconds without a daemon after which requests fail. None: they wait for the next
     /// daemon.
@@ -105,8 +106,8 @@ enum Step {
     Served,
     Grace,
     Answers,
-    /// The kernel does not send requests again (before Linux 6.9), so nothing may be read before
-    /// the time to refuse.
+    /// Nothing is read until the time to refuse, because this kernel cannot send requests again
+    /// (before Linux 6.9).
     Leaves,
     Refuses,
 }
@@ -117,7 +118,7 @@ struct Times {
     since_unix_s: u64,
     begins: Deadline,
     refuses: Option<Deadline>,
-    /// Unused part of [`SIGHT_MAX`].
+    /// Unused part of [`TAKEOVER_MAX`].
     spare: Duration,
     /// While a daemon takes over: the remaining time without a daemon, which continues afterwards.
     left: Option<Duration>,
@@ -141,13 +142,13 @@ impl Times {
     }
 }
 
-/// The time of a mount without a daemon, and the daemons before it.
+/// State of a mount with regard to its daemon: served, or for how long without one.
 pub(crate) struct Absence {
     description: Description,
     step: Step,
     times: Option<Times>,
     /// Whether the owner no longer serves, but has not ended yet.
-    is_left: bool,
+    is_owner_ending: bool,
     /// Whether a daemon has served the mount since the latest absence.
     was_served: bool,
     /// When the present owner counts as one that has served.
@@ -157,8 +158,8 @@ pub(crate) struct Absence {
     held: BTreeMap<u64, u32>,
 }
 
-/// Whether a process has a signal that ends it. (SIGKILL is bit 8 of the pending signals of the
-/// thread or of the process.)
+/// Whether a process has a pending SIGKILL (bit 8 of the signals pending for its thread or for the
+/// whole process).
 fn is_killed(process: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let pending = status.lines().filter_map(|line| {
@@ -170,7 +171,7 @@ fn is_killed(process: u32) -> bool {
     pending.fold(0, |all, signals| all | signals) >> 8 & 1 == 1
 }
 
-/// The connection is closed on the kernel's side: the mount was unmounted or aborted.
+/// Error of a connection that the kernel has closed: the mount was unmounted or aborted.
 #[derive(Debug)]
 pub(crate) struct Unmounted;
 
@@ -181,7 +182,7 @@ impl Absence {
             description: Description::default(),
             step: Step::Served,
             times: None,
-            is_left: false,
+            is_owner_ending: false,
             was_served: true,
             served: Deadline::after(SERVED),
             buffer: Vec::new(),
@@ -196,31 +197,31 @@ impl Absence {
     }
 
     /// Notes whether a daemon is about to take the mount over.
-    pub(crate) fn see(&mut self, is_in_sight: bool) {
+    pub(crate) fn set_approached(&mut self, is_approached: bool) {
         match &mut self.times {
-            Some(times) if is_in_sight => times.stop(),
+            Some(times) if is_approached => times.stop(),
             Some(times) => times.resume(),
             None => {}
         }
     }
 
     /// Notes that a daemon has taken the mount over.
-    pub(crate) fn pause(&mut self) {
+    pub(crate) fn end(&mut self) {
         if self.step == Step::Served {
             return;
         }
-        self.see(false);
+        self.set_approached(false);
         self.step = Step::Served;
         self.buffer = Vec::new();
         self.held.clear();
-        self.is_left = false;
+        self.is_owner_ending = false;
         self.was_served = false;
         self.served = Deadline::after(SERVED);
     }
 
     /// Notes that the owner is ending and no longer serves.
     pub(crate) fn leave(&mut self) {
-        self.is_left = true;
+        self.is_owner_ending = true;
         self.step = Step::Grace;
         if self.times.is_none() || self.was_served {
             self.set_times(None);
@@ -229,8 +230,8 @@ impl Absence {
 
     /// Notes that the owner has ended. If it never served, the earlier time continues.
     pub(crate) fn begin(&mut self) {
-        // While the holder already answers messages, it continues to.
-        if !std::mem::take(&mut self.is_left) {
+        // If the holder already answers messages, it continues.
+        if !std::mem::take(&mut self.is_owner_ending) {
             self.step = Step::Grace;
         }
         if self.times.is_none() || self.was_served || self.served.has_passed() {
@@ -242,13 +243,18 @@ impl Absence {
         let wait = wait_ms.map(Duration::from_millis);
         let refuses = wait.map(Deadline::after);
         let begins = Deadline::after(GRACE);
-        self.times =
-            Some(Times { since_unix_s: unix_s(), begins, refuses, spare: SIGHT_MAX, left: None });
+        self.times = Some(Times {
+            since_unix_s: unix_s(),
+            begins,
+            refuses,
+            spare: TAKEOVER_MAX,
+            left: None,
+        });
     }
 
     /// Whether the owner, if there is one, no longer serves.
-    pub(crate) fn is_left(&self) -> bool {
-        self.is_left
+    pub(crate) fn is_owner_ending(&self) -> bool {
+        self.is_owner_ending
     }
 
     /// Returns when [`Absence::advance`] next has work.
@@ -261,12 +267,12 @@ impl Absence {
         }
     }
 
-    /// Whether messages of the kernel are to be read.
+    /// Whether the holder reads messages of the kernel now.
     pub(crate) fn is_listening(&self) -> bool {
         matches!(self.step, Step::Answers | Step::Refuses)
     }
 
-    /// Goes one step further when its time has come. True: requests fail from now on.
+    /// Takes the next step if it is due. True: requests fail from now on.
     pub(crate) fn advance(&mut self, device: BorrowedFd<'_>) -> bool {
         if !self.next().is_some_and(Deadline::has_passed) {
             return false;
@@ -309,8 +315,8 @@ impl Absence {
                     self.held.insert(unique, process);
                     continue;
                 }
-                // A process that was killed cannot end before its request has an answer. Other
-                // signals wait, too.
+                // A killed process cannot end before its request is answered. For other signals,
+                // the request continues to wait.
                 Verdict::Interrupt { unique } => match self.held.get(&unique) {
                     Some(process) if is_killed(*process) => {
                         self.held.remove(&unique);
@@ -320,13 +326,13 @@ impl Absence {
                 },
                 Verdict::Silent => continue,
             };
-            // If the answer is refused, no process waits for it any more.
+            // The kernel refuses an answer if no process waits for it any more.
             let _ = rustix::io::write(device, &answer);
         }
         Ok(())
     }
 
-    /// Returns the facts of the absence for a client. None: a daemon serves the mount.
+    /// Describes the absence for a client. None: a daemon serves the mount.
     pub(crate) fn waiting(&self, directory: &str, holder_pid: i32) -> Option<Waiting> {
         let times = self.times.filter(|_| self.step != Step::Served)?;
         let wait_s = self.description.wait_ms.map(|wait_ms| wait_ms / 1000);
@@ -344,7 +350,7 @@ impl Absence {
         })
     }
 
-    /// Returns what the user can do, for messages, after a semicolon.
+    /// Returns the user's next step, as words that follow a semicolon in messages.
     pub(crate) fn advice(&self) -> String {
         match self.description.again.as_str() {
             "" => "start the daemon as before to continue".to_owned(),
@@ -429,16 +435,16 @@ mod tests {
         absence.attend(device.as_fd()).expect("it is mounted");
         assert_eq!((answer(&kernel), answer(&kernel)), (Some((EIO, 1)), Some((0, 2))));
         assert!(absence.next().is_none(), "nothing follows");
-        absence.pause();
+        absence.end();
         assert!(!absence.is_listening(), "a daemon reads the messages itself");
     }
 
     #[test]
-    fn the_time_goes_on_over_daemons_that_serve_nothing() {
+    fn daemons_that_serve_nothing_do_not_restart_the_time() {
         let mut absence = described(Some(1000));
         absence.begin();
         let begun = absence.times.expect("it has begun").refuses.expect("a time").remaining();
-        absence.pause();
+        absence.end();
         let Some(deadline) = absence.times.map(|times| times.begins) else { panic!() };
         while deadline.pause() {}
         absence.begin();
@@ -446,34 +452,34 @@ mod tests {
             absence.times.and_then(|times| times.refuses).map(Deadline::remaining)
         };
         assert!(left(&absence) < Some(begun - GRACE / 2), "it has not begun anew");
-        absence.pause();
+        absence.end();
         absence.describe(absence.description.clone());
         absence.begin();
         assert!(left(&absence) > Some(Duration::from_millis(900)), "one has served meanwhile");
     }
 
     #[test]
-    fn the_time_stands_still_while_a_daemon_takes_over() {
+    fn the_time_stops_while_a_daemon_takes_over() {
         let mut absence = described(Some(1000));
         absence.begin();
         let left = |absence: &Absence| {
             absence.times.and_then(|times| times.refuses).map(Deadline::remaining).expect("a time")
         };
         let pause = || while_passes(Duration::from_millis(300));
-        absence.see(true);
-        absence.see(true);
+        absence.set_approached(true);
+        absence.set_approached(true);
         pause();
-        assert!(left(&absence) > SIGHT_MAX, "it does not end while one is in sight");
-        absence.see(false);
-        absence.see(false);
+        assert!(left(&absence) > TAKEOVER_MAX, "it does not end while one is in sight");
+        absence.set_approached(false);
+        absence.set_approached(false);
         let stood = left(&absence);
         assert!(stood > Duration::from_millis(900) && stood <= Duration::from_millis(1000));
         // Time used by one such daemon is not available to the next one.
-        absence.see(true);
+        absence.set_approached(true);
         let second = left(&absence);
-        assert!(second < SIGHT_MAX + stood - Duration::from_millis(250), "{second:?}");
+        assert!(second < TAKEOVER_MAX + stood - Duration::from_millis(250), "{second:?}");
         // A daemon that takes it over, and ends without serving, changes nothing.
-        absence.pause();
+        absence.end();
         absence.begin();
         assert!(left(&absence) <= stood);
         pause();
@@ -486,19 +492,19 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_ends_in_order_has_the_time_that_it_needs() {
+    fn the_time_begins_when_the_process_of_an_ending_daemon_has_ended() {
         let mut absence = described(Some(1));
         absence.leave();
-        assert!(absence.is_left());
+        assert!(absence.is_owner_ending());
         assert!(absence.times.is_some_and(|times| times.refuses.is_none()));
         assert!(absence.waiting("/run/x", 7).is_some());
         absence.begin();
-        assert!(!absence.is_left());
+        assert!(!absence.is_owner_ending());
         assert!(absence.times.is_some_and(|times| times.refuses.is_some()));
     }
 
     #[test]
-    fn what_is_too_long_for_a_packet_is_left_out() {
+    fn parts_too_long_for_a_packet_are_left_out() {
         let again = "x".repeat(TEXT_CHARACTERS + 1);
         let outline = Some(Outline::default());
         let long = Description { again, outline, ..Description::default() };

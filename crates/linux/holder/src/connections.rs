@@ -14,7 +14,7 @@ pub(crate) struct Connection {
     /// Whether it serves the volume.
     pub(crate) is_owner: bool,
     /// Whether it is about to take over the retained memory.
-    pub(crate) approaches: bool,
+    pub(crate) is_approaching: bool,
     /// Whether it has not sent anything yet.
     is_silent: bool,
 }
@@ -28,8 +28,8 @@ impl Connections {
     }
 
     /// Adds a connection. If there are too many, another is cut off: the oldest that has sent
-    /// nothing, else the oldest, but never the owner. So a crowd of silent connections excludes no
-    /// other.
+    /// nothing, else the oldest, but never the owner. Thus silent connections cannot keep others
+    /// out.
     pub(crate) fn add(&mut self, socket: OwnedFd) {
         if self.0.len() >= CONNECTIONS_MAX {
             let silent = self.0.iter().position(|one| one.is_silent && !one.is_owner);
@@ -43,7 +43,7 @@ impl Connections {
             socket,
             pid,
             is_owner: false,
-            approaches: false,
+            is_approaching: false,
             is_silent: true,
         });
     }
@@ -66,12 +66,12 @@ impl Connections {
 
     /// Notes that this connection is about to take over the retained memory.
     pub(crate) fn approach(&mut self, index: usize) {
-        self.0[index].approaches = true;
+        self.0[index].is_approaching = true;
     }
 
     /// Whether a connection is about to take over the retained memory.
     pub(crate) fn is_approached(&self) -> bool {
-        self.0.iter().any(|one| one.approaches)
+        self.0.iter().any(|one| one.is_approaching)
     }
 
     pub(crate) fn mark_active(&mut self, index: usize) {
@@ -79,11 +79,11 @@ impl Connections {
     }
 
     /// Makes a connection the owner. The earlier owner is closed already.
-    pub(crate) fn own(&mut self, index: usize, pid: i32) {
+    pub(crate) fn set_owner(&mut self, index: usize, pid: i32) {
         self.0.iter_mut().for_each(|one| one.is_owner = false);
         self.0[index].is_owner = true;
-        // Credentials do not reach into other pid namespaces (the pid is 0 there), so the pid in
-        // the message is used.
+        // The socket's credentials show pid 0 for a process of another pid namespace, so the pid in
+        // its message is used.
         if self.0[index].pid == 0 {
             self.0[index].pid = pid;
         }
@@ -94,7 +94,7 @@ impl Connections {
         self.0.remove(index).is_owner
     }
 
-    /// Sends to a connection, and cuts it off if it does not accept the packet.
+    /// Sends a packet to a connection, and cuts the connection off if that would block or fails.
     pub(crate) fn send(
         &mut self,
         index: usize,

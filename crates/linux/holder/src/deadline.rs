@@ -48,7 +48,7 @@ pub(crate) fn unix_s() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-/// Does work that a file system may delay on a separate thread, and waits at most this long for it.
+/// Runs work that a file system may delay on a separate thread, and waits at most this long for it.
 pub(crate) fn run_within(time: Duration, work: impl FnOnce() + Send + 'static) {
     let (done, waits) = channel();
     let work = move || {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_up_is_not_waited_for_and_all_else_is() {
+    fn only_work_within_the_time_limit_is_waited_for() {
         let (send, receive) = channel::<()>();
         run_within(Duration::from_millis(10), move || receive.recv().unwrap_or_default());
         let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));

@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Connections that may wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 /// Longest time that other processes may take to set up their sockets in the directory.
 const SET_UP: Duration = Duration::from_secs(5);
@@ -115,8 +115,8 @@ fn open_private(path: &Path) -> io::Result<OwnedFd> {
     Ok(opened)
 }
 
-/// Locks the directory while the result lives: if two processes find the same stale socket, the
-/// second must not remove the one that the first has just bound.
+/// Locks the directory while the result lives: of two processes that find the same stale socket,
+/// the second must not remove the socket that the first has just bound.
 fn lock(path: &Path) -> io::Result<OwnedFd> {
     let opened = open_private(path)?;
     let deadline = Deadline::after(SET_UP);
@@ -157,7 +157,7 @@ fn clear_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
 pub(crate) fn sweep(runtime: &Path, key: &str) {
     let directory = holders(runtime);
     let path = directory.join(format!("{key}{SUFFIX}"));
-    // A holder that is binding keeps the directory locked until it listens.
+    // The lock waits for a holder that has bound its socket and does not listen yet.
     if let (Ok(address), Ok(_locked)) = (address(&path), lock(&directory)) {
         let _ = clear_stale(&path, &address);
     }
@@ -165,16 +165,16 @@ pub(crate) fn sweep(runtime: &Path, key: &str) {
 
 /// A holder's listening socket. Dropping it removes the path, if the path is still its own.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct HolderSocket {
     socket: OwnedFd,
     directory: PathBuf,
     name: String,
     identity: (u64, u64),
 }
 
-impl Seat {
+impl HolderSocket {
     /// Listens for a key; creates the directory (0700) if it is missing.
-    pub(crate) fn bind(runtime: &Path, key: &str) -> io::Result<Seat> {
+    pub(crate) fn bind(runtime: &Path, key: &str) -> io::Result<HolderSocket> {
         key::check(key)?;
         let directory = holders(runtime);
         DirBuilder::new()
@@ -194,12 +194,12 @@ impl Seat {
             .map_err(|errno| failed(&path, io::Error::from(errno).kind(), "cannot be bound"))?;
         let bound = fs::symlink_metadata(&path)?;
         rustix::net::listen(&socket, BACKLOG)?;
-        Ok(Seat { socket, directory, name, identity: (bound.dev(), bound.ino()) })
+        Ok(HolderSocket { socket, directory, name, identity: (bound.dev(), bound.ino()) })
     }
 
-    /// Whether the socket can still be found by its path. (A runtime directory disappears when its
-    /// user logs out, and is empty when it comes back.)
-    pub(crate) fn is_there(&self) -> bool {
+    /// Whether the socket can still be found by its path. (A runtime directory is removed when its
+    /// user logs out, and is empty after the next login.)
+    pub(crate) fn is_reachable(&self) -> bool {
         let found = fs::symlink_metadata(self.directory.join(&self.name));
         found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
     }
@@ -210,8 +210,8 @@ impl Seat {
     }
 
     /// Listens again at the same path, which was removed.
-    pub(crate) fn again(&self) -> io::Result<Seat> {
-        Seat::bind(self.runtime(), self.name.strip_suffix(SUFFIX).unwrap_or(&self.name))
+    pub(crate) fn rebind(&self) -> io::Result<HolderSocket> {
+        HolderSocket::bind(self.runtime(), self.name.strip_suffix(SUFFIX).unwrap_or(&self.name))
     }
 
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
@@ -224,7 +224,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for HolderSocket {
     fn drop(&mut self) {
         // If this fails, the socket is stale, and the next process that binds removes it.
         let Ok(directory) = lock(&self.directory) else { return };
@@ -242,26 +242,26 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn it_is_private_and_goes_with_its_owner() -> io::Result<()> {
+    fn a_socket_is_private_and_is_removed_with_its_owner() -> io::Result<()> {
         let runtime = tempfile::tempdir()?;
-        let seat = Seat::bind(runtime.path(), "file-1-2")?;
+        let listener = HolderSocket::bind(runtime.path(), "file-1-2")?;
         let directory = holders(runtime.path());
         let mode = |path: &Path| fs::metadata(path).map(|found| found.permissions().mode() & 0o777);
         assert_eq!(mode(&directory)?, 0o700);
         assert_eq!(mode(&directory.join("file-1-2.sock"))?, 0o600);
         assert_eq!(keys(runtime.path())?, ["file-1-2"]);
         assert!(matches!(reach(runtime.path(), "file-1-2")?, Reached::Yes(_)));
-        drop(seat);
+        drop(listener);
         assert_eq!(keys(runtime.path())?, [""; 0]);
         assert!(matches!(reach(runtime.path(), "file-1-2")?, Reached::No));
         Ok(())
     }
 
     #[test]
-    fn a_live_one_is_left_alone_and_a_stale_one_replaced() -> io::Result<()> {
+    fn a_live_socket_is_left_alone_and_a_stale_one_is_replaced() -> io::Result<()> {
         let runtime = tempfile::tempdir()?;
-        let live = Seat::bind(runtime.path(), "a")?;
-        let refused = Seat::bind(runtime.path(), "a").expect_err("a process listens");
+        let live = HolderSocket::bind(runtime.path(), "a")?;
+        let refused = HolderSocket::bind(runtime.path(), "a").expect_err("a process listens");
         assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
         // As after a kill: the path stays, and no process listens.
         let stale = live.socket.try_clone()?;
@@ -269,7 +269,7 @@ mod tests {
         fs::rename(&path, runtime.path().join("aside"))?;
         drop((live, stale));
         fs::rename(runtime.path().join("aside"), &path)?;
-        let next = Seat::bind(runtime.path(), "a")?;
+        let next = HolderSocket::bind(runtime.path(), "a")?;
         // A socket that another process has bound since is not removed.
         fs::remove_file(&path)?;
         let other = std::os::unix::net::UnixListener::bind(&path)?;
@@ -285,13 +285,14 @@ mod tests {
         let directory = holders(runtime.path());
         fs::create_dir(&directory)?;
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o755))?;
-        let refused = Seat::bind(runtime.path(), "a").expect_err("others can look in");
+        let refused = HolderSocket::bind(runtime.path(), "a").expect_err("others can look in");
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o700))?;
         fs::write(directory.join("a.sock"), "data")?;
-        assert!(Seat::bind(runtime.path(), "a").is_err());
+        assert!(HolderSocket::bind(runtime.path(), "a").is_err());
         assert_eq!(fs::read(directory.join("a.sock"))?, b"data");
-        let long = Seat::bind(&runtime.path().join("x".repeat(100)), "a").expect_err("too long");
+        let long =
+            HolderSocket::bind(&runtime.path().join("x".repeat(100)), "a").expect_err("too long");
         assert!(long.to_string().contains("shorter"), "{long}");
         Ok(())
     }

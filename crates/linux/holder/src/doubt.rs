@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// The directory of doubts within the runtime directory.
 const DIRECTORY: &str = "doubts";
 
-/// The doubts noted in a runtime directory.
+/// The notes of doubts in a runtime directory.
 #[derive(Clone, Debug)]
 pub struct Doubts {
     directory: PathBuf,
@@ -45,7 +45,7 @@ impl Doubts {
 
     /// Removes the doubt, if there is one.
     pub fn clear(&self, key: &str) {
-        // If it stays, the next process fails flushes without need.
+        // If this fails, the next process fails flushes without need.
         let _ = fs::remove_file(self.directory.join(key));
     }
 }

@@ -3,12 +3,12 @@
 use crate::absence::Absence;
 use crate::connections::Connections;
 use crate::deadline::{Deadline, unix_s};
-use crate::directory::Seat;
+use crate::directory::HolderSocket;
 use crate::key;
 use crate::life::Holder;
 use crate::packet::{self, PACKET_BYTES, Received};
 use crate::survey::Contents;
-use crate::tell::tell;
+use crate::warn::warn;
 use crate::wire::{Answer, Ask, encode};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -23,22 +23,22 @@ use std::time::Duration;
 
 /// The argument that makes a program a holder: `program hold`.
 pub const HOLD: &str = "hold";
-/// Marks the second start.
+/// Environment variable that marks the second start of the program.
 pub(crate) const DETACHED: &str = "OVERDRIVE_HOLDER";
-/// Longest time in which the daemon must send what is to be retained.
+/// Longest time that the daemon may take to send the descriptors to retain.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Priority for being killed when memory runs out, from -1000 (never) to 1000 (first).
 const OOM_SCORE: &str = "/proc/self/oom_score_adj";
 /// Parameters of a holder.
 #[derive(Clone, Copy)]
 pub struct Terms<'a> {
-    /// Reads from an arena how much of it is dirty.
+    /// Returns from an arena how much of it is dirty.
     pub survey: &'a dyn Fn(BorrowedFd<'_>) -> io::Result<Contents>,
     /// Interval at which an orphan checks whether its image has been deleted.
     pub look_every: Duration,
 }
 
-/// Runs `overdrive hold`; the headers of the arena show what is dirty.
+/// Runs `overdrive hold`, which reads the amount of dirty data from the arena's headers.
 pub fn hold() -> ExitCode {
     hold_on(&Terms { survey: &crate::survey::of_arena, look_every: Duration::from_secs(5) })
 }
@@ -56,21 +56,22 @@ pub fn hold_on(terms: &Terms<'_>) -> ExitCode {
     }
     let ended = match std::env::var_os(DETACHED) {
         None => detach(),
-        Some(_) => keep(terms),
+        Some(_) => retain(terms),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tell(&format!("the holder cannot start: {error}"));
+            warn(&format!("the holder cannot start: {error}"));
             ExitCode::FAILURE
         }
     }
 }
 
-/// Starts this program once more, in a new session and not as our child.
+/// Starts this program once more in a new session, so that it outlives this process, which then
+/// exits.
 fn detach() -> io::Result<()> {
     close_strays();
-    // Fails if this process already leads a group, which then is a separate session.
+    // Fails if this process already leads a process group, which is then not the daemon's.
     let _ = rustix::process::setsid();
     Command::new("/proc/self/exe")
         .arg0("od-holder")
@@ -78,21 +79,20 @@ fn detach() -> io::Result<()> {
         .env(DETACHED, "1")
         .current_dir("/")
         .stdin(Stdio::inherit())
-        // A holder prints nothing there, and a reader of the daemon's output must see its end.
+        // A holder prints nothing there, and must not keep the daemon's output open for its reader.
         .stdout(Stdio::null())
         .stderr(if is_lasting(&io::stderr()) { Stdio::inherit() } else { Stdio::null() })
         .spawn()
         .map(drop)
 }
 
-/// Closes descriptors that the daemon's parent has left open by mistake: they would stay open as
-/// long as this process lives.
+/// Closes descriptors that the daemon's parent has left open by mistake: the holder would keep them
+/// open as long as it lives.
 fn close_strays() {
     let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return };
     let numbers: Vec<i32> =
         open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    // The descriptor of the directory is closed by now; of the others only the standard ones belong
-    // here.
+    // The directory's own descriptor is closed by now, and the standard ones are not touched.
     numbers.into_iter().for_each(|number| drop(host::inherited(number)));
 }
 
@@ -103,12 +103,12 @@ fn is_lasting(stream: &impl AsFd) -> bool {
 }
 
 /// Retains the memory and descriptors that it receives, until nothing is left to retain.
-fn keep(terms: &Terms<'_>) -> io::Result<()> {
+fn retain(terms: &Terms<'_>) -> io::Result<()> {
     let signals = host::signals()?;
-    settle_down();
+    configure_process();
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    // Otherwise the connection would stay open here after it was closed.
+    // Otherwise stdin would keep the connection open after `socket` is closed.
     rustix::stdio::dup2_stdin(&null)?;
     rustix::io::ioctl_fionbio(&socket, true)?;
     let (mut holder, pid) = match handshake(&socket, signals, terms) {
@@ -120,21 +120,21 @@ fn keep(terms: &Terms<'_>) -> io::Result<()> {
         }
     };
     let kept = encode(&Answer::Kept(holder.kept.clone()));
-    // If the daemon has died by now, the first round finds the connection closed, and decides.
+    // If the daemon has died by now, the main loop finds the connection closed, and handles that.
     let _ = packet::send(&socket, &kept, &[]);
     holder.connections.add(socket);
-    holder.connections.own(0, pid);
+    holder.connections.set_owner(0, pid);
     holder.live();
     holder.leave();
     Ok(())
 }
 
-/// Makes the process small, quiet, and hard to kill by mistake, as far as it may.
-fn settle_down() {
+/// Names the process, leaves the working directory, and protects the process when memory runs out.
+fn configure_process() {
     let _ = rustix::thread::set_name(c"od-holder");
     let _ = rustix::process::chdir(OsStr::new("/"));
-    // Protects it from being chosen when memory runs out. Without the right to that: not before
-    // others.
+    // Without permission for a negative score, at least a positive one, which makes this process a
+    // preferred victim, is removed.
     let score = || std::fs::read_to_string(OOM_SCORE).ok()?.trim().parse::<i32>().ok();
     if std::fs::write(OOM_SCORE, "-1000").is_err() && score().is_some_and(|score| score > 0) {
         let _ = std::fs::write(OOM_SCORE, "0");
@@ -156,13 +156,13 @@ fn handshake<'a>(
     };
     kept.check()?;
     let (arena, backing) = packet::arena_and_backing(descriptors)?;
-    let seat = Seat::bind(Path::new(&runtime), &kept.key)?;
+    let listener = HolderSocket::bind(Path::new(&runtime), &kept.key)?;
     let absence = key::is_mount(&kept.key).then(Absence::new);
     let holder = Holder {
         kept,
         arena,
         backing,
-        seat,
+        listener,
         signals,
         connections: Connections::new(),
         survey: terms.survey,

@@ -1,5 +1,5 @@
-//! Facts about a retained backing that need no request to its file system. That may depend on a
-//! server which does not answer, while the holder must answer.
+//! Properties of a retained backing that can be determined without a request to its file system,
+//! which may depend on a server that does not answer. The holder must always answer.
 
 use crate::wire::PATH_BYTES;
 use rustix::fs::{AtFlags, StatxFlags};
@@ -10,20 +10,19 @@ use std::path::Path;
 /// File systems that answer from memory if no fresh attributes are requested (AT_STATX_DONT_SYNC).
 /// Others (9p, the cluster file systems, SMB after a change) may ask their server anyway. Source:
 /// `getattr` in fs/ of Linux 6.18.
-const ANSWERS_AT_ONCE: [&str; 18] = [
+const ANSWER_FROM_MEMORY: [&str; 18] = [
     "bcachefs", "btrfs", "ceph", "exfat", "ext2", "ext3", "ext4", "f2fs", "fuse", "fuseblk", "nfs",
     "nfs4", "overlay", "ramfs", "tmpfs", "vfat", "virtiofs", "xfs",
 ];
 
-/// Whether the image has no name any more, so that it could never be served again. Also false if
-/// the answer would require waiting. A device is never reported as deleted: its node may be created
-/// again for the same device.
+/// Whether the image has no name any more, so that it could never be served again. False also if
+/// finding out could require waiting, and for a device, whose node may be created again.
 pub(crate) fn is_deleted(backing: impl AsFd, key: &str) -> bool {
     let number = backing.as_fd().as_raw_fd();
     let kind = kind_of_mount(number);
     let answers = kind.is_some_and(|kind| {
         // A FUSE file system may append a subtype after a dot.
-        ANSWERS_AT_ONCE.contains(&kind.split('.').next().unwrap_or(&kind))
+        ANSWER_FROM_MEMORY.contains(&kind.split('.').next().unwrap_or(&kind))
     });
     if !key.starts_with("file-") || !answers {
         return false;
@@ -36,7 +35,7 @@ pub(crate) fn is_deleted(backing: impl AsFd, key: &str) -> bool {
     })
 }
 
-/// Returns the path of the backing now, as the kernel remembers it.
+/// Returns the present path of the backing, as the kernel stores it.
 pub(crate) fn path(backing: impl AsFd) -> Option<String> {
     let number = backing.as_fd().as_raw_fd();
     let link = fs::read_link(format!("/proc/self/fd/{number}")).ok()?;

@@ -1,6 +1,6 @@
 //! Retains a volume's memory: by a separate process, or by the service manager.
 //!
-//! All of this waits, at most some seconds. It is for starting and stopping, not for a lane.
+//! All of this may block for some seconds. It is for starting and stopping, not for a lane.
 
 use crate::absence::{Description, Waiting};
 use crate::kept::{Kept, Looked, Taken};
@@ -42,9 +42,8 @@ pub struct Found {
     pub kept: Kept,
     /// The memory with its dirty blocks.
     pub arena: OwnedFd,
-    /// The descriptors of the backing, at least one: a file's open file description, with its
-    /// locks. They must be used as they are: opened a second time, the image would be found locked
-    /// by this process.
+    /// The descriptors of the backing, at least one: for a file, its open file description with its
+    /// locks. Use them instead of opening the image again, which would be found locked.
     pub backing: Vec<OwnedFd>,
     /// Retains both from now on.
     pub keeper: Keeper,
@@ -73,8 +72,8 @@ impl Keeper {
         Ok(taken.map(|(taken, process)| Found::new(taken, Kind::Process(process))))
     }
 
-    /// Takes over by a connection that belonged to the owner before this program was executed in
-    /// its place, and has stayed open ([`Keeper::owner_socket`] without close-on-exec).
+    /// Takes over again after an exec, by the owner's connection that the former program of this
+    /// process has left open ([`Keeper::owner_socket`] without close-on-exec).
     ///
     /// # Errors
     /// If it is no such connection, or the holder has ended.
@@ -83,9 +82,10 @@ impl Keeper {
         Ok(Found::new(taken, Kind::Process(process)))
     }
 
-    /// Has the memory and the descriptors of the backing, at most [`BACKING_MAX`], retained from
-    /// now on: by the service manager if it offers a descriptor store, otherwise by a new process,
-    /// `program hold`. A mount is always retained by a process, which answers for it.
+    /// Makes a keeper retain the memory and the descriptors of the backing, at most
+    /// [`crate::BACKING_MAX`], from now on: the service manager if it offers a descriptor store,
+    /// otherwise a new process, `program hold`. For a mount it is always a process, which answers
+    /// its requests.
     ///
     /// # Errors
     /// If there is already a holder for this key (call [`Keeper::find`] first), or errors
@@ -122,7 +122,7 @@ impl Keeper {
     pub fn describe(&self, description: Description) -> io::Result<()> {
         match &self.0 {
             Kind::Process(process) => process.describe(description),
-            // An earlier version has left the mount there.
+            // The mount was put there by an earlier version.
             Kind::Systemd(_) => Ok(()),
         }
     }
@@ -163,8 +163,7 @@ impl Keeper {
 
     /// Gives the volume up without releasing it, as if the process had died: dirty data stays
     /// retained for the next daemon that takes it over. The memory must not be used any more.
-    /// (Under a service manager the volume comes back with the next start of the service, not
-    /// before.)
+    /// (A service manager returns it only at the next start of the service.)
     pub fn abandon(self) {
         match self.0 {
             Kind::Process(process) => process.abandon(),

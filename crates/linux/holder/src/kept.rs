@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 
 /// Maximum number of descriptors of one backing.
 pub const BACKING_MAX: usize = 16;
-/// Length of the longest name of a volume or backing that is stored, in bytes. Both are part of
-/// answers, in which JSON may need six bytes for one.
+/// Maximum length of the names of a volume and a backing, in bytes. Both are part of answers, in
+/// which JSON may need six bytes for one.
 pub(crate) const NAME_BYTES: usize = 255;
 pub(crate) const BACKING_BYTES: usize = 4096;
 

@@ -37,8 +37,8 @@ pub fn key_at(path: &Path) -> io::Result<String> {
 const MOUNT: &str = "mount-";
 
 /// Returns the key of the mount at this path: `mount-HASH`. Unlike that of a backing it is derived
-/// from the path alone, because examining the mount would ask a server that may be dead. The path
-/// has no links, and is absolute. Source of the hash: FNV-1a, draft-eastlake-fnv.
+/// from the path alone, because access to the mount could wait for a dead server. The path must be
+/// absolute and without links. Source of the hash: FNV-1a, draft-eastlake-fnv.
 pub fn mount_key(path: &Path) -> String {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_leads_elsewhere_is_a_key() {
+    fn a_key_cannot_lead_out_of_its_directory() {
         for bad in ["", ".", "..", "a/b", "a:b", "a\nb", "\u{e4}", &"x".repeat(65)] {
             assert!(check(bad).is_err(), "{bad:?}");
         }

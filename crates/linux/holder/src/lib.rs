@@ -1,10 +1,10 @@
 //! The holder retains a volume's memory when its daemon dies (clause C5).
 //!
-//! Dirty blocks lie in the *arena*, a sealed memfd. Such memory lives as long as a process has a
-//! descriptor of it, and a lock on an image lives as long as a process has its open file
-//! description. Therefore a second process, small and simple enough to have no reason to die, has
-//! both: the arena, and the *backing* with its locks, so that no other process can use the image
-//! while there is dirty data for it. Each volume has one holder.
+//! Dirty blocks are in the *arena*, a sealed memfd. Such memory exists as long as a process has a
+//! descriptor of it, and a lock on an image as long as a process has its open file description. So
+//! a second process, which is small and simple and therefore unlikely to die, has both: the arena,
+//! and the *backing* with its locks, so that no other process can use the image while there is
+//! dirty data for it. Each volume has one holder.
 //!
 //! ```text
 //!   overdrive serve ------ owner's connection ------ od-holder
@@ -37,11 +37,11 @@
 //!
 //! Packets (`SOCK_SEQPACKET`) of one JSON object each, at most 32 KiB, and descriptors with them.
 //!
-//! Each line names a request, its senders, and the answer:
+//! Each line names a request, its permitted senders, and the answer:
 //!
 //! - `keep {volume, backing, key, runtime, pid}`, with arena and backing. The daemon that started
 //!   it, once. `kept`.
-//! - `take {pid}`. Any while there is no owner, or the owner again. `kept {volume, backing, key}`,
+//! - `take {pid}`. Any, if there is no owner, and the owner itself. `kept {volume, backing, key}`,
 //!   with arena and backing; or `busy {pid}`.
 //! - `release`. The owner. `done`, and the holder ends.
 //! - `status`. Any. `status {...}`.
@@ -51,8 +51,8 @@
 //!   `accepted`.
 //! - `leave`. The owner of a mount, which stops serving and ends. `accepted`.
 //! - `waiting`. Any. `waits {waiting}`: since when a mount has had no owner.
-//! - `discard {takes}`. Any while there is no owner. `done`, and the holder ends; or `busy {pid}`;
-//!   or `error` if it was taken over since its status had this value of `takes`.
+//! - `discard {takes}`. Any, if there is no owner. `done`, and the holder ends; or `busy {pid}`; or
+//!   `error` if it was taken over since its status had this value of `takes`.
 //!
 //! "Any" is a process of the same user, or of root. An unknown request is answered with
 //! `error {message}`. No client can keep the holder waiting: it never blocks on a connection, and
@@ -60,17 +60,16 @@
 //!
 //! # A mount
 //!
-//! The connection of a FUSE mount (/dev/fuse) is retained in the same way, instead of a backing and
-//! with an empty memory, under a key that begins with `mount-`. While it is open the kernel keeps
-//! all unanswered requests, and the next daemon makes it send them again. The holder of a mount
+//! The connection of a FUSE mount (/dev/fuse) is retained in the same way, as the backing of an
+//! empty memory, under a key that begins with `mount-`. While it is open the kernel keeps all
+//! unanswered requests, and the next daemon makes the kernel send them again. The holder of a mount
 //! ends when the mount is unmounted, or its connection is aborted.
 //!
 //! A mount without a daemon must not hang programs that only look at names and sizes, such as `df`
 //! and `losetup -a`. So after half a second its holder reads /dev/fuse and answers such requests;
-//! after `wait_ms` it refuses all others with EIO (`absence.rs`). A daemon that has to wait before
-//! it can take the mount over, for the I/O of the one before it, has sent `approach` and has more
-//! time. A service manager's store could not do that: mounts are retained by a process under
-//! systemd, too.
+//! after `wait_ms` it refuses all others with EIO (`absence.rs`). A daemon that must wait for the
+//! I/O of the one before it sends `approach` first, which gives it more time. A service manager's
+//! store could not do any of this, so a process retains mounts under systemd, too.
 //!
 //! # Under systemd
 //!
@@ -81,9 +80,9 @@
 //!
 //! # The fence
 //!
-//! A lock that a holder retains no longer proves that the dead daemon's last I/O has ended (clause
-//! C15). [`ring::Fence`] does: take it after [`Keeper::find`], before anything is written to the
-//! backing.
+//! Once a holder has the image's lock too, the lock does not prove any more that the dead daemon's
+//! last I/O has ended (C15). [`ring::Fence`] proves it: take it after [`Keeper::find`], before
+//! anything is written to the backing.
 #![forbid(unsafe_code)]
 
 mod absence;
@@ -104,7 +103,7 @@ mod process;
 mod record;
 mod store;
 mod survey;
-mod tell;
+mod warn;
 mod wire;
 
 pub use absence::{Description, WAIT_DEFAULT_MS, Waiting};

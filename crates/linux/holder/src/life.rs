@@ -3,15 +3,15 @@
 use crate::absence::Absence;
 use crate::connections::{Connections, Sent};
 use crate::deadline::{Deadline, run_within};
-use crate::directory::{self, Seat};
+use crate::directory::{self, HolderSocket};
 use crate::image;
 use crate::kept::Kept;
 use crate::key;
-use crate::packet::{self, PACKET_BYTES, Received};
+use crate::packet::{self, DESCRIPTORS, PACKET_BYTES, Received};
 use crate::pid::own_pid;
 use crate::record::{self, Records};
 use crate::survey::{self, Contents, Survey};
-use crate::tell::tell;
+use crate::warn::warn;
 use crate::wire::{Answer, Ask, Status, encode};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -24,8 +24,8 @@ use std::time::Duration;
 const SIGNAL_BYTES: usize = 128;
 /// Longest time that closing the backing may take.
 const CLOSING: Duration = Duration::from_secs(2);
-/// Time without an owner before its absence is reported: an owner that restarts, or is upgraded, is
-/// not worth a report.
+/// Time without an owner before this is reported: a restart or an upgrade of the owner is shorter,
+/// and is not reported.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 /// Maximum number of connections accepted per round, so that many clients cannot stop the loop.
 const ADMITTED_MAX: usize = 8;
@@ -43,7 +43,7 @@ use Life::{Ends, Stays};
 
 /// Descriptors sent with an answer.
 #[derive(Clone, Copy)]
-enum Beside {
+enum Attachment {
     Nothing,
     Memory,
     /// The memory and the backing, for the next owner.
@@ -55,7 +55,7 @@ pub(crate) struct Holder<'a> {
     pub(crate) kept: Kept,
     pub(crate) arena: OwnedFd,
     pub(crate) backing: Vec<OwnedFd>,
-    pub(crate) seat: Seat,
+    pub(crate) listener: HolderSocket,
     pub(crate) signals: host::File,
     pub(crate) connections: Connections,
     pub(crate) survey: Survey<'a>,
@@ -66,16 +66,16 @@ pub(crate) struct Holder<'a> {
     pub(crate) takes: u64,
     /// For a mount: its time without a daemon.
     pub(crate) absence: Option<Absence>,
-    /// When to report that there is no owner, unless that was done.
+    /// When to report that there is no owner. None: it was reported, or there is one.
     pub(crate) report: Option<Deadline>,
 }
 
 /// Events that poll found.
 struct Ready {
     signals: bool,
-    door: bool,
+    has_clients: bool,
     /// Indices of connections that have data.
-    talkers: Vec<usize>,
+    readable: Vec<usize>,
     /// The kernel has messages for a mount without an owner, or the mount is unmounted.
     mount: bool,
 }
@@ -89,13 +89,13 @@ impl Holder<'_> {
             let ready = match self.poll(look) {
                 Ok(ready) => ready,
                 Err(Errno::INTR) => continue,
-                // The kernel is out of memory: the retained data must not be lost for that.
+                // The kernel is out of memory. The retained data must not be lost because of that.
                 Err(_) => {
-                    rest();
+                    pause_briefly();
                     continue;
                 }
             };
-            if self.round(&ready, &mut buffer) == Ends || self.attend(&ready) == Ends {
+            if self.handle_events(&ready, &mut buffer) == Ends || self.attend(&ready) == Ends {
                 return;
             }
             if look.has_passed() {
@@ -110,29 +110,30 @@ impl Holder<'_> {
     fn poll(&self, look: Deadline) -> Result<Ready, Errno> {
         let mut polled = Vec::with_capacity(2 + self.connections.len());
         polled.push(PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN));
-        polled.push(PollFd::from_borrowed_fd(self.seat.socket(), PollFlags::IN));
+        polled.push(PollFd::from_borrowed_fd(self.listener.socket(), PollFlags::IN));
         let sockets = self.connections.sockets();
         polled.extend(sockets.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
-        let end_of_talkers = polled.len();
+        let end_of_connections = polled.len();
         if self.absence.as_ref().is_some_and(Absence::is_listening) {
             polled.push(PollFd::from_borrowed_fd(self.backing[0].as_fd(), PollFlags::IN));
         }
-        // An owned holder has nothing to check: it sleeps until a connection has data.
-        let timeout = self.is_alone().then(|| self.next(look).timeout());
+        // While there is an owner, nothing is due: the holder sleeps until a connection has data.
+        let timeout = self.is_unserved().then(|| self.next(look).timeout());
         rustix::event::poll(&mut polled, timeout.as_ref())?;
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let talkers = polled[..end_of_talkers].iter().skip(2).enumerate();
+        let readable = polled[..end_of_connections].iter().skip(2).enumerate();
         Ok(Ready {
             signals: is_ready(&polled[0]),
-            door: is_ready(&polled[1]),
-            talkers: talkers.filter(|(_, fd)| is_ready(fd)).map(|(index, _)| index).collect(),
-            mount: polled[end_of_talkers..].iter().any(is_ready),
+            has_clients: is_ready(&polled[1]),
+            readable: readable.filter(|(_, fd)| is_ready(fd)).map(|(index, _)| index).collect(),
+            mount: polled[end_of_connections..].iter().any(is_ready),
         })
     }
 
     /// Whether no daemon serves the volume: there is no owner, or one that is only ending.
-    fn is_alone(&self) -> bool {
-        self.connections.owner().is_none() || self.absence.as_ref().is_some_and(Absence::is_left)
+    fn is_unserved(&self) -> bool {
+        self.connections.owner().is_none()
+            || self.absence.as_ref().is_some_and(Absence::is_owner_ending)
     }
 
     /// Returns the next moment at which a holder without an owner has work.
@@ -142,17 +143,17 @@ impl Holder<'_> {
         moments.min_by_key(|moment| moment.remaining()).unwrap_or(look)
     }
 
-    /// Answers for a mount without an owner, and prints reports that are due.
+    /// Answers requests to a mount without an owner, and prints reports that are due.
     fn attend(&mut self, ready: &Ready) -> Life {
         // An owner that has just connected reads the messages itself.
-        if !self.is_alone() {
+        if !self.is_unserved() {
             return Stays;
         }
         if let Some(absence) = &mut self.absence {
-            absence.see(self.connections.is_approached());
+            absence.set_approached(self.connections.is_approached());
             let device = self.backing[0].as_fd();
             if absence.advance(device) {
-                tell(&refusing_message(&self.kept, absence));
+                warn(&refusing_message(&self.kept, absence));
             }
             if ready.mount && absence.attend(device).is_err() {
                 return Ends;
@@ -160,34 +161,34 @@ impl Holder<'_> {
         }
         if self.report.is_some_and(Deadline::has_passed) {
             self.report = None;
-            tell(&orphan_message(&self.kept, &self.contents(), self.absence.as_ref()));
+            warn(&orphan_message(&self.kept, &self.contents(), self.absence.as_ref()));
         }
         Stays
     }
 
     /// Handles one packet of every connection that has data, then new connections, then signals.
-    fn round(&mut self, ready: &Ready, buffer: &mut [u8]) -> Life {
-        // From last to first: closing one then moves none that is still to be read.
-        for &index in ready.talkers.iter().rev() {
+    fn handle_events(&mut self, ready: &Ready, buffer: &mut [u8]) -> Life {
+        // From last to first, because closing a connection moves only those after it.
+        for &index in ready.readable.iter().rev() {
             if self.handle_packet(index, buffer) == Ends {
                 return Ends;
             }
         }
-        if ready.door {
-            self.admit();
+        if ready.has_clients {
+            self.accept_connections();
         }
-        if ready.signals { self.signal() } else { Stays }
+        if ready.signals { self.handle_signal() } else { Stays }
     }
 
-    fn admit(&mut self) {
+    fn accept_connections(&mut self) {
         for _ in 0..ADMITTED_MAX {
-            match self.seat.accept() {
+            match self.listener.accept() {
                 Ok(socket) if directory::is_trusted(&socket) => self.connections.add(socket),
                 // Another user, or a connection that was closed again.
                 Ok(_) | Err(Errno::CONNABORTED | Errno::INTR) => (),
                 Err(Errno::AGAIN) => return,
                 // The system lacks some resource; connections that wait to be accepted stay queued.
-                Err(_) => return rest(),
+                Err(_) => return pause_briefly(),
             }
         }
     }
@@ -198,7 +199,9 @@ impl Holder<'_> {
             Err(Errno::AGAIN | Errno::INTR) => Stays,
             Ok(Received::Closed) | Err(_) => self.end(index),
             Ok(Received::TooLong) => {
-                let most = format!("a packet has at most {PACKET_BYTES} bytes and two descriptors");
+                let most = format!(
+                    "a packet has at most {PACKET_BYTES} bytes and {DESCRIPTORS} descriptors"
+                );
                 self.refuse(index, most)
             }
             // Descriptors from a connection are never used: they are closed here.
@@ -217,36 +220,36 @@ impl Holder<'_> {
         match ask {
             Ask::Status => {
                 let status = Answer::Status(self.status());
-                self.send(index, &status, Beside::Nothing)
+                self.send(index, &status, Attachment::Nothing)
             }
-            Ask::Look => self.send(index, &Answer::Kept(self.kept.clone()), Beside::Memory),
+            Ask::Look => self.send(index, &Answer::Kept(self.kept.clone()), Attachment::Memory),
             Ask::Take { pid } => self.take(index, pid),
             Ask::Waiting => {
                 let absence = self.absence.as_ref();
                 let waiting = absence.and_then(|it| it.waiting(&self.kept.backing, own_pid()));
-                self.send(index, &Answer::Waits { waiting }, Beside::Nothing)
+                self.send(index, &Answer::Waits { waiting }, Attachment::Nothing)
             }
             Ask::Describe(description) if is_owner => match &mut self.absence {
                 Some(absence) => {
                     absence.describe(description);
-                    self.send(index, &Answer::Accepted, Beside::Nothing)
+                    self.send(index, &Answer::Accepted, Attachment::Nothing)
                 }
                 None => self.refuse(index, "this holder has no mount".to_owned()),
             },
             Ask::Approach => {
                 self.connections.approach(index);
-                self.send(index, &Answer::Accepted, Beside::Nothing)
+                self.send(index, &Answer::Accepted, Attachment::Nothing)
             }
             Ask::Leave if is_owner => {
                 self.absence.iter_mut().for_each(Absence::leave);
-                self.send(index, &Answer::Accepted, Beside::Nothing)
+                self.send(index, &Answer::Accepted, Attachment::Nothing)
             }
             Ask::Leave => self.refuse(index, "only the owner can leave it".to_owned()),
             Ask::Describe(_) => self.refuse(index, "only the owner can describe it".to_owned()),
             Ask::Release if is_owner => Ends,
             Ask::Release => self.refuse(index, "only the owner can release".to_owned()),
             Ask::Discard { takes } => match self.owner_pid() {
-                Some(pid) => self.send(index, &Answer::Busy { pid }, Beside::Nothing),
+                Some(pid) => self.send(index, &Answer::Busy { pid }, Attachment::Nothing),
                 None if takes.is_some_and(|takes| takes != self.takes) => {
                     let changed = "it was served since, and may hold other data";
                     self.refuse(index, changed.to_owned())
@@ -258,38 +261,38 @@ impl Holder<'_> {
     }
 
     fn take(&mut self, index: usize, pid: i32) -> Life {
-        // A client that has given up, perhaps while this process was stopped, takes over nothing.
+        // The client may have given up, for example while this process was stopped.
         if is_closed(&self.connections.get(index).socket) {
             return self.end(index);
         }
-        // The owner may ask again: after an exec the new program has only the connection.
+        // The owner may repeat the request: after an exec, the new program has only the connection.
         if let Some(pid) = self.owner_pid()
             && !self.connections.get(index).is_owner
         {
-            return self.send(index, &Answer::Busy { pid }, Beside::Nothing);
+            return self.send(index, &Answer::Busy { pid }, Attachment::Nothing);
         }
-        self.connections.own(index, pid);
+        self.connections.set_owner(index, pid);
         self.takes += 1;
         self.report = None;
         if let Some(absence) = &mut self.absence {
-            absence.pause();
+            absence.end();
         }
-        self.send(index, &Answer::Kept(self.kept.clone()), Beside::Both)
+        self.send(index, &Answer::Kept(self.kept.clone()), Attachment::Both)
     }
 
-    /// Returns the owner's process. None if there is no owner, or if it is closed already.
+    /// Returns the owner's process. None: there is no owner, or it has closed its connection.
     fn owner_pid(&self) -> Option<i32> {
         let owner = self.connections.owner()?;
         (!is_closed(&owner.socket)).then_some(owner.pid)
     }
 
-    fn send(&mut self, index: usize, answer: &Answer, beside: Beside) -> Life {
+    fn send(&mut self, index: usize, answer: &Answer, attachment: Attachment) -> Life {
         let backing = self.backing.iter().map(OwnedFd::as_fd);
         let both: Vec<_> = std::iter::once(self.arena.as_fd()).chain(backing).collect();
-        let descriptors: &[BorrowedFd<'_>] = match beside {
-            Beside::Nothing => &[],
-            Beside::Memory => &both[..1],
-            Beside::Both => &both,
+        let descriptors: &[BorrowedFd<'_>] = match attachment {
+            Attachment::Nothing => &[],
+            Attachment::Memory => &both[..1],
+            Attachment::Both => &both,
         };
         match self.connections.send(index, &encode(answer), descriptors) {
             Sent::No { owner_lost: true } => self.orphaned(),
@@ -298,14 +301,14 @@ impl Holder<'_> {
     }
 
     fn refuse(&mut self, index: usize, message: String) -> Life {
-        self.send(index, &Answer::Error { message }, Beside::Nothing)
+        self.send(index, &Answer::Error { message }, Attachment::Nothing)
     }
 
     fn end(&mut self, index: usize) -> Life {
         if self.connections.end(index) { self.orphaned() } else { Stays }
     }
 
-    /// Returns what the memory holds.
+    /// Returns the state of the memory or the mount.
     fn contents(&self) -> io::Result<Contents> {
         match key::is_mount(&self.kept.key) {
             true => Ok(survey::of_mount(self.backing[0].as_fd())),
@@ -329,16 +332,16 @@ impl Holder<'_> {
         Stays
     }
 
-    /// Notes for the next process that no data is lost with this memory.
+    /// Records for the next process that no data is lost with this memory.
     fn record_nothing_missing(&self) {
         if !self.kept.is_recorded {
             return;
         }
-        let records = Records::of(self.seat.runtime());
+        let records = Records::of(self.listener.runtime());
         let noted = record::memory_identity(&self.arena)
             .and_then(|memory| records.clear_memory(&self.kept.key, &memory));
         if let Err(error) = noted {
-            tell(&format!(
+            warn(&format!(
                 "{}: its record cannot be changed ({error}); a device that waits for it must be \
                  detached",
                 self.kept.volume
@@ -374,7 +377,7 @@ impl Holder<'_> {
     /// Ends although data may be lost, and reports that.
     fn give_up(&self, why: &str) -> Life {
         let Kept { volume, backing, .. } = &self.kept;
-        tell(&format!("the retained data of volume {volume} ({backing}) is discarded: {why}"));
+        warn(&format!("the retained data of volume {volume} ({backing}) is discarded: {why}"));
         Ends
     }
 
@@ -383,12 +386,12 @@ impl Holder<'_> {
         if self.connections.owner().is_some() {
             return Stays;
         }
-        // A holder that cannot be found could not be taken over. If binding fails now, the next
-        // check tries again.
-        if !self.seat.is_there()
-            && let Ok(seat) = self.seat.again()
+        // A holder whose socket is gone could not be taken over, so it binds again. If this fails,
+        // the next check tries again.
+        if !self.listener.is_reachable()
+            && let Ok(listener) = self.listener.rebind()
         {
-            self.seat = seat;
+            self.listener = listener;
         }
         if key::is_mount(&self.kept.key) {
             return if self.contents().is_ok_and(|contents| contents.mounted) {
@@ -403,8 +406,8 @@ impl Holder<'_> {
         }
     }
 
-    /// Handles SIGTERM, and only if no data is lost by ending. Other signals are ignored.
-    fn signal(&self) -> Life {
+    /// Handles a signal. Only SIGTERM ends the holder, and only if no data is lost by that.
+    fn handle_signal(&self) -> Life {
         let mut buffer = [0; SIGNAL_BYTES];
         let Ok(SIGNAL_BYTES) = rustix::io::read(&*self.signals, &mut buffer) else {
             return Stays;
@@ -425,12 +428,12 @@ impl Holder<'_> {
         }
     }
 
-    /// Drops the memory and the backing, then reports that to all connections: after this the lock
-    /// is free. (Closing a file may wait for its file system. One that does not answer keeps the
-    /// lock until it does.)
+    /// Drops the memory and the backing, which frees the lock, then sends `done` to all
+    /// connections. (If the backing's file system does not answer, closing takes longer, and the
+    /// lock stays until then.)
     pub(crate) fn leave(self) {
-        let Holder { arena, backing, seat, connections, .. } = self;
-        drop((arena, seat));
+        let Holder { arena, backing, listener, connections, .. } = self;
+        drop((arena, listener));
         run_within(CLOSING, move || drop(backing));
         let done = encode(&Answer::Done);
         for socket in connections.sockets() {
@@ -448,7 +451,7 @@ fn is_closed(socket: &OwnedFd) -> bool {
 }
 
 /// Waits a little while the system lacks resources.
-fn rest() {
+fn pause_briefly() {
     Deadline::after(Duration::from_millis(100)).pause();
 }
 

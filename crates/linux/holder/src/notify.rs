@@ -87,8 +87,8 @@ pub fn notify_stopping() -> io::Result<()> {
 }
 
 /// Removes the variables that the service manager has set for this process alone from a command's
-/// environment. Also call this before this process executes another program in its place: the
-/// descriptors that the variables describe are then closed.
+/// environment. Also call this before this process executes another program: the exec closes the
+/// descriptors that the variables describe.
 pub fn scrub(command: &mut Command) {
     for name in ["NOTIFY_SOCKET", "FDSTORE", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] {
         command.env_remove(name);

@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Length of the longest packet, in bytes.
 pub(crate) const PACKET_BYTES: usize = 32 << 10;
 /// Maximum number of descriptors in a packet: an arena and a backing.
-const DESCRIPTORS: usize = 1 + BACKING_MAX;
+pub(crate) const DESCRIPTORS: usize = 1 + BACKING_MAX;
 
 /// Result of receiving.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<Received, 
     if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
         return Ok(Received::TooLong);
     }
-    // A packet of no bytes looks like the end of the connection; neither side sends one.
+    // An empty packet looks like the end of the connection; neither side sends one.
     if got.bytes == 0 {
         return Ok(Received::Closed);
     }
@@ -129,7 +129,7 @@ pub(crate) fn ask(
 
 /// Returns the first descriptor of a retained volume: its arena. (Holders of earlier versions send
 /// the backing too.)
-pub(crate) fn one(descriptors: Vec<OwnedFd>) -> io::Result<OwnedFd> {
+pub(crate) fn first_descriptor(descriptors: Vec<OwnedFd>) -> io::Result<OwnedFd> {
     let first = descriptors.into_iter().next();
     first.ok_or_else(|| protocol("the volume's memory did not come with the packet"))
 }

@@ -18,12 +18,12 @@ use std::time::Duration;
 use std::{error, fmt};
 
 /// Longest time that a holder may take to start, to answer, or to end.
-const ANSWER: Duration = Duration::from_secs(10);
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Longest time for each answer when all holders are queried together.
-const LISTED: Duration = Duration::from_secs(5);
+const LIST_MAX: Duration = Duration::from_secs(5);
 /// Time for which a volume must be busy before it is reported as busy: its daemon may just be
 /// ending.
-const PATIENCE: Duration = Duration::from_secs(1);
+const BUSY_MAX: Duration = Duration::from_secs(1);
 
 /// A daemon serves the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +33,7 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// Returns the process in the way from an error of this crate, if the error contains one.
+    /// Returns the process that serves the volume, if that is the reason for this error.
     pub fn of(error: &io::Error) -> Option<Busy> {
         error.get_ref()?.downcast_ref::<Busy>().copied()
     }
@@ -89,22 +89,21 @@ fn unexpected(answer: Answer) -> io::Error {
 }
 
 /// Sends one request to the holder of a key. None: there is no holder, or it has just ended.
-fn once(
+fn ask_once(
     runtime: &Path,
     key: &str,
     ask: &Ask,
     deadline: Deadline,
 ) -> io::Result<Option<(OwnedFd, Answer, Vec<OwnedFd>)>> {
     loop {
-        let asked = match directory::reach(runtime, key)? {
+        let answered = match directory::reach(runtime, key)? {
             Reached::No => return Ok(None),
             Reached::Crowded => Err(packet::cut_off()),
             Reached::Yes(socket) => packet::ask(&socket, ask, &[], deadline)
                 .map(|(answer, descriptors)| (socket, answer, descriptors)),
         };
-        match asked {
-            // A holder that ends sends this to all connections, also to those that sent another
-            // request.
+        match answered {
+            // A holder that ends sends `done` to all connections, whatever they have requested.
             Ok((_, Answer::Done, _)) if !matches!(ask, Ask::Discard { .. }) => {
                 if !deadline.pause() {
                     return Err(packet::cut_off());
@@ -122,17 +121,17 @@ fn once(
     }
 }
 
-/// Sends a request as [`once`] does, until no owner is in the way: an owner that is just ending is
-/// waited for.
-fn once_free(
+/// Sends a request as [`ask_once`] does. If the volume has an owner, waits as long as that owner
+/// may just be ending.
+fn ask_unowned(
     runtime: &Path,
     key: &str,
     ask: &Ask,
 ) -> io::Result<Option<(OwnedFd, Answer, Vec<OwnedFd>)>> {
-    let deadline = Deadline::after(ANSWER);
-    let patience = Deadline::after(PATIENCE);
+    let deadline = Deadline::after(ANSWER_MAX);
+    let patience = Deadline::after(BUSY_MAX);
     loop {
-        match once(runtime, key, ask, deadline)? {
+        match ask_once(runtime, key, ask, deadline)? {
             Some((_, Answer::Busy { pid }, _)) => {
                 let may_end = pid != own_pid() && (!patience.has_passed() || is_ending(pid));
                 if !may_end || !deadline.pause() {
@@ -154,18 +153,18 @@ fn check_kept(key: &str, answer: Answer) -> io::Result<Kept> {
 impl Process {
     /// Becomes the owner of the memory that an orphaned holder retains.
     pub(crate) fn take(runtime: &Path, key: &str) -> io::Result<Option<(Taken, Process)>> {
-        let answered = once_free(runtime, key, &Ask::Take { pid: own_pid() })?;
+        let answered = ask_unowned(runtime, key, &Ask::Take { pid: own_pid() })?;
         let Some((socket, answer, descriptors)) = answered else { return Ok(None) };
         let kept = check_kept(key, answer)?;
         let (arena, backing) = packet::arena_and_backing(descriptors)?;
         Ok(Some((Taken { kept, arena, backing }, Process { socket })))
     }
 
-    /// Requests again the memory that belongs to an owner's connection.
+    /// Requests the memory again by the owner's connection.
     pub(crate) fn resume(socket: OwnedFd) -> io::Result<(Taken, Process)> {
         rustix::io::ioctl_fionbio(&socket, true)?;
         let ask = Ask::Take { pid: own_pid() };
-        let (answer, descriptors) = packet::ask(&socket, &ask, &[], Deadline::after(ANSWER))?;
+        let (answer, descriptors) = packet::ask(&socket, &ask, &[], Deadline::after(ANSWER_MAX))?;
         let Answer::Kept(kept) = answer else { return Err(unexpected(answer)) };
         let (arena, backing) = packet::arena_and_backing(descriptors)?;
         Ok((Taken { kept, arena, backing }, Process { socket }))
@@ -179,7 +178,7 @@ impl Process {
         backing: &[BorrowedFd<'_>],
         program: &Path,
     ) -> io::Result<Process> {
-        let keep = keep(runtime, kept)?;
+        let keep = keep_request(runtime, kept)?;
         let (ours, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
@@ -187,10 +186,10 @@ impl Process {
             None,
         )?;
         let mut child = spawn(program, theirs)?;
-        let deadline = Deadline::after(ANSWER);
+        let deadline = Deadline::after(ANSWER_MAX);
         let descriptors = [&[arena], backing].concat();
         let answered = packet::ask(&ours, &keep, &descriptors, deadline);
-        // The child only starts the actual holder; it has almost certainly ended by now.
+        // The child only starts the actual holder, and has probably ended by now.
         reap(&mut child, deadline);
         match answered {
             Ok((Answer::Kept(_), _)) => Ok(Process { socket: ours }),
@@ -217,7 +216,7 @@ impl Process {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Sends how the holder shall answer for the mount while it has no daemon.
+    /// Sends the answers that the holder gives for the mount while there is no daemon.
     pub(crate) fn describe(&self, description: Description) -> io::Result<()> {
         let bytes = encode(&Ask::Describe(description.clone())).len();
         self.order(&Ask::Describe(description.shortened(bytes, PACKET_BYTES)))
@@ -229,7 +228,7 @@ impl Process {
     }
 
     fn order(&self, ask: &Ask) -> io::Result<()> {
-        match packet::ask(&self.socket, ask, &[], Deadline::after(ANSWER))? {
+        match packet::ask(&self.socket, ask, &[], Deadline::after(ANSWER_MAX))? {
             (Answer::Accepted, _) => Ok(()),
             (other, _) => Err(unexpected(other)),
         }
@@ -237,7 +236,7 @@ impl Process {
 
     /// Ends the holder.
     pub(crate) fn release(self) -> io::Result<()> {
-        match packet::ask(&self.socket, &Ask::Release, &[], Deadline::after(ANSWER)) {
+        match packet::ask(&self.socket, &Ask::Release, &[], Deadline::after(ANSWER_MAX)) {
             Ok((Answer::Done, _)) => Ok(()),
             Ok((other, _)) => Err(unexpected(other)),
             // The holder had ended already.
@@ -247,7 +246,7 @@ impl Process {
     }
 }
 
-fn keep(runtime: &Path, kept: &Kept) -> io::Result<Ask> {
+fn keep_request(runtime: &Path, kept: &Kept) -> io::Result<Ask> {
     kept.check()?;
     let absolute = std::path::absolute(runtime)?;
     let Some(runtime) = absolute.to_str() else {
@@ -270,8 +269,8 @@ fn spawn(program: &Path, stdin: OwnedFd) -> io::Result<Child> {
         );
         io::Error::new(error.kind(), message)
     })
-    // The command is dropped here, and with it our copy of the child's stdin, so that its end can
-    // be seen.
+    // This drops the command, and with it our copy of the child's stdin: otherwise the end of the
+    // connection would not show.
 }
 
 fn reap(child: &mut Child, deadline: Deadline) {
@@ -287,17 +286,18 @@ fn reap(child: &mut Child, deadline: Deadline) {
 
 /// Returns the memory that the holder of a key retains, without becoming its owner.
 pub(crate) fn look(runtime: &Path, key: &str) -> io::Result<Option<Looked>> {
-    match once(runtime, key, &Ask::Look, Deadline::after(ANSWER))? {
+    match ask_once(runtime, key, &Ask::Look, Deadline::after(ANSWER_MAX))? {
         None => Ok(None),
-        Some((_, answer, descriptors)) => {
-            Ok(Some(Looked { kept: check_kept(key, answer)?, arena: packet::one(descriptors)? }))
-        }
+        Some((_, answer, descriptors)) => Ok(Some(Looked {
+            kept: check_kept(key, answer)?,
+            arena: packet::first_descriptor(descriptors)?,
+        })),
     }
 }
 
 /// Returns the status of a key's holder.
 pub(crate) fn status(runtime: &Path, key: &str) -> io::Result<Option<Status>> {
-    match once(runtime, key, &Ask::Status, Deadline::after(ANSWER))? {
+    match ask_once(runtime, key, &Ask::Status, Deadline::after(ANSWER_MAX))? {
         None => Ok(None),
         Some((_, Answer::Status(status), _)) => Ok(Some(status)),
         Some((_, other, _)) => Err(unexpected(other)),
@@ -307,7 +307,7 @@ pub(crate) fn status(runtime: &Path, key: &str) -> io::Result<Option<Status>> {
 /// Announces that this process is about to take over the retained memory, while the connection is
 /// open. None: there is no holder.
 pub(crate) fn approach(runtime: &Path, key: &str) -> io::Result<Option<OwnedFd>> {
-    match once(runtime, key, &Ask::Approach, Deadline::after(LISTED))? {
+    match ask_once(runtime, key, &Ask::Approach, Deadline::after(LIST_MAX))? {
         None => Ok(None),
         Some((socket, Answer::Accepted, _)) => Ok(Some(socket)),
         Some((_, other, _)) => Err(unexpected(other)),
@@ -316,7 +316,7 @@ pub(crate) fn approach(runtime: &Path, key: &str) -> io::Result<Option<OwnedFd>>
 
 /// Ends an orphaned holder and discards its data. False: there was no holder.
 pub(crate) fn discard(runtime: &Path, key: &str, takes: Option<u64>) -> io::Result<bool> {
-    match once_free(runtime, key, &Ask::Discard { takes })? {
+    match ask_unowned(runtime, key, &Ask::Discard { takes })? {
         None => Ok(false),
         Some((_, Answer::Done, _)) => Ok(true),
         Some((_, other, _)) => Err(unexpected(other)),
@@ -327,7 +327,7 @@ pub(crate) fn discard(runtime: &Path, key: &str, takes: Option<u64>) -> io::Resu
 pub(crate) fn roll(runtime: &Path) -> io::Result<Roll> {
     let mut keys = directory::keys(runtime)?;
     keys.retain(|key| !key::is_mount(key));
-    let asked = std::thread::scope(|scope| {
+    let answers = std::thread::scope(|scope| {
         let ask = |key: &String| {
             scope.spawn({
                 let key = key.clone();
@@ -339,7 +339,7 @@ pub(crate) fn roll(runtime: &Path) -> io::Result<Roll> {
         answers.collect::<Vec<_>>()
     });
     let mut roll = Roll::default();
-    for answer in asked {
+    for answer in answers {
         match answer {
             Ok(status) => roll.answered.push(status),
             Err(silent) => roll.silent.push(silent),
@@ -362,7 +362,7 @@ pub(crate) fn waiting(runtime: &Path) -> io::Result<Vec<Waiting>> {
 }
 
 fn ask_waiting(runtime: &Path, key: &str) -> Option<Waiting> {
-    match once(runtime, key, &Ask::Waiting, Deadline::after(LISTED)) {
+    match ask_once(runtime, key, &Ask::Waiting, Deadline::after(LIST_MAX)) {
         Ok(Some((_, Answer::Waits { waiting }, _))) => waiting,
         _ => None,
     }
@@ -370,7 +370,7 @@ fn ask_waiting(runtime: &Path, key: &str) -> Option<Waiting> {
 
 /// Returns the status of a key's holder, or that it does not answer. None: no holder listens there.
 fn ask_status(runtime: &Path, key: String) -> Option<Result<Status, Silent>> {
-    match once(runtime, &key, &Ask::Status, Deadline::after(LISTED)) {
+    match ask_once(runtime, &key, &Ask::Status, Deadline::after(LIST_MAX)) {
         Ok(Some((_, Answer::Status(status), _))) => Some(Ok(status)),
         Ok(Some(_)) => None,
         Ok(None) => {
@@ -390,7 +390,7 @@ fn ask_status(runtime: &Path, key: String) -> Option<Result<Status, Silent>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::directory::Seat;
+    use crate::directory::HolderSocket;
     use crate::key_at;
     use std::thread;
 
@@ -399,10 +399,10 @@ mod tests {
         let runtime = tempfile::tempdir().expect("a directory");
         let image = tempfile::NamedTempFile::new().expect("a file");
         let key = key_at(image.path()).expect("a file has a key");
-        let seat = Seat::bind(runtime.path(), &key).expect("it is free");
+        let seat = HolderSocket::bind(runtime.path(), &key).expect("it is free");
         // Its owner has just ended and has left nothing dirty: it sends that to all connections.
         let holder = thread::spawn(move || {
-            let deadline = Deadline::after(ANSWER);
+            let deadline = Deadline::after(ANSWER_MAX);
             packet::wait(seat.socket(), deadline).expect("a connection comes");
             let socket = seat.accept().expect("it is there");
             packet::wait(&socket, deadline).expect("it asks something");

@@ -4,9 +4,9 @@
 //!   RUNTIME/served/KEY    {"memory":"1-2345","bytes":67108864,"birth":"..."}
 //! ```
 //!
-//! A record is written before the backing is served, and removed when serving ends in order. So a
-//! record that is found shows that the earlier process was killed, was replaced by an upgrade, or
-//! has left a device that waits. It answers three questions:
+//! A record is written before the backing is served, and removed when serving ends cleanly. So an
+//! existing record shows that the earlier process was killed, was replaced by an upgrade, or has
+//! left a device that waits. It answers three questions:
 //!
 //! - Was the backing accepted? Then its contents are not examined again: a client may have written
 //!   anything to it since.
@@ -36,7 +36,7 @@ pub struct Record {
     /// Size of the backing, in bytes.
     #[serde(default)]
     pub bytes: u64,
-    /// A mark that a later backing with the same key does not have ([`birth`]).
+    /// Distinguishes the backing from a later one with the same key ([`birth`]).
     #[serde(default)]
     pub birth: String,
 }
@@ -67,7 +67,7 @@ impl Records {
     pub fn write(&self, key: &str, record: &Record) -> io::Result<()> {
         crate::key::check(key)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
-        // A hidden name is never read as a record: no key begins with a dot.
+        // This name is never read as a record, because no key begins with a dot.
         let fresh = self.directory.join(format!(".{key}.{}", std::process::id()));
         let written = fs::write(&fresh, serde_json::to_vec(record)?);
         let placed = written.and_then(|()| fs::rename(&fresh, self.directory.join(key)));
@@ -92,7 +92,7 @@ impl Records {
 
     /// Removes a record, if there is one.
     pub fn remove(&self, key: &str) {
-        // If a record stays, a later process of this backing takes it as accepted.
+        // If this fails, a later process does not examine the backing's contents.
         let _ = fs::remove_file(self.directory.join(key));
     }
 }
@@ -106,8 +106,8 @@ pub fn memory_identity(memory: impl AsFd) -> io::Result<String> {
     Ok(format!("{}-{}", found.st_dev, found.st_ino))
 }
 
-/// Returns a mark that a later file or device with the same key does not have: the time at which a
-/// file was created, or the sequence number of a disk. Empty: the system does not report it.
+/// Returns a text that differs for a later file or device with the same key: the time at which the
+/// file was created, or the disk's sequence number. Empty: the system does not report it.
 pub fn birth(backing: impl AsFd) -> String {
     let Ok(found) = rustix::fs::fstat(&backing) else { return String::new() };
     if FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn memories_and_files_are_told_apart_from_later_ones() -> io::Result<()> {
+    fn later_memories_and_files_have_other_identities() -> io::Result<()> {
         let memory = |name| rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC);
         let (one, two) = (memory("one")?, memory("two")?);
         assert_eq!(memory_identity(&one)?, memory_identity(one.try_clone()?)?);

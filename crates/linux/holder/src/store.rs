@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// Descriptors stored for a volume besides those of its backing: its identity and its memory.
-const BESIDE: u32 = 2;
+/// Number of descriptors of a volume besides those of its backing: its identity and its memory.
+const FIXED_DESCRIPTORS: u32 = 2;
 /// Maximum number of descriptors taken over; the store's own limit is below that.
 const INHERITED_MAX: u32 = 4096;
 /// Longest time that the manager may take to process the messages sent to it.
@@ -32,9 +32,8 @@ pub(crate) struct Store {
     count: u32,
 }
 
-/// The names of a volume's descriptors: its identity, its memory, and its backing's, of which the
-/// first has no number.
-fn card_name(key: &str) -> String {
+/// Returns the name of the descriptor with a volume's identity.
+fn identity_name(key: &str) -> String {
     format!("{key}.kept")
 }
 
@@ -51,7 +50,7 @@ fn backing_name(key: &str, number: usize) -> String {
 
 fn names(key: &str) -> impl Iterator<Item = String> {
     let backings = (0..BACKING_MAX).map(|number| backing_name(key, number));
-    [card_name(key), memory_name(key)].into_iter().chain(backings)
+    [identity_name(key), memory_name(key)].into_iter().chain(backings)
 }
 
 /// Whether there is a store with room for one more volume (systemd reports this since version 254).
@@ -59,7 +58,7 @@ fn names(key: &str) -> impl Iterator<Item = String> {
 pub(crate) fn is_offered() -> bool {
     let room = number("FDSTORE");
     let used = used().load(Ordering::Relaxed);
-    notify::address().is_some() && room.is_some_and(|room| used + BESIDE < room)
+    notify::address().is_some() && room.is_some_and(|room| used + FIXED_DESCRIPTORS < room)
 }
 
 fn number(name: &str) -> Option<u32> {
@@ -100,47 +99,47 @@ fn remove(key: &str) -> io::Result<()> {
     names(key).try_for_each(|name| notify(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), None))
 }
 
-/// Returns a memfd with the volume's identity: the store itself has room only for a name.
-fn card(kept: &Kept) -> io::Result<OwnedFd> {
-    let card = rustix::fs::memfd_create("overdrive-kept", MemfdFlags::CLOEXEC)?;
+/// Returns a memfd with the volume's identity, because the store has room only for a name.
+fn identity_file(kept: &Kept) -> io::Result<OwnedFd> {
+    let identity = rustix::fs::memfd_create("overdrive-kept", MemfdFlags::CLOEXEC)?;
     let text = encode(kept);
-    let written = rustix::io::pwrite(&card, &text, 0)?;
+    let written = rustix::io::pwrite(&identity, &text, 0)?;
     if written < text.len() {
         return Err(Errno::NOSPC.into());
     }
-    Ok(card)
+    Ok(identity)
 }
 
-fn read_card(card: &OwnedFd) -> io::Result<Kept> {
+fn read_identity(identity: &OwnedFd) -> io::Result<Kept> {
     let mut text = vec![0; PACKET_BYTES];
-    let bytes = rustix::io::pread(card, &mut text, 0)?;
+    let bytes = rustix::io::pread(identity, &mut text, 0)?;
     Ok(serde_json::from_slice(&text[..bytes])?)
 }
 
 impl Store {
-    /// Sends both to the manager, and waits until the manager has them.
+    /// Sends the memory and the backing to the manager, and waits until the manager has them.
     pub(crate) fn start(
         kept: &Kept,
         arena: BorrowedFd<'_>,
         backing: &[BorrowedFd<'_>],
     ) -> io::Result<Store> {
         kept.check()?;
-        // Descriptors that were left under this key are not this volume's memory any more.
+        // Earlier descriptors under this key are outdated.
         remove(&kept.key)?;
-        let card = card(kept)?;
+        let identity = identity_file(kept)?;
         let key = &kept.key;
         let backings = backing.iter().enumerate();
         let backings = backings.map(|(number, &fd)| (backing_name(key, number), fd));
         // The memory is sent last: descriptors that come back without it belong to a daemon that
         // never served.
-        let card = std::iter::once((card_name(key), card.as_fd()));
-        let all = card.chain(backings).chain([(memory_name(key), arena)]);
+        let identity = std::iter::once((identity_name(key), identity.as_fd()));
+        let all = identity.chain(backings).chain([(memory_name(key), arena)]);
         for (name, descriptor) in all {
-            // FDPOLL=0: a device that disappears must not take its dirty data along.
+            // FDPOLL=0: the manager must not drop the dirty data of a device that disappears.
             notify(&format!("FDSTORE=1\nFDNAME={name}\nFDPOLL=0"), Some(descriptor))?;
         }
         barrier()?;
-        let count = BESIDE + backing.len() as u32;
+        let count = FIXED_DESCRIPTORS + backing.len() as u32;
         used().fetch_add(count, Ordering::Relaxed);
         Ok(Store { key: kept.key.clone(), count })
     }
@@ -182,8 +181,7 @@ fn receive() -> io::Result<BTreeMap<String, OwnedFd>> {
 
 type Inherited = Result<Mutex<BTreeMap<String, OwnedFd>>, String>;
 
-/// Returns the descriptors that the manager passed back for a key. The manager retains them
-/// further.
+/// Returns the descriptors that the manager has passed back for a key. It also still retains them.
 pub(crate) fn find(key: &str) -> io::Result<Option<(Taken, Store)>> {
     static INHERITED: OnceLock<Inherited> = OnceLock::new();
     crate::key::check(key)?;
@@ -196,11 +194,11 @@ pub(crate) fn find(key: &str) -> io::Result<Option<(Taken, Store)>> {
         let mut take = |name: String| inherited.remove(&name);
         let backing = (0..BACKING_MAX).map_while(|number| take(backing_name(key, number)));
         let backing: Vec<OwnedFd> = backing.collect();
-        (take(card_name(key)), backing, take(memory_name(key)))
+        (take(identity_name(key)), backing, take(memory_name(key)))
     };
     match found {
-        (Some(card), backing, Some(arena)) if !backing.is_empty() => {
-            let kept = read_card(&card).ok().filter(|kept| kept.key == key);
+        (Some(identity), backing, Some(arena)) if !backing.is_empty() => {
+            let kept = read_identity(&identity).ok().filter(|kept| kept.key == key);
             let kept = kept.ok_or_else(|| {
                 let message = format!(
                     "{key}: the descriptors in the service manager's store do not name their \
@@ -208,7 +206,7 @@ pub(crate) fn find(key: &str) -> io::Result<Option<(Taken, Store)>> {
                 );
                 io::Error::new(io::ErrorKind::InvalidData, message)
             })?;
-            let count = BESIDE + backing.len() as u32;
+            let count = FIXED_DESCRIPTORS + backing.len() as u32;
             Ok(Some((Taken { kept, arena, backing }, Store { key: key.to_owned(), count })))
         }
         (None, backing, None) if backing.is_empty() => Ok(None),

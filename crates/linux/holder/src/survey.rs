@@ -21,7 +21,7 @@ pub struct Contents {
     pub in_doubt: bool,
     /// The volume's size, in bytes; 0 if it was never served.
     pub size_bytes: u64,
-    /// Whether it is a mount instead of a volume, and still mounted.
+    /// Whether it is a mount, not a volume, and still mounted.
     pub mounted: bool,
 }
 
@@ -31,7 +31,8 @@ impl Contents {
         self.dirty_blocks > 0 || self.ranges > 0
     }
 
-    /// Whether it must be retained without an owner: a failure outlives the daemon, too.
+    /// Whether it must be retained without an owner: for dirty data, or for a state (failed, in
+    /// doubt, mounted) that must outlive the daemon.
     pub fn is_worth_keeping(&self) -> bool {
         self.is_dirty() || self.failed || self.in_doubt || self.mounted
     }
@@ -45,7 +46,7 @@ pub(crate) fn of_arena(arena: BorrowedFd<'_>) -> io::Result<Contents> {
     // Only headers are read: mapping the whole arena would take longer than everything else.
     let memory = SharedMemory::peek(arena)?;
     let Some(found) = Arena::found(&memory) else {
-        // The first word is written last when an arena is initialized: without it the volume was
+        // The first word is written last when an arena is initialized: if it is 0, the volume was
         // never served.
         let is_begun = memory.bytes() < 8 || memory.word(0).load(Ordering::Acquire) != 0;
         if !is_begun {
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cache_has_absorbed_is_seen_and_fresh_memory_is_empty() -> io::Result<()> {
+    fn absorbed_data_is_found_and_fresh_memory_is_empty() -> io::Result<()> {
         let geometry = Geometry::default();
         let bytes = Arena::bytes(&geometry, GRAIN);
         let shared = shared_memory("test", bytes, HugePages::Never, &mut |_, _| ())?;
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_not_taken_for_nothing() -> io::Result<()> {
+    fn an_unknown_memory_is_an_error_and_not_empty() -> io::Result<()> {
         let shared = shared_memory("test", 1 << 20, HugePages::Never, &mut |_, _| ())?;
         shared.memory().write(0, b"stranger");
         assert!(of_arena(shared.file()).is_err());

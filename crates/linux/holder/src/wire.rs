@@ -37,8 +37,8 @@ pub struct Status {
     /// The volume's size, in bytes; 0 if it is unknown.
     #[serde(default)]
     pub size_bytes: u64,
-    /// Path of the retained backing now, also if it was renamed. None: it was deleted, or the path
-    /// is too long for a packet.
+    /// Present path of the retained backing, which may have been renamed. None: it was deleted, or
+    /// the path is too long for a packet.
     #[serde(default)]
     pub path: Option<String>,
 }
@@ -73,7 +73,7 @@ pub(crate) enum Ask {
     Describe(Description),
     /// The owner of a mount stops serving it, and ends.
     Leave,
-    /// Requests since when the mount has had no daemon.
+    /// Queries since when the mount has had no daemon.
     Waiting,
     Discard {
         /// Ends the holder only if it was not taken over since a status had this value.
@@ -117,7 +117,7 @@ mod tests {
     use crate::packet::PACKET_BYTES;
 
     #[test]
-    fn an_ask_reads_as_the_module_text_says() {
+    fn requests_have_the_documented_form() {
         let ask: Ask = serde_json::from_str(r#"{"ask":"take","pid":7,"later":true}"#).expect("it");
         assert!(matches!(ask, Ask::Take { pid: 7 }));
         let keep = r#"{"ask":"keep","volume":"v","backing":"b","key":"k","runtime":"r","pid":1}"#;

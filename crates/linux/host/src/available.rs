@@ -7,11 +7,10 @@
 use crate::groups::{Generation, Group, own_groups};
 use std::fs;
 
-/// Size of a huge page.
+/// Size of a huge page, in bytes.
 pub const HUGE: usize = 2 << 20;
-/// Memory that a process needs in a group in addition to the requested memory: an index of a 64th,
-/// and this.
-const BESIDE: u64 = 16 << 20;
+/// Memory that a process needs in a group besides the requested memory and an index (a 64th of it).
+const OVERHEAD_BYTES: u64 = 16 << 20;
 
 /// Returns a number from /proc/meminfo, in its own unit.
 fn meminfo(text: &str, name: &str) -> Option<u64> {
@@ -64,13 +63,14 @@ pub fn check_memory_available(bytes: u64) -> Result<(), String> {
     enough_memory(&text, usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-/// Memory of the whole machine, in bytes. None: unknown.
+/// Returns the memory of the whole machine, in bytes. None: unknown.
 pub fn memory_of_machine() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     meminfo(&text, "MemTotal")?.checked_mul(1024)
 }
 
-/// Memory that the control groups of this process still allow, in bytes. None: they have no limit.
+/// Returns the memory that the control groups of this process still allow, in bytes. None: they
+/// have no limit.
 pub fn memory_left_in_groups() -> Option<u64> {
     own_groups("memory").iter().filter_map(left_in).map(|(_, free)| free).min()
 }
@@ -116,7 +116,7 @@ fn left_in(group: &Group) -> Option<(u64, u64)> {
 /// Checks that a group has `bytes` available.
 fn enough_in(group: &Group, bytes: u64) -> Result<(), String> {
     let Some((limit, free)) = left_in(group) else { return Ok(()) };
-    let needed = bytes.saturating_add(bytes / 64).saturating_add(BESIDE);
+    let needed = bytes.saturating_add(bytes / 64).saturating_add(OVERHEAD_BYTES);
     if needed <= free {
         return Ok(());
     }
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_gives_what_its_limit_leaves_and_its_page_cache_gives_way() {
+    fn page_cache_counts_as_available_within_the_limit_of_a_group() {
         let directory = tempfile::tempdir().expect("room");
         let write = |name: &str, text: &str| {
             fs::write(directory.path().join(name), text).expect("room");

@@ -1,16 +1,17 @@
-//! The files and devices below the devices of Overdrive, also while no daemon serves those.
+//! Records of the files and devices below the devices of Overdrive, also while no daemon serves
+//! them.
 //!
 //! ```text
 //!   /dev/overdrive/NAME  -> /dev/loopN    a device; udev or a daemon makes the link
-//!   /dev/overdrive/.backings/NAME/KEY     a file or device that it stands on
+//!   /dev/overdrive/.backings/NAME/KEY     a file or device below it
 //! ```
 //!
-//! A lock or an exclusive opening ends with its process; a device that waits for the next daemon
-//! has users all the same, whose kernel state must not meet other contents. A record counts while
-//! its device is there, as the kernel reports it; so it is written before the device has its name,
-//! and a daemon that dies in between leaves no device without a record. Records lie beside the
-//! names of devices: machine-wide, since daemons of different runtime directories do not see each
-//! other, and in memory, as devices are.
+//! A lock or an exclusive open ends with its process. But a device that waits for the next daemon
+//! may still have users, and the kernel has cached its contents, so nothing else may change the
+//! backing. A record is valid while the kernel reports its device. It is written before the device
+//! has its name, so a daemon that dies in between leaves no device without a record. Records are
+//! next to the names of devices: machine-wide, because daemons with different runtime directories
+//! do not see each other, and in memory, because devices do not outlive a restart either.
 
 use crate::identity::Identity;
 use std::fs;
@@ -26,7 +27,7 @@ pub const OURS: &str = "overdrive:";
 /// The directory of records within that of the links.
 const RECORDS: &str = ".backings";
 
-/// True if this is the path of a file below a device of Overdrive, of any daemon:
+/// Whether this is the path of a file below a device of Overdrive, made by any daemon:
 /// RUNTIME/devices/NAME/NAME.
 pub fn is_of_device(file: &Path) -> bool {
     let mut above = file.ancestors().skip(1).filter_map(Path::file_name);
@@ -34,7 +35,7 @@ pub fn is_of_device(file: &Path) -> bool {
 }
 
 /// Returns the server or file of a device of Overdrive, by the device's name in /dev. None: it is
-/// not a device of Overdrive any more.
+/// not a device of Overdrive, or not any more.
 pub fn device_owner(name: &str) -> Option<String> {
     let read = |file: &str| fs::read_to_string(format!("/sys/block/{name}/{file}")).ok();
     let file = read("loop/backing_file").map(|file| file.trim_end().to_owned());
@@ -54,11 +55,11 @@ fn is_owner_of(owner: &str, device: &str) -> bool {
     }
 }
 
-/// Whether a device of Overdrive exists.
+/// Whether a device of Overdrive exists, and accepts changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Presence {
     Gone,
-    /// It refuses changes: other readers of its backing are harmless.
+    /// It refuses changes, so that other readers of its backing are harmless.
     ReadOnly,
     Writable,
 }
@@ -104,7 +105,7 @@ impl Records<'_> {
         self.devices().into_iter().filter(is_on).collect()
     }
 
-    /// True if a device is on top of a single file or device.
+    /// Whether a device is on top of a single file or device.
     fn is_over_one(&self, device: &str) -> bool {
         fs::read_dir(self.directory.join(device)).is_ok_and(|entries| entries.count() == 1)
     }
@@ -133,8 +134,8 @@ impl Records<'_> {
         Ok(())
     }
 
-    /// Removes the record of a device that has gone, unless it is of other backings: then a device
-    /// of another daemon is to have the name.
+    /// Removes the record of a device that is gone. A record of other backings stays: another
+    /// daemon is about to give its device this name.
     fn forget(&self, keys: &[String], device: &str) {
         let entries = fs::read_dir(self.directory.join(device)).into_iter().flatten().flatten();
         let is_own = entries.into_iter().all(|it| keys.iter().any(|key| it.file_name() == **key));
@@ -144,7 +145,7 @@ impl Records<'_> {
     }
 
     fn remove(&self, device: &str) {
-        // Records that stay do not count: their device has gone.
+        // If this fails, the record is not valid, because its device is gone.
         let _ = fs::remove_dir_all(self.directory.join(device));
     }
 }
@@ -155,8 +156,8 @@ fn with_records<T>(work: impl FnOnce(&Records<'_>) -> T) -> T {
     work(&Records { directory: devices.join(RECORDS), presence: &presence })
 }
 
-/// Notes that a device of ours stands on these files and devices ([`crate::FileVolume::key`]): to
-/// be called before the device has its name.
+/// Records that a device of Overdrive is on top of these files and devices
+/// ([`crate::FileVolume::key`]). Call it before the device has its name.
 ///
 /// # Errors
 /// As the system reports.
@@ -164,13 +165,14 @@ pub fn note_backings(keys: &[String], device: &str) -> io::Result<()> {
     with_records(|records| records.note(keys, device))
 }
 
-/// Removes what [`note_backings`] has noted of a device over these files and devices, if it has
-/// gone.
+/// Removes the record that [`note_backings`] has made of a device over these files and devices, if
+/// the device is gone.
 pub fn forget_backings(keys: &[String], device: &str) {
     with_records(|records| records.forget(keys, device));
 }
 
-/// Removes the records of all devices that have gone. No device may be about to get its name.
+/// Removes the records of all devices that are gone. Call it only while no device is about to get
+/// its name.
 pub fn sweep_backings() {
     with_records(|records| records.sweep());
 }
@@ -181,7 +183,7 @@ pub(crate) fn devices_on(backing: Identity, writes: bool) -> Vec<String> {
     with_records(|records| records.devices_on(&backing.key(), writes))
 }
 
-/// True if a device of Overdrive is on top of a single file or device, not of several like a pool.
+/// Whether a device of Overdrive is on top of a single file or device, not of several like a pool.
 pub(crate) fn is_over_one(device: &str) -> bool {
     with_records(|records| records.is_over_one(device))
 }
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_told_apart_by_the_volume_s_name() {
+    fn owners_are_distinguished_by_the_name_of_the_volume() {
         assert!(is_owner_of("/run/overdrive/devices/db/db", "db"));
         assert!(!is_owner_of("/run/overdrive/devices/db/db", "db2"));
         assert!(is_owner_of("overdrive:/run/overdrive/devices/db//0123", "db"));
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_counts_while_its_device_is_there() {
+    fn a_record_is_valid_while_its_device_exists() {
         let place = tempfile::tempdir().expect("room");
         let with = |presence: &dyn Fn(&str) -> Presence, work: &dyn Fn(&Records<'_>)| {
             work(&Records { directory: place.path().join("records"), presence });

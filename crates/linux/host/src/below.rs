@@ -13,17 +13,17 @@ const STEPS_MAX: usize = 256;
 
 /// Returns the keys ([`crate::FileVolume::key`]) of everything below the file system of
 /// `directory`, as far as the kernel shows it: devices, and files of loop devices. Layers behind a
-/// network or a FUSE file system cannot be found. For these, and for memory, the key is that of the
-/// file system alone (`system-NUMBER`).
+/// network or a FUSE file system cannot be found. For these, and for a file system in memory, the
+/// key is that of the file system alone (`system-NUMBER`).
 pub fn keys_below(directory: &Path) -> Vec<String> {
     let system = fs::metadata(directory).ok().map(|found| found.dev());
     below(system.into_iter().chain(device_of(directory)))
 }
 
 /// Same as [`keys_below`], for a file or a device with this key; includes the device itself.
-/// `paths` are its possible names, absolute and without links: file systems with their own device
-/// numbers (btrfs) show their device only by a path. Reads only the list of mounts and no path,
-/// because access to a path may hang.
+/// `paths` are its possible names, absolute and without links. For file systems with their own
+/// device numbers (btrfs), they are looked up in the list of mounts. None of them is accessed,
+/// because that may hang.
 pub fn keys_below_backing<'a>(key: &str, paths: impl Iterator<Item = &'a Path>) -> Vec<String> {
     let Some(identity) = Identity::from_key(key) else { return Vec::new() };
     let own = match identity {
@@ -94,13 +94,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_that_is_not_there_lies_on_nothing() {
+    fn a_missing_path_has_no_keys_below_it() {
         assert_eq!(keys_below(Path::new("/no/such/place")), [""; 0]);
         assert_eq!(keys_below_backing("what is this", std::iter::empty()), [""; 0]);
     }
 
     #[test]
-    fn a_file_lies_on_what_its_directory_lies_on() {
+    fn a_file_has_the_keys_below_its_directory() {
         let file = std::env::current_exe().expect("a test is a program");
         let found = rustix::fs::stat(&file).expect("it is there");
         let key = Identity::of(&found).key();

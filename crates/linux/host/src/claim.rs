@@ -7,8 +7,8 @@
 //! | file system of several hosts | refused | noted | refused | refused | refused |
 //! | other signatures | | | named | refused | |
 //!
-//! A file or device in use ([`crate::Finding`]) is refused for every intent but to read, for which
-//! it is noted. To overwrite also needs an agreement, and a device that no other program has open.
+//! A file or device in use ([`crate::Finding`]) is refused, except that reading only notes it.
+//! Overwriting also requires the user's agreement, and that no other program has the device open.
 
 use crate::backings::{devices_on, is_over_one};
 use crate::clock::Patience;
@@ -17,31 +17,32 @@ use crate::identity::Identity;
 use crate::image::{reason, reason_to_measure};
 use crate::in_use::{Usage, device_number, device_users, find};
 use crate::open_error::{OpenError, OpenErrorKind};
-use crate::refusal::{failed, in_use, is_backing};
+use crate::refusal::{failed, in_use, refuse_as_backing};
 use crate::signatures::{Found, Kind};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Time for programs that only inspect a device to close it, in milliseconds.
-const LAST_LOOKS_MS: u64 = 1_000;
+const INSPECTION_MS: u64 = 1_000;
 
 /// The purpose of opening a file or device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Intent<'a> {
     /// Serve it.
     Serve {
-        /// Also serve an apparent image of a disk, and on this host a file system of several hosts.
+        /// Whether to serve even an apparent image of a disk, or a file system of several hosts
+        /// that only this host uses.
         is_raw: bool,
     },
-    /// Serve it as a device of Overdrive, under which it may wait already.
+    /// Serve it as a device of Overdrive. That device may exist already, and wait for its daemon.
     Attach {
         /// As in `Serve`.
         is_raw: bool,
         /// The device's name.
         device: &'a str,
     },
-    /// Read it, to measure how fast that is, also beside its users.
+    /// Read it to measure its speed, even while it has users.
     Read,
     /// Overwrite it, with or without the user's agreement to lose its contents.
     Overwrite {
@@ -65,7 +66,7 @@ pub struct Claimed {
 }
 
 impl Intent<'_> {
-    /// Whether apparent images are served as raw disks; None: it is not for serving.
+    /// Whether apparent images are served as raw disks. None: the intent is not to serve.
     fn is_raw(&self) -> Option<bool> {
         match *self {
             Intent::Serve { is_raw } | Intent::Attach { is_raw, .. } => Some(is_raw),
@@ -74,8 +75,8 @@ impl Intent<'_> {
     }
 }
 
-/// A file or device that is to be opened for an intent. The only way to open one: all that is
-/// checked is checked of the open descriptor, and nothing opens the path again.
+/// A file or device to be opened for an intent. Its contents are examined through the descriptor
+/// that is used later, so another file cannot take its place in between.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
     /// Its path.
@@ -84,13 +85,13 @@ pub struct Claim<'a> {
     pub options: OpenOptions,
     /// The purpose.
     pub intent: Intent<'a>,
-    /// Maximum wait for a process that was just killed ([`FileVolume::open_waiting`]).
+    /// Longest wait for a process that was just killed ([`FileVolume::open_waiting`]).
     pub lock_wait_ms: u64,
 }
 
 impl Claim<'_> {
-    /// Refuses a file or device on which another device of Overdrive stands, also while that has no
-    /// daemon: to be called before anything that is kept for it is taken over.
+    /// Refuses the backing of another device of Overdrive, even while no daemon serves that device.
+    /// Call it before retained memory of the backing is taken over.
     ///
     /// # Errors
     /// Busy: a sentence with the device and possible next steps.
@@ -103,9 +104,9 @@ impl Claim<'_> {
         refuse_backing(self.path, !self.options.read_only, device)
     }
 
-    /// Opens and examines it. `kept` is the descriptor that a holder has kept: it is used, not
-    /// opened once more. `was_served` reports whether it was accepted before: clients may have
-    /// written anything to it since.
+    /// Opens and examines it. `kept` is a descriptor that a holder has retained, which is used
+    /// instead of opening the path. `was_served` returns whether the contents were accepted before.
+    /// They then count as raw, because clients may have written anything since.
     ///
     /// # Errors
     /// [`OpenError`]: it is in use, or its contents are unsuitable for this intent.
@@ -129,13 +130,14 @@ impl Claim<'_> {
         };
         let mut notes = examine(&volume, intent)?;
         if is_shared {
-            notes.extend(use_of(&volume).map(|user| format!("{}: {user}", self.path.display())));
+            notes
+                .extend(first_user(&volume).map(|user| format!("{}: {user}", self.path.display())));
         }
         Ok(Claimed { volume, notes })
     }
 
-    /// Replaces the complaint about the size of an image file by one about its format. Such a file
-    /// may have any size, so extending it would be the wrong advice.
+    /// Replaces an error about the size of an image file by one about its format. Such a file may
+    /// have any size, so the advice to extend it would be wrong.
     fn image_instead(&self, error: OpenError) -> OpenError {
         match error.image {
             Some(format) if self.intent.is_raw() == Some(false) && !format.is_container() => {
@@ -159,9 +161,8 @@ pub fn claim(
     Claim { path, options, intent, lock_wait_ms }.open(None, |_| false)
 }
 
-/// Returns words for the first user of a file or device beside this process, which may also have
-/// begun to use it after it was opened.
-fn use_of(volume: &FileVolume) -> Option<String> {
+/// Describes the first other user of a file or device, including one that came after it was opened.
+fn first_user(volume: &FileVolume) -> Option<String> {
     let path = volume.path();
     let identity = Identity::of(&rustix::fs::fstat(volume.file()).ok()?);
     let of_ours = devices_on(identity, true).into_iter().map(Usage::Backing);
@@ -177,10 +178,9 @@ fn use_of(volume: &FileVolume) -> Option<String> {
     named.chain(openers.map(|user| user.to_string())).chain(locked).next()
 }
 
-/// Refuses a file or device on which a device of Overdrive stands, whether a daemon serves that or
-/// not. The device of the name `own_device` is no obstacle: its next daemon goes on with it.
-/// Without `writes` neither are devices that refuse changes. A path that leads nowhere is left to
-/// the opening.
+/// Refuses the backing of a device of Overdrive, whether a daemon serves that device or not.
+/// Accepts that of the device `own_device`, which this process continues; and without `writes`,
+/// that of a device that refuses changes. A missing path is accepted, because opening reports it.
 ///
 /// # Errors
 /// Busy: a sentence with the device and possible next steps.
@@ -188,7 +188,7 @@ fn refuse_backing(path: &Path, writes: bool, own_device: Option<&str>) -> Result
     let Ok(found) = rustix::fs::stat(path) else { return Ok(()) };
     let devices = devices_on(Identity::of(&found), writes);
     match devices.iter().find(|device| own_device != Some(device)) {
-        Some(device) => Err(is_backing(path, device, is_over_one(device))),
+        Some(device) => Err(refuse_as_backing(path, device, is_over_one(device))),
         None => Ok(()),
     }
 }
@@ -210,7 +210,7 @@ fn examine(volume: &FileVolume, intent: Intent<'_>) -> Result<Vec<String>, OpenE
     let verdicts = found.iter().map(|found| verdict(path, found, intent));
     let notes = verdicts.collect::<Result<Vec<_>, OpenError>>()?;
     let mut notes: Vec<String> = notes.into_iter().flatten().collect();
-    // A file system may have several marks.
+    // One file system may have several marks.
     notes.dedup();
     if intent == (Intent::Overwrite { is_agreed: false }) {
         return Err(unsupported(would_be_lost(volume, found.first())));
@@ -282,7 +282,7 @@ fn would_be_lost(volume: &FileVolume, found: Option<&Found>) -> String {
 fn refuse_opened(path: &Path) -> Result<(), OpenError> {
     let node = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let Some(number) = device_number(&node) else { return Ok(()) };
-    let patience = Patience::new(LAST_LOOKS_MS);
+    let patience = Patience::new(INSPECTION_MS);
     loop {
         let users = device_users(number, &node);
         let Some(user) = users.first() else { return Ok(()) };

@@ -8,7 +8,7 @@ use std::time::Duration;
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// CLOCK_MONOTONIC in nanoseconds.
+/// Returns the time of CLOCK_MONOTONIC, in nanoseconds.
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

@@ -70,7 +70,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Sorts loop2 before loop10.
+/// Returns a sort key, by which loop2 comes before loop10.
 fn order(name: &str) -> (String, u64, String) {
     let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
     (stem.to_owned(), name[stem.len()..].parse().unwrap_or(0), name.to_owned())

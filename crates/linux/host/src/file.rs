@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Unit of atomic writes of a regular file, in bytes. A premise that is documented for users: file
+/// Unit of atomic writes of a regular file, in bytes. This is a premise, documented for users: file
 /// systems write whole pages, and the drives below them do not tear 4 KiB.
 const FILE_PHYSICAL: u32 = 4096;
 /// Maximum size of a transfer, in bytes.
@@ -35,8 +35,8 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// Whether to use the host's page cache instead of direct I/O.
     pub buffered: bool,
-    /// Open it also beside other users, who may change it meanwhile: to read it, and to believe
-    /// nothing of what was read.
+    /// Whether to open it even while it has other users. They may change it at any time, so no data
+    /// read from it may be relied on.
     pub is_shared: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct OpenOptions {
 pub enum Lock {
     /// Excluded by the locks that qemu uses; for a device also by the exclusive open.
     Held,
-    /// Not excluded, for this reason: then it is a premise that no other program writes.
+    /// Not excluded, for this reason: the user must ensure that no other program writes.
     No(String),
 }
 
@@ -54,9 +54,9 @@ pub enum Lock {
 ///
 /// A device is open exclusively, a file has the locks that qemu uses. Both belong to the open file
 /// description, and I/O in flight on io_uring keeps the description alive beyond the end of its
-/// process: when opening succeeds, the last I/O of an earlier owner on this machine has ended
-/// (clause C15). (If a holder keeps the description, the ring's `Fence` guarantees that instead.)
-/// On network file systems this depends on the server's locks.
+/// process. So when opening succeeds, the last I/O of an earlier owner on this machine has ended
+/// (C15). (If a holder retains the description, the ring's `Fence` guarantees that instead.) On
+/// network file systems this depends on the server's locks.
 #[derive(Debug)]
 pub struct FileVolume {
     path: PathBuf,
@@ -76,7 +76,7 @@ pub struct FileVolume {
     note: Option<String>,
 }
 
-/// Whether it is a device. Refuses anything that is neither device nor file.
+/// Returns whether it is a device. Refuses anything that is neither device nor file.
 fn is_device(path: &Path, found: &Stat) -> Result<bool, OpenError> {
     let what = match FileType::from_raw_mode(found.st_mode) {
         FileType::BlockDevice => return Ok(true),
@@ -229,7 +229,7 @@ fn set_direct(file: &OwnedFd, options: OpenOptions) -> Result<Option<&'static st
 
 /// Returns a note about the path of a received description.
 ///
-/// A missing path is accepted: the description is still the file that the cache belongs to.
+/// A missing path is accepted: the description still leads to the file that the cache belongs to.
 fn note_on_path(path: &Path, identity: Identity) -> Result<Option<String>, OpenError> {
     let name = path.display();
     match rustix::fs::stat(path) {
@@ -301,14 +301,14 @@ impl FileVolume {
         }
     }
 
-    /// Creates a volume from an open description that another process has kept. Locks and
+    /// Creates a volume from an open description that a holder has retained. Locks and
     /// exclusiveness belong to the description, so the volume has them too.
     ///
     /// A missing path is not an error, but causes a [`FileVolume::note`].
     ///
     /// # Errors
-    /// As [`FileVolume::open`]; also if the path now names something else, if it is read-only and
-    /// `options` request writing, or if another process has taken it.
+    /// As [`FileVolume::open`]; also if the path now names another file, if the description is
+    /// read-only and `options` request writing, or if another process has locked the file.
     pub fn from_file(
         path: &Path,
         file: OwnedFd,
@@ -362,22 +362,21 @@ impl FileVolume {
         }))
     }
 
-    /// The open description with its locks, for a process that keeps it.
+    /// Returns the open description with its locks, for a holder to retain.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// A number that identifies the file or device, whatever its path: a hash (FNV-1a, 64 bits) of
-    /// its kind and, for a file, of the numbers of its file system and of itself (`st_dev`,
-    /// `st_ino`), for a device of its own number (`st_rdev`). It is the same in all builds. It is
-    /// valid as long as the file system stays mounted and the device attached; after a restart of
-    /// the machine the numbers may differ.
+    /// Returns a number that identifies the file or device, whatever its path. It is a hash
+    /// (FNV-1a, 64 bits) of `st_dev` and `st_ino` for a file, of `st_rdev` for a device, and of the
+    /// kind. It is the same in all builds, and valid while the file system stays mounted and the
+    /// device attached; after a restart of the machine it may differ.
     pub fn identity(&self) -> u64 {
         self.identity.hash()
     }
 
-    /// The same identity in words: `file-<st_dev>-<st_ino>` or `device-<major>-<minor>`, suitable
-    /// for file names.
+    /// Returns the same identity as a file name: `file-<st_dev>-<st_ino>` or
+    /// `device-<major>-<minor>`.
     pub fn key(&self) -> String {
         self.identity.key()
     }
@@ -393,17 +392,17 @@ impl FileVolume {
         self.size.accept(&self.file)
     }
 
-    /// A sentence for the user about the state in which it was found.
+    /// Returns a sentence for the user about the state in which it was found.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
 
-    /// Path of the backing.
+    /// Returns the path of the backing.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Limits of the backing.
+    /// Returns the limits of the backing.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -418,12 +417,12 @@ impl FileVolume {
         &self.lock
     }
 
-    /// Alignments that direct I/O requires.
+    /// Returns the alignments that direct I/O requires.
     pub fn alignment(&self) -> &Alignment {
         &self.alignment
     }
 
-    /// A buffer of zeros, for ranges that the kernel cannot zero.
+    /// Returns a buffer of zeros, for ranges that the kernel cannot zero.
     pub fn zeros(&self) -> &Arc<Memory> {
         &self.zeros
     }
@@ -443,13 +442,13 @@ impl FileVolume {
         self.remote
     }
 
-    /// Its size when it was opened, and whether it has been smaller since.
+    /// Returns its size when it was opened, with a mark if it has been smaller since.
     pub fn shrink_guard(&self) -> &ShrinkGuard {
         &self.size
     }
 
-    /// Returns the stretches of data and holes in `at`. Only for a regular file of this machine:
-    /// otherwise the call may block for a long time.
+    /// Returns the stretches of data and holes in `at`. Only for a regular file on a local file
+    /// system: otherwise the call may block for a long time.
     pub fn stretches(&self, at: Extent) -> Vec<Stretch> {
         stretches::of(&self.file, at)
     }

@@ -9,8 +9,8 @@ use rustix::mm::Advice;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Smaller allocations are not worth a system call; the C library gives each allocation of this
-/// size its own mapping.
+/// Minimum size of an allocation that is worth the system call for advice. The C library gives each
+/// allocation of this size its own mapping.
 const LARGE_BYTES: usize = 32 << 20;
 const HUGE_BYTES: usize = 2 << 20;
 
@@ -18,7 +18,7 @@ static WANTED: AtomicBool = AtomicBool::new(false);
 
 /// Makes later allocations of 32 MiB and more use huge pages, if the kernel has free ones and the
 /// program's allocator is [`HugeAllocator`]. For programs that access large tables at random, and
-/// may use 2 MiB of memory per 4 KiB accessed.
+/// can afford 2 MiB of memory per 4 KiB accessed.
 pub fn want_huge_allocations() {
     WANTED.store(true, Ordering::Relaxed);
 }

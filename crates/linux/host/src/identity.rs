@@ -25,7 +25,7 @@ impl Identity {
         }
     }
 
-    /// A hash that is the same in every build of this program.
+    /// Returns a hash that is the same in every build of this program.
     pub(crate) fn hash(self) -> u64 {
         let (kind, words) = match self {
             Identity::File { system, number } => (0, [system, number]),
@@ -51,7 +51,7 @@ impl Identity {
         }
     }
 
-    /// A name that is suitable for file names.
+    /// Returns the identity as a file name.
     pub(crate) fn key(self) -> String {
         match self {
             Identity::File { system, number } => format!("file-{system}-{number}"),

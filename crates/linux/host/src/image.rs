@@ -35,7 +35,7 @@ pub enum ImageFormat {
 }
 
 impl ImageFormat {
-    /// Name of qemu's driver for it.
+    /// Returns the name of qemu's driver for it.
     pub fn driver(self) -> &'static str {
         match self {
             ImageFormat::Qcow1 => "qcow",
@@ -50,7 +50,7 @@ impl ImageFormat {
         }
     }
 
-    /// Whether it is a container whose raw blocks may be cached: causes a notice, not a refusal.
+    /// Whether it is a container, whose raw blocks may be cached: it is noted, not refused.
     pub fn is_container(self) -> bool {
         matches!(self, ImageFormat::Luks1 | ImageFormat::Luks2)
     }

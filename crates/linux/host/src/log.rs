@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::io::{IsTerminal, stderr};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Whose standard error this is: one of the following.
+/// Form of the lines on standard error: one of the following.
 static FORM: AtomicU8 = AtomicU8::new(PLAIN);
 
 const PLAIN: u8 = 0;
@@ -34,7 +34,7 @@ pub enum Severity {
 impl Severity {
     const ALL: [Severity; 2] = [Severity::Notice, Severity::Error];
 
-    /// As syslog(3) numbers it.
+    /// Returns its number in syslog(3).
     fn level(self) -> u8 {
         match self {
             Severity::Notice => 5,
@@ -55,7 +55,7 @@ pub fn begin_log() {
     FORM.store(LOG, Ordering::Relaxed);
 }
 
-/// From now on lines are those of a service, if the standard error is systemd's journal.
+/// Makes lines begin with their severity from now on, if standard error is systemd's journal.
 pub fn begin_journal() {
     let stream = std::env::var(JOURNAL_STREAM).unwrap_or_default();
     let is_journal = rustix::fs::fstat(stderr())
@@ -65,8 +65,8 @@ pub fn begin_journal() {
     }
 }
 
-/// From now on lines are those of a daemon: of a log, unless the standard error is a terminal or
-/// has its form already.
+/// Makes lines those of a log from now on, unless standard error is a terminal, or another form was
+/// chosen before.
 pub fn begin_daemon() {
     if FORM.load(Ordering::Relaxed) == PLAIN && !stderr().is_terminal() {
         begin_log();
@@ -88,7 +88,7 @@ pub fn without_stamp(line: &str) -> &str {
     }
 }
 
-/// Bytes of a time in the format of [`utc`].
+/// Length of a time in the format of [`utc`], in bytes.
 const TIME_BYTES: usize = "2026-11-25T23:01:09Z".len();
 
 /// Formats a time in seconds since 1970. (The calendar: H. Hinnant, days from civil, inverted.)

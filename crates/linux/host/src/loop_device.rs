@@ -26,11 +26,11 @@ const READ_ONLY: u32 = 1;
 const PARTITIONS: u32 = 8;
 const DIRECT: u32 = 16;
 
-/// Number of tries: another process may take the device that was just free.
+/// Number of attempts: another process may take the device that was just free.
 const TRIES: usize = 32;
 
 /// Time for programs that only inspect a device to close it, in milliseconds.
-const LAST_LOOKS_MS: u64 = 2_000;
+const INSPECTION_MS: u64 = 2_000;
 
 /// `struct loop_info64`.
 #[repr(C)]
@@ -195,12 +195,12 @@ impl LoopDevice {
         Ok(unsafe { ioctl(&node, Setter::<CONFIGURE, Config>::new(config)) }?)
     }
 
-    /// Path of its node.
+    /// Returns the path of its node.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/dev/loop{}", self.number))
     }
 
-    /// Its device number. None: the device does not exist.
+    /// Returns its device number. None: the device does not exist.
     pub fn device(&self) -> Option<u64> {
         number_in(&self.attribute("dev")?)
     }
@@ -216,7 +216,7 @@ impl LoopDevice {
         self.attribute("loop/dio").as_deref() == Some("1")
     }
 
-    /// Its size in bytes.
+    /// Returns its size in bytes.
     pub fn bytes(&self) -> Option<u64> {
         self.attribute("size")?.parse::<u64>().ok()?.checked_mul(512)
     }
@@ -257,8 +257,7 @@ impl LoopDevice {
         Ok(unsafe { ioctl(&node, NoArg::<SET_CAPACITY>::new()) }?)
     }
 
-    /// Detaches its file: immediately, or when all programs that have the device open have closed
-    /// it.
+    /// Detaches its file: immediately, or once all programs that have the device open close it.
     ///
     /// # Errors
     /// The system's errors.
@@ -266,16 +265,16 @@ impl LoopDevice {
         clear(&open(&self.path())?)
     }
 
-    /// Detaches its file, for the process that has claimed the device. Returns whether the file is
-    /// detached: programs that only inspect the device, as udev does after each change, get some
-    /// seconds to close it.
+    /// Detaches its file, for the process that has claimed the device. Programs that only inspect
+    /// the device, as udev does after each change, get two seconds to close it. Returns whether the
+    /// file is detached.
     ///
     /// # Errors
     /// The system's errors.
     pub fn detach_claimed(&self, claimed: ClaimedDevice) -> io::Result<bool> {
         clear(&claimed.0)?;
         drop(claimed);
-        let patience = Patience::new(LAST_LOOKS_MS);
+        let patience = Patience::new(INSPECTION_MS);
         while self.is_attached() {
             if !patience.pause() {
                 return Ok(false);

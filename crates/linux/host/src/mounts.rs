@@ -39,7 +39,8 @@ pub fn mounts_in(process: &Path) -> Vec<Mount> {
     parse(&fs::read(process.join("mountinfo")).unwrap_or_default())
 }
 
-/// Returns the mount that contains a path without links: of the longest mount points, the last.
+/// Returns the mount that contains a path without links: the one with the longest mount point, and
+/// the last of several.
 pub fn mount_around<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let around = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     around.max_by_key(|mount| mount.point.components().count())
@@ -163,7 +164,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn no_other_server_is_asked_about_a_file() {
+    fn no_request_is_sent_to_another_server() {
         let mounts = list(
             "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
              36 22 0:31 / /run/files rw - fuse.overdrive overdrive rw",

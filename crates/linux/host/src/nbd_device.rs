@@ -112,20 +112,20 @@ impl NbdDevice {
         open().is_ok()
     }
 
-    /// Returns the devices whose server name is accepted by `is_meant`, each with that name.
-    pub fn all(is_meant: impl Fn(&str) -> bool) -> Vec<(NbdDevice, String)> {
+    /// Returns the devices whose server name `is_chosen` accepts, each with that name.
+    pub fn all(is_chosen: impl Fn(&str) -> bool) -> Vec<(NbdDevice, String)> {
         let entries = fs::read_dir("/sys/block").ok().into_iter().flatten().flatten();
         let found = entries.filter_map(|entry| {
             let number = entry.file_name().to_str()?.strip_prefix("nbd")?.parse().ok()?;
             let name = fs::read_to_string(entry.path().join("backend")).ok()?;
             let name = name.trim_end_matches('\n').to_owned();
-            is_meant(&name).then_some((NbdDevice { number }, name))
+            is_chosen(&name).then_some((NbdDevice { number }, name))
         });
         found.collect()
     }
 
     /// Creates a device whose server is at the other end of these connected sockets, which are in
-    /// transmission. `backend` is the server's name.
+    /// the transmission phase. `backend` is the server's name.
     ///
     /// # Errors
     /// `Unsupported`: the kernel does not store that name (before 5.14); the device is removed
@@ -135,13 +135,13 @@ impl NbdDevice {
         options: &NbdOptions,
         backend: &str,
     ) -> io::Result<NbdDevice> {
-        let mut asked = Attributes::default();
-        options.put(&mut asked);
-        asked
+        let mut request = Attributes::default();
+        options.put(&mut request);
+        request
             .put_u64(SERVER_FLAGS, options.flags.into())
             .put_text(BACKEND, backend)
             .put_nested(SOCKETS, &list_of(sockets));
-        let answer = open()?.ask(CONNECT, &asked)?;
+        let answer = open()?.ask(CONNECT, &request)?;
         let number = find_u32(&answer, INDEX).ok_or(io::ErrorKind::InvalidData)?;
         let device = NbdDevice { number };
         if device.attribute("backend").as_deref() != Some(backend) {
@@ -164,11 +164,11 @@ impl NbdDevice {
         options: &NbdOptions,
         backend: &str,
     ) -> io::Result<bool> {
-        let mut asked = Attributes::default();
-        asked.put_u32(INDEX, self.number).put_text(BACKEND, backend);
-        options.put(&mut asked);
-        asked.put_nested(SOCKETS, &list_of(&[socket.as_fd()]));
-        open()?.ask(RECONFIGURE, &asked)?;
+        let mut request = Attributes::default();
+        request.put_u32(INDEX, self.number).put_text(BACKEND, backend);
+        options.put(&mut request);
+        request.put_nested(SOCKETS, &list_of(&[socket.as_fd()]));
+        open()?.ask(RECONFIGURE, &request)?;
         Ok(is_taken(socket))
     }
 
@@ -177,10 +177,10 @@ impl NbdDevice {
     /// # Errors
     /// The system's errors.
     pub fn set_timeout(&self, timeout: Duration, backend: &str) -> io::Result<()> {
-        let mut asked = Attributes::default();
-        asked.put_u32(INDEX, self.number).put_text(BACKEND, backend);
-        asked.put_u64(TIMEOUT_S, seconds(timeout));
-        open()?.ask(RECONFIGURE, &asked).map(|_| ())
+        let mut request = Attributes::default();
+        request.put_u32(INDEX, self.number).put_text(BACKEND, backend);
+        request.put_u64(TIMEOUT_S, seconds(timeout));
+        open()?.ask(RECONFIGURE, &request).map(|_| ())
     }
 
     /// Disconnects its server: waiting and later requests fail. No effect on a device without a
@@ -189,9 +189,9 @@ impl NbdDevice {
     /// # Errors
     /// The system's errors.
     pub fn disconnect(&self) -> io::Result<()> {
-        let mut asked = Attributes::default();
-        asked.put_u32(INDEX, self.number);
-        open()?.ask(DISCONNECT, &asked).map(|_| ())
+        let mut request = Attributes::default();
+        request.put_u32(INDEX, self.number);
+        open()?.ask(DISCONNECT, &request).map(|_| ())
     }
 
     /// Whether it has a server, or waits for one.
@@ -199,24 +199,24 @@ impl NbdDevice {
     /// # Errors
     /// The system's errors.
     pub fn is_connected(&self) -> io::Result<bool> {
-        let mut asked = Attributes::default();
-        asked.put_u32(INDEX, self.number);
-        let answer = open()?.ask(STATUS, &asked)?;
+        let mut request = Attributes::default();
+        request.put_u32(INDEX, self.number);
+        let answer = open()?.ask(STATUS, &request)?;
         Ok(is_connected_by(&answer, self.number))
     }
 
-    /// Maximum number of its parallel connections.
+    /// Returns the maximum number of its parallel connections.
     pub fn connections(&self) -> usize {
         let queues = fs::read_dir(format!("/sys/block/nbd{}/mq", self.number));
         queues.map_or(1, |queues| queues.flatten().count())
     }
 
-    /// Path of its node.
+    /// Returns the path of its node.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/dev/nbd{}", self.number))
     }
 
-    /// Its device number. None: the device does not exist.
+    /// Returns its device number. None: the device does not exist.
     pub fn device(&self) -> Option<u64> {
         number_in(&self.attribute("dev")?)
     }
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_devices_tells_which_are_connected() {
+    fn a_list_of_devices_shows_which_are_connected() {
         let (mut list, mut answer) = (Attributes::default(), Attributes::default());
         list.put_nested(DEVICE_ITEM, &device(3, 0)).put_nested(DEVICE_ITEM, &device(7, 1));
         answer.put_nested(DEVICE_LIST, &list);

@@ -11,8 +11,7 @@ use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 
-/// CAP_IPC_LOCK: no limit applies to a process with this capability.
-/// (include/uapi/linux/capability.h)
+/// Capability with which no limit applies to locked memory (include/uapi/linux/capability.h).
 const CAP_IPC_LOCK: u32 = 14;
 
 /// Page faults of this process since it started.
@@ -137,13 +136,13 @@ pub fn lock_process() -> io::Result<()> {
         true => lock_small(&mappings).and_then(|()| rustix::mm::mlockall(later)),
     };
     locked.map_err(|errno| cannot_lock("the process", errno))?;
-    mappings.iter().filter(|mapping| mapping.is_ours).for_each(read_in);
+    mappings.iter().filter(|mapping| mapping.is_ours).for_each(populate);
     Ok(())
 }
 
 /// Locks all mappings except those of huge pages.
 fn lock_small(mappings: &[Mapping]) -> Result<(), Errno> {
-    // In a user namespace a process may have the capability without its effect.
+    // In a user namespace, a process may have the capability, but the limit still applies.
     let limit = getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
     let mut bytes = 0;
     for mapping in mappings.iter().filter(|mapping| mapping.is_lockable()) {
@@ -160,7 +159,7 @@ fn lock_small(mappings: &[Mapping]) -> Result<(), Errno> {
     Ok(())
 }
 
-fn read_in(mapping: &Mapping) {
+fn populate(mapping: &Mapping) {
     let advice = match mapping.is_writable {
         true => Advice::LinuxPopulateWrite,
         false => Advice::LinuxPopulateRead,
@@ -176,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_needed_is_found_among_the_mappings() {
+    fn mappings_of_this_program_are_recognized() {
         let found = |line: &str| {
             let found = mapping(line).expect("a mapping");
             (found.from, found.bytes, found.is_writable, found.is_ours)
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn mappings_of_huge_pages_are_told_from_others() {
+    fn mappings_of_huge_pages_are_recognized() {
         let smaps = "1000-2000 rw-s 00000000 00:11 7   /memfd:arena (deleted)\n\
                      Size:  4 kB\nVmFlags: rd wr sh nr ht \n\
                      3000-5000 rw-s 00000000 00:01 8   /memfd:arena (deleted)\n\

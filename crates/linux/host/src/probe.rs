@@ -68,7 +68,7 @@ pub(crate) fn direct(file: impl AsFd, device: bool, least: u32) -> Alignment {
         Some((block, memory)) => (block.max(least), memory.max(1)),
         None => (least, least),
     };
-    // The reported alignment is tested as well: an emulation may not keep its promise.
+    // The reported alignment is tested, because an emulation may report a wrong one.
     for block in [block, block.max(4096)] {
         if block.is_power_of_two() && memory.is_power_of_two() && reads(file, block).is_ok() {
             return Alignment { block, memory, direct: Direct::Yes };
@@ -94,7 +94,8 @@ pub(crate) fn file_discard(file: impl AsFd, bytes: u64) -> Discard {
     }
 }
 
-/// Whether the file system zeroes a range without writing it. Tested beyond the end, as above.
+/// Whether the file system zeroes a range without writing it. Tested beyond the end, where there is
+/// no data.
 pub(crate) fn file_zero(file: impl AsFd, bytes: u64) -> bool {
     let mode = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
     let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -119,10 +120,10 @@ pub(crate) fn rotational(device: u64) -> bool {
     attribute(device, "queue/rotational").as_deref() == Some("1")
 }
 
-/// Transfer size that suits the device best, in bytes.
+/// Returns the transfer size that suits the device best, in bytes.
 pub(crate) fn io_best(device: u64) -> u32 {
-    let told = attribute(device, "queue/optimal_io_size").and_then(|bytes| bytes.parse().ok());
-    match told {
+    let reported = attribute(device, "queue/optimal_io_size").and_then(|bytes| bytes.parse().ok());
+    match reported {
         Some(bytes @ 4096..=1_048_576) if u32::is_power_of_two(bytes) => bytes.max(128 << 10),
         _ => 128 << 10,
     }

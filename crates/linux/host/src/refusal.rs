@@ -54,9 +54,8 @@ pub(crate) fn in_use(path: &Path, user: &str) -> OpenError {
     failed(Kind::Busy, format!("{name}: {user}; release it there first"))
 }
 
-/// Returns the refusal of a backing of a device of Overdrive, which is its only backing or one of
-/// several.
-pub(crate) fn is_backing(path: &Path, device: &str, is_alone: bool) -> OpenError {
+/// Returns the refusal of a device's backing. `is_alone`: it is the device's only backing.
+pub(crate) fn refuse_as_backing(path: &Path, device: &str, is_alone: bool) -> OpenError {
     let name = path.display();
     let backing = match is_alone {
         true => quoted(&name.to_string()),

@@ -58,7 +58,7 @@ impl Window {
 /// # Errors
 /// The file cannot be mapped, or the first byte does not begin a page.
 pub fn resident_bytes(file: impl AsFd, bytes: Range<u64>) -> io::Result<Option<u64>> {
-    if !may_be_told(file.as_fd()) {
+    if !can_see_residency(file.as_fd()) {
         return Ok(None);
     }
     let page = rustix::param::page_size();
@@ -71,9 +71,9 @@ pub fn resident_bytes(file: impl AsFd, bytes: Range<u64>) -> io::Result<Option<u
     Ok(Some(resident * page as u64))
 }
 
-/// Whether the kernel gives this user the truth: the same check as in the kernel, except for
+/// Whether the kernel reports the truth to this user. The check is the kernel's, except for
 /// capabilities in a user namespace.
-fn may_be_told(file: BorrowedFd<'_>) -> bool {
+fn can_see_residency(file: BorrowedFd<'_>) -> bool {
     let user = rustix::process::geteuid();
     let is_owner = rustix::fs::fstat(file).is_ok_and(|found| found.st_uid == user.as_raw());
     if is_owner || user.is_root() {
@@ -90,7 +90,7 @@ mod tests {
     use std::io::{Read, Write};
 
     #[test]
-    fn what_was_dropped_is_not_there_and_what_was_read_is() {
+    fn dropped_pages_are_not_resident_and_read_pages_are() {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory");
         let path = directory.path().join("file");
         let mut written = File::create(&path).expect("a file");

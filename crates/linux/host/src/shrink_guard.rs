@@ -3,11 +3,11 @@
 //! A file that another program truncates has lost the data beyond the cut, and a write there would
 //! extend it again, with zeros in between that were never written. So every change of a file first
 //! checks its length, and every flush of a file or a device checks it afterwards. A check takes a
-//! fraction of a microsecond. The file can still be truncated between the check and the write; the
-//! flush after it then finds the file too short, unless that write itself reached its end.
+//! fraction of a microsecond. The file can still be truncated between the check and the write. The
+//! next flush then finds the file too short, unless that write has extended it to its full length.
 //!
 //! A file that was found too short stays marked even if it has grown since, because the data is
-//! still lost: until it is opened again, or the operator accepts the loss.
+//! still lost. The mark ends when the file is opened again, or the operator accepts the loss.
 #![allow(unsafe_code)]
 
 use block::{Error, Kind, Result};
@@ -56,7 +56,7 @@ impl ShrinkGuard {
         ShrinkGuard { bytes, device, shrunk: AtomicBool::new(false) }
     }
 
-    /// Whether it is, or has been, smaller than when it was opened.
+    /// Returns whether it is, or has been, smaller than when it was opened.
     pub fn has_shrunk(&self, file: impl AsFd) -> Result<bool> {
         if self.shrunk.load(Ordering::Relaxed) {
             return Ok(true);
@@ -93,8 +93,8 @@ impl ShrinkGuard {
         if self.has_shrunk(file)? { Err(error) } else { Ok(()) }
     }
 
-    /// Fails if it has shrunk and does not contain all bytes up to `end` any more. Checks files
-    /// only: a write does not extend a device, but fails.
+    /// Fails if it has shrunk, and no longer reaches to `end`. Checks files only: a write beyond
+    /// the end of a device fails without this.
     pub fn check_change(&self, file: impl AsFd, end: u64) -> Result {
         if self.device || !self.has_shrunk(file.as_fd())? {
             return Ok(());

@@ -49,12 +49,12 @@ pub fn ignore_file_size_signal() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Undoes this process's own changes for a child command: the signals of [`signals`] and
-/// [`ignore_file_size_signal`], and the special way to wait for memory.
+/// Undoes this process's own settings in a child command: those of [`signals`] and
+/// [`ignore_file_size_signal`], and PR_SET_IO_FLUSHER.
 pub fn make_ordinary(command: &mut Command) {
     let set = stopping();
     let unblock = move || {
-        // Fails only if setting it was not permitted either.
+        // Fails only if it could not be set either.
         let _ = rustix::process::configure_io_flusher_behavior(false);
         // SAFETY: async-signal-safe, and the default is valid for every signal.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };

@@ -1,7 +1,7 @@
 //! Holes of a file, found with SEEK_DATA and SEEK_HOLE (lseek(2)).
 //!
-//! These move the position of the open description, which is not used otherwise: all I/O specifies
-//! its own position.
+//! These calls move the position of the open description. Nothing else uses it, because all I/O
+//! specifies its own offset.
 
 use block::{Extent, SECTOR, Stretch};
 use rustix::fs::{FsWord, SeekFrom};

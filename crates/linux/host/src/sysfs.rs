@@ -14,7 +14,7 @@ pub(crate) fn number_in(text: &str) -> Option<u64> {
     Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The directory of a device in /sys.
+/// Returns the directory of a device in /sys.
 pub(crate) fn directory(device: u64) -> PathBuf {
     Path::new("/sys/dev/block").join(number(device))
 }

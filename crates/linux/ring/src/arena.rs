@@ -54,8 +54,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Memory that is shared by descriptor: it exists as long as a process holds the descriptor or maps
-/// it.
+/// Memory that is shared by its descriptor. It exists as long as a process has the descriptor or
+/// maps the memory.
 pub struct SharedMemory {
     memory: Arc<Memory>,
     file: OwnedFd,
@@ -65,7 +65,7 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// The memory. It stays mapped as long as any clone exists.
+    /// Returns the memory. It stays mapped as long as any clone exists.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
@@ -75,7 +75,7 @@ impl SharedMemory {
         self.huge
     }
 
-    /// The descriptor, for another process.
+    /// Returns the descriptor, to be passed to another process.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -93,7 +93,7 @@ impl SharedMemory {
     }
 
     /// Enters the pages in use in the page table, on a separate thread, so that no later access
-    /// faults. Call it after [`crate::signals`], like everything that starts a thread. If no thread
+    /// faults. Call it after [`host::signals`], like everything that starts a thread. If no thread
     /// can be started, each page is entered on its first use.
     pub fn warm(&self) -> Option<JoinHandle<()>> {
         let (memory, used) = (self.memory.clone(), self.used.clone());
@@ -107,8 +107,8 @@ impl SharedMemory {
         std::thread::Builder::new().name("od-warm".into()).spawn(work).ok()
     }
 
-    /// Maps memory as [`SharedMemory::adopt`] does, but allocates no pages for the mapping: to read
-    /// a small part of it.
+    /// Maps memory as [`SharedMemory::adopt`] does, but allocates no pages for the mapping. For
+    /// reading a small part of it.
     ///
     /// # Errors
     /// As [`SharedMemory::adopt`].
@@ -129,7 +129,7 @@ impl SharedMemory {
         }
         self.used.iter().try_for_each(|part| {
             let at = self.memory.address(part.start, part.len()).as_ptr();
-            // On first use: adopted memory need not be loaded before it is served.
+            // Locks each page on its first use, so that adopted memory can be served immediately.
             let flags = MlockFlags::ONFAULT;
             // SAFETY: the mapping belongs to this object; locking does not change its contents, and
             // ends with the mapping.
@@ -179,7 +179,7 @@ impl SharedMemory {
     }
 }
 
-/// The single part that covers a whole memory.
+/// Returns the single part that covers a whole memory.
 fn whole(bytes: usize) -> Vec<Range<usize>> {
     std::iter::once(0..bytes).collect()
 }
@@ -324,7 +324,7 @@ pub fn shared_memory_of(
         // A part may touch one more page at either end.
         let wanted = (used_bytes + used.len() * HUGE).min(rounded).next_multiple_of(HUGE);
         let had = huge_pages_free(&text, wanted)
-            // Other programs may take pages of the pool meanwhile: then populating fails.
+            // Other programs may take pages of the pool after this check: then populating fails.
             .and_then(|()| create(name, rounded, true).map_err(|errno| errno.to_string()))
             .and_then(|(file, memory)| {
                 match populate(&memory, &used, Advice::LinuxPopulateWrite, progress) {
@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_seen_through_the_descriptor() -> io::Result<()> {
+    fn writes_are_visible_through_the_descriptor() -> io::Result<()> {
         let mut last = (0, 0);
         let mut progress = |done, all| last = (done, all);
         let first = shared_memory("test", 40 << 20, HugePages::Never, &mut progress)?;
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn more_huge_pages_than_there_are_are_refused_in_words() -> io::Result<()> {
+    fn too_many_huge_pages_are_refused_with_a_sentence() -> io::Result<()> {
         let text = fs::read_to_string("/proc/meminfo")?;
         let (all, used) = (HUGE << 12, std::iter::once(0..HUGE).collect());
         let had = shared_memory_of("test", all, used, HugePages::Require, &mut |_, _| ());
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn its_size_is_sealed_and_strangers_are_refused() -> io::Result<()> {
+    fn the_size_is_sealed_and_unsealed_memory_is_refused() -> io::Result<()> {
         let shared = shared_memory("test", 4096, HugePages::IfFree, &mut |_, _| ())?;
         assert!(rustix::fs::ftruncate(shared.file(), 0).is_err());
         let plain = rustix::fs::memfd_create("plain", MemfdFlags::CLOEXEC)?;
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_refused_with_both_numbers() {
+    fn too_much_memory_is_refused_with_both_amounts() {
         let refused = shared_memory("test", 1 << 50, HugePages::Never, &mut |_, _| ());
         let message = refused.err().expect("a pebibyte").to_string();
         assert!(message.contains("1073741824 MiB of memory"), "{message}");
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_pages_are_had_if_and_only_if_they_are_free() -> io::Result<()> {
+    fn huge_pages_are_used_only_if_enough_are_free() -> io::Result<()> {
         let text = fs::read_to_string("/proc/meminfo")?;
         let required = shared_memory("test", HUGE, HugePages::Require, &mut |_, _| ());
         match (huge_pages_free(&text, HUGE), required) {

@@ -10,16 +10,16 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Size of a bounce buffer for memory that direct I/O cannot use.
-const DETOUR: usize = 256 << 10;
-/// Number of bounce buffers that a lane keeps for reuse.
-const DETOURS_KEPT: usize = 16;
+/// Size of a bounce buffer for memory that direct I/O cannot use, in bytes.
+const BOUNCE_BYTES: usize = 256 << 10;
+/// Maximum number of bounce buffers that a lane keeps for reuse.
+const BOUNCE_BUFFERS_MAX: usize = 16;
 
 /// A regular file or a block device, used from one lane.
 pub struct FileBackend {
     volume: Arc<FileVolume>,
     ring: Ring,
-    detours: RefCell<Vec<Arc<Memory>>>,
+    bounce_buffers: RefCell<Vec<Arc<Memory>>>,
 }
 
 fn position(at: &Extent) -> u64 {
@@ -31,43 +31,47 @@ fn is_unable(error: &Error) -> bool {
 }
 
 impl FileBackend {
-    /// Creates the handle of the lane of `ring` on the volume.
+    /// Creates the handle on the volume for the lane of `ring`.
     pub fn attach(volume: &Arc<FileVolume>, ring: &Ring) -> FileBackend {
-        FileBackend { volume: volume.clone(), ring: ring.clone(), detours: RefCell::default() }
+        FileBackend {
+            volume: volume.clone(),
+            ring: ring.clone(),
+            bounce_buffers: RefCell::default(),
+        }
     }
 
     /// Whether direct I/O can use the buffer as it is: every stretch must have the device's
     /// alignment. The engine's slots always do; a client's buffer may not.
-    fn fits(&self, buf: &Buf) -> bool {
+    fn is_aligned(&self, buf: &Buf) -> bool {
         let alignment = self.volume.alignment();
         if alignment.direct != Direct::Yes {
             return true;
         }
         let (memory, block) = (alignment.memory as usize, alignment.block as usize);
-        let mut fits = true;
+        let mut is_aligned = true;
         buf.addresses(|at, bytes| {
-            fits &= at.addr().get() % memory == 0 && bytes % block == 0;
+            is_aligned &= at.addr().get() % memory == 0 && bytes % block == 0;
         });
-        fits
+        is_aligned
     }
 
-    fn by(&self) -> Executor {
+    fn executor(&self) -> Executor {
         if self.volume.is_remote() { Executor::Worker } else { Executor::Lane }
     }
 
     async fn transfer(&self, offset: u64, buf: &Buf, way: Direction) -> Result {
-        self.ring.transfer(self.volume.file(), offset, buf, way, self.by()).await
+        self.ring.transfer(self.volume.file(), offset, buf, way, self.executor()).await
     }
 
     async fn read(&self, at: Extent, into: &Buf) -> Result {
-        if self.fits(into) {
+        if self.is_aligned(into) {
             return self.transfer(position(&at), into, Direction::Read).await;
         }
-        self.by_detour(at, |detour, part, first| {
-            let (ring, file, by) = (&self.ring, self.volume.file(), self.by());
+        self.through_bounce_buffer(at, |bounce, part, first| {
+            let (ring, file, by) = (&self.ring, self.volume.file(), self.executor());
             async move {
-                ring.transfer(file, position(&part), &detour, Direction::Read, by).await?;
-                into.part(first, part.count).copy_from_buf(&detour);
+                ring.transfer(file, position(&part), &bounce, Direction::Read, by).await?;
+                into.part(first, part.count).copy_from_buf(&bounce);
                 Ok(())
             }
         })
@@ -104,14 +108,14 @@ impl FileBackend {
     }
 
     async fn write_checked(&self, at: Extent, from: &Buf, dsync: bool) -> Result {
-        if self.fits(from) {
+        if self.is_aligned(from) {
             return self.transfer(position(&at), from, Direction::Write { dsync }).await;
         }
-        self.by_detour(at, |detour, part, first| {
-            let (ring, file, by) = (&self.ring, self.volume.file(), self.by());
+        self.through_bounce_buffer(at, |bounce, part, first| {
+            let (ring, file, by) = (&self.ring, self.volume.file(), self.executor());
             async move {
-                detour.copy_from_buf(&from.part(first, part.count));
-                ring.transfer(file, position(&part), &detour, Direction::Write { dsync }, by).await
+                bounce.copy_from_buf(&from.part(first, part.count));
+                ring.transfer(file, position(&part), &bounce, Direction::Write { dsync }, by).await
             }
         })
         .await
@@ -119,14 +123,14 @@ impl FileBackend {
 
     /// Calls `each` for pieces of `at` that fit into a bounce buffer: with the buffer, the piece,
     /// and the piece's first sector within `at`.
-    async fn by_detour<F: Future<Output = Result>>(
+    async fn through_bounce_buffer<F: Future<Output = Result>>(
         &self,
         at: Extent,
         each: impl Fn(Buf, Extent, u32) -> F,
     ) -> Result {
-        let kept = self.detours.borrow_mut().pop();
-        let memory = kept.unwrap_or_else(|| Arc::new(Memory::heap(DETOUR)));
-        let room = (DETOUR as u64 / SECTOR) as u32;
+        let kept = self.bounce_buffers.borrow_mut().pop();
+        let memory = kept.unwrap_or_else(|| Arc::new(Memory::heap(BOUNCE_BYTES)));
+        let room = (BOUNCE_BYTES as u64 / SECTOR) as u32;
         let whole = Buf::over(memory.clone(), 0, room, SECTOR as u32);
         let mut done = 0;
         let mut result = Ok(());
@@ -136,9 +140,9 @@ impl FileBackend {
             result = each(whole.part(0, count), part, done).await;
             done += count;
         }
-        let mut detours = self.detours.borrow_mut();
-        if detours.len() < DETOURS_KEPT {
-            detours.push(memory);
+        let mut bounce_buffers = self.bounce_buffers.borrow_mut();
+        if bounce_buffers.len() < BOUNCE_BUFFERS_MAX {
+            bounce_buffers.push(memory);
         }
         result
     }
@@ -214,7 +218,7 @@ impl Block for FileBackend {
 
     async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
         let volume = &*self.volume;
-        // The part that was cut off is not a hole: reading it is an error, not zeros.
+        // The part that was cut off is not a hole: reading it returns an error, not zeros.
         let is_whole = || volume.shrink_guard().has_shrunk(volume.file()) == Ok(false);
         if volume.is_remote() || volume.is_device() || !is_whole() {
             return Ok(vec![Stretch::data(at.count)]);

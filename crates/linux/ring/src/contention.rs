@@ -11,8 +11,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// Interval between two readings, in nanoseconds.
-const LOOK_NS: u64 = 10_000_000;
-/// Waiting for more than this part of the time is contention.
+const READING_INTERVAL_NS: u64 = 10_000_000;
+/// Waiting for more than one in this number of nanoseconds is contention.
 const WAITED_PART: u64 = 20;
 
 /// The kernel's counts.
@@ -76,10 +76,10 @@ impl Contention {
         Some(Reading { at_ns, waited_ns, throttled })
     }
 
-    /// Whether processors were available recently. At most a few system calls each 10 ms. Returns
-    /// false on the first call.
+    /// Returns whether processors were available recently; false on the first call. Makes a few
+    /// system calls at most every 10 ms.
     pub(crate) fn is_calm(&mut self, now_ns: u64) -> bool {
-        let is_due = self.before.is_none_or(|before| now_ns >= before.at_ns + LOOK_NS);
+        let is_due = self.before.is_none_or(|before| now_ns >= before.at_ns + READING_INTERVAL_NS);
         if is_due {
             let now = self.reading(now_ns);
             let both = self.before.as_ref().zip(now.as_ref());
@@ -113,11 +113,11 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_now_and_then_and_knows_nothing_at_first() {
+    fn readings_are_made_at_intervals_and_the_first_is_not_calm() {
         let mut contention = Contention::open();
         assert!(!contention.is_calm(0), "nothing to compare with");
         let first = contention.before;
-        contention.is_calm(LOOK_NS - 1);
+        contention.is_calm(READING_INTERVAL_NS - 1);
         assert_eq!(contention.before, first, "it does not look again so soon");
         // A thread cannot have waited for a twentieth of a million seconds.
         assert_eq!(contention.is_calm(1_000_000_000_000_000), first.is_some());

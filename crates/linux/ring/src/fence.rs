@@ -13,7 +13,7 @@
 //! description's last reference (`locks_remove_file` in `__fput`). So the lock outlives the process
 //! until its I/O has ended, plus the few milliseconds that the ring needs to exit. Requests on
 //! `io-wq` threads and blocking calls of a thread keep the process itself, and with it the
-//! descriptors, until they have ended. This has been so since registered files exist (Linux 5.1).
+//! descriptors, until they have ended. All of this holds since Linux 5.1 (registered files).
 #![allow(unsafe_code)]
 
 use crate::ring::Ring;
@@ -118,12 +118,12 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_has_it() -> io::Result<()> {
+    fn only_one_process_has_the_fence() -> io::Result<()> {
         fenced_twice(HugePages::Never)
     }
 
     #[test]
-    fn so_it_is_with_huge_pages() -> io::Result<()> {
+    fn only_one_process_has_the_fence_with_huge_pages() -> io::Result<()> {
         match shared_memory("test", 2 << 20, HugePages::Require, &mut |_, _| ()) {
             Ok(first) => drop(first),
             Err(error) => {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_keeps_what_it_holds() -> io::Result<()> {
+    fn a_fence_lasts_until_its_ring_is_gone() -> io::Result<()> {
         let shared = shared_memory("test", 4096, HugePages::Never, &mut |_, _| ())?;
         let ring = Ring::new(&lane::Lane::new())?;
         let fence = Fence::take(shared.file(), 0)?;

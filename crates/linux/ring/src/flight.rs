@@ -86,8 +86,8 @@ enum State {
     Free,
     /// The lane's ticket to complete.
     Awaited(u64),
-    /// Nothing waits for it any more.
-    Left,
+    /// No future waits for it any more, but the kernel still has it.
+    Abandoned,
 }
 
 /// The operations in flight of one ring, and the pool of scatter lists.
@@ -116,58 +116,57 @@ impl Flights {
         u64::from(index)
     }
 
-    /// Ends an operation. Returns its ticket, if that is still awaited, and its resources, for the
-    /// caller to release.
+    /// Ends an operation. Returns its ticket, if a future still waits for it, and its resources,
+    /// for the caller to release.
     pub(crate) fn end(&mut self, number: u64) -> (Option<u64>, Hold) {
         let flight = &mut self.table[number as usize];
         let ticket = match std::mem::replace(&mut flight.state, State::Free) {
             State::Awaited(ticket) => Some(ticket),
-            State::Left => None,
+            State::Abandoned => None,
             State::Free => unreachable!("a completion comes once"),
         };
         let mut hold = std::mem::take(&mut flight.hold);
         if let Some(list) = hold.vectors.take() {
-            self.give(list);
+            self.return_list(list);
         }
         self.free.push(number as u32);
         (ticket, hold)
     }
 
-    /// Stops waiting for the operations of this file that stay in the kernel. Returns their
-    /// tickets.
-    pub(crate) fn leave(&mut self, file: &File) -> Vec<u64> {
+    /// Stops waiting for the operations of this file that the kernel keeps. Returns their tickets.
+    pub(crate) fn abandon(&mut self, file: &File) -> Vec<u64> {
         let is_its = |hold: &Hold| {
             hold.stays && hold.file.as_ref().is_some_and(|held| std::sync::Arc::ptr_eq(held, file))
         };
         let its = self.table.iter_mut().filter(|flight| is_its(&flight.hold));
         its.filter_map(|flight| match flight.state {
             State::Awaited(ticket) => {
-                flight.state = State::Left;
+                flight.state = State::Abandoned;
                 Some(ticket)
             }
-            State::Free | State::Left => None,
+            State::Free | State::Abandoned => None,
         })
         .collect()
     }
 
-    /// Number of operations in flight that end or can be cancelled.
-    pub(crate) fn passing(&self) -> usize {
-        let is_passing = |flight: &&Flight| flight.state != State::Free && !flight.hold.stays;
-        self.table.iter().filter(is_passing).count()
+    /// Returns the number of operations in flight that end or can be cancelled.
+    pub(crate) fn cancellable(&self) -> usize {
+        let is_cancellable = |flight: &&Flight| flight.state != State::Free && !flight.hold.stays;
+        self.table.iter().filter(is_cancellable).count()
     }
 
-    /// Number of operations in flight.
+    /// Returns the number of operations in flight.
     pub(crate) fn count(&self) -> usize {
         self.table.len() - self.free.len()
     }
 
     /// Takes an empty scatter list from the pool.
-    pub(crate) fn list(&mut self) -> Box<Vectors> {
+    pub(crate) fn take_list(&mut self) -> Box<Vectors> {
         self.lists.pop().unwrap_or_else(|| Box::new(Vectors::new()))
     }
 
     /// Returns a scatter list to the pool.
-    pub(crate) fn give(&mut self, mut list: Box<Vectors>) {
+    pub(crate) fn return_list(&mut self, mut list: Box<Vectors>) {
         list.clear();
         self.lists.push(list);
     }
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_of_a_file_is_left_and_ends_unheard() {
+    fn abandoned_operations_complete_without_a_ticket() {
         let (ours, other) = (file(), file());
         let mut flights = Flights::default();
         let numbers = [
@@ -194,13 +193,13 @@ mod tests {
             flights.add(2, hold(&ours, false)),
             flights.add(3, hold(&other, true)),
         ];
-        assert_eq!((flights.count(), flights.passing()), (3, 1));
-        assert_eq!(flights.leave(&ours), [1]);
-        assert!(flights.leave(&ours).is_empty(), "once");
+        assert_eq!((flights.count(), flights.cancellable()), (3, 1));
+        assert_eq!(flights.abandon(&ours), [1]);
+        assert!(flights.abandon(&ours).is_empty(), "once");
         let tickets = numbers.map(|number| flights.end(number).0);
         assert_eq!(tickets, [None, Some(2), Some(3)]);
-        assert_eq!((flights.count(), flights.passing()), (0, 0));
+        assert_eq!((flights.count(), flights.cancellable()), (0, 0));
         assert_eq!(flights.add(4, hold(&ours, true)), numbers[2], "its place is used again");
-        assert_eq!(flights.leave(&ours), [4]);
+        assert_eq!(flights.abandon(&ours), [4]);
     }
 }

@@ -1,11 +1,11 @@
 //! The time that a lane polls before it sleeps. It grows and shrinks with the previous waits, as in
 //! KVM for halted processors.
 //!
-//! A short wait during which the lane slept grows the limit; a wait that is too long for any poll
-//! shrinks it. In addition, polling must have a benefit: for clients that send requests at their
-//! own times, it takes processor time without making them faster. So polling begins with a trial,
-//! and continues only while requests arrive at shorter intervals than when the lane slept. Polls
-//! without a result are limited by a budget.
+//! If a poll ends without a result, a short wait doubles the time, and a wait that is too long for
+//! any poll halves it. In addition, polling must have a benefit: for clients that send requests at
+//! their own times, it takes processor time without making them faster. So polling begins with a
+//! trial, and continues only while requests arrive at shorter intervals than when the lane slept.
+//! Polls without a result are limited by a budget.
 //!
 //! No clock and no system call here. Source: the kernel's Documentation/virt/kvm/halt-polling.rst,
 //! and `grow_halt_poll_ns` and `shrink_halt_poll_ns` in virt/kvm/kvm_main.c.
@@ -20,8 +20,8 @@ const LIMIT_START_NS: u64 = 10_000;
 const PERIOD_MAX_NS: u64 = 200_000;
 /// Number of requests of a trial, and of the measurement that it is compared with.
 const TRIAL: u32 = 32;
-/// Maximum number of slower requests among them, which are not counted: on a shared machine, hardly
-/// any 32 consecutive requests come without one that had to wait for a processor.
+/// Maximum number of slower requests in between, which are not counted: on a shared machine, nearly
+/// always one of 32 consecutive requests has to wait for a processor.
 const SLOW_MAX: u32 = TRIAL / 4;
 /// Number of consecutive slow requests that ends polling.
 const SLOW_IN_A_ROW_MAX: u32 = 3;
@@ -120,21 +120,21 @@ impl Default for HaltPoll {
 }
 
 impl HaltPoll {
-    /// Time to poll before sleeping, in nanoseconds.
+    /// Returns the time to poll before sleeping, in nanoseconds.
     pub(crate) fn limit_ns(&self) -> u64 {
         self.limit_ns
     }
 
     /// Records the arrival of a request. Returns true if a trial is due, for which
     /// [`HaltPoll::begin`] may be called.
-    pub(crate) fn arrived(&mut self, arrival: &Arrival) -> bool {
+    pub(crate) fn record_arrival(&mut self, arrival: &Arrival) -> bool {
         let period_ns = arrival.now_ns.saturating_sub(self.before_ns);
         self.before_ns = arrival.now_ns;
         self.budget.fill(arrival.now_ns);
         match self.limit_ns {
-            0 => self.slept(arrival, period_ns),
+            0 => self.record_after_sleep(arrival, period_ns),
             _ => {
-                self.polled(arrival, period_ns);
+                self.record_while_polling(arrival, period_ns);
                 false
             }
         }
@@ -158,7 +158,7 @@ impl HaltPoll {
     }
 
     /// Measures the mean interval of consecutive requests, with which a trial is compared.
-    fn slept(&mut self, arrival: &Arrival, period_ns: u64) -> bool {
+    fn record_after_sleep(&mut self, arrival: &Arrival, period_ns: u64) -> bool {
         self.count(period_ns);
         if !arrival.is_alone || self.slow > SLOW_MAX {
             self.restart();
@@ -194,7 +194,7 @@ impl HaltPoll {
         self.end();
     }
 
-    fn polled(&mut self, arrival: &Arrival, period_ns: u64) {
+    fn record_while_polling(&mut self, arrival: &Arrival, period_ns: u64) {
         if arrival.has_slept {
             self.budget.take(arrival.polled_ns);
         } else {
@@ -287,7 +287,7 @@ mod tests {
             self.vain_ns += if has_slept { polled_ns } else { 0 };
             self.now_ns += gap_ns + if has_slept { self.wake_ns } else { 0 };
             let arrival = Arrival { now_ns: self.now_ns, polled_ns, has_slept, is_alone };
-            if self.poll.arrived(&arrival) && self.may_poll {
+            if self.poll.record_arrival(&arrival) && self.may_poll {
                 self.poll.begin();
             }
         }
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn long_waits_shrink_it_to_nothing() {
+    fn long_waits_end_polling() {
         let mut world = World::new(30_000, 30_000);
         world.steps(2 * TRIAL);
         assert_eq!(world.poll.limit_ns(), 40_000);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_a_processor_now_and_then_keeps_it_from_nothing() {
+    fn occasional_waits_for_a_processor_do_not_end_polling() {
         // As many as the budget for polls without a result permits.
         for (gap_ns, every) in [(6_000, 10), (30_000, 50)] {
             let mut world = World::new(gap_ns, 40_000);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_keeps_its_own_time_is_not_polled_for() {
+    fn no_polling_for_a_client_with_its_own_schedule() {
         let mut world = World::new(0, 0);
         (world.own_time_ns, world.wake_ns) = (Some(50_000), 3_000);
         world.run(10_000_000_000);
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_nothing_stays_within_two_percent() {
+    fn polls_without_a_result_stay_within_two_percent() {
         // Each poll ends shortly before the request.
         for gap_ns in [51_000, 60_000, 90_000, 150_000] {
             let mut world = World::new(gap_ns, 10_000);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn several_requests_at_a_time_end_it_and_never_begin_it() {
+    fn several_requests_at_a_time_end_polling_and_never_begin_it() {
         let mut world = World::new(30_000, 30_000);
         (0..1000).for_each(|_| world.step(false));
         assert_eq!(world.spent_ns, 0);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn it_compares_anew_now_and_then_and_goes_on_where_it_was() {
+    fn polling_is_compared_with_sleeping_again_and_continues_with_its_limit() {
         let mut world = World::new(30_000, 30_000);
         let mut ends = 0;
         world.run(10_000_000);
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn without_leave_it_sleeps_and_asks_again() {
+    fn a_trial_that_is_not_permitted_is_due_again() {
         let mut world = World::new(30_000, 30_000);
         world.may_poll = false;
         world.steps(10 * TRIAL);

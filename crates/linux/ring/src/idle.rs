@@ -1,15 +1,15 @@
-//! Idle lanes: a lane sleeps in the kernel, or it polls, that is, checks for work without sleeping,
-//! for a fixed time or as long as recent polls had a benefit.
+//! Idle lanes: a lane sleeps in the kernel, or it polls (checks for work without sleeping) for a
+//! fixed time, or as long as recent polls had a benefit.
 //!
 //! Sleeping and waking adds several microseconds to each answer, most with virtual processors;
 //! polling uses a whole processor. With one request at a time over a unix socket, a wait on the
 //! ring has a few percent fewer round trips per second than a blocking receive on the bare socket
-//! (`cargo xtask bench poll --parts wait`). The cause is not in this program: nearly all of a round
-//! trip is its two wake-ups. A blocked receiver is already woken when the client reads the previous
-//! answer, since room to send and bytes to receive share a list of sleepers, and so it wakes up
-//! while the client prepares its next request. A sleeper of the ring or of poll(2) is woken only by
-//! the request. Waiting with poll(2), receives that poll first, registered rings and no deadline
-//! were tried, and made no measurable difference.
+//! (`cargo xtask bench poll --parts wait`). The cause is in the kernel: nearly all of a round trip
+//! is its two wake-ups. In a unix socket, threads that wait for room to send and threads that wait
+//! for data share one wait queue. So a blocked receiver is already woken when the client reads the
+//! previous answer, while the client prepares its next request. A sleeper of the ring or of poll(2)
+//! is woken only by the request. Waiting with poll(2), receives that poll first, registered rings
+//! and waits without a deadline make no measurable difference.
 //!
 //! While a loop polls, its receivers check their sockets directly, once per round. Through the
 //! ring, each request would need three calls: to submit the receive, which finds no data and joins
@@ -18,22 +18,22 @@
 use crate::contention::Contention;
 use crate::halt_poll::{Arrival, HaltPoll};
 use crate::polling::{Polled, Polling};
-use crate::spare::{Permit, SPARE, most_here};
+use crate::spare::{POLLING_LANES, Permit, polling_lanes_max};
 use host::now_ns;
 use lane::{Event, Lane};
 use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-/// Checks for news between two readings of the clock, which are slower.
-const LOOKS: u32 = 16;
+/// Number of checks for news between two readings of the clock, which are slower.
+const CHECKS_PER_READING: u32 = 16;
 
 /// Maximum number of sockets that are checked directly. Each takes a system call per round, whether
 /// data has arrived or not.
-const ASKERS_MAX: usize = 4;
+const DIRECT_RECEIVERS_MAX: usize = 4;
 /// Minimum time for which a receiver checks directly, however short the poll is, in nanoseconds:
 /// the poll itself begins only when all other work is done.
-const ASKING_MIN_NS: u64 = 1_000_000;
+const DIRECT_MIN_NS: u64 = 1_000_000;
 
 /// Idle state of a ring.
 #[derive(Default)]
@@ -48,12 +48,12 @@ pub(crate) struct Idle {
     /// Time at which that was detected.
     news_ns: Cell<u64>,
     polled: Arc<Polled>,
-    /// Total polling time at the last news.
+    /// Total polling time when the last news was detected.
     spent_before_ns: Cell<u64>,
     /// Number of sleeps.
     sleeps: Cell<u64>,
     /// Number of receivers that check their sockets directly while the loop polls.
-    askers: Cell<usize>,
+    direct_receivers: Cell<usize>,
     /// Their permit to poll, if polling is adaptive.
     permit: RefCell<Option<Permit<'static>>>,
     /// Maximum number of polling lanes, determined when a trial began.
@@ -63,7 +63,7 @@ pub(crate) struct Idle {
     /// Time of the last round.
     round_ns: Cell<u64>,
     /// Whether the polling time has passed: the receivers then submit to the ring.
-    over: Cell<bool>,
+    is_over: Cell<bool>,
 }
 
 /// State of adaptive polling.
@@ -82,13 +82,13 @@ pub(crate) enum Next {
     /// Sleep.
     Sleep,
     /// Continue: a deadline has passed, or receivers must submit to the ring.
-    GoOn,
+    Continue,
     /// Poll.
-    Look(Look),
+    Poll(Poll),
 }
 
 /// A period of polling.
-pub(crate) struct Look {
+pub(crate) struct Poll {
     start_ns: u64,
     end_ns: u64,
     /// Time at which the lane has something to do in any case.
@@ -97,36 +97,36 @@ pub(crate) struct Look {
 }
 
 /// A receiver that checks its socket directly.
-pub(crate) struct Asker<'a> {
+pub(crate) struct DirectReceiver<'a> {
     idle: &'a Idle,
     lane: &'a Lane,
     /// Time at which it submits to the ring in any case: other tasks may be busy without end.
     end_ns: u64,
 }
 
-impl Asker<'_> {
+impl DirectReceiver<'_> {
     /// Waits for the next round. Returns false if there is none.
     pub(crate) async fn next(&self) -> bool {
         let seen = self.idle.round.seen();
-        if self.idle.over.get() || self.lane.now() >= self.end_ns {
+        if self.idle.is_over.get() || self.lane.now() >= self.end_ns {
             return false;
         }
         self.idle.round.after(seen).await;
         true
     }
 
-    /// Records that data had arrived. The time since the previous round counts as polling too.
+    /// Records the arrival of data. The time since the previous round counts as polling too.
     pub(crate) fn record_arrival(&self) {
         self.idle.spend_until(self.lane.now());
         self.idle.note_news();
     }
 }
 
-impl Drop for Asker<'_> {
+impl Drop for DirectReceiver<'_> {
     fn drop(&mut self) {
-        let askers = &self.idle.askers;
-        askers.set(askers.get() - 1);
-        if askers.get() == 0 {
+        let direct_receivers = &self.idle.direct_receivers;
+        direct_receivers.set(direct_receivers.get() - 1);
+        if direct_receivers.get() == 0 {
             // While this lane works or sleeps, another may poll.
             *self.idle.permit.borrow_mut() = None;
         }
@@ -140,8 +140,8 @@ impl Adaptive {
 
     /// Records an arrival. Returns the number of lanes of the process that may poll, if a trial
     /// begins.
-    fn arrived(&mut self, arrival: &Arrival) -> Option<usize> {
-        if !self.poll.arrived(arrival) {
+    fn record_arrival(&mut self, arrival: &Arrival) -> Option<usize> {
+        if !self.poll.record_arrival(arrival) {
             if self.poll.limit_ns() > 0 && self.is_contended(arrival.now_ns) {
                 self.poll.fail();
             }
@@ -150,7 +150,7 @@ impl Adaptive {
         if self.is_contended(arrival.now_ns) {
             return None;
         }
-        let lanes_max = most_here();
+        let lanes_max = polling_lanes_max();
         if lanes_max > 0 {
             self.poll.begin();
         }
@@ -174,7 +174,7 @@ impl Idle {
         &self.polled
     }
 
-    /// Number of sleeps of the loop.
+    /// Returns the number of sleeps of the loop.
     pub(crate) fn sleeps(&self) -> u64 {
         self.sleeps.get()
     }
@@ -186,7 +186,7 @@ impl Idle {
 
     /// Records the arrival of a request from this socket, and adapts the polling time. `sleeps` is
     /// the value of [`Idle::sleeps`] when the wait for the request began.
-    pub(crate) fn arrived(&self, lane: &Lane, socket: RawFd, sleeps: u64) {
+    pub(crate) fn record_arrival(&self, lane: &Lane, socket: RawFd, sleeps: u64) {
         if self.polling.get() != Polling::Adaptive {
             return;
         }
@@ -198,7 +198,7 @@ impl Idle {
         let has_waited = has_slept || polled_ns > 0;
         let is_alone = is_same && has_waited && lane.is_lockstep();
         let arrival = Arrival { now_ns: lane.now(), polled_ns, has_slept, is_alone };
-        if let Some(lanes_max) = adaptive.arrived(&arrival) {
+        if let Some(lanes_max) = adaptive.record_arrival(&arrival) {
             self.lanes_max.set(lanes_max);
         }
         self.limit_ns.set(adaptive.poll.limit_ns());
@@ -206,25 +206,25 @@ impl Idle {
 
     /// Lets a receiver check its socket directly while the loop polls. None: the loop does not
     /// poll, or the maximum is reached.
-    pub(crate) fn ask<'a>(&'a self, lane: &'a Lane) -> Option<Asker<'a>> {
-        let (limit_ns, askers) = (self.limit_ns.get(), self.askers.get());
-        if limit_ns == 0 || self.over.get() || askers == ASKERS_MAX {
+    pub(crate) fn begin_direct<'a>(&'a self, lane: &'a Lane) -> Option<DirectReceiver<'a>> {
+        let (limit_ns, direct_receivers) = (self.limit_ns.get(), self.direct_receivers.get());
+        if limit_ns == 0 || self.is_over.get() || direct_receivers == DIRECT_RECEIVERS_MAX {
             return None;
         }
-        if askers == 0 && self.polling.get() == Polling::Adaptive {
-            *self.permit.borrow_mut() = Some(SPARE.take(self.lanes_max.get())?);
+        if direct_receivers == 0 && self.polling.get() == Polling::Adaptive {
+            *self.permit.borrow_mut() = Some(POLLING_LANES.take(self.lanes_max.get())?);
         }
-        self.askers.set(askers + 1);
-        let end_ns = lane.now().saturating_add(limit_ns.max(ASKING_MIN_NS));
-        Some(Asker { idle: self, lane, end_ns })
+        self.direct_receivers.set(direct_receivers + 1);
+        let end_ns = lane.now().saturating_add(limit_ns.max(DIRECT_MIN_NS));
+        Some(DirectReceiver { idle: self, lane, end_ns })
     }
 
-    /// Decides whether a loop with nothing to do polls, and until when. Adaptive polling is only
-    /// for clients: it requires a receiver that checks its socket.
+    /// Decides whether a loop with nothing to do polls, and until when. Adaptive polling requires a
+    /// receiver that checks its socket, because it is only for clients' requests.
     pub(crate) fn next(&self, lane: &Lane) -> Next {
         let limit_ns = self.limit_ns.get();
         let is_fixed = matches!(self.polling.get(), Polling::Fixed(_)) && limit_ns > 0;
-        if !is_fixed && !self.has_askers() {
+        if !is_fixed && !self.has_direct_receivers() {
             return Next::Sleep;
         }
         let start_ns = now_ns();
@@ -236,17 +236,17 @@ impl Idle {
         let deadline_ns = lane.next_deadline().unwrap_or(u64::MAX);
         let end_ns = self.news_ns.get().saturating_add(limit_ns).min(deadline_ns);
         if start_ns < end_ns {
-            return Next::Look(Look { start_ns, end_ns, deadline_ns, had_news });
+            return Next::Poll(Poll { start_ns, end_ns, deadline_ns, had_news });
         }
-        if start_ns >= deadline_ns || self.end(start_ns) { Next::GoOn } else { Next::Sleep }
+        if start_ns >= deadline_ns || self.end(start_ns) { Next::Continue } else { Next::Sleep }
     }
 
     /// Checks `has_news` repeatedly until something has arrived or the time is over. Returns true
     /// if there is something to do.
-    pub(crate) fn look(&self, look: &Look, has_news: impl Fn() -> bool) -> bool {
-        let mut now = look.start_ns;
+    pub(crate) fn poll(&self, period: &Poll, has_news: impl Fn() -> bool) -> bool {
+        let mut now = period.start_ns;
         let found = loop {
-            if (0..LOOKS).any(|_| {
+            if (0..CHECKS_PER_READING).any(|_| {
                 std::hint::spin_loop();
                 has_news()
             }) {
@@ -254,11 +254,11 @@ impl Idle {
                 break true;
             }
             now = now_ns();
-            if now >= look.end_ns {
-                break now >= look.deadline_ns;
+            if now >= period.end_ns {
+                break now >= period.deadline_ns;
             }
         };
-        self.polled.spend(now - look.start_ns);
+        self.polled.spend(now - period.start_ns);
         self.round_ns.set(now);
         if !found {
             self.end(now);
@@ -267,8 +267,8 @@ impl Idle {
     }
 
     /// Whether receivers check their sockets directly.
-    pub(crate) fn has_askers(&self) -> bool {
-        self.askers.get() > 0
+    pub(crate) fn has_direct_receivers(&self) -> bool {
+        self.direct_receivers.get() > 0
     }
 
     /// Records that something has arrived from outside: a completion, or a wake-up from another
@@ -276,29 +276,29 @@ impl Idle {
     #[inline]
     pub(crate) fn note_news(&self) {
         self.news.set(true);
-        self.over.set(false);
+        self.is_over.set(false);
     }
 
     /// Ends polling. Returns whether receivers that check their sockets must now submit to the
     /// ring.
     fn end(&self, now_ns: u64) -> bool {
-        if self.has_askers() {
+        if self.has_direct_receivers() {
             self.spend_until(now_ns);
         }
         let spent_ns = self.polled.spent_ns();
         self.polled.waste(spent_ns - self.spent_before_ns.replace(spent_ns));
-        self.over.set(true);
+        self.is_over.set(true);
         self.round.notify();
-        self.has_askers()
+        self.has_direct_receivers()
     }
 
     /// Lets the receivers check their sockets once more. The time since the last round counts as
     /// polling, if nothing has arrived.
-    pub(crate) fn begin_round(&self, look: &Look) {
-        if !look.had_news {
-            self.spend_until(look.start_ns);
+    pub(crate) fn begin_round(&self, period: &Poll) {
+        if !period.had_news {
+            self.spend_until(period.start_ns);
         }
-        self.round_ns.set(look.start_ns);
+        self.round_ns.set(period.start_ns);
         self.round.notify();
     }
 
@@ -316,47 +316,47 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn adaptive_polling_needs_a_receiver_that_asks() {
+    fn adaptive_polling_requires_a_direct_receiver() {
         let (idle, lane) = (Idle::default(), Lane::new());
         idle.set_polling(Polling::Adaptive);
-        assert!(idle.ask(&lane).is_none(), "nothing is known yet");
+        assert!(idle.begin_direct(&lane).is_none(), "nothing is known yet");
         idle.limit_ns.set(1_000_000_000);
-        assert!(idle.ask(&lane).is_none(), "no lane may poll");
+        assert!(idle.begin_direct(&lane).is_none(), "no lane may poll");
         // Rings of other tests may poll at the same time.
         idle.lanes_max.set(1000);
         idle.note_news();
         assert!(matches!(idle.next(&lane), Next::Sleep));
-        let asker = idle.ask(&lane).expect("it polls");
-        assert!(matches!(idle.next(&lane), Next::Look(_)));
+        let receiver = idle.begin_direct(&lane).expect("it polls");
+        assert!(matches!(idle.next(&lane), Next::Poll(_)));
         assert!(idle.permit.borrow().is_some());
-        drop(asker);
+        drop(receiver);
         assert!(idle.permit.borrow().is_none(), "another lane may poll");
         assert!(matches!(idle.next(&lane), Next::Sleep));
     }
 
     #[test]
-    fn a_receiver_that_asks_goes_to_the_ring_before_the_loop_sleeps() {
+    fn a_direct_receiver_submits_to_the_ring_before_the_loop_sleeps() {
         let (idle, lane) = (Idle::default(), Lane::new());
         idle.set_polling(Polling::Fixed(Duration::from_secs(1)));
-        let asker = idle.ask(&lane).expect("it polls");
+        let receiver = idle.begin_direct(&lane).expect("it polls");
         idle.limit_ns.set(0);
-        assert!(matches!(idle.next(&lane), Next::GoOn), "its socket is on no list yet");
-        assert!(idle.over.get());
-        drop(asker);
+        assert!(matches!(idle.next(&lane), Next::Continue), "its socket is on no list yet");
+        assert!(idle.is_over.get());
+        drop(receiver);
         assert!(matches!(idle.next(&lane), Next::Sleep));
     }
 
     #[test]
-    fn what_was_polled_since_the_last_news_was_in_vain_if_nothing_came() {
+    fn polling_without_news_counts_as_vain() {
         let (idle, lane) = (Idle::default(), Lane::new());
         idle.set_polling(Polling::Fixed(Duration::from_millis(1)));
         idle.note_news();
-        let Next::Look(look) = idle.next(&lane) else { panic!("it polls") };
-        assert!(idle.look(&look, || true));
+        let Next::Poll(look) = idle.next(&lane) else { panic!("it polls") };
+        assert!(idle.poll(&look, || true));
         assert_eq!(idle.polled.vain_ns(), 0);
-        let Next::Look(look) = idle.next(&lane) else { panic!("there was news") };
+        let Next::Poll(look) = idle.next(&lane) else { panic!("there was news") };
         let before = idle.polled.spent_ns();
-        assert!(!idle.look(&look, || false));
+        assert!(!idle.poll(&look, || false));
         let vain = idle.polled.spent_ns() - before;
         assert!(vain > 0);
         assert_eq!(idle.polled.vain_ns(), vain);

@@ -1,8 +1,8 @@
 //! Devices that are read and written by whole messages, such as /dev/fuse. They must be
-//! non-blocking: a read would otherwise block if another thread has taken the message.
+//! non-blocking, because a read would block if another thread has taken the message.
 #![allow(unsafe_code)]
 
-use crate::operations::{failure, is_passing};
+use crate::operations::{failure, must_restart};
 use crate::ring::Ring;
 use block::{Part, Result};
 use host::File;
@@ -31,11 +31,11 @@ fn result_of(result: isize) -> i64 {
 }
 
 /// Whether there is no message, or it was withdrawn while it was read.
-fn is_none(result: i64) -> bool {
-    is_passing(result) || result == -i64::from(libc::ENOENT)
+fn is_no_message(result: i64) -> bool {
+    must_restart(result) || result == -i64::from(libc::ENOENT)
 }
 
-/// Converts an error: `Stopping` if the device has no other side any more.
+/// Converts an error: `Stopping` if the other side of the device is gone.
 fn error_of(result: i64, doing: &'static str) -> block::Error {
     match -result as i32 {
         errno @ (libc::ENODEV | libc::ECONNABORTED) => {
@@ -58,7 +58,7 @@ pub fn take_message(device: &File, parts: &[Part]) -> Result<Option<usize>> {
     let result = result_of(unsafe { libc::readv(device.as_raw_fd(), list.as_ptr(), count) });
     match result {
         0.. => Ok(Some(result as usize)),
-        none if is_none(none) => Ok(None),
+        none if is_no_message(none) => Ok(None),
         error => Err(error_of(error, "take a message")),
     }
 }
@@ -66,7 +66,7 @@ pub fn take_message(device: &File, parts: &[Part]) -> Result<Option<usize>> {
 /// Sends the parts as one message.
 ///
 /// # Errors
-/// The device's errors. `Stopping`: it has no other side any more.
+/// The device's errors. `Stopping`: its other side is gone.
 ///
 /// # Panics
 /// If a part exceeds its memory.
@@ -77,7 +77,7 @@ pub fn send_message(device: &File, parts: &[Part]) -> Result {
         let result = result_of(unsafe { libc::writev(device.as_raw_fd(), list.as_ptr(), count) });
         match result {
             0.. => return Ok(()),
-            passing if is_passing(passing) => {}
+            passing if must_restart(passing) => {}
             error => return Err(error_of(error, "send a message")),
         }
     }
@@ -98,7 +98,7 @@ impl Ring {
                 taken => taken,
             };
             if let Some(bytes) = taken {
-                idle.arrived(self.lane(), device.as_raw_fd(), sleeps);
+                idle.record_arrival(self.lane(), device.as_raw_fd(), sleeps);
                 return Ok(bytes);
             }
             self.readable(device).await?;
@@ -108,10 +108,10 @@ impl Ring {
     /// Same as [`Ring::message`], while the loop polls. None: it does not poll, or no message came
     /// while it did.
     async fn message_polling(&self, device: &File, parts: &[Part]) -> Result<Option<usize>> {
-        let Some(asker) = self.ask() else { return Ok(None) };
-        while asker.next().await {
+        let Some(receiver) = self.begin_direct() else { return Ok(None) };
+        while receiver.next().await {
             if let Some(bytes) = take_message(device, parts)? {
-                asker.record_arrival();
+                receiver.record_arrival();
                 return Ok(Some(bytes));
             }
         }
@@ -152,10 +152,10 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_another_side_is_told_apart() {
+    fn a_device_whose_other_side_is_gone_is_stopping() {
         assert_eq!(error_of(-i64::from(libc::ENODEV), "x").kind, Kind::Stopping);
         assert_eq!(error_of(-i64::from(libc::ECONNABORTED), "x").kind, Kind::Stopping);
         assert_eq!(error_of(-i64::from(libc::EINVAL), "x").kind, Kind::Invalid);
-        assert!(is_none(-i64::from(libc::ENOENT)) && is_none(-i64::from(libc::EAGAIN)));
+        assert!(is_no_message(-i64::from(libc::ENOENT)) && is_no_message(-i64::from(libc::EAGAIN)));
     }
 }

@@ -22,8 +22,8 @@ pub(crate) enum Direction {
 pub(crate) enum Executor {
     /// The submitting thread, if the kernel can complete it without waiting.
     Lane,
-    /// A kernel worker thread, for operations whose submission could already block on a server,
-    /// such as on a FUSE lock that a request in flight holds. That must not block a lane.
+    /// A kernel worker thread, for operations whose submission itself could block on a server (for
+    /// example on a FUSE lock that a request in flight holds) and so block the lane.
     Worker,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn failure(result: i64, doing: &'static str) -> Error {
 }
 
 /// Whether the operation must be started again unchanged.
-pub(crate) fn is_passing(result: i64) -> bool {
+pub(crate) fn must_restart(result: i64) -> bool {
     result == -i64::from(libc::EINTR) || result == -i64::from(libc::EAGAIN)
 }
 
@@ -76,10 +76,10 @@ impl Ring {
             let rest = buf.part(done, buf.sectors() - done);
             let at = offset + u64::from(done) * SECTOR;
             let result = self.start_transfer(file, at, &rest, way, by).await;
-            if is_passing(result) {
+            if must_restart(result) {
                 self.lane().rest().await;
             } else if result >= SECTOR as i64 {
-                // A sector that was transferred in part is repeated: pieces are whole sectors.
+                // Pieces are whole sectors, so a partly transferred sector is repeated.
                 done += (result / SECTOR as i64) as u32;
             } else {
                 return Err(match way {
@@ -101,7 +101,7 @@ impl Ring {
         way: Direction,
         by: Executor,
     ) -> Ticket {
-        let mut list = self.0.flights.borrow_mut().list();
+        let mut list = self.0.flights.borrow_mut().take_list();
         buf.addresses(|at, bytes| {
             // Stretches beyond the list follow later: the transfer is then short.
             list.push(at, bytes);
@@ -149,7 +149,7 @@ impl Ring {
             // SAFETY: callers in this crate build entries that contain numbers only; `hold` keeps
             // the file open.
             let result = unsafe { self.launch(entry(), hold) }.await;
-            if is_passing(result) {
+            if must_restart(result) {
                 self.lane().rest().await;
             } else if result < 0 {
                 return Err(failure(result, doing));
@@ -172,7 +172,7 @@ impl Ring {
         .map(|_| ())
     }
 
-    /// fallocate(2) with `mode` (`FALLOC_FL_...`), from byte `offset` on, for `length` bytes.
+    /// Calls fallocate(2) with `mode` (`FALLOC_FL_...`), from byte `offset` on, for `length` bytes.
     ///
     /// # Errors
     /// `Unsupported`: the file system or the device does not support it. `NoSpace`, or `Io`.

@@ -16,8 +16,8 @@ pub enum Polling {
     Fixed(Duration),
 }
 
-/// Time that a ring has spent polling, readable by any thread. It is the part of a lane's processor
-/// time without work.
+/// Time that a ring has spent polling, readable by any thread. A lane's processor time includes it,
+/// but no work was done in it.
 #[derive(Debug, Default)]
 pub struct Polled {
     spent_ns: AtomicU64,
@@ -25,17 +25,17 @@ pub struct Polled {
 }
 
 impl Polled {
-    /// Nanoseconds of polling.
+    /// Returns the nanoseconds of polling.
     pub fn spent_ns(&self) -> u64 {
         self.spent_ns.load(Ordering::Relaxed)
     }
 
-    /// Nanoseconds of polling without a result, after which the lane slept.
+    /// Returns the nanoseconds of polling without a result, after which the lane slept.
     pub fn vain_ns(&self) -> u64 {
         self.vain_ns.load(Ordering::Relaxed)
     }
 
-    /// Only the ring's own thread adds.
+    /// Adds polling time. Only the ring's own thread may call this.
     pub(crate) fn spend(&self, ns: u64) {
         self.spent_ns.store(self.spent_ns() + ns, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! Deadlines that are met to the microsecond: the kernel wakes the thread a little earlier, and the
-//! loop reads the clock until the deadline.
+//! Meets deadlines to the microsecond: the kernel wakes the thread a little earlier, and the loop
+//! reads the clock until the deadline.
 
 use std::cell::Cell;
 use std::io;
@@ -15,12 +15,12 @@ pub(crate) enum Until {
     /// Sleep until then; None: until something arrives.
     Sleep(Option<u64>),
     /// Check the clock, without sleeping.
-    Look(u64),
+    Poll(u64),
 }
 
 impl Punctual {
     pub(crate) fn set(&self, spin_ns: u64) -> io::Result<()> {
-        // By default the kernel may be 50 us late, so that it can wake several threads together.
+        // By default the kernel may wake a thread 50 us late, to wake several threads together.
         rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))?;
         self.spin_ns.set(spin_ns);
         Ok(())
@@ -30,7 +30,7 @@ impl Punctual {
         match (self.spin_ns.get(), deadline_ns) {
             (0, _) | (_, None) => Until::Sleep(deadline_ns),
             (spin_ns, Some(deadline)) if deadline <= now_ns().saturating_add(spin_ns) => {
-                Until::Look(deadline)
+                Until::Poll(deadline)
             }
             (spin_ns, Some(deadline)) => Until::Sleep(Some(deadline - spin_ns)),
         }

@@ -7,7 +7,7 @@
 
 use crate::bell::EventBell;
 use crate::flight::{Flights, Hold};
-use crate::idle::{Asker, Idle, Next};
+use crate::idle::{DirectReceiver, Idle, Next};
 use crate::polling::{Polled, Polling};
 use crate::punctual::{Punctual, Until};
 use block::Memory;
@@ -28,16 +28,17 @@ const SUBMISSIONS: u32 = 256;
 const COMPLETIONS: u32 = 4096;
 /// Polls before the loop checks completions and the clock again.
 const POLLS: usize = 64;
-/// Maximum number of completions taken from the queue at a time.
-const TAKEN: usize = 64;
+/// Maximum number of completions that are taken from the queue at a time.
+const REAPED_MAX: usize = 64;
 /// Maximum number of files registered with a ring.
 const REGISTERED_MAX: u32 = 256;
 /// Time for which a dropped ring waits for operations that it could not cancel.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// The read of the bell. Flights have 32-bit numbers, so these values never collide with them.
+/// User data of the read of the bell. Flights have 32-bit numbers, which never equal this value or
+/// the next.
 const BELL: u64 = u64::MAX;
-/// Operations of the ring itself, whose results are ignored.
+/// User data of operations of the ring itself, whose results are ignored.
 const QUIET: u64 = u64::MAX - 1;
 
 pub(crate) struct Inner {
@@ -45,7 +46,7 @@ pub(crate) struct Inner {
     uring: RefCell<IoUring>,
     pub(crate) flights: RefCell<Flights>,
     bell: Arc<EventBell>,
-    /// Destination of reads of the bell's counter.
+    /// Memory into which the bell's counter is read.
     rung: Arc<Memory>,
     bell_armed: Cell<bool>,
     closing: Cell<bool>,
@@ -119,12 +120,12 @@ impl Ring {
         Ok(ring)
     }
 
-    /// The lane that it drives.
+    /// Returns the lane that it drives.
     pub fn lane(&self) -> &Lane {
         &self.0.lane
     }
 
-    /// Number of operations that are queued or in flight.
+    /// Returns the number of operations that are queued or in flight.
     pub fn in_flight(&self) -> usize {
         self.0.flights.borrow().count()
     }
@@ -156,12 +157,12 @@ impl Ring {
         self.0.prompt.set(true);
     }
 
-    /// Lets a receiver check its socket directly; see [`Idle::ask`].
-    pub(crate) fn ask(&self) -> Option<Asker<'_>> {
-        self.0.idle.ask(&self.0.lane)
+    /// Lets a receiver check its socket directly; see [`Idle::begin_direct`].
+    pub(crate) fn begin_direct(&self) -> Option<DirectReceiver<'_>> {
+        self.0.idle.begin_direct(&self.0.lane)
     }
 
-    /// Time that the loop spends polling instead of sleeping, readable by any thread.
+    /// Returns the time that the loop has spent polling, readable by any thread.
     pub fn polled(&self) -> &Arc<Polled> {
         self.0.idle.polled()
     }
@@ -175,7 +176,7 @@ impl Ring {
     /// Errors of io_uring_enter that are not temporary.
     pub fn run(&self, mut done: impl FnMut() -> bool) -> io::Result<()> {
         let inner = &*self.0;
-        // The caller may have something to do.
+        // The caller may have queued work.
         inner.idle.note_news();
         loop {
             inner.lane.set_now(now_ns());
@@ -217,8 +218,8 @@ impl Ring {
         Ok(result.take().expect("the loop ended because it is there"))
     }
 
-    /// Enters a file in the ring's table of registered files. The file stays open until the ring
-    /// and all its operations in flight are gone.
+    /// Registers a file with the ring. The file stays open until the ring and all its operations in
+    /// flight are gone.
     pub(crate) fn register_file(&self, file: &OwnedFd) -> io::Result<()> {
         let inner = &*self.0;
         let uring = inner.uring.borrow();
@@ -252,7 +253,7 @@ impl Ring {
         // a ring that is dropped with open flights leaks the table.
         if let Err(error) = unsafe { inner.push(entry.user_data(number)) } {
             let errno = error.raw_os_error().unwrap_or(libc::EIO);
-            inner.land(number, -errno);
+            inner.complete(number, -errno);
         }
         ticket
     }
@@ -324,7 +325,7 @@ impl Inner {
         if nothing { Ok(()) } else { self.enter(0, None) }
     }
 
-    /// Waits until there is something to do, unless there is already.
+    /// Waits until there is something to do; returns immediately if there is already.
     fn wait(&self) -> io::Result<()> {
         if self.reap()? > 0 {
             return self.submit();
@@ -333,7 +334,7 @@ impl Inner {
             return Ok(());
         }
         let deadline = match self.punctual.until(self.lane.next_deadline(), now_ns) {
-            Until::Look(deadline) => return self.look_until(deadline),
+            Until::Poll(deadline) => return self.poll_until(deadline),
             Until::Sleep(deadline) => deadline,
         };
         if !self.lane.park() {
@@ -347,7 +348,7 @@ impl Inner {
     }
 
     /// Waits by polling, until a deadline or until something has arrived.
-    fn look_until(&self, deadline_ns: u64) -> io::Result<()> {
+    fn poll_until(&self, deadline_ns: u64) -> io::Result<()> {
         self.submit()?;
         while now_ns() < deadline_ns && !self.has_news() {
             std::hint::spin_loop();
@@ -359,21 +360,21 @@ impl Inner {
     /// Waits by polling, if that is enabled, but not beyond the next deadline. Returns true if
     /// there is something to do: do not sleep then.
     fn poll(&self) -> io::Result<bool> {
-        let look = match self.idle.next(&self.lane) {
+        let period = match self.idle.next(&self.lane) {
             Next::Sleep => return Ok(false),
-            Next::GoOn => return Ok(true),
-            Next::Look(look) => look,
+            Next::Continue => return Ok(true),
+            Next::Poll(period) => period,
         };
         self.submit()?;
-        if self.idle.has_askers() {
+        if self.idle.has_direct_receivers() {
             self.reap()?;
             if self.lane.is_ready() {
                 self.idle.note_news();
             }
-            self.idle.begin_round(&look);
+            self.idle.begin_round(&period);
             return Ok(true);
         }
-        let found = self.idle.look(&look, || self.has_news());
+        let found = self.idle.poll(&period, || self.has_news());
         if found {
             self.submit()?;
             self.reap()?;
@@ -396,17 +397,17 @@ impl Inner {
     fn reap(&self) -> io::Result<usize> {
         let mut total = 0;
         loop {
-            let mut taken = [(0u64, 0i32); TAKEN];
+            let mut taken = [(0u64, 0i32); REAPED_MAX];
             let mut count = 0;
             for (place, entry) in taken.iter_mut().zip(self.uring.borrow_mut().completion()) {
                 *place = (entry.user_data(), entry.result());
                 count += 1;
             }
             for &(number, result) in &taken[..count] {
-                self.land(number, result);
+                self.complete(number, result);
             }
             total += count;
-            if count < TAKEN {
+            if count < REAPED_MAX {
                 break;
             }
         }
@@ -419,7 +420,7 @@ impl Inner {
         Ok(total)
     }
 
-    fn land(&self, number: u64, result: i32) {
+    fn complete(&self, number: u64, result: i32) {
         match number {
             BELL => self.bell_armed.set(false),
             QUIET => (),
@@ -434,8 +435,8 @@ impl Inner {
         }
     }
 
-    fn outstanding(&self) -> bool {
-        self.bell_armed.get() || self.flights.borrow().passing() > 0
+    fn has_outstanding(&self) -> bool {
+        self.bell_armed.get() || self.flights.borrow().cancellable() > 0
     }
 }
 
@@ -446,11 +447,11 @@ impl Drop for Inner {
         // SAFETY: a cancellation points to no memory.
         let mut broken = unsafe { self.push(cancel.user_data(QUIET)) }.is_err();
         let end = now_ns() + FAREWELL.as_nanos() as u64;
-        while self.outstanding() && !broken && now_ns() < end {
+        while self.has_outstanding() && !broken && now_ns() < end {
             let soon = now_ns() + 100_000_000;
             broken = self.enter(1, Some(soon)).is_err() || self.reap().is_err();
         }
-        if self.outstanding() || self.flights.borrow().count() > 0 {
+        if self.has_outstanding() || self.flights.borrow().count() > 0 {
             // The kernel may still write there: a leak is better than reuse.
             std::mem::forget(std::mem::take(&mut *self.flights.borrow_mut()));
             std::mem::forget(self.rung.clone());

@@ -1,5 +1,5 @@
-//! Listening sockets for exports and control: unix sockets, private and never taken from a live
-//! owner; and TCP sockets on request.
+//! Listening sockets for exports and control: unix sockets, which are private and never taken from
+//! a live owner, and TCP sockets on request.
 
 use host::File;
 use host::Patience;
@@ -34,7 +34,7 @@ pub struct Listener {
 
 #[derive(Debug)]
 enum Address {
-    /// With the identity of the file that bind created.
+    /// The path, and the identity of the file that bind created there.
     Unix {
         path: PathBuf,
         identity: Option<(u64, u64)>,
@@ -233,7 +233,7 @@ impl Listener {
     }
 
     /// Creates a listener from a descriptor that is already listening, inherited across an exec
-    /// ([`crate::set_inherited`]) or received. Takes ownership of it and of its path.
+    /// ([`host::set_inherited`]) or received. Takes ownership of it and of its path.
     ///
     /// # Errors
     /// It is not a listening stream socket of unix or TCP.
@@ -277,12 +277,12 @@ impl Listener {
         self.file.clone()
     }
 
-    /// The socket, for [`crate::Ring::accept`].
+    /// Returns the socket, for [`crate::Ring::accept`].
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// The path of a unix socket; empty for TCP.
+    /// Returns the path of a unix socket; empty for TCP.
     pub fn path(&self) -> &Path {
         match &self.address {
             Address::Unix { path, .. } => path,
@@ -290,7 +290,7 @@ impl Listener {
         }
     }
 
-    /// The address of a TCP socket, with the actual port.
+    /// Returns the address of a TCP socket, with the actual port. None: it is a unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         match self.address {
             Address::Unix { .. } => None,
@@ -304,7 +304,7 @@ impl Drop for Listener {
         let Address::Unix { path, identity: Some(identity) } = &self.address else { return };
         let found = fs::symlink_metadata(path);
         if found.is_ok_and(|found| (found.dev(), found.ino()) == *identity) {
-            // If it cannot be removed it is stale; the next bind replaces it.
+            // If this fails, the next bind replaces the stale socket.
             let _ = fs::remove_file(path);
         }
     }
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_private_and_goes_with_its_owner() -> io::Result<()> {
+    fn a_socket_is_private_and_is_removed_with_its_owner() -> io::Result<()> {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("new/deep/socket");
         let missing = Listener::bind(&path).expect_err("its directory is not there").to_string();
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_nobody_listens_on_is_swept() -> io::Result<()> {
+    fn only_sockets_without_a_listener_are_swept() -> io::Result<()> {
         let directory = tempfile::tempdir()?;
         let path = |name: &str| directory.path().join(name);
         let live = UnixListener::bind(path("live.sock"))?;

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::flight::{Hold, Vectors};
-use crate::operations::{failure, fd, is_passing};
+use crate::operations::{failure, fd, must_restart};
 use crate::ring::Ring;
 use block::{Error, Kind, Memory, Part, Result};
 use host::File;
@@ -118,12 +118,12 @@ impl Ring {
                 Some(result) => result,
                 None => self.start_receive(socket, memory, offset, length, 0).await,
             };
-            if is_passing(result) {
+            if must_restart(result) {
                 self.lane().rest().await;
             } else if result < 0 {
                 return Err(failure(result, "receive"));
             } else {
-                idle.arrived(self.lane(), socket.as_raw_fd(), sleeps);
+                idle.record_arrival(self.lane(), socket.as_raw_fd(), sleeps);
                 return Ok(result as usize);
             }
         }
@@ -138,11 +138,11 @@ impl Ring {
         offset: usize,
         length: usize,
     ) -> Option<i64> {
-        let asker = self.ask()?;
-        while asker.next().await {
+        let receiver = self.begin_direct()?;
+        while receiver.next().await {
             let result = receive_now(socket, memory, offset, length);
-            if !is_passing(result) {
-                asker.record_arrival();
+            if !must_restart(result) {
+                receiver.record_arrival();
                 return Some(result);
             }
         }
@@ -169,7 +169,7 @@ impl Ring {
             let result = self.start_receive(socket, memory, at, rest, libc::MSG_WAITALL).await;
             match result {
                 0 => break,
-                passing if is_passing(passing) => self.lane().rest().await,
+                passing if must_restart(passing) => self.lane().rest().await,
                 error if error < 0 => return Err(failure(error, "receive")),
                 bytes => done += bytes as usize,
             }
@@ -218,7 +218,7 @@ impl Ring {
             };
             if at_once && result == -i64::from(libc::EAGAIN) {
                 at_once = false;
-            } else if is_passing(result) {
+            } else if must_restart(result) {
                 self.lane().rest().await;
             } else if result <= 0 {
                 return Err(failure(result, "send"));
@@ -232,7 +232,7 @@ impl Ring {
     /// Returns a scatter list of the parts without their first `skip` bytes, up to the list's
     /// maximum.
     fn list_of(&self, parts: &[Part], mut skip: usize) -> Box<Vectors> {
-        let mut list = self.0.flights.borrow_mut().list();
+        let mut list = self.0.flights.borrow_mut().take_list();
         for part in parts {
             let skipped = skip.min(part.length);
             skip -= skipped;
@@ -259,7 +259,7 @@ impl Ring {
             0.. => result as i64,
             _ => -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)),
         };
-        self.0.flights.borrow_mut().give(list);
+        self.0.flights.borrow_mut().return_list(list);
         result
     }
 

@@ -4,19 +4,19 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Number of polling lanes.
-pub(crate) struct Spare {
+pub(crate) struct PollingLanes {
     polling: AtomicUsize,
 }
 
 /// The polling lanes of this process.
-pub(crate) static SPARE: Spare = Spare::new();
+pub(crate) static POLLING_LANES: PollingLanes = PollingLanes::new();
 
 /// The right to poll, until it is dropped.
-pub(crate) struct Permit<'a>(&'a Spare);
+pub(crate) struct Permit<'a>(&'a PollingLanes);
 
-impl Spare {
-    const fn new() -> Spare {
-        Spare { polling: AtomicUsize::new(0) }
+impl PollingLanes {
+    const fn new() -> PollingLanes {
+        PollingLanes { polling: AtomicUsize::new(0) }
     }
 
     /// Permits another lane to poll, if fewer than `most` do.
@@ -33,19 +33,19 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// Returns how many lanes may poll: at most as many as this process has processors, and one online
-/// processor stays free for clients. Clients may run on processors that this process may not use.
-fn most(ours: usize, online: usize) -> usize {
+/// Returns how many lanes may poll: at most as many as this process has processors, while one
+/// online processor stays free for clients, which may run on any processor.
+fn lanes_max(ours: usize, online: usize) -> usize {
     ours.min(online.saturating_sub(1))
 }
 
 /// Returns how many lanes of this process may poll, from its affinity, its quota, and the machine's
 /// processors.
-pub(crate) fn most_here() -> usize {
+pub(crate) fn polling_lanes_max() -> usize {
     let ours = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     // SAFETY: the call takes a number and returns one.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-    most(ours, usize::try_from(online).unwrap_or(1))
+    lanes_max(ours, usize::try_from(online).unwrap_or(1))
 }
 
 #[cfg(test)]
@@ -54,14 +54,17 @@ mod tests {
 
     #[test]
     fn one_processor_stays_free_for_clients() {
-        assert_eq!(most(1, 1), 0, "a client could not run");
-        assert_eq!((most(2, 2), most(1, 2), most(8, 8), most(4, 8)), (1, 1, 7, 4));
-        assert_eq!(most(1, 0), 0);
+        assert_eq!(lanes_max(1, 1), 0, "a client could not run");
+        assert_eq!(
+            (lanes_max(2, 2), lanes_max(1, 2), lanes_max(8, 8), lanes_max(4, 8)),
+            (1, 1, 7, 4)
+        );
+        assert_eq!(lanes_max(1, 0), 0);
     }
 
     #[test]
-    fn so_many_lanes_poll_and_no_more() {
-        let spare = Spare::new();
+    fn at_most_the_permitted_number_of_lanes_polls() {
+        let spare = PollingLanes::new();
         assert!(spare.take(0).is_none());
         let first = spare.take(2).expect("the first of two");
         let second = spare.take(2).expect("the second of two");

@@ -13,7 +13,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// The socket as the lane of `ring` uses it. It must be a blocking one ([`Ring::accept`]).
+    /// Creates the lane's handle on a socket, which must be a blocking one ([`Ring::accept`]).
     pub fn new(ring: &Ring, file: File) -> Socket {
         Socket { ring: ring.clone(), file }
     }
@@ -29,7 +29,7 @@ impl Wire for Socket {
     }
 
     fn finish(&self) {
-        // It fails only where the other side was faster, as the next one.
+        // This fails only if the other side has ended the connection already; so does `shutdown`.
         let _ = sockets::finish(&self.file);
     }
 

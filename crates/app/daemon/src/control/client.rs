@@ -24,13 +24,13 @@ const CONNECT_TRIES: u32 = 100;
 /// Number of times that the daemon may close the connection before an answer.
 const RECONNECTS_MAX: u32 = 3;
 
-/// Longest time that a daemon may take to disconnect its clients, and the next one to start.
+/// Longest time that a daemon may take to disconnect its clients and end.
 const UPGRADE_TIME: Duration = Duration::from_secs(60);
-/// Attempts to find the next daemon, 50 ms apart.
+/// Attempts to find the next daemon after that, 50 ms apart.
 const UPGRADE_TRIES: u32 = 600;
 
-/// Message about a daemon that has closed its connection.
-const GONE: &str = "it has ended";
+/// Error text for a daemon that has closed the connection.
+const HAS_ENDED: &str = "it has ended";
 
 /// Waits a moment between two checks of another process.
 #[allow(clippy::disallowed_methods, reason = "a command waits for a daemon: there is no lane here")]
@@ -63,7 +63,7 @@ pub struct Roll {
 }
 
 /// Reason why a daemon gave no answer.
-enum Trouble {
+enum ExchangeError {
     /// No answer in time.
     Silent(Silent),
     /// The connection has ended. `is_unsent`: the daemon has not received the request.
@@ -72,11 +72,11 @@ enum Trouble {
     Other(Failure),
 }
 
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Failure {
-        match trouble {
-            Trouble::Silent(silent) => silent.failure(),
-            Trouble::Ended { failure, .. } | Trouble::Other(failure) => failure,
+impl From<ExchangeError> for Failure {
+    fn from(error: ExchangeError) -> Failure {
+        match error {
+            ExchangeError::Silent(silent) => silent.failure(),
+            ExchangeError::Ended { failure, .. } | ExchangeError::Other(failure) => failure,
         }
     }
 }
@@ -106,11 +106,11 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
-fn broken_by(path: &Path, error: &io::Error) -> Failure {
-    if is_gone(error) { broken(path, GONE) } else { broken(path, error) }
+fn no_answer_by(path: &Path, error: &io::Error) -> Failure {
+    if is_gone(error) { no_answer(path, HAS_ENDED) } else { no_answer(path, error) }
 }
 
-fn broken(path: &Path, error: impl std::fmt::Display) -> Failure {
+fn no_answer(path: &Path, error: impl std::fmt::Display) -> Failure {
     let message = format!("{}: the daemon does not answer: {error}", path.display());
     Failure::new(Exit::NoDaemon, message)
 }
@@ -121,17 +121,17 @@ pub fn call_roll(runtime: &Path) -> Roll {
     let Ok(directory) = std::fs::read_dir(runtime.join("daemons")) else { return Roll::default() };
     let mut paths: Vec<PathBuf> = directory.flatten().map(|entry| entry.path()).collect();
     paths.sort();
-    let asked: Vec<_> = std::thread::scope(|scope| {
+    let answers: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> =
             paths.iter().map(|path| scope.spawn(|| Daemon::open_and_list(path))).collect();
         threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
     let mut roll = Roll::default();
-    for answer in asked {
+    for answer in answers {
         match answer {
             Ok(answered) => roll.answered.push(answered),
-            Err(Trouble::Silent(silent)) => roll.silent.push(silent),
-            Err(Trouble::Ended { .. } | Trouble::Other(_)) => {}
+            Err(ExchangeError::Silent(silent)) => roll.silent.push(silent),
+            Err(ExchangeError::Ended { .. } | ExchangeError::Other(_)) => {}
         }
     }
     roll
@@ -149,15 +149,15 @@ impl Daemon {
 
     /// Connects without a long wait: a stopped daemon accepts no connection, and its queue may be
     /// full.
-    fn open(path: &Path) -> Result<Daemon, Trouble> {
+    fn open(path: &Path) -> Result<Daemon, ExchangeError> {
         let other = |error: io::Error| {
-            Trouble::Other(match error.kind() {
+            ExchangeError::Other(match error.kind() {
                 io::ErrorKind::PermissionDenied => {
                     let message =
                         format!("{}: {error}; run this as its user, or as root", path.display());
                     Failure::new(Exit::Permission, message)
                 }
-                _ => broken(path, error),
+                _ => no_answer(path, error),
             })
         };
         let system = |errno: Errno| other(errno.into());
@@ -169,7 +169,7 @@ impl Daemon {
         loop {
             match rustix::net::connect(&socket, &address) {
                 Err(Errno::AGAIN) if tries == CONNECT_TRIES => {
-                    return Err(Trouble::Silent(Silent::at(path)));
+                    return Err(ExchangeError::Silent(Silent::at(path)));
                 }
                 Err(Errno::AGAIN) => pause(),
                 Err(Errno::INTR) => {}
@@ -185,22 +185,22 @@ impl Daemon {
         Ok(Daemon { stream, path: path.to_owned() })
     }
 
-    fn open_and_list(path: &Path) -> Result<(Daemon, Vec<Row>), Trouble> {
+    fn open_and_list(path: &Path) -> Result<(Daemon, Vec<Row>), ExchangeError> {
         let mut daemon = Daemon::open(path)?;
         let rows = daemon.list()?;
         Ok((daemon, rows))
     }
 
-    fn trouble(&self, error: io::Error) -> Trouble {
+    fn exchange_error(&self, error: io::Error) -> ExchangeError {
         match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                Trouble::Silent(Silent::at(&self.path))
+                ExchangeError::Silent(Silent::at(&self.path))
             }
             io::ErrorKind::ConnectionReset => {
-                let failure = broken_by(&self.path, &error);
-                Trouble::Ended { is_unsent: false, failure }
+                let failure = no_answer_by(&self.path, &error);
+                ExchangeError::Ended { is_unsent: false, failure }
             }
-            _ => Trouble::Other(broken_by(&self.path, &error)),
+            _ => ExchangeError::Other(no_answer_by(&self.path, &error)),
         }
     }
 
@@ -210,10 +210,10 @@ impl Daemon {
     /// # Errors
     /// As [`Daemon::connect`].
     pub fn open_another(&self) -> Result<Daemon, Failure> {
-        let beside = Daemon::connect(&self.path)?;
-        let failed = |error| broken(&self.path, error);
-        beside.stream.set_read_timeout(Some(LIST_TIME)).map_err(failed)?;
-        Ok(beside)
+        let another = Daemon::connect(&self.path)?;
+        let failed = |error| no_answer(&self.path, error);
+        another.stream.set_read_timeout(Some(LIST_TIME)).map_err(failed)?;
+        Ok(another)
     }
 
     /// Sends a request, and returns the answer's value.
@@ -225,13 +225,13 @@ impl Daemon {
     }
 
     /// Sends a request, and sends it again on another connection if the daemon has closed this one:
-    /// the daemon closes connections that have been quiet for long, and the oldest ones in a crowd.
-    /// A request that may have been carried out is repeated only if that changes nothing.
-    fn exchange(&mut self, ask: &Ask) -> Result<serde_json::Value, Trouble> {
-        let is_harmless = matches!(ask, Ask::List | Ask::Show { .. } | Ask::Stats { .. });
+    /// it closes connections that have been quiet for long, and the quietest if there are too many.
+    /// A request that may have been carried out is repeated only if it changes nothing.
+    fn exchange(&mut self, ask: &Ask) -> Result<serde_json::Value, ExchangeError> {
+        let is_repeatable = matches!(ask, Ask::List | Ask::Show { .. } | Ask::Stats { .. });
         for _ in 0..RECONNECTS_MAX {
             match self.exchange_once(ask) {
-                Err(Trouble::Ended { is_unsent, .. }) if is_unsent || is_harmless => {
+                Err(ExchangeError::Ended { is_unsent, .. }) if is_unsent || is_repeatable => {
                     self.stream = Daemon::open(&self.path)?.stream;
                 }
                 answered => return answered,
@@ -240,28 +240,31 @@ impl Daemon {
         self.exchange_once(ask)
     }
 
-    /// Sends a request, which may take as long as a backing does. A list is answered immediately or
-    /// never, so it shows from time to time whether the daemon still runs.
-    fn exchange_once(&mut self, ask: &Ask) -> Result<serde_json::Value, Trouble> {
-        self.stream.set_read_timeout(Some(LIST_TIME)).map_err(|error| self.trouble(error))?;
+    /// Sends a request, whose answer may take as long as the backing does. After each read timeout,
+    /// a list request on another connection, which is answered immediately or never, shows whether
+    /// the daemon still runs.
+    fn exchange_once(&mut self, ask: &Ask) -> Result<serde_json::Value, ExchangeError> {
+        self.stream
+            .set_read_timeout(Some(LIST_TIME))
+            .map_err(|error| self.exchange_error(error))?;
         self.send(ask)?;
         let mut line = Vec::new();
         let mut reader = BufReader::new(Read::take(&self.stream, LINE_BYTES_MAX as u64));
         while let Err(error) = reader.read_until(b'\n', &mut line) {
-            match self.trouble(error) {
-                Trouble::Silent(_) if *ask != Ask::List => {
-                    if let Err(Trouble::Silent(silent)) = Daemon::open_and_list(&self.path) {
-                        return Err(Trouble::Silent(silent));
+            match self.exchange_error(error) {
+                ExchangeError::Silent(_) if *ask != Ask::List => {
+                    if let Err(ExchangeError::Silent(silent)) = Daemon::open_and_list(&self.path) {
+                        return Err(ExchangeError::Silent(silent));
                     }
                 }
-                trouble => return Err(trouble),
+                error => return Err(error),
             }
         }
         if line.is_empty() {
-            let failure = broken(&self.path, GONE);
-            return Err(Trouble::Ended { is_unsent: false, failure });
+            let failure = no_answer(&self.path, HAS_ENDED);
+            return Err(ExchangeError::Ended { is_unsent: false, failure });
         }
-        self.value(&String::from_utf8_lossy(&line)).map_err(Trouble::Other)
+        self.value(&String::from_utf8_lossy(&line)).map_err(ExchangeError::Other)
     }
 
     /// Returns the volumes of this daemon.
@@ -278,12 +281,13 @@ impl Daemon {
     /// As [`Daemon::ask`].
     pub fn statistics(&mut self, volume: &str) -> Result<Statistics, Failure> {
         let value = self.ask(&Ask::Stats { volume: volume.to_owned() })?;
-        serde_json::from_value(value).map_err(|error| broken(&self.path, error))
+        serde_json::from_value(value).map_err(|error| no_answer(&self.path, error))
     }
 
-    fn list(&mut self) -> Result<Vec<Row>, Trouble> {
+    fn list(&mut self) -> Result<Vec<Row>, ExchangeError> {
         let value = self.exchange(&Ask::List)?;
-        serde_json::from_value(value).map_err(|error| Trouble::Other(broken(&self.path, error)))
+        serde_json::from_value(value)
+            .map_err(|error| ExchangeError::Other(no_answer(&self.path, error)))
     }
 
     /// Requests the memory of a failed volume: a descriptor, and the number of the failure.
@@ -294,36 +298,38 @@ impl Daemon {
         self.send(&Ask::Memory { volume: volume.to_owned() })?;
         let mut text = vec![0; 4096];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let received = recvmsg(
             &self.stream,
             &mut [IoSliceMut::new(&mut text)],
-            &mut beside,
+            &mut ancillary,
             RecvFlags::CMSG_CLOEXEC,
         )
-        .map_err(|error| self.trouble(error.into()))?;
+        .map_err(|error| self.exchange_error(error.into()))?;
         let line = String::from_utf8_lossy(&text[..received.bytes]).into_owned();
         let failure = self.value(&line)?.as_u64().unwrap_or(0);
-        let descriptors = beside.drain().filter_map(|message| match message {
+        let descriptors = ancillary.drain().filter_map(|message| match message {
             RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
             _ => None,
         });
         let descriptor = descriptors.last();
-        let descriptor = descriptor.ok_or_else(|| broken(&self.path, "it sent no descriptor"))?;
+        let descriptor =
+            descriptor.ok_or_else(|| no_answer(&self.path, "it sent no descriptor"))?;
         Ok((descriptor, failure))
     }
 
-    /// Waits, after an upgrade was requested, until this daemon has ended and another one answers
-    /// in its place.
+    /// Waits, after an upgrade was requested, until this daemon has ended and its successor
+    /// answers.
     ///
     /// # Errors
-    /// Exit status 3 if none does within a minute.
+    /// Exit status 3 if this daemon does not end within a minute, or its successor does not answer
+    /// half a minute later.
     pub fn wait_for_the_next(mut self) -> Result<Daemon, Failure> {
-        let failed = |error| broken(&self.path, error);
+        let failed = |error| no_answer(&self.path, error);
         self.stream.set_read_timeout(Some(UPGRADE_TIME)).map_err(failed)?;
-        // The connection ends with the program.
+        // The connection is closed when the program ends.
         let mut rest = Vec::new();
-        self.stream.read_to_end(&mut rest).map_err(|error| broken(&self.path, error))?;
+        self.stream.read_to_end(&mut rest).map_err(|error| no_answer(&self.path, error))?;
         for _ in 0..UPGRADE_TRIES {
             if let Ok(mut next) = Daemon::connect(&self.path)
                 && next.rows().is_ok()
@@ -336,7 +342,10 @@ impl Daemon {
             }
             pause();
         }
-        Err(broken(&self.path, "no other daemon has replaced it; read its messages, and start it"))
+        Err(no_answer(
+            &self.path,
+            "no other daemon has replaced it; read its messages, and start it",
+        ))
     }
 
     /// Returns the version of its program. None: an earlier program that does not report it.
@@ -352,23 +361,23 @@ impl Daemon {
         }
     }
 
-    fn send(&mut self, ask: &Ask) -> Result<(), Trouble> {
+    fn send(&mut self, ask: &Ask) -> Result<(), ExchangeError> {
         let mut line = serde_json::to_string(ask).expect("plain data");
         line.push('\n');
         self.stream.write_all(line.as_bytes()).map_err(|error| {
             let is_unsent = error.kind() == io::ErrorKind::BrokenPipe;
-            Trouble::Ended { is_unsent, failure: broken_by(&self.path, &error) }
+            ExchangeError::Ended { is_unsent, failure: no_answer_by(&self.path, &error) }
         })
     }
 
     fn value(&self, line: &str) -> Result<serde_json::Value, Failure> {
         if line.is_empty() {
-            return Err(broken(&self.path, GONE));
+            return Err(no_answer(&self.path, HAS_ENDED));
         }
         match serde_json::from_str(line) {
             Ok(Answer::Done { value }) => Ok(value),
             Ok(Answer::Refused { exit, message }) => Err(Failure::new(Exit::of(exit), message)),
-            Err(error) => Err(broken(&self.path, error)),
+            Err(error) => Err(no_answer(&self.path, error)),
         }
     }
 }

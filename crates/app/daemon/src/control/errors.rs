@@ -6,7 +6,7 @@ use stack::{Counts, Kind};
 use std::fmt;
 use std::sync::atomic::Ordering;
 
-/// Number of requests that a backing has answered with an error.
+/// Numbers of requests that a backing has answered with an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BackingErrors {
@@ -38,7 +38,7 @@ impl BackingErrors {
         self.kinds().iter().map(|(number, ..)| number).sum()
     }
 
-    /// Returns the errors since these were counted.
+    /// Returns the errors counted since `before`.
     pub fn since(&self, before: &BackingErrors) -> BackingErrors {
         BackingErrors {
             reads: self.reads.saturating_sub(before.reads),
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_named_where_there_are_any() {
+    fn only_nonzero_kinds_are_displayed() {
         let before = BackingErrors { reads: 2, writes: 1, ..BackingErrors::default() };
         let now = BackingErrors { writes: 5, flushes: 1, ..before };
         assert_eq!(now.to_string(), "2 reads, 5 writes, 1 flush");

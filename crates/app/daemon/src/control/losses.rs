@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_claimed_that_was_given_up() {
+    fn discarded_data_is_not_claimed_to_be_on_the_backing() {
         let mut losses = Losses::default();
         assert_eq!(losses.sentence(), None);
         let all = "every write acknowledged since its daemon began is on g.img";

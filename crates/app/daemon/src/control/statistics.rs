@@ -122,7 +122,7 @@ pub struct Curve {
     pub points: Vec<Point>,
 }
 
-/// One size of the cache.
+/// A point of the curve: one size of the cache.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Point {
@@ -130,9 +130,9 @@ pub struct Point {
     pub memory_bytes: u64,
     /// Share of accesses that it would have missed.
     pub miss_ratio: f64,
-    /// Time that reads would have waited less for the backing than with the present memory, in
-    /// nanoseconds per second, summed over reads; negative: they would have waited more. None: the
-    /// duration of backing reads has not been measured.
+    /// Time that reads would have spent less waiting for the backing, compared with the present
+    /// memory, in nanoseconds per second, summed over reads. Negative: they would have waited
+    /// longer. None: the duration of backing reads has not been measured.
     pub saves_ns_per_s: Option<f64>,
 }
 
@@ -236,22 +236,22 @@ pub struct Flash {
     pub free_superblocks: u32,
 }
 
-/// Recent write amplification of a modelled drive, and the inputs of the theoretical value, which
-/// the command computes because it takes longer than a lane may.
+/// Recent write amplification of a modelled drive, and the inputs for its theoretical value. The
+/// command computes that value, because the computation would block a lane for too long.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lately {
-    /// Bytes written by the host in that time.
+    /// Bytes written by the host in the recent period.
     pub host_written_bytes: u64,
-    /// Write amplification in that time.
+    /// Write amplification in that period.
     pub write_amplification: f64,
-    /// Whether it has settled.
+    /// Whether the write amplification has become steady.
     pub steady: bool,
     /// Slots in use over slots visible to the host.
     pub alpha: f64,
     /// How superblocks are chosen for cleaning.
     pub victims: String,
-    /// Number of candidates from which the best is chosen, if superblocks are chosen so.
+    /// Number of candidates from which the best is chosen, if `victims` is `choices`.
     pub choices: Option<u32>,
     /// Slots per superblock.
     pub superblock_slots: u32,
@@ -336,7 +336,7 @@ pub struct Process {
     pub page_faults_minor: u64,
     /// Page faults served from a file or from swap.
     pub page_faults_major: u64,
-    /// Time that all lanes of the daemon have spent polling, in nanoseconds by the clock.
+    /// Time that all lanes of the daemon have spent polling, in nanoseconds of wall-clock time.
     pub poll_spent_ns: u64,
     /// Part of that time after which a lane found no work.
     pub poll_vain_ns: u64,

@@ -48,7 +48,7 @@ pub fn find(name: &Path) -> Result<Under, Failure> {
         return Ok(Under::Model(served));
     }
     let path_of = |spec| match spec {
-        Spec::File { path, .. } => Some(served.place(&path)),
+        Spec::File { path, .. } => Some(served.resolve(&path)),
         _ => None,
     };
     let members = match target(backing, &Plan::default()) {
@@ -56,8 +56,8 @@ pub fn find(name: &Path) -> Result<Under, Failure> {
             members.into_iter().map(|member| member.and_then(path_of)).collect()
         }
         Ok(Spec::Stripe { members, .. }) => members.into_iter().map(path_of).collect(),
-        Ok(Spec::File { path, .. }) if is_device(&served.place(&path)) => {
-            return Ok(Under::Device(served.place(&path)));
+        Ok(Spec::File { path, .. }) if is_device(&served.resolve(&path)) => {
+            return Ok(Under::Device(served.resolve(&path)));
         }
         _ => {
             return negative(format!(
@@ -74,7 +74,7 @@ fn is_device(path: &Path) -> bool {
 
 impl Served {
     /// Resolves a path of the daemon, which may have been started in another directory.
-    fn place(&self, path: &Path) -> PathBuf {
+    fn resolve(&self, path: &Path) -> PathBuf {
         let directory = std::fs::read_link(format!("/proc/{}/cwd", self.row.pid));
         directory.unwrap_or_default().join(path)
     }
@@ -93,8 +93,8 @@ impl Served {
     }
 }
 
-/// Returns the volumes of this user that are served from a file in /dev: that file's name there,
-/// and the volume's.
+/// Returns the volumes of this user whose backing is a device: its name in /dev, and the volume's
+/// name.
 pub fn devices() -> Vec<(String, String)> {
     let rows = call_roll(&runtime_directory()).answered.into_iter().flat_map(|(_, rows)| rows);
     let named = rows.filter_map(|row| {

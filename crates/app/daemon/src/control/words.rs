@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Length of the longest line, in bytes.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// Beginning of the answer to a request that a daemon does not have.
+/// Beginning of the answer to a request that a daemon does not support.
 pub(crate) const UNKNOWN_ASK: &str = "this daemon does not know what it is asked";
 
 /// Requests to a daemon.
@@ -14,7 +14,7 @@ pub(crate) const UNKNOWN_ASK: &str = "this daemon does not know what it is asked
 pub enum Ask {
     /// All volumes of the daemon: a list of [`Row`].
     List,
-    /// The constant facts of a volume: its stack, its limits, its settings.
+    /// A volume's stack, its limits, and its present settings.
     Show {
         /// The volume's name.
         volume: String,
@@ -24,7 +24,7 @@ pub enum Ask {
         /// The volume's name.
         volume: String,
     },
-    /// Makes all answered writes durable. Answered as [`Ask::Detach`].
+    /// Makes all answered writes durable. The answer is that of [`Ask::Detach`].
     Flush {
         /// The volume's name.
         volume: String,
@@ -34,8 +34,8 @@ pub enum Ask {
         /// The volume's name.
         volume: String,
     },
-    /// Holds changes back, and makes all answered writes durable: the backing is a consistent
-    /// source of a snapshot until `resume`. Answered as [`Ask::Detach`].
+    /// Holds changes back, and makes all answered writes durable: until `resume`, a snapshot of the
+    /// backing is consistent. The answer is that of [`Ask::Detach`].
     Freeze {
         /// The volume's name.
         volume: String,
@@ -56,9 +56,9 @@ pub enum Ask {
     ClearError {
         /// The volume's name.
         volume: String,
-        /// Discard dirty data; otherwise writing it back is tried again.
+        /// Whether to discard dirty data; otherwise writing it back is tried again.
         discard_dirty: bool,
-        /// Only if the failure still has this number, from the answer to `memory`.
+        /// Number of the failure, from the answer to `memory`; refused if it differs by now.
         #[serde(default)]
         failure: Option<u64>,
         /// The file to which the discarded data was saved.
@@ -75,7 +75,7 @@ pub enum Ask {
     PowerCut {
         /// The volume's name.
         volume: String,
-        /// Selects which of the data being programmed is lost.
+        /// Selects which data is lost of that being programmed.
         #[serde(default)]
         seed: u64,
         /// Time that the power stays off, in nanoseconds.
@@ -87,7 +87,8 @@ pub enum Ask {
     Detach {
         /// The volume's name.
         volume: String,
-        /// Also if its device cannot be flushed: data that is not written back stays retained.
+        /// Whether to detach even if the volume's device cannot be flushed; data that is not
+        /// written back stays retained.
         #[serde(default)]
         force: bool,
     },
@@ -96,7 +97,7 @@ pub enum Ask {
     /// Executes the program again in the same process; dirty data stays retained.
     Upgrade,
     /// Whether the last upgrade has replaced the program; refused if the new one could not start.
-    /// Daemons of older versions do not have this request.
+    /// Daemons of older versions do not support this request.
     Upgraded,
 }
 

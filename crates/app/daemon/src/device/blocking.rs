@@ -13,22 +13,22 @@ use std::thread;
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {
-    let place = Arc::new((Mutex::new(None), Event::new()));
-    let there = place.clone();
+    let slot = Arc::new((Mutex::new(None), Event::new()));
+    let filled = slot.clone();
     let working = move || {
         let done = work();
-        *there.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
-        there.1.notify();
+        *filled.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+        filled.1.notify();
     };
     let started = thread::Builder::new().name("overdrive-device".to_owned()).spawn(working);
     started
         .map_err(|error| Failure::new(Exit::Io, format!("a thread cannot be started: {error}")))?;
     loop {
-        let seen = place.1.seen();
-        let done = place.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let seen = slot.1.seen();
+        let done = slot.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(done) = done {
             return Ok(done);
         }
-        place.1.after(seen).await;
+        slot.1.after(seen).await;
     }
 }

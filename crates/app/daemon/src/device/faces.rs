@@ -1,5 +1,5 @@
-//! Two faces of one disk: a block device that is served shows the same UUIDs, labels and physical
-//! volumes as the device below it. A file for each shows udev's rules which is which
+//! Two faces of one disk: a served block device shows the same UUIDs, labels and LVM physical
+//! volumes as the device below it. A file for each device lets udev's rules distinguish the two
 //! (`packaging/udev`).
 //!
 //! ```text
@@ -24,13 +24,13 @@ use std::time::Duration;
 
 /// This file exists while udev runs.
 const UDEV: &str = "/run/udev/control";
-/// Maximum number of checks for udev's end, ...
+/// Maximum number of checks whether udevadm has ended, ...
 const SETTLE_TRIES: u32 = 500;
 /// ... and the pause between two of them.
 const SETTLE_PAUSE: Duration = Duration::from_millis(20);
 
-/// Maximum number of triggers of udev, while partitions appear and disappear.
-const LOOKS_MAX: u32 = 5;
+/// Maximum number of attempts to trigger udev, while partitions appear and disappear.
+const TRIGGERS_MAX: u32 = 5;
 
 /// Content of the file of a volume's device.
 const VOLUME: &str = "OVERDRIVE_VOLUME=";
@@ -40,8 +40,8 @@ fn directory(runtime: &Path) -> PathBuf {
     runtime.join("faces")
 }
 
-/// Returns the device number in the identity of a backing, as in names of files. None: it is no
-/// device.
+/// Returns the device number in a backing's key, as in the names of the files. None: the backing is
+/// no device.
 fn number_of(key: &str) -> Option<String> {
     let (major, minor) = key.strip_prefix("device-")?.split_once('-')?;
     Some(format!("{major}:{minor}"))
@@ -53,39 +53,43 @@ fn number_at(link: &Path) -> Option<String> {
     Some(format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number)))
 }
 
-/// Makes udev examine a volume's device and its backing, and waits for it: a mount by UUID
-/// afterwards finds the volume. `keys` are the identities of the backing.
+/// Makes udev examine a volume's device and its backing, and waits for it, so that a mount by UUID
+/// finds the volume afterwards. `keys` are those of the backing.
 ///
 /// # Errors
 /// No thread can be started.
-pub(crate) async fn mark(runtime: &Path, volume: &str, keys: &[String]) -> Result<(), Failure> {
+pub(crate) async fn mark_device(
+    runtime: &Path,
+    volume: &str,
+    keys: &[String],
+) -> Result<(), Failure> {
     let (runtime, volume, keys) = (runtime.to_owned(), volume.to_owned(), keys.to_owned());
     blocking(move || {
-        let mut found = sweep_list(&runtime);
+        let mut found = remove_outdated(&runtime);
         found.extend(write(&runtime, &volume, &keys));
-        look(&found);
+        examine(&found);
     })
     .await
 }
 
-/// Makes udev show the backing again of a volume that is no device any more and whose holder
-/// retains nothing.
+/// Makes udev show a volume's backing again, once the volume is no device any more and no holder
+/// retains data for it.
 ///
 /// # Errors
 /// No thread can be started.
-pub(crate) async fn unmark(runtime: &Path, keys: &[String]) -> Result<(), Failure> {
+pub(crate) async fn unmark_backing(runtime: &Path, keys: &[String]) -> Result<(), Failure> {
     if !directory(runtime).exists() {
         return Ok(());
     }
     let numbers: Vec<_> = keys.iter().filter_map(|key| number_of(key)).collect();
     let runtime = runtime.to_owned();
     blocking(move || {
-        let is_below = |number: &str, said: &str| {
-            said.starts_with(BACKING) && numbers.iter().any(|below| below == number)
+        let is_below = |number: &str, content: &str| {
+            content.starts_with(BACKING) && numbers.iter().any(|below| below == number)
         };
         let mut removed = remove(&runtime, is_below);
-        removed.extend(sweep_list(&runtime));
-        look(&removed);
+        removed.extend(remove_outdated(&runtime));
+        examine(&removed);
     })
     .await
 }
@@ -93,11 +97,11 @@ pub(crate) async fn unmark(runtime: &Path, keys: &[String]) -> Result<(), Failur
 /// Removes the files of devices that no volume uses any more, and makes udev show these devices
 /// again.
 pub fn sweep_faces(runtime: &Path) {
-    look(&sweep_list(runtime));
+    examine(&remove_outdated(runtime));
 }
 
-/// Writes the files; returns the numbers of the devices. A device whose file cannot be written is
-/// not hidden, which is no worse than without udev: it is opened exclusively.
+/// Writes the files; returns the numbers of the devices. If this fails, udev does not hide the
+/// backing, which is still protected by its exclusive open.
 fn write(runtime: &Path, volume: &str, keys: &[String]) -> Vec<String> {
     let backings = keys.iter().filter_map(|key| number_of(key));
     let mut faces: Vec<_> = backings.map(|number| (number, BACKING)).collect();
@@ -121,23 +125,25 @@ fn remove(runtime: &Path, is_chosen: impl Fn(&str, &str) -> bool) -> Vec<String>
     let entries = fs::read_dir(directory(runtime)).ok().into_iter().flatten().flatten();
     let removed = entries.filter_map(|entry| {
         let number = entry.file_name().into_string().ok()?;
-        let said = fs::read_to_string(entry.path()).ok()?;
-        (is_chosen(&number, &said) && fs::remove_file(entry.path()).is_ok()).then_some(number)
+        let content = fs::read_to_string(entry.path()).ok()?;
+        (is_chosen(&number, &content) && fs::remove_file(entry.path()).is_ok()).then_some(number)
     });
     removed.collect()
 }
 
-/// Removes outdated files, and returns their numbers: of a volume's device if the volume's link
-/// does not lead to it, or if it has no disk (the link may be udev's, and disappear with the file);
-/// of a backing if no process holds it and its volume has no device. (A device whose daemon was
-/// stopped waits, and no process holds its backing.)
-fn sweep_list(runtime: &Path) -> Vec<String> {
-    remove(runtime, |number, said| {
-        let said = said.trim_end();
-        if let Some(volume) = said.strip_prefix(VOLUME) {
+/// Removes outdated files, and returns their numbers.
+///
+/// The file of a volume's device is outdated if the volume's link does not lead to the device, or
+/// if the device has no disk (the link may be udev's, and disappear with the file). The file of a
+/// backing is outdated if its volume has no device, and no process holds it. (While a device waits
+/// for a daemon that was stopped, no process holds its backing.)
+fn remove_outdated(runtime: &Path) -> Vec<String> {
+    remove(runtime, |number, content| {
+        let content = content.trim_end();
+        if let Some(volume) = content.strip_prefix(VOLUME) {
             return number_at(&place::link(volume)).as_deref() != Some(number) || is_empty(number);
         }
-        let volume = said.strip_prefix(BACKING).unwrap_or_default();
+        let volume = content.strip_prefix(BACKING).unwrap_or_default();
         !place::link(volume).is_symlink() && !is_held(number)
     })
 }
@@ -148,17 +154,17 @@ fn is_empty(number: &str) -> bool {
     size.is_ok_and(|size| size.trim() == "0")
 }
 
-/// Whether a process holds a device exclusively: a daemon, or after it the holder of its memory.
+/// Whether a process holds a device exclusively: a daemon, or later the holder of its memory.
 fn is_held(number: &str) -> bool {
-    let said = fs::read_to_string(format!("/sys/dev/block/{number}/uevent")).unwrap_or_default();
-    let Some(name) = said.lines().find_map(|line| line.strip_prefix("DEVNAME=")) else {
+    let content = fs::read_to_string(format!("/sys/dev/block/{number}/uevent")).unwrap_or_default();
+    let Some(name) = content.lines().find_map(|line| line.strip_prefix("DEVNAME=")) else {
         return false;
     };
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     matches!(open(Path::new("/dev").join(name), flags, Mode::empty()), Err(Errno::BUSY))
 }
 
-/// Returns the directories in /sys of devices, each before those of its partitions.
+/// Returns the directories of devices in /sys, each followed by those of its partitions.
 fn parts(numbers: &[String]) -> Vec<PathBuf> {
     let whole = numbers.iter().map(|number| Path::new("/sys/dev/block").join(number));
     let whole = whole.filter_map(|path| fs::canonicalize(path).ok());
@@ -172,20 +178,20 @@ fn parts(numbers: &[String]) -> Vec<PathBuf> {
 }
 
 /// Makes udev examine these devices and their partitions again, and waits until it has, if it runs.
-fn look(numbers: &[String]) {
+fn examine(numbers: &[String]) {
     if numbers.is_empty() || !Path::new(UDEV).exists() {
         return;
     }
-    // The kernel may be reading a partition table again just now, during which partitions disappear
-    // and come back.
-    let looked = (0..LOOKS_MAX).find_map(|look| match trigger(&parts(numbers)) {
-        Err(_) if look + 1 < LOOKS_MAX => {
+    // The kernel may be rereading a partition table, during which partitions disappear and come
+    // back.
+    let triggered = (0..TRIGGERS_MAX).find_map(|attempt| match trigger(&parts(numbers)) {
+        Err(_) if attempt + 1 < TRIGGERS_MAX => {
             pause();
             None
         }
-        looked => Some(looked),
+        triggered => Some(triggered),
     });
-    if let Some(Err(error)) = looked {
+    if let Some(Err(error)) = triggered {
         crate::complain!(
             "overdrive: udevadm: {error}; links by UUID may lead to the backing instead of the \
              volume"
@@ -230,28 +236,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_of_a_volume_is_removed_with_it_and_others_stay() {
+    fn the_files_of_a_volume_are_removed_with_it_and_others_stay() {
         let runtime = tempfile::tempdir().expect("room");
         let keys = ["file-1-2", "device-9999-7"].map(str::to_owned);
         // No device has this name.
         assert_eq!(write(runtime.path(), "no such volume", &keys), ["9999:7"]);
         write(runtime.path(), "other", &["device-9999-8".to_owned()]);
         let file = directory(runtime.path()).join("9999:7");
-        let said = fs::read_to_string(&file).expect("it is there");
-        assert_eq!(said, "OVERDRIVE_BACKING_OF=no such volume\n");
+        let content = fs::read_to_string(&file).expect("it is there");
+        assert_eq!(content, "OVERDRIVE_BACKING_OF=no such volume\n");
         let of = |number: &str, _: &str| number == "9999:7";
         assert_eq!(remove(runtime.path(), of), ["9999:7"]);
         assert!(!file.exists());
         // No process holds such a device.
-        assert_eq!(sweep_list(runtime.path()), ["9999:8"]);
+        assert_eq!(remove_outdated(runtime.path()), ["9999:8"]);
     }
 
     #[test]
-    fn a_device_that_is_another_one_by_now_is_no_face_of_the_volume() {
+    fn the_file_of_a_replaced_device_is_removed() {
         let runtime = tempfile::tempdir().expect("room");
         fs::create_dir(directory(runtime.path())).expect("room");
         let file = directory(runtime.path()).join("7:0");
         fs::write(&file, "OVERDRIVE_VOLUME=no such volume\n").expect("room");
-        assert_eq!(sweep_list(runtime.path()), ["7:0"]);
+        assert_eq!(remove_outdated(runtime.path()), ["7:0"]);
     }
 }

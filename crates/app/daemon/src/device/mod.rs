@@ -12,10 +12,10 @@
 //! finds the device again, a loop device by its file, the others by the identity stored in their
 //! drivers, and continues to serve it.
 
-mod answer;
-mod apart;
 mod blocking;
 mod faces;
+mod helper;
+mod helper_call;
 mod orphan;
 mod over_file;
 mod over_nbd;
@@ -25,7 +25,7 @@ mod route;
 mod using;
 mod waiting;
 
-use crate::front::{Direct, Ublk};
+use crate::front::{KernelNbd, Ublk};
 use crate::plan::Route;
 use crate::units::WaitTime;
 use block::{Fua, Limits};
@@ -41,10 +41,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use answer::device_call;
-pub use apart::DEVICE_CALL;
 pub use faces::sweep_faces;
-pub(crate) use faces::{mark, unmark};
+pub(crate) use faces::{mark_device, unmark_backing};
+pub use helper::device_call;
+pub use helper_call::DEVICE_CALL;
 pub use orphan::{Orphan, orphan};
 pub use place::DEVICES;
 pub(crate) use place::{directory, hash, link};
@@ -73,17 +73,17 @@ pub fn check_name(name: &str) -> Result<(), Failure> {
 
 /// How the kernel reaches a volume, with the front that serves it in that way.
 #[derive(Clone)]
-pub(crate) enum By {
+pub(crate) enum RouteFront {
     /// Over a file of a separate front.
     Fuse,
     /// Over connections to this front.
-    Nbd(Rc<Direct>),
+    Nbd(Rc<KernelNbd>),
     /// By queues that this front serves.
     Ublk(Rc<Ublk>),
 }
 
-/// A volume that is to become a device.
-pub(crate) struct Wanted<'a> {
+/// Properties of a volume that becomes a device.
+pub(crate) struct NewDevice<'a> {
     pub(crate) volume: &'a str,
     /// Identity of its contents.
     pub(crate) identity: &'a str,
@@ -101,35 +101,35 @@ pub(crate) struct Wanted<'a> {
     pub(crate) is_lost: bool,
 }
 
-/// The lower end of a device.
+/// The kernel's side of a device, with the front that serves it.
 #[derive(Clone)]
-enum Stand {
+enum KernelSide {
     File(Arc<OverFile>),
-    Nbd(Arc<OverNbd>, Rc<Direct>),
+    Nbd(Arc<OverNbd>, Rc<KernelNbd>),
     Ublk(Arc<OverUblk>, Rc<Ublk>),
 }
 
-impl Stand {
+impl KernelSide {
     fn node(&self) -> Option<PathBuf> {
         match self {
-            Stand::File(over) => over.node(),
-            Stand::Nbd(over, _) => over.node(),
-            Stand::Ublk(over, _) => over.node(),
+            KernelSide::File(over) => over.node(),
+            KernelSide::Nbd(over, _) => over.node(),
+            KernelSide::Ublk(over, _) => over.node(),
         }
     }
 
     fn route(&self) -> Route {
         match self {
-            Stand::File(_) => Route::Fuse,
-            Stand::Nbd(..) => Route::Nbd,
-            Stand::Ublk(..) => Route::Ublk,
+            KernelSide::File(_) => Route::Fuse,
+            KernelSide::Nbd(..) => Route::Nbd,
+            KernelSide::Ublk(..) => Route::Ublk,
         }
     }
 
     async fn attach(self) -> Result<(), Failure> {
         match self {
-            Stand::File(over) => blocking(move || over.attach()).await?,
-            Stand::Nbd(over, front) => {
+            KernelSide::File(over) => blocking(move || over.attach()).await?,
+            KernelSide::Nbd(over, front) => {
                 let processors = std::thread::available_parallelism().map_or(1, usize::from);
                 let count = over.connections(processors.min(CONNECTIONS_MAX));
                 let sockets: std::io::Result<Vec<_>> =
@@ -139,20 +139,21 @@ impl Stand {
                 let sockets = sockets.map_err(none)?;
                 blocking(move || over.attach(sockets)).await?
             }
-            Stand::Ublk(over, front) => attach_ublk(over, &front).await,
+            KernelSide::Ublk(over, front) => attach_ublk(over, &front).await,
         }
     }
 
-    async fn detach(self, last: Last) -> Result<(), Failure> {
+    async fn detach(self, last: LastRequest) -> Result<(), Failure> {
         match self {
-            Stand::File(over) => blocking(move || over.detach(last)).await?,
-            Stand::Nbd(over, _) => blocking(move || over.detach(last)).await?,
-            Stand::Ublk(over, _) => blocking(move || over.detach(last)).await?,
+            KernelSide::File(over) => blocking(move || over.detach(last)).await?,
+            KernelSide::Nbd(over, _) => blocking(move || over.detach(last)).await?,
+            KernelSide::Ublk(over, _) => blocking(move || over.detach(last)).await?,
         }
     }
 }
 
-/// The driver makes the device, our lanes serve its queues, and only then can it have a disk.
+/// Attaches a ublk device in three steps: the driver makes the device, our lanes serve its queues,
+/// and only then can it have a disk.
 async fn attach_ublk(over: Arc<OverUblk>, front: &Ublk) -> Result<(), Failure> {
     let (queues, preparing) = (front.queues(), over.clone());
     let prepared = blocking(move || preparing.prepare(queues)).await??;
@@ -170,18 +171,18 @@ async fn attach_ublk(over: Arc<OverUblk>, front: &Ublk) -> Result<(), Failure> {
 /// A device of a volume.
 struct Device {
     volume: String,
-    stand: Stand,
+    kernel_side: KernelSide,
     is_attached: bool,
-    last: Last,
+    last: LastRequest,
     valve: Arc<ValveShared>,
 }
 
 /// The last request to a device before it is removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Last {
+enum LastRequest {
     /// A flush, which must succeed.
     Flush,
-    /// No request: the device answers with errors, and its users have seen that.
+    /// No request: the device answers with errors, which its users have seen.
     Nothing,
 }
 
@@ -207,14 +208,14 @@ impl Devices {
     }
 
     /// Adds a device, which will be served in this way.
-    pub(crate) fn add(&self, by: &By, wanted: &Wanted<'_>) {
-        let Wanted { volume, identity, limits, valve, retry_ms, wait_time, keys, is_lost } =
-            *wanted;
+    pub(crate) fn add(&self, by: &RouteFront, new: &NewDevice<'_>) {
+        let NewDevice { volume, identity, limits, valve, retry_ms, wait_time, keys, is_lost } =
+            *new;
         let (block_bytes, read_only) = (limits.block_logical_bytes, limits.read_only);
-        let stand = match by {
-            By::Fuse => {
+        let kernel_side = match by {
+            RouteFront::Fuse => {
                 let file = place::directory(&self.runtime, volume).join(volume);
-                Stand::File(Arc::new(OverFile {
+                KernelSide::File(Arc::new(OverFile {
                     file,
                     link: place::link(volume),
                     bytes: limits.bytes(),
@@ -223,21 +224,21 @@ impl Devices {
                     keys: keys.to_owned(),
                 }))
             }
-            By::Ublk(front) => {
+            RouteFront::Ublk(front) => {
                 let over = OverUblk::new(&self.runtime, volume, identity, limits, keys);
-                Stand::Ublk(Arc::new(over), front.clone())
+                KernelSide::Ublk(Arc::new(over), front.clone())
             }
-            By::Nbd(front) => {
+            RouteFront::Nbd(front) => {
                 let is_fua_native = limits.fua == Fua::Native || !limits.flush_needed;
                 let terms =
                     Terms { identity, block_bytes, is_fua_native, retry_ms, wait_time, keys };
                 let over = OverNbd::new(&self.runtime, volume, &terms);
-                Stand::Nbd(Arc::new(over), front.clone())
+                KernelSide::Nbd(Arc::new(over), front.clone())
             }
         };
-        let last = if is_lost { Last::Nothing } else { Last::Flush };
+        let last = if is_lost { LastRequest::Nothing } else { LastRequest::Flush };
         let (volume, valve) = (volume.to_owned(), valve.clone());
-        let device = Device { volume, stand, is_attached: false, last, valve };
+        let device = Device { volume, kernel_side, is_attached: false, last, valve };
         self.list.borrow_mut().push(device);
     }
 
@@ -246,10 +247,10 @@ impl Devices {
         &self.runtime
     }
 
-    fn find(&self, volume: &str) -> Option<(Stand, Last)> {
+    fn find(&self, volume: &str) -> Option<(KernelSide, LastRequest)> {
         let list = self.list.borrow();
         let found = list.iter().find(|device| device.volume == volume);
-        found.map(|device| (device.stand.clone(), device.last))
+        found.map(|device| (device.kernel_side.clone(), device.last))
     }
 
     /// Whether a volume is a device that was not removed.
@@ -261,7 +262,7 @@ impl Devices {
         self.list.borrow().iter().map(|device| device.volume.clone()).collect()
     }
 
-    fn note(&self, volume: &str, is_attached: bool) {
+    fn set_attached(&self, volume: &str, is_attached: bool) {
         let mut list = self.list.borrow_mut();
         for device in list.iter_mut().filter(|device| device.volume == volume) {
             device.is_attached = is_attached;
@@ -272,7 +273,7 @@ impl Devices {
     pub(crate) fn node(&self, volume: &str) -> Option<(PathBuf, Route)> {
         let list = self.list.borrow();
         let device = list.iter().find(|device| device.volume == volume && device.is_attached)?;
-        Some((device.stand.node()?, device.stand.route()))
+        Some((device.kernel_side.node()?, device.kernel_side.route()))
     }
 
     /// Makes all devices, or continues with those that an earlier process has made. Their volumes
@@ -290,20 +291,24 @@ impl Devices {
 
     async fn attach_all(&self) -> Result<(), Failure> {
         for volume in self.volumes() {
-            let (stand, _) = self.find(&volume).expect("listed");
-            let held = self.hold_for_resize(&volume, &stand).await;
-            let attached = stand.attach().await;
+            let (kernel_side, _) = self.find(&volume).expect("listed");
+            let held = self.hold_for_resize(&volume, &kernel_side).await;
+            let attached = kernel_side.attach().await;
             held.into_iter().for_each(|valve| valve.open());
             attached?;
-            self.note(&volume, true);
+            self.set_attached(&volume, true);
         }
         Ok(())
     }
 
-    /// Holds the changes of a volume back if its device, over a file, is about to be resized. None:
-    /// they are not held, or the operator holds them already.
-    async fn hold_for_resize(&self, volume: &str, stand: &Stand) -> Option<Arc<ValveShared>> {
-        let Stand::File(over) = stand else { return None };
+    /// Holds a volume's changes back if it has a loop device that is about to be resized. None:
+    /// they are not held back, or the operator has frozen the volume already.
+    async fn hold_for_resize(
+        &self,
+        volume: &str,
+        kernel_side: &KernelSide,
+    ) -> Option<Arc<ValveShared>> {
+        let KernelSide::File(over) = kernel_side else { return None };
         let valve = {
             let list = self.list.borrow();
             list.iter().find(|device| device.volume == volume).map(|device| device.valve.clone())?
@@ -311,7 +316,7 @@ impl Devices {
         if !over.is_to_be_resized() || !valve.close() {
             return None;
         }
-        // A backing that does not answer is not waited for: the device is resized anyway.
+        // If the backing does not answer in time, the device is resized anyway.
         let quiet = async {
             let _ = valve.quiet(|| false).await;
         };
@@ -319,9 +324,9 @@ impl Devices {
         Some(valve)
     }
 
-    /// Waits until no device is being made: a half-made device would be taken for none, and its
-    /// maker waits for the volumes that are served.
-    async fn settled(&self) {
+    /// Waits until no device is being made. A half-made device would be mistaken for a missing one,
+    /// and it can only be completed while its volume is served.
+    async fn wait_until_made(&self) {
         loop {
             let seen = self.attached.seen();
             if !self.is_attaching.get() {
@@ -331,15 +336,17 @@ impl Devices {
         }
     }
 
-    /// Sets the time, in milliseconds, for which failed changes of a volume are tried again: a
-    /// device whose requests have a limit gets a higher one.
+    /// Sets the time, in milliseconds, for which failed changes of a volume are tried again. A
+    /// device whose driver limits the time of requests gets a limit beyond that.
     ///
     /// # Errors
     /// Those of the system.
     pub(crate) async fn set_retry(&self, volume: &str, retry_ms: u64) -> Result<(), Failure> {
         match self.find(volume) {
-            Some((Stand::Nbd(over, _), _)) => blocking(move || over.set_retry(retry_ms)).await?,
-            Some((Stand::File(_) | Stand::Ublk(..), _)) | None => Ok(()),
+            Some((KernelSide::Nbd(over, _), _)) => {
+                blocking(move || over.set_retry(retry_ms)).await?
+            }
+            Some((KernelSide::File(_) | KernelSide::Ublk(..), _)) | None => Ok(()),
         }
     }
 
@@ -347,7 +354,7 @@ impl Devices {
     /// server alive.
     pub(crate) fn bound_to_process(&self) -> Option<String> {
         let list = self.list.borrow();
-        let found = list.iter().find(|device| matches!(device.stand, Stand::Ublk(..)));
+        let found = list.iter().find(|device| matches!(device.kernel_side, KernelSide::Ublk(..)));
         found.map(|device| device.volume.clone())
     }
 
@@ -358,18 +365,18 @@ impl Devices {
     /// Busy, with the user; it cannot be flushed, or is not removed within a minute. Then
     /// it stays.
     pub(crate) async fn detach(&self, volume: &str, force: bool) -> Result<(), Failure> {
-        let Some((stand, last)) = self.find(volume) else { return Ok(()) };
-        let last = if force { Last::Nothing } else { last };
+        let Some((kernel_side, last)) = self.find(volume) else { return Ok(()) };
+        let last = if force { LastRequest::Nothing } else { last };
         let mut detached = None;
         let detaching = async {
-            self.settled().await;
-            detached = Some(stand.detach(last).await);
+            self.wait_until_made().await;
+            detached = Some(kernel_side.detach(last).await);
         };
         first(detaching, self.lane.sleep_until(self.lane.now() + DETACH_NS)).await;
         let late = || Failure::new(Exit::Io, format!("{volume}: its device cannot be flushed"));
         let detached = detached.unwrap_or_else(|| Err(late()));
         detached.map_err(|Failure { exit, message }| match (exit, last) {
-            (Exit::Io, Last::Flush) => {
+            (Exit::Io, LastRequest::Flush) => {
                 let next = format!(
                     "repair the backing, then run 'overdrive volume clear-error {volume} \
                      --retry'; or run 'overdrive detach {volume} --force': users of the device \

@@ -1,8 +1,8 @@
-//! A block device over a file that this process serves: all of this waits for the kernel, which
-//! waits for our lanes.
+//! A loop device over a file that this process serves. None of this runs on a lane: it waits for
+//! the kernel, which waits for our lanes.
 
-use super::Last;
-use super::apart::Call;
+use super::LastRequest;
+use super::helper_call::Call;
 use super::{place, using};
 use host::{LoopDevice, LoopOptions};
 use rustix::fs::{Mode, OFlags, SeekFrom};
@@ -35,8 +35,8 @@ fn is_server_gone(error: &io::Error) -> bool {
 }
 
 impl OverFile {
-    fn trouble(&self, what: &str) -> impl Fn(io::Error) -> Failure {
-        using::trouble(&self.link, what)
+    fn to_failure(&self, what: &str) -> impl Fn(io::Error) -> Failure {
+        using::to_failure(&self.link, what)
     }
 
     fn open(&self) -> io::Result<OwnedFd> {
@@ -45,7 +45,7 @@ impl OverFile {
         Ok(rustix::fs::open(&self.file, flags, Mode::empty())?)
     }
 
-    /// Returns the device over the file now.
+    /// Returns the device that exists over the file.
     fn find_device(&self) -> Option<LoopDevice> {
         LoopDevice::all_over(&self.file).into_iter().next()
     }
@@ -67,7 +67,7 @@ impl OverFile {
 
     /// Attaches in this process, which does not serve the file.
     pub(super) fn attach_here(&self) -> Result<(), Failure> {
-        let file = self.open().map_err(self.trouble("its file cannot be opened"))?;
+        let file = self.open().map_err(self.to_failure("its file cannot be opened"))?;
         let (device, _naming) = match self.adopt(&file)? {
             Some(device) => {
                 let naming = place::claim_again(&self.link, &device.path(), &self.keys)?;
@@ -79,7 +79,7 @@ impl OverFile {
                 (self.make(&file)?, Some(naming))
             }
         };
-        place::set_link(&self.link, &device.path()).map_err(self.trouble("it cannot be named"))
+        place::set_link(&self.link, &device.path()).map_err(self.to_failure("it cannot be named"))
     }
 
     /// Makes the device; its name must be claimed before.
@@ -91,7 +91,7 @@ impl OverFile {
         }
         let (block_bytes, read_only) = (self.block_bytes, self.read_only);
         LoopDevice::attach(file, LoopOptions { block_bytes, read_only })
-            .map_err(self.trouble("no loop device can be made for it (modprobe loop?)"))
+            .map_err(self.to_failure("no loop device can be made for it (modprobe loop?)"))
     }
 
     /// Returns the device that an earlier process has made, resized to the file's present size.
@@ -106,7 +106,7 @@ impl OverFile {
                 // Its users get errors already.
                 device
                     .detach()
-                    .map_err(self.trouble("the remains of its device cannot be removed"))?;
+                    .map_err(self.to_failure("the remains of its device cannot be removed"))?;
             }
         }
         Ok(adopted)
@@ -117,23 +117,24 @@ impl OverFile {
         self.find_device().is_some_and(|device| device.bytes() != Some(self.bytes))
     }
 
-    /// Gives the file and the device the volume's size. The kernel ignores a size in an answer that
-    /// crosses a write to the same file, so the file could keep its former size, and reads beyond
-    /// it would fail. Therefore changes are held back during this, and the seek shows the size that
-    /// the kernel has taken.
+    /// Gives the file and the device the volume's size. The kernel ignores a file size in a FUSE
+    /// reply if a write to the same file is in progress. The file could then keep its former size,
+    /// and reads beyond it would fail. Therefore changes are held back during this, and the seek
+    /// shows the size that the kernel has accepted.
     fn resize(&self, device: &LoopDevice, file: &OwnedFd) -> Result<(), Failure> {
         let end = || rustix::fs::seek(file, SeekFrom::End(0));
         using::wait_until(|| end().is_ok_and(|bytes| bytes == self.bytes));
-        device.resize().map_err(self.trouble("its size cannot be set"))
+        device.resize().map_err(self.to_failure("its size cannot be set"))
     }
 
-    /// Whether a device stands over the file that is served now. If that cannot be determined, the
-    /// device counts as ours: a second device over the same file would be a second face of the same
-    /// disk.
+    /// Whether a device is over the file that is served now. If this cannot be determined, no
+    /// second device may be made: both would show the same disk.
     fn is_over(&self, device: &LoopDevice, file: &OwnedFd) -> Result<bool, Failure> {
         match device.is_over(file) {
             Err(error) if is_server_gone(&error) => Ok(false),
-            told => told.map_err(self.trouble("the file of its device cannot be determined")),
+            result => {
+                result.map_err(self.to_failure("the file of its device cannot be determined"))
+            }
         }
     }
 
@@ -144,7 +145,9 @@ impl OverFile {
         if let Some((device, _)) = linked
             && device.is_over(file).is_err_and(|error| is_server_gone(&error))
         {
-            device.detach().map_err(self.trouble("the remains of its device cannot be removed"))?;
+            device
+                .detach()
+                .map_err(self.to_failure("the remains of its device cannot be removed"))?;
         }
         Ok(())
     }
@@ -153,13 +156,16 @@ impl OverFile {
     ///
     /// # Errors
     /// Busy, with its user; those of the system.
-    pub(super) fn detach(&self, last: Last) -> Result<(), Failure> {
+    pub(super) fn detach(&self, last: LastRequest) -> Result<(), Failure> {
         let Some(device) = self.find_device() else { return Ok(()) };
         let claimed = using::claim(&self.link, &device.path())?;
-        if last == Last::Flush {
+        if last == LastRequest::Flush {
             Call::Flush { node: device.path(), link: self.link.clone() }.run()?;
         }
-        if !device.detach_claimed(claimed).map_err(self.trouble("its device cannot be removed"))? {
+        if !device
+            .detach_claimed(claimed)
+            .map_err(self.to_failure("its device cannot be removed"))?
+        {
             return Err(using::busy(&self.link, &device.path()));
         }
         place::remove_link(&self.link, &device.path());

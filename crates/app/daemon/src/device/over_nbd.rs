@@ -1,8 +1,8 @@
-//! A device of the kernel's NBD client, whose server is this process: all of this waits for the
-//! kernel, which waits for our lanes.
+//! A device of the kernel's NBD client, whose server is this process. None of this runs on a lane:
+//! it waits for the kernel, which waits for our lanes.
 
-use super::Last;
-use super::apart::Call;
+use super::LastRequest;
+use super::helper_call::Call;
 use super::{place, using};
 use crate::units::WaitTime;
 use host::{NbdDevice, NbdOptions};
@@ -25,23 +25,23 @@ const FLAGS: u16 = NBD_FLAG_HAS_FLAGS
     | NBD_FLAG_CAN_MULTI_CONN;
 
 /// Time that a request may take beyond the retries of a write: by then the backing has answered, or
-/// is reported.
+/// its stall has been reported.
 const BEYOND_RETRY: Duration = Duration::from_secs(10);
 
 /// Separator between the volume's directory and the hash of its backing in the name that the kernel
 /// stores. No path contains it.
-const THEN: &str = "//";
+const SEPARATOR: &str = "//";
 
-/// Returns the beginning of the server's name that the kernel stores for the devices of this
+/// Returns the name_prefix of the server's name that the kernel stores for the devices of this
 /// directory.
-fn beginning(directory: &Path) -> String {
-    format!("{}{}{THEN}", place::OURS, directory.display())
+fn name_prefix(directory: &Path) -> String {
+    format!("{}{}{SEPARATOR}", place::OURS, directory.display())
 }
 
 /// Returns the devices of a volume, from the names that the kernel stores, each with its full name.
 pub(super) fn all_of(directory: &Path) -> Vec<(NbdDevice, String)> {
-    let beginning = beginning(directory);
-    NbdDevice::all(|name| name.starts_with(&beginning))
+    let name_prefix = name_prefix(directory);
+    NbdDevice::all(|name| name.starts_with(&name_prefix))
 }
 
 /// A volume, and the device to be made for it.
@@ -51,7 +51,7 @@ pub(super) struct OverNbd {
     /// The directory that identifies its devices.
     directory: PathBuf,
     link: PathBuf,
-    /// The server's name that the kernel is to store.
+    /// The server's name, which the kernel stores.
     backend: String,
     block_bytes: u32,
     /// Whether the backing itself carries out FUA; otherwise the kernel flushes.
@@ -79,7 +79,7 @@ impl OverNbd {
         OverNbd {
             volume: volume.to_owned(),
             link: place::link(volume),
-            backend: format!("{}{backing:016x}", beginning(&directory)),
+            backend: format!("{}{backing:016x}", name_prefix(&directory)),
             directory,
             block_bytes: terms.block_bytes,
             is_fua_native: terms.is_fua_native,
@@ -89,8 +89,8 @@ impl OverNbd {
         }
     }
 
-    fn trouble(&self, what: &str) -> impl Fn(io::Error) -> Failure {
-        using::trouble(&self.link, what)
+    fn to_failure(&self, what: &str) -> impl Fn(io::Error) -> Failure {
+        using::to_failure(&self.link, what)
     }
 
     /// Returns the device that an earlier process has made.
@@ -143,7 +143,7 @@ impl OverNbd {
         let wish = Wish { sizes: true, ..Wish::export(&self.volume) };
         let greet = |socket| Connection::over(socket, wish.clone());
         let greeted: io::Result<Vec<_>> = sockets.into_iter().map(greet).collect();
-        let greeted = greeted.map_err(self.trouble("it cannot be connected"))?;
+        let greeted = greeted.map_err(self.to_failure("it cannot be connected"))?;
         let options = self.options(greeted[0].agreed());
         let sockets: Vec<UnixStream> = greeted.into_iter().map(Connection::into_stream).collect();
         let (device, _naming) = match self.find_device()? {
@@ -155,13 +155,14 @@ impl OverNbd {
             None => {
                 let naming = place::claim_name(&self.link, &self.keys)?;
                 let device = NbdDevice::connect(&sockets, &options, &self.backend)
-                    .map_err(self.trouble("no NBD device can be made for it"))?;
+                    .map_err(self.to_failure("no NBD device can be made for it"))?;
                 (device, Some(naming))
             }
         };
-        // The first opening scans its partitions; a device without partitions works as well.
+        // The first opening scans the partitions. Without them the device works as well, so an
+        // error is ignored.
         let _ = Call::Open { node: device.path(), link: self.link.clone() }.run();
-        place::set_link(&self.link, &device.path()).map_err(self.trouble("it cannot be named"))
+        place::set_link(&self.link, &device.path()).map_err(self.to_failure("it cannot be named"))
     }
 
     /// Passes these connections to the device. The kernel may notice a moment later that the former
@@ -183,7 +184,7 @@ impl OverNbd {
                     }
                 });
             if let Some(error) = failed {
-                return Err(self.trouble("its device cannot be reconnected")(error));
+                return Err(self.to_failure("its device cannot be reconnected")(error));
             }
             if !is_taken {
                 let message = format!("{}: already has a server", self.link.display());
@@ -203,20 +204,20 @@ impl OverNbd {
         }
         let Some(device) = self.find_device()? else { return Ok(()) };
         let set = device.set_timeout(self.timeout(), &self.backend);
-        set.map_err(self.trouble("its time limit cannot be set"))
+        set.map_err(self.to_failure("its time limit cannot be set"))
     }
 
     /// Removes the device after its last request, unless it is in use.
     ///
     /// # Errors
     /// Busy, with its user; those of the system.
-    pub(super) fn detach(&self, last: Last) -> Result<(), Failure> {
+    pub(super) fn detach(&self, last: LastRequest) -> Result<(), Failure> {
         let Some(device) = self.find_device()? else { return Ok(()) };
         let claimed = using::claim(&self.link, &device.path())?;
-        if last == Last::Flush {
+        if last == LastRequest::Flush {
             Call::Flush { node: device.path(), link: self.link.clone() }.run()?;
         }
-        device.disconnect().map_err(self.trouble("its device cannot be removed"))?;
+        device.disconnect().map_err(self.to_failure("its device cannot be removed"))?;
         drop(claimed);
         if !using::wait_until(|| !device.is_connected().unwrap_or(false)) {
             return Err(using::busy(&self.link, &device.path()));
@@ -244,19 +245,19 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_told_which_volume_over_which_backing() {
+    fn the_server_name_contains_the_volume_and_a_hash_of_its_backing() {
         let db = over("db", "file:1");
         assert_eq!(db.backend, over("db", "file:1").backend);
         assert_ne!(db.backend, over("db", "file:2").backend);
-        let beginning = beginning(&db.directory);
-        assert!(db.backend.starts_with(&beginning));
-        assert!(!over("db2", "file:1").backend.starts_with(&beginning));
+        let name_prefix = name_prefix(&db.directory);
+        assert!(db.backend.starts_with(&name_prefix));
+        assert!(!over("db2", "file:1").backend.starts_with(&name_prefix));
         assert_eq!(db.wait_time.duration(), Some(Duration::from_secs(30)));
         assert!(db.timeout() > Duration::from_secs(10), "above the time of retries");
     }
 
     #[test]
-    fn fua_is_told_where_it_is_native() {
+    fn fua_is_announced_only_if_the_backing_has_it() {
         let export = ExportInfo { bytes: 1 << 20, flags: u16::MAX };
         let agreed = Agreed { export, sizes: None, structured: false, contexts: Vec::new() };
         let mut db = over("db", "file:1");

@@ -1,11 +1,11 @@
-//! A device of the kernel's driver ublk, whose queues our lanes serve: all of this waits for the
-//! kernel, which waits for them.
+//! A device of the kernel's driver ublk, whose queues our lanes serve. None of this runs on a lane:
+//! it waits for the kernel, which waits for our lanes.
 
-use super::Last;
-use super::apart::Call;
+use super::LastRequest;
+use super::helper_call::Call;
 use super::place::Naming;
 use super::{place, using};
-use crate::front::Opened;
+use crate::front::UblkDevice;
 use block::Limits;
 use ring::UblkControl;
 use rustix::fs::{Mode, OFlags};
@@ -17,23 +17,24 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use ublk::{Command, Control, DeviceInfo, IO_BYTES_MAX, Params, STATE_DEAD, TAGS};
 
-/// Number of waits for a dead server, each as long as udev may hold a device.
+/// Number of waits until the driver notices that a server is dead, each as long as
+/// [`using::wait_until`] waits.
 const RECOVERY_TRIES: u32 = 10;
 /// Number of a device that has no number yet.
-const NONE: u32 = u32::MAX;
+const NO_NUMBER: u32 = u32::MAX;
 
 pub(super) fn node(number: u32) -> PathBuf {
     PathBuf::from(format!("/dev/ublkb{number}"))
 }
 
-fn ask(
+fn run_command(
     control: &mut UblkControl,
     command: Command,
     device: u32,
     data: u64,
-    with: &mut [u8],
+    buffer: &mut [u8],
 ) -> io::Result<()> {
-    control.ask(command as u32, Control { device, data }.encode(), with).map(|_| ())
+    control.ask(command as u32, Control { device, data }.encode(), buffer).map(|_| ())
 }
 
 /// Returns the driver's information on all its devices that outlive their servers.
@@ -43,13 +44,14 @@ fn all(control: &mut UblkControl) -> Vec<DeviceInfo> {
         .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("ublkc")?.parse::<u32>().ok());
     let info = |number| {
         let mut bytes = DeviceInfo::ROOM;
-        ask(control, Command::GetInfo, number, 0, &mut bytes).ok()?;
+        run_command(control, Command::GetInfo, number, 0, &mut bytes).ok()?;
         DeviceInfo::parse(&bytes)
     };
     numbers.filter_map(info).collect()
 }
 
-/// Returns the half of the note that all devices of a volume have, independent of their backing.
+/// Returns the upper half of the note in the driver, which is the same for all devices of a volume,
+/// whatever their backing.
 fn half_of(directory: &Path) -> u64 {
     place::hash(&format!("{}{}", place::OURS, directory.display())) >> 32 << 32
 }
@@ -78,15 +80,15 @@ pub(super) fn has_disk(directory: &Path) -> bool {
 /// Those of the driver.
 pub(super) fn give_up(number: u32) -> io::Result<PathBuf> {
     let mut control = UblkControl::open()?;
-    ask(&mut control, Command::Stop, number, 0, &mut [])?;
+    run_command(&mut control, Command::Stop, number, 0, &mut [])?;
     delete_later(&mut control, number)?;
     Ok(node(number))
 }
 
-/// Removes a device without a disk, which a file system may still have mounted. If the driver
-/// cannot do that (before Linux 6.9), the device stays without any function.
+/// Removes a device that has lost its disk, even if a file system on it is still mounted. A driver
+/// that cannot do that (before Linux 6.9) keeps the device, which has no function any more.
 fn delete_later(control: &mut UblkControl, number: u32) -> io::Result<()> {
-    match ask(control, Command::DeleteLater, number, 0, &mut []) {
+    match run_command(control, Command::DeleteLater, number, 0, &mut []) {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
         deleted => deleted,
     }
@@ -109,7 +111,7 @@ pub(super) struct OverUblk {
 
 /// A device whose queues are to be served now.
 pub(super) struct Prepared {
-    pub(super) opened: Opened,
+    pub(super) opened: UblkDevice,
     number: u32,
     /// Held until a new device has its name.
     naming: Option<Naming>,
@@ -131,22 +133,22 @@ impl OverUblk {
             directory,
             params: Params::of(limits, IO_BYTES_MAX),
             keys: keys.to_owned(),
-            number: AtomicU32::new(NONE),
+            number: AtomicU32::new(NO_NUMBER),
         }
     }
 
-    fn trouble(&self, what: &str) -> impl Fn(io::Error) -> Failure {
-        using::trouble(&self.link, what)
+    fn to_failure(&self, what: &str) -> impl Fn(io::Error) -> Failure {
+        using::to_failure(&self.link, what)
     }
 
     fn control(&self) -> Result<UblkControl, Failure> {
-        UblkControl::open().map_err(self.trouble("the kernel has no ublk (modprobe ublk_drv?)"))
+        UblkControl::open().map_err(self.to_failure("the kernel has no ublk (modprobe ublk_drv?)"))
     }
 
     /// Returns its node, while it is attached.
     pub(super) fn node(&self) -> Option<PathBuf> {
         let number = self.number.load(Ordering::Relaxed);
-        (number != NONE).then(|| node(number))
+        (number != NO_NUMBER).then(|| node(number))
     }
 
     /// Returns the device that an earlier process has made. One that has lost its disk is removed.
@@ -154,7 +156,7 @@ impl OverUblk {
         for info in all(control).into_iter().filter(|info| is_of(info, &self.directory)) {
             if info.state == STATE_DEAD {
                 delete_later(control, info.device)
-                    .map_err(self.trouble("the remains of its device cannot be removed"))?;
+                    .map_err(self.to_failure("the remains of its device cannot be removed"))?;
             } else if info.note == self.note {
                 return Ok(Some(info));
             } else {
@@ -179,24 +181,24 @@ impl OverUblk {
             None => {
                 let naming = place::claim_name(&self.link, &self.keys)?;
                 let made = self.make(&mut control, queues);
-                (made.map_err(self.trouble("no ublk device can be made for it"))?, Some(naming))
+                (made.map_err(self.to_failure("no ublk device can be made for it"))?, Some(naming))
             }
         };
         let number = info.device;
         let file = open_queues(number).map_err(|error| {
             if naming.is_some() {
-                let _ = ask(&mut control, Command::Delete, number, 0, &mut []);
+                let _ = run_command(&mut control, Command::Delete, number, 0, &mut []);
             }
-            self.trouble("its queues cannot be opened")(error)
+            self.to_failure("its queues cannot be opened")(error)
         })?;
         let DeviceInfo { queues, tags, io_bytes_max, .. } = info;
-        let opened = Opened { file: file.into(), queues, tags, io_bytes_max };
+        let opened = UblkDevice { file: file.into(), queues, tags, io_bytes_max };
         Ok(Prepared { opened, number, naming })
     }
 
     fn make(&self, control: &mut UblkControl, queues: u16) -> io::Result<DeviceInfo> {
         let wanted = DeviceInfo {
-            device: NONE,
+            device: NO_NUMBER,
             queues,
             tags: TAGS,
             state: STATE_DEAD,
@@ -204,16 +206,17 @@ impl OverUblk {
             note: self.note,
         };
         let mut bytes = wanted.encode();
-        ask(control, Command::Add, NONE, 0, &mut bytes)?;
+        run_command(control, Command::Add, NO_NUMBER, 0, &mut bytes)?;
         let too_old = || {
             let message = "the kernel's ublk removes a device when its server ends (before Linux \
                            6.4)";
             io::Error::new(io::ErrorKind::Unsupported, message)
         };
         let made = DeviceInfo::parse(&bytes).ok_or_else(too_old)?;
-        let set = ask(control, Command::SetParams, made.device, 0, &mut self.params.encode());
+        let set =
+            run_command(control, Command::SetParams, made.device, 0, &mut self.params.encode());
         if let Err(error) = set {
-            let _ = ask(control, Command::Delete, made.device, 0, &mut []);
+            let _ = run_command(control, Command::Delete, made.device, 0, &mut []);
             return Err(error);
         }
         Ok(made)
@@ -225,7 +228,7 @@ impl OverUblk {
         let mut last = None;
         for _ in 0..RECOVERY_TRIES {
             let is_over = using::wait_until(|| {
-                last = ask(control, Command::StartRecovery, number, 0, &mut []).err();
+                last = run_command(control, Command::StartRecovery, number, 0, &mut []).err();
                 let busy = Some(Errno::BUSY.raw_os_error());
                 last.as_ref().is_none_or(|error| error.raw_os_error() != busy)
             });
@@ -235,12 +238,12 @@ impl OverUblk {
         }
         match last {
             None => Ok(()),
-            Some(error) => Err(self.trouble("its device cannot be taken over")(error)),
+            Some(error) => Err(self.to_failure("its device cannot be taken over")(error)),
         }
     }
 
-    /// Makes the disk of the device, whose queues are served by now, or continues with the existing
-    /// disk. Sets the link.
+    /// Makes the disk of a new device, or continues with the existing one. The device's queues must
+    /// be served by then. Sets the link.
     ///
     /// # Errors
     /// Those of the driver; then nothing is left of a new device.
@@ -248,17 +251,17 @@ impl OverUblk {
         let command = if prepared.naming.is_some() { Command::Start } else { Command::EndRecovery };
         let mut control = self.control()?;
         let server = std::process::id().into();
-        ask(&mut control, command, prepared.number, server, &mut [])
-            .map_err(self.trouble("its device cannot be started"))?;
+        run_command(&mut control, command, prepared.number, server, &mut [])
+            .map_err(self.to_failure("its device cannot be started"))?;
         let node = node(prepared.number);
         self.number.store(prepared.number, Ordering::Relaxed);
-        // The device file system, or udev, creates it.
+        // devtmpfs or udev creates the node.
         using::wait_until(|| node.exists());
         let _naming = match prepared.naming {
             Some(_) => None,
             None => place::claim_again(&self.link, &node, &self.keys)?,
         };
-        place::set_link(&self.link, &node).map_err(self.trouble("it cannot be named"))
+        place::set_link(&self.link, &node).map_err(self.to_failure("it cannot be named"))
     }
 
     /// Removes a new device whose queues could not be served, or that could not be started. An
@@ -269,8 +272,8 @@ impl OverUblk {
         if naming.is_some()
             && let Ok(mut control) = UblkControl::open()
         {
-            // A device that stays has no disk, and the next attach removes it.
-            let _ = ask(&mut control, Command::Delete, number, 0, &mut []);
+            // If this fails, the device stays without a disk, and the next attach removes it.
+            let _ = run_command(&mut control, Command::Delete, number, 0, &mut []);
         }
     }
 
@@ -278,21 +281,21 @@ impl OverUblk {
     ///
     /// # Errors
     /// Busy, with its user; those of the driver.
-    pub(super) fn detach(&self, last: Last) -> Result<(), Failure> {
+    pub(super) fn detach(&self, last: LastRequest) -> Result<(), Failure> {
         let Some(node) = self.node() else { return Ok(()) };
         let number = self.number.load(Ordering::Relaxed);
         let claimed = using::claim(&self.link, &node)?;
-        if last == Last::Flush {
+        if last == LastRequest::Flush {
             Call::Flush { node: node.clone(), link: self.link.clone() }.run()?;
         }
         let mut control = self.control()?;
-        ask(&mut control, Command::Stop, number, 0, &mut [])
-            .map_err(self.trouble("its device cannot be removed"))?;
+        run_command(&mut control, Command::Stop, number, 0, &mut [])
+            .map_err(self.to_failure("its device cannot be removed"))?;
         drop(claimed);
-        self.number.store(NONE, Ordering::Relaxed);
+        self.number.store(NO_NUMBER, Ordering::Relaxed);
         place::remove_link(&self.link, &node);
-        ask(&mut control, Command::Delete, number, 0, &mut [])
-            .map_err(self.trouble("its device cannot be removed"))
+        run_command(&mut control, Command::Delete, number, 0, &mut [])
+            .map_err(self.to_failure("its device cannot be removed"))
     }
 }
 
@@ -313,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_driver_is_told_which_volume_over_which_backing() {
+    fn the_note_contains_hashes_of_the_volume_and_its_backing() {
         let limits = Limits::plain(1 << 11, 512);
         let over = |volume: &str, identity: &str| {
             OverUblk::new(Path::new("/run/overdrive"), volume, identity, &limits, &[])

@@ -45,7 +45,7 @@ pub(super) fn set_link(link: &Path, node: &Path) -> io::Result<()> {
 /// Removes the link, if it points to this node.
 pub(super) fn remove_link(link: &Path, node: &Path) {
     if leads_to(link, node) {
-        // A link that stays points to a device without a file.
+        // If this fails, the link points to a loop, NBD or ublk device that is not in use.
         let _ = fs::remove_file(link);
     }
 }
@@ -68,8 +68,8 @@ pub(super) fn claim_name(link: &Path, keys: &[String]) -> Result<Naming, Failure
     Ok(naming)
 }
 
-/// Claims the files and devices with these keys for an existing device, and its name if it has none
-/// yet, because the process that made it was killed.
+/// Claims the files and devices with these keys for an existing device. If the process that made
+/// the device was killed before it set the link, the name is claimed, too.
 ///
 /// # Errors
 /// As [`claim_name`].
@@ -90,16 +90,16 @@ fn claim_backings(link: &Path, keys: &[String]) -> Result<(), Failure> {
         return Ok(());
     }
     host::note_backings(keys, &volume)
-        .map_err(using::trouble(link, "its backing cannot be recorded"))
+        .map_err(using::to_failure(link, "its backing cannot be recorded"))
 }
 
 fn wait_for_naming(link: &Path) -> Result<Naming, Failure> {
-    let trouble = using::trouble(link, "it cannot be named");
+    let failure = using::to_failure(link, "it cannot be named");
     let directory = link.parent().expect("a link has a directory");
-    fs::create_dir_all(directory).map_err(&trouble)?;
+    fs::create_dir_all(directory).map_err(&failure)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let locked = rustix::fs::open(directory, flags, Mode::empty());
-    let locked = locked.map_err(|errno| trouble(errno.into()))?;
+    let locked = locked.map_err(|errno| failure(errno.into()))?;
     let lock = || rustix::fs::flock(&locked, FlockOperation::NonBlockingLockExclusive).is_ok();
     if !using::wait_until(lock) {
         let message = format!(

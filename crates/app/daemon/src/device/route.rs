@@ -29,8 +29,8 @@ impl Route {
         }
     }
 
-    /// Whether the kernel has a device of this volume by this route, which may be in use. For a
-    /// device over a FUSE file, the mount shows it.
+    /// Whether the kernel has a device of this volume by this route, which may be in use. Always
+    /// false for a FUSE file under a loop device: the state of its mount shows it.
     pub(crate) fn is_waiting(self, runtime: &Path, volume: &str) -> bool {
         let directory = place::directory(runtime, volume);
         match self {
@@ -46,17 +46,17 @@ impl Route {
     /// # Errors
     /// Busy: the volume is a device by another route than the requested one.
     pub(crate) fn choose(
-        asked: Option<Route>,
+        requested: Option<Route>,
         runtime: &Path,
         volume: &str,
     ) -> Result<Route, Failure> {
-        let there = Route::ALL.into_iter().find(|route| route.has(runtime, volume));
-        match (asked, there) {
-            (Some(asked), Some(there)) if asked != there => {
-                let (asked, there) = (asked.word(), there.word());
+        let existing = Route::ALL.into_iter().find(|route| route.has(runtime, volume));
+        match (requested, existing) {
+            (Some(requested), Some(existing)) if requested != existing => {
+                let (requested, existing) = (requested.word(), existing.word());
                 let message = format!(
-                    "{volume}: is a device by '{there}', which waits for its daemon, so it \
-                     cannot become one by '{asked}'; attach it with --via {there}, then detach it"
+                    "{volume}: is a device by '{existing}', which waits for its daemon, so it \
+                     cannot become one by '{requested}'; attach it with --via {existing}, then detach it"
                 );
                 Err(Failure::new(Exit::Busy, message))
             }
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_is_taken_where_nothing_is_there() {
+    fn the_requested_route_is_used_if_there_is_no_device() {
         let nowhere = Path::new("/nowhere");
         let chosen = Route::choose(Some(Route::Nbd), nowhere, "db");
         assert_eq!(chosen.ok(), Some(Route::Nbd));

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// udev opens each device that is new or was closed, and holds it for a moment: number of attempts
-/// of a detach, ...
+/// udev opens each device that is new or was closed after writing, and holds it for a moment:
+/// number of attempts of a detach, ...
 const CLAIM_TRIES: u32 = 20;
 /// ... and the pause between two attempts.
 const CLAIM_PAUSE: Duration = Duration::from_millis(50);
@@ -24,8 +24,8 @@ pub(super) fn failure(link: &Path, what: impl fmt::Display, error: &io::Error) -
     Failure::new(exit, format!("{}: {what}: {error}", link.display()))
 }
 
-/// Returns a function that makes such failures from errors.
-pub(super) fn trouble(link: &Path, what: &str) -> impl Fn(io::Error) -> Failure {
+/// Returns a function that converts errors of the system into such failures.
+pub(super) fn to_failure(link: &Path, what: &str) -> impl Fn(io::Error) -> Failure {
     let (link, what) = (link.to_owned(), what.to_owned());
     move |error| failure(&link, &what, &error)
 }
@@ -36,7 +36,8 @@ pub(super) fn pause() {
     thread::sleep(CLAIM_PAUSE);
 }
 
-/// Waits until the condition holds, for as long as udev may hold a device. False: it does not hold.
+/// Waits until the condition holds, at most a second: as long as udev may hold a device. False: it
+/// does not hold.
 pub(super) fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
     (0..CLAIM_TRIES).any(|_| {
         let found = is_so();
@@ -47,7 +48,7 @@ pub(super) fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
     })
 }
 
-/// Claims the device of this node, so that nothing uses it or will use it.
+/// Claims the device of this node, so that no other process uses it or can begin to use it.
 ///
 /// # Errors
 /// Busy, with its user; it cannot be opened.

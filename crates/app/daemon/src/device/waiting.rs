@@ -18,7 +18,7 @@ pub struct WaitingVolume {
     pub node: Option<PathBuf>,
     /// How the kernel reaches it, if it is a device.
     pub route: Option<Route>,
-    /// Facts from the holder of its mount. None: it is a device without a mount.
+    /// The report of its mount's holder. None: it is a device without a mount.
     pub mount: Option<Waiting>,
 }
 
@@ -30,7 +30,7 @@ pub fn waiting_volumes(runtime: &Path) -> Vec<WaitingVolume> {
     let mut is_served = None;
     for volume in names(runtime) {
         let Some(orphan) = orphan(runtime, &volume) else { continue };
-        let place = real(&directory(runtime, &volume));
+        let place = with_real_parent(&directory(runtime, &volume));
         let index = mounts.iter().position(|mount| Path::new(&mount.directory) == place);
         let mount = index.map(|index| mounts.swap_remove(index));
         let Some((node, route)) = node_of(&orphan) else {
@@ -42,11 +42,11 @@ pub fn waiting_volumes(runtime: &Path) -> Vec<WaitingVolume> {
             }));
             continue;
         };
-        // For a loop device, the holder of its file shows whether there is a daemon; for others,
-        // the daemons do.
+        // Whether a loop device has a daemon is known to the holder of its mount; for other devices
+        // the daemons are queried.
         let waits = match route {
             Route::Fuse => mount.is_some(),
-            _ => !is_served.get_or_insert_with(|| served(runtime)).contains(&volume),
+            _ => !is_served.get_or_insert_with(|| served_names(runtime)).contains(&volume),
         };
         if waits {
             found.push(WaitingVolume { volume, node: Some(node), route: Some(route), mount });
@@ -74,8 +74,9 @@ fn names(runtime: &Path) -> BTreeSet<String> {
     names.filter(|name| !name.starts_with('.')).collect()
 }
 
-/// Returns the path of a mount as its holder stores it, without access to the mount itself.
-fn real(directory: &Path) -> PathBuf {
+/// Returns the path of a mount as its holder stores it: with its parent resolved, and without
+/// access to the mount itself.
+fn with_real_parent(directory: &Path) -> PathBuf {
     let above = directory.parent().and_then(|above| fs::canonicalize(above).ok());
     match (above, directory.file_name()) {
         (Some(above), Some(name)) => above.join(name),
@@ -87,9 +88,9 @@ fn node_of(orphan: &Orphan) -> Option<(PathBuf, Route)> {
     orphan.nodes().into_iter().next()
 }
 
-/// Returns the devices that daemons serve. A daemon that does not answer is assumed to serve its
-/// devices.
-fn served(runtime: &Path) -> BTreeSet<String> {
+/// Returns the names of devices that daemons serve. If a daemon does not answer, these are all
+/// names, because it may serve any of them.
+fn served_names(runtime: &Path) -> BTreeSet<String> {
     let roll = call_roll(runtime);
     let rows = roll.answered.into_iter().flat_map(|(_, rows)| rows).map(|row| row.name);
     match roll.silent.is_empty() {

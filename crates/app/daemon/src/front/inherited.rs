@@ -8,16 +8,16 @@ use std::sync::{Mutex, OnceLock};
 /// The variable that lists them: `NUMBER=NAME`, separated by newlines.
 const VARIABLE: &str = "OVERDRIVE_LISTENERS";
 
-/// Files found, until the daemon takes them.
+/// The files that were found, until the daemon takes them.
 static FOUND: OnceLock<Mutex<Vec<(String, OwnedFd)>>> = OnceLock::new();
 
 /// Files that the former program has left open over its exec.
 #[derive(Default)]
 pub(crate) struct Inherited(Vec<(String, OwnedFd)>);
 
-/// Takes over the files that the former program has left open over its exec. Called before any
-/// child is started: a holder that inherited a listener would keep its address taken long after
-/// this process has ended.
+/// Takes over the files that the former program has left open over its exec. Must be called before
+/// any child is started: a holder that inherits a listener would occupy the address long after this
+/// process has ended.
 pub(crate) fn find_inherited() {
     FOUND.get_or_init(|| {
         let text = std::env::var(VARIABLE).unwrap_or_default();
@@ -55,8 +55,8 @@ impl Drop for Inherited {
     }
 }
 
-/// Descriptors left open for the next program. They stay open while this value lives: some are open
-/// only here.
+/// Descriptors left open for the next program. They stay open while this value lives, and some of
+/// them are open nowhere else.
 pub(crate) struct Handover {
     /// The variable that describes them to the next program.
     pub(crate) variable: &'static str,
@@ -65,7 +65,7 @@ pub(crate) struct Handover {
 }
 
 /// Leaves these files open over an exec.
-pub(super) fn leave(files: Vec<(String, File)>) -> std::io::Result<Handover> {
+pub(super) fn hand_over(files: Vec<(String, File)>) -> std::io::Result<Handover> {
     let mut text = String::new();
     for (name, file) in &files {
         host::set_inherited(file, true)?;

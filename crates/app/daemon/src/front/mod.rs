@@ -1,17 +1,17 @@
 //! Fronts: protocols by which clients reach volumes.
 //!
 //! ```text
-//!   the plan --bind--> Front --Fleet--> sites, control, the end
+//!   the plan --bind--> Front --Fronts--> sites, control, the end
 //!                        |
 //!   nbd/  sockets        +--> Export, Client (crate `export`) --> a volume's stack
 //!   fuse/ a directory
 //!   ublk/ a block device
 //! ```
 //!
-//! The code that serves volumes uses only the trait; a new front is a folder here, and a line where
-//! the plan is made into fronts.
+//! The code that serves volumes uses only the trait. A new front is a folder here, and a line where
+//! `serve` makes fronts of the plan.
 
-mod fleet;
+mod fronts;
 mod fuse;
 mod inherited;
 mod nbd;
@@ -26,9 +26,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 pub(crate) use self::fuse::{Fuse, MountInfo, abort, approach, is_mounted};
-pub(crate) use self::nbd::{Direct, Nbd};
-pub(crate) use self::ublk::{Opened, Ublk};
-pub(crate) use fleet::Fleet;
+pub(crate) use self::nbd::{KernelNbd, Nbd};
+pub(crate) use self::ublk::{Ublk, UblkDevice};
+pub(crate) use fronts::Fronts;
 pub(crate) use inherited::{Handover, Inherited, find_inherited};
 
 /// Reason why a daemon ends.
@@ -40,33 +40,34 @@ pub(crate) enum Ending {
     Upgrade,
 }
 
-/// Resolves when the clients of a front have disconnected.
-pub(crate) type Gone<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+/// Future that resolves when the clients of a front have disconnected.
+pub(crate) type EndFuture<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// A protocol at an address. It has its address from the start, and serves once it is opened.
+/// A protocol at an address. The address is bound from the start; clients are served once the front
+/// is opened.
 ///
-/// A front uses volumes only through their exports. An export's own stop ends its clients; its
-/// session counts them.
+/// A front uses volumes only through their exports. Each export has a stop, which ends its clients,
+/// and makes a session for each client, which counts it.
 pub(crate) trait Front {
     /// Returns the address of the export with this name, for messages to users.
     fn address(&self, export: &str) -> String;
 
-    /// Starts to serve these exports of the home lane, which the front is on. The other lanes have
-    /// exports of the same names, and accept jobs of the front.
+    /// Starts to serve these exports on the home lane. The further lanes have exports of the same
+    /// names, and run jobs of the front.
     fn open(self: Rc<Self>, exports: Vec<Export>, lanes: &Rc<Lanes>);
 
-    /// Removes an export from the list: new clients do not find it.
+    /// Removes an export: new clients do not find it.
     fn remove(&self, export: &str);
 
-    /// Stops accepting clients. Before a stop, a new client is rejected; before an upgrade it waits
-    /// for the next program. An upgrade that fails is followed by a stop.
+    /// Stops accepting clients. If the daemon stops, new clients are rejected; if it is upgraded,
+    /// they wait for the next program. After an upgrade that fails, this is called again, to stop.
     fn close(&self, ending: Ending);
 
-    /// Waits until every client has disconnected, after a request to do so; at most until the
-    /// deadline on the lane's clock.
-    fn end(&self, deadline_ns: u64) -> Gone<'_>;
+    /// Waits until every client has disconnected, at most until the deadline on the lane's clock.
+    /// Clients must have been requested to end.
+    fn end(&self, deadline_ns: u64) -> EndFuture<'_>;
 
     /// Returns the files with which the next program continues after an upgrade, each under the
     /// name by which it takes them ([`Inherited::take`]).
-    fn inherit(&self) -> Vec<(String, File)>;
+    fn handover_files(&self) -> Vec<(String, File)>;
 }

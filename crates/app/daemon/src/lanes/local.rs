@@ -18,39 +18,39 @@ pub(crate) type Job = Box<dyn FnOnce(&Local) + Send>;
 pub(crate) struct Local {
     pub(crate) ring: Ring,
     exports: RefCell<Vec<Export>>,
-    parts: RefCell<Vec<Part>>,
+    states: RefCell<Vec<FrontState>>,
 }
 
-/// A front's state on this lane, made from the lane's exports and shared by all its clients here.
-struct Part {
+/// A front's state on this lane, made from the lane's exports and shared by the front's clients.
+struct FrontState {
     front: String,
-    made: Rc<dyn Any>,
+    state: Rc<dyn Any>,
     /// Removes a volume from it.
     forget: Box<dyn Fn(&str)>,
 }
 
 impl Local {
     pub(super) fn new(ring: &Ring, exports: Vec<Export>) -> Local {
-        let (exports, parts) = (RefCell::new(exports), RefCell::default());
-        Local { ring: ring.clone(), exports, parts }
+        let (exports, states) = (RefCell::new(exports), RefCell::default());
+        Local { ring: ring.clone(), exports, states }
     }
 
     /// Returns the state of the front with this name on this lane; creates it on first use.
     /// `forget` removes a volume from it.
-    pub(crate) fn part<T: 'static>(
+    pub(crate) fn front_state<T: 'static>(
         &self,
         front: &str,
         make: impl FnOnce() -> T,
         forget: fn(&T, &str),
     ) -> Rc<T> {
-        let mut parts = self.parts.borrow_mut();
-        if let Some(part) = parts.iter().find(|part| part.front == front) {
-            return part.made.clone().downcast().expect("a front makes one kind of part");
+        let mut states = self.states.borrow_mut();
+        if let Some(state) = states.iter().find(|state| state.front == front) {
+            return state.state.clone().downcast().expect("a front makes one kind of state");
         }
         let made = Rc::new(make());
         let held = made.clone();
         let forget = Box::new(move |name: &str| forget(&held, name));
-        parts.push(Part { front: front.to_owned(), made: made.clone(), forget });
+        states.push(FrontState { front: front.to_owned(), state: made.clone(), forget });
         made
     }
 
@@ -61,7 +61,7 @@ impl Local {
     }
 
     pub(super) fn forget(&self, name: &str) {
-        self.parts.borrow().iter().for_each(|part| (part.forget)(name));
+        self.states.borrow().iter().for_each(|state| (state.forget)(name));
         let mut exports = self.exports.borrow_mut();
         let forgotten: Vec<Export> = exports.extract_if(.., |export| export.name == name).collect();
         drop(exports);
@@ -70,7 +70,7 @@ impl Local {
     }
 }
 
-/// A further lane, as other threads use it.
+/// Interface of a further lane to other threads.
 pub(super) struct Remote {
     pub(super) jobs: Inbox<Job>,
 }
@@ -83,13 +83,13 @@ impl Default for Remote {
 
 /// Threads that have ended.
 #[derive(Default)]
-pub(super) struct Ended {
+pub(super) struct EndedThreads {
     pub(super) count: AtomicUsize,
     pub(super) event: Event,
 }
 
-impl Ended {
-    pub(super) fn note(&self) {
+impl EndedThreads {
+    pub(super) fn add(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         self.event.notify();
     }

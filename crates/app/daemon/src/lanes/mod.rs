@@ -9,14 +9,14 @@
 //!          +------------- a job in its inbox ------------------>  serves the connection
 //! ```
 //!
-//! Threads share the state that volumes share, and nothing else: every stack, connection and buffer
-//! stays on the lane where it was made.
+//! Threads share only the shared state of volumes: every stack, connection and buffer stays on the
+//! lane where it was made.
 
 mod local;
 mod thread;
 
 use lane::{Event, Lane, Refused, first};
-use local::{Ended, Remote};
+use local::{EndedThreads, Remote};
 use ring::Polling;
 use stack::{Exit, Failure};
 use std::rc::Rc;
@@ -30,25 +30,25 @@ pub(crate) use thread::Setup;
 /// Pause before another job for a lane whose inbox is full, in nanoseconds.
 const FULL_PAUSE_NS: u64 = 1_000_000;
 
-/// Returns the failure of a ring.
-pub(crate) fn broken(error: std::io::Error) -> Failure {
+/// Returns the failure for an error of a ring.
+pub(crate) fn ring_failure(error: std::io::Error) -> Failure {
     Failure::new(Exit::Io, format!("io_uring: {error}; see 'overdrive doctor'"))
 }
 
 /// A lane, and the number of its connections.
-struct Berth {
+struct LaneEntry {
     connections: AtomicUsize,
     /// None: the home lane.
     remote: Option<Arc<Remote>>,
 }
 
 /// A connection's seat on a lane, until it is dropped.
-pub(crate) struct Seat(Arc<Berth>);
+pub(crate) struct Seat(Arc<LaneEntry>);
 
 impl Seat {
     /// Returns the job queue of its lane, unless that is the home lane.
-    pub(crate) fn elsewhere(&self) -> Option<Elsewhere> {
-        self.0.remote.clone().map(Elsewhere)
+    pub(crate) fn further_lane(&self) -> Option<FurtherLane> {
+        self.0.remote.clone().map(FurtherLane)
     }
 }
 
@@ -59,9 +59,9 @@ impl Drop for Seat {
 }
 
 /// A further lane, which accepts jobs.
-pub(crate) struct Elsewhere(Arc<Remote>);
+pub(crate) struct FurtherLane(Arc<Remote>);
 
-impl Elsewhere {
+impl FurtherLane {
     /// Posts a job for the lane. A lane that ends, or whose inbox is full, drops it.
     pub(crate) fn post(&self, job: Job) {
         let _ = self.0.jobs.post(job);
@@ -70,15 +70,15 @@ impl Elsewhere {
 
 /// Parts of an operation on several lanes that have not ended.
 #[derive(Clone, Default)]
-struct Left(Arc<(AtomicUsize, Event)>);
+struct PendingParts(Arc<(AtomicUsize, Event)>);
 
 /// One part, until it is dropped.
-struct PartLeft(Left);
+struct PendingPart(PendingParts);
 
-impl Left {
-    fn part(&self) -> PartLeft {
+impl PendingParts {
+    fn part(&self) -> PendingPart {
         self.0.0.fetch_add(1, Ordering::SeqCst);
-        PartLeft(self.clone())
+        PendingPart(self.clone())
     }
 
     /// Waits until none is left.
@@ -93,7 +93,7 @@ impl Left {
     }
 }
 
-impl Drop for PartLeft {
+impl Drop for PendingPart {
     fn drop(&mut self) {
         let (count, event) = &*self.0.0;
         count.fetch_sub(1, Ordering::SeqCst);
@@ -104,8 +104,8 @@ impl Drop for PartLeft {
 /// The lanes on which a daemon serves clients.
 pub(crate) struct Lanes {
     /// The home lane is the first.
-    berths: Vec<Arc<Berth>>,
-    ended: Arc<Ended>,
+    entries: Vec<Arc<LaneEntry>>,
+    ended: Arc<EndedThreads>,
 }
 
 impl Lanes {
@@ -119,45 +119,45 @@ impl Lanes {
         setup: &Arc<Setup>,
         polling: Polling,
     ) -> Result<Rc<Lanes>, Failure> {
-        let berth = |remote| Arc::new(Berth { connections: AtomicUsize::new(0), remote });
-        let mut lanes = Lanes { berths: vec![berth(None)], ended: Arc::default() };
+        let entry = |remote| Arc::new(LaneEntry { connections: AtomicUsize::new(0), remote });
+        let mut lanes = Lanes { entries: vec![entry(None)], ended: Arc::default() };
         for number in 1..count {
             let remote = Arc::new(Remote::default());
             let (setup, ended) = (setup.clone(), lanes.ended.clone());
             Thread { setup, polling, remote: remote.clone(), ended }.start(number)?;
-            lanes.berths.push(berth(Some(remote)));
+            lanes.entries.push(entry(Some(remote)));
         }
         Ok(Rc::new(lanes))
     }
 
     fn remotes(&self) -> impl Iterator<Item = &Arc<Remote>> {
-        self.berths.iter().filter_map(|berth| berth.remote.as_ref())
+        self.entries.iter().filter_map(|entry| entry.remote.as_ref())
     }
 
     /// Returns the number of threads that serve clients.
     pub(crate) fn threads(&self) -> usize {
-        self.berths.len()
+        self.entries.len()
     }
 
     /// Returns a seat for one more connection, on the lane with the fewest.
     pub(crate) fn seat(&self) -> Seat {
-        let connections = |berth: &&Arc<Berth>| berth.connections.load(Ordering::SeqCst);
-        let berth = self.berths.iter().min_by_key(connections).expect("home is always there");
-        berth.connections.fetch_add(1, Ordering::SeqCst);
-        Seat(berth.clone())
+        let connections = |entry: &&Arc<LaneEntry>| entry.connections.load(Ordering::SeqCst);
+        let entry = self.entries.iter().min_by_key(connections).expect("home is always there");
+        entry.connections.fetch_add(1, Ordering::SeqCst);
+        Seat(entry.clone())
     }
 
     /// Returns the job queues of the further lanes.
-    pub(crate) fn elsewhere(&self) -> impl Iterator<Item = Elsewhere> {
-        self.remotes().cloned().map(Elsewhere)
+    pub(crate) fn further_lanes(&self) -> impl Iterator<Item = FurtherLane> {
+        self.remotes().cloned().map(FurtherLane)
     }
 
-    /// Removes a volume from the further lanes. When this returns, they have no part of it except
-    /// the requests of its clients in progress.
+    /// Removes a volume from the further lanes. When this returns, only requests in progress of its
+    /// clients still use it there.
     pub(crate) async fn forget(&self, lane: &Lane, name: &str) {
-        let left = Left::default();
+        let pending = PendingParts::default();
         for remote in self.remotes() {
-            let (name, part) = (name.to_owned(), left.part());
+            let (name, part) = (name.to_owned(), pending.part());
             let mut job: Job = Box::new(move |local| {
                 local.forget(&name);
                 let lane = local.ring.lane().clone();
@@ -174,12 +174,12 @@ impl Lanes {
                 lane.sleep_until(lane.now() + FULL_PAUSE_NS).await;
             }
         }
-        left.none().await;
+        pending.none().await;
     }
 
-    /// Ends the further threads, once no client is left and the volumes' tasks are to end; waits
-    /// for them until the deadline on the clock of this lane. A backing that does not answer may
-    /// block one of them.
+    /// Ends the further threads, after clients and volumes have ended. Waits for the threads until
+    /// the deadline on the clock of this lane, because a backing that does not answer may block
+    /// one of them.
     pub(crate) async fn end(&self, lane: &Lane, deadline_ns: u64) {
         self.remotes().for_each(|remote| remote.jobs.close());
         loop {

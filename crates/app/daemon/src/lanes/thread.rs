@@ -1,7 +1,7 @@
 //! The thread of a further lane.
 
-use super::broken;
-use super::local::{Ended, Local, Remote};
+use super::local::{EndedThreads, Local, Remote};
+use super::ring_failure;
 use export::Export;
 use lane::Lane;
 use ring::{Polling, Ring};
@@ -9,10 +9,10 @@ use stack::{Exit, Failure};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-/// Longest time that the tasks of a lane may take to end after its clients and volumes, in
-/// nanoseconds.
+/// Longest time that the tasks of a lane may take to end after its clients and volumes have ended,
+/// in nanoseconds.
 const FAREWELL_NS: u64 = 1_000_000_000;
-/// Time between two checks for their end.
+/// Time between two checks for their end, in nanoseconds.
 const PAUSE_NS: u64 = 5_000_000;
 
 /// Makes the exports that a lane serves, before any other task runs there.
@@ -23,7 +23,7 @@ pub(super) struct Thread {
     pub(super) setup: Arc<Setup>,
     pub(super) polling: Polling,
     pub(super) remote: Arc<Remote>,
-    pub(super) ended: Arc<Ended>,
+    pub(super) ended: Arc<EndedThreads>,
 }
 
 impl Thread {
@@ -32,27 +32,27 @@ impl Thread {
     /// # Errors
     /// It cannot be started; its ring cannot be created, or the setup fails.
     pub(super) fn start(self, number: usize) -> Result<(), Failure> {
-        let (ready, hears) = channel();
+        let (ready, outcome) = channel();
         let thread = std::thread::Builder::new().name(format!("lane-{number}"));
         let started = thread.spawn(move || {
             let ended = self.ended.clone();
             if let Err(failure) = self.run(&ready) {
                 let _ = ready.send(Err(failure));
             }
-            ended.note();
+            ended.add();
         });
         started.map_err(|error| {
             Failure::new(Exit::Io, format!("--threads: a thread cannot be started: {error}"))
         })?;
         let gone = Failure::new(Exit::Io, "--threads: a thread has ended");
-        hears.recv().unwrap_or(Err(gone))
+        outcome.recv().unwrap_or(Err(gone))
     }
 
     /// Serves until the inbox is closed and all tasks have ended. Once it serves, a failure ends
     /// the process.
     fn run(self, ready: &Sender<Result<(), Failure>>) -> Result<(), Failure> {
         let lane = Lane::new();
-        let ring = Ring::new(&lane).map_err(broken)?;
+        let ring = Ring::new(&lane).map_err(ring_failure)?;
         ring.set_polling(self.polling);
         let local = Local::new(&ring, (self.setup)(&ring)?);
         drop(self.setup);
@@ -67,7 +67,7 @@ impl Thread {
             farewell(&lane).await;
         };
         if let Err(error) = ring.block_on(serving) {
-            fail(&broken(error));
+            fail(&ring_failure(error));
         }
         lane.abandon();
         Ok(())
@@ -82,8 +82,8 @@ async fn farewell(lane: &Lane) {
     }
 }
 
-/// Ends the process: a lane whose ring has failed serves no client any more, and the state of its
-/// requests in flight is unknown. As after a kill, dirty data stays retained.
+/// Ends the process, because a lane whose ring has failed serves no client any more, and the state
+/// of its requests in flight is unknown. Dirty data stays retained, as after a kill.
 fn fail(failure: &Failure) -> ! {
     crate::complain!("overdrive: {failure}");
     std::process::exit(Exit::Io as i32)

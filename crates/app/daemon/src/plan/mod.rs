@@ -17,7 +17,7 @@ pub use route::Route;
 
 /// A volume to serve.
 pub struct Planned {
-    /// The export's name; clients of a listener's first volume may also use the empty name.
+    /// The export's name. The empty name stands for the first volume of a listener.
     pub name: String,
     /// Its backing as it was written.
     pub backing: String,
@@ -41,7 +41,8 @@ pub struct Mounting {
     pub exports: Vec<String>,
     /// How it stays mounted when this process is killed. None: it does not.
     pub keep: Option<Keep>,
-    /// The block device over its only file; it is shown to users instead of the directory.
+    /// The block device over its only file, if there is one. Messages name it instead of the
+    /// directory.
     pub device: Option<PathBuf>,
     /// How long requests wait for a new daemon after one has ended.
     pub wait_time: WaitTime,
@@ -52,7 +53,7 @@ pub struct Mounting {
 pub struct Attaching {
     /// Name of the volume and of its device.
     pub volume: String,
-    /// How the kernel is to reach it; None: the best way that the kernel offers.
+    /// How the kernel reaches it. None: the best way that the kernel offers.
     pub via: Option<Route>,
     /// How the device's file stays mounted when this process is killed. None: it does not.
     pub keep: Option<Keep>,
@@ -84,7 +85,7 @@ pub struct DaemonPlan {
     pub threads: usize,
     /// Whether to poll for work before sleeping.
     pub poll: Polling,
-    /// Print only errors.
+    /// Whether to print only errors.
     pub quiet: bool,
     /// The program that an upgrade executes, with the same arguments.
     pub program: Option<PathBuf>,

@@ -63,14 +63,15 @@ pub(crate) async fn wait_for(ring: &Ring, mut child: Child, signals: &File) -> C
     Captive { status: code.or(signal).unwrap_or(1) as u8 }
 }
 
+/// The future that was ready first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
     First,
     Second,
 }
 
-/// Waits for either of two futures that may be dropped at any time (of the ring, of events, of
-/// time).
+/// Waits for the first of two futures, and drops both. They must be safe to drop at any time, as
+/// those of the ring, of events and of timers are.
 pub(crate) async fn either<A, B>(
     one: impl Future<Output = A>,
     two: impl Future<Output = B>,

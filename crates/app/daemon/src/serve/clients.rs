@@ -16,7 +16,7 @@ impl Clients {
         self.count.load(Ordering::SeqCst)
     }
 
-    pub(super) fn come(&self) {
+    pub(super) fn add(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         self.changed.notify();
     }

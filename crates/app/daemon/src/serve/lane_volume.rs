@@ -22,7 +22,7 @@ pub(crate) struct LaneVolume {
     /// Ends the clients of this volume.
     pub(crate) stop: Arc<Stop>,
     pub(crate) clients: Arc<Clients>,
-    /// Makes the guard of its cache decide, if there is a cache.
+    /// Runs the guard of its cache, if there is one.
     pub(crate) sensor: Option<Arc<Sensor>>,
     /// The threads that serve it.
     pub(crate) threads: Threads,
@@ -69,12 +69,12 @@ impl LaneVolume {
         let (clients, shared) = (self.clients.clone(), self.cache().cloned());
         let lane = attached.stack.lane().clone();
         export.session =
-            Rc::new(move || Box::new(Watched::new(&clients, shared.as_ref(), lane.now())));
+            Rc::new(move || Box::new(CountedClient::new(&clients, shared.as_ref(), lane.now())));
         export
     }
 }
 
-/// On further lanes, and on the home lane.
+/// Starting the volume on a lane.
 impl LaneVolume {
     /// Attaches the volume to the lane of this ring, starts its sensor there, and returns the
     /// export for fronts.
@@ -83,32 +83,35 @@ impl LaneVolume {
     /// Those of [`SharedHalves::attach`].
     pub(crate) fn start_on(&self, ring: &Ring) -> Result<Export, Failure> {
         let attached = self.attach(ring)?;
-        self.sense(ring.lane());
+        self.start_sensor(ring.lane());
         Ok(self.export(ring.lane(), &attached))
     }
 
     /// Starts its sensor on this lane, too.
-    pub(crate) fn sense(&self, lane: &Lane) {
+    pub(crate) fn start_sensor(&self, lane: &Lane) {
         if let Some(sensor) = &self.sensor {
             sensor::start(lane, sensor);
         }
     }
 }
 
-/// A client of a volume, for the client count, for C1 and for C11.
-struct Watched {
+/// A client of a volume: counts it, and keeps its state for C1 and C11.
+struct CountedClient {
     clients: Arc<Clients>,
     client: Option<cache::Client>,
 }
 
-impl Watched {
-    fn new(clients: &Arc<Clients>, shared: Option<&Arc<Shared>>, now_ns: u64) -> Watched {
-        clients.come();
-        Watched { clients: clients.clone(), client: shared.map(|shared| shared.client(now_ns)) }
+impl CountedClient {
+    fn new(clients: &Arc<Clients>, shared: Option<&Arc<Shared>>, now_ns: u64) -> CountedClient {
+        clients.add();
+        CountedClient {
+            clients: clients.clone(),
+            client: shared.map(|shared| shared.client(now_ns)),
+        }
     }
 }
 
-impl Session for Watched {
+impl Session for CountedClient {
     fn flushed(&self) {
         if let Some(client) = &self.client {
             client.flushed();
@@ -120,7 +123,7 @@ impl Session for Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for CountedClient {
     fn drop(&mut self) {
         self.clients.remove();
     }

@@ -1,7 +1,7 @@
 //! The daemon: volumes, their addresses, and its life from the first socket to the last flush.
 //!
 //! ```text
-//!   DaemonPlan --Site::new--> sites --export--> fleet of fronts --> clients, spread over the lanes
+//!   DaemonPlan --Site::new--> sites --export--> fronts --> clients, spread over the lanes
 //!                            |
 //!                       control socket     signals, the captive command
 //!                            +------ ending -----+
@@ -25,10 +25,12 @@ mod tests;
 mod watch;
 
 use crate::control::losses::Losses;
-use crate::device::{self, By, Devices};
+use crate::device::{self, Devices, RouteFront};
 use crate::front;
-use crate::front::{Direct, Ending, Fleet, Fuse, Inherited, MountInfo, Nbd, Ublk, find_inherited};
-use crate::lanes::{Lanes, Setup, broken};
+use crate::front::{
+    Ending, Fronts, Fuse, Inherited, KernelNbd, MountInfo, Nbd, Ublk, find_inherited,
+};
+use crate::lanes::{Lanes, Setup, ring_failure};
 use crate::plan::{Attaching, DaemonPlan, Listening, Mounting, Planned, Route};
 use crate::runtime::control_socket;
 use crate::units::WaitTime;
@@ -75,19 +77,19 @@ pub struct ServedVolume {
 pub struct Served {
     /// End of the captive command, if there was one.
     pub captive: Option<Captive>,
-    /// The volumes, in the order of the plan.
+    /// The volumes, in the order in which they ended: by default that of the plan.
     pub volumes: Vec<ServedVolume>,
     /// Duration of serving, in nanoseconds.
     pub served_ns: u64,
-    /// Time spent polling, in nanoseconds by the clock.
+    /// Time spent polling, in nanoseconds of wall-clock time.
     pub poll_spent_ns: u64,
     /// Part of that time after which there was no work.
     pub poll_vain_ns: u64,
 }
 
-/// Announces to the holders of mounts that this process is about to take them over, so that their
-/// users wait. Call this before the volumes are opened, which may have to wait for the I/O of a
-/// dead daemon.
+/// Announces to the holders of mounts that this process is about to take the mounts over, so that
+/// users' requests wait instead of failing. Call this before the volumes are opened, because
+/// opening may wait for the I/O of a dead daemon.
 pub fn approach(mounts: &[Mounting], attachments: &[Attaching], runtime: &Path) -> Vec<Approach> {
     let files = mounts.iter().map(|it| (it.keep.as_ref(), it.directory.clone()));
     let devices = attachments.iter();
@@ -95,8 +97,9 @@ pub fn approach(mounts: &[Mounting], attachments: &[Attaching], runtime: &Path) 
     files.chain(devices).filter_map(|(keep, place)| front::approach(keep?, &place)).collect()
 }
 
-/// Opens a volume that this process will serve: [`Volume::open`], which may start a holder for its
-/// memory, but only after the listeners of an earlier program of this process are taken over.
+/// Opens a volume that this process will serve, as [`Volume::open`] does. Before that, takes over
+/// the listeners of an earlier program of this process: opening may start a holder, which must not
+/// inherit them.
 ///
 /// # Errors
 /// Those of [`Volume::open`].
@@ -122,13 +125,13 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     crate::runtime::check(&plan.runtime)?;
     crate::runtime::sweep(&plan.runtime);
     let lane = Lane::new();
-    let ring = Ring::new(&lane).map_err(broken)?;
+    let ring = Ring::new(&lane).map_err(ring_failure)?;
     ring.set_polling(plan.poll);
     // The requests of clients in progress are bounded per process, over all fronts.
-    let (fleet, budget) = (Fleet::default(), Arc::new(Budget::default()));
+    let (fronts, budget) = (Fronts::default(), Arc::new(Budget::default()));
     let mut inherited = Inherited::find();
     for Listening { place, exports } in &plan.listeners {
-        fleet.add(Nbd::bind(&ring, place, &plan.runtime, &mut inherited, &budget)?, exports);
+        fronts.add(Nbd::bind(&ring, place, &plan.runtime, &mut inherited, &budget)?, exports);
     }
     // Volumes for which a device or a mount in use has waited since an earlier process.
     let mut waited_for = Vec::new();
@@ -138,12 +141,12 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         if front.is_resumed() {
             waited_for.extend_from_slice(&mounting.exports);
         }
-        fleet.add(front, &mounting.exports);
+        fronts.add(front, &mounting.exports);
     }
     let devices = Devices::new(&lane, &plan.runtime);
     let mut ways = Vec::new();
     for attaching in &plan.attachments {
-        let (way, is_waiting) = way_of(attaching, &plan, &fleet, &ring, &mut inherited, &budget)?;
+        let (way, is_waiting) = way_of(attaching, &plan, &fronts, &ring, &mut inherited, &budget)?;
         if is_waiting {
             waited_for.push(attaching.volume.clone());
         }
@@ -166,7 +169,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         if let Some(loss) = loss {
             volume.lose(loss);
         }
-        let found = fleet.addresses(&name);
+        let found = fronts.addresses(&name);
         let address = found.first().cloned().unwrap_or_default();
         addresses.extend(found);
         let lane_volume = LaneVolume::new(&name, &volume, &threads, plan.quiet);
@@ -183,12 +186,12 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let lanes = Lanes::start(plan.threads, &setup(&sites, &threads), plan.poll)?;
     let actions =
         ReadyActions::new(plan.run, &sites, &plan.listeners, &plan.mounts, addresses, plan.ready);
-    let sites = Sites::new(sites, fleet, devices, lanes.clone(), program);
+    let sites = Sites::new(sites, fronts, devices, lanes.clone(), program);
     // The last step that may fail: a start that serves nothing leaves the records unchanged.
     sites.record()?;
     let start_ns = lane.now();
     let daemon = RunningDaemon { ring: ring.clone(), sites: sites.clone(), control, signals };
-    let captive = ring.block_on(daemon.run(actions)).map_err(broken)?;
+    let captive = ring.block_on(daemon.run(actions)).map_err(ring_failure)?;
     let volumes = sites.served();
     if let Some(failure) = sites.failure() {
         return Err(failure);
@@ -198,16 +201,16 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     Ok(Served { captive, volumes, served_ns, poll_spent_ns, poll_vain_ns })
 }
 
-/// Returns the front by which the kernel reaches a device, added to the fleet, and whether an
+/// Returns the front by which the kernel reaches a device, added to the fronts, and whether an
 /// earlier process has made the device.
 fn way_of(
     attaching: &Attaching,
     plan: &DaemonPlan,
-    fleet: &Fleet,
+    fronts: &Fronts,
     ring: &Ring,
     inherited: &mut Inherited,
     budget: &Arc<Budget>,
-) -> Result<(By, bool), Failure> {
+) -> Result<(RouteFront, bool), Failure> {
     let volume = &attaching.volume;
     let exports = std::slice::from_ref(volume);
     let route = Route::choose(attaching.via, &plan.runtime, volume)?;
@@ -218,18 +221,18 @@ fn way_of(
             let info = mount_info("device", exports, plan);
             let front = Fuse::bind(ring, &mounting, info, inherited, budget)?;
             is_waiting = front.is_resumed();
-            fleet.add(front, exports);
-            By::Fuse
+            fronts.add(front, exports);
+            RouteFront::Fuse
         }
         Route::Ublk => {
             let front = Ublk::new(ring, &device::link(volume), budget);
-            fleet.add(front.clone(), exports);
-            By::Ublk(front)
+            fronts.add(front.clone(), exports);
+            RouteFront::Ublk(front)
         }
         Route::Nbd => {
-            let front = Direct::new(ring, &device::link(volume), budget);
-            fleet.add(front.clone(), exports);
-            By::Nbd(front)
+            let front = KernelNbd::new(ring, &device::link(volume), budget);
+            fronts.add(front.clone(), exports);
+            RouteFront::Nbd(front)
         }
     };
     Ok((by, is_waiting))
@@ -252,8 +255,8 @@ fn mounting_of(attaching: &Attaching, runtime: &Path) -> Mounting {
     }
 }
 
-/// Returns facts about these volumes for the holder of their mount. Only a daemon with the same
-/// volumes, by their identities, may take it over.
+/// Returns a description of these volumes for the holder of their mount. Only a daemon with the
+/// same volumes, by their identities, may take the mount over.
 fn mount_info(kind: &str, exports: &[String], plan: &DaemonPlan) -> MountInfo {
     let planned = |name: &String| plan.volumes.iter().find(|planned| planned.name == *name);
     let identity = |name: &String| {
@@ -292,20 +295,20 @@ impl RunningDaemon {
     /// Serves until the end is requested, then carries it out.
     async fn run(self, actions: ReadyActions) -> Option<Captive> {
         let lane = self.ring.lane().clone();
-        let fleet = &self.sites.fleet;
+        let fronts = &self.sites.fronts;
         let export = |name: &str| {
             let site = self.sites.find(name).ok()?;
             Some(site.lane_volume.export(&lane, &site.attached))
         };
-        fleet.open(&self.sites.lanes, export);
+        fronts.open(&self.sites.lanes, export);
         Control::open(&self.ring, &self.sites, self.control.file().clone());
         for site in self.sites.all() {
             if let Some(memory) = site.volume.memory() {
-                // The task ends by itself.
+                // The thread is not joined; it ends by itself.
                 drop(memory.warm());
             }
             Watch::new(&self.ring, &site).start();
-            site.lane_volume.sense(&lane);
+            site.lane_volume.start_sensor(&lane);
         }
         let captive = match self.begin(actions).await {
             Ok(child) => self.wait(child).await,
@@ -315,31 +318,30 @@ impl RunningDaemon {
                 None
             }
         };
-        // The wait ends on a request for one of the two.
+        // The wait ends when a stop or an upgrade is requested.
         let ending = self.sites.ending().unwrap_or(Ending::Stop);
         if ending == Ending::Stop {
             self.sites.devices.detach_idle().await;
         }
-        fleet.close(ending);
+        fronts.close(ending);
         if ending == Ending::Upgrade {
             self.upgrade().await;
             // The upgrade has failed. An ordinary end follows: all dirty data is written back.
-            fleet.close(Ending::Stop);
+            fronts.close(Ending::Stop);
         }
-        // Only a service manager listens, and it may be absent.
+        // An error means that there is no service manager to notify.
         let _ = holder::notify_stopping();
         for site in self.sites.all() {
             if let Err(failure) = self.sites.close(&site).await {
                 self.sites.note_failure(failure);
             }
         }
-        fleet.end(lane.now() + GOODBYE_NS).await;
+        fronts.end(lane.now() + GOODBYE_NS).await;
         self.sites.lanes.end(&lane, lane.now() + GOODBYE_NS).await;
         let _ = ring::shutdown(self.control.file());
-        // The workers and the watches are notified and end: a task that stays would keep its ring
-        // alive.
+        // Lets the notified workers and watches end: a task that stays would keep its ring alive.
         lane.rest().await;
-        fleet.release();
+        fronts.release();
         captive
     }
 
@@ -361,12 +363,12 @@ impl RunningDaemon {
             return Some(captive);
         }
         loop {
-            let seen = self.sites.asked.seen();
+            let seen = self.sites.end_requested.seen();
             if self.sites.ending().is_some() {
                 return None;
             }
             let signal = self.ring.readable(&self.signals);
-            if either(signal, self.sites.asked.after(seen)).await == Which::First {
+            if either(signal, self.sites.end_requested.after(seen)).await == Which::First {
                 self.sites.end(Ending::Stop);
             }
         }
@@ -379,12 +381,12 @@ impl RunningDaemon {
         for site in self.sites.all() {
             site.lane_volume.stop.ask();
         }
-        let fleet = &self.sites.fleet;
-        fleet.end(lane.now() + GOODBYE_NS).await;
+        let fronts = &self.sites.fronts;
+        fronts.end(lane.now() + GOODBYE_NS).await;
         // Checked again: a holder may have died since the upgrade was requested.
         let kept = self.sites.all().iter().all(|site| site.volume.outlives_exec());
         let held = self.hold_flushes().await;
-        let left = fleet.leave();
+        let left = fronts.leave();
         if !kept {
             crate::tell!("overdrive: a holder has died: data is written back instead of upgrading");
         } else if let (Some(program), Ok(left)) = (self.sites.program(), left) {

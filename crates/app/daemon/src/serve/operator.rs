@@ -1,8 +1,8 @@
 //! The daemon's side of the control socket: tasks of its lane.
 //!
 //! There are at most 32 connections. A further one closes the one that has waited longest for its
-//! client, so no crowd locks an operator out. Half a request and an answer that is not read end a
-//! connection after 5 s, silence after 5 min. A client whose connection was closed connects again.
+//! client, so that many of them cannot lock an operator out. A connection is closed after 5 s with
+//! half a request or an unread answer, and after 5 min of silence. Its client then connects again.
 
 use super::site::Site;
 use super::sites::Sites;
@@ -20,13 +20,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Maximum number of connections. A further one replaces the one that has been stalled longest.
+/// Maximum number of connections. A further one replaces the one that has waited longest.
 const CONNECTIONS_MAX: usize = 32;
-/// Time between two requests of a connection; a client whose connection was closed connects again.
+/// Maximum time between two requests of a connection, in nanoseconds.
 const QUIET_MAX_NS: u64 = 300_000_000_000;
-/// Time for the rest of a request's line, and for the client to read an answer.
+/// Maximum time for the rest of a request's line, and for the client to read an answer, in
+/// nanoseconds.
 const STALLED_MAX_NS: u64 = 5_000_000_000;
-/// Time between two searches for connections beyond these limits.
+/// Time between two searches for connections beyond these limits, in nanoseconds.
 const SWEEP_NS: u64 = 2_000_000_000;
 /// Bytes received at a time.
 const PIECE_BYTES: usize = 4096;
@@ -86,7 +87,7 @@ pub(crate) struct Control {
     ring: Ring,
     sites: Rc<Sites>,
     open: RefCell<Vec<Rc<Connection>>>,
-    is_swept: Cell<bool>,
+    is_sweeping: Cell<bool>,
 }
 
 impl Control {
@@ -94,7 +95,7 @@ impl Control {
     pub(crate) fn open(ring: &Ring, sites: &Rc<Sites>, listener: File) {
         let (ring, sites) = (ring.clone(), sites.clone());
         let open = RefCell::new(Vec::with_capacity(CONNECTIONS_MAX));
-        let control = Rc::new(Control { ring, sites, open, is_swept: Cell::new(false) });
+        let control = Rc::new(Control { ring, sites, open, is_sweeping: Cell::new(false) });
         let lane = control.ring.lane().clone();
         let accepting = async move { control.accept(&listener).await };
         lane.spawn(accepting).expect("a fresh lane has room");
@@ -106,8 +107,8 @@ impl Control {
             match self.ring.accept(listener).await {
                 Ok(socket) => {
                     self.serve(Arc::new(socket));
-                    // A request that came with the connection is handled before a crowd behind it
-                    // can close the connection, and volumes of this lane are served in between.
+                    // Handles a request that came with the connection before further connections
+                    // can close it, and lets this lane serve its volumes in between.
                     lane.rest().await;
                 }
                 Err(error) if error.kind == Kind::Stopping => return,
@@ -117,11 +118,12 @@ impl Control {
     }
 
     fn serve(self: &Rc<Self>, socket: File) {
-        // The mode of the directory excludes other users; this check does if the directory was
-        // opened to them.
+        // The mode of the directory excludes other users; this check still does if the directory
+        // was opened to them.
         let user = rustix::process::geteuid().as_raw();
-        let known = ring::peer(&socket).is_ok_and(|peer| peer.user == user || peer.user == 0);
-        if !known || !self.make_room() {
+        let is_permitted =
+            ring::peer(&socket).is_ok_and(|peer| peer.user == user || peer.user == 0);
+        if !is_permitted || !self.make_room() {
             return;
         }
         let now_ns = self.ring.lane().now();
@@ -130,7 +132,7 @@ impl Control {
         self.open.borrow_mut().push(connection.clone());
         let (control, talking) = (self.clone(), connection.clone());
         let talk = async move {
-            control.talk(&talking).await;
+            control.serve_requests(&talking).await;
             control.forget(&talking);
         };
         match self.ring.lane().spawn(talk) {
@@ -155,9 +157,9 @@ impl Control {
         oldest.map(|index| open.remove(index).end()).is_some()
     }
 
-    /// Ends connections that are beyond their limits, as long as there are connections.
+    /// Starts a task that closes connections beyond their limits while there are connections.
     fn sweep(self: &Rc<Self>) {
-        if self.is_swept.replace(true) {
+        if self.is_sweeping.replace(true) {
             return;
         }
         let control = self.clone();
@@ -169,23 +171,23 @@ impl Control {
                 let open = control.open.borrow();
                 open.iter().filter(|one| one.is_overdue(now_ns)).for_each(|one| one.end());
             }
-            control.is_swept.set(false);
+            control.is_sweeping.set(false);
         };
         if self.ring.lane().spawn(sweeping).is_err() {
-            self.is_swept.set(false);
+            self.is_sweeping.set(false);
         }
     }
 
-    async fn talk(&self, connection: &Connection) {
+    async fn serve_requests(&self, connection: &Connection) {
         let (socket, lane) = (&connection.socket, self.ring.lane());
         let memory = Arc::new(Memory::heap(PIECE_BYTES));
         let mut line = Vec::new();
         loop {
             while let Some(end) = line.iter().position(|byte| *byte == b'\n') {
                 let rest = line.split_off(end + 1);
-                let asked = std::mem::replace(&mut line, rest);
+                let request = std::mem::replace(&mut line, rest);
                 connection.enter(Phase::Working, lane.now());
-                if self.reply(connection, &asked[..end]).await.is_err() {
+                if self.reply(connection, &request[..end]).await.is_err() {
                     return;
                 }
             }
@@ -206,8 +208,8 @@ impl Control {
         }
     }
 
-    async fn reply(&self, connection: &Connection, asked: &[u8]) -> block::Result {
-        let ask = serde_json::from_slice(asked);
+    async fn reply(&self, connection: &Connection, request: &[u8]) -> block::Result {
+        let ask = serde_json::from_slice(request);
         if let Ok(Ask::Memory { volume }) = &ask {
             return self.reply_memory(connection, volume).await;
         }
@@ -312,9 +314,9 @@ fn send_descriptor(
 ) -> rustix::io::Result<()> {
     let text = line_of(&Answer::Done { value: failure.into() });
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut beside = SendAncillaryBuffer::new(&mut space);
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let descriptors = [descriptor];
-    beside.push(SendAncillaryMessage::ScmRights(&descriptors));
+    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    sendmsg(socket, &[IoSlice::new(&text)], &mut beside, flags).map(|_| ())
+    sendmsg(socket, &[IoSlice::new(&text)], &mut ancillary, flags).map(|_| ())
 }

@@ -28,7 +28,7 @@ impl Site {
             drive.power_on(waiting.now());
         };
         lane.turn().await;
-        // Without a time off, or without a task to wait in, power is back before the answer.
+        // If `off_ns` is 0, or no task can be started to wait, power returns before the answer.
         if off_ns == 0 || lane.spawn(later).is_err() {
             model.power_on(lane.now());
         }

@@ -1,9 +1,9 @@
 //! Measures CPU pressure, with figures of the kernel.
 //!
 //! Files of a few bytes, opened once: `/proc/thread-self/schedstat` of every lane shows how long
-//! its thread has run and how long it was ready and waited; `/proc/pressure/cpu` (PSI) shows how
-//! long any task has waited. If both are available, the smaller one is used: tasks wait for a
-//! processor, and these threads are among them.
+//! its thread has run, and how long it was runnable and waited; `/proc/pressure/cpu` (PSI) shows
+//! how long any task has waited. If both are available, the smaller one is used: pressure means
+//! that tasks wait for a processor, and that these threads are among them.
 
 use cache::Pressure;
 use ring::Polled;
@@ -34,8 +34,8 @@ struct Driver {
 }
 
 impl Driver {
-    /// Reads the time that the thread has run, without its polling, which others could have used
-    /// instead.
+    /// Reads the thread's times. Polling does not count as running: other tasks could have had that
+    /// time.
     fn read(&self) -> Option<Thread> {
         let thread = read(self.file.as_ref(), of_thread)?;
         Some(Thread { ran: thread.ran.saturating_sub(self.polled.spent_ns()), ..thread })
@@ -51,8 +51,8 @@ impl Threads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the calling thread, which drives a lane from now on; `polled` counts its ring's
-    /// polling.
+    /// Adds the calling thread, which drives a lane from now on; `polled` has its ring's polling
+    /// times.
     pub(crate) fn join(&self, polled: &Arc<Polled>) {
         let file = open("/proc/thread-self/schedstat");
         self.drivers().push(Driver { file, polled: polled.clone() });
@@ -96,14 +96,14 @@ fn of_pressure(text: &str) -> Option<u64> {
     total.parse::<u64>().ok()?.checked_mul(1000)
 }
 
-/// Returns thousandths.
+/// Returns `part` of `whole` in thousandths, at most 1000.
 fn share(part: u64, whole: u64) -> u32 {
     (u128::from(part) * 1000 / u128::from(whole.max(1))).min(1000) as u32
 }
 
-/// Returns the CPU pressure between two readings: how much of the time in which any of the threads
-/// was runnable they waited; and how much of the time the busiest one was runnable.
-fn between(before: &Reading, now: &Reading) -> Pressure {
+/// Returns the CPU pressure between two readings: the share of the threads' runnable time in which
+/// they waited, and the share of the elapsed time in which the busiest thread was runnable.
+fn pressure_between(before: &Reading, now: &Reading) -> Pressure {
     let elapsed = now.at.saturating_sub(before.at);
     let stalled = now.stalled.zip(before.stalled);
     let stalled = stalled.map(|(now, before)| share(now.saturating_sub(before), elapsed));
@@ -128,24 +128,24 @@ fn between(before: &Reading, now: &Reading) -> Pressure {
 }
 
 /// Measures the CPU pressure from one reading to the next.
-pub(crate) struct Senses {
+pub(crate) struct PressureMeter {
     threads: Threads,
     pressure: Option<OwnedFd>,
     before: Reading,
 }
 
-impl Senses {
-    pub(crate) fn of(threads: &Threads) -> Senses {
+impl PressureMeter {
+    pub(crate) fn of(threads: &Threads) -> PressureMeter {
         let pressure = open("/proc/pressure/cpu");
-        Senses { threads: threads.clone(), pressure, before: Reading::default() }
+        PressureMeter { threads: threads.clone(), pressure, before: Reading::default() }
     }
 
     /// Returns the CPU pressure since the last call. It makes one system call per lane, and one
     /// more: some microseconds.
-    pub(crate) fn look(&mut self, now_ns: u64) -> Pressure {
+    pub(crate) fn measure(&mut self, now_ns: u64) -> Pressure {
         let stalled = read(self.pressure.as_ref(), of_pressure);
         let now = Reading { at: now_ns, threads: self.threads.read(), stalled };
-        let pressure = between(&self.before, &now);
+        let pressure = pressure_between(&self.before, &now);
         self.before = now;
         pressure
     }
@@ -171,40 +171,43 @@ mod tests {
     }
 
     #[test]
-    fn pressure_is_what_somebody_waits_and_we_do() {
+    fn pressure_is_the_smaller_of_both_waits() {
         let before = Reading { stalled: Some(0), ..Reading::default() };
-        let busy = between(&before, &after(&[(20, 60)], Some(90)));
+        let busy = pressure_between(&before, &after(&[(20, 60)], Some(90)));
         assert_eq!(busy, Pressure { waited: 750, wanted: 800 });
-        let others = between(&before, &after(&[(20, 0)], Some(90)));
+        let others = pressure_between(&before, &after(&[(20, 0)], Some(90)));
         assert_eq!(others.waited, 0, "others wait, we do not");
         let unknown = Reading { threads: vec![None], ..after(&[], Some(90)) };
-        assert_eq!(between(&before, &unknown), Pressure { waited: 900, wanted: 1000 });
-        assert_eq!(between(&before, &after(&[(20, 60)], None)).waited, 750);
-        assert_eq!(between(&before, &Reading { at: 100, ..before.clone() }), Pressure::default());
+        assert_eq!(pressure_between(&before, &unknown), Pressure { waited: 900, wanted: 1000 });
+        assert_eq!(pressure_between(&before, &after(&[(20, 60)], None)).waited, 750);
+        assert_eq!(
+            pressure_between(&before, &Reading { at: 100, ..before.clone() }),
+            Pressure::default()
+        );
     }
 
     #[test]
-    fn all_lanes_count_and_the_busiest_tells_how_busy() {
+    fn all_lanes_count_and_the_busiest_one_gives_the_demand() {
         let before = Reading::default();
-        let two = between(&before, &after(&[(20, 60), (20, 0)], None));
+        let two = pressure_between(&before, &after(&[(20, 60), (20, 0)], None));
         assert_eq!(two, Pressure { waited: 600, wanted: 800 });
-        let idle = between(&before, &after(&[(0, 0), (0, 0), (100, 0)], None));
+        let idle = pressure_between(&before, &after(&[(0, 0), (0, 0), (100, 0)], None));
         assert_eq!(idle, Pressure { waited: 0, wanted: 1000 });
     }
 
     #[test]
-    fn this_machine_is_felt() {
+    fn pressure_can_be_measured_on_this_machine() {
         let threads = Threads::default();
         threads.join(&Arc::default());
-        let mut senses = Senses::of(&threads);
+        let mut senses = PressureMeter::of(&threads);
         assert!(
             threads.drivers()[0].file.is_some() || senses.pressure.is_some(),
             "neither file is there"
         );
-        senses.look(0);
+        senses.measure(0);
         let mut sum = 0u64;
         (0..3_000_000u64).for_each(|number| sum = std::hint::black_box(sum ^ number));
-        let felt = senses.look(1_000_000_000);
+        let felt = senses.measure(1_000_000_000);
         assert!(felt.waited <= 1000 && felt.wanted <= 1000, "{felt:?}");
     }
 }

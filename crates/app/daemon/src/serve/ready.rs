@@ -17,7 +17,7 @@ pub(super) struct ReadyActions {
 }
 
 impl ReadyActions {
-    /// Plans to print these addresses, and to start this command.
+    /// Prepares to print these addresses, and to start this command.
     pub(super) fn new(
         command: Option<String>,
         sites: &[Rc<Site>],

@@ -1,12 +1,12 @@
-//! Makes a volume's guard decide while the volume has clients.
+//! Runs a volume's guard while the volume has clients, or bypasses its cache.
 //!
-//! The guard judges about every 50 ms. Each lane has a task for that, and the first lane to check
-//! does it for all. Their timers are deferrable: while no lane has work there is nothing to judge,
-//! and a daemon with an idle client sleeps.
+//! The guard decides about every 50 ms. Each lane has a task for this, and the first task that
+//! checks runs the guard for all lanes. Their timers are deferrable: while no lane has work, there
+//! is nothing to decide, and a daemon with an idle client sleeps.
 
 use super::captive::either;
 use super::clients::Clients;
-use super::pressure::{Senses, Threads};
+use super::pressure::{PressureMeter, Threads};
 use cache::{Aside, Shared, Standing};
 use lane::{Event, Lane};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,27 +15,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Time between two checks, in nanoseconds.
 const WINDOW_NS: u64 = 50_000_000;
 /// Time between two messages, in nanoseconds.
-const TELL_NS: u64 = 1_000_000_000;
+const MESSAGE_PERIOD_NS: u64 = 1_000_000_000;
 
-/// The reported state of the guard: at most one message per second.
+/// The state of the guard that was reported last; there is at most one message per second.
 #[derive(Default)]
 struct ReportState {
-    bits: (bool, bool),
-    at_ns: Option<u64>,
+    is_bypassing: (bool, bool),
+    reported_ns: Option<u64>,
 }
 
-fn bits(aside: &Aside) -> (bool, bool) {
+fn is_bypassing(aside: &Aside) -> (bool, bool) {
     (aside.reads.is_some(), aside.writes.is_some())
 }
 
 impl ReportState {
     fn message(&mut self, standing: &Standing, now_ns: u64) -> Option<String> {
         let aside = &standing.aside;
-        let soon = self.at_ns.is_some_and(|at| now_ns < at + TELL_NS);
-        if soon || bits(aside) == self.bits {
+        let soon = self.reported_ns.is_some_and(|at| now_ns < at + MESSAGE_PERIOD_NS);
+        if soon || is_bypassing(aside) == self.is_bypassing {
             return None;
         }
-        (self.bits, self.at_ns) = (bits(aside), Some(now_ns));
+        (self.is_bypassing, self.reported_ns) = (is_bypassing(aside), Some(now_ns));
         let reads = aside.reads.map(|why| format!("reads are not cached ({why})"));
         let writes = aside.writes.map(|why| format!("writes are written through ({why})"));
         let parts: Vec<String> = reads.into_iter().chain(writes).collect();
@@ -56,9 +56,9 @@ pub(crate) struct Sensor {
     quiet: bool,
     shared: Arc<Shared>,
     clients: Arc<Clients>,
-    /// When the guard has judged last.
+    /// Time of the guard's last decision.
     judged_ns: AtomicU64,
-    sensed: Mutex<(Senses, ReportState)>,
+    state: Mutex<(PressureMeter, ReportState)>,
     has_ended: AtomicBool,
     ended: Event,
 }
@@ -79,7 +79,7 @@ impl Sensor {
             shared: shared.clone(),
             clients: clients.clone(),
             judged_ns: AtomicU64::new(0),
-            sensed: Mutex::new((Senses::of(threads), ReportState::default())),
+            state: Mutex::new((PressureMeter::of(threads), ReportState::default())),
             has_ended: AtomicBool::new(false),
             ended: Event::new(),
         }
@@ -91,8 +91,8 @@ impl Sensor {
         self.ended.notify();
     }
 
-    /// Whether this lane is to judge now: one lane does in each window.
-    fn is_ours(&self, now_ns: u64) -> bool {
+    /// Claims the next decision for this lane. False: it is not due, or another lane has it.
+    fn claim_window(&self, now_ns: u64) -> bool {
         let judged_ns = self.judged_ns.load(Ordering::SeqCst);
         let (all, failed) = (Ordering::SeqCst, Ordering::Relaxed);
         now_ns >= judged_ns.saturating_add(WINDOW_NS)
@@ -100,9 +100,9 @@ impl Sensor {
     }
 
     fn judge(&self, now_ns: u64) {
-        let mut sensed = self.sensed.lock().unwrap_or_else(PoisonError::into_inner);
-        let (senses, reported) = &mut *sensed;
-        self.shared.guard(now_ns, senses.look(now_ns));
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (meter, reported) = &mut *state;
+        self.shared.guard(now_ns, meter.measure(now_ns));
         if let Some(news) = reported.message(&self.shared.guard_standing(now_ns), now_ns)
             && !self.quiet
         {
@@ -110,28 +110,28 @@ impl Sensor {
         }
     }
 
-    /// Starts judging after a time without clients, which the guard ignores.
+    /// Drops the measurements of a time without clients, so that the guard ignores that time.
     fn begin(&self, now_ns: u64) {
-        if self.is_ours(now_ns) {
-            self.sensed.lock().unwrap_or_else(PoisonError::into_inner).0.look(now_ns);
+        if self.claim_window(now_ns) {
+            self.state.lock().unwrap_or_else(PoisonError::into_inner).0.measure(now_ns);
         }
     }
 
-    async fn sense(&self, lane: &Lane) {
+    async fn run(&self, lane: &Lane) {
         loop {
             let (changed, ended) = (self.clients.changed.seen(), self.ended.seen());
             if self.has_ended.load(Ordering::SeqCst) {
                 return;
             }
             let standing = self.shared.guard_standing(lane.now());
-            if self.clients.count() == 0 && bits(&standing.aside) == (false, false) {
+            if self.clients.count() == 0 && is_bypassing(&standing.aside) == (false, false) {
                 either(self.clients.changed.after(changed), self.ended.after(ended)).await;
                 self.begin(lane.now());
                 continue;
             }
             let next = lane.sleep_deferrable_until(lane.now() + WINDOW_NS);
             either(self.ended.after(ended), next).await;
-            if self.is_ours(lane.now()) {
+            if self.claim_window(lane.now()) {
                 self.judge(lane.now());
             }
         }
@@ -141,7 +141,7 @@ impl Sensor {
 /// Starts this lane's part of a volume's sensor. It ends with [`Sensor::end`].
 pub(crate) fn start(lane: &Lane, sensor: &Arc<Sensor>) {
     let (own, sensor) = (lane.clone(), sensor.clone());
-    let sensing = async move { sensor.sense(&own).await };
+    let sensing = async move { sensor.run(&own).await };
     lane.spawn(sensing).expect("a fresh lane has room");
 }
 
@@ -151,7 +151,7 @@ mod tests {
     use cache::Why;
 
     #[test]
-    fn at_most_one_message_a_second_and_the_last_state_is_told() {
+    fn at_most_one_message_per_second_and_the_last_state_is_reported() {
         let mut reported = ReportState::default();
         let busy = Aside { writes: Some(Why::Busy { waited: 430 }), ..Aside::default() };
         let out = Standing { on: true, aside: busy, times: 1, bypass_ns: 0 };
@@ -164,7 +164,7 @@ mod tests {
         );
         assert_eq!(reported.message(&back, 2), None, "too soon");
         assert_eq!(reported.message(&out, 3), None);
-        let news = reported.message(&back, TELL_NS + 1).expect("late, but told");
+        let news = reported.message(&back, MESSAGE_PERIOD_NS + 1).expect("late, but told");
         assert!(news.contains("bypass has ended") && news.contains("0.5 s"), "{news}");
     }
 }

@@ -4,7 +4,7 @@ use super::lane_volume::LaneVolume;
 use crate::control::errors::BackingErrors;
 use crate::control::losses::{GivenUp, Losses};
 use crate::control::words::{Row, State};
-use crate::device::{By, Devices, Wanted};
+use crate::device::{Devices, NewDevice, RouteFront};
 use crate::units::WaitTime;
 use block::{Durability, Request, Size, Spec, WriteMode};
 use cache::{BLOCK_SECTORS, Counters, Shared};
@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Bytes of a block.
+/// Size of a block, in bytes.
 const BLOCK: u64 = BLOCK_SECTORS as u64 * block::SECTOR;
 
 /// A volume while this daemon serves it, on its home lane: the open volume, its address, and the
@@ -29,7 +29,7 @@ pub(crate) struct Site {
     pub(crate) attached: Attached,
     /// Its address for clients; empty: there is none.
     pub(crate) address: String,
-    /// The state of every lane that serves it.
+    /// The state with which every lane serves it.
     pub(crate) lane_volume: LaneVolume,
     /// The ring of the home lane.
     pub(crate) ring: Ring,
@@ -37,16 +37,16 @@ pub(crate) struct Site {
     pub(crate) ended: Event,
     has_ended: Cell<bool>,
     losses: RefCell<Losses>,
-    /// The write mode before the pause.
+    /// The write mode before the pause. None: the volume is not paused.
     paused: Cell<Option<WriteMode>>,
     /// Whether an operator's action is in progress.
     busy: Cell<bool>,
 }
 
-/// Makes an operation the only one of its volume.
-struct Turn<'a>(&'a Cell<bool>);
+/// An operator's action, the only one of its volume until this is dropped.
+struct Operation<'a>(&'a Cell<bool>);
 
-impl Drop for Turn<'_> {
+impl Drop for Operation<'_> {
     fn drop(&mut self) {
         self.0.set(false);
     }
@@ -92,7 +92,7 @@ impl Site {
         self.lane_volume.clients.count()
     }
 
-    /// Notes that it is no longer served: its tasks may end.
+    /// Ends its tasks, once it is no longer served.
     pub(crate) fn end(&self) {
         self.has_ended.set(true);
         self.ended.notify();
@@ -128,7 +128,7 @@ impl Site {
         }
     }
 
-    /// Returns the errors of the backing so far.
+    /// Returns the errors of the backing up to now.
     pub(crate) fn errors(&self) -> BackingErrors {
         let counted = |shared: &Arc<Shared>| (&shared.counters(self.ring.lane().now())).into();
         match self.volume.counts() {
@@ -164,15 +164,15 @@ impl Site {
     }
 
     /// Adds it to the devices, with this route.
-    pub(crate) fn add_to(&self, devices: &Devices, by: &By, wait_time: WaitTime) {
+    pub(crate) fn add_to(&self, devices: &Devices, by: &RouteFront, wait_time: WaitTime) {
         let mut limits = self.attached.stack.limits().clone();
         limits.read_only |= self.volume.is_read_only();
         let (identity, retry_ms) = (self.volume.identity(), self.retry_ms());
         let (volume, identity, limits) = (&*self.name, &*identity, &limits);
         let (valve, is_lost) = (self.volume.valve(), self.volume.loss().is_some());
         let keys = &*self.volume.keys();
-        let wanted = Wanted { volume, identity, limits, valve, retry_ms, wait_time, keys, is_lost };
-        devices.add(by, &wanted);
+        let new = NewDevice { volume, identity, limits, valve, retry_ms, wait_time, keys, is_lost };
+        devices.add(by, &new);
     }
 
     /// Returns the time for which failed changes are tried again, in milliseconds.
@@ -180,7 +180,7 @@ impl Site {
         self.shared().map_or(0, |shared| shared.settings().retry_time_ns / 1_000_000)
     }
 
-    fn turn(&self) -> Result<Turn<'_>, Failure> {
+    fn begin_operation(&self) -> Result<Operation<'_>, Failure> {
         if self.busy.replace(true) {
             let message = format!(
                 "{}: another operation is in progress; try again once it has ended",
@@ -188,14 +188,15 @@ impl Site {
             );
             return Err(Failure::new(Exit::Busy, message));
         }
-        Ok(Turn(&self.busy))
+        Ok(Operation(&self.busy))
     }
 
-    fn io(&self, error: block::Error) -> Failure {
+    fn io_failure(&self, error: block::Error) -> Failure {
         Failure::new(Exit::Io, format!("{}: {error}", self.name))
     }
 
-    /// Makes all answered writes durable, even if a client's flush guarantees less here.
+    /// Makes all answered writes durable, even if a client's flush guarantees less by the volume's
+    /// settings.
     pub(crate) async fn flush(&self) -> Result<(), Failure> {
         if let Some(loss) = self.volume.loss() {
             let Failure { exit, message } = self.loss_failure(loss, true);
@@ -208,7 +209,7 @@ impl Site {
             }
             Some(Durability::Ordered | Durability::Scratch) => self.drain().await,
         };
-        flushed.map_err(|error| self.io(error))
+        flushed.map_err(|error| self.io_failure(error))
     }
 
     /// Writes back all dirty data.
@@ -220,7 +221,7 @@ impl Site {
     }
 
     pub(crate) async fn pause(&self) -> Result<(), Failure> {
-        let _turn = self.turn()?;
+        let _operation = self.begin_operation()?;
         let Some(shared) = self.shared() else {
             let message = format!("{}: has no cache to pause", self.name);
             return Err(Failure::new(Exit::Negative, message));
@@ -229,14 +230,14 @@ impl Site {
         shared.set_write_mode(WriteMode::None);
         if let Err(error) = self.drain().await {
             shared.set_write_mode(before);
-            return Err(self.io(error));
+            return Err(self.io_failure(error));
         }
         self.paused.set(Some(before));
         Ok(())
     }
 
     pub(crate) async fn freeze(&self) -> Result<(), Failure> {
-        let _turn = self.turn()?;
+        let _operation = self.begin_operation()?;
         let valve = self.volume.valve();
         if !valve.close() {
             return Ok(());
@@ -248,7 +249,7 @@ impl Site {
         }
         valve.open();
         Err(match drained {
-            Err(error) => self.io(error),
+            Err(error) => self.io_failure(error),
             Ok(()) => {
                 let message = format!(
                     "{}: not frozen, because the backing does not answer changes in progress",
@@ -260,7 +261,7 @@ impl Site {
     }
 
     pub(crate) fn resume(&self) -> Result<(), Failure> {
-        let _turn = self.turn()?;
+        let _operation = self.begin_operation()?;
         let was_frozen = self.volume.valve().is_closed();
         self.volume.valve().open();
         let before = self.paused.take();
@@ -276,7 +277,7 @@ impl Site {
 
     /// Changes settings, all of them or none; returns notes for the operator.
     pub(crate) async fn set(&self, pairs: &[String]) -> Result<Vec<String>, Failure> {
-        let _turn = self.turn()?;
+        let _operation = self.begin_operation()?;
         let name = &self.name;
         let Some(cache) = &self.attached.cache else {
             let message = format!("{name}: has no cache to set");
@@ -310,14 +311,14 @@ impl Site {
         Ok(notes)
     }
 
-    /// Ends the failed state: writes dirty data back again, or discards it.
+    /// Ends the failed state: tries again to write dirty data back, or discards it.
     pub(crate) async fn clear_error(
         &self,
         discard_dirty: bool,
         failure: Option<u64>,
         saved_to: Option<String>,
     ) -> Result<serde_json::Value, Failure> {
-        let _turn = self.turn()?;
+        let _operation = self.begin_operation()?;
         let still = self.shared().map(|shared| shared.times_cleared());
         if failure.is_some() && failure != still {
             let message = format!(
@@ -345,7 +346,7 @@ impl Site {
         };
         let unflushed = was_short || self.may_have_lost_unflushed();
         if discard_dirty {
-            let blocks = cache.discard_dirty().await.map_err(|error| self.io(error))?;
+            let blocks = cache.discard_dirty().await.map_err(|error| self.io_failure(error))?;
             let bytes = blocks * BLOCK;
             let mut losses = self.losses.borrow_mut();
             losses.unflushed |= unflushed;
@@ -387,7 +388,7 @@ impl Site {
         errors.flushes > 0 || errors.sum() == 0 && !has_hung
     }
 
-    /// Returns the acknowledged writes that it has lost since this daemon serves it.
+    /// Returns the losses of acknowledged writes since this daemon began to serve it.
     pub(crate) fn losses(&self) -> Losses {
         let mut losses = self.losses.borrow().clone();
         match self.shared() {
@@ -400,7 +401,7 @@ impl Site {
         losses
     }
 
-    /// Returns the stack as data, with the settings in force.
+    /// Returns the stack as data, with the present settings.
     fn stack_now(&self) -> Spec {
         let mut stack = self.volume.spec().clone();
         let (Spec::Cache { cache, .. }, Some(shared)) = (&mut stack, self.shared()) else {

@@ -6,7 +6,7 @@ use super::site::Site;
 use crate::control::losses::Losses;
 use crate::control::words::Row;
 use crate::device::{self, Devices};
-use crate::front::{Ending, Fleet};
+use crate::front::{Ending, Fronts};
 use crate::lanes::Lanes;
 use lane::Event;
 use stack::{Exit, Failure};
@@ -16,8 +16,8 @@ use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Longest time that clients and the backing may take at the end, before dirty data is left to the
-/// holder, in nanoseconds.
+/// Longest time for clients to disconnect at the end, and then for writing dirty data back before
+/// it is left to the holder, in nanoseconds.
 const END_NS: u64 = 60_000_000_000;
 
 /// Time between two checks whether the memory of a volume is still in use, in nanoseconds.
@@ -27,14 +27,14 @@ const LEAVE_PAUSE_NS: u64 = 50_000_000;
 pub(crate) struct Sites {
     list: RefCell<Vec<Rc<Site>>>,
     /// Fronts by which clients reach them.
-    pub(crate) fleet: Fleet,
+    pub(crate) fronts: Fronts,
     /// Block devices among them.
     pub(crate) devices: Devices,
     /// Lanes that serve them.
     pub(crate) lanes: Rc<Lanes>,
     ending: Cell<Option<Ending>>,
     /// Signalled when the end is requested.
-    pub(crate) asked: Event,
+    pub(crate) end_requested: Event,
     /// The program to execute for an upgrade, or the reason why there is none.
     program: Result<PathBuf, String>,
     failure: RefCell<Option<Failure>>,
@@ -44,18 +44,18 @@ pub(crate) struct Sites {
 impl Sites {
     pub(crate) fn new(
         list: Vec<Rc<Site>>,
-        fleet: Fleet,
+        fronts: Fronts,
         devices: Devices,
         lanes: Rc<Lanes>,
         program: Result<PathBuf, String>,
     ) -> Rc<Sites> {
         Rc::new(Sites {
             list: RefCell::new(list),
-            fleet,
+            fronts,
             devices,
             lanes,
             ending: Cell::new(None),
-            asked: Event::new(),
+            end_requested: Event::new(),
             program,
             failure: RefCell::new(None),
             served: RefCell::default(),
@@ -66,10 +66,10 @@ impl Sites {
         self.list.borrow().clone()
     }
 
-    /// Notes for the next process what is served: all volumes, or none.
+    /// Records the served volumes for the next process: all of them, or none.
     ///
     /// # Errors
-    /// A note cannot be written.
+    /// A record cannot be written.
     pub(crate) fn record(&self) -> Result<(), Failure> {
         let list = self.list.borrow();
         let recorded = list.iter().try_for_each(|site| site.volume.record());
@@ -109,7 +109,7 @@ impl Sites {
     pub(crate) fn end(&self, ending: Ending) {
         if self.ending.get().is_none() {
             self.ending.set(Some(ending));
-            self.asked.notify();
+            self.end_requested.notify();
         }
     }
 
@@ -165,7 +165,7 @@ impl Sites {
     pub(crate) async fn detach(&self, name: &str, force: bool) -> Result<Losses, Failure> {
         let site = self.find(name)?;
         self.devices.detach(name, force).await?;
-        self.fleet.remove(name);
+        self.fronts.remove(name);
         let result = self.close(&site).await;
         let losses = site.losses();
         if let Err(failure) = &result {
@@ -173,8 +173,7 @@ impl Sites {
             self.note_failure(failure.clone());
         }
         self.list.borrow_mut().retain(|other| other.name != name);
-        // The workers and the watch are notified and end, and with them their handles of the
-        // backing.
+        // Lets the notified workers and the watch end, which drops their handles of the backing.
         let lane = site.ring.lane();
         self.lanes.forget(lane, name).await;
         lane.rest().await;
@@ -195,16 +194,16 @@ impl Sites {
         for site in self.all() {
             if self.devices.node(&site.name).is_some() {
                 let keys = site.volume.keys();
-                device::mark(self.devices.runtime(), &site.name, &keys).await?;
+                device::mark_device(self.devices.runtime(), &site.name, &keys).await?;
             }
         }
         Ok(())
     }
 
-    /// Leaves a volume that could not be written back to its holder, so that it can be rescued
-    /// while this daemon continues. (Another daemon can serve it once this one's I/O has ended,
-    /// which the end of this process shows: C15.) While a request of the volume is in progress its
-    /// memory may still change: until then the volume stays this daemon's.
+    /// Leaves a volume that could not be written back to its holder, so that its data can be
+    /// rescued while this daemon continues. The volume stays this daemon's while a request of it is
+    /// in progress, because its memory may still change. Another daemon can serve it only after
+    /// this process has ended, which proves that its I/O has ended (C15).
     fn leave_to_holder(&self, site: Rc<Site>) {
         let (Some(keeper), Some(shared)) = (site.volume.take_keeper(), site.shared()) else {
             return;
@@ -269,7 +268,7 @@ impl Sites {
                 site.volume.end_record(is_attached);
                 if self.devices.node(&site.name).is_none() {
                     host::forget_backings(&site.volume.keys(), &site.name);
-                    device::unmark(self.devices.runtime(), &site.volume.keys()).await?;
+                    device::unmark_backing(self.devices.runtime(), &site.volume.keys()).await?;
                 }
                 if let Some(loss) = site.volume.loss() {
                     return Err(site.loss_failure(loss, is_attached));
@@ -279,7 +278,7 @@ impl Sites {
         }
     }
 
-    /// Notes a failure at the end, the worst first, for the command's exit status.
+    /// Keeps the first failure for the command's message and exit status; later ones are printed.
     pub(crate) fn note_failure(&self, failure: Failure) {
         let mut noted = self.failure.borrow_mut();
         match &*noted {
@@ -298,7 +297,7 @@ impl Sites {
     }
 }
 
-/// Checks that this program can replace the running one: that it starts at all. This waits some
+/// Checks that this program starts at all, so that it can replace the running one. Waits some
 /// milliseconds for it.
 fn try_program(program: &Path) -> Result<(), Failure> {
     let tried = Command::new(program).arg("--version").stdin(Stdio::null()).output();

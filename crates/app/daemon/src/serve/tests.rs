@@ -1,7 +1,7 @@
 //! A front of a few lines, through the whole life of a daemon: the daemon's core uses no protocol.
 
 use super::*;
-use crate::front::{Front, Gone};
+use crate::front::{EndFuture, Front};
 use crate::lanes::Job;
 use block::{CacheSpec, Extent, Padding, Request, Size};
 use export::{Bounds, Client, Export, Operation, Stop};
@@ -41,7 +41,7 @@ impl Front for Direct {
         self.endings.borrow_mut().push(ending);
     }
 
-    fn end(&self, _deadline_ns: u64) -> Gone<'_> {
+    fn end(&self, _deadline_ns: u64) -> EndFuture<'_> {
         Box::pin(async {
             loop {
                 let seen = self.left.seen();
@@ -53,7 +53,7 @@ impl Front for Direct {
         })
     }
 
-    fn inherit(&self) -> Vec<(String, File)> {
+    fn handover_files(&self) -> Vec<(String, File)> {
         Vec::new()
     }
 }
@@ -166,12 +166,12 @@ fn volume(name: &str) -> Volume {
 }
 
 /// Returns volumes of two names, served on this number of threads.
-fn sites(ring: &Ring, fleet: Fleet, names: &[String], count: usize) -> Rc<Sites> {
+fn sites(ring: &Ring, fronts: Fronts, names: &[String], count: usize) -> Rc<Sites> {
     let threads = Threads::default();
     let sites = names.iter().map(|name| {
         let volume = volume(name);
         let lane_volume = LaneVolume::new(name, &volume, &threads, true);
-        Site::new(name, "ram:8M", fleet.addresses(name).remove(0), volume, lane_volume, ring)
+        Site::new(name, "ram:8M", fronts.addresses(name).remove(0), volume, lane_volume, ring)
             .expect("it attaches")
     });
     let sites: Vec<_> = sites.collect();
@@ -179,7 +179,7 @@ fn sites(ring: &Ring, fleet: Fleet, names: &[String], count: usize) -> Rc<Sites>
     let lanes =
         Lanes::start(count, &setup(&sites, &threads), Polling::Off).expect("threads are to be had");
     let devices = Devices::new(ring.lane(), Path::new("/nowhere"));
-    Sites::new(sites, fleet, devices, lanes, Err("a test".to_owned()))
+    Sites::new(sites, fronts, devices, lanes, Err("a test".to_owned()))
 }
 
 /// Runs the life of a daemon while `acting` acts on it; the daemon ends with that.
@@ -206,12 +206,12 @@ fn run(ring: &Ring, sites: &Rc<Sites>, acting: impl Future<Output = ()> + 'stati
 }
 
 #[test]
-fn another_front_plugs_in_without_a_word_to_the_fleet() {
+fn another_front_needs_no_change_of_the_daemon() {
     let ring = Ring::new(&Lane::new()).expect("io_uring");
-    let (front, fleet) = (Rc::new(Direct::default()), Fleet::default());
+    let (front, fronts) = (Rc::new(Direct::default()), Fronts::default());
     let names = ["one", "two"].map(str::to_owned);
-    fleet.add(front.clone(), &names);
-    let sites = sites(&ring, fleet, &names, 1);
+    fronts.add(front.clone(), &names);
+    let sites = sites(&ring, fronts, &names, 1);
     run(&ring, &sites, act(front.clone(), sites.clone()));
     assert_eq!((front.callers.get(), front.endings.take()), (0, vec![Ending::Stop]));
     let served: Vec<_> = sites.served().into_iter().map(|served| served.uri).collect();
@@ -259,22 +259,22 @@ fn client_of(number: u8, report: &Report) -> Job {
 #[test]
 fn clients_on_several_lanes_meet_in_one_volume() {
     let ring = Ring::new(&Lane::new()).expect("io_uring");
-    let (front, fleet) = (Rc::new(Direct::default()), Fleet::default());
+    let (front, fronts) = (Rc::new(Direct::default()), Fronts::default());
     let names = ["one", "two"].map(str::to_owned);
-    fleet.add(front.clone(), &names);
-    let sites = sites(&ring, fleet, &names, 3);
+    fronts.add(front.clone(), &names);
+    let sites = sites(&ring, fronts, &names, 3);
     let acting = sites.clone();
     run(&ring, &sites, async move {
         let lanes = &acting.lanes;
         // One connection on each lane, then a second one on the first lane that loses a connection.
         let mut seats: Vec<_> = (0..3).map(|_| lanes.seat()).collect();
-        let is_home: Vec<_> = seats.iter().map(|seat| seat.elsewhere().is_none()).collect();
+        let is_home: Vec<_> = seats.iter().map(|seat| seat.further_lane().is_none()).collect();
         assert_eq!(is_home, [true, false, false]);
         drop(seats.remove(0));
-        assert!(lanes.seat().elsewhere().is_none());
+        assert!(lanes.seat().further_lane().is_none());
         let report = Report::default();
         for number in 1..=2 {
-            let lane = seats[usize::from(number) - 1].elsewhere().expect("looked before");
+            let lane = seats[usize::from(number) - 1].further_lane().expect("looked before");
             lane.post(client_of(number, &report));
             wait_for(&report, number.into()).await;
         }

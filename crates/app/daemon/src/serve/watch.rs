@@ -24,7 +24,7 @@ pub(crate) struct Watch {
 #[derive(Default)]
 struct ReportState {
     errors: BackingErrors,
-    /// Errors that come earlier are reported at this time.
+    /// New errors are not reported before this time.
     errors_due_ns: u64,
     failed: bool,
     stalled: bool,
@@ -38,11 +38,12 @@ impl Watch {
     /// Starts; it ends with the site.
     pub(crate) fn start(self) {
         let (lane, keeping) = (self.ring.lane().clone(), self.clone());
-        lane.spawn(async move { keeping.keep().await }).expect("a fresh lane has room");
+        lane.spawn(async move { keeping.replace_dead_holders().await })
+            .expect("a fresh lane has room");
         lane.spawn(async move { self.report().await }).expect("a fresh lane has room");
     }
 
-    /// Reports changes of the counters, until it is stopped.
+    /// Reports stalls, errors and failures, until the volume ends.
     async fn report(self) {
         let lane = self.ring.lane();
         let name = &self.site.name;
@@ -52,7 +53,7 @@ impl Watch {
             let stopped = self.site.has_ended();
             let stalled = self.site.attached.stack.stall().is_some_and(|stall| stall.is_on());
             if stalled {
-                // Tasks that wait for changes which do not end check whether to give up.
+                // A freeze that waits for changes to end then checks whether to give up.
                 self.site.volume.valve().nudge();
             }
             match reported.of_stall(stalled) {
@@ -80,7 +81,7 @@ impl Watch {
     }
 
     /// Starts a new holder if the one that retains the volume's memory ends (C5).
-    async fn keep(self) {
+    async fn replace_dead_holders(self) {
         let lane = self.ring.lane();
         loop {
             let seen = self.site.ended.seen();
@@ -134,8 +135,8 @@ impl ReportState {
         )
     }
 
-    /// Returns the sentence about errors that were not reported yet. At most one per period, unless
-    /// it `is_last`.
+    /// Returns the sentence about errors that were not reported yet: at most one per period, and
+    /// one at the end (`is_last`).
     fn of_errors(
         &mut self,
         errors: BackingErrors,
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn every_error_is_reported_and_at_most_once_in_a_second() {
+    fn errors_are_reported_at_most_once_per_second_and_none_is_left_out() {
         const MS: u64 = 1_000_000;
         let mut reported = ReportState::default();
         let mut errors = BackingErrors::default();

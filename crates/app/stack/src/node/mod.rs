@@ -1,16 +1,16 @@
-//! The open nodes of a stack: what the lanes share of each layer and backing.
+//! The open nodes of a stack: the state of each layer and backing that lanes share.
 //!
 //! ```text
 //!   Spec (plain data)  --open-->  OpenNode, one file each  --attach(&ring)-->  a Stack for a lane
 //!
 //!     file ram null model     backings: no children
 //!     pool stripe             one backing of several
-//!     delay faults cache      layers: one child, whose identity and descriptors are theirs
+//!     delay faults cache      layers: one child, whose identity and descriptors they return
 //! ```
 //!
 //! Each node defines its identity, the descriptors retained for the next process, its fence, and
-//! its state. Every question about a stack goes to its nodes, so a new kind of node is a file here
-//! and a line in `open.rs`; a backing outside this crate implements [`OpenNode`] and
+//! its state. No other code distinguishes kinds of nodes, so a new kind is a file here and a line
+//! in `opening.rs`; a backing outside this crate implements [`OpenNode`] and
 //! [`Backing`](crate::Backing).
 
 mod cache;
@@ -52,11 +52,12 @@ pub struct Attached {
 /// under any name and in any process; two different backings have different identities.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
-    /// Suitable for file names: at most 64 letters, digits, `-`, `_` and `.`.
+    /// The identity as a file name: at most 64 letters, digits, `-`, `_` and `.`.
     pub key: String,
     /// The identity as a number, for the superblock of an arena.
     pub number: u64,
-    /// A mark that a later backing with the same key does not have. Empty: there is no mark.
+    /// Distinguishes the backing from a later one with the same key, such as a new file with a
+    /// reused inode number. Empty: nothing distinguishes them.
     pub birth: String,
     /// The backing as its user wrote it, for messages.
     pub name: String,
@@ -96,7 +97,7 @@ pub struct Health {
     pub was_short: bool,
 }
 
-/// An open node of a stack; the handles of all lanes are attached to it.
+/// An open node of a stack. Each lane attaches a handle to it.
 pub trait OpenNode: Any + Send + Sync {
     /// Returns its child nodes, in order. Missing members are left out.
     fn children(&self) -> Vec<&dyn OpenNode> {
@@ -106,7 +107,7 @@ pub trait OpenNode: Any + Send + Sync {
     /// Returns its geometry and capabilities.
     fn limits(&self) -> Limits;
 
-    /// Attaches it to the ring's lane.
+    /// Returns a handle on it for the ring's lane.
     fn attach(&self, ring: &Ring) -> Attached;
 
     /// Whether it joins several devices into one.
@@ -132,7 +133,8 @@ pub trait OpenNode: Any + Send + Sync {
     }
 
     /// Waits until no request of an earlier process can reach the backing any more (C15). Called
-    /// once, before the first write; requests by io_uring are fenced by the cache's memory.
+    /// once, before the first write. Requests by io_uring need no wait here: the cache's memory
+    /// fences them.
     ///
     /// # Errors
     /// Such requests may still arrive: everything stays retained, and the next opening
@@ -180,7 +182,7 @@ impl dyn OpenNode {
         std::iter::successors(Some(self), |node| only_child(node.children(), node.is_of_several()))
     }
 
-    /// Returns the node of this type above the backing, or the backing itself.
+    /// Returns the first node of this type in the chain ([`Self::chain`]).
     pub(crate) fn find<T: OpenNode>(&self) -> Option<&T> {
         self.chain().find_map(|node| (node as &dyn Any).downcast_ref())
     }

@@ -69,7 +69,7 @@ fn table_bytes(model: &Model, bytes: u64) -> u64 {
 }
 
 /// Checks that the machine has memory for the mapping table. The whole table is written
-/// immediately, so the kernel would otherwise kill a process for it.
+/// immediately, so without enough memory the kernel would kill a process.
 fn check_memory(spec: &ModelSpec, model: &Model, bytes: u64) -> Result<(), Failure> {
     let table = table_bytes(model, bytes);
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();

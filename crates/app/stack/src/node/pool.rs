@@ -1,10 +1,10 @@
 //! Pools: several backings as one.
 //!
-//! A pool's map is read on a separate lane, before any volume is served.
+//! A pool's map is read on a temporary lane, before any volume is served.
 
 use super::{Attached, OpenNode, Unkept};
-use crate::alone::Alone;
 use crate::failure::{Exit, Failure};
+use crate::setup_lane::SetupLane;
 use block::{Limits, Size, Stack};
 use host::{FileVolume, Intent, OpenOptions};
 use pool::{Gone, Layout, PoolShared, Reason, Refusal};
@@ -14,7 +14,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Longest wait for an image that another process has locked.
+/// Longest wait for an image that another process has locked, in milliseconds.
 const LOCK_WAIT_MS: u64 = 1_000;
 
 fn exit_of(reason: &Reason) -> Exit {
@@ -31,7 +31,7 @@ fn exit_of(reason: &Reason) -> Exit {
     }
 }
 
-/// Returns the refusal as a failure that names the member's path.
+/// Converts a refusal into a failure that names the member's path.
 fn failure(refusal: &Refusal, path: impl Fn(usize) -> Option<PathBuf>) -> Failure {
     let exit = exit_of(&refusal.reason);
     match refusal.member.and_then(path) {
@@ -57,11 +57,11 @@ impl OpenNode for PoolNode {
 
     fn attach(&self, ring: &Ring) -> Attached {
         let lane = ring.lane();
-        let there = self.children().into_iter().next();
-        let there = there.expect("a pool was opened with at least one member");
+        let present = self.children().into_iter().next();
+        let present = present.expect("a pool was opened with at least one member");
         let member = |member: &Option<Box<dyn OpenNode>>| match member {
             Some(node) => node.attach(ring).stack,
-            None => Stack::new(lane, Gone::new(there.limits())),
+            None => Stack::new(lane, Gone::new(present.limits())),
         };
         let members = self.members.iter().map(member).collect();
         let pool = pool::Pool::attach(&self.shared, lane, members);
@@ -86,7 +86,7 @@ pub(crate) fn open(
     members: Vec<Option<Box<dyn OpenNode>>>,
     notes: &mut Vec<String>,
 ) -> Result<PoolNode, Failure> {
-    let opened = Alone::new()?.run(|ring| {
+    let opened = SetupLane::new()?.run(|ring| {
         let stack = |member: &Option<Box<dyn OpenNode>>| Some(member.as_ref()?.attach(ring).stack);
         let stacks: Vec<Option<Stack>> = members.iter().map(stack).collect();
         async move { pool::open(&stacks).await }
@@ -117,7 +117,7 @@ pub fn create_pool(paths: &[PathBuf], overwrite: bool) -> Result<Size, Failure> 
         files.push(host::claim(path, OpenOptions::default(), intent, LOCK_WAIT_MS)?.volume);
     }
     let identity = random_identity()?;
-    let made: Result<Layout, Refusal> = Alone::new()?.run(|ring| {
+    let made: Result<Layout, Refusal> = SetupLane::new()?.run(|ring| {
         let stack =
             |file: &Arc<FileVolume>| Stack::new(ring.lane(), FileBackend::attach(file, ring));
         let stacks: Vec<Stack> = files.iter().map(stack).collect();

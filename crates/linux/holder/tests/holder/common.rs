@@ -68,7 +68,7 @@ impl Place {
 
     pub(crate) fn status(&self) -> Option<Status> {
         let mut all = Keeper::list(&self.runtime()).expect("a list");
-        assert!(all.len() < 2, "one holder a volume: {all:?}");
+        assert!(all.len() < 2, "one holder per volume: {all:?}");
         all.pop()
     }
 

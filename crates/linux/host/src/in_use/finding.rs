@@ -28,7 +28,7 @@ pub enum Usage {
 }
 
 impl Usage {
-    /// True if a program that was just killed may be the cause: its last I/O ends soon.
+    /// Whether a program that was just killed may be the cause, whose last I/O ends soon.
     pub fn may_end_soon(&self) -> bool {
         matches!(self, Usage::Locked(_) | Usage::Claimed)
     }

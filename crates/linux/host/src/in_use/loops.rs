@@ -28,7 +28,7 @@ pub(super) struct Loop {
     pub(super) name: String,
     /// The file or device below it.
     pub(super) under: Under,
-    /// Path of that, as the kernel prints it.
+    /// Path of the lower file or device, as the kernel prints it.
     pub(super) path: PathBuf,
     /// Bytes of the lower file or device that it covers.
     pub(super) range: Range<u64>,
@@ -39,42 +39,44 @@ fn number_at(directory: &Path, name: &str) -> u64 {
     text.trim().parse().unwrap_or(0)
 }
 
-/// Examines the file of a loop device if its file system is certain to answer: the path exists and
-/// is not in a FUSE file system, or the file was deleted.
-fn examine(name: &str, path: &Path, mounts: &[Mount], asked: Option<u64>) -> Under {
-    if is_on_other_server(mounts, path, asked) {
+/// Determines the file of a loop device, if its file system is certain to answer: the path exists
+/// and is not in a FUSE file system, or the file was deleted.
+fn examine(name: &str, path: &Path, mounts: &[Mount], answering: Option<u64>) -> Under {
+    if is_on_other_server(mounts, path, answering) {
         return Under::Served(path.to_owned());
     }
     let named = rustix::fs::stat(path).map(|found| Identity::of(&found)).ok();
     let is_deleted = path.as_os_str().as_encoded_bytes().ends_with(b" (deleted)");
-    let known = (named.is_some() || is_deleted).then(|| ask(name)).flatten();
+    let known = (named.is_some() || is_deleted).then(|| query_file(name)).flatten();
     known.or(named).map_or_else(|| Under::Unknown(path.to_owned()), Under::Known)
 }
 
-/// Returns the file of a loop device. Requires an answer of its file system.
-fn ask(name: &str) -> Option<Identity> {
+/// Returns the file of a loop device. Waits for an answer of its file system.
+fn query_file(name: &str) -> Option<Identity> {
     LoopDevice::named(name)?.under().ok()
 }
 
 impl Loop {
-    /// Returns the file or device below it, even if its file system may not answer. For a device
-    /// that is about to be opened: opening it would wait for the same file system.
+    /// Returns the file or device below it, even if this may wait for a file system without end.
+    /// For a device that is about to be opened, which would wait for the same file system.
     pub(super) fn examine_now(&self) -> Under {
         match &self.under {
-            Under::Unknown(_) => ask(&self.name).map_or_else(|| self.under.clone(), Under::Known),
+            Under::Unknown(_) => {
+                query_file(&self.name).map_or_else(|| self.under.clone(), Under::Known)
+            }
             under => under.clone(),
         }
     }
 }
 
-/// Reads the loop device of this directory in /sys. `asked` is a file system that is known to
+/// Reads the loop device of this directory in /sys. `answering` is a file system that is known to
 /// answer.
-fn read(directory: &Path, mounts: &[Mount], asked: Option<u64>) -> Option<Loop> {
+fn read(directory: &Path, mounts: &[Mount], answering: Option<u64>) -> Option<Loop> {
     let path = fs::read_to_string(directory.join("loop/backing_file")).ok()?;
     let path = PathBuf::from(path.strip_suffix('\n').unwrap_or(&path));
     let name = directory.file_name()?.to_str()?.to_owned();
     let device = number_in(&fs::read_to_string(directory.join("dev")).ok()?)?;
-    let under = examine(&name, &path, mounts, asked);
+    let under = examine(&name, &path, mounts, answering);
     let first = number_at(directory, "offset");
     let end = match number_at(directory, "sizelimit") {
         0 => u64::MAX,
@@ -84,9 +86,9 @@ fn read(directory: &Path, mounts: &[Mount], asked: Option<u64>) -> Option<Loop> 
 }
 
 /// Returns all loop devices that have a file. Sends no request to servers of FUSE file systems
-/// other than `asked`.
-pub(super) fn all(mounts: &[Mount], asked: Option<u64>) -> Vec<Loop> {
+/// other than `answering`.
+pub(super) fn all(mounts: &[Mount], answering: Option<u64>) -> Vec<Loop> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let loops = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"loop"));
-    loops.filter_map(|entry| read(&entry.path(), mounts, asked)).collect()
+    loops.filter_map(|entry| read(&entry.path(), mounts, answering)).collect()
 }

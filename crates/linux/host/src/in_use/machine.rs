@@ -1,4 +1,4 @@
-//! Facts about devices that the kernel reports, as far as a search for users needs them.
+//! The kernel's reports about devices, as far as a search for users needs them.
 
 use super::finding::Usage;
 use super::loops::{self, Loop, Under};
@@ -20,28 +20,28 @@ const SECTOR: u64 = 512;
 
 /// Devices and their users. A trait, so that tests can describe devices that the machine lacks.
 pub(super) trait Machine {
-    /// All loop devices.
+    /// Returns all loop devices.
     fn loops(&self) -> &[Loop];
-    /// The file or device below a loop device that is below the one to be opened.
+    /// Returns the file or device below a loop device, which is below the device to be opened.
     fn under(&self, found: &Loop) -> Under;
-    /// Members of a mapped device or an array.
+    /// Returns the members of a mapped device or an array.
     fn members(&self, device: u64) -> Vec<u64>;
-    /// The disk of a partition, the partition's first byte on it, and its length in bytes.
+    /// Returns the disk of a partition, the partition's first byte on it, and its length in bytes.
     fn disk_of(&self, device: u64) -> Option<(u64, u64, u64)>;
-    /// Partitions of a disk.
+    /// Returns the partitions of a disk.
     fn partitions(&self, device: u64) -> Vec<u64>;
-    /// The name of a device in /dev.
+    /// Returns the name of a device in /dev.
     fn node(&self, device: u64) -> PathBuf;
-    /// The kernel's own use of a device.
+    /// Returns the kernel's own use of a device.
     fn usage(&self, device: u64) -> Option<Usage>;
     /// Whether a device is open exclusively.
     fn is_claimed(&self, device: u64) -> bool;
     /// Whether a file is swap space.
     fn is_swap(&self, file: Identity) -> bool;
-    /// The owner of a lock on a file that excludes readers, or readers and writers.
+    /// Returns the owner of a lock on a file that excludes reading or, with `writes`, writing.
     fn owner(&self, file: Identity, path: &Path, writes: bool) -> Owner;
-    /// The devices of Overdrive on top of a file or device; without `writes`, only those that may
-    /// change it.
+    /// Returns the devices of Overdrive on top of a file or device; without `writes`, only those
+    /// that may change it.
     fn devices_on(&self, backing: Identity, writes: bool) -> Vec<String>;
 }
 
@@ -52,11 +52,11 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Reads all loop devices. `asked` is a file system that answers: the caller has just accessed
-    /// a file there.
-    pub(super) fn new(asked: Option<u64>) -> Live {
+    /// Reads all loop devices. `answering` is a file system that answers: the caller has just
+    /// accessed a file there.
+    pub(super) fn new(answering: Option<u64>) -> Live {
         let mounts = mounts();
-        let loops = loops::all(&mounts, asked);
+        let loops = loops::all(&mounts, answering);
         Live { mounts, loops }
     }
 }
@@ -71,7 +71,7 @@ fn is_swap(file: Identity) -> bool {
     })
 }
 
-/// Names of the devices on top of this one (device mapper, RAID, ...).
+/// Returns the names of the devices on top of this one (device mapper, RAID, ...).
 fn holders(device: u64) -> Option<String> {
     let entries = fs::read_dir(directory(device).join("holders")).ok()?;
     let names: Vec<String> = entries

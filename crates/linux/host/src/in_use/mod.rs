@@ -16,11 +16,11 @@
 //! examined here.
 //!
 //! A device of Overdrive counts as a user of its backing even while no daemon serves it. For the
-//! examined file or device itself, [`crate::refuse_backing`] checks this instead, because the next
+//! examined file or device itself, [`crate::Claim::check`] checks this instead, because the next
 //! daemon of the device may take it over.
 //!
-//! The search downwards ends at files of FUSE file systems: an attached volume of Overdrive is a
-//! disk like others.
+//! The search downwards ends at files of FUSE file systems, so an attached volume of Overdrive
+//! counts as a disk like any other.
 
 mod finding;
 mod loops;
@@ -147,8 +147,7 @@ fn below(machine: &impl Machine, device: u64, writes: bool) -> Vec<Finding> {
         match under {
             Under::Known(Identity::Device { number }) => {
                 let over = above(machine, number, writes).into_iter();
-                // The loop devices over it are already counted, and one of them is the examined
-                // one.
+                // Loop devices over it were found above; one of them is the examined layer.
                 let over = over.filter(|it| !matches!(it.usage, Usage::Loop(_)));
                 let usages: Vec<_> = over.map(|finding| finding.usage).collect();
                 let claimed = usages.is_empty() && machine.is_claimed(number);
@@ -188,14 +187,14 @@ fn users_of(machine: &impl Machine, target: Identity, writes: bool) -> Vec<Findi
     }
 }
 
-/// Finds the users of a file or device, above and below it, in this mount namespace. The caller has
-/// just accessed it. `writes`: it will be written, so that readers conflict too.
+/// Finds the users of a file or device, above and below it, in this mount namespace. The caller
+/// must just have accessed it. `writes`: it will be written, so that readers conflict too.
 pub(crate) fn find(target: Identity, writes: bool) -> Vec<Finding> {
-    let asked = match target {
+    let answering = match target {
         Identity::File { system, .. } => Some(system),
         Identity::Device { .. } => None,
     };
-    users_of(&Live::new(asked), target, writes)
+    users_of(&Live::new(answering), target, writes)
 }
 
 /// Finds users above a device or one of its partitions.

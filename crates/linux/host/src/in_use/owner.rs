@@ -82,7 +82,7 @@ fn links_to(file: Identity, path: &Path, mounts: &[Mount]) -> Links {
     links
 }
 
-/// Returns whether another program's use of this file excludes reading, or reading and writing.
+/// Returns the program whose use of this file excludes reading or, with `writes`, writing.
 pub(super) fn owner_of(file: Identity, path: &Path, writes: bool, mounts: &[Mount]) -> Owner {
     let locked = |opened: &OwnedFd| conflicts(opened, writes) == Locked::Busy;
     let named = open(path, file);

@@ -66,7 +66,7 @@ impl Attributes {
         self.put(kind | NESTED, inner.bytes())
     }
 
-    /// The encoded bytes.
+    /// Returns the encoded bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -82,7 +82,7 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
     })
 }
 
-/// The value of the first attribute of this type.
+/// Returns the value of the first attribute of this type.
 pub(crate) fn find(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes).find_map(|(found, value)| (found == kind).then_some(value))
 }
@@ -114,7 +114,7 @@ pub(super) fn request(family: u16, command: u8, sequence: u32, attributes: &Attr
 pub(super) enum Answer<'a> {
     /// The request has ended: 0, or a negative errno.
     Ended(i32),
-    /// These attributes.
+    /// Attributes of the answer.
     Attributes(&'a [u8]),
 }
 
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_as_the_kernel_wants_it() {
+    fn a_request_has_the_form_of_the_kernel() {
         let mut name = Attributes::default();
         name.put_text(FAMILY_NAME, "nbd");
         let bytes = request(CONTROL, GET_FAMILY, 5, &name);
@@ -199,12 +199,14 @@ mod tests {
         ];
         let all = all.concat();
         let found: Vec<Answer<'_>> = answers(&all, 2).collect();
-        let [Answer::Attributes(told), Answer::Ended(0)] = found[..] else { panic!("{found:?}") };
-        assert_eq!(find_u16(told, FAMILY_ID), Some(42));
+        let [Answer::Attributes(attributes), Answer::Ended(0)] = found[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!(find_u16(attributes, FAMILY_ID), Some(42));
     }
 
     #[test]
-    fn what_makes_no_sense_ends_and_does_no_harm() {
+    fn invalid_bytes_end_the_parsing_without_harm() {
         let good = message(30, 2, &[1, 1, 0, 0, 6, 0, 1, 0, 42, 0, 0, 0]);
         // Tries every value of every byte, and every length.
         for at in 0..good.len() {
@@ -212,8 +214,8 @@ mod tests {
                 let mut bad = good.clone();
                 bad[at] = value;
                 for answer in answers(&bad, 2) {
-                    if let Answer::Attributes(told) = answer {
-                        assert!(attributes(told).count() <= told.len());
+                    if let Answer::Attributes(bytes) = answer {
+                        assert!(attributes(bytes).count() <= bytes.len());
                     }
                 }
             }

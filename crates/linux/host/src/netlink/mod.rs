@@ -37,10 +37,10 @@ impl Family {
         let timeout = rustix::net::sockopt::Timeout::Recv;
         rustix::net::sockopt::set_socket_timeout(&socket, timeout, Some(PATIENCE))?;
         let mut family = Family { socket, number: CONTROL, sequence: 0 };
-        let mut asked = Attributes::default();
-        asked.put_text(FAMILY_NAME, name);
-        let told = family.ask(GET_FAMILY, &asked)?;
-        family.number = codec::find_u16(&told, FAMILY_ID).ok_or(io::ErrorKind::InvalidData)?;
+        let mut attributes = Attributes::default();
+        attributes.put_text(FAMILY_NAME, name);
+        let answer = family.ask(GET_FAMILY, &attributes)?;
+        family.number = codec::find_u16(&answer, FAMILY_ID).ok_or(io::ErrorKind::InvalidData)?;
         Ok(family)
     }
 
@@ -48,21 +48,21 @@ impl Family {
     ///
     /// # Errors
     /// The kernel's errors.
-    pub(crate) fn ask(&mut self, command: u8, asked: &Attributes) -> io::Result<Vec<u8>> {
+    pub(crate) fn ask(&mut self, command: u8, attributes: &Attributes) -> io::Result<Vec<u8>> {
         self.sequence += 1;
-        let request = codec::request(self.number, command, self.sequence, asked);
+        let request = codec::request(self.number, command, self.sequence, attributes);
         rustix::net::send(&self.socket, &request, SendFlags::empty())?;
-        let (mut told, mut buffer) = (Vec::new(), vec![0; ANSWER_BYTES_MAX]);
+        let (mut answer, mut buffer) = (Vec::new(), vec![0; ANSWER_BYTES_MAX]);
         loop {
             let bytes = match rustix::net::recv(&self.socket, &mut buffer[..], RecvFlags::empty()) {
                 Ok((bytes, _)) => bytes,
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(errno.into()),
             };
-            for answer in codec::answers(&buffer[..bytes], self.sequence) {
-                match answer {
-                    Answer::Attributes(attributes) => told = attributes.to_vec(),
-                    Answer::Ended(0) => return Ok(told),
+            for message in codec::answers(&buffer[..bytes], self.sequence) {
+                match message {
+                    Answer::Attributes(attributes) => answer = attributes.to_vec(),
+                    Answer::Ended(0) => return Ok(answer),
                     Answer::Ended(error) => {
                         return Err(io::Error::from_raw_os_error(error.wrapping_neg()));
                     }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_knows_its_own_family_and_no_other() {
+    fn an_existing_family_is_opened_and_a_missing_one_is_not_found() {
         let mut control = match Family::open("nlctrl") {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                 return println!("skipped: no generic netlink here: {error}");

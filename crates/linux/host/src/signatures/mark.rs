@@ -1,11 +1,11 @@
 //! Positions and bytes of a signature.
 
-/// Positions on a file or device, in bytes.
+/// Possible positions on a file or device, in bytes.
 #[derive(Clone, Copy, Debug)]
-enum Origin {
-    /// Origin the start.
+enum Position {
+    /// This offset from the start.
     Start(u64),
-    /// Origin the start, at one of these positions.
+    /// One of these offsets from the start.
     Starts(&'static [u64]),
     /// `back` bytes before the end, where the end is rounded down to a multiple of `unit`.
     End { unit: u64, back: u64 },
@@ -21,7 +21,7 @@ enum Bytes {
 /// Bytes at a position. Several strings and several positions are alternatives.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
-    from: Origin,
+    position: Position,
     bytes: Bytes,
     step: u64,
     count: u64,
@@ -29,18 +29,18 @@ pub struct Mark {
 
 /// Creates a mark with these bytes at this offset from the start.
 pub(super) const fn at(offset: u64, bytes: &'static [u8]) -> Mark {
-    Mark { from: Origin::Start(offset), bytes: Bytes::One(bytes), step: 0, count: 1 }
+    Mark { position: Position::Start(offset), bytes: Bytes::One(bytes), step: 0, count: 1 }
 }
 
 /// Creates a mark with one of these strings at one of these offsets from the start.
 pub(super) const fn one_of(offsets: &'static [u64], bytes: &'static [&'static [u8]]) -> Mark {
-    Mark { from: Origin::Starts(offsets), bytes: Bytes::Any(bytes), step: 0, count: 1 }
+    Mark { position: Position::Starts(offsets), bytes: Bytes::Any(bytes), step: 0, count: 1 }
 }
 
 /// Creates a mark with these bytes, `back` bytes before the end, which is rounded down to a
 /// multiple of `unit`.
 pub(super) const fn end(unit: u64, back: u64, bytes: &'static [u8]) -> Mark {
-    Mark { from: Origin::End { unit, back }, bytes: Bytes::One(bytes), step: 0, count: 1 }
+    Mark { position: Position::End { unit, back }, bytes: Bytes::One(bytes), step: 0, count: 1 }
 }
 
 /// Repeats the mark at `count` positions, `step` bytes apart.
@@ -58,10 +58,10 @@ impl Mark {
 
     /// Returns the possible positions for this size, each with its bytes.
     pub fn places(&self, size: u64) -> Vec<(u64, &'static [u8])> {
-        let firsts: Vec<u64> = match self.from {
-            Origin::Start(offset) => vec![offset],
-            Origin::Starts(offsets) => offsets.to_vec(),
-            Origin::End { unit, back } => {
+        let firsts: Vec<u64> = match self.position {
+            Position::Start(offset) => vec![offset],
+            Position::Starts(offsets) => offsets.to_vec(),
+            Position::End { unit, back } => {
                 (size - size % unit).checked_sub(back).into_iter().collect()
             }
         };

@@ -44,7 +44,7 @@ pub struct Signature {
     pub any: &'static [&'static [Mark]],
 }
 
-/// All signatures, strongest first.
+/// Returns all signatures, strongest first.
 pub fn signatures() -> &'static [Signature] {
     SIGNATURES
 }

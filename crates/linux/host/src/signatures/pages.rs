@@ -23,7 +23,7 @@ impl<E, R: FnMut(u64) -> Result<Vec<u8>, E>> Pages<R> {
         Ok(&self.pages[&first])
     }
 
-    /// True if these bytes are at this offset.
+    /// Returns whether these bytes are at this offset.
     pub(super) fn has(&mut self, offset: u64, mut bytes: &[u8]) -> Result<bool, E> {
         let mut offset = offset;
         while !bytes.is_empty() {

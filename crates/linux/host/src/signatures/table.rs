@@ -52,7 +52,7 @@ const UBERBLOCK: &[u8] = &[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0];
 const UBERBLOCK_BIG: &[u8] = &[0, 0, 0, 0, 0, 0xba, 0xb1, 0x0c];
 const LABEL: u64 = 256 << 10;
 const UFS_AT: &[u64] = &[1372, 1372 + 0x2000, 1372 + 0x1_0000, 1372 + 0x4_0000];
-/// Six marks, in both byte orders.
+/// Six marks, each in both byte orders.
 const UFS: &[&[u8]] = &[
     &[0x19, 0x01, 0x54, 0x19],
     &[0x19, 0x54, 0x01, 0x19],
@@ -67,7 +67,7 @@ const UFS: &[&[u8]] = &[
     &[0x94, 0x19, 0x23, 0x05],
     &[0x05, 0x23, 0x19, 0x94],
 ];
-/// The mark is at 504 in a superblock of 512 bytes, in the second half of one of four blocks.
+/// Position 504 in a superblock of 512 bytes, which is the second half of one of four blocks.
 const SYSV_AT: &[u64] = &[1016, 1016 + 9 * 1024, 1016 + 15 * 1024, 1016 + 18 * 1024];
 const SYSV: &[&[u8]] = &[&[0x20, 0x7e, 0x18, 0xfd], &[0xfd, 0x18, 0x7e, 0x20]];
 /// Versions 1 and 2, in both byte orders.
@@ -82,17 +82,17 @@ const MINIX: &[&[u8]] = &[
     &[0x24, 0x78],
 ];
 
-/// The uberblocks of a ZFS label at the start.
+/// Creates the mark of the uberblocks in a ZFS label at the start.
 const fn uberblocks(label: u64, bytes: &'static [u8]) -> Mark {
     slots(at(label * LABEL + LABEL / 2, bytes), 1024, 128)
 }
 
-/// The uberblocks of a ZFS label at the end.
+/// Creates the mark of the uberblocks in a ZFS label at the end.
 const fn last_uberblocks(back: u64, bytes: &'static [u8]) -> Mark {
     slots(end(LABEL, back * LABEL - LABEL / 2, bytes), 1024, 128)
 }
 
-/// At this number of sectors before the end.
+/// Creates a mark at this number of sectors before the end.
 const fn sectors(back: u64, bytes: &'static [u8]) -> Mark {
     end(512, back * 512, bytes)
 }

@@ -15,12 +15,12 @@ pub(super) fn read(report: &mut Report, value: &Value) {
     let limits = Limits::new(value, report.power_on_hours, BYTES_PER_SECOND);
     let drive = Drive { family: family(value, &report.model), table };
     let statistics = Statistics(value);
-    let carried = |statistic: Option<u64>, figure| {
+    let transferred = |statistic: Option<u64>, figure| {
         let all = statistic.into_iter().chain(drive.figures(figure));
-        all.into_iter().find_map(|bytes| limits.carried(bytes))
+        all.into_iter().find_map(|bytes| limits.transferred(bytes))
     };
-    report.host_written_bytes = carried(statistics.sectors(24), Figure::HostWritten);
-    report.host_read_bytes = carried(statistics.sectors(40), Figure::HostRead);
+    report.host_written_bytes = transferred(statistics.sectors(24), Figure::HostWritten);
+    report.host_read_bytes = transferred(statistics.sectors(40), Figure::HostRead);
     // smartctl's own summary of wear may be based on attributes with another meaning.
     report.worn_percent = statistics.used_percent().or_else(|| {
         let mut worn = drive.figures(Figure::Worn).into_iter();

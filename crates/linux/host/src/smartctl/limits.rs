@@ -15,7 +15,7 @@ const CYCLES_MIN: u64 = 100;
 /// Maximum write amplification over the whole life.
 const AMPLIFICATION_MAX: f64 = 100.0;
 
-/// Facts of a drive that bound its counters.
+/// Properties of a drive that bound its counters.
 pub(super) struct Limits {
     hours: u64,
     capacity_bytes: Option<u64>,
@@ -36,12 +36,12 @@ impl Limits {
     }
 
     /// Returns the bytes if the interface can have transferred them in the drive's hours.
-    pub(super) fn carried(&self, bytes: u64) -> Option<u64> {
-        (u128::from(bytes) <= self.carried_max()).then_some(bytes)
+    pub(super) fn transferred(&self, bytes: u64) -> Option<u64> {
+        (u128::from(bytes) <= self.transferred_max()).then_some(bytes)
     }
 
     /// Returns the maximum bytes that the interface can have transferred.
-    fn carried_max(&self) -> u128 {
+    fn transferred_max(&self) -> u128 {
         u128::from(self.hours) * 3600 * u128::from(self.bytes_per_second)
     }
 
@@ -55,7 +55,7 @@ impl Limits {
     /// written in the drive's hours: flash lasts for 100 to 100,000 cycles.
     pub(super) fn wear(&self, percent: u64, host_written_bytes: Option<u64>) -> Option<u64> {
         let Some(capacity) = self.capacity_bytes else { return Some(percent) };
-        let written = host_written_bytes.map_or(self.carried_max(), u128::from);
+        let written = host_written_bytes.map_or(self.transferred_max(), u128::from);
         // One percent of the minimum cycles, at an amplification of 20; below 5 %, age alone is
         // sufficient.
         let least = u128::from(percent.saturating_sub(5)) * u128::from(CYCLES_MIN) / 100
@@ -104,11 +104,11 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn values_beyond_what_a_drive_can_do_are_dropped() {
+    fn impossible_values_are_dropped() {
         let drive = json!({ "user_capacity": { "bytes": 1_000_000_000_000u64 } });
         let limits = Limits::new(&drive, Some(9), 600_000_000);
-        assert_eq!(limits.carried(21_600_000_000_000), Some(21_600_000_000_000));
-        assert_eq!(limits.carried(21_600_000_000_001), None);
+        assert_eq!(limits.transferred(21_600_000_000_000), Some(21_600_000_000_000));
+        assert_eq!(limits.transferred(21_600_000_000_001), None);
         assert_eq!(limits.reallocated(195_312_500), Some(195_312_500));
         assert_eq!(limits.reallocated(195_312_501), None);
         // Written once: 99 % of the life cannot be used up, and after 100,000 times it cannot be 0
@@ -123,7 +123,7 @@ mod tests {
         let new = Limits::new(&drive, Some(0), 600_000_000);
         assert_eq!((new.wear(99, None), new.wear(20, None)), (None, Some(20)));
         let unknown = Limits::new(&json!({}), None, 600_000_000);
-        assert_eq!((unknown.carried(1 << 60), unknown.reallocated(1 << 25)), (None, None));
+        assert_eq!((unknown.transferred(1 << 60), unknown.reallocated(1 << 25)), (None, None));
         assert_eq!((amplification(0.75, false), amplification(0.75, true)), (None, Some(0.75)));
         assert_eq!((amplification(f64::NAN, true), amplification(1.0, false)), (None, Some(1.0)));
     }

@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// An attribute, numbered by its vendor; NVMe attributes have no numbers.
+/// An attribute. Its number is the vendor's; NVMe attributes have none.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
     /// Number; 0: none.
@@ -73,7 +73,7 @@ pub enum Nothing {
     Unstarted(String),
     /// smartctl has not ended within this time, because the drive does not answer.
     Late(Duration),
-    /// smartctl printed no JSON, as versions before 7.0, or no end of it: the reason.
+    /// smartctl printed no JSON, as versions before 7.0 do, or did not stop printing: the reason.
     Garbled(String),
     /// The device could not be opened: smartctl's message.
     Closed(String),
@@ -125,7 +125,7 @@ fn output(
     };
     std::thread::Builder::new().spawn(read).map_err(unstarted)?;
     let Ok((read, output)) = receiver.recv_timeout(max_time) else {
-        // In the kernel it may wait for the drive for good, so that its end is not waited for.
+        // The program may hang in the kernel, waiting for the drive: its end is not waited for.
         _ = child.kill();
         return Err(Nothing::Late(max_time));
     };

@@ -14,7 +14,7 @@ pub(super) fn read(report: &mut Report, value: &Value) {
     report.power_on_hours = report.power_on_hours.or(hours);
     let limits = Limits::new(value, report.power_on_hours, BYTES_PER_SECOND);
     // A unit is a thousand sectors.
-    let units = |key: &str| limits.carried(number(key)?.checked_mul(512_000)?);
+    let units = |key: &str| limits.transferred(number(key)?.checked_mul(512_000)?);
     report.host_written_bytes = units("data_units_written");
     report.host_read_bytes = units("data_units_read");
     report.worn_percent = number("percentage_used").map(limits::worn).or(report.worn_percent);

@@ -30,7 +30,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_count_of_a_packed_value_stands_first_in_its_string() {
+    fn the_count_of_a_packed_value_is_first_in_its_string() {
         for (value, string, expected) in [
             (8_589_934_592_000, json!("0 (2000 0)"), Some(0)),
             (188_980_068_383, json!("31 (Min/Max 23/44)"), Some(31)),

@@ -9,7 +9,7 @@ use serde_json::Value;
 /// More than the bandwidth of any SAS interface (two ports of 24 Gb/s).
 const BYTES_PER_SECOND: u64 = 5_000_000_000;
 
-/// True if a log page contains health data.
+/// Whether a log page contains health data.
 pub(super) fn has_health(value: &Value) -> bool {
     value["scsi_grown_defect_list"].is_u64()
         || value["scsi_error_counter_log"].is_object()
@@ -21,8 +21,9 @@ pub(super) fn read(report: &mut Report, value: &Value) {
     name(report, value);
     let limits = Limits::new(value, report.power_on_hours, BYTES_PER_SECOND);
     let log = &value["scsi_error_counter_log"];
-    report.host_written_bytes = processed(&log["write"]).and_then(|bytes| limits.carried(bytes));
-    report.host_read_bytes = processed(&log["read"]).and_then(|bytes| limits.carried(bytes));
+    report.host_written_bytes =
+        processed(&log["write"]).and_then(|bytes| limits.transferred(bytes));
+    report.host_read_bytes = processed(&log["read"]).and_then(|bytes| limits.transferred(bytes));
     report.media_errors = uncorrected(log);
     let defects = value["scsi_grown_defect_list"].as_u64();
     report.reallocated = defects.and_then(|defects| limits.reallocated(defects));

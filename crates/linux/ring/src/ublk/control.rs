@@ -42,7 +42,7 @@ impl UblkControl {
     /// # Errors
     /// The driver's errors.
     pub fn ask(&mut self, number: u32, command: [u8; 32], with: &mut [u8]) -> io::Result<u32> {
-        // The kernel uses it until the completion arrives.
+        // A copy, because the kernel may use the data even after this call has failed.
         let mut room = with.to_vec().into_boxed_slice();
         let mut bytes = [0; 80];
         bytes[..32].copy_from_slice(&command);
@@ -53,8 +53,8 @@ impl UblkControl {
         }
         let file = types::Fd(self.node.as_raw_fd());
         let entry = opcode::UringCmd80::new(file, number).cmd(bytes).build();
-        // SAFETY: the command points to `room`, which lives until its completion arrives, or
-        // forever.
+        // SAFETY: the command points to `room`, which lives until its completion arrives, or is
+        // leaked.
         unsafe { self.uring.submission().push(&entry) }.map_err(io::Error::other)?;
         let result = loop {
             let waited = self.uring.submit_and_wait(1);

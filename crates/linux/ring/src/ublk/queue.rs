@@ -90,10 +90,10 @@ impl Drop for UblkQueue {
 }
 
 impl Ring {
-    /// Fetches a request of this tag, with its data in the buffer. With a result, first answers the
-    /// tag's previous request, with the data of the buffer if it is a read. The ticket resolves to
-    /// 0, or to a negative errno; also when the ring [leaves](Ring::leave) the device, which keeps
-    /// the command.
+    /// Fetches a request of this tag; the data of a write arrives in the buffer. With a result,
+    /// first answers the tag's previous request, with the data of the buffer if it is a read. The
+    /// ticket resolves to 0, or to a negative errno, also if the ring [leaves](Ring::leave) the
+    /// device, although the driver then still has the command.
     pub fn fetch(&self, queue: &UblkQueue, tag: u16, result: Option<i32>, buffer: &Buf) -> Ticket {
         let mut address = 0;
         let mut stretches = 0;
@@ -117,7 +117,7 @@ impl Ring {
     /// Stops waiting for fetches from the device of this file: their tickets resolve to -ECANCELED.
     /// The kernel cancels the commands when the ring is gone.
     pub fn leave(&self, file: &File) {
-        let left = self.0.flights.borrow_mut().leave(file);
+        let left = self.0.flights.borrow_mut().abandon(file);
         for ticket in left {
             self.lane().complete(ticket, -i64::from(libc::ECANCELED));
         }

@@ -3,7 +3,7 @@
 //! ```text
 //!   an earlier program of this process --its holder's connection, or /dev/fuse--+
 //!   a process that was killed          --holder, by the key of the directory----+
-//!   nothing                                                                     |
+//!   none: mount                                                                 |
 //!                                                                               v
 //!                                                        is it still mounted? no: mount
 //! ```
@@ -104,7 +104,7 @@ impl Connection {
         socket.try_clone_to_owned().ok().map(Arc::new)
     }
 
-    /// Starts a new holder in place of one that has died.
+    /// Starts a new holder to replace one that has died.
     ///
     /// # Errors
     /// It cannot be started.
@@ -117,7 +117,7 @@ impl Connection {
     }
 
     /// Returns the files with which the next program of this process continues.
-    pub(super) fn inherit(&self, place: &Mountpoint) -> Vec<(String, File)> {
+    pub(super) fn handover_files(&self, place: &Mountpoint) -> Vec<(String, File)> {
         let [holder, device] = names_of(place);
         let keeper = self.keeper.borrow();
         let socket = keeper.as_ref().and_then(Keeper::owner_socket);
@@ -127,7 +127,7 @@ impl Connection {
         }
     }
 
-    /// Sends the holder the answers for the mount while it has no daemon.
+    /// Sends the holder the answers that it gives for the mount while there is no daemon.
     ///
     /// # Errors
     /// The holder does not answer, or is of an earlier version.
@@ -136,8 +136,8 @@ impl Connection {
         keeper.as_ref().map_or(Ok(()), |keeper| keeper.describe(description))
     }
 
-    /// Leaves the mount to its holder for the next process. The holder answers for it already while
-    /// this process ends.
+    /// Leaves the mount to its holder for the next process. The holder answers requests from now
+    /// on, while this process ends.
     pub(super) fn leave(&self) {
         let left = self.keeper.borrow().as_ref().map_or(Ok(()), Keeper::leave);
         if left.is_err()
@@ -150,13 +150,13 @@ impl Connection {
     /// Releases the mount from its holder.
     pub(super) fn release(&self) {
         if let Some(keeper) = self.keeper.take() {
-            // A holder that does not answer ends by itself, because nothing is mounted any more.
+            // A holder that does not answer ends without this, because nothing is mounted any more.
             let _ = keeper.release();
         }
     }
 }
 
-fn trouble(place: &Mountpoint, error: &io::Error) -> Failure {
+fn holder_failure(place: &Mountpoint, error: &io::Error) -> Failure {
     let path = place.path().display();
     match Busy::of(error) {
         Some(Busy { pid }) => {
@@ -182,7 +182,7 @@ fn other_contents(place: &Mountpoint) -> Failure {
 fn find(place: &Mountpoint, keep: Option<&Keep>) -> Result<Option<Found>, Failure> {
     let Some(keep) = keep else { return Ok(None) };
     let found = Keeper::find(&keep.runtime, &holder::mount_key(place.path()));
-    found.map_err(|error| trouble(place, &error))
+    found.map_err(|error| holder_failure(place, &error))
 }
 
 /// Has a holder retain the connection from now on.
@@ -198,10 +198,10 @@ fn start(
         key: holder::mount_key(place.path()),
         is_recorded: false,
     };
-    // A holder requires two descriptors; a mount has one.
+    // A holder requires a memory and a backing; a mount has only the latter.
     let memory = rustix::fs::memfd_create("overdrive-mount", MemfdFlags::CLOEXEC);
-    let memory = memory.map_err(|errno| trouble(place, &errno.into()))?;
+    let memory = memory.map_err(|errno| holder_failure(place, &errno.into()))?;
     let started =
         Keeper::start(&keep.runtime, &kept, memory.as_fd(), &[device.as_fd()], &keep.program);
-    started.map_err(|error| trouble(place, &error))
+    started.map_err(|error| holder_failure(place, &error))
 }

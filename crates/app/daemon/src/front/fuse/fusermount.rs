@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 const PROGRAM: &str = "fusermount3";
-/// The list of mounts then shows `fuse.overdrive`, as for a mount made by root.
+/// Options of a mount. The list of mounts then shows `fuse.overdrive`, as for one made by root.
 const OPTIONS: &str = "rw,nosuid,nodev,noatime,fsname=overdrive,subtype=overdrive";
 
 /// Returns its output as an error, if it has failed.
@@ -37,7 +37,7 @@ pub(super) fn mount(path: &Path) -> io::Result<OwnedFd> {
     let mut command = Command::new(PROGRAM);
     command.args(["-o", OPTIONS, "--"]).arg(path).env("_FUSE_COMMFD", "0");
     let output = command.stdin(Stdio::from(theirs)).output();
-    // This closes our copy of the other end.
+    // Closes our copy of the other end.
     drop(command);
     check(output?)?;
     let device = receive(&ours)?;
@@ -50,9 +50,9 @@ pub(super) fn mount(path: &Path) -> io::Result<OwnedFd> {
 fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
     let mut text = [0; 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut beside = RecvAncillaryBuffer::new(&mut space);
-    recvmsg(socket, &mut [IoSliceMut::new(&mut text)], &mut beside, RecvFlags::CMSG_CLOEXEC)?;
-    let descriptors = beside.drain().filter_map(|message| match message {
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    recvmsg(socket, &mut [IoSliceMut::new(&mut text)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let descriptors = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
         _ => None,
     });

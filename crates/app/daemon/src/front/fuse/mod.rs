@@ -6,7 +6,7 @@ mod mountpoint;
 mod wire;
 
 use super::task_count::TaskCount;
-use super::{Ending, Front, Gone, Inherited};
+use super::{EndFuture, Ending, Front, Inherited};
 use crate::lanes::Lanes;
 use crate::plan::Mounting;
 use crate::units::WaitTime;
@@ -32,7 +32,7 @@ pub(crate) use mountpoint::{abort, is_mounted};
 /// Pause after a holder could not be started, in nanoseconds.
 const HOLDER_PAUSE_NS: u64 = 5_000_000_000;
 
-/// Facts about the volumes of a mount, for its holder.
+/// Description of a mount's volumes, for its holder.
 pub(crate) struct MountInfo {
     /// Distinguishes the volumes from others with the same names.
     pub(crate) contents: String,
@@ -58,8 +58,8 @@ pub(crate) struct Fuse {
     is_detached: Cell<bool>,
 }
 
-/// Announces to the holder of a mount that this process is about to take it over. None: there is no
-/// holder, or one of an earlier version.
+/// Announces to the holder of a mount that this process is about to take the mount over. None:
+/// there is no holder, or one of an earlier version.
 pub(crate) fn approach(keep: &Keep, directory: &Path) -> Option<Approach> {
     let place = Mountpoint::find(directory).ok()?;
     Keeper::approach(&keep.runtime, &holder::mount_key(place.path())).ok()?
@@ -116,17 +116,17 @@ impl Fuse {
         }
     }
 
-    /// Makes the other lanes serve it, too.
-    fn open_elsewhere(&self, mount: &Arc<Mount>, names: &[String], lanes: &Lanes) {
-        for elsewhere in lanes.elsewhere() {
+    /// Makes the further lanes serve the mount, too.
+    fn open_on_further_lanes(&self, mount: &Arc<Mount>, names: &[String], lanes: &Lanes) {
+        for further in lanes.further_lanes() {
             let (mount, device, names) = (mount.clone(), self.device().clone(), names.to_vec());
             let (front, task) = (self.name(), self.tasks.add());
-            elsewhere.post(Box::new(move |local| {
+            further.post(Box::new(move |local| {
                 let make = || {
                     let wire = Wire::new(&local.ring, &device);
                     Session::new(local.ring.lane(), wire, &mount, local.exports(&names))
                 };
-                let session = local.part(&front, make, |session, name| session.remove(name));
+                let session = local.front_state(&front, make, |session, name| session.remove(name));
                 let helping = async move {
                     (*session).clone().help().await;
                     drop(task);
@@ -142,14 +142,14 @@ impl Fuse {
         let (front, task) = (self.clone(), self.tasks.add());
         let leading = async move {
             let ended = session.lead().await;
-            front.has_ended(ended);
+            front.handle_end(ended);
             drop(task);
         };
         self.ring.lane().spawn(leading).expect("a fresh lane has room");
     }
 
-    /// Handles the end of serving. `Err`: for a reason of the kernel's.
-    fn has_ended(&self, ended: block::Result) {
+    /// Handles the end of serving. `Err`: the kernel has ended it.
+    fn handle_end(&self, ended: block::Result) {
         let Err(error) = ended else { return };
         let place = self.place.path().display();
         match error.kind {
@@ -159,7 +159,7 @@ impl Fuse {
         if let Some(mount) = self.mount.get() {
             mount.close();
         }
-        self.let_go();
+        self.release_holder();
     }
 
     fn device(&self) -> &File {
@@ -170,7 +170,7 @@ impl Fuse {
         format!("fuse:{}", self.place.path().display())
     }
 
-    /// Sends the holder the answers for the mount while it has no daemon.
+    /// Sends the holder the answers that it gives for the mount while there is no daemon.
     fn describe(&self, mount: &Mount) {
         let description = Description {
             outline: Some(mount.outline()),
@@ -184,8 +184,8 @@ impl Fuse {
         }
     }
 
-    /// Releases the connection from its holder: it is not mounted any more.
-    fn let_go(&self) {
+    /// Releases the connection from its holder, once nothing is mounted any more.
+    fn release_holder(&self) {
         self.is_detached.set(true);
         self.connection.release();
     }
@@ -208,7 +208,7 @@ impl Fuse {
             crate::tell!("overdrive: {path} is in use; its users get errors from now on");
             let _ = self.place.detach();
         }
-        self.let_go();
+        self.release_holder();
         if self.device.is_some() {
             self.place.remove();
         }
@@ -226,14 +226,14 @@ impl Drop for Fuse {
             return self.leave();
         }
         let _ = self.place.detach();
-        self.let_go();
+        self.release_holder();
     }
 }
 
-/// The holder of the connection.
+/// Care for the holder of the connection.
 impl Fuse {
-    /// Makes sure that there is a holder, until the front ends.
-    async fn keep(self: Rc<Self>, mount: Arc<Mount>) {
+    /// Starts a new holder whenever one has died, until the front ends.
+    async fn replace_dead_holders(self: Rc<Self>, mount: Arc<Mount>) {
         let lane = self.ring.lane();
         while let Some(socket) = self.connection.keeper_socket() {
             // Any error of the socket means that its holder has ended.
@@ -285,8 +285,8 @@ impl Front for Fuse {
             );
         }
         // If the lane is full, a holder that dies is not replaced.
-        let _ = lane.spawn(self.clone().keep(mount.clone()));
-        self.open_elsewhere(&mount, &names, lanes);
+        let _ = lane.spawn(self.clone().replace_dead_holders(mount.clone()));
+        self.open_on_further_lanes(&mount, &names, lanes);
         self.lead(session);
     }
 
@@ -308,14 +308,14 @@ impl Front for Fuse {
         }
     }
 
-    fn end(&self, deadline_ns: u64) -> Gone<'_> {
+    fn end(&self, deadline_ns: u64) -> EndFuture<'_> {
         Box::pin(self.tasks.none_until(self.ring.lane(), deadline_ns))
     }
 
-    fn inherit(&self) -> Vec<(String, File)> {
+    fn handover_files(&self) -> Vec<(String, File)> {
         match self.is_detached.get() {
             true => Vec::new(),
-            false => self.connection.inherit(&self.place),
+            false => self.connection.handover_files(&self.place),
         }
     }
 }

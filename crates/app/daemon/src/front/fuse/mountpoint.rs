@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_found_without_looking_at_it() {
+    fn a_mountpoint_is_resolved_without_access_to_it() {
         let directory = tempfile::tempdir().expect("room");
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(directory.path(), &link).expect("room");

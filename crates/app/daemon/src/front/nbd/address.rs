@@ -6,7 +6,7 @@ use ring::Listener;
 use stack::{Exit, Failure};
 use std::path::Path;
 
-/// Maximum number of attempts to bind an address that is taken.
+/// Maximum number of further attempts to bind an address that is taken.
 const BIND_TRIES: u32 = 200;
 
 /// Waits between two attempts: 10 ms.
@@ -42,8 +42,8 @@ impl Place {
         })
     }
 
-    /// Binds. The kernel closes the descriptors of a killed daemon, including its listener, only
-    /// after the last of its I/O, which may be a while after its process has ended.
+    /// Binds, and waits for an address that is taken: the kernel closes the listener of a killed
+    /// daemon only after the last of the daemon's I/O, which may be a while after its death.
     fn bind_waiting(&self, runtime: &Path) -> std::io::Result<Listener> {
         let mut tries = 0;
         loop {

@@ -2,7 +2,7 @@
 //! kernel's client.
 
 use super::service::Service;
-use crate::front::{Ending, Front, Gone};
+use crate::front::{EndFuture, Ending, Front};
 use crate::lanes::Lanes;
 use export::{Budget, Export};
 use host::File;
@@ -13,23 +13,23 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Maximum number of connections: those of a device, and as many again whose end has not been
-/// noticed yet.
+/// Maximum number of connections: those of a device (8 of a new one), and former ones whose end has
+/// not been noticed yet.
 const CONNECTIONS_MAX: usize = 64;
 
-/// One volume, and the connections to it.
-pub(crate) struct Direct {
+/// One volume, and its connections from the kernel's client.
+pub(crate) struct KernelNbd {
     /// The name for users.
     device: PathBuf,
     service: Service,
 }
 
-impl Direct {
+impl KernelNbd {
     /// Creates the front for the device with this name.
-    pub(crate) fn new(ring: &Ring, device: &Path, budget: &Arc<Budget>) -> Rc<Direct> {
+    pub(crate) fn new(ring: &Ring, device: &Path, budget: &Arc<Budget>) -> Rc<KernelNbd> {
         let name = format!("nbd-device:{}", device.display());
         let service = Service::new(ring, name, CONNECTIONS_MAX, budget);
-        Rc::new(Direct { device: device.to_owned(), service })
+        Rc::new(KernelNbd { device: device.to_owned(), service })
     }
 
     /// Makes a connection; the caller performs the handshake.
@@ -47,7 +47,7 @@ impl Direct {
     }
 }
 
-impl Front for Direct {
+impl Front for KernelNbd {
     fn address(&self, _: &str) -> String {
         self.device.display().to_string()
     }
@@ -64,11 +64,11 @@ impl Front for Direct {
         self.service.options.stop.ask();
     }
 
-    fn end(&self, deadline_ns: u64) -> Gone<'_> {
+    fn end(&self, deadline_ns: u64) -> EndFuture<'_> {
         Box::pin(self.service.end(deadline_ns))
     }
 
-    fn inherit(&self) -> Vec<(String, File)> {
+    fn handover_files(&self) -> Vec<(String, File)> {
         // The next program makes new connections.
         Vec::new()
     }

@@ -5,7 +5,7 @@ mod address;
 mod direct;
 mod service;
 
-use super::{Ending, Front, Gone, Inherited};
+use super::{EndFuture, Ending, Front, Inherited};
 use crate::lanes::Lanes;
 use crate::plan::Place;
 use block::Kind;
@@ -21,7 +21,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub(crate) use direct::Direct;
+pub(crate) use direct::KernelNbd;
 
 /// Maximum number of connections of a listener; a further one is closed immediately.
 const CONNECTIONS_MAX: usize = 128;
@@ -36,7 +36,7 @@ pub(crate) struct Nbd {
     listener: Listener,
     service: Service,
     refused: Cell<u64>,
-    refused_said_ns: Cell<Option<u64>>,
+    refused_reported_ns: Cell<Option<u64>>,
 }
 
 impl Nbd {
@@ -57,7 +57,7 @@ impl Nbd {
             listener: place.listen(runtime, inherited)?,
             service: Service::new(ring, place.to_string(), CONNECTIONS_MAX, budget),
             refused: Cell::new(0),
-            refused_said_ns: Cell::new(None),
+            refused_reported_ns: Cell::new(None),
         }))
     }
 
@@ -84,17 +84,20 @@ impl Nbd {
 
     fn serve(&self, socket: OwnedFd) {
         if !self.service.serve(socket) {
-            self.refuse();
+            self.count_refused();
         }
     }
 
-    /// Prints a message about refused connections, but not a thousand times per second.
-    fn refuse(&self) {
+    /// Counts a refused connection, and prints a message at most once per second.
+    fn count_refused(&self) {
         self.refused.set(self.refused.get() + 1);
         let now_ns = self.service.ring.lane().now();
-        let due = self.refused_said_ns.get().is_none_or(|said| now_ns > said + REFUSED_PAUSE_NS);
+        let due = self
+            .refused_reported_ns
+            .get()
+            .is_none_or(|reported_ns| now_ns > reported_ns + REFUSED_PAUSE_NS);
         if due && !self.service.options.stop.is_asked() {
-            self.refused_said_ns.set(Some(now_ns));
+            self.refused_reported_ns.set(Some(now_ns));
             crate::tell!(
                 "overdrive: {CONNECTIONS_MAX} connections are open; refused so far: {}",
                 self.refused.get()
@@ -126,11 +129,11 @@ impl Front for Nbd {
         self.service.options.stop.ask();
     }
 
-    fn end(&self, deadline_ns: u64) -> Gone<'_> {
+    fn end(&self, deadline_ns: u64) -> EndFuture<'_> {
         Box::pin(self.service.end(deadline_ns))
     }
 
-    fn inherit(&self) -> Vec<(String, File)> {
+    fn handover_files(&self) -> Vec<(String, File)> {
         vec![(self.place.to_string(), self.listener.file().clone())]
     }
 }

@@ -1,4 +1,4 @@
-//! Served sockets from any source, each on the lane with the fewest connections.
+//! Serves sockets from any source, each on the lane with the fewest connections.
 
 use crate::lanes::{Lanes, Seat};
 use ::nbd::{Exports, Options, Places};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The exports of a front, and the connections that it serves.
 pub(super) struct Service {
     pub(super) ring: Ring,
-    /// The front's name, which identifies its part on the other lanes.
+    /// The front's name, which identifies its state on the further lanes.
     name: String,
     exports: RefCell<Rc<Exports>>,
     /// Set once it is open.
@@ -51,10 +51,10 @@ impl Service {
         let place = self.options.places.take();
         let Some(place) = place.filter(|_| !self.options.stop.is_asked()) else { return false };
         let seat = self.lanes.get().expect("it is open").seat();
-        let (elsewhere, options) = (seat.elsewhere(), self.options.clone());
+        let (further, options) = (seat.further_lane(), self.options.clone());
         let connection = Connection { socket, options, place, seat };
         let exports = self.exports.borrow().clone();
-        let Some(lane) = elsewhere else {
+        let Some(lane) = further else {
             connection.serve(&self.ring, exports);
             return true;
         };
@@ -62,7 +62,7 @@ impl Service {
         let front = self.name.clone();
         lane.post(Box::new(move |local| {
             let make = || Exports::new(local.exports(&names));
-            let exports = local.part(&front, make, Exports::remove);
+            let exports = local.front_state(&front, make, Exports::remove);
             connection.serve(&local.ring, exports);
         }));
         true

@@ -1,26 +1,26 @@
 //! A volume as a device of the kernel's driver ublk: its queues are distributed over the lanes.
 
-mod begun;
 mod driver;
+mod starts;
 
 use super::task_count::TaskCount;
-use super::{Ending, Front, Gone};
+use super::{EndFuture, Ending, Front};
 use crate::lanes::Lanes;
 use ::ublk::{Queue, QueuePlan};
-use begun::{Begun, Part};
 use driver::Driver;
 use export::{Budget, Export, Stop};
 use host::File;
 use ring::Ring;
 use stack::{Exit, Failure};
+use starts::{Start, Starts};
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A device, as the driver has made it.
+/// A device that the driver has made.
 #[derive(Clone, Debug)]
-pub(crate) struct Opened {
+pub(crate) struct UblkDevice {
     /// The open `/dev/ublkcN`.
     pub(crate) file: File,
     pub(crate) queues: u16,
@@ -63,63 +63,63 @@ impl Ublk {
         u16::try_from(lanes).unwrap_or(u16::MAX)
     }
 
-    /// Serves all queues of a device. When this returns, each of them fetches requests, or will in
-    /// a moment.
+    /// Serves all queues of a device. When this returns, each of them fetches requests, or is about
+    /// to.
     ///
     /// # Errors
     /// A queue cannot be opened, or a lane is full.
-    pub(crate) async fn serve(&self, opened: &Opened) -> Result<(), Failure> {
+    pub(crate) async fn serve(&self, opened: &UblkDevice) -> Result<(), Failure> {
         let failed = || {
             let message = format!("{}: its queues cannot be served", self.device.display());
             Failure::new(Exit::Io, message)
         };
-        // None: the volume has been removed.
+        // Without an export, the volume has been removed.
         let export = self.export.borrow().clone().ok_or_else(failed)?;
         let lanes = self.lanes.get().expect("it is open");
-        let elsewhere: Vec<_> = lanes.elsewhere().collect();
-        let begun = Begun::default();
+        let further: Vec<_> = lanes.further_lanes().collect();
+        let starts = Starts::default();
         for number in 0..opened.queues {
-            let plan = Plan {
+            let job = QueueJob {
                 opened: opened.clone(),
                 number,
                 budget: self.budget.clone(),
                 stop: self.stop.clone(),
                 tasks: self.tasks.clone(),
-                part: begun.part(),
+                start: starts.add(),
             };
-            match usize::from(number) % (elsewhere.len() + 1) {
-                0 => plan.serve(&self.ring, &export),
+            match usize::from(number) % (further.len() + 1) {
+                0 => job.serve(&self.ring, &export),
                 lane => {
                     let names = [export.name.clone()];
-                    elsewhere[lane - 1].post(Box::new(move |local| {
-                        // A lane that does not have this volume any more drops the plan, which
+                    further[lane - 1].post(Box::new(move |local| {
+                        // A lane that does not have this volume any more drops the job, which
                         // counts as a failure.
                         if let Some(export) = local.exports(&names).first() {
-                            plan.serve(&local.ring, export);
+                            job.serve(&local.ring, export);
                         }
                     }));
                 }
             }
         }
-        begun.all().await.then_some(()).ok_or_else(failed)
+        starts.all().await.then_some(()).ok_or_else(failed)
     }
 }
 
 /// A queue to be served, on any lane.
-struct Plan {
-    opened: Opened,
+struct QueueJob {
+    opened: UblkDevice,
     number: u16,
     budget: Arc<Budget>,
     stop: Arc<Stop>,
     tasks: TaskCount,
-    part: Part,
+    start: Start,
 }
 
-impl Plan {
+impl QueueJob {
     /// Serves the queue on the lane of this ring.
     fn serve(self, ring: &Ring, export: &Export) {
-        let Plan { opened, number, budget, stop, tasks, part } = self;
-        let Opened { file, tags, io_bytes_max, .. } = opened;
+        let QueueJob { opened, number, budget, stop, tasks, start } = self;
+        let UblkDevice { file, tags, io_bytes_max, .. } = opened;
         let Ok(driver) = Driver::open(ring, &file, number, tags) else { return };
         let (budget, stop) = (&budget, &stop);
         let queue = Queue::new(driver, &QueuePlan { export, io_bytes_max, tags, budget, stop });
@@ -136,12 +136,13 @@ impl Plan {
         }
         let (lane, leaving) = (ring.lane().clone(), ring.clone());
         let watch = async move {
-            // No handle of the queue may stay once its tags have ended: the device waits for that.
+            // The ring must not keep the queue's file once its tags have ended: the device could
+            // not be removed.
             lane::first(queue.stopping(), own.none()).await;
             leaving.leave(&file);
         };
         if lane.spawn(watch).is_ok() {
-            part.note_begun();
+            start.note_started();
         }
     }
 }
@@ -167,11 +168,11 @@ impl Front for Ublk {
         self.stop.ask();
     }
 
-    fn end(&self, deadline_ns: u64) -> Gone<'_> {
+    fn end(&self, deadline_ns: u64) -> EndFuture<'_> {
         Box::pin(self.tasks.none_until(self.ring.lane(), deadline_ns))
     }
 
-    fn inherit(&self) -> Vec<(String, File)> {
+    fn handover_files(&self) -> Vec<(String, File)> {
         // The driver stores the device; the next program takes its queues over.
         Vec::new()
     }

@@ -4,23 +4,23 @@ use crate::failure::{Exit, Failure};
 use lane::Lane;
 use ring::Ring;
 
-/// A lane and its ring; the calling thread waits for the work.
-pub(crate) struct Alone {
+/// A lane and its ring. The calling thread runs the work and waits for it.
+pub(crate) struct SetupLane {
     lane: Lane,
     ring: Ring,
 }
 
-fn broken(error: std::io::Error) -> Failure {
+fn ring_failure(error: std::io::Error) -> Failure {
     Failure::new(Exit::Io, format!("io_uring: {error}"))
 }
 
-impl Alone {
+impl SetupLane {
     /// # Errors
     /// The kernel refuses a ring.
-    pub(crate) fn new() -> Result<Alone, Failure> {
+    pub(crate) fn new() -> Result<SetupLane, Failure> {
         let lane = Lane::new();
-        let ring = Ring::new(&lane).map_err(broken)?;
-        Ok(Alone { lane, ring })
+        let ring = Ring::new(&lane).map_err(ring_failure)?;
+        Ok(SetupLane { lane, ring })
     }
 
     /// Runs a future to completion.
@@ -28,11 +28,11 @@ impl Alone {
         &self,
         work: impl FnOnce(&Ring) -> F,
     ) -> Result<T, Failure> {
-        self.ring.block_on(work(&self.ring)).map_err(broken)
+        self.ring.block_on(work(&self.ring)).map_err(ring_failure)
     }
 }
 
-impl Drop for Alone {
+impl Drop for SetupLane {
     fn drop(&mut self) {
         self.lane.abandon();
     }

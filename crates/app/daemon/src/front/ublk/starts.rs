@@ -1,4 +1,4 @@
-//! Whether all parts of an operation have begun, on their lanes.
+//! Waits until all parts of an operation have started, each on its lane.
 
 use lane::Event;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ struct State {
     changed: Event,
 }
 
-/// Parts that have to begin.
+/// Parts that have to start.
 #[derive(Clone, Default)]
-pub(super) struct Begun(Arc<State>);
+pub(super) struct Starts(Arc<State>);
 
-/// One part. If it is dropped before it begins, it has failed.
-pub(super) struct Part {
+/// One part. If it is dropped before it starts, it has failed.
+pub(super) struct Start {
     state: Arc<State>,
-    has_begun: bool,
+    has_started: bool,
 }
 
-impl Begun {
-    pub(super) fn part(&self) -> Part {
+impl Starts {
+    pub(super) fn add(&self) -> Start {
         self.0.awaited.fetch_add(1, Ordering::SeqCst);
-        Part { state: self.0.clone(), has_begun: false }
+        Start { state: self.0.clone(), has_started: false }
     }
 
     /// Waits for all parts. False: one has failed.
@@ -39,15 +39,15 @@ impl Begun {
     }
 }
 
-impl Part {
-    pub(super) fn note_begun(mut self) {
-        self.has_begun = true;
+impl Start {
+    pub(super) fn note_started(mut self) {
+        self.has_started = true;
     }
 }
 
-impl Drop for Part {
+impl Drop for Start {
     fn drop(&mut self) {
-        if !self.has_begun {
+        if !self.has_started {
             self.state.is_failed.store(true, Ordering::SeqCst);
         }
         self.state.awaited.fetch_sub(1, Ordering::SeqCst);

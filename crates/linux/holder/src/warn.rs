@@ -9,14 +9,14 @@ use std::time::Duration;
 /// Length of the longest line, in characters of at most four bytes; below PIPE_BUF.
 const LINE_CHARACTERS: usize = 1000;
 /// Longest time that writing a line may take.
-const TELLING: Duration = Duration::from_millis(500);
+const WRITE_MAX: Duration = Duration::from_millis(500);
 /// syslog(3): facility daemon, severity warning.
 const SYSLOG_WARNING: u8 = 3 << 3 | 4;
 
 /// Prints a message on stderr and to the system's log. The daemon's terminal may be closed, so
 /// nothing here may fail.
-pub(crate) fn tell(message: &str) {
-    // A pipe that is ready takes this much without waiting for its reader.
+pub(crate) fn warn(message: &str) {
+    // A pipe that polls as writable takes a line of this length without blocking.
     let line = format!("od-holder[{}]: {message}", std::process::id());
     let line: String = block::printable(&line).chars().take(LINE_CHARACTERS).collect();
     let log = UnixDatagram::unbound().and_then(|socket| {
@@ -28,8 +28,8 @@ pub(crate) fn tell(message: &str) {
     let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     if rustix::event::poll(&mut polled, Some(&now)) == Ok(1) {
-        // It may be a file, which always is ready, on the very file system that does not answer.
-        run_within(TELLING, move || {
+        // It may be a file, which always polls as writable, on a file system that does not answer.
+        run_within(WRITE_MAX, move || {
             drop(writeln!(io::stderr(), "{}", host::stamped(host::Severity::Notice, line)))
         });
     }

@@ -1,6 +1,6 @@
 //! All fronts of a daemon.
 
-use super::inherited::{Handover, leave};
+use super::inherited::{Handover, hand_over};
 use super::{Ending, Front};
 use crate::lanes::Lanes;
 use export::Export;
@@ -8,13 +8,13 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-/// A front, and the names of its exports.
-struct Berth {
+/// A front, with the names of its exports.
+struct ServedFront {
     front: Rc<dyn Front>,
     exports: Vec<String>,
 }
 
-impl Berth {
+impl ServedFront {
     fn serves(&self, export: &str) -> bool {
         self.exports.iter().any(|name| name == export)
     }
@@ -22,31 +22,31 @@ impl Berth {
 
 /// The fronts of a daemon, in the order of its plan.
 #[derive(Default)]
-pub(crate) struct Fleet(RefCell<Vec<Berth>>);
+pub(crate) struct Fronts(RefCell<Vec<ServedFront>>);
 
-impl Fleet {
+impl Fronts {
     /// Adds a front that will serve these exports.
     pub(crate) fn add(&self, front: Rc<dyn Front>, exports: &[String]) {
-        self.0.borrow_mut().push(Berth { front, exports: exports.to_vec() });
+        self.0.borrow_mut().push(ServedFront { front, exports: exports.to_vec() });
     }
 
-    /// Returns the fronts, so that none of them is called while the list is borrowed.
+    /// Returns a copy of the list, so that no front is called while the list is borrowed.
     fn fronts(&self) -> Vec<Rc<dyn Front>> {
-        self.0.borrow().iter().map(|berth| berth.front.clone()).collect()
+        self.0.borrow().iter().map(|served| served.front.clone()).collect()
     }
 
     /// Returns the addresses of an export: one for each front that serves it.
     pub(crate) fn addresses(&self, export: &str) -> Vec<String> {
-        let berths = self.0.borrow();
-        let serving = berths.iter().filter(|berth| berth.serves(export));
-        serving.map(|berth| berth.front.address(export)).collect()
+        let served = self.0.borrow();
+        let serving = served.iter().filter(|served| served.serves(export));
+        serving.map(|served| served.front.address(export)).collect()
     }
 
-    /// Starts to serve; each front serves the exports that it was added with.
+    /// Starts to serve: each front gets the exports with which it was added.
     pub(crate) fn open(&self, lanes: &Rc<Lanes>, export: impl Fn(&str) -> Option<Export>) {
-        for berth in self.0.borrow().iter() {
-            let exports = berth.exports.iter().filter_map(|name| export(name)).collect();
-            berth.front.clone().open(exports, lanes);
+        for served in self.0.borrow().iter() {
+            let exports = served.exports.iter().filter_map(|name| export(name)).collect();
+            served.front.clone().open(exports, lanes);
         }
     }
 
@@ -73,12 +73,12 @@ impl Fleet {
     /// Those of the system.
     pub(crate) fn leave(&self) -> io::Result<Handover> {
         let fronts = self.fronts();
-        leave(fronts.iter().flat_map(|front| front.inherit()).collect())
+        hand_over(fronts.iter().flat_map(|front| front.handover_files()).collect())
     }
 
     /// Drops the fronts, and with them their sockets.
     pub(crate) fn release(&self) {
-        let berths = self.0.take();
-        drop(berths);
+        let served = self.0.take();
+        drop(served);
     }
 }

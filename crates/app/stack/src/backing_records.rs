@@ -1,12 +1,11 @@
-//! Records of a volume's backings: those that an earlier process has left, and those that this one
-//! writes.
+//! Records of a volume's backings: those of the earlier process, and those that this one writes.
 //!
 //! ```text
 //!   open:            is there a record of this backing?
 //!                    yes: it was accepted, its contents are not examined again
-//!   before serving:  a device or a mount of the former process waits, and the record names a
+//!   before serving:  if a device or a mount of the former process waits, and the record names a
 //!                    memory that this process has not found: answered writes are lost
-//!   ended in order:  the record is removed, or stays without a memory for a device that waits
+//!   at a clean end:  the record is removed; for a device that waits, only its memory is removed
 //! ```
 
 use crate::node::{Identity, OpenNode};
@@ -18,7 +17,7 @@ use pool::Gone;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-/// A loss of data of a volume for which a device or a mount in use has waited.
+/// Loss of data from a volume while a device or a mount in use waited for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
     /// The process that served it and the holder of its memory both ended: answered writes that
@@ -32,8 +31,8 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// Returns the stack to serve after this loss: it behaves as a disk with these limits that was
-    /// pulled out.
+    /// Returns the stack to serve after this loss. It has these limits, and fails every request, as
+    /// a disk that was pulled out does.
     pub fn stack(self, lane: &Lane, limits: &Limits) -> Stack {
         let reason = match self {
             Loss::Memory => "use a device whose memory was lost; detach it, and attach it again",
@@ -62,12 +61,13 @@ impl fmt::Display for Loss {
 
 /// The records of a volume's backings.
 #[derive(Debug, Default)]
-pub(crate) struct Recorded {
+pub(crate) struct BackingRecords {
     /// None: no records are written.
     records: Option<Records>,
     /// Records that were found, by the key of the backing.
     former: RefCell<Vec<(String, Record)>>,
-    /// Whether the records must not change: a loss stays noted until nothing waits for the volume.
+    /// Whether the records must not change, so that a loss stays noted until nothing waits for the
+    /// volume.
     is_frozen: Cell<bool>,
 }
 
@@ -76,9 +76,9 @@ fn lasting(node: &dyn OpenNode) -> Vec<(Identity, u64)> {
     node.backings().filter_map(|node| Some((node.identity()?, node.limits().bytes()))).collect()
 }
 
-impl Recorded {
-    pub(crate) fn new(records: Option<Records>) -> Recorded {
-        Recorded { records, ..Recorded::default() }
+impl BackingRecords {
+    pub(crate) fn new(records: Option<Records>) -> BackingRecords {
+        BackingRecords { records, ..BackingRecords::default() }
     }
 
     /// Looks for the record of a backing that was opened. True: the earlier process accepted the
@@ -104,7 +104,7 @@ impl Recorded {
         }
     }
 
-    /// Returns the loss between the former process and this one, which has this memory.
+    /// Returns the loss since the former process, given the memory that this process has.
     pub(crate) fn loss(&self, memory: Option<&str>, node: &dyn OpenNode) -> Option<Loss> {
         if planted(Bug::ServeLostDevice) {
             return None;
@@ -124,13 +124,12 @@ impl Recorded {
         lasting(node).into_iter().find_map(shrunk)
     }
 
-    /// Protects the records against changes, until they are removed.
+    /// Refuses further changes of the records; only [`remove`](Self::remove) still works.
     pub(crate) fn freeze(&self) {
         self.is_frozen.set(true);
     }
 
-    /// Notes the backings that this process serves, and the memory without which data would be
-    /// missing.
+    /// Records the backings that this process serves, and the memory whose loss would lose data.
     ///
     /// # Errors
     /// Those of the system.
@@ -145,7 +144,7 @@ impl Recorded {
         Ok(())
     }
 
-    /// Restores the records of the former process, and removes those that it did not leave.
+    /// Restores the records of the former process, and removes those that it did not have.
     pub(crate) fn restore(&self, node: &dyn OpenNode) {
         let Some(records) = self.records.as_ref().filter(|_| !self.is_frozen.get()) else {
             return;

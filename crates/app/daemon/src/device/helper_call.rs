@@ -1,9 +1,9 @@
-//! Calls that wait for a device that this very process serves are made by a separate process.
+//! Calls that wait for a device that this very process serves are made by a helper process.
 //!
-//! A process that is killed ends when all of its threads have ended. A thread that waits in the
-//! kernel for such a device never would: the device waits for the next daemon, and that waits for
-//! this process, whose descriptors hold the locks of the backing. A separate process has none of
-//! these descriptors. It is killed with its daemon, so that it does nothing more after the wait.
+//! A killed process ends only when all of its threads have ended. A thread that waits in the kernel
+//! for such a device would never end: the device waits for the next daemon, which waits for the
+//! locks of the backing, which this process holds until it ends. The helper holds no such lock. It
+//! is killed with its daemon, so that it does nothing after the wait.
 
 use rustix::process::getpid;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The hidden command of the program that makes such calls.
+/// The program's hidden command that makes such calls.
 pub const DEVICE_CALL: &str = "device-call";
 
 /// The call to make.
@@ -34,30 +34,30 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// Makes the call in another process, and waits for its end.
+    /// Makes the call in a helper process, and waits for it to end.
     ///
     /// # Errors
     /// Those of the call, with its status; the process cannot be started, or was killed.
     pub(super) fn run(&self) -> Result<(), Failure> {
-        let trouble = |error: io::Error| {
+        let start_failure = |error: io::Error| {
             Failure::new(Exit::Io, format!("a process for a device cannot be started: {error}"))
         };
-        let told = serde_json::to_string(self).expect("plain data");
+        let text = serde_json::to_string(self).expect("plain data");
         let daemon = getpid().as_raw_nonzero().to_string();
         // This also works if the program's file was replaced.
         let mut command = Command::new("/proc/self/exe");
-        command.args([DEVICE_CALL, &daemon, &told]);
+        command.args([DEVICE_CALL, &daemon, &text]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let ended = command.output().map_err(trouble)?;
+        let ended = command.output().map_err(start_failure)?;
         if ended.status.success() {
             return Ok(());
         }
         let status = ended.status.code().and_then(|code| u8::try_from(code).ok());
-        let said = String::from_utf8_lossy(&ended.stderr);
-        let said = host::without_stamp(said.trim_end()).trim_start_matches("overdrive: ");
-        match said {
-            "" => Err(trouble(io::Error::other(ended.status.to_string()))),
-            said => Err(Failure::new(status.map_or(Exit::Io, Exit::of), said)),
+        let output = String::from_utf8_lossy(&ended.stderr);
+        let output = host::without_stamp(output.trim_end()).trim_start_matches("overdrive: ");
+        match output {
+            "" => Err(start_failure(io::Error::other(ended.status.to_string()))),
+            output => Err(Failure::new(status.map_or(Exit::Io, Exit::of), output)),
         }
     }
 }
