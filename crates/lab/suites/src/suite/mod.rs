@@ -20,7 +20,7 @@ mod sizes;
 mod sweep;
 mod trim;
 
-pub use era::{Era, plan_of};
+pub use era::{Era, plan_in};
 pub use qd1::{QD1_READ, QD1_SATURATING, QD1_WRITE};
 
 use crate::bed::Bed;
