@@ -15,8 +15,9 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     ("compare", &["lane", "block", "report"]),
     ("history", &[]),
     ("block", &["lane"]),
-    ("policy", &["allocations"]),
-    ("simulator", &["policy", "trace"]),
+    // Its example generates traces.
+    ("policy", &["allocations", "lane"]),
+    ("simulator", &["lane", "policy", "trace"]),
     ("cache", &["allocations", "lane", "block", "policy", "histogram"]),
     ("layers", &["allocations", "lane", "block", "trace"]),
     ("pool", &["allocations", "lane", "block", "layers"]),

@@ -34,7 +34,7 @@ pub use mailbox::{Bell, Mailbox, TaskRef};
 pub use pool::Pooled;
 pub use price::{Cost, Prices};
 pub use primitives::atomic;
-pub use random::Random;
+pub use random::{Random, mix_bits};
 pub use sync::{Event, Guarded, Lock, Wait, first};
 pub use tickets::{Keep, Ticket};
 pub use world::World;

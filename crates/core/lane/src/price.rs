@@ -1,29 +1,45 @@
 //! Cost of the engine's work in virtual time.
 
-/// A kind of work that is charged to the lane's own clock in a timed world. Live, `charge` does
-/// nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cost {
-    /// A block read from memory, copy included.
-    Hit,
-    /// A read request to the backing: lookup, bookkeeping, submission.
-    Miss,
-    /// A block admitted after a miss, copy included.
-    Fill,
-    /// A block absorbed into the write buffer, copy included.
-    Absorb,
-    /// A request passed directly to the backing.
-    Pass,
-    /// A block written back: gathered, issued, marked clean.
-    WriteOut,
-    /// A flush, without the time of the device.
-    Flush,
+/// Defines [`Cost`] by a table of its kinds and their names.
+macro_rules! costs {
+    ($($(#[$about:meta])* $kind:ident: $name:literal,)*) => {
+        /// A kind of work that is charged to the lane's own clock in a timed world. Live, `charge`
+        /// does nothing.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Cost {
+            $($(#[$about])* $kind,)*
+        }
+
+        impl Cost {
+            /// All kinds, in the order of [`Prices::ns`].
+            pub const ALL: [Cost; [$($name),*].len()] = [$(Cost::$kind),*];
+
+            /// Returns the name in price lists.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Cost::$kind => $name,)*
+                }
+            }
+        }
+    };
 }
 
-impl Cost {
-    /// All kinds, in the order of [`Prices::ns`].
-    pub const ALL: [Cost; 7] =
-        [Cost::Hit, Cost::Miss, Cost::Fill, Cost::Absorb, Cost::Pass, Cost::WriteOut, Cost::Flush];
+// The names are part of saved results and of the command line.
+costs! {
+    /// A block read from memory, copy included.
+    Hit: "hit",
+    /// A read request to the backing: lookup, bookkeeping, submission.
+    Miss: "miss",
+    /// A block admitted after a miss, copy included.
+    Fill: "fill",
+    /// A block absorbed into the write buffer, copy included.
+    Absorb: "absorb",
+    /// A request passed directly to the backing.
+    Pass: "pass",
+    /// A block written back: gathered, issued, marked clean.
+    WriteOut: "write_out",
+    /// A flush, without the time of the device.
+    Flush: "flush",
 }
 
 /// The prices of one machine, in nanoseconds, in the order of [`Cost::ALL`]. Measured, stored with
@@ -31,7 +47,7 @@ impl Cost {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Prices {
     /// Nanoseconds per unit of each kind of work.
-    pub ns: [u64; 7],
+    pub ns: [u64; Cost::ALL.len()],
 }
 
 impl Prices {

@@ -6,6 +6,7 @@
 //! block numbers, 64 bits each, little-endian. A line of the output: the trace, the slots, the
 //! policy, its misses if it follows its paper, and if it follows libcachesim.
 
+use lane::Random;
 use policy::{Kind, Simulation};
 use std::path::Path;
 
@@ -14,23 +15,6 @@ use std::path::Path;
 const SLOTS: [u32; 4] = [200, 501, 997, 3_000];
 /// Reads of each trace.
 const READS: usize = 40_000;
-
-/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
-}
 
 /// Returns reads of `blocks` blocks whose frequencies are proportional to 1 / rank.
 fn zipf(random: &mut Random, blocks: u64, reads: usize) -> Vec<u64> {
@@ -42,7 +26,7 @@ fn zipf(random: &mut Random, blocks: u64, reads: usize) -> Vec<u64> {
         })
         .collect();
     let mut rank = || {
-        let point = (random.next() >> 11) as f64 / (1u64 << 53) as f64 * sum;
+        let point = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64 * sum;
         sums.partition_point(|&partial| partial <= point) as u64
     };
     // The multiplication scatters the ranks over the blocks; it maps no two ranks to the same
@@ -100,7 +84,7 @@ fn main() -> std::io::Result<()> {
         [directory, seed] => (Path::new(directory), seed.parse::<u64>()),
         _ => return Err(std::io::Error::other("give a directory and a seed")),
     };
-    let mut random = Random(seed.map_err(std::io::Error::other)?);
+    let mut random = Random::new(seed.map_err(std::io::Error::other)?);
     let traces = [
         ("zipf", zipf(&mut random, 5_000, READS)),
         ("loops", loops(&mut random, READS)),

@@ -1,4 +1,5 @@
-//! Pseudo-random numbers, by seed: xoshiro256** of Blackman and Vigna (2018), seeded by splitmix64.
+//! Pseudo-random numbers, by seed: xoshiro256** of Blackman and Vigna (2018), seeded by the
+//! generator of `lane`, SplitMix64, as its authors recommend.
 
 /// A stream of pseudo-random numbers; the same seed gives the same stream everywhere.
 #[derive(Clone, Debug)]
@@ -9,14 +10,8 @@ pub struct Random {
 impl Random {
     /// Returns the stream of this seed.
     pub fn new(seed: u64) -> Random {
-        let mut mixed = seed;
-        let state = core::array::from_fn(|_| {
-            mixed = mixed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let once = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let twice = (once ^ (once >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            twice ^ (twice >> 31)
-        });
-        Random { state }
+        let mut words = lane::Random::new(seed);
+        Random { state: core::array::from_fn(|_| words.next_u64()) }
     }
 
     /// Returns the next 64 bits.

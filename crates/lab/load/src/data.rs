@@ -13,7 +13,7 @@
 
 use crate::source::Step;
 use block::{Buf, Extent, SECTOR};
-use lane::Random;
+use lane::{Random, mix_bits};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,8 +27,6 @@ const SLOT_SECTORS: u64 = 8;
 const HEAD_BYTES: usize = 16;
 /// The number of different slots that the duplicates are copies of.
 const ORIGINALS: u64 = 64;
-/// The golden ratio in 64 bits: a counter with this step visits every number.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The properties of a load's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,14 +71,6 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Scrambles a number: the finisher of S. Vigna's SplitMix64.
-#[inline]
-fn mix_bits(number: u64) -> u64 {
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
-}
-
 impl Content {
     /// Returns data that can be neither compressed nor deduplicated.
     pub const fn random(seed: u64) -> Content {
@@ -123,10 +113,9 @@ impl Content {
         head[..8].copy_from_slice(&key.to_le_bytes());
         head[8..].copy_from_slice(&generation.to_le_bytes());
         let (filled, zeros) = body.split_at_mut(self.body_bytes());
-        let mut counter = key ^ mix_bits(generation);
+        let mut words = Random::new(key ^ mix_bits(generation));
         for word in filled.chunks_exact_mut(8) {
-            counter = counter.wrapping_add(STEP);
-            word.copy_from_slice(&mix_bits(counter).to_le_bytes());
+            word.copy_from_slice(&words.next_u64().to_le_bytes());
         }
         zeros.fill(0);
     }

@@ -1,13 +1,12 @@
 //! Hashes of blocks, the same in every run.
 
+use policy::Hash;
 use std::hash::{BuildHasher, Hasher};
 
-/// Spreads a block's number over 64 bits (the finalizer of MurmurHash3, A. Appleby, public domain).
+/// Spreads a block's number over 64 bits.
 #[inline]
 pub(crate) fn mixed(number: u64) -> u64 {
-    let number = (number ^ (number >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    let number = (number ^ (number >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    number ^ (number >> 33)
+    Hash::of(number).bits()
 }
 
 /// For maps whose keys are blocks.

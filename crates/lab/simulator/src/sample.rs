@@ -7,6 +7,7 @@
 //! use MurmurHash3's finalizer, and a sample that correlates with these would not be
 //! representative. The device is part of a block's number.
 
+use lane::Random;
 use std::fmt;
 
 /// A share of all blocks, above 0 and at most 1.
@@ -32,14 +33,10 @@ pub const AUTO_BYTES: u64 = 256 << 20;
 /// blocks are in the sample.
 pub const TRUSTED_SLOTS: u64 = 1000;
 
-/// Applies SplitMix64's finalizer (S. Vigna, public domain; the constants are D. Stafford's) after
-/// its first increment: otherwise zero would stay zero.
+/// Returns the first random number of the seed `block`. The mixer alone would leave zero unchanged.
 #[inline]
 fn hash_of(block: u64) -> u64 {
-    let mixed = block.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    Random::nth(block, 1)
 }
 
 impl Rate {

@@ -46,6 +46,6 @@ pub use preparation::{PRESETS, Preparation, SECONDS_MAX, Step, TRIM_BYTES};
 pub use recording::{About, Recording};
 pub use rig::{Listed, Listing, Modelled, Rig};
 pub use suite::{
-    ALL, Era, QD1_READ, QD1_SATURATING, QD1_WRITE, Suite, WithoutWrites, find, plan_of, run, run_on,
+    ALL, Era, QD1_READ, QD1_SATURATING, QD1_WRITE, Suite, WithoutWrites, find, plan_in, run, run_on,
 };
 pub use target::{Target, TargetError};

@@ -14,22 +14,14 @@ use std::sync::Arc;
 /// Sectors of a block.
 const SECTORS: u64 = cache::BLOCK_SECTORS as u64;
 
-/// Returns the name of a kind of work in a price list.
-fn name(cost: Cost) -> &'static str {
-    match cost {
-        Cost::Hit => "hit_ns",
-        Cost::Miss => "miss_ns",
-        Cost::Fill => "fill_ns",
-        Cost::Absorb => "absorb_ns",
-        Cost::Pass => "pass_ns",
-        Cost::WriteOut => "write_out_ns",
-        Cost::Flush => "flush_ns",
-    }
+/// Returns the key of a kind of work in JSON.
+fn key(cost: Cost) -> String {
+    format!("{}_ns", cost.name())
 }
 
 /// Returns a price list as JSON: nanoseconds by name.
 pub fn to_json(prices: &Prices) -> Value {
-    let named = Cost::ALL.map(|cost| (name(cost).to_owned(), prices.of(cost, 1).into()));
+    let named = Cost::ALL.map(|cost| (key(cost), prices.of(cost, 1).into()));
     Value::Object(named.into_iter().collect::<Map<_, _>>())
 }
 
@@ -41,9 +33,9 @@ pub fn from_json(value: &Value) -> Result<Prices, String> {
     let list = value.get("prices").unwrap_or(value);
     let mut prices = Prices::default();
     for cost in Cost::ALL {
-        let name = name(cost);
-        let ns = list.get(name).and_then(Value::as_u64).filter(|ns| *ns < 1_000_000_000);
-        let what = || format!("'{name}' is missing, or not a number of nanoseconds below 10^9");
+        let key = key(cost);
+        let ns = list.get(&key).and_then(Value::as_u64).filter(|ns| *ns < 1_000_000_000);
+        let what = || format!("'{key}' is missing, or not a number of nanoseconds below 10^9");
         prices.ns[cost as usize] = ns.ok_or_else(what)?;
     }
     Ok(prices)
@@ -241,6 +233,8 @@ mod tests {
         let prices = Prices { ns: [1, 2, 3, 4, 5, 6, 7] };
         assert_eq!(from_json(&document(&prices)), Ok(prices));
         assert_eq!(from_json(&to_json(&prices)), Ok(prices));
+        let keys = r#"{"hit_ns":1,"miss_ns":2,"fill_ns":3,"absorb_ns":4,"pass_ns":5,"write_out_ns":6,"flush_ns":7}"#;
+        assert_eq!(to_json(&prices).to_string(), keys, "lists of earlier versions are read");
         let mut damaged = to_json(&prices);
         damaged["write_out_ns"] = json!(-3);
         assert!(from_json(&damaged).expect_err("negative").contains("write_out_ns"));

@@ -24,14 +24,10 @@ pub(crate) struct Arguments {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct PriceList(pub(crate) Prices);
 
-/// The names of the prices, in order.
-const NAMES: [&str; Cost::ALL.len()] =
-    ["hit", "miss", "fill", "absorb", "pass", "write_out", "flush"];
-
 impl fmt::Display for PriceList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = NAMES.iter().zip(self.0.ns).map(|(name, ns)| format!("{name}={ns}"));
-        f.write_str(&words.collect::<Vec<_>>().join(","))
+        let words = Cost::ALL.map(|cost| format!("{}={}", cost.name(), self.0.of(cost, 1)));
+        f.write_str(&words.join(","))
     }
 }
 
@@ -39,17 +35,18 @@ impl FromStr for PriceList {
     type Err = String;
 
     fn from_str(text: &str) -> Result<PriceList, String> {
-        let mut found = [None; NAMES.len()];
+        let names = Cost::ALL.map(Cost::name);
+        let mut found = [None; Cost::ALL.len()];
         for word in text.split(',') {
             let bad = || format!("'{word}' is no price; write it like hit=100, in nanoseconds");
             let (name, ns) = word.split_once('=').ok_or_else(bad)?;
-            let at = NAMES.iter().position(|known| *known == name).ok_or_else(|| {
-                format!("'{name}' has no price; these have one: {}", NAMES.join(", "))
+            let at = names.iter().position(|known| *known == name).ok_or_else(|| {
+                format!("'{name}' has no price; these have one: {}", names.join(", "))
             })?;
             found[at] = Some(ns.parse().map_err(|_| bad())?);
         }
         let mut prices = Prices::default();
-        for ((price, found), name) in prices.ns.iter_mut().zip(found).zip(NAMES) {
+        for ((price, found), name) in prices.ns.iter_mut().zip(found).zip(names) {
             *price = found.ok_or_else(|| format!("the price of '{name}' is missing"))?;
         }
         Ok(PriceList(prices))

@@ -6,6 +6,7 @@
 //! A stamp names the operation that wrote it and the sector it was written for, so that any data
 //! found names its origin. No log is needed to distinguish torn, foreign or stale data.
 
+use lane::mix_bits;
 use std::fmt;
 
 /// Bytes in a stamp: the grain of every buffer in the laboratory.
@@ -37,12 +38,9 @@ pub enum Wrong {
     Garbage,
 }
 
-/// Mixes two words into one: the finaliser of SplitMix64 over both.
+/// Mixes two words into one.
 pub(crate) fn mix(one: u64, two: u64) -> u64 {
-    let mut z = one.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ two.rotate_left(32);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    mix_bits(one.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ two.rotate_left(32))
 }
 
 fn checksum(operation: Operation, sector: u32) -> u64 {

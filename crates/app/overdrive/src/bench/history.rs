@@ -1,6 +1,5 @@
 //! `overdrive bench history`: the stored results.
 
-use super::keeping;
 use crate::columns::{self, Cell, Column, Style};
 use block::printable;
 use clap::ValueEnum;
@@ -8,6 +7,7 @@ use history::{Error, History, Run, Which};
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// List the stored results, or show, print or remove one.
@@ -117,9 +117,19 @@ fn broken(error: Error) -> Failure {
     Failure::new(Exit::Io, error.to_string())
 }
 
+/// Returns the file: `history.sqlite3` in the user's data directory. None: neither XDG_DATA_HOME
+/// nor HOME is set.
+pub(super) fn file() -> Option<PathBuf> {
+    let absolute =
+        |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let data =
+        absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
+    Some(data.join("overdrive").join("history.sqlite3"))
+}
+
 /// Opens the history; None: nothing has been stored yet.
 fn open() -> Result<Option<History>, Failure> {
-    let Some(path) = keeping::place() else {
+    let Some(path) = file() else {
         let message = "results cannot be stored: neither XDG_DATA_HOME nor HOME is set";
         return Err(Failure::new(Exit::Negative, message));
     };

@@ -29,6 +29,14 @@ pub(super) fn is_memory(text: &str) -> bool {
     text.starts_with("null:") || text.starts_with("ram:")
 }
 
+/// A target in real time that is open.
+pub(super) struct Opened {
+    pub(super) target: Target,
+    pub(super) rig: Live,
+    /// The suite may only read.
+    pub(super) reads_only: bool,
+}
+
 /// Options for targets in real time.
 #[derive(clap::Args, Debug)]
 pub(super) struct LiveOptions {
@@ -212,13 +220,19 @@ impl LiveOptions {
         Ok((Target::of_rig(text, bytes, SEED), place))
     }
 
-    /// Opens a target: the file or device at this path, or the volume of this name.
-    pub(super) fn open(&self, text: &str, read_only: bool) -> Result<(Target, Live), Failure> {
+    /// Opens a target for a suite: the file or device at this path, or the volume of this name.
+    pub(super) fn open(
+        &self,
+        text: &str,
+        suite: &dyn Suite,
+        jobs: &[Job],
+    ) -> Result<Opened, Failure> {
+        let reads_only = self.reads_only(text, suite, jobs)?;
         self.check_size()?;
         let wishes = Wishes {
             size: self.size,
             destroy: self.destroy,
-            read_only,
+            read_only: reads_only,
             verify: self.verify,
             content: Content { seed: draw_seed()?, ..self.content() },
         };
@@ -230,6 +244,6 @@ impl LiveOptions {
                  users"
             );
         }
-        Ok((Target::of_rig(text, rig.bytes(), SEED), rig))
+        Ok(Opened { target: Target::of_rig(text, rig.bytes(), SEED), rig, reads_only })
     }
 }

@@ -4,27 +4,29 @@
 mod choice;
 mod compare;
 mod expected;
+mod export;
 mod help;
 #[cfg(feature = "history")]
 mod history;
+mod incomplete;
 mod job;
-#[cfg(feature = "history")]
-mod keeping;
 mod live;
 mod only;
 mod output;
+mod plan;
 mod prices;
-mod spares;
+mod runs;
 mod tree;
 
 use crate::page_file::PageFile;
 use crate::settings::Said;
-use block::{CacheSpec, Size};
+use block::Size;
 use daemon::units;
-use stack::{Exit, Failure};
+use runs::Runs;
+use stack::Failure;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use suites::{Halt, Job, Listed, Modelled, Plan, Preparation, Rig, Step, Suite, Target};
+use suites::{Preparation, Suite};
 
 pub(crate) use help::suited;
 
@@ -190,77 +192,6 @@ impl Arguments {
         self.target.as_deref().expect("it is required")
     }
 
-    /// Returns the duration of the timed parts. Those of filebench are steps of a preparation,
-    /// which take whole seconds.
-    fn time_ns(&self, usual_ns: u64) -> u64 {
-        let asked_ns = self.time.map_or(usual_ns, |us| us.saturating_mul(1000));
-        match self.suite().is_of_files() {
-            true => asked_ns.div_ceil(1_000_000_000).saturating_mul(1_000_000_000),
-            false => asked_ns,
-        }
-    }
-
-    /// Returns the plan for a target; `reads_only`: the target must keep its data.
-    fn plan(&self, target: Target, spare_percent: u32, reads_only: bool) -> Result<Plan, Failure> {
-        let usage = |message: String| Failure::new(Exit::Usage, message);
-        let usual = suites::plan_of(self.suite(), self.era, target).map_err(usage)?;
-        let plan = Plan {
-            cache: self.cache.map(|memory| self.cache_of(self.suite().cache(memory))),
-            state: self.state.clone(),
-            preparation: self.prepare.clone().unwrap_or_else(|| usual.preparation.clone()),
-            only: self.only.clone(),
-            spare_percent,
-            time_ns: self.time_ns(usual.time_ns),
-            ..usual
-        };
-        let plan = plan.with_jobs(self.jobs()?);
-        let plan = match self.span {
-            Some(span) => Plan { span_bytes: Some(span.0), ..plan },
-            None => plan,
-        };
-        let plan = if reads_only { self.reading(plan)? } else { plan };
-        let plan = if plan.target.model.is_none() { self.in_real_time(plan) } else { plan };
-        plan.check().map_err(usage)?;
-        if let Some(span) = self.span.filter(|span| span.0 > plan.target.bytes()) {
-            let holds = Size(plan.target.bytes());
-            let text = &plan.target.text;
-            return Err(usage(format!("--span {span}: {text} has only {holds}")));
-        }
-        only::check(&plan)?;
-        Ok(plan)
-    }
-
-    /// Returns the same plan for real time, in which pauses take time. A requested preparation is
-    /// left unchanged.
-    fn in_real_time(&self, plan: Plan) -> Plan {
-        let asked = self.prepare.is_some().then(|| plan.preparation.clone());
-        let plan = plan.in_real_time(!live::is_memory(self.target()));
-        let preparation = asked.unwrap_or_else(|| plan.preparation.clone());
-        Plan { preparation, ..plan }
-    }
-
-    fn jobs(&self) -> Result<Vec<Job>, Failure> {
-        self.job.jobs(self.suite().profile().name)
-    }
-
-    /// Returns the same plan with reads only. A requested preparation that writes is refused.
-    fn reading(&self, plan: Plan) -> Result<Plan, Failure> {
-        let asked = [("--state", Some(&self.state)), ("--prepare", self.prepare.as_ref())];
-        let is_idle =
-            |steps: &Preparation| steps.0.iter().all(|step| matches!(step, Step::Idle { .. }));
-        let wrong = asked.into_iter().find(|(_, steps)| steps.is_some_and(|it| !is_idle(it)));
-        match wrong {
-            Some((option, _)) => {
-                let message = format!(
-                    "{option}: writes to the target, which is only read; omit it, or add \
-                     --destroy"
-                );
-                Err(Failure::new(Exit::Usage, message))
-            }
-            None => Ok(plan.reading()),
-        }
-    }
-
     /// Returns the files that the run reads or works on.
     fn inputs(&self) -> Vec<PathBuf> {
         let target = self.target();
@@ -270,86 +201,6 @@ impl Arguments {
         let others = others.into_iter().flatten();
         others.chain([Path::new(target)]).map(Path::to_owned).collect()
     }
-
-    /// Returns the suite's cache, with the requested settings instead of the defaults.
-    fn cache_of(&self, mut spec: CacheSpec) -> CacheSpec {
-        self.settings.apply(&mut spec);
-        if spec.dirty_age_ms == 0 {
-            spec.dirty_age_ms = suites::AGE_OFF_MS;
-        }
-        spec
-    }
-
-    /// Returns the plan, and the rig to run it on.
-    fn set_up(&self, spare_percent: u32) -> Result<(Plan, Box<dyn Rig>), Failure> {
-        let usage = |message: String| Failure::new(Exit::Usage, message);
-        if !self.target().starts_with("model:") {
-            if self.prices.is_some() {
-                return Err(usage(
-                    "--prices: they are only used in virtual time; omit them for a real target"
-                        .to_owned(),
-                ));
-            }
-            let reads_only = self.live.reads_only(self.target(), self.suite(), &self.jobs()?)?;
-            let (target, rig) = self.live.open(self.target(), reads_only)?;
-            return Ok((self.plan(target, spare_percent, reads_only)?, Box::new(rig)));
-        }
-        self.live.check_unused()?;
-        let target = Target::parse(self.target()).map_err(|error| usage(error.to_string()))?;
-        let mut plan = self.plan(target, spare_percent, false)?;
-        if let Some(job) = plan.jobs.iter().find(|job| job.has_own_data()) {
-            let what =
-                "data and dedupe are for targets in real time; write model:NAME?data=PERCENT";
-            return Err(usage(format!("load '{}': {what}", job.name())));
-        }
-        if plan.cache.is_some() {
-            plan.prices = prices::find(self.prices.as_deref())?;
-        }
-        let rig = Modelled::new(&plan.target, plan.prices).map_err(usage)?;
-        Ok((plan, Box::new(rig)))
-    }
-}
-
-/// Writes the loads of a suite as a job file of fio.
-fn export(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
-    let text = arguments.target();
-    if arguments.suite().is_of_files() {
-        let message = format!(
-            "--export-fio: {} copies or reads files, which a job of fio cannot do in the same way",
-            arguments.suite().profile().name
-        );
-        return Err(Failure::new(Exit::Usage, message));
-    }
-    if ["model:", "null:", "ram:"].iter().any(|kind| text.starts_with(kind)) {
-        let message = format!("{text}: fio runs on files, devices and exports; name one of these");
-        return Err(Failure::new(Exit::Usage, message));
-    }
-    let (target, place) = arguments.live.look(text)?;
-    if let Some(why) = place.misread() {
-        let message = format!(
-            "--export-fio: {text:?}: fio {why}, and would measure another file; rename it, or name a link to it"
-        );
-        return Err(Failure::new(Exit::Usage, message));
-    }
-    let page = PageFile::open(file, &arguments.inputs())?;
-    let reads_only = arguments.live.is_read_only();
-    if reads_only {
-        arguments.live.reads_only(text, arguments.suite(), &arguments.jobs()?)?;
-    }
-    let plan = arguments.plan(target, spares::one(arguments)?, reads_only)?;
-    let (rig, listing) = Listed::new(plan.target.bytes());
-    let (_, ended) = suites::run_on(Box::new(rig), &plan, &mut ());
-    ended.map_err(|halt| failure(&plan, &halt))?;
-    let usual = arguments.live.content();
-    let content = |name: &str| {
-        let job = plan.jobs.iter().find(|job| job.name() == name);
-        job.map_or(usual, |job| job.content(usual))
-    };
-    let loads = listing.borrow();
-    let loads = loads.iter().map(|(name, load)| (name.clone(), load.clone(), content(name)));
-    let loads: Vec<_> = loads.collect();
-    page.write(&suites::fio::job_file(plan.suite.name, &place, &loads))?;
-    Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -359,15 +210,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return after.run();
     }
     if let Some(file) = &arguments.export_fio {
-        return export(arguments, file);
+        return export::run(arguments, file);
     }
     // Checked before anything is opened or made, so that a mistake changes nothing.
     let report = arguments.report.as_deref();
     let report = report.map(|path| PageFile::open(path, &arguments.inputs())).transpose()?;
-    let (outcomes, ended) = match tree::directory(arguments) {
-        Some(directory) => tree::run(arguments, directory)?,
-        None => spares::run(arguments)?,
-    };
+    let Runs { outcomes, ended } = runs::run(arguments)?;
     // The results so far are printed, even after a failure; the output need not be read.
     output::print(&outcomes, arguments.json);
     if let Some(report) = report {
@@ -375,22 +223,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     #[cfg(feature = "history")]
     if !arguments.no_history {
-        outcomes.iter().for_each(keeping::keep);
+        outcomes.iter().for_each(output::keep);
     }
     ended.map(|()| ExitCode::SUCCESS)
-}
-
-fn failure(plan: &Plan, halt: &Halt) -> Failure {
-    let (exit, what) = match halt {
-        Halt::Interrupted => (Exit::Negative, "interrupted; the measurement is not complete"),
-        Halt::Unanswered => (Exit::Negative, "the measurement is not complete"),
-        Halt::Failed(_) => (Exit::Io, "it failed; the measurement is not complete"),
-        Halt::Wrong(_) => (Exit::Integrity, "it returns other data than was written"),
-        Halt::Load(_) | Halt::Plan(_) => (Exit::Usage, "it cannot be tested in this way"),
-    };
-    let message = match halt {
-        Halt::Interrupted => format!("{}: {what}", plan.suite.name),
-        told => format!("{}: {what}: {told}", plan.target.text),
-    };
-    Failure::new(exit, message)
 }

@@ -30,12 +30,11 @@ pub(super) fn names(plan: &Plan) -> Vec<String> {
     names
 }
 
-/// Refuses an unknown test before anything is written.
+/// Refuses an unknown test `only` before anything is written.
 ///
 /// # Errors
 /// The suite has no such test, or runs only as a whole.
-pub(super) fn check(plan: &Plan) -> Result<(), Failure> {
-    let Some(only) = &plan.only else { return Ok(()) };
+pub(super) fn check(plan: &Plan, only: &str) -> Result<(), Failure> {
     let names = names(plan);
     if names.iter().any(|name| name.eq_ignore_ascii_case(only)) {
         return Ok(());

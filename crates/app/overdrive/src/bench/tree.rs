@@ -1,8 +1,7 @@
 //! Suites on the files of a directory.
 
 use super::live::SEED;
-use super::spares::{Measured, with_origin};
-use super::{Arguments, failure};
+use super::{Arguments, incomplete, plan};
 use crate::progress::Stages;
 use crate::watch::Watch;
 use rigs::tree::{FileBench, LoadTime, Wanted, size_of_file_system};
@@ -28,27 +27,30 @@ fn usage(message: String) -> Failure {
 }
 
 impl TreeOptions {
-    /// Refuses these options for a target that is not a directory.
-    pub(super) fn check_unused(&self, arguments: &Arguments) -> Result<(), Failure> {
-        if self.share.is_none() {
-            return Ok(());
-        }
-        Err(usage(match arguments.suite().is_of_files() {
-            true => "--share: is for filebench in a directory; a recording is replayed unchanged"
-                .to_owned(),
-            false => "--share: is for the suite filebench; the others have --span".to_owned(),
-        }))
+    /// Whether one of these options is given.
+    pub(super) fn is_used(&self) -> bool {
+        self.share.is_some()
     }
 }
 
-/// Returns the target, if the suite works on files and the target is a directory. A missing path
-/// counts as a directory, unless a file is to be made.
+/// Returns the refusal of these options for a target that is not a directory.
+pub(super) fn unused(arguments: &Arguments) -> Failure {
+    usage(match arguments.suite().is_of_files() {
+        true => {
+            "--share: is for filebench in a directory; a recording is replayed unchanged".to_owned()
+        }
+        false => "--share: is for the suite filebench; the others have --span".to_owned(),
+    })
+}
+
+/// Returns the target of a suite of files, if it is a directory. A missing path counts as a
+/// directory, unless a file is to be made.
 pub(super) fn directory(arguments: &Arguments) -> Option<&Path> {
     let text = arguments.target();
     let path = Path::new(text);
     let is_place = text.contains('/') && !text.contains(':');
     let is_missing = is_place && !path.exists() && !arguments.live.makes_file();
-    (arguments.suite().is_of_files() && (path.is_dir() || is_missing)).then_some(path)
+    (path.is_dir() || is_missing).then_some(path)
 }
 
 /// Refuses options that make no sense on files.
@@ -75,37 +77,43 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-fn plan(arguments: &Arguments, directory: &Path) -> Result<Plan, Failure> {
+fn plan_of(arguments: &Arguments, directory: &Path) -> Result<Plan, Failure> {
     // A file system may be smaller than the minimum of suites on devices, which does not apply to
     // files.
     let bytes = size_of_file_system(directory)?.max(SPAN_MIN);
-    arguments.job.jobs(arguments.suite().profile().name)?;
+    plan::jobs(arguments)?;
     let target = Target::of_rig(arguments.target(), bytes, SEED);
-    let usual = suites::plan_of(arguments.suite(), arguments.era, target).map_err(usage)?;
+    let usual = plan::usual(arguments, target)?;
     let plan = Plan {
         only: arguments.only.clone(),
         span_bytes: None,
-        time_ns: arguments.time_ns(usual.time_ns),
+        time_ns: plan::time_ns(arguments, usual.time_ns),
         ..usual
     };
     plan.check().map_err(usage)?;
     Ok(plan)
 }
 
-/// Runs a suite on the files of a directory.
-pub(super) fn run(arguments: &Arguments, directory: &Path) -> Result<Measured, Failure> {
+/// Runs a suite on the files of a directory. Returns the outcome, and how the run ended.
+///
+/// # Errors
+/// The directory cannot be tested so, and nothing was measured.
+pub(super) fn run(
+    arguments: &Arguments,
+    directory: &Path,
+) -> Result<(Outcome, Result<(), Failure>), Failure> {
     check(arguments)?;
-    let plan = plan(arguments, directory)?;
+    let plan = plan_of(arguments, directory)?;
     // Before the folder is made, so that it is removed after a signal.
     let mut watch = Watch::new(Stages::with_time_left())?;
     let (outcome, ended) = if plan.suite.time_ns > 0 {
         copy(arguments, directory, &plan, &mut watch)?
     } else {
         let (outcome, ended) = LoadTime::open(directory, &plan)?.run(&mut watch);
-        (outcome, ended.map_err(|halt| failure(&plan, &halt)))
+        (outcome, ended.map_err(|halt| incomplete::failure(&plan, &halt)))
     };
     watch.finish();
-    Ok((vec![with_origin(outcome)], ended))
+    Ok((outcome, ended))
 }
 
 /// Copies file sets, and removes the files made for that.
@@ -128,7 +136,7 @@ fn copy(
         );
     }
     let (outcome, ended) = bench.run(watch);
-    let ended = ended.map_err(|halt| failure(plan, &halt));
+    let ended = ended.map_err(|halt| incomplete::failure(plan, &halt));
     Ok((outcome, both(ended, bench.remove())))
 }
 

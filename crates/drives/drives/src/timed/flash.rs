@@ -3,12 +3,12 @@
 //! Relocation reads and the programs that they feed do not wait for each other: controllers hold
 //! data under way in memory. So no die waits for another one, and the dies' work is conserved.
 
-use super::spread::mix_bits;
 use super::timing::Timing;
 use crate::ftl::{Nand, Place, Purpose};
 use crate::shape::{Divider, Shape};
 use alloc::vec;
 use alloc::vec::Vec;
+use lane::Random;
 
 pub(super) struct Flash {
     timing: Timing,
@@ -176,7 +176,7 @@ impl Flash {
     }
 
     fn draw(&self) -> u64 {
-        mix_bits(self.seed, self.command)
+        Random::nth(self.seed, self.command)
     }
 }
 

@@ -2,6 +2,8 @@
 //! and other work of the controller. Everything is drawn by number from a seed: the command's, or
 //! the block's.
 
+use lane::Random;
+
 /// The spread of latencies. Factors are in 1/256 and average to 256, so that rates do not change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spread {
@@ -71,7 +73,7 @@ impl Spread {
             return 256;
         }
         let width = 2 * u64::from(self.block_256) + 1;
-        let drawn = mix_bits(seed, u64::from(superblock) << 32 | u64::from(die));
+        let drawn = Random::nth(seed, u64::from(superblock) << 32 | u64::from(die));
         256 - u64::from(self.block_256) + (((drawn >> 32) * width) >> 32)
     }
 
@@ -81,22 +83,13 @@ impl Spread {
         if self.jitter_ns == 0 && self.stalls_per_million == 0 {
             return 0;
         }
-        let drawn = mix_bits(seed ^ 0x6a09_e667_f3bc_c908, command);
+        let drawn = Random::nth(seed ^ 0x6a09_e667_f3bc_c908, command);
         let mut wait = exponential(self.jitter_ns, drawn as u32);
         if ((drawn >> 32) * 1_000_000) >> 32 < u64::from(self.stalls_per_million) {
-            wait += exponential(self.stall_ns, mix_bits(drawn, command) as u32);
+            wait += exponential(self.stall_ns, Random::nth(drawn, command) as u32);
         }
         wait
     }
-}
-
-/// Returns a number that is independent of its neighbours': splitmix64's last step.
-#[inline]
-pub(super) fn mix_bits(seed: u64, number: u64) -> u64 {
-    let mixed = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let once = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let twice = (once ^ (once >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    twice ^ (twice >> 31)
 }
 
 /// Returns an exponential time of this mean, from 32 random bits. It is drawn for each command, so

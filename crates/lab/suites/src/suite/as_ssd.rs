@@ -14,7 +14,8 @@
 //! sequential transfer is 16 MB there (recalled); a target with a smaller maximum gets that. The
 //! access time is that of 512-byte reads and writes, or of the target's block if that is larger.
 
-use super::{SECOND, Suite, WithoutWrites, lay_out, reads, with_ceiling, writes};
+use super::parts::{SECOND, lay_out, reads, with_ceiling, writes};
+use super::{Suite, WithoutWrites};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};

@@ -16,7 +16,8 @@
 //! run before the five are those of version 8.
 
 use super::era::{self, Era};
-use super::{SECOND, Suite, WithoutWrites, lay_out, reads, with_ceiling, writes};
+use super::parts::{SECOND, lay_out, reads, with_ceiling, writes};
+use super::{Suite, WithoutWrites};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};

@@ -8,8 +8,9 @@
 //!
 //! Source: AnandTech 8006 page 4, 8216 page 7, 9451 page 2.
 
+use super::Suite;
 use super::era::{self, Era};
-use super::{SECOND, Suite, lay_out, with_ceiling, writes};
+use super::parts::{SECOND, lay_out, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row, Second, Series};

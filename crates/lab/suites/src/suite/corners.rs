@@ -4,7 +4,8 @@
 //! unlike there, no run is discarded or selected as the best. All reads come first, then all
 //! writes, so that no write changes the drive before a read.
 
-use super::{SECOND, Suite, WithoutWrites, lay_out, reads, with_ceiling, writes};
+use super::parts::{SECOND, lay_out, reads, with_ceiling, writes};
+use super::{Suite, WithoutWrites};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};

@@ -4,7 +4,8 @@
 //! A named load comes from a job file, and has one row: MB/s if it is sequential, requests per
 //! second otherwise.
 
-use super::{SECOND, Suite, WithoutWrites, lay_out, with_ceiling, writes};
+use super::parts::{SECOND, lay_out, with_ceiling, writes};
+use super::{Suite, WithoutWrites};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::job::Job;

@@ -71,12 +71,11 @@ pub(super) fn find(suite: &dyn Suite, year: u16) -> Result<Era, String> {
     Err(format!("--era {year}: {name} has {known}"))
 }
 
-/// Returns the suite with its defaults, or as it was in a year.
+/// Returns the suite as it was in a year.
 ///
 /// # Errors
 /// The suite has no era with this year; the sentence lists those that it has.
-pub fn plan_of(suite: &dyn Suite, year: Option<u16>, target: Target) -> Result<Plan, String> {
-    let Some(year) = year else { return Ok(Plan::new(suite.profile(), target)) };
+pub fn plan_in(suite: &dyn Suite, year: u16, target: Target) -> Result<Plan, String> {
     let era = find(suite, year)?;
     Ok(Plan { era: Some(year), ..Plan::new(era.profile, target) })
 }

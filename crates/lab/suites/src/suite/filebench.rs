@@ -10,7 +10,8 @@
 //!
 //! Source: The Tech Report's reviews of SSDs of 2011 to 2014.
 
-use super::{REST_NS, SECOND, Suite, replayed};
+use super::parts::{REST_NS, SECOND, seed};
+use super::{Suite, replayed};
 use crate::bed::Bed;
 use crate::file_set::FILE_SETS;
 use crate::halt::Halt;
@@ -58,7 +59,7 @@ impl Suite for FileBench {
             if state == "used" {
                 wear(bed, plan, outcome)?;
             }
-            let seed = super::seed(plan, 2000 + number as u64);
+            let seed = seed(plan, 2000 + number as u64);
             bed.prepare(&plan.preparation, plan.span(), seed)?;
             // Only the used state depends on the duration of its writes.
             let shortened = plan.shortened().filter(|_| state == "used");
@@ -73,7 +74,7 @@ impl Suite for FileBench {
 fn wear(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
     let steps = Preparation(vec![Step::Fill { data_percent: 100 }, Step::torture(plan.time_ns)]);
     let bytes = plan.target.bytes() / 100 * u64::from(100 - plan.spare_percent) / 4096 * 4096;
-    for record in bed.prepare(&steps, bytes, super::seed(plan, 1000))? {
+    for record in bed.prepare(&steps, bytes, seed(plan, 1000))? {
         outcome.add(bed, Row::rate("random writes before the used state", &record));
     }
     Ok(())

@@ -13,7 +13,8 @@
 //! are recalled from memory. Its sequential test is not known: that of 2014 is used.
 
 use super::era::{self, Era};
-use super::{SECOND, Suite, WithoutWrites, lay_out, reads, seed, throughput, writes};
+use super::parts::{SECOND, lay_out, reads, seed, throughput, writes};
+use super::{Suite, WithoutWrites};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::Outcome;

@@ -8,7 +8,8 @@
 //! The block of 64 KB is that program's default. The form of the text that it copies is recalled
 //! from memory.
 
-use super::{SECOND, Suite, WithoutWrites, lay_out, reads, trim::rates, with_ceiling, writes};
+use super::parts::{SECOND, lay_out, reads, with_ceiling, writes};
+use super::{Suite, WithoutWrites, trim::rates};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{BINARY_MB, Outcome, Row, Series};

@@ -21,7 +21,8 @@
 //! iometer-file-access-server.fio; StorageReview, articles/200110.
 
 use super::era::{self, Era};
-use super::{SECOND, Suite, WithoutWrites, lay_out, with_ceiling, writes};
+use super::parts::{SECOND, lay_out, with_ceiling, writes};
+use super::{Suite, WithoutWrites};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};

@@ -7,7 +7,8 @@
 //! On a mounted file system its files are really read (crate `rigs`). On a drive without one, the
 //! recorded requests of such a load are replayed.
 
-use super::{Suite, WithoutWrites, before, replayed};
+use super::parts::{before, seed};
+use super::{Suite, WithoutWrites, replayed};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
@@ -42,7 +43,7 @@ impl Suite for LoadTime {
         let recording = replayed::recording("loadtime", plan)?;
         let about = &recording.about;
         before(bed, plan)?;
-        bed.prepare(&plan.preparation, plan.span(), super::seed(plan, 1000))?;
+        bed.prepare(&plan.preparation, plan.span(), seed(plan, 1000))?;
         replayed::say(outcome, about);
         outcome.say(
             "The host of the recording had nothing of the files in its memory, and the replay asks for everything in \

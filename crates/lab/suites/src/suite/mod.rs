@@ -11,6 +11,7 @@ mod fourcorners;
 mod hdtune;
 mod iometer;
 mod loadtime;
+mod parts;
 mod pts;
 mod qd1;
 mod replayed;
@@ -19,18 +20,16 @@ mod sizes;
 mod sweep;
 mod trim;
 
-pub use era::{Era, plan_of};
+pub use era::{Era, plan_in};
 pub use qd1::{QD1_READ, QD1_SATURATING, QD1_WRITE};
 
 use crate::bed::Bed;
 use crate::halt::{Halt, Watch};
-use crate::outcome::{IN_USE, Outcome, Row};
+use crate::outcome::{IN_USE, Outcome};
 use crate::plan::{Plan, Profile};
 use crate::plots;
-use crate::preparation::Preparation;
 use crate::rig::{Modelled, Rig};
 use block::{CacheSpec, Size, WriteMode};
-use load::{Limit, Load, Order};
 
 /// A suite: the tests on a device, and their report. It is one file of this folder and a line in
 /// [`ALL`].
@@ -129,11 +128,6 @@ pub fn find(name: &str) -> Option<&'static dyn Suite> {
     ALL.iter().copied().find(|suite| suite.profile().name.eq_ignore_ascii_case(name))
 }
 
-const SECOND: u64 = 1_000_000_000;
-/// Idle time between a suite's parts, in which drives fold their SLC areas: 15 to 30 s for the
-/// drives whose reviews give it.
-const REST_NS: u64 = 60 * SECOND;
-
 /// Runs a suite on the plan's modelled drive, in virtual time. In any case the outcome contains
 /// everything measured until then.
 ///
@@ -199,32 +193,6 @@ fn run_into(
     bed.halt().cloned().map_or(result, Err)
 }
 
-/// Brings the whole drive into the plan's state, and then the span into the suite's.
-fn lay_out(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-    before(bed, plan)?;
-    prepare(bed, plan, outcome, &plan.preparation)
-}
-
-/// Brings the whole drive into the plan's state.
-fn before(bed: &mut Bed, plan: &Plan) -> Result<(), Halt> {
-    let all = plan.target.bytes() / 4096 * 4096;
-    bed.prepare(&plan.state, all, plan.target.options.seed).map(drop)
-}
-
-/// Prepares the plan's span; a torture has its own row.
-fn prepare(
-    bed: &mut Bed,
-    plan: &Plan,
-    outcome: &mut Outcome,
-    preparation: &Preparation,
-) -> Result<(), Halt> {
-    let tortures = bed.prepare(preparation, plan.span(), seed(plan, 1000))?;
-    for record in tortures {
-        outcome.add(bed, Row::rate("torture: random writes", &record));
-    }
-    Ok(())
-}
-
 /// Describes the preparation of the drive in one sentence.
 fn preparation_text(plan: &Plan, time: &str) -> String {
     let span = block::Size(plan.span());
@@ -249,46 +217,4 @@ fn preparation_text(plan: &Plan, time: &str) -> String {
         false => format!("; its first {span} were prepared: {}", plan.preparation),
     };
     format!("The drive was purged, then prepared: {}{own}.", plan.state)
-}
-
-/// Returns a load of writes with a final flush.
-fn writes(plan: &Plan, order: Order, block_bytes: u32, depth: u32, part: u64) -> Load {
-    Load {
-        limit: Limit::time(plan.time_ns),
-        flush: true,
-        seed: seed(plan, part),
-        ..Load::new(order, block_bytes, plan.span()).depth(depth)
-    }
-}
-
-/// Returns a load of reads.
-fn reads(plan: &Plan, order: Order, block_bytes: u32, depth: u32, part: u64) -> Load {
-    Load { reads_percent: 100, flush: false, ..writes(plan, order, block_bytes, depth, part) }
-}
-
-/// Returns the seed of a part of a suite; it follows from the target's seed.
-fn seed(plan: &Plan, part: u64) -> u64 {
-    plan.target.options.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(part)
-}
-
-/// Runs a test whose figure is MB per second, if it is selected.
-fn throughput(
-    bed: &mut Bed,
-    plan: &Plan,
-    outcome: &mut Outcome,
-    test: String,
-    load: Load,
-) -> Result<(), Halt> {
-    if !plan.wants(&test) {
-        return Ok(());
-    }
-    let record = bed.load(&test, load)?;
-    outcome.add(bed, with_ceiling(bed, Row::throughput(test, &record)));
-    Ok(())
-}
-
-/// Sets the ceiling of the last load's row, and the share of time in which the machine kept that
-/// load waiting.
-fn with_ceiling(bed: &Bed, row: Row) -> Row {
-    Row { ceiling: bed.ceiling(row.value), kept_waiting: bed.kept_waiting(), ..row }
 }

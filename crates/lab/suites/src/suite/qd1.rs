@@ -2,7 +2,8 @@
 //! Also the same writes 32 at a time, the maximum of a SATA drive: the highest rate of the drive,
 //! which a cache in front of it must not reduce.
 
-use super::{REST_NS, SECOND, Suite, WithoutWrites, lay_out, reads, with_ceiling, writes};
+use super::parts::{REST_NS, SECOND, lay_out, reads, with_ceiling, writes};
+use super::{Suite, WithoutWrites};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};

@@ -1,7 +1,8 @@
 //! Seqfill: sequential writes from the first byte to the last; the rate falls at the end of an SLC
 //! area.
 
-use super::{Suite, lay_out, trim::rates, with_ceiling, writes};
+use super::parts::{lay_out, with_ceiling, writes};
+use super::{Suite, trim::rates};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::knee::knee;

@@ -10,7 +10,8 @@
 //! 4, and the years of the versions, are recalled from memory for version 4.
 
 use super::era::{self, Era};
-use super::{SECOND, Suite, WithoutWrites, lay_out, reads, with_ceiling, writes};
+use super::parts::{SECOND, lay_out, reads, with_ceiling, writes};
+use super::{Suite, WithoutWrites};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};

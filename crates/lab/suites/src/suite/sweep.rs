@@ -5,7 +5,8 @@
 //! above the target's maximum request are left out, and so are combinations that need more than 512
 //! MiB of memory.
 
-use super::{SECOND, Suite, WithoutWrites, lay_out, reads, throughput, writes};
+use super::parts::{SECOND, lay_out, reads, throughput, writes};
+use super::{Suite, WithoutWrites};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::Outcome;

@@ -10,8 +10,9 @@
 //! Source: AnandTech 2865 page 2, 5785 page 7, 6363 page 8. The requests of HD Tach are not known:
 //! 128 KiB, one at a time, replace them. A clean drive at the start of a run of 2009 is assumed.
 
+use super::Suite;
 use super::era::{self, Era};
-use super::{SECOND, Suite, before, prepare, with_ceiling, writes};
+use super::parts::{SECOND, before, prepare, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row, Series};

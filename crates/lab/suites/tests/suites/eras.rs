@@ -5,7 +5,7 @@ use suites::{Halt, Outcome, Plan, Preparation, report};
 
 /// Returns the suite in a year on the small drive, with parts of this length.
 fn in_year(name: &str, year: u16, time_ns: u64) -> Plan {
-    let usual = suites::plan_of(suite(name), Some(year), small()).expect("an era");
+    let usual = suites::plan_in(suite(name), year, small()).expect("an era");
     let span_bytes = usual.span_bytes.map(|_| 128 << 20);
     Plan { time_ns, span_bytes, ..usual }
 }
@@ -19,11 +19,11 @@ fn every_era_is_told_and_a_year_without_one_is_refused() {
             let line = format!("\n| `{name}` | {era} | ");
             assert!(page.contains(&line), "{line} in the table of eras");
             assert_eq!(era.profile.name, name);
-            let plan = suites::plan_of(*suite, Some(era.first), small()).expect("an era");
+            let plan = suites::plan_in(*suite, era.first, small()).expect("an era");
             assert_eq!((plan.era, plan.suite), (Some(era.first), era.profile));
             assert_eq!(plan.time_ns, era.profile.time_ns);
         }
-        let refused = suites::plan_of(*suite, Some(1999), small()).expect_err("no era");
+        let refused = suites::plan_in(*suite, 1999, small()).expect_err("no era");
         assert!(refused.starts_with("--era 1999: ") && refused.contains(name), "{refused}");
         let years: Vec<u16> = suite.eras().iter().flat_map(|it| [it.first, it.last]).collect();
         assert!(years.is_sorted(), "{name}: {years:?}");
@@ -71,7 +71,7 @@ fn fourcorners_of_2009_reads_all_of_the_drive_and_of_2015_has_depths_and_mixes()
     let read = |depth: u32| value(&late, &format!("random 4 KiB read, QD{depth}"));
     assert!(read(32) > 2.0 * read(1), "{} and {}", read(1), read(32));
     assert!(value(&late, "60 % reads, random 4 KiB, QD3") > 0.0);
-    let usual = suites::plan_of(suite("fourcorners"), Some(2015), small()).expect("an era");
+    let usual = suites::plan_in(suite("fourcorners"), 2015, small()).expect("an era");
     assert_eq!((usual.span_bytes, usual.time_ns), (Some(16 << 30), 180 * SECOND));
 }
 

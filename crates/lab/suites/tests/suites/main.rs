@@ -586,9 +586,10 @@ fn reads_alone_are_what_is_left_of_a_suite_that_may_not_write() {
         let name = suite.profile().name;
         let target = Target::of_rig("disk", 64 << 30, 1);
         let plan = Plan::new(suite.profile(), target.clone()).reading();
-        let eras = suite.eras().into_iter().map(|era| {
-            suites::plan_of(*suite, Some(era.first), target.clone()).expect(name).reading()
-        });
+        let eras = suite
+            .eras()
+            .into_iter()
+            .map(|era| suites::plan_in(*suite, era.first, target.clone()).expect(name).reading());
         for plan in eras.chain([plan]) {
             let (rig, listing) = Listed::new(plan.target.bytes());
             let (outcome, ended) = suites::run_on(Box::new(rig), &plan, &mut ());

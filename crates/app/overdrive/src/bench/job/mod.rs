@@ -54,9 +54,9 @@ impl JobOptions {
         self.job.as_deref()
     }
 
-    /// Returns the loads; refuses these options with another suite.
-    pub(super) fn jobs(&self, suite: &str) -> Result<Vec<Job>, Failure> {
-        let said = [
+    /// Returns the first of these options that is given.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let options = [
             ("--job", self.job.is_some()),
             ("--order", self.order.is_some()),
             ("--block", self.block.is_some()),
@@ -64,13 +64,12 @@ impl JobOptions {
             ("--reads", self.reads.is_some()),
             ("--rate", self.rate.is_some()),
         ];
+        options.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
+    }
+
+    /// Returns the loads.
+    pub(super) fn jobs(&self) -> Result<Vec<Job>, Failure> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
-        let wrong = said.iter().find(|(_, is_said)| *is_said && suite != "custom");
-        if let Some((option, _)) = wrong {
-            return Err(usage(format!(
-                "{option}: {suite} has its own loads; give it to the suite custom"
-            )));
-        }
         if let Some(file) = &self.job {
             return file::read(file);
         }

@@ -23,7 +23,7 @@ pub(super) use latency::LatencyTest;
 pub(super) use saturation::Saturation;
 pub(super) use throughput::Throughput;
 
-use super::SECOND;
+use super::parts::SECOND;
 
 /// The preparation before the rounds of a test.
 const PREPARATION: &str = "trim,fill,fill";

@@ -5,7 +5,7 @@ use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row, Series};
 use crate::plan::Plan;
-use crate::suite::{before, seed, with_ceiling, writes};
+use crate::suite::parts::{before, seed, with_ceiling, writes};
 use load::{Latency, Load, Order, Record};
 
 /// Maximum number of rounds.
