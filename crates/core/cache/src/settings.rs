@@ -18,7 +18,7 @@ pub trait Measured: Sized {
     /// The engine's type.
     type Engine;
 
-    /// Returns it in the engine's units, in a cache of this geometry.
+    /// Returns the setting in the engine's units, for a cache of this geometry.
     fn measured(&self, geometry: &Geometry) -> Self::Engine;
 
     /// Returns the setting for a value of the engine, rounded as the unit requires.
@@ -62,7 +62,7 @@ impl Measured for Option<Size> {
     }
 }
 
-/// Types that are the same for the engine.
+/// Implements [`Measured`] for types that the engine uses unchanged.
 macro_rules! as_it_is {
     ($($type:ty)+) => {
         $(impl Measured for $type {
@@ -138,8 +138,8 @@ macro_rules! choices {
             const LOAD: Ordering = Ordering::SeqCst;
 
             fn into_word(self) -> u64 {
-                let place = <$type>::ALL.iter().position(|other| *other == self);
-                place.expect("every value is among all") as u64
+                let index = <$type>::ALL.iter().position(|other| *other == self);
+                index.expect("every value is among all") as u64
             }
 
             #[inline]
@@ -167,7 +167,7 @@ macro_rules! engine {
             pub stall_time_ns: u64,
             /// The policy that chooses the clean slot to evict. Fixed while the volume is served.
             pub policy: Kind,
-            /// Writeback requests that each lane has in flight.
+            /// Writeback requests that each lane may have in flight.
             pub workers: u32,
             /// Readahead requests that each lane may have in flight.
             pub readers: u32,
@@ -235,7 +235,7 @@ macro_rules! engine {
             $($($engine: AtomicU64,)?)*
             stall_time_ns: AtomicU64,
             /// Whether the order of flushes is promised from now on, or is about to be: see
-            /// [`crate::shared::Shared::show_closed`].
+            /// [`crate::shared::Shared::publish_closed`].
             order_wanted: AtomicBool,
             pub(crate) policy: Kind,
             pub(crate) workers: u32,
@@ -364,7 +364,7 @@ impl Live {
 
 /// Returns the limits that the cache shows above a backing with these limits.
 pub(crate) fn limits_above(below: &Limits) -> Limits {
-    // However the backing does it, a write above the cache can be made durable alone.
+    // The cache makes an FUA write durable whether or not the backing supports FUA.
     Limits { io_best_bytes: below.io_best_bytes.max(4096), fua: Fua::Native, ..below.clone() }
 }
 
