@@ -129,7 +129,7 @@ impl Shard {
         let is_overtaking = self.dirty > 0 && self.not_durable(block).is_some();
         let is_cached = !is_overtaking && self.current(block).is_some();
         if kind == CopyKind::Kept {
-            self.accessed(block, 1, u32::from(!is_cached), Access::Pass);
+            self.accessed(block, 1, u32::from(!is_cached), Access::WriteThrough);
         }
         self.retire_not_durable(gauges, block);
         let Some((old, old_header)) = self.current(block) else {

@@ -147,7 +147,7 @@ impl Shard {
             if end.good {
                 self.overtake(gauges, change, block, end);
                 if end.is_sampled {
-                    self.accessed(block, 1, 1, Access::Pass);
+                    self.accessed(block, 1, 1, Access::WriteThrough);
                 }
             } else {
                 self.doubt(gauges, block);
