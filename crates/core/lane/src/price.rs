@@ -12,18 +12,25 @@ pub enum Cost {
     Fill,
     /// A block absorbed into the write buffer, copy included.
     Absorb,
-    /// A request passed directly to the backing.
-    Pass,
+    /// A change sent to the backing before its answer.
+    WriteThrough,
     /// A block written back: gathered, issued, marked clean.
-    WriteOut,
+    Writeback,
     /// A flush, without the time of the device.
     Flush,
 }
 
 impl Cost {
     /// All kinds, in the order of [`Prices::ns`].
-    pub const ALL: [Cost; 7] =
-        [Cost::Hit, Cost::Miss, Cost::Fill, Cost::Absorb, Cost::Pass, Cost::WriteOut, Cost::Flush];
+    pub const ALL: [Cost; 7] = [
+        Cost::Hit,
+        Cost::Miss,
+        Cost::Fill,
+        Cost::Absorb,
+        Cost::WriteThrough,
+        Cost::Writeback,
+        Cost::Flush,
+    ];
 }
 
 /// The prices of one machine, in nanoseconds, in the order of [`Cost::ALL`]. Measured, stored with

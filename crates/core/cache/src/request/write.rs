@@ -208,7 +208,7 @@ impl Handle {
                     return self.flush_for_client().await.map(|()| true);
                 }
                 Admit::WriteThrough { keeps_new } => {
-                    self.lane.charge(Cost::Pass, 1);
+                    self.lane.charge(Cost::WriteThrough, 1);
                     return self.write_through(entry, &change, keeps_new).await.map(|()| true);
                 }
                 Admit::Cut => return Ok(false),

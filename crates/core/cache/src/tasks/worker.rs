@@ -163,7 +163,7 @@ async fn write_one(
 
 async fn write_blocks(handle: &Handle, entry: usize, run: &Run) -> Result {
     let shared = &handle.shared;
-    handle.lane.charge(Cost::WriteOut, run.blocks());
+    handle.lane.charge(Cost::Writeback, run.blocks());
     let failures = shared.backing.health.flush_failures();
     let (mut result, mut parts) = (Ok(()), 0);
     let begun = handle.lane.now();
@@ -219,7 +219,7 @@ async fn gather_zeros(handle: &Handle, begun: usize, run: &mut ZeroRun) {
 
 async fn write_zeros(handle: &Handle, run: &ZeroRun) -> Result {
     let shared = &handle.shared;
-    handle.lane.charge(Cost::WriteOut, 1);
+    handle.lane.charge(Cost::Writeback, 1);
     let failures = shared.backing.health.flush_failures();
     let (mut result, mut all_sent) = (Ok(()), true);
     for part in run.parts() {
