@@ -9,7 +9,7 @@ use crate::arena::superblock::Unrecoverable;
 use crate::backing::Backing;
 use crate::backing::health::IN_DOUBT;
 use crate::bypass::balance::Pressure;
-use crate::bypass::guard::Standing;
+use crate::bypass::guard::GuardState;
 use crate::bypass::{Bypass, Costs};
 use crate::dirty::gauges::Gauges;
 use crate::dirty::limits::{self, DirtyLimits};
@@ -225,8 +225,8 @@ impl Shared {
     }
 
     /// The state of the guard.
-    pub fn guard_standing(&self, now_ns: u64) -> Standing {
-        self.bypass.standing(now_ns)
+    pub fn guard_state(&self, now_ns: u64) -> GuardState {
+        self.bypass.state(now_ns)
     }
 
     /// The expected number of hits of an admitted block before its eviction. None: too early to

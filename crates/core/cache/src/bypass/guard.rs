@@ -66,7 +66,7 @@ pub enum Why {
         loses_ns: u64,
     },
     /// The laboratory has forced it.
-    Told,
+    Forced,
 }
 
 impl fmt::Display for Why {
@@ -78,14 +78,14 @@ impl fmt::Display for Why {
             Why::Costs { loses_ns } => {
                 write!(f, "does not pay: a block costs {loses_ns} ns more than it saves")
             }
-            Why::Told => f.write_str("told to"),
+            Why::Forced => f.write_str("forced"),
         }
     }
 }
 
 /// The requests that bypass the cache, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Aside {
+pub struct BypassState {
     /// No miss is admitted.
     pub reads: Option<Why>,
     /// Blocks that are certain to be read are not admitted either: advice is not followed, and
@@ -100,11 +100,11 @@ pub struct Aside {
 
 /// The state of the guard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Standing {
+pub struct GuardState {
     /// It may begin a bypass.
     pub on: bool,
     /// The current bypass.
-    pub aside: Aside,
+    pub bypass: BypassState,
     /// The number of bypasses that have begun, of reads or writes.
     pub times: u64,
     /// The time in which either was bypassed, in nanoseconds.
@@ -149,7 +149,7 @@ pub(crate) fn is_probe(block: u64) -> bool {
 /// The state of one of the bypasses.
 #[derive(Clone, Copy, Debug, Default)]
 struct Side {
-    aside: Option<Why>,
+    bypass: Option<Why>,
     /// Consecutive windows for a change.
     streak: u32,
     /// Good windows that are required.
@@ -169,7 +169,7 @@ enum Verdict {
 impl Side {
     /// Returns the verdict of a balance.
     fn weigh(&self, balance: &Balance, pressure: Pressure) -> Verdict {
-        if balance.pays(self.aside.is_some()) {
+        if balance.pays(self.bypass.is_some()) {
             return Verdict::Good;
         }
         Verdict::Bad(match balance.pays_in_calm() {
@@ -181,7 +181,7 @@ impl Side {
     /// Follows a verdict. Returns true if a bypass begins.
     fn follow(&mut self, verdict: Verdict) -> bool {
         self.since = self.since.saturating_add(1);
-        match (self.aside, verdict) {
+        match (self.bypass, verdict) {
             (_, Verdict::Nothing) => {}
             (None, Verdict::Good) => self.streak = 0,
             (None, Verdict::Bad(why)) => {
@@ -189,11 +189,11 @@ impl Side {
                 if self.streak >= BAD {
                     let again = self.good > 0 && self.since < AGAIN;
                     let good = if again { (self.good * 2).min(GOOD_MAX) } else { GOOD };
-                    *self = Side { aside: Some(why), good, ..Side::default() };
+                    *self = Side { bypass: Some(why), good, ..Side::default() };
                     return true;
                 }
             }
-            (Some(_), Verdict::Bad(why)) => (self.aside, self.streak) = (Some(why), 0),
+            (Some(_), Verdict::Bad(why)) => (self.bypass, self.streak) = (Some(why), 0),
             (Some(_), Verdict::Good) => {
                 self.streak += 1;
                 if self.streak >= self.good {
@@ -263,18 +263,18 @@ pub struct Guard {
 
 impl Guard {
     /// Judges a window; returns the bypass from now on.
-    pub fn decide(&mut self, window: &Window) -> Aside {
+    pub fn decide(&mut self, window: &Window) -> BypassState {
         self.update_pressure(window);
-        let was_aside = self.writes.aside.is_some();
+        let was_bypassed = self.writes.bypass.is_some();
         let reads = self.judge_reads(window, window.expected_hits.unwrap_or(1.0), &self.reads);
         let sure = self.judge_reads(window, 1.0, &self.sure);
         let writes = self.judge_writes(window);
         self.sure.follow(sure);
         self.times += u64::from(self.reads.follow(reads)) + u64::from(self.writes.follow(writes));
-        if was_aside != self.writes.aside.is_some() {
+        if was_bypassed != self.writes.bypass.is_some() {
             self.buffered = Buffered::default();
         }
-        self.aside()
+        self.bypass()
     }
 
     /// Ends every bypass, and forgets everything except the number of bypasses.
@@ -283,12 +283,12 @@ impl Guard {
     }
 
     /// Returns the current bypass.
-    pub fn aside(&self) -> Aside {
-        Aside {
-            reads: self.reads.aside,
-            sure_reads: self.sure.aside.is_some(),
-            writes: self.writes.aside,
-            writes_unprobed: self.writes.aside.is_some()
+    pub fn bypass(&self) -> BypassState {
+        BypassState {
+            reads: self.reads.bypass,
+            sure_reads: self.sure.bypass.is_some(),
+            writes: self.writes.bypass,
+            writes_unprobed: self.writes.bypass.is_some()
                 && self.writes.since % PROBE_EVERY >= PROBE,
         }
     }
@@ -320,7 +320,7 @@ impl Guard {
             hit_ns: window.hit_ns,
             copy_ns: window.copy_ns,
         };
-        if reads.backing_ns == 0 || window.reads == 0 && side.aside.is_none() {
+        if reads.backing_ns == 0 || window.reads == 0 && side.bypass.is_none() {
             return Verdict::Nothing;
         }
         side.weigh(&admitting(&reads, hits, window.pressure), window.pressure)
@@ -341,7 +341,7 @@ impl Guard {
             return Verdict::Good;
         }
         let (side, pressure) = (&self.writes, window.pressure);
-        match (self.buffered.spared(), side.aside) {
+        match (self.buffered.spared(), side.bypass) {
             (Some(spared), _) => {
                 let writes = Writes {
                     backing_ns: window.backing_write_ns,

@@ -5,7 +5,7 @@ pub(crate) mod guard;
 
 use crate::admission::Rules;
 use crate::bypass::balance::Pressure;
-use crate::bypass::guard::{Aside, Guard, Standing, Why, Window, is_probe};
+use crate::bypass::guard::{BypassState, Guard, GuardState, Why, Window, is_probe};
 use crate::dirty::gauges::Gauges;
 use crate::stats::counters::Counters;
 use block::WriteMode;
@@ -87,25 +87,25 @@ impl WriteThroughTimes {
 struct View {
     guard: Guard,
     counted: Counters,
-    aside: Aside,
+    bypass: BypassState,
     /// When the bypass began; None: there is none.
     since_ns: Option<u64>,
     bypass_ns: u64,
 }
 
 impl View {
-    fn standing(&self, on: bool, now_ns: u64) -> Standing {
+    fn state(&self, on: bool, now_ns: u64) -> GuardState {
         let running = self.since_ns.map_or(0, |since| now_ns.saturating_sub(since));
         let times = self.guard.times();
-        Standing { on, aside: self.aside, times, bypass_ns: self.bypass_ns + running }
+        GuardState { on, bypass: self.bypass, times, bypass_ns: self.bypass_ns + running }
     }
 
     /// Records the bypass from now on; returns it as bits.
-    fn put(&mut self, aside: Aside, now_ns: u64) -> u8 {
-        let bits = u8::from(aside.reads.is_some()) * READS
-            + u8::from(aside.sure_reads) * SURE
-            + u8::from(aside.writes.is_some()) * WRITES
-            + u8::from(aside.writes_unprobed) * UNPROBED;
+    fn put(&mut self, bypass: BypassState, now_ns: u64) -> u8 {
+        let bits = u8::from(bypass.reads.is_some()) * READS
+            + u8::from(bypass.sure_reads) * SURE
+            + u8::from(bypass.writes.is_some()) * WRITES
+            + u8::from(bypass.writes_unprobed) * UNPROBED;
         match self.since_ns {
             None if bits & (READS | WRITES) != 0 => self.since_ns = Some(now_ns),
             Some(since) if bits & (READS | WRITES) == 0 => {
@@ -114,7 +114,7 @@ impl View {
             }
             _ => {}
         }
-        self.aside = aside;
+        self.bypass = bypass;
         bits
     }
 
@@ -181,9 +181,9 @@ impl Bypass {
 
     /// Adds the counters of the bypass.
     pub(crate) fn count(&self, all: &mut Counters, now_ns: u64) {
-        let standing = self.view.peek(|view| view.standing(true, now_ns));
-        all.bypasses = standing.times;
-        all.bypass_ns = standing.bypass_ns;
+        let state = self.view.peek(|view| view.state(true, now_ns));
+        all.bypasses = state.times;
+        all.bypass_ns = state.bypass_ns;
         all.keep_ns = self.keep_median_ns.load(Ordering::Relaxed);
         all.bypass_now = u64::from(self.bypassed.load(Ordering::Relaxed) & (READS | WRITES));
     }
@@ -219,8 +219,8 @@ impl Bypass {
             if self.off.load(Ordering::SeqCst) {
                 return false;
             }
-            let aside = view.guard.decide(&window);
-            let bits = view.put(aside, now_ns);
+            let bypass = view.guard.decide(&window);
+            let bits = view.put(bypass, now_ns);
             (self.bypassed.swap(bits, Ordering::SeqCst) ^ bits) & (READS | WRITES) != 0
         })
     }
@@ -246,7 +246,7 @@ impl Bypass {
         self.view.peek(|view| {
             self.off.store(!on, Ordering::SeqCst);
             if !on {
-                let bits = view.put(Aside::default(), now_ns);
+                let bits = view.put(BypassState::default(), now_ns);
                 view.guard.forget();
                 self.bypassed.store(bits, Ordering::SeqCst);
             }
@@ -254,20 +254,20 @@ impl Bypass {
     }
 
     /// Returns the state of the guard.
-    pub(crate) fn standing(&self, now_ns: u64) -> Standing {
+    pub(crate) fn state(&self, now_ns: u64) -> GuardState {
         let on = !self.off.load(Ordering::SeqCst);
-        self.view.peek(|view| view.standing(on, now_ns))
+        self.view.peek(|view| view.state(on, now_ns))
     }
 
     /// Forces or ends the bypass of reads, writes or both (with both, also of blocks that are
     /// certain to be read), until the guard's next decision.
     pub(crate) fn force(&self, reads: bool, writes: bool, now_ns: u64) {
-        let why = |out: bool| out.then_some(Why::Told);
+        let why = |out: bool| out.then_some(Why::Forced);
         let (reads, writes) = (why(reads), why(writes));
         let sure_reads = reads.is_some() && writes.is_some();
-        let aside = Aside { reads, sure_reads, writes, writes_unprobed: false };
+        let bypass = BypassState { reads, sure_reads, writes, writes_unprobed: false };
         self.view.peek(|view| {
-            let bits = view.put(aside, now_ns);
+            let bits = view.put(bypass, now_ns);
             self.bypassed.store(bits, Ordering::SeqCst);
         });
     }
