@@ -7,7 +7,7 @@ use crate::sampled::Sampled;
 use block::Stack;
 use cache::Shared;
 use lane::TASKS_MAX;
-use layers::{Recordable, RecorderPlace, Unaligned, UnalignedShared, Valve, ValveShared};
+use layers::{Recordable, RecorderSwitch, Unaligned, UnalignedShared, Valve, ValveShared};
 use ring::Ring;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct SharedHalves {
     valve: Arc<ValveShared>,
     unaligned: Arc<UnalignedShared>,
     counts: Arc<Counts>,
-    recorder: Arc<RecorderPlace>,
+    recorder: Arc<RecorderSwitch>,
 }
 
 impl SharedHalves {
@@ -27,7 +27,7 @@ impl SharedHalves {
             node,
             valve: ValveShared::new(),
             counts: Arc::default(),
-            recorder: RecorderPlace::new(),
+            recorder: RecorderSwitch::new(),
         }
     }
 
@@ -44,7 +44,7 @@ impl SharedHalves {
     }
 
     /// Returns the layer above the cache in which a recorder of clients' requests can be placed.
-    pub fn recorder(&self) -> &RecorderPlace {
+    pub fn recorder(&self) -> &RecorderSwitch {
         &self.recorder
     }
 

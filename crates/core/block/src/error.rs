@@ -44,8 +44,8 @@ impl Error {
 
     /// The error for an errno that the system returned.
     pub const fn from_errno(errno: i32, doing: &'static str) -> Error {
-        // The numbers are Linux's; this crate makes no system calls and needs no bindings for five
-        // of them.
+        // The numbers are Linux's; this crate makes no system calls and needs no bindings for these
+        // few.
         let kind = match errno {
             // 27 (EFBIG): the file would exceed the limit of its file system or of the process.
             27 | 28 | 122 => Kind::NoSpace,

@@ -39,7 +39,7 @@ pub use settings::{CacheSpec, Durability, Policy, WriteMode};
 pub use size::{Size, VOLUME_BYTES_MAX};
 pub use spec::{DelaySpec, DriveState, FaultsSpec, ModelSpec, Spec};
 pub use stack::{Block, Stack};
-pub use stall::{Stall, Unless};
+pub use stall::{Stall, UnlessStalled};
 pub use status::Stretch;
 pub use wire::Wire;
 

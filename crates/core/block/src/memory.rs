@@ -157,7 +157,7 @@ impl Memory {
     /// If the offset is not a multiple of 8.
     #[inline]
     pub fn word(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset.is_multiple_of(8), "a word stands at a multiple of 8");
+        assert!(offset.is_multiple_of(8), "the offset of a word is a multiple of 8");
         let at = self.address(offset, 8);
         // SAFETY: inside the memory and aligned (the base is), and such words are only used as
         // atomics.

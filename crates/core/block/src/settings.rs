@@ -19,8 +19,8 @@ use std::str::FromStr;
 /// KEY is the name that users see. TYPE determines the unit: a `Size` is in bytes, a `u64` in
 /// milliseconds. FIELD is the name in [`CacheSpec`]. ENGINE is the name among the engine's
 /// settings, in nanoseconds or blocks; a setting that has one may change while the volume is
-/// served. `-> ENGINE` also changes there, but is stored elsewhere. LEAST and MOST are the range,
-/// and optional.
+/// served. A setting with `-> ENGINE` may change, too, but is not stored among them. LEAST and MOST
+/// are the range, and optional.
 #[macro_export]
 macro_rules! cache_settings {
     ($then:ident) => {

@@ -4,7 +4,7 @@ use crate::error::{Error, Kind, Result};
 use crate::limits::Limits;
 use crate::padding::Padding;
 use crate::request::{Extent, Request};
-use crate::stall::{Stall, Unless};
+use crate::stall::{Stall, UnlessStalled};
 use crate::status::Stretch;
 use lane::{Lane, Pooled};
 use std::future::Future;
@@ -167,21 +167,21 @@ impl Stack {
     /// [`Block::run`] for exports: also ends, with an error, when the backing has stalled. The
     /// request itself then continues in the background with its buffer, so that no later request
     /// overtakes it.
-    pub fn run_unless_stalled(&self, request: Request) -> Unless {
+    pub fn run_unless_stalled(&self, request: Request) -> UnlessStalled {
         self.unless_stalled(self.run(request))
     }
 
     /// [`Block::status`] for exports, which ends as [`Stack::run_unless_stalled`] does.
-    pub fn status_unless_stalled(&self, at: Extent) -> Unless<Vec<Stretch>> {
+    pub fn status_unless_stalled(&self, at: Extent) -> UnlessStalled<Vec<Stretch>> {
         self.unless_stalled(self.status(at))
     }
 
-    fn unless_stalled<T>(&self, running: Pooled<Result<T>>) -> Unless<T> {
-        Unless::new(&self.lane, self.top.stall().cloned(), running)
+    fn unless_stalled<T>(&self, running: Pooled<Result<T>>) -> UnlessStalled<T> {
+        UnlessStalled::new(&self.lane, self.top.stall().cloned(), running)
     }
 
     /// [`Block::run_padded`] for exports, which ends as [`Stack::run_unless_stalled`] does.
-    pub fn run_padded_unless_stalled(&self, request: Request, padding: Padding) -> Unless {
+    pub fn run_padded_unless_stalled(&self, request: Request, padding: Padding) -> UnlessStalled {
         self.unless_stalled(self.run_padded(request, padding))
     }
 

@@ -69,15 +69,15 @@ impl Stall {
 }
 
 /// A request to a stack that waits only while the backing answers.
-pub struct Unless<T = ()> {
+pub struct UnlessStalled<T = ()> {
     lane: Lane,
     stall: Option<Arc<Stall>>,
     running: Option<Pooled<Result<T>>>,
 }
 
-impl<T> Unless<T> {
+impl<T> UnlessStalled<T> {
     pub(crate) fn new(lane: &Lane, stall: Option<Arc<Stall>>, running: Pooled<Result<T>>) -> Self {
-        Unless { lane: lane.clone(), stall, running: Some(running) }
+        UnlessStalled { lane: lane.clone(), stall, running: Some(running) }
     }
 
     /// Returns the error with which it would end now, if the backing has stalled.
@@ -86,7 +86,7 @@ impl<T> Unless<T> {
     }
 }
 
-impl<T: 'static> Future for Unless<T> {
+impl<T: 'static> Future for UnlessStalled<T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {

@@ -7,6 +7,7 @@ use core::ops::Range;
 /// Blocks that are copied in one section: longer work is done in slices, so that no task waits for
 /// the lock longer than a few microseconds.
 pub(crate) const SLICE: u32 = 32;
+
 /// Returns the bits of `sectors` sectors from `sector` on.
 #[inline]
 pub(crate) fn bits(sector: u32, sectors: u32) -> u8 {
@@ -56,7 +57,8 @@ pub(crate) fn slices(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     blocks.step_by(SLICE as usize).map(move |first| first..end.min(first + slice))
 }
 
-/// Returns the number of sectors from `first` up to a block's border that touch `blocks` blocks.
+/// Returns the number of sectors from `first` to the end of the last of `blocks` blocks, of which
+/// the first contains `first`.
 pub(crate) fn cut(first: u64, blocks: u64) -> u64 {
     let block = u64::from(BLOCK_SECTORS);
     blocks.saturating_mul(block).saturating_sub(first % block).max(1)

@@ -32,8 +32,8 @@ impl Format {
 const SHARD_SLOTS_LEAST: u32 = 8 * 1024;
 /// Memory per shard; there are at most `SHARDS` of them as long as these can address all memory.
 const SHARD_BYTES: u64 = 128 << 20;
-/// So that two lanes rarely use the same one. More shards slow down a single lane: their lists and
-/// locks are separate.
+/// Enough that two lanes rarely use the same shard. More shards slow down a single lane: their
+/// lists and locks are separate.
 const SHARDS: u64 = 8;
 /// Maximum number of slots that a shard can address: 15 GiB.
 const SHARD_SLOTS_MAX: u32 = 4_000_000;
@@ -128,8 +128,8 @@ impl Geometry {
         fits.then_some(Geometry { slots, slots_spare, ..*self })
     }
 
-    /// Whether a shard has slots for a few regions, where there are several: with less it evicts a
-    /// hot region while others are empty.
+    /// Whether each of several shards has slots for a few regions. With fewer slots, a shard evicts
+    /// a hot region while other shards are empty.
     pub fn has_roomy_shards(&self) -> bool {
         self.shards == 1 || self.slots_per_shard() >= SHARD_SLOTS_LEAST
     }

@@ -1,7 +1,7 @@
 //! A volume's cache as one lane sees it: the state and functions that its requests and its tasks
 //! share.
 
-use crate::backing::flush_gate::Pass;
+use crate::backing::flush_gate::FlushStep;
 use crate::backing::in_flight::RequestKind;
 use crate::dirty::level::Level;
 use crate::planted::{Bug, planted};
@@ -20,14 +20,15 @@ pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
     pub(crate) lane: Lane,
     pub(crate) below: Stack,
-    /// Whether the backing could answer the lane's last read immediately.
-    pub(crate) at_once: Cell<bool>,
+    /// Whether the backing answered the lane's last read immediately.
+    pub(crate) answers_immediately: Cell<bool>,
     pub(crate) advisers: Advisers,
 }
 
 /// The advice that a lane follows.
 #[derive(Default)]
 pub(crate) struct Advisers {
+    /// The number of pieces that are being fetched.
     pub(crate) followed: Cell<u32>,
     /// Notified when a piece of advice is done.
     pub(crate) ended: Event,
@@ -39,7 +40,7 @@ impl Handle {
         assert_eq!(shared.limits.sectors, below.limits().sectors, "another volume's cache");
         let (shared, lane) = (shared.clone(), lane.clone());
         let advisers = Advisers::default();
-        Handle { shared, lane, below, at_once: Cell::new(true), advisers }
+        Handle { shared, lane, below, answers_immediately: Cell::new(true), advisers }
     }
 
     /// The fill level of the write buffer.
@@ -58,20 +59,20 @@ impl Handle {
 impl Handle {
     /// Sends a change or a flush to the backing and waits for its answer, under the watchdog.
     /// Counts an error.
-    pub(crate) async fn ask_below(&self, request: Request) -> Result {
+    pub(crate) async fn send_below(&self, request: Request) -> Result {
         let errors = self.shared.backing.health.errors_of(&request);
-        let result = self.ask_below_uncounted(request).await;
+        let result = self.send_below_uncounted(request).await;
         if result.is_err() {
             errors.fetch_add(1, Ordering::Relaxed);
         }
         result
     }
 
-    /// [`Handle::ask_below`], without counting an error.
-    pub(crate) async fn ask_below_uncounted(&self, request: Request) -> Result {
-        let sent = self.shared.backing.in_flight.sent(RequestKind::Change);
+    /// [`Handle::send_below`], without counting an error.
+    pub(crate) async fn send_below_uncounted(&self, request: Request) -> Result {
+        let sent = self.shared.backing.in_flight.note_sent(RequestKind::Change);
         let result = self.below.run(request).await;
-        self.shared.backing.in_flight.answered(sent);
+        self.shared.backing.in_flight.note_answered(sent);
         result
     }
 
@@ -85,9 +86,9 @@ impl Handle {
             self.lane.turn().await;
             let seen = self.shared.backing.flush_gate_changed.seen();
             match self.shared.backing.flush_gate.with(|flush_gate| flush_gate.step(target)) {
-                Pass::Over(good) => return if good { Ok(()) } else { Err(error) },
-                Pass::Wait => self.shared.backing.flush_gate_changed.after(seen).await,
-                Pass::Lead => {
+                FlushStep::Done(good) => return if good { Ok(()) } else { Err(error) },
+                FlushStep::Wait => self.shared.backing.flush_gate_changed.after(seen).await,
+                FlushStep::Lead => {
                     let result = self.send_flush().await;
                     error = result.err().unwrap_or(error);
                     self.lane.turn().await;
@@ -110,7 +111,7 @@ impl Handle {
             shared.arena.note_flush_sent();
         }
         shared.gauges.note_flush_sent();
-        let result = self.ask_below(Request::Flush).await;
+        let result = self.send_below(Request::Flush).await;
         match result {
             Ok(()) => shared.gauges.note_flush_succeeded(),
             Err(_) => shared.backing.health.flush_failed(),

@@ -4,8 +4,8 @@
 //!
 //! The shards share the samplers, so that each benefits from all accesses. Shards report the
 //! accesses to sampled blocks, one block in 64 or fewer (more for caches below 256 MiB, all for
-//! tiny ones), in the section in which they decide: under separate locks, below which no section is
-//! entered. The results are returned in a word that is read without a lock.
+//! tiny ones), in the section in which they decide. Each sampler has its own lock, under which no
+//! other lock is taken. The results are returned in a word that is read without a lock.
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -127,10 +127,10 @@ impl Sampling {
         self.expectation.peek(|expectation| expectation.hits())
     }
 
-    /// Records an access to a block of a sample. `told` is the count of its shard at the shard's
-    /// last report, and is set to its count `now`.
+    /// Records an access to a block of a sample. `reported` is the count of its shard at the
+    /// shard's last report, and is set to the count `now`.
     #[cold]
-    pub(crate) fn access(&self, hash: Hash, access: Access, told: &mut Counted, now: Counted) {
+    pub(crate) fn access(&self, hash: Hash, access: Access, reported: &mut Counted, now: Counted) {
         if let Some(arbiter) = &self.arbiter
             && self.samplers.arbiter.takes(hash)
             && let Some(share) = arbiter.peek(|arbiter| arbiter.access(hash))
@@ -141,7 +141,7 @@ impl Sampling {
             self.expectation.peek(|expectation| expectation.access(hash, access));
         }
         if self.samplers.curve.takes(hash) {
-            let before = core::mem::replace(told, now);
+            let before = core::mem::replace(reported, now);
             let accesses = now.accesses - before.accesses;
             let misses = now.misses - before.misses;
             let is_read = access == Access::Read;

@@ -18,11 +18,11 @@ pub trait Measured: Sized {
     /// The engine's type.
     type Engine;
 
-    /// Returns it in the engine's units, in a cache of this geometry.
+    /// Returns the setting in the engine's units, for a cache of this geometry.
     fn measured(&self, geometry: &Geometry) -> Self::Engine;
 
     /// Returns the setting for a value of the engine, rounded as the unit requires.
-    fn told(engine: Self::Engine) -> Self;
+    fn from_engine(engine: Self::Engine) -> Self;
 }
 
 impl Measured for u64 {
@@ -32,7 +32,7 @@ impl Measured for u64 {
         self.saturating_mul(1_000_000)
     }
 
-    fn told(engine: u64) -> u64 {
+    fn from_engine(engine: u64) -> u64 {
         engine / 1_000_000
     }
 }
@@ -44,7 +44,7 @@ impl Measured for Size {
         u32::try_from(self.0 / BLOCK_BYTES).unwrap_or(u32::MAX)
     }
 
-    fn told(engine: u32) -> Size {
+    fn from_engine(engine: u32) -> Size {
         Size(u64::from(engine) * BLOCK_BYTES)
     }
 }
@@ -57,12 +57,12 @@ impl Measured for Option<Size> {
         self.map_or(geometry.slots / 4, |size| size.measured(geometry))
     }
 
-    fn told(engine: u32) -> Option<Size> {
-        Some(Size::told(engine))
+    fn from_engine(engine: u32) -> Option<Size> {
+        Some(Size::from_engine(engine))
     }
 }
 
-/// Types that are the same for the engine.
+/// Implements [`Measured`] for types that the engine uses unchanged.
 macro_rules! as_it_is {
     ($($type:ty)+) => {
         $(impl Measured for $type {
@@ -72,7 +72,7 @@ macro_rules! as_it_is {
                 *self
             }
 
-            fn told(engine: $type) -> $type {
+            fn from_engine(engine: $type) -> $type {
                 engine
             }
         })+
@@ -138,8 +138,8 @@ macro_rules! choices {
             const LOAD: Ordering = Ordering::SeqCst;
 
             fn into_word(self) -> u64 {
-                let place = <$type>::ALL.iter().position(|other| *other == self);
-                place.expect("every value is among all") as u64
+                let index = <$type>::ALL.iter().position(|other| *other == self);
+                index.expect("every value is among all") as u64
             }
 
             #[inline]
@@ -167,7 +167,7 @@ macro_rules! engine {
             pub stall_time_ns: u64,
             /// The policy that chooses the clean slot to evict. Fixed while the volume is served.
             pub policy: Kind,
-            /// Writeback requests that each lane has in flight.
+            /// Writeback requests that each lane may have in flight.
             pub workers: u32,
             /// Readahead requests that each lane may have in flight.
             pub readers: u32,
@@ -196,10 +196,10 @@ macro_rules! engine {
 
             /// Writes into a spec the settings that differ from its own: a setting that was left to
             /// its default stays so until it is changed.
-            pub fn tell(&self, spec: &mut CacheSpec, geometry: &Geometry) {
+            pub fn write_to(&self, spec: &mut CacheSpec, geometry: &Geometry) {
                 let asked = Settings::from_spec(spec, geometry);
                 $($(if self.$engine != asked.$engine {
-                    spec.$field = Measured::told(self.$engine);
+                    spec.$field = Measured::from_engine(self.$engine);
                 })?)*
             }
 
@@ -235,7 +235,7 @@ macro_rules! engine {
             $($($engine: AtomicU64,)?)*
             stall_time_ns: AtomicU64,
             /// Whether the order of flushes is promised from now on, or is about to be: see
-            /// [`crate::shared::Shared::show_closed`].
+            /// [`crate::shared::Shared::publish_closed`].
             order_wanted: AtomicBool,
             pub(crate) policy: Kind,
             pub(crate) workers: u32,
@@ -364,7 +364,7 @@ impl Live {
 
 /// Returns the limits that the cache shows above a backing with these limits.
 pub(crate) fn limits_above(below: &Limits) -> Limits {
-    // However the backing does it, a write above the cache can be made durable alone.
+    // The cache makes an FUA write durable whether or not the backing supports FUA.
     Limits { io_best_bytes: below.io_best_bytes.max(4096), fua: Fua::Native, ..below.clone() }
 }
 

@@ -9,7 +9,7 @@ use crate::arena::superblock::Unrecoverable;
 use crate::backing::Backing;
 use crate::backing::health::IN_DOUBT;
 use crate::bypass::balance::Pressure;
-use crate::bypass::guard::Standing;
+use crate::bypass::guard::GuardState;
 use crate::bypass::{Bypass, Costs};
 use crate::dirty::gauges::Gauges;
 use crate::dirty::limits::{self, DirtyLimits};
@@ -41,7 +41,7 @@ pub struct Shared {
     pub(crate) limits: Limits,
     pub(crate) settings: Live,
     /// True while the settings are being changed.
-    pub(crate) setting: AtomicBool,
+    pub(crate) is_reconfiguring: AtomicBool,
     pub(crate) arena: Arena,
     pub(crate) shards: Shards,
     /// Statistics from a sample of the accesses.
@@ -111,7 +111,7 @@ impl Shared {
             geometry,
             limits: limits_above(below),
             settings,
-            setting: AtomicBool::new(false),
+            is_reconfiguring: AtomicBool::new(false),
             arena,
             shards,
             sampling,
@@ -126,7 +126,7 @@ impl Shared {
             stats,
             proven: AtomicU32::new(0),
         };
-        shared.epochs.peek(|epochs| shared.show_closed(epochs));
+        shared.epochs.peek(|epochs| shared.publish_closed(epochs));
         Ok(Arc::new(shared))
     }
 
@@ -178,8 +178,8 @@ impl Shared {
         self.arena.is_in_doubt()
     }
 
-    /// Puts this volume in doubt, for a doubt recorded in another memory, which was settled
-    /// earlier.
+    /// Puts this volume in doubt: an earlier memory of this backing was in doubt, and was released
+    /// before the doubt ended.
     pub fn begin_doubt(&self) {
         self.arena.note_doubt(true);
         if self.settings.wants_order() {
@@ -225,8 +225,8 @@ impl Shared {
     }
 
     /// The state of the guard.
-    pub fn guard_standing(&self, now_ns: u64) -> Standing {
-        self.bypass.standing(now_ns)
+    pub fn guard_state(&self, now_ns: u64) -> GuardState {
+        self.bypass.state(now_ns)
     }
 
     /// The expected number of hits of an admitted block before its eviction. None: too early to
@@ -375,19 +375,19 @@ impl Shared {
     /// Notes that the open epoch is about to be closed. To be called in the section that decides
     /// it.
     pub(crate) fn note_closing(&self, epochs: &mut Epochs) {
-        epochs.closes(self.gauges.epoch_closed());
-        self.show_closed(epochs);
+        epochs.note_closing(self.gauges.epoch_closed());
+        self.publish_closed(epochs);
     }
 
     /// Publishes the number of closed epochs, and since when they are closed, for readers that do
     /// not lock the epochs. Ends the order of closed epochs before write-throughs, if no setting
-    /// requires it any more and no closed epoch was promised it. To be called in a section of the
-    /// epochs: no epoch can be closed during it. (A flush that closes an epoch because it has not
+    /// requires it any more and no epoch is closed. To be called in a section of the epochs: no
+    /// epoch can be closed during it. (A flush that closes an epoch because it has not
     /// seen the change of settings yet detects that when the closing is done: see
     /// `request/flush.rs`.)
-    pub(crate) fn show_closed(&self, epochs: &Epochs) {
+    pub(crate) fn publish_closed(&self, epochs: &Epochs) {
         let closed = epochs.closed();
-        self.gauges.show_closed(closed, epochs.closed_since());
+        self.gauges.publish_closed(closed, epochs.closed_since());
         let waits = closed > 0 && !planted(Bug::SwitchWithoutDrain);
         if self.gauges.is_ordered() && !self.settings.wants_order() && !waits {
             self.gauges.end_order(&self.arena);

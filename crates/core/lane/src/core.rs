@@ -131,9 +131,9 @@ impl Lane {
         self.0.polls.get()
     }
 
-    /// Records a front's last observation: whether its client had sent one request that was
-    /// answered immediately, so that the next one comes only after the answer. Only then the live
-    /// loop may poll.
+    /// Records what a front has observed last: whether its client had sent a single request, which
+    /// was answered immediately. Then the next request comes only after the answer. Only in this
+    /// case the live loop may poll instead of sleeping.
     #[inline]
     pub fn set_lockstep(&self, is_lockstep: bool) {
         self.0.lockstep.set(is_lockstep);
@@ -271,7 +271,7 @@ impl Lane {
                 return Poll::Ready(());
             }
             let task = waker::task_of(context.waker()).expect("sleeps are awaited on a lane");
-            // The task has changed: the future was moved into another task.
+            // The first poll, or the future was moved into another task.
             if set.replace(task) != Some(task) {
                 lane.0.timers.borrow_mut().add(deadline_ns, is_deferrable, task);
             }
@@ -283,7 +283,7 @@ impl Lane {
     /// whether all other ready tasks may run first.
     #[inline]
     pub fn turn(&self) -> Turn<'_> {
-        Turn { lane: self, asked: false }
+        Turn { lane: self, decided: false }
     }
 
     /// Lets all other ready tasks run first: ends a slice of long work, in every world.
@@ -415,7 +415,8 @@ impl Lane {
 /// See [`Lane::turn`].
 pub struct Turn<'a> {
     lane: &'a Lane,
-    asked: bool,
+    /// Whether the seed has decided.
+    decided: bool,
 }
 
 impl Future for Turn<'_> {
@@ -426,7 +427,7 @@ impl Future for Turn<'_> {
         if !self.lane.is_simulated() {
             return Poll::Ready(());
         }
-        if !std::mem::replace(&mut self.asked, true) && self.lane.coin() {
+        if !std::mem::replace(&mut self.decided, true) && self.lane.coin() {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }

@@ -16,7 +16,8 @@ use crate::primitives::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 const WORDS: usize = 64;
-/// The explorer creates them again for each execution, which needs only a few.
+/// Number of mailboxes. The explorer creates all of them again for each execution, which needs only
+/// a few.
 pub(crate) const LANES_MAX: usize = if cfg!(feature = "explore") { 4 } else { 256 };
 
 /// Rings when another thread wakes a parked lane (live: an eventfd that its ring polls).

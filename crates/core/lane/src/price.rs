@@ -34,10 +34,10 @@ costs! {
     Fill: "fill",
     /// A block absorbed into the write buffer, copy included.
     Absorb: "absorb",
-    /// A request passed directly to the backing.
-    Pass: "pass",
+    /// A change sent to the backing before its answer.
+    WriteThrough: "pass",
     /// A block written back: gathered, issued, marked clean.
-    WriteOut: "write_out",
+    Writeback: "write_out",
     /// A flush, without the time of the device.
     Flush: "flush",
 }

@@ -83,11 +83,11 @@ pub struct Event {
     waiters: Mutex<Waiters>,
 }
 
-/// Tasks that one event has a place for; more of them need the heap.
+/// Number of waiting tasks that an event stores in itself; more of them need the heap.
 const WAITERS: usize = 16;
 
-/// Tasks that wait, in the order in which they came: the first ones in place, since most events
-/// have few, and a cache has hundreds of events.
+/// Tasks that wait, in the order of their arrival. The first ones are stored without the heap: most
+/// events have few, and a cache has hundreds of events.
 #[derive(Debug)]
 struct Waiters {
     /// Only the first `count` of them wait.

@@ -13,7 +13,7 @@
 use crate::planted::{Bug, planted};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use block::{Extent, Padding, Request, Result, Stack, Unless};
+use block::{Extent, Padding, Request, Result, Stack, UnlessStalled};
 use core::cell::RefCell;
 use core::future::Future;
 use core::pin::Pin;
@@ -175,7 +175,7 @@ impl ArrivalOrder {
         request.is_change() && self.overlaps(request)
     }
 
-    /// Separate from [`ArrivalOrder::must_wait`], so that for reads that is a single jump.
+    /// Separate, so that [`ArrivalOrder::must_wait`] is a single jump for reads.
     #[inline(never)]
     fn overlaps(&self, request: &Request) -> bool {
         let overlaps = request.extent().is_some_and(|at| self.0.borrow().overlaps(at));
@@ -187,15 +187,15 @@ impl ArrivalOrder {
     /// poll. A change that still waits when the backing stalls is dropped: its client gets the
     /// error, and the change never takes effect.
     pub fn run(&self, stack: &Stack, request: Request, padding: Padding) -> InOrder {
-        let place = request.extent().filter(|_| request.is_change()).map(|at| {
+        let position = request.extent().filter(|_| request.is_change()).map(|at| {
             let waits = self.must_wait(&request);
             Position { order: self.clone(), index: self.0.borrow_mut().enter(at), waits }
         });
-        let asked = match padding {
+        let running = match padding {
             Padding::NONE => stack.run_unless_stalled(request),
             padding => stack.run_padded_unless_stalled(request, padding),
         };
-        InOrder { place, asked }
+        InOrder { position, running }
     }
 }
 
@@ -223,27 +223,27 @@ impl Drop for Position {
 
 /// A request in flight, or waiting for earlier ones. See [`ArrivalOrder::run`].
 pub struct InOrder {
-    place: Option<Position>,
+    position: Option<Position>,
     /// Not polled before the request may begin.
-    asked: Unless,
+    running: UnlessStalled,
 }
 
 impl Future for InOrder {
     type Output = Result;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result> {
-        let stalled = self.asked.stalled();
-        if let Some(place) = self.place.as_mut().filter(|place| place.waits) {
+        let stalled = self.running.stalled();
+        if let Some(position) = self.position.as_mut().filter(|position| position.waits) {
             if let Some(error) = stalled {
-                self.place = None;
+                self.position = None;
                 return Poll::Ready(Err(error));
             }
-            if !place.may_begin(context) {
+            if !position.may_begin(context) {
                 return Poll::Pending;
             }
         }
-        let result = ready!(Pin::new(&mut self.asked).poll(context));
-        self.place = None;
+        let result = ready!(Pin::new(&mut self.running).poll(context));
+        self.position = None;
         Poll::Ready(result)
     }
 }
@@ -262,7 +262,7 @@ mod tests {
         let extents = [extent(0, 8), extent(16, 8), extent(4, 16), extent(24, 8)];
         let places = extents.map(|at| line.enter(at));
         let waker = Waker::noop();
-        let may_begin = |line: &mut Line| places.map(|place| line.may_begin(place, waker));
+        let may_begin = |line: &mut Line| places.map(|position| line.may_begin(position, waker));
         assert_eq!(may_begin(&mut line), [true, true, false, true]);
         assert_eq!(line.waiting, 1);
         line.leave(places[1]);
@@ -295,10 +295,10 @@ mod tests {
             skipped += u32::from(!line.filter.may_overlap(at));
             places.push(line.enter(at));
             if places.len() == 8 {
-                places.drain(..4).for_each(|place| line.leave(place));
+                places.drain(..4).for_each(|position| line.leave(position));
             }
         }
-        places.drain(..).for_each(|place| line.leave(place));
+        places.drain(..).for_each(|position| line.leave(position));
         assert!(line.filter.buckets.iter().all(|&count| count == 0) && line.filter.long == 0);
         assert!(overlaps > 100 && skipped > 1000, "{overlaps} and {skipped}");
     }

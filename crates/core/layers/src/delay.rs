@@ -8,7 +8,7 @@ use lane::{Event, Lane, Lock};
 /// The part of a delay that all lanes share: one link and one set of servers.
 pub struct DelayShared {
     device: Lock<Device>,
-    /// Triggered when writes have ended that a flush may be waiting for.
+    /// Notified when writes have ended that a flush may be waiting for.
     quiet: Event,
     read_ns: u64,
     write_ns: u64,
@@ -59,23 +59,23 @@ impl Delay {
     }
 
     async fn read(&self, at: Extent, request: Request, padding: Padding) -> Result {
-        let admit =
-            |device: &mut Device| device.admit(self.lane.now(), bytes_of(at), self.shared.read_ns);
-        let end = self.section(admit).await;
+        let add =
+            |device: &mut Device| device.add(self.lane.now(), bytes_of(at), self.shared.read_ns);
+        let end = self.section(add).await;
         let result = self.below.serve(request, padding).await;
         self.lane.sleep_until(end).await;
         result
     }
 
     async fn change(&self, bytes: u64, fua: bool, request: Request, padding: Padding) -> Result {
-        let admit = |device: &mut Device| {
-            let end = device.admit(self.lane.now(), bytes, self.shared.write_ns);
-            (end, device.begun())
+        let add = |device: &mut Device| {
+            let end = device.add(self.lane.now(), bytes, self.shared.write_ns);
+            (end, device.begin_write())
         };
-        let (end, generation) = self.section(admit).await;
+        let (end, generation) = self.section(add).await;
         let result = self.below.serve(request, padding).await;
         self.lane.sleep_until(end).await;
-        if self.section(|device| device.ended(generation)).await {
+        if self.section(|device| device.end_write(generation)).await {
             self.shared.quiet.notify();
         }
         if fua && self.limits().fua == Fua::Emulated {

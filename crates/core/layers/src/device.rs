@@ -10,8 +10,7 @@
 //! ```
 //!
 //! (A real read crosses the link after it was served. In a model that determines the end at
-//! arrival, a slow write, whose bytes are due late, would then block the link for the reads after
-//! it.)
+//! arrival, a read that is served late would then block the link for all requests after it.)
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use block::DelaySpec;
@@ -55,7 +54,7 @@ impl Device {
     }
 
     /// Adds a request of `bytes` bytes and `service_ns`. Returns the time of its end.
-    pub(crate) fn admit(&mut self, now_ns: u64, bytes: u64, service_ns: u64) -> u64 {
+    pub(crate) fn add(&mut self, now_ns: u64, bytes: u64, service_ns: u64) -> u64 {
         let across = now_ns.max(self.link_free_ns).saturating_add(self.crossing_ns(bytes));
         if bytes > 0 {
             self.link_free_ns = across;
@@ -74,8 +73,8 @@ impl Device {
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
-    /// Records the start of a write. Returns the generation for [`Device::ended`].
-    pub(crate) fn begun(&mut self) -> u64 {
+    /// Records the start of a write. Returns the generation for [`Device::end_write`].
+    pub(crate) fn begin_write(&mut self) -> u64 {
         let last = self.generations.len() - 1;
         self.generations[last].open += 1;
         self.oldest + last as u64
@@ -83,7 +82,7 @@ impl Device {
 
     /// Records the end of a write of this generation. Returns true if a flush may be waiting for
     /// it.
-    pub(crate) fn ended(&mut self, generation: u64) -> bool {
+    pub(crate) fn end_write(&mut self, generation: u64) -> bool {
         self.generations[(generation - self.oldest) as usize].open -= 1;
         self.retire()
     }
@@ -129,15 +128,15 @@ mod tests {
     #[test]
     fn a_slow_write_does_not_close_the_link_to_a_fast_read() {
         let mut device = device(2, 1_000_000_000);
-        assert_eq!(device.admit(0, 4096, 500_000), 504_096);
-        assert_eq!(device.admit(0, 4096, 100_000), 108_192);
+        assert_eq!(device.add(0, 4096, 500_000), 504_096);
+        assert_eq!(device.add(0, 4096, 100_000), 108_192);
     }
 
     #[test]
     fn a_request_without_bytes_does_not_wait_to_leave_the_link_either() {
         let mut device = device(2, 1000);
-        assert_eq!(device.admit(0, 500, 0), 500_000_000);
-        assert_eq!(device.admit(0, 0, 7), 500_000_007, "it stands in line");
+        assert_eq!(device.add(0, 500, 0), 500_000_000);
+        assert_eq!(device.add(0, 0, 7), 500_000_007, "it stands in line");
         assert_eq!(device.link_free_ns, 500_000_000);
     }
 
@@ -145,8 +144,8 @@ mod tests {
     fn absurd_specs_saturate() {
         let mut device = device(0, 1);
         assert_eq!(device.servers.len(), 1);
-        assert_eq!(device.admit(0, u64::MAX, u64::MAX), u64::MAX);
-        assert_eq!(device.admit(5, 512, 1), u64::MAX);
+        assert_eq!(device.add(0, u64::MAX, u64::MAX), u64::MAX);
+        assert_eq!(device.add(5, 512, 1), u64::MAX);
         assert_eq!(super::SERVERS_MAX as usize, self::device(u32::MAX, 0).servers.len());
     }
 
@@ -156,25 +155,25 @@ mod tests {
         assert!(device.is_quiet(device.oldest.wrapping_sub(1)), "fresh");
         let fresh = device.close();
         assert!(device.is_quiet(fresh));
-        let (first, second) = (device.begun(), device.begun());
+        let (first, second) = (device.begin_write(), device.begin_write());
         let early = device.close();
-        let third = device.begun();
+        let third = device.begin_write();
         let late = device.close();
-        let later = device.begun();
-        assert!(!device.ended(third), "the first generation is still open");
-        assert!(!device.ended(first));
+        let later = device.begin_write();
+        assert!(!device.end_write(third), "the first generation is still open");
+        assert!(!device.end_write(first));
         assert!(!device.is_quiet(early) && !device.is_quiet(late));
-        assert!(device.ended(second));
+        assert!(device.end_write(second));
         assert!(device.is_quiet(early) && device.is_quiet(late));
         assert!(!device.is_quiet(later));
-        device.ended(later);
+        device.end_write(later);
         assert_eq!(device.generations.len(), 1);
     }
 
     #[test]
     fn flushes_without_writes_between_them_make_no_generations() {
         let mut device = device(1, 0);
-        let write = device.begun();
+        let write = device.begin_write();
         let closed = [(); 100].map(|()| device.close());
         assert_eq!(device.generations.len(), 2);
         assert!(closed.iter().all(|generation| *generation == write));

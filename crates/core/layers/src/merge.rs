@@ -65,7 +65,7 @@ fn piece(request: &Request, first: u32, count: u32) -> Request {
 }
 
 impl Unaligned {
-    /// Changes a range that was taken before.
+    /// Makes a change whose range was taken before.
     pub(crate) async fn merge(
         &self,
         at: Extent,

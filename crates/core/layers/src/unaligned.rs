@@ -10,7 +10,7 @@
 //! changes take ranges. It then waits until all changes without a range have ended.
 
 use crate::planted::{Bug, planted};
-use crate::ranges::{PLACES, RangeIndex, Ranges};
+use crate::ranges::{RANGES_MAX, RangeIndex, Ranges};
 use crate::wanted::Since;
 use alloc::sync::Arc;
 use block::{Buf, Extent, Layer, Limits, Padding, Request, Result, Stack};
@@ -24,7 +24,7 @@ pub struct UnalignedShared {
     /// Number of changes below that have not taken a range.
     unlisted: AtomicU64,
     ranges: Lock<Ranges>,
-    /// Triggered when a range was released, or the last change without a range has ended.
+    /// Notified when a range was released, or the last change without a range has ended.
     changed: Event,
     /// Two blocks per range.
     scratch: Buf,
@@ -33,7 +33,7 @@ pub struct UnalignedShared {
 impl UnalignedShared {
     /// For a stack with these limits.
     pub fn new(below: &Limits) -> Arc<UnalignedShared> {
-        let sectors = PLACES as u32 * 2 * below.block_sectors();
+        let sectors = RANGES_MAX as u32 * 2 * below.block_sectors();
         Arc::new(UnalignedShared {
             announced: AtomicU64::new(0),
             unlisted: AtomicU64::new(0),
@@ -47,8 +47,8 @@ impl UnalignedShared {
     /// range; it is not counted then.
     #[inline]
     fn enter(&self) -> bool {
-        // Counted before the check: a request that announces itself and then reads a count of 0 can
-        // be sure that no other is between the two steps.
+        // Counted before the check: if a request announces itself and then reads a count of 0, no
+        // change is between its count and its check.
         self.unlisted.fetch_add(1, Ordering::SeqCst);
         if self.announced.load(Ordering::SeqCst) > 0 && !planted(Bug::PassMerge) {
             self.leave();
@@ -71,9 +71,9 @@ impl UnalignedShared {
     }
 
     /// The two scratch blocks of a range.
-    pub(crate) fn scratch(&self, place: RangeIndex) -> Buf {
-        let sectors = self.scratch.sectors() / PLACES as u32;
-        self.scratch.part(place as u32 * sectors, sectors)
+    pub(crate) fn scratch(&self, index: RangeIndex) -> Buf {
+        let sectors = self.scratch.sectors() / RANGES_MAX as u32;
+        self.scratch.part(index as u32 * sectors, sectors)
     }
 }
 
@@ -118,54 +118,53 @@ impl Unaligned {
     /// waits for changes without a range.
     async fn take(&self, at: Extent, merges: bool, since: Since) -> Result<RangeIndex> {
         let shared = &self.shared;
-        let mut place = None;
+        let mut index = None;
         loop {
             let seen = shared.changed.seen();
             self.below.lane().turn().await;
             let is_first = shared.ranges.with(|ranges| {
-                place = place.or_else(|| ranges.ask(at));
-                place.is_some_and(|place| ranges.is_first(place))
+                index = index.or_else(|| ranges.add(at));
+                index.is_some_and(|index| ranges.is_first(index))
             });
             if let Err(error) = self.still_wanted(since) {
-                if let Some(place) = place {
-                    self.give(place).await;
+                if let Some(index) = index {
+                    self.release(index).await;
                 }
                 return Err(error);
             }
             let is_first = is_first || merges && planted(Bug::MergeBeside);
-            match place {
-                Some(place) if is_first && (!merges || shared.all_listed()) => return Ok(place),
+            match index {
+                Some(index) if is_first && (!merges || shared.all_listed()) => return Ok(index),
                 _ => shared.changed.after(seen).await,
             }
         }
     }
 
-    async fn give(&self, place: RangeIndex) {
+    async fn release(&self, index: RangeIndex) {
         self.below.lane().turn().await;
-        self.shared.ranges.with(|ranges| ranges.give(place));
+        self.shared.ranges.with(|ranges| ranges.remove(index));
         self.shared.changed.notify();
     }
 
     /// Serves a change of whole blocks while parts of blocks are being changed.
     async fn change_listed(&self, at: Extent, request: Request) -> Result {
         let since = self.now();
-        let place = self.take(at, false, since).await?;
+        let index = self.take(at, false, since).await?;
         let result = self.serve_whole(request, since).await;
-        self.give(place).await;
+        self.release(index).await;
         result
     }
 
     async fn change_part(&self, at: Extent, request: Request, padding: Padding) -> Result {
         let since = self.now();
-        let place = self.take(at, true, since).await?;
-        let scratch = self.shared.scratch(place);
+        let index = self.take(at, true, since).await?;
+        let scratch = self.shared.scratch(index);
         let result = self.merge(at, request, padding, &scratch, since).await;
-        self.give(place).await;
+        self.release(index).await;
         result
     }
 
-    /// Separate from [`Layer::try_now`], so that for requests without changes that is a single
-    /// jump.
+    /// Separate, so that [`Layer::try_now`] is a single jump for requests that change nothing.
     #[inline(never)]
     fn try_change(&self, request: &Request) -> Option<Result> {
         if !self.shared.enter() {

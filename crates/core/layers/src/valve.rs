@@ -22,9 +22,9 @@ pub struct ValveShared {
     under_way: AtomicU64,
     /// Number of changes that wait above it.
     held: AtomicU64,
-    /// Triggered when it is opened.
+    /// Notified when it is opened.
     opened: Event,
-    /// Triggered when it is opened or closed, or has become quiet.
+    /// Notified when it is opened or closed, or has become quiet.
     changed: Event,
 }
 
@@ -67,8 +67,8 @@ impl ValveShared {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Waits until no change is in flight below a closed valve. Returns false if the valve was
-    /// opened, or `give_up` returned true, which is called at each change of the valve's state.
+    /// Waits until no change is in flight below a closed valve. Calls `give_up` at each change of
+    /// the valve's state. Returns false if `give_up` has returned true, or the valve was opened.
     pub async fn quiet(&self, give_up: impl Fn() -> bool) -> bool {
         loop {
             let seen = self.changed.seen();
@@ -89,8 +89,8 @@ impl ValveShared {
 
     /// Counts a change. Returns false if the valve is closed; it is not counted then.
     fn enter(&self) -> bool {
-        // Counted before the check: a task that closes the valve and then reads a count of 0 can be
-        // sure that no other is between the two steps.
+        // Counted before the check: if a task closes the valve and then reads a count of 0, no
+        // change is between its count and its check.
         self.under_way.fetch_add(1, Ordering::SeqCst);
         if self.is_closed() {
             self.leave();
@@ -119,8 +119,7 @@ impl Valve {
         Valve { shared: shared.clone(), below }
     }
 
-    /// Separate from [`Layer::try_now`], so that for requests without changes that is a single
-    /// jump.
+    /// Separate, so that [`Layer::try_now`] is a single jump for requests that change nothing.
     #[inline(never)]
     fn try_change(&self, request: &Request) -> Option<Result> {
         if !self.shared.enter() {
@@ -161,9 +160,9 @@ impl Layer for Valve {
             self.shared.opened.after(seen).await;
             self.shared.held.fetch_sub(1, Ordering::Relaxed);
         }
-        if waited && let Err(told) = since.still_wanted(&self.below) {
+        if waited && let Err(error) = since.still_wanted(&self.below) {
             self.shared.leave();
-            return Err(told);
+            return Err(error);
         }
         let result = self.below.serve(request, padding).await;
         self.shared.leave();

@@ -1,5 +1,5 @@
-//! Learns, while the cache works, the window's best share of it
-//! ([`Window`](crate::window::Window)).
+//! Learns the window's best share of the cache ([`Window`](crate::window::Window)) while the cache
+//! works.
 //!
 //! *Shadows* are small caches without bytes. They see the reads of a sample of all blocks, and each
 //! has another share: from 3 % to the whole cache, which is LRU. A shadow is smaller than the cache
@@ -24,7 +24,7 @@ const SHARES: [u32; 5] = [ALL, ALL / 2, ALL / 4, ALL / 10, ALL / 32];
 const FIRST: usize = 0;
 /// Slots of a shadow; up to twice that.
 const SAMPLED: u32 = 1024;
-/// Number of comparisons per as many reads as a shadow has slots.
+/// Number of comparisons while a shadow sees as many reads as it has slots.
 const LOOKS: u32 = 8;
 
 /// Decaying counts of misses, and the difference that counts as significant.

@@ -24,9 +24,11 @@ const SAMPLED_MIN: u32 = 64;
 /// Sampling factor as a power of two, unless the shadow would have fewer than [`SAMPLED_MIN`]
 /// slots.
 const ONE_IN_LOG2: u32 = 6;
-/// The counts decay after this number of evictions, or after as many as the shadow has slots.
+/// The counts decay after this number of evictions, or after as many as the shadow has slots,
+/// whichever is more.
 const GONE: u32 = 512;
-/// The counts also decay after this number of hits per slot: enough to show that admission pays.
+/// The counts also decay after this number of hits for each of these evictions: enough to show that
+/// admission pays.
 const HITS: u32 = 16;
 /// Minimum number of evictions for an estimate.
 const GONE_MIN: u32 = 16;
@@ -39,7 +41,7 @@ pub enum Access {
     /// An absorbed write: its data is stored whether misses are admitted or not.
     Absorb,
     /// A write-through. The cache has a copy afterwards if misses are admitted.
-    Pass,
+    WriteThrough,
 }
 
 /// The expected hits of an admission in a volume's cache.
@@ -48,7 +50,7 @@ pub struct Expectation {
     /// For each slot of the shadow, the access that has stored its contents. A copy of a
     /// write-through counts as admitted by a read from its first read on: before that, it does not
     /// affect the estimate.
-    brought: Vec<Access>,
+    admitted_by: Vec<Access>,
     sampler: Sampler,
     hits: u32,
     gone: u32,
@@ -67,7 +69,7 @@ impl Expectation {
         let sampled = (slots >> one_in_log2).max(1);
         Expectation {
             shadow: Slots::new(Policy::new(kind, sampled), sampled),
-            brought: vec![Access::Absorb; sampled as usize],
+            admitted_by: vec![Access::Absorb; sampled as usize],
             sampler: Sampler::new(Owner::Expectation, one_in_log2),
             hits: 0,
             gone: 0,
@@ -93,10 +95,10 @@ impl Expectation {
             None => {
                 let MissResult { slot, evicted } = self.shadow.miss(hash);
                 if let Some(evicted) = evicted {
-                    self.gone += u32::from(self.brought[evicted as usize] == Access::Read);
+                    self.gone += u32::from(self.admitted_by[evicted as usize] == Access::Read);
                 }
                 if let Some(slot) = slot {
-                    self.brought[slot as usize] = access;
+                    self.admitted_by[slot as usize] = access;
                 }
             }
         }
@@ -107,20 +109,20 @@ impl Expectation {
 
     /// Records an access to a block in the shadow.
     fn hit(&mut self, slot: u32, access: Access) {
-        let brought = &mut self.brought[slot as usize];
-        match (*brought, access) {
-            (Access::Read | Access::Pass, Access::Read) => {
+        let admitted_by = &mut self.admitted_by[slot as usize];
+        match (*admitted_by, access) {
+            (Access::Read | Access::WriteThrough, Access::Read) => {
                 self.hits += 1;
-                *brought = Access::Read;
+                *admitted_by = Access::Read;
             }
             // The admitted copy is gone: the write has replaced its contents.
             (Access::Read, Access::Absorb) => {
                 self.gone += 1;
-                *brought = Access::Absorb;
+                *admitted_by = Access::Absorb;
             }
-            (Access::Pass, Access::Absorb) => *brought = Access::Absorb,
+            (Access::WriteThrough, Access::Absorb) => *admitted_by = Access::Absorb,
             // The write-through updates a copy that was admitted earlier.
-            (_, Access::Pass) | (Access::Absorb, _) => {}
+            (_, Access::WriteThrough) | (Access::Absorb, _) => {}
         }
     }
 
@@ -229,7 +231,7 @@ mod tests {
         for _ in 0..8 {
             for block in set.clone() {
                 access_all(&mut expectation, [block], Access::Read);
-                access_all(&mut expectation, [block], Access::Pass);
+                access_all(&mut expectation, [block], Access::WriteThrough);
             }
         }
         let hits = expectation.hits().expect("much has left");
@@ -248,10 +250,10 @@ mod tests {
     fn copies_of_what_passes_count_once_they_are_read_and_never_against_keeping() {
         let mut expectation = Expectation::new(Kind::Lru, SLOTS);
         let fresh = |round: u64| round << 32..(round << 32) + u64::from(SLOTS) / 2;
-        (1..9).for_each(|round| access_all(&mut expectation, fresh(round), Access::Pass));
-        assert_eq!(expectation.hits(), None, "nothing that a read has brought");
+        (1..9).for_each(|round| access_all(&mut expectation, fresh(round), Access::WriteThrough));
+        assert_eq!(expectation.hits(), None, "nothing that a read has admitted");
         for round in 9..17 {
-            access_all(&mut expectation, fresh(round), Access::Pass);
+            access_all(&mut expectation, fresh(round), Access::WriteThrough);
             access_all(&mut expectation, fresh(round), Access::Read);
         }
         let hits = expectation.hits().expect("much has left");
@@ -259,7 +261,7 @@ mod tests {
         // Blocks that are read once and never written result in no hits, whatever write-throughs
         // happen in between.
         for round in 17..33 {
-            access_all(&mut expectation, fresh(2 * round), Access::Pass);
+            access_all(&mut expectation, fresh(2 * round), Access::WriteThrough);
             access_all(&mut expectation, fresh(2 * round + 1), Access::Read);
         }
         let hits = expectation.hits().expect("much has left");

@@ -5,9 +5,9 @@
 //! while it is in the stack becomes LIR, and the LIR block at the stack's bottom becomes HIR.
 //!
 //! The paper's parameter: 1 % of the slots, at least one, for HIR blocks. The paper does not limit
-//! the number of uncached blocks in the stack. Here, as in libcachesim, its length is at most twice
-//! the number of slots; beyond that, the block that was evicted first leaves the stack. A cache of
-//! one slot cannot hold both kinds, and is an LRU.
+//! the number of uncached blocks in the stack. Here, as in libcachesim, the stack's length is at
+//! most twice the number of slots; beyond that, the block that was evicted first leaves the stack.
+//! A cache of one slot cannot hold both kinds, and is an LRU.
 //!
 //! libcachesim 0.3.5 differs in one case: on a hit of an HIR block that is not in the stack it
 //! makes the LIR block at the stack's bottom HIR, and evicts the HIR block at the queue's front.

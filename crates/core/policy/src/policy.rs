@@ -25,14 +25,14 @@ enum Which {
     Window(Window),
 }
 
-/// Calls a method of the current policy. The default policy is tested first: a jump through a table
-/// would cost a hit some nanoseconds.
-macro_rules! ask {
+/// Calls a method of the current policy. LRU is tested first: a jump through a table would cost a
+/// hit some nanoseconds.
+macro_rules! dispatch {
     ($policy:expr, $it:ident => $call:expr) => {
         match $policy {
             Which::Lru($it) => $call,
             others => match others {
-                Which::Lru(_) => unreachable!("it has been asked"),
+                Which::Lru(_) => unreachable!("it was tested first"),
                 Which::Fifo($it) => $call,
                 Which::Clock($it) => $call,
                 Which::TwoQ($it) => $call,
@@ -82,7 +82,7 @@ impl Policy {
 
     /// The lists of the clean slots, in the policy's own order.
     pub fn lists(&self) -> &[List] {
-        ask!(&self.0, policy => policy.lists())
+        dispatch!(&self.0, policy => policy.lists())
     }
 
     /// Number of clean slots.
@@ -95,7 +95,7 @@ impl Policy {
     /// policy needs it. The policy may remember a read of a dirty slot until the slot is clean.
     #[inline]
     pub fn hit(&mut self, links: &mut Links, slot: u32, hash: impl FnOnce() -> Hash, held: Held) {
-        ask!(&mut self.0, policy => policy.hit(links, slot, hash, held));
+        dispatch!(&mut self.0, policy => policy.hit(links, slot, hash, held));
     }
 
     /// Records a missing block and returns whether to admit it. Call it once per missing block of a
@@ -103,14 +103,14 @@ impl Policy {
     /// write that is admitted, whatever its result.
     #[inline]
     pub fn miss(&mut self, hash: Hash) -> Verdict {
-        ask!(&mut self.0, policy => policy.miss(hash))
+        dispatch!(&mut self.0, policy => policy.miss(hash))
     }
 
     /// Adds a slot, which is in no list, with a clean copy of this block. It may be chosen as a
     /// victim from now on.
     #[inline]
     pub fn admit(&mut self, links: &mut Links, slot: u32, hash: Hash, cause: Cause) {
-        ask!(&mut self.0, policy => policy.admit(links, slot, hash, cause));
+        dispatch!(&mut self.0, policy => policy.admit(links, slot, hash, cause));
     }
 
     /// Returns the clean slot to evict for a candidate. The caller must forget it next; until then
@@ -122,7 +122,7 @@ impl Policy {
         candidate: Hash,
         hash_of: impl Fn(u32) -> Hash,
     ) -> Option<u32> {
-        ask!(&mut self.0, policy => policy.victim(links, candidate, hash_of))
+        dispatch!(&mut self.0, policy => policy.victim(links, candidate, hash_of))
     }
 
     /// Moves the block of `old` to `new`, which is in no list: a write has stored a newer version
@@ -130,13 +130,13 @@ impl Policy {
     /// `old` must be clean too: it leaves its list, and `new` takes its position.
     #[inline]
     pub fn succeed(&mut self, links: &mut Links, old: u32, new: u32, held: Held) {
-        ask!(&mut self.0, policy => policy.succeed(links, old, new, held));
+        dispatch!(&mut self.0, policy => policy.succeed(links, old, new, held));
     }
 
     /// Records that a slot no longer holds its block. A clean slot leaves its list.
     #[inline]
     pub fn forget(&mut self, links: &mut Links, slot: u32, held: Held) {
-        ask!(&mut self.0, policy => policy.forget(links, slot, held));
+        dispatch!(&mut self.0, policy => policy.forget(links, slot, held));
     }
 
     /// Sets the window's share of the cache, in 1024ths, if the policy is [`Kind::Adaptive`].
@@ -148,7 +148,7 @@ impl Policy {
 
     /// Changes the number of slots. Slots beyond it were forgotten before. Allocates.
     pub fn resize(&mut self, slots: u32) {
-        ask!(&mut self.0, policy => policy.resize(slots));
+        dispatch!(&mut self.0, policy => policy.resize(slots));
     }
 }
 

@@ -99,9 +99,9 @@ impl Window {
         state & READ != 0
     }
 
-    /// Makes a clean slot the newest that was read while the window is the whole cache.
+    /// Makes a clean slot the newest one: it was read, and the window is the whole cache.
     #[inline]
-    fn used(&mut self, links: &mut Links, slot: u32) {
+    fn touch(&mut self, links: &mut Links, slot: u32) {
         if self.lists[YOUNG].length == self.clean() {
             // The usual case. Needs no access to its state.
             return links.touch(&mut self.lists[YOUNG], slot);
@@ -145,7 +145,7 @@ impl Window {
     }
 
     /// Returns the oldest slot of the window that was not read; moves those before it to main.
-    /// None: the window has reached its target size.
+    /// None: main must evict, or the walk has reached its limit.
     fn window_victim(&mut self, links: &mut Links, walked: &mut u32) -> Option<u32> {
         let clean = self.clean();
         let window_max = self.window_max();
@@ -190,7 +190,7 @@ impl Replacement for Window {
     #[inline]
     fn hit(&mut self, links: &mut Links, slot: u32, _: impl FnOnce() -> Hash, held: Held) {
         if self.is_lru() && held == Held::Clean {
-            return self.used(links, slot);
+            return self.touch(links, slot);
         }
         let state = self.states.get(slot);
         let is_young = held == Held::Clean && state == YOUNG as u64;

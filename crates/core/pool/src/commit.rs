@@ -28,8 +28,8 @@ pub(crate) enum Step {
     Lead(u32),
 }
 
-/// The journal blocks of a batch: `count` blocks from the buffer's start, to the slots from `first`
-/// on, of the members whose bit is set.
+/// The journal blocks of a batch: `count` blocks from the buffer's start, to be written from this
+/// position of the journal on, to the members whose bit is set.
 pub(crate) struct Blocks {
     pub(crate) position: u32,
     pub(crate) count: u32,
@@ -52,7 +52,7 @@ impl Core {
         }
     }
 
-    /// Ends the arrangement of a commit, whether it was made or not. Returns the batch to commit.
+    /// Notes that no task will commit the open batch any more. Returns the batch to commit.
     pub(crate) fn disarm(&mut self) -> u64 {
         self.armed = false;
         self.flush_target()
@@ -187,7 +187,7 @@ impl Core {
 
     /// Evaluates the members' flushes, some of which may have failed. Writes the batch's journal
     /// blocks into the buffer.
-    pub(crate) fn flushed(&mut self, failed: u32, into: &Buf) -> Blocks {
+    pub(crate) fn end_flush(&mut self, failed: u32, into: &Buf) -> Blocks {
         self.give_up_all(failed);
         if let Some(tail) = self.commit.ended.take() {
             self.commit.tail = tail;
@@ -265,7 +265,7 @@ impl Core {
     }
 
     /// Ends a commit: the journal blocks are durable on all members except those in `failed`.
-    pub(crate) fn committed(&mut self, failed: u32) -> After {
+    pub(crate) fn end_commit(&mut self, failed: u32) -> After {
         self.give_up_all(failed);
         self.commit.done = self.commit.open - 1;
         self.commit.running = false;
@@ -323,7 +323,7 @@ impl Core {
     }
 
     /// Ends the write of the slice's pages, on all members except those in `failed`.
-    pub(crate) fn tidied(&mut self, failed: u32) {
+    pub(crate) fn end_tidy(&mut self, failed: u32) {
         for (number, member) in self.members.iter_mut().enumerate() {
             let bad = failed >> number & 1 == 1;
             member.failed |= bad;

@@ -133,7 +133,7 @@ pub(crate) struct Core {
     /// Reserved for writes in flight: the records and the slots that they will add.
     reserved_records: u32,
     reserved_slots: u32,
-    /// Reads in flight that began before the last turn, and since then.
+    /// Reads in flight, by the turn in which they began: this turn or the previous one.
     pub(crate) readers: [u32; 2],
     /// Index in `readers` for new reads.
     pub(crate) turn: usize,
@@ -141,9 +141,10 @@ pub(crate) struct Core {
     pub(crate) commit: State,
     /// Whether a task will soon commit the open batch.
     pub(crate) armed: bool,
-    /// Pages that the journal's tail must wait for: those after the pass over the map, and those in
-    /// it.
+    /// Changed pages that must be written before the journal's tail moves on: in the next pass over
+    /// the map ...
     pub(crate) dirty: Bits,
+    /// ... and in the pass that is running.
     pub(crate) passing: Bits,
     /// The home of each page's newest copy.
     pub(crate) home: Vec<bool>,
@@ -230,7 +231,7 @@ impl Core {
     }
 
     /// Reserves places for the first of `want` slots, at least for one.
-    pub(crate) fn place(&mut self, want: u32) -> Decision<Reservation> {
+    pub(crate) fn reserve(&mut self, want: u32) -> Decision<Reservation> {
         let want = want.min(self.room(WRITE_PIECES as u32));
         if want == 0 {
             return self.wait_for_room();
@@ -267,7 +268,7 @@ impl Core {
         self.reserved_slots -= reserved.count;
         let member = &mut self.members[reserved.member];
         let runs = reserved.runs.iter().filter(|run| run.count > 0);
-        runs.clone().for_each(|_| member.ended(took_ns));
+        runs.clone().for_each(|_| member.end_request(took_ns));
         member.errors += u64::from(failures);
         // Data that was just written to a failed member may be lost.
         member.failed |= failures > 0;
@@ -277,7 +278,7 @@ impl Core {
         let base = self.layout.base(reserved.member);
         let mut slot = slot;
         for run in runs {
-            self.members[reserved.member].wrote(run.count);
+            self.members[reserved.member].count_write(run.count);
             self.assign(Record { slot, place: base + run.first, count: run.count }, false);
             slot += run.count;
         }
@@ -333,7 +334,7 @@ impl Core {
         }
     }
 
-    fn found(&self, slot: u32) -> Content {
+    fn content_of(&self, slot: u32) -> Content {
         match self.map[slot as usize] {
             ABSENT => Content::Zeros,
             LOST => Content::Lost,
@@ -346,9 +347,9 @@ impl Core {
 
     /// Returns the first piece of `count` slots.
     pub(crate) fn piece(&self, slot: u32, count: u32) -> (Content, u32) {
-        let first = self.found(slot);
+        let first = self.content_of(slot);
         let follows = |ahead: &u32| {
-            let next = self.found(slot + ahead);
+            let next = self.content_of(slot + ahead);
             match (first, next) {
                 (
                     Content::Data { member, place },
@@ -388,7 +389,7 @@ impl Core {
         for (index, piece) in lookup.pieces[..lookup.used].iter().enumerate() {
             if let Content::Data { member, .. } = piece.found {
                 let member = &mut self.members[member];
-                member.ended(took_ns);
+                member.end_request(took_ns);
                 member.reads += 1;
                 member.errors += u64::from(failed >> index & 1);
             }

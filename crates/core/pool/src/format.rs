@@ -9,9 +9,9 @@
 //! record      | slot u32 | place u32 | count u32 |        `count` slots are now from `place` on
 //! map page    | checksum u64 | "odpg" | number u32 | sequence u64 | pool u64 | places u32 ... |
 //! ```
-//! `previous` is the checksum of the preceding journal block, so that blocks of a batch that a
-//! power cut has torn apart are never mistaken for the continuation of newer blocks. `life` counts
-//! openings; `absent` has a bit for each member that does not get this block.
+//! `previous` is the checksum of the preceding journal block. So the remains of a batch that a
+//! power cut has torn apart are never mistaken for the continuation of blocks that were written
+//! later. `life` counts openings; `absent` has a bit for each member that does not get this block.
 
 use crate::layout::{
     JOURNAL_HEADER, Layout, MEMBERS_MAX, PAGE_HEADER, RECORD_BYTES, SUPERBLOCK_BYTES,

@@ -137,14 +137,14 @@ impl Member {
         Some(best)
     }
 
-    pub(crate) fn wrote(&mut self, slots: u32) {
+    pub(crate) fn count_write(&mut self, slots: u32) {
         self.writes += 1;
         self.written += u64::from(slots);
         self.wear += u64::from(slots);
         self.unflushed = true;
     }
 
-    pub(crate) fn ended(&mut self, took_ns: u64) {
+    pub(crate) fn end_request(&mut self, took_ns: u64) {
         self.in_flight -= 1;
         self.latency_ns = match self.latency_ns {
             0 => took_ns,
@@ -259,7 +259,7 @@ mod tests {
         members[1] = self::members(1, 32).remove(0);
         for _ in 0..300 {
             let chosen = choose(&members).expect("free places");
-            members[chosen].wrote(1);
+            members[chosen].count_write(1);
         }
         assert_eq!((members[0].written, members[1].written), (200, 100));
     }

@@ -93,18 +93,18 @@ pub async fn open(members: &[Option<Stack>]) -> Result<Arc<PoolShared>, Refusal>
 
 async fn read_superblocks(members: Members<'_>) -> Result<Superblock, Refusal> {
     let grain = present(members).next().map(|(_, member)| member.limits().grain);
-    let grain = grain.ok_or(Refusal::whole(Reason::NobodyThere))?;
+    let grain = grain.ok_or(Refusal::whole(Reason::NoMembers))?;
     check_blocks(present(members), grain)?;
     let mut first: Option<Superblock> = None;
     for (number, member) in present(members) {
         let refuse = |reason| Err(Refusal::of(number, reason));
-        let mut said = First::Foreign;
+        let mut decoded = First::Foreign;
         let look = |_, bytes: &[u8]| {
-            said = Superblock::decode(bytes, grain);
+            decoded = Superblock::decode(bytes, grain);
             true
         };
         Slots::of(member).read(0, 1, look).await.map_err(device(number))?;
-        let superblock = match said {
+        let superblock = match decoded {
             First::Member(superblock) => superblock,
             First::Blank => return refuse(Reason::Blank),
             First::Foreign => return refuse(Reason::Foreign),
@@ -188,8 +188,8 @@ fn stale(journals: &[Option<Journal>], chosen: usize) -> Result<u32, Refusal> {
         let was_absent = end.absent >> number & 1 == 1;
         match other.chain {
             Some((_, its_end)) if journal.contains(&its_end) && !was_absent => continue,
-            // Otherwise a member that was present in both histories would have carried over the
-            // changes.
+            // No member was present in both histories: it would have carried the changes from one
+            // to the other.
             Some((_, its_end)) if (end.absent | its_end.absent) & all == all => {
                 return Err(Refusal::of(number, Reason::Split));
             }
@@ -255,9 +255,9 @@ async fn write_touched(
     touched: &Bits,
 ) -> Result<(), Refusal> {
     for (number, member) in present(members).filter(|(number, _)| stale >> number & 1 == 0) {
-        let contrary = contrary(core, member, touched).await.map_err(device(number))?;
-        if contrary.count() > 0 {
-            write_pages(core, member, &contrary, false).await.map_err(device(number))?;
+        let in_other_home = in_other_home(core, member, touched).await.map_err(device(number))?;
+        if in_other_home.count() > 0 {
+            write_pages(core, member, &in_other_home, false).await.map_err(device(number))?;
         }
         write_pages(core, member, touched, true).await.map_err(device(number))?;
     }
@@ -283,8 +283,8 @@ fn next_run(core: &Core, pages: &Bits, from: u32) -> Option<(u32, u32, usize)> {
 }
 
 /// Returns the pages whose newest good copy on this member is in the other home than in the pool.
-async fn contrary(core: &Core, member: &Stack, pages: &Bits) -> block::Result<Bits> {
-    let mut contrary = Bits::new(core.layout.pages);
+async fn in_other_home(core: &Core, member: &Stack, pages: &Bits) -> block::Result<Bits> {
+    let mut in_other_home = Bits::new(core.layout.pages);
     let mut slots = Slots::of(member);
     let mut sequences = vec![None; core.layout.pages as usize];
     let mut from = 0;
@@ -297,7 +297,7 @@ async fn contrary(core: &Core, member: &Stack, pages: &Bits) -> block::Result<Bi
                 if at_home {
                     sequences[page as usize] = sequence;
                 } else if sequence > sequences[page as usize] {
-                    contrary.set(page);
+                    in_other_home.set(page);
                 }
                 true
             };
@@ -305,7 +305,7 @@ async fn contrary(core: &Core, member: &Stack, pages: &Bits) -> block::Result<Bi
         }
         from = page + count;
     }
-    Ok(contrary)
+    Ok(in_other_home)
 }
 
 /// Writes the current pages to a member, durably: to their other homes, or to their homes.

@@ -23,9 +23,9 @@ const STATUS_SLOTS: u32 = 4096;
 /// The part of a pool that all lanes share.
 pub struct PoolShared {
     pub(crate) core: Lock<Core>,
-    /// Triggered when a commit, a write, or a release has ended.
+    /// Notified when a commit, a write, or a release has ended.
     pub(crate) changed: Event,
-    /// Triggered when no read of the previous turn is in flight.
+    /// Notified when no read of the previous turn is in flight.
     pub(crate) quiet: Event,
     pub(crate) limits: Limits,
     /// The journal blocks of the running commit.
@@ -144,7 +144,7 @@ impl Pool {
         let mut done = 0;
         while done < total {
             let seen = self.0.shared.changed.seen();
-            match self.section(|core| core.place(total - done)).await {
+            match self.section(|core| core.reserve(total - done)).await {
                 Decision::Go(reserved) => {
                     let began = self.0.lane.now();
                     let failures = self.send(&reserved, done, &from).await.count_ones();
@@ -177,8 +177,8 @@ impl Pool {
         joined.await
     }
 
-    async fn make_room<T>(&self, place: Decision<T>, seen: u64) -> Result {
-        match place {
+    async fn make_room<T>(&self, decision: Decision<T>, seen: u64) -> Result {
+        match decision {
             Decision::Go(_) => unreachable!("there is room"),
             Decision::Fail(error) => return Err(error),
             Decision::Wait => self.0.shared.changed.after(seen).await,
@@ -279,13 +279,15 @@ impl Pool {
         }
     }
 
+    /// Leads a commit: flushes these members (one bit each), writes the journal, and starts the
+    /// work that remains.
     async fn lead(&self, members: u32) {
         let shared = &self.0.shared;
         let members = if planted(Bug::JournalBeforeData) { 0 } else { members };
         let failed = self.flush_members(members).await;
-        let blocks = self.section(|core| core.flushed(failed, &shared.journal)).await;
+        let blocks = self.section(|core| core.end_flush(failed, &shared.journal)).await;
         let failed = self.write_journal(&blocks).await;
-        let After { tidy, release } = self.section(|core| core.committed(failed)).await;
+        let After { tidy, release } = self.section(|core| core.end_commit(failed)).await;
         self.notify();
         if tidy {
             let pool = self.clone();
@@ -365,7 +367,7 @@ impl Pool {
             failed |= joined.await;
             from += count as usize;
         }
-        self.section(|core| core.tidied(failed)).await;
+        self.section(|core| core.end_tidy(failed)).await;
         self.notify();
     }
 
@@ -385,7 +387,7 @@ impl Pool {
                 let more = self.section(|core| core.release_some(&mut trims)).await;
                 if trims[0].is_some() {
                     let failed = self.trim(&trims).await;
-                    self.section(|core| core.trimmed(&trims, failed)).await;
+                    self.section(|core| core.end_trims(&trims, failed)).await;
                 }
                 self.notify();
                 if !more {
@@ -394,7 +396,7 @@ impl Pool {
                 self.0.lane.rest().await;
             }
         }
-        // Wakes tasks that wait for a place: none will become free.
+        // Wakes tasks that wait for a place: this task frees no more.
         self.notify();
     }
 

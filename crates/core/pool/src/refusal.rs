@@ -39,7 +39,7 @@ pub enum Reason {
     /// The sizes are unsuitable.
     Sizes(&'static str),
     /// All members are missing.
-    NobodyThere,
+    NoMembers,
 }
 
 impl fmt::Display for Reason {
@@ -78,7 +78,7 @@ impl fmt::Display for Reason {
             Reason::LostPage(page) => write!(f, "page {page} of the map is damaged on all members"),
             Reason::BadMap => write!(f, "the map contradicts itself"),
             Reason::Sizes(sentence) => write!(f, "{sentence}"),
-            Reason::NobodyThere => write!(f, "no member is there"),
+            Reason::NoMembers => write!(f, "no member is there"),
         }
     }
 }

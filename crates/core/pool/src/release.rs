@@ -61,7 +61,7 @@ impl Core {
     }
 
     /// Frees the places of completed discards, successful or not.
-    pub(crate) fn trimmed(&mut self, trims: &Trims, failed: u32) {
+    pub(crate) fn end_trims(&mut self, trims: &Trims, failed: u32) {
         for (index, (number, run)) in trims.iter().flatten().enumerate() {
             let member = &mut self.members[*number];
             member.trims += 1;

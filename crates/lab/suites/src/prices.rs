@@ -77,7 +77,7 @@ pub fn measure(how: &Measure, clock: &mut dyn FnMut() -> u64) -> Prices {
     let none = Yard::new(how, WriteMode::None);
     set(Cost::Miss, none.least(how, clock, none.blocks, Kind::Read));
     let pass = none.least(how, clock, none.blocks, Kind::Write);
-    set(Cost::Pass, pass);
+    set(Cost::WriteThrough, pass);
     drop(none);
 
     let through = Yard::new(how, WriteMode::Through);
@@ -97,7 +97,7 @@ pub fn measure(how: &Measure, clock: &mut dyn FnMut() -> u64) -> Prices {
         write_out.push(back.time(clock, 1, |_| Request::Flush) / fits as f64);
     }
     set(Cost::Absorb, least(absorb));
-    set(Cost::WriteOut, least(write_out));
+    set(Cost::Writeback, least(write_out));
     let flushes = (0..how.runs).map(|_| back.time(clock, 1000, |_| Request::Flush));
     set(Cost::Flush, least(flushes));
     prices
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(prices.of(Cost::Miss, 1), 1000);
         assert_eq!(prices.of(Cost::Fill, 1), 0, "the same as a pass");
         assert_eq!(prices.of(Cost::Absorb, 1), 1000);
-        assert_eq!(prices.of(Cost::WriteOut, 1), 1000, "64 blocks in one flush");
+        assert_eq!(prices.of(Cost::Writeback, 1), 1000, "64 blocks in one flush");
         assert_eq!(prices.of(Cost::Flush, 1), 64);
     }
 }

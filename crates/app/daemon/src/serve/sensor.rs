@@ -7,7 +7,7 @@
 use super::captive::either;
 use super::clients::Clients;
 use super::pressure::{PressureMeter, Threads};
-use cache::{Aside, Shared, Standing};
+use cache::{BypassState, Shared, GuardState};
 use lane::{Event, Lane};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,26 +24,26 @@ struct ReportState {
     reported_ns: Option<u64>,
 }
 
-fn is_bypassing(aside: &Aside) -> (bool, bool) {
-    (aside.reads.is_some(), aside.writes.is_some())
+fn is_bypassing(bypass: &BypassState) -> (bool, bool) {
+    (bypass.reads.is_some(), bypass.writes.is_some())
 }
 
 impl ReportState {
-    fn message(&mut self, standing: &Standing, now_ns: u64) -> Option<String> {
-        let aside = &standing.aside;
+    fn message(&mut self, state: &GuardState, now_ns: u64) -> Option<String> {
+        let bypass = &state.bypass;
         let soon = self.reported_ns.is_some_and(|at| now_ns < at + MESSAGE_PERIOD_NS);
-        if soon || is_bypassing(aside) == self.is_bypassing {
+        if soon || is_bypassing(bypass) == self.is_bypassing {
             return None;
         }
-        (self.is_bypassing, self.reported_ns) = (is_bypassing(aside), Some(now_ns));
-        let reads = aside.reads.map(|why| format!("reads are not cached ({why})"));
-        let writes = aside.writes.map(|why| format!("writes are written through ({why})"));
+        (self.is_bypassing, self.reported_ns) = (is_bypassing(bypass), Some(now_ns));
+        let reads = bypass.reads.map(|why| format!("reads are not cached ({why})"));
+        let writes = bypass.writes.map(|why| format!("writes are written through ({why})"));
         let parts: Vec<String> = reads.into_iter().chain(writes).collect();
         Some(match parts.is_empty() {
             true => format!(
                 "bypass has ended; it was on {} times, for {:.1} s in all",
-                standing.times,
-                standing.bypass_ns as f64 / 1e9
+                state.times,
+                state.bypass_ns as f64 / 1e9
             ),
             false => format!("requests bypass the cache: {}", parts.join("; ")),
         })
@@ -103,7 +103,7 @@ impl Sensor {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (meter, reported) = &mut *state;
         self.shared.guard(now_ns, meter.measure(now_ns));
-        if let Some(news) = reported.message(&self.shared.guard_standing(now_ns), now_ns)
+        if let Some(news) = reported.message(&self.shared.guard_state(now_ns), now_ns)
             && !self.quiet
         {
             crate::tell!("overdrive: {}: {news}", self.name);
@@ -123,8 +123,8 @@ impl Sensor {
             if self.has_ended.load(Ordering::SeqCst) {
                 return;
             }
-            let standing = self.shared.guard_standing(lane.now());
-            if self.clients.count() == 0 && is_bypassing(&standing.aside) == (false, false) {
+            let state = self.shared.guard_state(lane.now());
+            if self.clients.count() == 0 && is_bypassing(&state.bypass) == (false, false) {
                 either(self.clients.changed.after(changed), self.ended.after(ended)).await;
                 self.begin(lane.now());
                 continue;
@@ -153,9 +153,9 @@ mod tests {
     #[test]
     fn at_most_one_message_per_second_and_the_last_state_is_reported() {
         let mut reported = ReportState::default();
-        let busy = Aside { writes: Some(Why::Busy { waited: 430 }), ..Aside::default() };
-        let out = Standing { on: true, aside: busy, times: 1, bypass_ns: 0 };
-        let back = Standing { aside: Aside::default(), bypass_ns: 500_000_000, ..out };
+        let busy = BypassState { writes: Some(Why::Busy { waited: 430 }), ..BypassState::default() };
+        let out = GuardState { on: true, bypass: busy, times: 1, bypass_ns: 0 };
+        let back = GuardState { bypass: BypassState::default(), bypass_ns: 500_000_000, ..out };
         assert_eq!(reported.message(&back, 0), None);
         let news = reported.message(&out, 1).expect("bypass has begun");
         assert!(

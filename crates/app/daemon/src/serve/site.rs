@@ -407,9 +407,9 @@ impl Site {
         let (Spec::Cache { cache, .. }, Some(shared)) = (&mut stack, self.shared()) else {
             return stack;
         };
-        shared.settings().tell(cache, shared.geometry());
+        shared.settings().write_to(cache, shared.geometry());
         cache.write = self.paused.get().unwrap_or(cache.write);
-        cache.guard = shared.guard_standing(0).on;
+        cache.guard = shared.guard_state(0).on;
         stack
     }
 
@@ -428,7 +428,7 @@ impl Site {
                 "dirty_age_ns": settings.dirty_age_ns,
                 "flush_target_ns": settings.flush_target_ns,
                 "retry_time_ns": settings.retry_time_ns,
-                "guard": shared.guard_standing(0).on,
+                "guard": shared.guard_state(0).on,
             })
         });
         serde_json::json!({

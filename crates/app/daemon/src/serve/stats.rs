@@ -48,15 +48,15 @@ pub(crate) fn of(site: &Site) -> Statistics {
 }
 
 fn guard(shared: &cache::Shared, now_ns: u64) -> Guard {
-    let standing = shared.guard_standing(now_ns);
+    let state = shared.guard_state(now_ns);
     let why = |why: Option<cache::Why>| why.map(|why| why.to_string());
     Guard {
-        on: standing.on,
+        on: state.on,
         expected_hits: shared.expected_hits(),
-        reads_aside: why(standing.aside.reads),
-        writes_aside: why(standing.aside.writes),
-        times: standing.times,
-        bypass_ns: standing.bypass_ns,
+        reads_aside: why(state.bypass.reads),
+        writes_aside: why(state.bypass.writes),
+        times: state.times,
+        bypass_ns: state.bypass_ns,
     }
 }
 

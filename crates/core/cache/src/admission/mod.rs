@@ -77,9 +77,9 @@ impl Rules {
 pub(crate) enum Origin {
     /// A read has missed it.
     Read,
-    /// A client has advised to read it.
+    /// It is being fetched on a client's advice.
     Advised,
-    /// It is fetched ahead of a stream, or on advice.
+    /// It is fetched ahead of a stream, or may be fetched on advice.
     Ahead,
     /// It was written through.
     WriteThrough {
@@ -128,7 +128,7 @@ impl Candidate {
         };
         let is_bypassed = match self.origin {
             Origin::Read | Origin::WriteThrough { .. } => bypasses_reads,
-            // It was certain to be read when its fetch began.
+            // It is certain to be read, so the bypass of reads alone does not apply to it.
             Origin::Advised => bypasses_reads && bypasses_sure,
             Origin::Ahead => bypasses_sure,
             Origin::Absorbed => false,

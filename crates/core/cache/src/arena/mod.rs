@@ -140,7 +140,7 @@ pub(crate) enum Clean {
     Unread = 1,
     /// Fetched ahead of a stream that is too long to be cached, and not read yet.
     UnreadPassing = 2,
-    /// Read by such a stream: evicted first.
+    /// Read or written by such a stream, or only held until it is durable: evicted first.
     Passed = 3,
 }
 
@@ -157,7 +157,8 @@ pub struct Header {
     pub sequence: u64,
     /// Its current state.
     pub state: State,
-    /// True if a newer version of the block is in another slot.
+    /// True if a newer version of the block exists, in another slot or as a range of zeros. For a
+    /// clean slot: true if it has the copy of a change that is not answered yet.
     pub shadowed: bool,
 }
 
@@ -166,15 +167,15 @@ impl Header {
         Header { block: 0, mask: 0, epoch: 0, sequence: 0, state: State::Free, shadowed: false };
 
     /// Makes the header of a clean slot, filled at this time of its shard's readahead clock.
-    pub(crate) fn of_clean(block: u64, mask: u8, clean: Clean, came: u64) -> Header {
-        let sequence = if clean == Clean::Kept { 0 } else { came << 2 | clean as u64 };
+    pub(crate) fn of_clean(block: u64, mask: u8, clean: Clean, filled_at: u64) -> Header {
+        let sequence = if clean == Clean::Kept { 0 } else { filled_at << 2 | clean as u64 };
         Header { block, mask, epoch: 0, sequence, state: State::Clean, shadowed: false }
     }
 
     /// Returns the header of the same clean slot, held in another way.
     pub(crate) fn becomes(&self, clean: Clean) -> Header {
-        let came = if clean == Clean::Passed { 0 } else { self.came() };
-        Header { epoch: self.epoch, ..Header::of_clean(self.block, self.mask, clean, came) }
+        let filled_at = if clean == Clean::Passed { 0 } else { self.filled_at() };
+        Header { epoch: self.epoch, ..Header::of_clean(self.block, self.mask, clean, filled_at) }
     }
 
     /// Makes the header of a clean slot of the policy ([`Clean::Kept`]) or one that is evicted
@@ -215,7 +216,7 @@ impl Header {
     }
 
     /// Returns the time when a clean slot that the policy does not hold was filled, modulo 2^42.
-    pub(crate) fn came(&self) -> u64 {
+    pub(crate) fn filled_at(&self) -> u64 {
         self.sequence >> 2
     }
 
@@ -410,7 +411,7 @@ impl Arena {
     }
 
     /// Copies sectors from one slot to another that is not published.
-    pub(crate) fn carry(&self, from: u32, to: u32, sector: u32, sectors: u32) {
+    pub(crate) fn copy_sectors(&self, from: u32, to: u32, sector: u32, sectors: u32) {
         in_halves(sectors, |first, count| {
             let bytes = count as usize * self.grain as usize;
             let [from, to] = [from, to].map(|slot| self.sector_at(slot, sector + first));
@@ -418,8 +419,8 @@ impl Arena {
         });
     }
 
-    /// Prefetches a slot's header and its first bytes; after that the processor detects the
-    /// direction of a copy.
+    /// Prefetches a slot's header and its first bytes; the processor's own prefetcher detects the
+    /// rest of a copy.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {
         self.memory.prefetch(self.header_at(slot), HEADER_BYTES);

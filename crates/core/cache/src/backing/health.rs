@@ -280,9 +280,9 @@ impl Health {
     }
 
     /// Whether no flush has failed since [`Health::flush_failures`] returned this number. A flush
-    /// that failed while a write was in flight may have lost it, and did not count it as written
-    /// yet. To be called in the section that records the write's end, or afterwards. Either the
-    /// failed flush marks the blocks dirty again, or this check sees the failure.
+    /// that failed while a write was in flight may have lost the write, which did not count as
+    /// written yet. To be called in the section that records the write's end, or afterwards. Either
+    /// the failed flush marks the blocks dirty again, or this check sees the failure.
     pub(crate) fn has_kept(&self, failures: u64) -> bool {
         self.flush_failures() == failures
     }
@@ -291,8 +291,8 @@ impl Health {
     pub(crate) fn flush_failed(&self) {
         // Immediately: after a kill now, a successor must not trust a flush of its own.
         self.arena.note_flush_failed();
-        // Before the other store: a write that ends without having seen this is found by the task
-        // that acts on it.
+        // Before the store of `tainted`: a write that ends too early to see this count is marked
+        // dirty by the task that acts on `tainted`.
         self.flush_failures.fetch_add(1, Ordering::SeqCst);
         self.tainted.store(true, Ordering::SeqCst);
     }

@@ -59,7 +59,7 @@ pub(crate) struct Overdue {
 impl InFlight {
     /// Counts a request that is sent.
     #[inline]
-    pub(crate) fn sent(&self, kind: RequestKind) -> Sent {
+    pub(crate) fn note_sent(&self, kind: RequestKind) -> Sent {
         let current = self.current.load(Ordering::Relaxed);
         self.waiting[current][kind as usize].fetch_add(1, Ordering::Relaxed);
         Sent { generation: current as u8, kind }
@@ -67,7 +67,7 @@ impl InFlight {
 
     /// Counts its answer.
     #[inline]
-    pub(crate) fn answered(&self, sent: Sent) {
+    pub(crate) fn note_answered(&self, sent: Sent) {
         let waiting = &self.waiting[usize::from(sent.generation)];
         waiting[sent.kind as usize].fetch_sub(1, Ordering::Relaxed);
     }
@@ -125,8 +125,8 @@ mod tests {
         let (in_flight, mut ages) = (InFlight::default(), Ages::default());
         let mut open = [None; 4];
         for tick in 0..100 {
-            if let Some(sent) = open[tick % 4].replace(in_flight.sent(RequestKind::Change)) {
-                in_flight.answered(sent);
+            if let Some(sent) = open[tick % 4].replace(in_flight.note_sent(RequestKind::Change)) {
+                in_flight.note_answered(sent);
             }
             assert_eq!(in_flight.tick(&mut ages), NONE, "tick {tick}");
         }
@@ -137,17 +137,17 @@ mod tests {
         for earlier in 0..7 {
             let (in_flight, mut ages) = (InFlight::default(), Ages::default());
             (0..earlier).for_each(|_| _ = in_flight.tick(&mut ages));
-            let sent = in_flight.sent(RequestKind::Read);
+            let sent = in_flight.note_sent(RequestKind::Read);
             for tick in 0..5 {
                 // Other requests are sent and answered in between.
-                in_flight.answered(in_flight.sent(RequestKind::Change));
+                in_flight.note_answered(in_flight.note_sent(RequestKind::Change));
                 let expected = Overdue { reads: tick == 4, ..NONE };
                 assert_eq!(in_flight.tick(&mut ages), expected, "{earlier} before, tick {tick}");
             }
             for _ in 0..20 {
                 assert!(in_flight.tick(&mut ages).reads);
             }
-            in_flight.answered(sent);
+            in_flight.note_answered(sent);
             assert_eq!(in_flight.tick(&mut ages), NONE);
         }
     }
@@ -157,17 +157,17 @@ mod tests {
         let (in_flight, mut ages) = (InFlight::default(), Ages::default());
         let mut open = alloc::vec::Vec::new();
         for _ in 0..20 {
-            open.push(in_flight.sent(RequestKind::Read));
+            open.push(in_flight.note_sent(RequestKind::Read));
             let overdue = in_flight.tick(&mut ages);
             assert!(!overdue.changes);
         }
         assert!(in_flight.tick(&mut ages).reads);
-        open.push(in_flight.sent(RequestKind::Change));
-        open.drain(..).for_each(|sent| in_flight.answered(sent));
+        open.push(in_flight.note_sent(RequestKind::Change));
+        open.drain(..).for_each(|sent| in_flight.note_answered(sent));
         assert_eq!(in_flight.tick(&mut ages), NONE);
-        let sent = in_flight.sent(RequestKind::Change);
+        let sent = in_flight.note_sent(RequestKind::Change);
         (0..4).for_each(|_| assert_eq!(in_flight.tick(&mut ages), NONE));
         assert_eq!(in_flight.tick(&mut ages), Overdue { changes: true, reads: false });
-        in_flight.answered(sent);
+        in_flight.note_answered(sent);
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Backing {
     /// Requests that it has not answered.
     pub(crate) in_flight: InFlight,
     pub(crate) write_times: WriteTimes,
-    /// Whether some of them hang.
+    /// Whether requests to it hang.
     pub(crate) stall: Arc<Stall>,
     stalls: AtomicU64,
 }

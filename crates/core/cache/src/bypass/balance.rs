@@ -84,7 +84,7 @@ impl Request {
         Request { work, wait: took_ns as f64 - work }
     }
 
-    fn is_worth(self, worth: Worth) -> f64 {
+    fn value_ns(self, worth: Worth) -> f64 {
         self.wait * worth.idle + self.work * worth.price
     }
 }
@@ -92,24 +92,24 @@ impl Request {
 /// The gain and the cost of a block, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Balance {
-    brings: f64,
-    costs: f64,
+    gain_ns: f64,
+    cost_ns: f64,
     /// The gain and the cost if processors were free.
     calm: (f64, f64),
 }
 
 impl Balance {
     fn of(of: impl Fn(Worth) -> (f64, f64), pressure: Pressure) -> Balance {
-        let (brings, costs) = of(Worth::under(pressure));
-        Balance { brings, costs, calm: of(Worth::CALM) }
+        let (gain_ns, cost_ns) = of(Worth::under(pressure));
+        Balance { gain_ns, cost_ns, calm: of(Worth::CALM) }
     }
 
     /// Whether the gain exceeds the cost; near the border the current state stays.
-    pub(crate) fn pays(&self, is_aside: bool) -> bool {
+    pub(crate) fn pays(&self, is_bypassed: bool) -> bool {
         let [less, more] = BORDER;
-        match is_aside {
-            true => self.brings * less > self.costs * more,
-            false => self.brings * more >= self.costs * less,
+        match is_bypassed {
+            true => self.gain_ns * less > self.cost_ns * more,
+            false => self.gain_ns * more >= self.cost_ns * less,
         }
     }
 
@@ -136,12 +136,12 @@ pub(crate) struct Reads {
 }
 
 /// Returns the balance of an admitted miss with this expected number of hits.
-pub(crate) fn keeping(reads: &Reads, hits: f64, pressure: Pressure) -> Balance {
+pub(crate) fn admitting(reads: &Reads, hits: f64, pressure: Pressure) -> Balance {
     let request = Request::of(reads.backing_ns, reads.copy_ns);
     // A hit is a copy, too. Measured time beyond that was spent waiting for a processor.
     let hit = reads.hit_ns.min(reads.copy_ns) as f64;
     let of = |worth: Worth| {
-        let saves = request.is_worth(worth) - hit * worth.price;
+        let saves = request.value_ns(worth) - hit * worth.price;
         (hits * saves, reads.copy_ns as f64 * worth.price)
     };
     Balance::of(of, pressure)
@@ -173,7 +173,7 @@ pub(crate) fn absorbing(writes: &Writes, pressure: Pressure) -> Balance {
         // serve others.
         let spared = match is_slow(known, writes.copy_ns) {
             true => known as f64 * worth.price,
-            false => request.is_worth(worth),
+            false => request.value_ns(worth),
         };
         let unslowed = (request.wait - writes.slowed_ns).max(0.0);
         (writes.spared * spared + unslowed * worth.idle, copy * worth.price)

@@ -5,7 +5,7 @@ pub(crate) mod guard;
 
 use crate::admission::Rules;
 use crate::bypass::balance::Pressure;
-use crate::bypass::guard::{Aside, Guard, Standing, Why, Window, is_probe};
+use crate::bypass::guard::{BypassState, Guard, GuardState, Why, Window, is_probe};
 use crate::dirty::gauges::Gauges;
 use crate::stats::counters::Counters;
 use block::WriteMode;
@@ -38,7 +38,7 @@ fn toward_median(before_ns: u64, sample_ns: u64) -> u64 {
 pub(crate) struct Bypass {
     /// The bypassed requests: [`READS`], also blocks that are certain to be read: [`SURE`],
     /// [`WRITES`], also those to the probe: [`UNPROBED`].
-    out: AtomicU8,
+    bypassed: AtomicU8,
     /// The guard is switched off.
     off: AtomicBool,
     /// Approximate median latency of the backing's reads, in nanoseconds; 0: not measured yet.
@@ -47,22 +47,22 @@ pub(crate) struct Bypass {
     keep_median_ns: AtomicU64,
     /// That cost was measured since the guard's last window.
     keep_measured: AtomicBool,
-    passed: Passed,
+    write_throughs: WriteThroughTimes,
     view: Lock<View>,
 }
 
 /// Recent times of writes that were written through because of the bypass.
 #[derive(Debug, Default)]
-struct Passed {
+struct WriteThroughTimes {
     writes: AtomicU64,
     /// Minimum time of them, in nanoseconds, plus one; 0: there was none.
     least_ns: AtomicU64,
 }
 
 /// Minimum number of samples for an estimate.
-const PASSED_ENOUGH: u64 = 4;
+const WRITE_THROUGHS_ENOUGH: u64 = 4;
 
-impl Passed {
+impl WriteThroughTimes {
     fn took(&self, ns: u64) {
         let (ns, before) = (ns.saturating_add(1), self.least_ns.load(Ordering::Relaxed));
         if before == 0 || ns < before {
@@ -74,7 +74,7 @@ impl Passed {
     /// Returns the minimum time of a block since the last result; None: there were too few
     /// write-throughs.
     fn take(&self) -> Option<u64> {
-        if self.writes.load(Ordering::Relaxed) < PASSED_ENOUGH {
+        if self.writes.load(Ordering::Relaxed) < WRITE_THROUGHS_ENOUGH {
             return None;
         }
         self.writes.store(0, Ordering::Relaxed);
@@ -87,25 +87,25 @@ impl Passed {
 struct View {
     guard: Guard,
     counted: Counters,
-    aside: Aside,
+    bypass: BypassState,
     /// When the bypass began; None: there is none.
     since_ns: Option<u64>,
     bypass_ns: u64,
 }
 
 impl View {
-    fn standing(&self, on: bool, now_ns: u64) -> Standing {
+    fn state(&self, on: bool, now_ns: u64) -> GuardState {
         let running = self.since_ns.map_or(0, |since| now_ns.saturating_sub(since));
         let times = self.guard.times();
-        Standing { on, aside: self.aside, times, bypass_ns: self.bypass_ns + running }
+        GuardState { on, bypass: self.bypass, times, bypass_ns: self.bypass_ns + running }
     }
 
     /// Records the bypass from now on; returns it as bits.
-    fn put(&mut self, aside: Aside, now_ns: u64) -> u8 {
-        let bits = u8::from(aside.reads.is_some()) * READS
-            + u8::from(aside.sure_reads) * SURE
-            + u8::from(aside.writes.is_some()) * WRITES
-            + u8::from(aside.writes_unprobed) * UNPROBED;
+    fn put(&mut self, bypass: BypassState, now_ns: u64) -> u8 {
+        let bits = u8::from(bypass.reads.is_some()) * READS
+            + u8::from(bypass.sure_reads) * SURE
+            + u8::from(bypass.writes.is_some()) * WRITES
+            + u8::from(bypass.writes_unprobed) * UNPROBED;
         match self.since_ns {
             None if bits & (READS | WRITES) != 0 => self.since_ns = Some(now_ns),
             Some(since) if bits & (READS | WRITES) == 0 => {
@@ -114,7 +114,7 @@ impl View {
             }
             _ => {}
         }
-        self.aside = aside;
+        self.bypass = bypass;
         bits
     }
 
@@ -140,20 +140,22 @@ impl Bypass {
     /// Returns the admission rules of the guard in this write mode.
     #[inline]
     pub(crate) fn rules(&self, write: WriteMode) -> Rules {
-        let out = self.out.load(Ordering::Relaxed);
-        Rules { write, bypasses_reads: out & READS != 0, bypasses_sure: out & SURE != 0 }
+        let bypassed = self.bypassed.load(Ordering::Relaxed);
+        Rules { write, bypasses_reads: bypassed & READS != 0, bypasses_sure: bypassed & SURE != 0 }
     }
 
     /// Whether a write that begins with this block bypasses the cache. Not while a write-through
     /// must wait for closed epochs: then the buffer is faster.
     #[inline]
-    pub(crate) fn write_through(&self, gauges: &Gauges, block: u64) -> bool {
-        let out = self.out.load(Ordering::Relaxed);
-        out & WRITES != 0 && (out & UNPROBED != 0 || !is_probe(block)) && !gauges.is_ordered()
+    pub(crate) fn bypasses_write(&self, gauges: &Gauges, block: u64) -> bool {
+        let bypassed = self.bypassed.load(Ordering::Relaxed);
+        bypassed & WRITES != 0
+            && (bypassed & UNPROBED != 0 || !is_probe(block))
+            && !gauges.is_ordered()
     }
 
     /// Records the total time of admitting these blocks; 0: no clock was available.
-    pub(crate) fn keeping_took(&self, ns: u64, blocks: u64) {
+    pub(crate) fn admission_took(&self, ns: u64, blocks: u64) {
         if let Some(each_ns @ 1..) = ns.checked_div(blocks) {
             let before = self.keep_median_ns.load(Ordering::Relaxed);
             self.keep_median_ns.store(toward_median(before, each_ns), Ordering::Relaxed);
@@ -171,19 +173,19 @@ impl Bypass {
     /// flight. During the bypass of writes, it shows the backing's speed. At a fast backing each
     /// write waits for the others: then only its share of the time is the backing's.
     #[inline]
-    pub(crate) fn passed_write_took(&self, ns: u64, blocks: u32, others: u32) {
-        if self.out.load(Ordering::Relaxed) & WRITES != 0 {
-            self.passed.took(ns / u64::from(blocks.max(1)) / (u64::from(others) + 1));
+    pub(crate) fn write_through_took(&self, ns: u64, blocks: u32, others: u32) {
+        if self.bypassed.load(Ordering::Relaxed) & WRITES != 0 {
+            self.write_throughs.took(ns / u64::from(blocks.max(1)) / (u64::from(others) + 1));
         }
     }
 
     /// Adds the counters of the bypass.
     pub(crate) fn count(&self, all: &mut Counters, now_ns: u64) {
-        let standing = self.view.peek(|view| view.standing(true, now_ns));
-        all.bypasses = standing.times;
-        all.bypass_ns = standing.bypass_ns;
+        let state = self.view.peek(|view| view.state(true, now_ns));
+        all.bypasses = state.times;
+        all.bypass_ns = state.bypass_ns;
         all.keep_ns = self.keep_median_ns.load(Ordering::Relaxed);
-        all.bypass_now = u64::from(self.out.load(Ordering::Relaxed) & (READS | WRITES));
+        all.bypass_now = u64::from(self.bypassed.load(Ordering::Relaxed) & (READS | WRITES));
     }
 }
 
@@ -209,7 +211,7 @@ impl Bypass {
                 expected_hits: costs.expected_hits,
                 backing_read_median_ns: self.backing_read_median_ns.load(Ordering::Relaxed),
                 backing_write_ns: costs.backing_write_ns,
-                passed_write_ns: self.passed.take().unwrap_or(0),
+                passed_write_ns: self.write_throughs.take().unwrap_or(0),
                 copy_ns,
                 pressure: costs.pressure,
                 ..view.window(counted)
@@ -217,9 +219,9 @@ impl Bypass {
             if self.off.load(Ordering::SeqCst) {
                 return false;
             }
-            let aside = view.guard.decide(&window);
-            let bits = view.put(aside, now_ns);
-            (self.out.swap(bits, Ordering::SeqCst) ^ bits) & (READS | WRITES) != 0
+            let bypass = view.guard.decide(&window);
+            let bits = view.put(bypass, now_ns);
+            (self.bypassed.swap(bits, Ordering::SeqCst) ^ bits) & (READS | WRITES) != 0
         })
     }
 
@@ -244,29 +246,29 @@ impl Bypass {
         self.view.peek(|view| {
             self.off.store(!on, Ordering::SeqCst);
             if !on {
-                let bits = view.put(Aside::default(), now_ns);
+                let bits = view.put(BypassState::default(), now_ns);
                 view.guard.forget();
-                self.out.store(bits, Ordering::SeqCst);
+                self.bypassed.store(bits, Ordering::SeqCst);
             }
         });
     }
 
     /// Returns the state of the guard.
-    pub(crate) fn standing(&self, now_ns: u64) -> Standing {
+    pub(crate) fn state(&self, now_ns: u64) -> GuardState {
         let on = !self.off.load(Ordering::SeqCst);
-        self.view.peek(|view| view.standing(on, now_ns))
+        self.view.peek(|view| view.state(on, now_ns))
     }
 
     /// Forces or ends the bypass of reads, writes or both (with both, also of blocks that are
     /// certain to be read), until the guard's next decision.
     pub(crate) fn force(&self, reads: bool, writes: bool, now_ns: u64) {
-        let why = |out: bool| out.then_some(Why::Told);
+        let why = |out: bool| out.then_some(Why::Forced);
         let (reads, writes) = (why(reads), why(writes));
         let sure_reads = reads.is_some() && writes.is_some();
-        let aside = Aside { reads, sure_reads, writes, writes_unprobed: false };
+        let bypass = BypassState { reads, sure_reads, writes, writes_unprobed: false };
         self.view.peek(|view| {
-            let bits = view.put(aside, now_ns);
-            self.out.store(bits, Ordering::SeqCst);
+            let bits = view.put(bypass, now_ns);
+            self.bypassed.store(bits, Ordering::SeqCst);
         });
     }
 }
@@ -290,24 +292,24 @@ mod tests {
             bypass.count(&mut counters, 0);
             counters.keep_ns
         };
-        (0..20).for_each(|_| bypass.keeping_took(0, 4));
-        (0..20).for_each(|_| bypass.keeping_took(1000, 0));
+        (0..20).for_each(|_| bypass.admission_took(0, 4));
+        (0..20).for_each(|_| bypass.admission_took(1000, 0));
         assert_eq!(known(), 0, "no clock, or nothing was kept");
-        (0..200).for_each(|_| bypass.keeping_took(8000, 4));
+        (0..200).for_each(|_| bypass.admission_took(8000, 4));
         assert!((1700..2300).contains(&known()), "{}", known());
     }
 
     #[test]
     fn what_keeping_took_on_a_busy_machine_is_forgotten_while_it_is_not_measured() {
         let bypass = Bypass::default();
-        (0..400).for_each(|_| bypass.keeping_took(50_000, 1));
+        (0..400).for_each(|_| bypass.admission_took(50_000, 1));
         for _ in 0..100 {
-            bypass.keeping_took(50_000, 1);
+            bypass.admission_took(50_000, 1);
             assert!(bypass.copy_ns(400) > 40_000, "it is measured");
         }
         // Blocks that are admitted without timing change nothing.
         (0..200).for_each(|_| {
-            bypass.keeping_took(0, 4);
+            bypass.admission_took(0, 4);
             bypass.copy_ns(400);
         });
         assert!(bypass.copy_ns(400) < 500);
@@ -318,17 +320,17 @@ mod tests {
     #[test]
     fn the_quickest_of_some_writes_that_pass_tells_what_the_backing_takes() {
         let bypass = Bypass::default();
-        (0..8).for_each(|_| bypass.passed_write_took(5000, 1, 0));
-        assert_eq!(bypass.passed.take(), None, "it does not step aside");
+        (0..8).for_each(|_| bypass.write_through_took(5000, 1, 0));
+        assert_eq!(bypass.write_throughs.take(), None, "writes are not bypassed");
         bypass.force(false, true, 0);
-        (0..3).for_each(|_| bypass.passed_write_took(5000, 1, 0));
-        assert_eq!(bypass.passed.take(), None, "too few");
+        (0..3).for_each(|_| bypass.write_through_took(5000, 1, 0));
+        assert_eq!(bypass.write_throughs.take(), None, "too few");
         // One of eight blocks, and one beside thirty-one others that were fast.
-        bypass.passed_write_took(32_000, 8, 0);
-        assert_eq!(bypass.passed.take(), Some(4000));
-        (0..4).for_each(|_| bypass.passed_write_took(32_000, 1, 31));
-        assert_eq!(bypass.passed.take(), Some(1000));
-        assert_eq!(bypass.passed.take(), None, "each tells once");
+        bypass.write_through_took(32_000, 8, 0);
+        assert_eq!(bypass.write_throughs.take(), Some(4000));
+        (0..4).for_each(|_| bypass.write_through_took(32_000, 1, 31));
+        assert_eq!(bypass.write_throughs.take(), Some(1000));
+        assert_eq!(bypass.write_throughs.take(), None, "each tells once");
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub(crate) struct Room {
     /// An order is promised: closed epochs are written before write-throughs ...
     pub(crate) is_ordered: bool,
     /// ... and one is closed.
-    pub(crate) must_not_pass: bool,
+    pub(crate) would_overtake: bool,
     /// The shard's slots that are free or clean.
     pub(crate) slots: u32,
     /// The shard's dirty slots, and their maximum.
@@ -92,7 +92,7 @@ pub(crate) enum Decision {
 }
 
 impl Demand {
-    /// Returns the blocks that it may take, as far as they are known before the level is.
+    /// Returns the maximum number of blocks that it may take; the level is not known yet.
     pub(crate) fn claim(&self, overlap: &Overlap) -> u32 {
         // A write-through takes no room, nor does a change that waits.
         let may_absorb = self.barred.is_none() || overlap.partly;
@@ -146,9 +146,9 @@ impl Room {
 
     /// Whether there is room for a change that can neither be written through nor wait for the next
     /// epoch: only the hard limits hold it back.
-    fn has_room_over(&self, demand: &Demand, overlap: &Overlap) -> bool {
+    fn has_hard_room(&self, demand: &Demand, overlap: &Overlap) -> bool {
         let new = demand.new_blocks(overlap);
-        (new == 0 || self.level.has_room_behind(new))
+        (new == 0 || self.level.has_hard_room_for(new))
             && demand.slots <= self.slots
             && !self.lacks_range(demand)
     }
@@ -171,7 +171,7 @@ pub(crate) fn decide(demand: &Demand, overlap: &Overlap, room: &Room) -> (Decisi
             Decision::Absorb { throttle_blocks }
         }
         Some(_) if overlap.partly => over_dirty(demand, overlap, room),
-        Some(reason) if room.must_not_pass => keep_order(demand, reason),
+        Some(reason) if room.would_overtake => keep_order(demand, reason),
         Some(_) if overlap.writing || overlap.is_behind => Decision::Wait,
         Some(reason) => Decision::WriteThrough(reason),
     };
@@ -181,7 +181,7 @@ pub(crate) fn decide(demand: &Demand, overlap: &Overlap, room: &Room) -> (Decisi
 /// Decides about a change that should be written through but overlaps dirty data in part (C12).
 fn over_dirty(demand: &Demand, overlap: &Overlap, room: &Room) -> Decision {
     match demand.slots {
-        _ if room.has_room_over(demand, overlap) => Decision::AbsorbOver,
+        _ if room.has_hard_room(demand, overlap) => Decision::AbsorbOver,
         0 | 1 => Decision::WaitForRoom { urgent: true },
         // As a whole it might wait forever: others write a part of its blocks again as soon as that
         // part is durable. Most of its pieces can be written through.
@@ -218,7 +218,7 @@ mod tests {
         was_full: false,
         is_late: false,
         is_ordered: false,
-        must_not_pass: false,
+        would_overtake: false,
         slots: 100,
         dirty: 0,
         dirty_max: 90,
@@ -237,7 +237,7 @@ mod tests {
         open: 0,
     };
     const PARTLY: Overlap = Overlap { partly: true, ..NOTHING };
-    const ORDERED: Room = Room { is_ordered: true, must_not_pass: true, ..ROOM };
+    const ORDERED: Room = Room { is_ordered: true, would_overtake: true, ..ROOM };
     const ABSORB: Decision = Decision::Absorb { throttle_blocks: 0 };
     const FULL: Decision = Decision::WriteThrough(Reason::Full);
     const OVER: Decision = Decision::AbsorbOver;
@@ -410,7 +410,7 @@ mod tests {
                 "ordered, nothing closed",
                 FUA,
                 NOTHING,
-                Room { must_not_pass: false, ..ORDERED },
+                Room { would_overtake: false, ..ORDERED },
                 Decision::WriteThrough(Reason::Fua),
             ),
             ("the mode", barred(Reason::Mode), NOTHING, ROOM, Decision::WriteThrough(Reason::Mode)),
@@ -464,7 +464,7 @@ mod tests {
                         was_full: bit(8),
                         is_late: bit(9),
                         is_ordered: bit(10),
-                        must_not_pass: bit(10) && bit(11),
+                        would_overtake: bit(10) && bit(11),
                         slots: if bit(11) { 100 } else { 1 },
                         has_range: bit(12),
                         ..levels[(bits >> 12) as usize % 4]
@@ -491,18 +491,18 @@ mod tests {
                 }
                 Decision::AbsorbOver => {
                     assert!(overlap.partly, "{case:?}");
-                    assert!(new == 0 || room.level.has_room_behind(new), "C6: {case:?}");
+                    assert!(new == 0 || room.level.has_hard_room_for(new), "C6: {case:?}");
                 }
                 Decision::WriteThrough(reason) => {
                     assert!(!overlap.partly && !overlap.writing && !overlap.is_behind, "{case:?}");
-                    assert!(!room.must_not_pass, "it would overtake a closed epoch: {case:?}");
+                    assert!(!room.would_overtake, "it would overtake a closed epoch: {case:?}");
                     assert!(demand.barred.is_none_or(|barred| barred == reason), "{case:?}");
                 }
                 Decision::Cut => assert!(demand.slots > 1 || demand.barred == Some(Reason::Large)),
                 Decision::Wait => assert!(waits || overlap.writing || overlap.is_behind),
                 Decision::WaitForRoom { urgent } => {
                     assert_eq!(urgent, overlap.partly, "{case:?}");
-                    assert!(urgent || room.must_not_pass, "{case:?}");
+                    assert!(urgent || room.would_overtake, "{case:?}");
                 }
             }
             if matches!(decision, Decision::Absorb { .. } | OVER) {

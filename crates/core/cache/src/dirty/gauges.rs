@@ -143,7 +143,8 @@ impl Gauges {
         self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    /// Counts a held copy whose change was answered only after a flush that covers no such change.
+    /// Counts a held copy again. A flush has removed it from the count but does not cover it,
+    /// because its change was answered after that flush was sent.
     pub(crate) fn hold_on(&self) {
         self.held.fetch_add(1, Ordering::Relaxed);
     }
@@ -510,13 +511,13 @@ impl Gauges {
     /// Publishes the number of closed epochs that are not durable, and when their first change was
     /// admitted, plus one; 0: they have none. In a section of the epochs, when an epoch was closed
     /// or became durable.
-    pub(crate) fn show_closed(&self, closed: u32, since: u64) {
+    pub(crate) fn publish_closed(&self, closed: u32, since: u64) {
         self.closed.store(closed, Ordering::SeqCst);
         self.closing_since.store(since, Ordering::Relaxed);
     }
 
     /// Begins an empty epoch after a discard of all dirty data.
-    pub(crate) fn begin_anew(&self) {
+    pub(crate) fn begin_empty_epoch(&self) {
         let since = u64::from(planted(Bug::DiscardKeepsVersions));
         self.open_since.store(since, Ordering::Relaxed);
         self.written_through.store(false, Ordering::SeqCst);
@@ -556,10 +557,10 @@ impl Gauges {
         let count = |count: &AtomicU32| u64::from(count.load(Ordering::SeqCst));
         let (open, closed) = (count(&self.open), self.closed());
         let early = count(&self.under_way) + count(&self.settling);
-        assert!(open + early <= count(&self.dirty), "what is open or early is dirty: {self:?}");
+        assert!(open + early <= count(&self.dirty), "open and early blocks are dirty: {self:?}");
         assert!(self.remaining() >= 0, "nothing is written twice: {self:?}");
         let is_closing = self.remaining() > 0 || self.closing_since.load(Ordering::Relaxed) != 0;
-        assert!(closed > 0 || !is_closing, "what is being written out is closed: {self:?}");
+        assert!(closed > 0 || !is_closing, "only a closed epoch is written back: {self:?}");
         assert!(open == 0 || closed > 0 || self.open_since() != 0, "it has an age: {self:?}");
         assert!(count(&self.held_before_flush) <= count(&self.held), "a copy is held: {self:?}");
         assert!(self.claims.are_none(), "nothing is being decided: {self:?}");
@@ -598,7 +599,7 @@ mod tests {
         (0..2).for_each(|_| gauges.early_begun());
         gauges.early_ended();
         gauges.early_written();
-        gauges.show_closed(1, gauges.epoch_closed());
+        gauges.publish_closed(1, gauges.epoch_closed());
         gauges.shard_closed(2);
         assert_eq!((counts(&gauges), gauges.open_since()), ((4, 0, 1, 1, 0), 0));
         gauges.epoch_begun(2, 1, 1);
@@ -610,7 +611,7 @@ mod tests {
         gauges.closing_written(1);
         gauges.block_dropped(Stage::Written);
         (0..2).for_each(|_| gauges.block_cleaned());
-        gauges.show_closed(0, 0);
+        gauges.publish_closed(0, 0);
         assert_eq!((counts(&gauges), gauges.age(9)), ((0, 0, 0, 0, 0), 0));
     }
 
@@ -634,7 +635,7 @@ mod tests {
         assert!(is_found(|gauges| gauges.block_dropped(Stage::Open)), "dropped twice");
         assert!(is_found(|gauges| gauges.closing_written(1)), "written twice");
         assert!(is_found(|gauges| gauges.closing_waits(1)), "of no closed epoch");
-        assert!(is_found(|gauges| gauges.show_closed(0, 1)), "an age without an epoch");
+        assert!(is_found(|gauges| gauges.publish_closed(0, 1)), "an age without an epoch");
         assert!(is_found(|gauges| core::mem::forget(gauges.claim(1))), "a claim is left");
     }
 }

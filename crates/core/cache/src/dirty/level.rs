@@ -37,7 +37,7 @@ fn used_of_last(level: u32, max: u32) -> u64 {
 }
 
 impl Level {
-    /// `claimed`: blocks that other changes may take before this one.
+    /// Returns the current level. `claimed`: blocks that other changes may take before this one.
     pub(crate) fn of(gauges: &Gauges, dirty_blocks_max: u32, claimed: u32) -> Level {
         let open = gauges.open() + claimed;
         let dirty = gauges.dirty() + claimed;
@@ -61,13 +61,13 @@ impl Level {
     /// Whether `new` more blocks may be dirty.
     #[inline]
     pub(crate) fn has_room_for(&self, new: u32) -> bool {
-        self.has_room_behind(new) && self.open + new <= self.max.open
+        self.has_hard_room_for(new) && self.open + new <= self.max.open
     }
 
     /// Whether `new` blocks may be dirty of a change that can neither be written through nor wait
     /// for the next epoch: only the hard limits hold it back.
     #[inline]
-    pub(crate) fn has_room_behind(&self, new: u32) -> bool {
+    pub(crate) fn has_hard_room_for(&self, new: u32) -> bool {
         self.dirty + new <= self.max.dirty && self.debt + new <= self.max.debt
     }
 
@@ -220,9 +220,9 @@ mod tests {
         assert_eq!(Level::of(&gauges, 1600, 3), level(0, 0));
         // For one closed epoch the number of blocks left to write is known; for several, all dirty
         // blocks count.
-        gauges.show_closed(1, 0);
+        gauges.publish_closed(1, 0);
         assert_eq!(Level::of(&gauges, 1600, 3), level(7, 1));
-        gauges.show_closed(2, 0);
+        gauges.publish_closed(2, 0);
         assert_eq!(Level::of(&gauges, 1600, 3), level(20, 2));
     }
 
@@ -231,10 +231,13 @@ mod tests {
         let full = Level { open: 7990, debt: 15_990, dirty: 15_990, ..EMPTY };
         assert!(full.has_room_for(10) && !full.has_room_for(11));
         let open = Level { open: 7991, ..full };
-        assert!(!open.has_room_for(10) && open.has_room_behind(10), "behind, the epoch is another");
+        assert!(
+            !open.has_room_for(10) && open.has_hard_room_for(10),
+            "behind, the epoch is another"
+        );
         for level in [Level { debt: 15_991, ..full }, Level { dirty: 15_991, ..full }] {
-            assert!(!level.has_room_for(10) && !level.has_room_behind(10));
-            assert!(level.has_room_for(9) && level.has_room_behind(9));
+            assert!(!level.has_room_for(10) && !level.has_hard_room_for(10));
+            assert!(level.has_room_for(9) && level.has_hard_room_for(9));
         }
     }
 

@@ -7,8 +7,8 @@ use lane::{Event, Lock};
 /// The epochs, shared by all lanes.
 pub(crate) struct LockedEpochs {
     epochs: Lock<Epochs>,
-    /// Notified when an epoch has become durable, when the closing epoch is completely written, or
-    /// when the volume has failed.
+    /// Notified when a task that waits for an epoch may have another next step: a walk, a commit or
+    /// a release has ended, the closing epoch is completely written, or the volume has failed.
     pub(crate) changed: Event,
     /// Notified when an epoch has been closed or become durable, or when early written blocks have
     /// become durable: there may be room. Separate from the shards' events: many tasks may wait for

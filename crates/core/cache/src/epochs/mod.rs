@@ -43,9 +43,9 @@ use block::{Error, Kind};
 /// is slow to flush.
 pub(crate) const CHAIN_MAX: usize = 4096;
 
-/// Epoch numbers begin here. Program versions that do not record the durable epoch number theirs
-/// from zero: if such a version has served the volume in between, the record is far from its
-/// epochs, however many there were.
+/// Epoch numbers begin here. Older programs, which do not record the durable epoch, count from
+/// zero. If such a program has served the volume in between, the record is far from its epochs,
+/// however many there were.
 pub(crate) const NUMBERS: u64 = 1 << 32;
 
 /// The number of a fresh volume's open epoch: the epochs before it have numbers, too.
@@ -141,8 +141,9 @@ pub(crate) enum Close {
 }
 
 impl Epochs {
-    /// `open`: the open epoch's number. `closed`: the number of epochs before it that are not
-    /// durable; the oldest of them is half done. `since`: see [`Epochs::closes`], for all of them.
+    /// Makes the epochs of a volume. `open`: the open epoch's number. `closed`: the number of
+    /// epochs before it that are not durable; the commit of the oldest is half done. `since`: see
+    /// [`Epochs::note_closing`], for all of them.
     pub(crate) fn new(open: u64, closed: u64, since: u64) -> Epochs {
         let mut each = VecDeque::with_capacity(CHAIN_MAX + 1);
         each.extend((0..closed).map(|_| since));
@@ -186,7 +187,7 @@ impl Epochs {
 
     /// Notes that an epoch is about to be closed. `since`: when its first change was admitted, plus
     /// one; 0: it has none.
-    pub(crate) fn closes(&mut self, since: u64) {
+    pub(crate) fn note_closing(&mut self, since: u64) {
         self.since.push_back(since);
     }
 
@@ -196,17 +197,17 @@ impl Epochs {
     }
 
     /// Ends the walk: the epoch is closed in every shard.
-    pub(crate) fn walked(&mut self) {
+    pub(crate) fn end_walk(&mut self) {
         self.walking = false;
     }
 
-    fn gave_up(&self, target: u64) -> bool {
+    fn is_given_up(&self, target: u64) -> bool {
         target > self.given_up.0 && target <= self.given_up.1
     }
 
     /// Returns the next step towards a durable `target`.
     pub(crate) fn step(&mut self, target: u64) -> Step {
-        if self.gave_up(target) {
+        if self.is_given_up(target) {
             return Step::Done(Err(GIVEN_UP));
         }
         if self.durable >= target {
@@ -238,7 +239,7 @@ impl Epochs {
     /// Returns the next step towards a closed `target`. `is_empty`: the open epoch is empty.
     /// `most`: the maximum number of closed epochs, at most [`CHAIN_MAX`].
     pub(crate) fn close_step(&mut self, target: u64, is_empty: bool, most: usize) -> Close {
-        if self.gave_up(target) {
+        if self.is_given_up(target) {
             return Close::Done(Err(GIVEN_UP));
         }
         if let Some(error) = self.failed {
@@ -262,7 +263,7 @@ impl Epochs {
     }
 
     /// Notes that the epoch of the commit is durable; its slots are still to be released.
-    pub(crate) fn durable(&mut self, epoch: u64) {
+    pub(crate) fn note_durable(&mut self, epoch: u64) {
         debug_assert_eq!(self.phase, Phase::Running);
         self.durable = epoch;
         self.since.pop_front();
@@ -276,7 +277,7 @@ impl Epochs {
     }
 
     /// Notes that the durable epoch's slots are released: the next commit may begin.
-    pub(crate) fn released(&mut self) {
+    pub(crate) fn end_release(&mut self) {
         self.phase = Phase::Idle;
     }
 
@@ -296,7 +297,7 @@ impl Epochs {
 
     /// Ends settling: the blocks are durable, or settling was cancelled, and none of them counts as
     /// written any more.
-    pub(crate) fn settled(&mut self) {
+    pub(crate) fn end_settling(&mut self) {
         debug_assert_eq!(self.phase, Phase::Settling);
         self.failing_since_ns = None;
         self.phase = Phase::Idle;
@@ -380,7 +381,7 @@ impl Epochs {
 
     /// Ends a discard: nothing is dirty any more, and every shard has opened the next epoch.
     pub(crate) fn end_discard(&mut self) {
-        // A task that has waited since before, and has not checked since, must not take this for
+        // A task that has waited since before the discard must not take the new `durable` for
         // success.
         let from = if self.given_up.1 == 0 { self.durable } else { self.given_up.0 };
         self.given_up = (from, self.open);

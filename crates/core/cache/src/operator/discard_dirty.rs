@@ -1,10 +1,10 @@
 //! The discard of dirty data: for an operator who no longer needs a failed volume's unwritten data
 //! (C8).
 //!
-//! The volume has failed, so nothing new begins. First every shard is shut, which is refused while
-//! a request of it is in flight. Only then the arena records that all dirty data is discarded:
-//! after a kill from there on, recovery finds that and completes the discard. No writeback can
-//! begin in between.
+//! The volume has failed, so nothing new begins. First every shard is shut, unless a request of it
+//! is in flight: then the discard is refused. No writeback can begin in a shard that is shut. Then
+//! the arena records that all dirty data is discarded: after a later kill, recovery finds the
+//! record and completes the discard.
 
 use crate::arena::superblock::Condition;
 use crate::epochs::{Epochs, IN_FLIGHT};
@@ -38,15 +38,15 @@ impl Cache {
         });
         let mut blocks = 0;
         for entry in shared.shards.iter() {
-            blocks += handle.discard_room(entry, open).await;
+            blocks += handle.discard_in_shard(entry, open).await;
         }
         // Nothing is dirty any more, and write-throughs were abandoned with the dirty data.
-        shared.gauges.begin_anew();
+        shared.gauges.begin_empty_epoch();
         shared.backing.health.give_up();
         handle.lane.turn().await;
         shared.epochs.with(|epochs| {
             epochs.end_discard();
-            shared.show_closed(epochs);
+            shared.publish_closed(epochs);
             shared.backing.health.note_well();
         });
         shared.wake_all();
@@ -75,7 +75,7 @@ impl Handle {
         Ok(())
     }
 
-    async fn discard_room(&self, entry: &ShardEntry, open: u64) -> u64 {
+    async fn discard_in_shard(&self, entry: &ShardEntry, open: u64) -> u64 {
         let (gauges, most) = (&self.shared.gauges, self.shared.geometry.slice_blocks);
         self.lane.turn().await;
         let mut blocks = entry.shard.with(|shard| shard.discard_ranges(gauges));

@@ -4,8 +4,8 @@
 //! durable, laxer ones only afterwards, so that a request in between follows the old settings, the
 //! new ones, or both. `ordered` consists of two parts here: a flush is answered immediately, and
 //! every write-through waits for closed epochs. The second takes effect before the first, and ends
-//! only when no epoch is closed any more (`Shared::show_closed`). The memory records it, so that a
-//! successor keeps this process's promise, whatever it promises itself.
+//! only when no epoch is closed any more (`Shared::publish_closed`). The memory records it, so that
+//! a successor keeps this process's promise, whatever it promises itself.
 
 use crate::planted::{Bug, planted};
 use crate::request::Cache;
@@ -91,13 +91,13 @@ impl Cache {
     /// another caller is changing the settings.
     pub async fn set(&self, changes: &Changes) -> Result {
         let shared = self.shared();
-        if shared.setting.swap(true, Ordering::SeqCst) {
+        if shared.is_reconfiguring.swap(true, Ordering::SeqCst) {
             return Err(BUSY);
         }
         let (cache, changes) = (self.clone(), *changes);
         let change = async move {
             let result = cache.switch(&changes).await;
-            cache.shared().setting.store(false, Ordering::SeqCst);
+            cache.shared().is_reconfiguring.store(false, Ordering::SeqCst);
             result
         };
         if planted(Bug::SwitchBeforeSettle) {
@@ -112,7 +112,7 @@ impl Cache {
         let shared = self.shared();
         let before = shared.settings();
         let switch = Switch::new(before, before.changed(changes, shared.geometry()));
-        // Lost data would precede all data that is sent from now on.
+        // The order would include data that may be lost, before all data sent from now on.
         if switch.begins_order() && shared.is_in_doubt() {
             return Err(IN_DOUBT);
         }
@@ -145,7 +145,7 @@ impl Cache {
                 shared.gauges.begin_order(&shared.arena);
             }
             shared.settings.set_durability(settings.durability, wants_order);
-            shared.show_closed(epochs);
+            shared.publish_closed(epochs);
         });
         // Waiting tasks may now have another next step: tasks that wait for room, for closed
         // epochs, or for the time of writeback.

@@ -64,7 +64,7 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
         shared.arena.adopt(&geometry, sectors, identity);
         shared.arena.note_epoch(FIRST);
         if shared.settings.wants_order() {
-            return Ok(shared.go_behind());
+            return Ok(shared.begin_ordered());
         }
         shared.arena.note_ordered(false);
         return Ok(Epochs::new(FIRST, 0, 0));
@@ -116,7 +116,7 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     let mut epochs =
         Epochs::new(recovered_epochs.open, recovered_epochs.closed, u64::from(is_dirty));
     // Even if only this process promises an order: the earlier write-throughs belong before all its
-    // own changes, and an FUA write, to which no client's doubt applies, promises that.
+    // own changes. An FUA write promises that, too, and no doubt makes it fail.
     if shared.arena.is_in_doubt() && orders && !planted(Bug::ServeInDoubt) {
         shared.health.fail_in_doubt(&mut epochs, ORDER_IN_DOUBT);
     }
@@ -133,7 +133,7 @@ impl Parts<'_> {
     /// Begins an `ordered` volume in fresh memory: the previous user of the backing may not have
     /// flushed it. An empty epoch is closed before the open one, and nothing is written through or
     /// written back before its flush.
-    fn go_behind(&mut self) -> Epochs {
+    fn begin_ordered(&mut self) -> Epochs {
         self.gauges.begin_order(self.arena);
         for entry in self.shards.iter_mut() {
             entry.shard.get_mut().open_at(FIRST, 1);
@@ -241,7 +241,7 @@ impl RecoveredEpochs {
         }
         let newest = newest.unwrap_or(1);
         let closed = newest.wrapping_sub(oldest.unwrap_or(newest));
-        // A larger distance can only come from a damaged header: it counts as the oldest then.
+        // A larger distance can only come from a damaged header, which counts as the oldest then.
         let closed = u64::from(closed).min(CHAIN_MAX as u64 + 1);
         // The closed epochs before it have numbers above this base, too.
         let open = NUMBERS + (1 << 16) + u64::from(newest);

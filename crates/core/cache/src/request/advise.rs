@@ -61,7 +61,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Returns the part of these sectors to fetch; they lie in one region.
+    /// Returns the part to fetch of these sectors, which lie in one region.
     async fn missing(&self, part: &Extent) -> Option<Extent> {
         let shared = &self.shared;
         let block = blocks_of(part).0;

@@ -9,7 +9,7 @@ pub(crate) mod write_through;
 
 use crate::blocks::{SLICE, blocks_of};
 use crate::handle::Handle;
-use crate::shard::{Glance, Source};
+use crate::shard::{QuickRead, Source};
 use crate::shared::Shared;
 use crate::tasks;
 use alloc::rc::Rc;
@@ -64,23 +64,28 @@ impl Block for Cache {
         let entry = shared.shards.of(first);
         match request {
             Request::Read { into, .. } => {
-                let at_once = self.0.at_once.get();
-                let glance = entry.shard.with(|shard| {
-                    shard.glance(shared.bypass.rules(shared.settings.write()), at_once, &at, into)
+                let answers_immediately = self.0.answers_immediately.get();
+                let quick = entry.shard.with(|shard| {
+                    shard.try_hit(
+                        shared.bypass.rules(shared.settings.write()),
+                        answers_immediately,
+                        &at,
+                        into,
+                    )
                 });
-                match glance {
-                    Glance::Hit | Glance::HitAhead => {
-                        if glance == Glance::HitAhead {
+                match quick {
+                    QuickRead::Hit | QuickRead::HitAhead => {
+                        if quick == QuickRead::HitAhead {
                             self.0.wake_reader();
                         }
                         self.0.lane.charge(Cost::Hit, blocks);
                         Some(Ok(()))
                     }
-                    Glance::Bypass => {
+                    QuickRead::Bypass => {
                         self.0.wake_reader();
                         self.0.bypass_now(request, first)
                     }
-                    Glance::Unknown => None,
+                    QuickRead::Unknown => None,
                 }
             }
             Request::Write { from, fua: false, .. } => {
@@ -96,22 +101,23 @@ impl Block for Cache {
         // prefetched.
         for wave in requests.chunks(WAVE) {
             let mut slots = [None; WAVE];
-            let place = |request: &Request| {
+            let locate = |request: &Request| {
                 let Request::Read { at, .. } = request else {
                     return None;
                 };
                 let block = blocks_of(at).0;
-                Some((&self.0.shared.shards.of(block).nearer, block))
+                Some((&self.0.shared.shards.of(block).prefetcher, block))
             };
-            for (nearer, block) in wave.iter().filter_map(place) {
-                nearer.place(block);
+            for (prefetcher, block) in wave.iter().filter_map(locate) {
+                prefetcher.prefetch_cell(block);
             }
             for (request, slot) in wave.iter().zip(&mut slots) {
-                *slot =
-                    place(request).and_then(|(nearer, block)| Some((nearer, nearer.slot(block)?)));
+                *slot = locate(request).and_then(|(prefetcher, block)| {
+                    Some((prefetcher, prefetcher.prefetch_slot(block)?))
+                });
             }
-            for (nearer, slot) in slots.into_iter().flatten() {
-                nearer.neighbours(slot);
+            for (prefetcher, slot) in slots.into_iter().flatten() {
+                prefetcher.prefetch_neighbours(slot);
             }
         }
     }

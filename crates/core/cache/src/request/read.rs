@@ -128,7 +128,7 @@ impl Handle {
                 self.lane.turn().await;
                 entry.shard.with(|shard| shard.end_fetch(gauges, fetch));
             }
-            self.shared.bypass.keeping_took(keeping.took_ns, keeping.kept);
+            self.shared.bypass.admission_took(keeping.took_ns, keeping.kept);
         }
         self.lane.charge(Cost::Fill, blocks);
         entry.changed.notify();
@@ -142,16 +142,16 @@ impl Handle {
         let request = Request::Read { at, into };
         self.lane.turn().await;
         let now = self.below.try_now(&request);
-        self.at_once.set(now.is_some());
+        self.answers_immediately.set(now.is_some());
         let result = match now {
             Some(result) => result,
             None if self.shared.backing.stall.is_on() => {
                 return Err(self.shared.backing.stall.error());
             }
             None => {
-                let sent = self.shared.backing.in_flight.sent(RequestKind::Read);
+                let sent = self.shared.backing.in_flight.note_sent(RequestKind::Read);
                 let result = self.below.run(request).await;
-                self.shared.backing.in_flight.answered(sent);
+                self.shared.backing.in_flight.note_answered(sent);
                 self.shared.writeback.estimator.foreground_served();
                 self.shared.stats.latencies.miss_ns.record(self.lane.now() - start);
                 result
@@ -172,7 +172,7 @@ impl Handle {
     pub(super) fn bypass_now(&self, request: &Request, block: u64) -> Option<Result> {
         let timed = Hash::of(block).is_sampled().then(|| self.lane.stopwatch_ns());
         let answer = self.below.try_now(request);
-        self.at_once.set(answer.is_some());
+        self.answers_immediately.set(answer.is_some());
         if let (Some(begun), Some(Ok(()))) = (timed, &answer) {
             self.backing_read_took(self.lane.stopwatch_ns().saturating_sub(begun));
         }

@@ -102,7 +102,7 @@ impl Handle {
         let mut first = at.first;
         while first < at.end() {
             let rest = Extent::new(first, (at.end() - first) as u32);
-            let Some(answer) = self.ask_status(rest).await else {
+            let Some(answer) = self.query_status(rest).await else {
                 Stretch::push(&mut stretches, Stretch::data(rest.count));
                 break;
             };
@@ -120,16 +120,16 @@ impl Handle {
     }
 
     /// Queries the backing once. Returns None if it does not answer.
-    async fn ask_status(&self, at: Extent) -> Option<Result<Vec<Stretch>>> {
+    async fn query_status(&self, at: Extent) -> Option<Result<Vec<Stretch>>> {
         let stall = self.shared.backing.stall.clone();
         if stall.is_on() {
             return None;
         }
         let (below, shared) = (self.below.clone(), self.shared.clone());
         let mut running = self.lane.pin(async move {
-            let sent = shared.backing.in_flight.sent(RequestKind::Read);
+            let sent = shared.backing.in_flight.note_sent(RequestKind::Read);
             let result = below.status(at).await;
-            shared.backing.in_flight.answered(sent);
+            shared.backing.in_flight.note_answered(sent);
             if result.is_err() {
                 shared.backing.health.count_read_error();
             }

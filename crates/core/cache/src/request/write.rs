@@ -47,7 +47,7 @@ impl Handle {
         match shared.settings.write() {
             WriteMode::Back if !shared.is_proven() => Some(Reason::Unproven),
             WriteMode::Back | WriteMode::BackNow => {
-                shared.bypass.write_through(&shared.gauges, block).then_some(Reason::Bypass)
+                shared.bypass.bypasses_write(&shared.gauges, block).then_some(Reason::Bypass)
             }
             WriteMode::Through | WriteMode::None => Some(Reason::Mode),
         }
@@ -98,11 +98,11 @@ impl Handle {
     pub(crate) async fn change_all(&self, at: Extent, source: Source<'_>, fua: bool) -> Result {
         let stalls = self.shared.backing.stalls();
         let cleared = self.shared.backing.health.times_cleared();
-        // Unless flushes make data durable, an FUA write is a write followed by a flush, whichever
-        // way its parts take. (Also while settings change: in `ordered` mode an FUA write was
-        // promised more than the durability of its own data.)
+        // Unless flushes make data durable, an FUA write is a write followed by a flush, whether
+        // its parts are absorbed or written through. (Also while settings change: in `ordered` mode
+        // an FUA write was promised more than the durability of its own data.)
         let changing =
-            self.shared.setting.load(Ordering::SeqCst) || self.shared.gauges.is_ordered();
+            self.shared.is_reconfiguring.load(Ordering::SeqCst) || self.shared.gauges.is_ordered();
         let durable = self.shared.settings.is_durable() && !changing;
         let mut most = u64::MAX;
         let mut done = 0;
@@ -112,14 +112,14 @@ impl Handle {
             let count = self.shared.shards.stretch(first).min(left).min(cut(first, most)) as u32;
             let at = Extent::new(first, count);
             let whole = Part { at, source, fua: fua && durable, stalls, lined_up: false };
-            let seen_through = match source {
+            let is_complete = match source {
                 Source::Data(from) => {
                     let from = from.part(done, count);
-                    self.see_through(Part { source: Source::Data(&from), ..whole }).await?
+                    self.complete_part(Part { source: Source::Data(&from), ..whole }).await?
                 }
-                Source::Zeros { .. } => self.see_through(whole).await?,
+                Source::Zeros { .. } => self.complete_part(whole).await?,
             };
-            match seen_through {
+            match is_complete {
                 true => done += count,
                 false => {
                     let half = u64::from(blocks_of(&at).1 / 2);
@@ -133,24 +133,24 @@ impl Handle {
         if fua { self.shared.backing.health.unless_cleared(cleared) } else { Ok(()) }
     }
 
-    /// Whether a change may no longer be admitted that was sent when [`Backing::stalls`] had this
-    /// value. While the backing hangs, clients receive errors, and the changes that they had sent
-    /// are abandoned: admitted later, such a change could overwrite newer data of the client.
-    fn is_left_behind(&self, stalls: u64) -> bool {
-        let told = stalls % 2 == 1 || self.shared.backing.stalls() != stalls;
-        told && !planted(Bug::AdmitLeftBehind)
+    /// Whether the backing has hung since a change was sent, when [`Backing::stalls`] was `stalls`.
+    /// If so, the client has received an error and the change is abandoned: admitted later, it
+    /// could overwrite newer data of the client.
+    fn is_abandoned(&self, stalls: u64) -> bool {
+        let has_hung = stalls % 2 == 1 || self.shared.backing.stalls() != stalls;
+        has_hung && !planted(Bug::AdmitLeftBehind)
     }
 
-    /// Returns the reason why a change may not be admitted that was sent when [`Backing::stalls`]
-    /// had this value, if any.
+    /// Returns the error of a change that must not be admitted any more. `stalls`:
+    /// [`Backing::stalls`] when the change was sent.
     fn refusal(&self, stalls: u64) -> Option<Error> {
         match self.shared.backing.health.has_failed() {
             true => Some(FAILED),
-            false => self.is_left_behind(stalls).then(|| self.shared.backing.stall.error()),
+            false => self.is_abandoned(stalls).then(|| self.shared.backing.stall.error()),
         }
     }
 
-    /// Requests admission, and enters or leaves the shard's queue according to the decision.
+    /// Requests admission of a part, which then enters or leaves the shard's queue.
     ///
     /// # Errors
     /// The change is refused, and a second request would be refused, too.
@@ -187,7 +187,7 @@ impl Handle {
     }
 
     /// Completes one part of a change. Returns false if it is too large and must be split.
-    async fn see_through(&self, mut part: Part<'_>) -> Result<bool> {
+    async fn complete_part(&self, mut part: Part<'_>) -> Result<bool> {
         let (first, blocks) = blocks_of(&part.at);
         let entry = self.shared.shards.of(first);
         loop {
@@ -208,7 +208,7 @@ impl Handle {
                     return self.flush_for_client().await.map(|()| true);
                 }
                 Admit::WriteThrough { keeps_new } => {
-                    self.lane.charge(Cost::Pass, 1);
+                    self.lane.charge(Cost::WriteThrough, 1);
                     return self.write_through(entry, &change, keeps_new).await.map(|()| true);
                 }
                 Admit::Cut => return Ok(false),
@@ -232,10 +232,11 @@ impl Handle {
         let shared = &self.shared;
         let now = self.lane.now();
         let (level, pace) = (self.level(), shared.writeback.estimator.pace());
-        match shared.throttle.turn(throttle_blocks, &level, shared.gauges.is_ordered(), pace, now) {
-            ThrottleWait::Come => return,
+        match shared.throttle.delay(throttle_blocks, &level, shared.gauges.is_ordered(), pace, now)
+        {
+            ThrottleWait::Immediate => return,
             ThrottleWait::After(mine) => {
-                let waiting = shared.throttle.waits();
+                let waiting = shared.throttle.begin_wait();
                 self.wake_worker_for_writer();
                 shared.throttle.after(mine).await;
                 drop(waiting);

@@ -84,7 +84,7 @@ impl Handle {
         let now = self.lane.now();
         self.shared.writeback.estimator.foreground_wrote(now);
         if result.is_ok() && !change.fua && matches!(change.source, Source::Data(_)) {
-            self.shared.bypass.passed_write_took(now - begun, blocks, others);
+            self.shared.bypass.write_through_took(now - begun, blocks, others);
             self.shared.backing.write_times.took(blocks, now - begun);
         }
         result
@@ -169,14 +169,14 @@ impl Handle {
         let failures = self.shared.backing.health.flush_failures();
         let request = request_of(change, change.fua && native);
         match planted(Bug::UncountedPass) {
-            true => self.ask_below_uncounted(request).await?,
-            false => self.ask_below(request).await?,
+            true => self.send_below_uncounted(request).await?,
+            false => self.send_below(request).await?,
         }
         if !change.fua || native {
             return Ok(());
         }
         if planted(Bug::OverlapFlushes) {
-            return self.ask_below(Request::Flush).await;
+            return self.send_below(Request::Flush).await;
         }
         self.flush_below().await?;
         // A flush that began after the write, and failed before ours was requested, may have lost

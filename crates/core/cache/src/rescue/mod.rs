@@ -72,7 +72,7 @@ struct Version {
     epoch: u64,
 }
 
-/// All dirty data in an arena. Needs 24 bytes per dirty block, and 32 for each region with pending
+/// All dirty data in an arena. Needs 32 bytes per dirty block, and 32 for each region with pending
 /// zeros.
 pub struct Rescue {
     arena: Arena,

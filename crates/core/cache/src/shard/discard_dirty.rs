@@ -40,7 +40,7 @@ impl Shard {
             let header = self.header(slot);
             self.unlink(gauges, slot, &header);
             self.unindex(Hash::of(header.block), slot);
-            self.give_slot(slot);
+            self.free_slot(slot);
         }
         most
     }

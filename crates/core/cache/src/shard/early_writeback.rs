@@ -20,6 +20,7 @@ use super::Shard;
 use crate::arena::{Header, State};
 use crate::dirty::gauges::{Gauges, Stage};
 use crate::planted::{Bug, planted};
+use policy::{Hash, List, NIL};
 
 /// Blocks that were written early, and are not known to be durable.
 pub(super) struct Early {
@@ -34,7 +35,6 @@ pub(super) struct Early {
 impl Early {
     pub(super) const NONE: Early = Early { written: List::EMPTY, settling: None, writing: 0 };
 }
-use policy::{Hash, List, NIL};
 
 impl Shard {
     /// Whether blocks of the open epoch may be written back now.
@@ -70,7 +70,7 @@ impl Shard {
     /// Drops a version that was in flight when it was replaced.
     pub(super) fn drop_overtaken(&mut self, gauges: &Gauges, slot: u32, header: &Header) {
         self.unindex(Hash::of(header.block), slot);
-        self.give_slot(slot);
+        self.free_slot(slot);
         self.dirty -= 1;
         gauges.block_dropped(Stage::Ended);
     }
@@ -85,7 +85,7 @@ impl Shard {
         self.early.writing += 1;
     }
 
-    /// Makes a block of an epoch that is not begun wait again.
+    /// Makes a block wait again. The writeback of its epoch has not begun.
     pub(super) fn put_back(&mut self, gauges: &Gauges, slot: u32, header: &Header) {
         self.arena.publish(self.base + slot, &Header { state: State::Dirty, ..*header });
         if self.is_open(header) {
@@ -96,14 +96,14 @@ impl Shard {
         self.links.push_back(&mut self.chain[link], slot);
     }
 
-    /// Notes that a block of an epoch that is not begun has been written.
+    /// Notes that a block has been written before the writeback of its epoch has begun.
     pub(super) fn note_early(&mut self, gauges: &Gauges, slot: u32) {
         self.counters.blocks_early += 1;
         gauges.early_written();
         self.links.push_back(&mut self.early.written, slot);
     }
 
-    /// Takes a written block of an epoch that is not begun out of its list.
+    /// Takes a block that was written early out of its list.
     pub(super) fn unlink_early(&mut self, slot: u32) {
         if self.early.settling == Some(slot) {
             let before = self.links.before(slot);
@@ -140,8 +140,8 @@ impl Shard {
         self.early.settling = None;
     }
 
-    /// Begins the epoch: its early written blocks count as written, its blocks in flight as
-    /// remaining. Returns the number of each.
+    /// Begins the writeback of the epoch: its early written blocks count as written, its blocks in
+    /// flight as remaining. Returns the number of each.
     pub(super) fn begin_early(&mut self) -> (u32, u32) {
         let early = core::mem::replace(&mut self.early, Early::NONE);
         assert!(early.settling.is_none(), "an epoch is begun while another flush is under way");

@@ -1,4 +1,4 @@
-//! Reads of the backing that are in flight.
+//! Fetches, which are called *fills* here while they are in flight.
 //!
 //! A fill marks the sectors for which its bytes must not be used: sectors that were in memory when
 //! it began, and sectors that a change has touched since (C10). Sectors of a write-through are
@@ -20,7 +20,7 @@ struct Fill {
     end: u64,
     number: u32,
     keep: bool,
-    /// It is fetched ahead of a stream.
+    /// True if it is fetched ahead of a stream.
     ahead: bool,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Fills {
     /// The fills in flight, unordered and contiguous: every miss and every change searches them.
     active: Vec<Fill>,
     /// The index of each in `active`.
-    places: Box<[u32]>,
+    indices: Box<[u32]>,
     /// `blocks_max` bytes for each number: the marks of its blocks.
     marks: Box<[u8]>,
     /// The suspect sectors, in the same layout.
@@ -51,7 +51,7 @@ impl Fills {
     pub(crate) fn new(fills: u32, blocks_max: u32) -> Fills {
         Fills {
             active: Vec::with_capacity(fills as usize),
-            places: vec![0; fills as usize].into_boxed_slice(),
+            indices: vec![0; fills as usize].into_boxed_slice(),
             marks: vec![0; fills as usize * blocks_max as usize].into_boxed_slice(),
             suspects: vec![0; fills as usize * blocks_max as usize].into_boxed_slice(),
             blocks_max,
@@ -70,11 +70,11 @@ impl Fills {
 
     /// The maximum number of fills.
     pub(crate) fn most(&self) -> usize {
-        self.places.len()
+        self.indices.len()
     }
 
     fn fill(&self, id: FillId) -> &Fill {
-        &self.active[self.places[id.0 as usize] as usize]
+        &self.active[self.indices[id.0 as usize] as usize]
     }
 
     /// Returns the index of the marks of a block of a fill.
@@ -99,7 +99,7 @@ impl Fills {
         let from = (number * self.blocks_max) as usize;
         self.marks[from..from + blocks as usize].fill(0);
         self.suspects[from..from + blocks as usize].fill(0);
-        self.places[number as usize] = self.active.len() as u32;
+        self.indices[number as usize] = self.active.len() as u32;
         self.active.push(Fill { first, end: first + u64::from(blocks), number, keep, ahead });
         FillId(number)
     }
@@ -111,11 +111,11 @@ impl Fills {
     }
 
     pub(crate) fn end(&mut self, id: FillId) {
-        let place = self.places[id.0 as usize] as usize;
-        let ended = self.active.swap_remove(place);
+        let index = self.indices[id.0 as usize] as usize;
+        let ended = self.active.swap_remove(index);
         assert_eq!(ended.number, id.0, "a fill ends once");
-        if let Some(moved) = self.active.get(place) {
-            self.places[moved.number as usize] = place as u32;
+        if let Some(moved) = self.active.get(index) {
+            self.indices[moved.number as usize] = index as u32;
         }
         self.free.push(id.0);
     }
@@ -124,7 +124,8 @@ impl Fills {
         self.fill(id).keep
     }
 
-    /// Returns those of these sectors of a block for which this fill must not be used.
+    /// Returns the sectors among `wanted` for which this fill must not be used. Suspect sectors
+    /// count only beside marked ones.
     pub(crate) fn mark(&self, id: FillId, block: u64, wanted: u8) -> u8 {
         let at = self.mark_at(self.fill(id), block);
         match wanted & self.marks[at] {
@@ -157,20 +158,20 @@ impl Fills {
 
     /// Prevents the admission of fills of these blocks, which are written through: data fetched at
     /// the same time may be older or newer.
-    pub(crate) fn forget(&mut self, first: u64, blocks: u32) {
+    pub(crate) fn bar_admission(&mut self, first: u64, blocks: u32) {
         let end = first + u64::from(blocks);
         for fill in &mut self.active {
             fill.keep &= first >= fill.end || fill.first >= end;
         }
     }
 
-    /// Whether a fill fetches this block, admitted or not.
+    /// Whether any fill fetches this block, whether or not it may be admitted.
     pub(crate) fn has(&self, block: u64) -> bool {
         self.active.iter().any(|fill| fill.first <= block && block < fill.end)
     }
 
-    /// Whether fills that may be admitted fetch all of these blocks, which no change has touched,
-    /// and which kind they are; None if not.
+    /// Returns the kind of the fills that together fetch all of these blocks and may be admitted.
+    /// None: a block is not fetched, or a sector of it was in memory, or a change has touched one.
     #[inline]
     pub(crate) fn covers(&self, first: u64, blocks: u32) -> Option<Joined> {
         let (mut next, end) = (first, first + u64::from(blocks));

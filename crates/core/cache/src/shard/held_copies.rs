@@ -10,8 +10,8 @@
 //!                                      '--> free, if the change has failed
 //! ```
 //!
-//! An unanswered copy contains all data of the clean copy beside it, so it is complete without it:
-//! the older one is dropped before the new one replaces it.
+//! An unanswered copy also contains all data of the clean copy of its block. So the clean copy can
+//! be dropped before the new copy replaces it.
 
 use super::{Change, Shard, Source, WriteThroughCopies};
 use crate::arena::{Clean, Header, State};
@@ -92,7 +92,7 @@ impl Shard {
         // Taking the slot may have evicted the cached copy.
         if let Some((old, header)) = self.clean_copy(block) {
             stretches(header.mask & !mask, |first, length| {
-                self.arena.carry(self.base + old, self.base + slot, first, length);
+                self.arena.copy_sectors(self.base + old, self.base + slot, first, length);
             });
             mask |= header.mask;
         }
@@ -129,7 +129,7 @@ impl Shard {
         let is_overtaking = self.dirty > 0 && self.not_durable(block).is_some();
         let is_cached = !is_overtaking && self.current(block).is_some();
         if kind == CopyKind::Kept {
-            self.accessed(block, 1, u32::from(!is_cached), Access::Pass);
+            self.accessed(block, 1, u32::from(!is_cached), Access::WriteThrough);
         }
         self.retire_not_durable(gauges, block);
         let Some((old, old_header)) = self.current(block) else {
@@ -145,7 +145,7 @@ impl Shard {
         self.policy.succeed(&mut self.links, old, slot, Held::Clean);
         let hash = Hash::of(block);
         self.unindex(hash, old);
-        self.give_slot(old);
+        self.free_slot(old);
         self.arena.publish(self.base + slot, &Header::of_copy(block, mask, Clean::Kept, stamp));
         self.index.insert(hash, slot);
     }

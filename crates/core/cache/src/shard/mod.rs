@@ -55,7 +55,7 @@ use policy::{Access, Cause, Hash, Held, Kind, Links, List, NIL, Policy};
 use readahead::Ahead;
 
 pub(crate) use crate::dirty::decision::Reason;
-pub(crate) use read::{Fetch, Glance, Look, Reader};
+pub(crate) use read::{Fetch, Look, QuickRead, Reader};
 pub(crate) use readahead::Begin;
 pub(crate) use status::Known;
 pub(crate) use write::{Admit, Change, Source};
@@ -86,8 +86,8 @@ pub(crate) struct Shard {
     region_blocks: u64,
     /// The open epoch.
     epoch: u64,
-    /// The epoch that is being written back, or was last. The epochs between it and the open one
-    /// are closed and wait in the chain.
+    /// The epoch that is being written back, or was written back last. The epochs between it and
+    /// the open one are closed and wait in the chain.
     closing_epoch: u64,
     index: Index,
     links: Links,
@@ -111,7 +111,7 @@ pub(crate) struct Shard {
     samplers: Samplers,
     streams: Arc<Streams>,
     /// The counters at the last report to a sampler.
-    told: Counted,
+    reported: Counted,
     /// Written blocks for which a write-through failed afterwards: see
     /// [`Shard::write_through_done`].
     doubtful: Vec<u64>,
@@ -158,7 +158,7 @@ impl Shard {
             samplers: sampling.samplers(),
             sampling,
             streams,
-            told: Counted::default(),
+            reported: Counted::default(),
             doubtful: Vec::new(),
             plan: Vec::with_capacity(writeback::PLAN),
             counters: Counters::default(),
@@ -252,9 +252,9 @@ impl Shard {
             if self.samplers.take(hash) {
                 let Counters { block_accesses: accesses, block_misses: misses, .. } = self.counters;
                 let now = Counted { accesses, misses };
-                self.sampling.access(hash, access, &mut self.told, now);
+                self.sampling.access(hash, access, &mut self.reported, now);
                 if access == Access::Read {
-                    self.streams.asked(hash);
+                    self.streams.note_read(hash);
                 }
             }
         }
@@ -299,7 +299,7 @@ impl Shard {
         Some(slot)
     }
 
-    fn give_slot(&mut self, slot: u32) {
+    fn free_slot(&mut self, slot: u32) {
         self.arena.free(self.base + slot);
         // A clean slot was removed from the policy when it left its list.
         self.policy.forget(&mut self.links, slot, Held::Dirty);
@@ -311,7 +311,7 @@ impl Shard {
         self.index.remove(hash, slot, |other| Hash::of(arena.block(base + other)));
     }
 
-    /// Removes a slot from the list that its header names. A dirty one is no longer counted.
+    /// Removes a slot from the list that its header names. A dirty slot is no longer counted.
     fn unlink(&mut self, gauges: &Gauges, slot: u32, header: &Header) {
         let (list, stage) = match header.state {
             State::Clean if header.is_ahead() => return self.unlink_ahead(slot, header),
@@ -341,7 +341,7 @@ impl Shard {
     fn retire(&mut self, gauges: &Gauges, slot: u32, header: &Header) {
         self.unlink(gauges, slot, header);
         self.unindex(Hash::of(header.block), slot);
-        self.give_slot(slot);
+        self.free_slot(slot);
     }
 
     /// Marks a version as shadowed by a newer one; it stays until it is durable.
@@ -364,7 +364,7 @@ impl Shard {
         self.policy.lists().iter().map(|list| list.length)
     }
 
-    /// The number of slots in this shard's lists and in its runs in flight.
+    /// The number of slots that are not free.
     pub(crate) fn held(&self) -> u32 {
         self.slots - self.free.length
     }
@@ -376,9 +376,9 @@ impl Shard {
     }
 
     /// The data that may be read without the lock.
-    pub(crate) fn hints(&self) -> Nearer {
+    pub(crate) fn hints(&self) -> Prefetcher {
         let (cells, links) = (self.index.hints(), self.links.clone());
-        Nearer { cells, links, arena: self.arena.clone(), base: self.base }
+        Prefetcher { cells, links, arena: self.arena.clone(), base: self.base }
     }
 
     /// The number of dirty slots in a list; the others are in flight to the backing.
@@ -463,23 +463,23 @@ impl Shard {
 /// Prefetches the memory that reads will touch, without the lock: a locked instruction would end
 /// the overlap of the memory accesses. The data that it reads may be slightly outdated; it is used
 /// for prefetching only.
-pub(crate) struct Nearer {
+pub(crate) struct Prefetcher {
     cells: Hints,
     links: Links,
     arena: Arena,
     base: u32,
 }
 
-impl Nearer {
+impl Prefetcher {
     /// First a block's entry in the index ...
     #[inline]
-    pub(crate) fn place(&self, block: u64) {
+    pub(crate) fn prefetch_cell(&self, block: u64) {
         self.cells.prefetch(Hash::of(block));
     }
 
     /// ... then its header, its bytes and its links; returns the slot ...
     #[inline]
-    pub(crate) fn slot(&self, block: u64) -> Option<u32> {
+    pub(crate) fn prefetch_slot(&self, block: u64) -> Option<u32> {
         let slot = self.cells.slot(Hash::of(block))?;
         self.arena.prefetch(self.base + slot);
         block::prefetch(self.links.link(slot));
@@ -488,7 +488,7 @@ impl Nearer {
 
     /// ... then the links beside it.
     #[inline]
-    pub(crate) fn neighbours(&self, slot: u32) {
+    pub(crate) fn prefetch_neighbours(&self, slot: u32) {
         self.links.neighbours(slot).for_each(block::prefetch);
     }
 }

@@ -5,7 +5,7 @@ use super::Shard;
 use crate::admission::Candidate;
 use crate::arena::{Clean, Header};
 use crate::blocks::blocks_of;
-use crate::streams::Heard;
+use crate::streams::StreamUpdate;
 use block::Extent;
 use policy::{Hash, Held};
 
@@ -13,7 +13,7 @@ impl Shard {
     /// Records reads of `blocks` blocks that are not admitted. Such reads evict nothing, so blocks
     /// that are too old stop counting as unread here. Otherwise readahead would stop once the
     /// maximum of unread blocks is reached.
-    pub(super) fn goes_past(&mut self, blocks: u32) {
+    pub(super) fn record_uncached_reads(&mut self, blocks: u32) {
         self.ahead.clock += u64::from(blocks);
         for _ in 0..blocks {
             if !self.has_unread_older_than(self.slots.into()) {
@@ -33,25 +33,25 @@ impl Shard {
         if free > 0 {
             return Candidate { free, ..candidate };
         }
-        let heard = self.streams.write(at);
-        self.note_long(at, heard, false);
-        Candidate { free, is_long_stream: heard.passes, ..candidate }
+        let update = self.streams.write(at);
+        self.note_long(at, update, false);
+        Candidate { free, is_long_stream: update.is_bypassed, ..candidate }
     }
 
     /// Records a sample of the blocks of a long stream. `is_read`: a read that was not reported to
     /// the samplers.
-    pub(super) fn note_long(&self, at: &Extent, heard: Heard, is_read: bool) {
-        if !heard.is_long && !is_read {
+    pub(super) fn note_long(&self, at: &Extent, update: StreamUpdate, is_read: bool) {
+        if !update.is_long && !is_read {
             return;
         }
         let (first, blocks) = blocks_of(at);
         let hashes = (first..first + u64::from(blocks)).map(Hash::of);
         for hash in hashes.filter(|hash| self.samplers.take(*hash)) {
             if is_read {
-                self.streams.asked(hash);
+                self.streams.note_read(hash);
             }
-            if heard.is_long {
-                self.streams.note(hash);
+            if update.is_long {
+                self.streams.note_long(hash);
             }
         }
     }

@@ -7,13 +7,14 @@ use crate::blocks::{bits, blocks_of, share, stretches};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use crate::shard::fetches::{FillId, Joined};
-use crate::streams::Heard;
+use crate::streams::StreamUpdate;
 use block::{Buf, Extent};
 use core::ops::RangeInclusive;
+use policy::{Access, Cause, Hash, Held, Verdict};
 
 /// Result of a first look at a read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Glance {
+pub(crate) enum QuickRead {
     /// All of the read was copied.
     Hit,
     /// All of the read was copied, and some of it for the first time since it was fetched ahead.
@@ -69,7 +70,6 @@ pub(crate) struct Fetch {
     /// The offset in the request, in sectors.
     pub(crate) skip: u32,
 }
-use policy::{Access, Cause, Hash, Held, Verdict};
 
 /// Returns the part of these sectors in the blocks from `from` to `to`.
 fn within(at: &Extent, from: u64, to: u64) -> Extent {
@@ -82,25 +82,26 @@ fn within(at: &Extent, from: u64, to: u64) -> Extent {
 
 impl Shard {
     /// Answers a read if all of it is held. Returns `Bypass` if nothing of it is held and it would
-    /// not be admitted (only checked if the backing can answer `at_once`).
+    /// not be admitted (only checked for a read of one block, over a backing that
+    /// `answers_immediately`).
     #[inline]
-    pub(crate) fn glance(
+    pub(crate) fn try_hit(
         &mut self,
         rules: Rules,
-        at_once: bool,
+        answers_immediately: bool,
         at: &Extent,
         into: &Buf,
-    ) -> Glance {
+    ) -> QuickRead {
         let (first, blocks) = blocks_of(at);
         for (done, block) in (first..first + u64::from(blocks)).enumerate() {
             match self.copy_block(at, block, into) {
                 Copied::All => {}
-                Copied::Nothing if done == 0 && at_once && blocks == 1 => {
-                    return self.decline(rules, at, block);
+                Copied::Nothing if done == 0 && answers_immediately && blocks == 1 => {
+                    return self.try_bypass(rules, at, block);
                 }
                 _ => {
                     self.settle_found();
-                    return Glance::Unknown;
+                    return QuickRead::Unknown;
                 }
             }
         }
@@ -110,61 +111,61 @@ impl Shard {
     /// Counts a read of which all was held. The result shows whether it found blocks that were
     /// fetched ahead.
     #[inline]
-    fn count_hit(&mut self, at: &Extent) -> Glance {
+    fn count_hit(&mut self, at: &Extent) -> QuickRead {
         let (first, blocks) = blocks_of(at);
         self.counters.read_hits += 1;
         self.counters.blocks_hit += u64::from(blocks);
         if self.ahead.has_found() {
-            self.hear_found(at);
-            return Glance::HitAhead;
+            self.report_found(at);
+            return QuickRead::HitAhead;
         }
         self.accessed(first, blocks, 0, Access::Read);
-        Glance::Hit
+        QuickRead::Hit
     }
 
     /// Reports to the streams a read that has found blocks fetched ahead.
     #[cold]
-    fn hear_found(&mut self, at: &Extent) {
+    fn report_found(&mut self, at: &Extent) {
         let (first, blocks) = blocks_of(at);
         let found = self.ahead.take_found();
-        let heard = match found.blocks {
-            0 => Heard::default(),
+        let update = match found.blocks {
+            0 => StreamUpdate::default(),
             _ => self.streams.read(at, found.blocks, false),
         };
-        // Blocks of a bypassed stream are not reported to the policy either.
+        // Blocks of a bypassed stream are not reported to the samplers.
         match found.passing {
             false => self.accessed(first, blocks, found.kept, Access::Read),
-            true => self.goes_past(found.blocks),
+            true => self.record_uncached_reads(found.blocks),
         }
-        self.note_long(at, heard, found.passing);
+        self.note_long(at, update, found.passing);
     }
 
     /// Decides whether a miss of one block, of which nothing is held, bypasses the cache.
     #[inline]
-    fn decline(&mut self, rules: Rules, at: &Extent, block: u64) -> Glance {
+    fn try_bypass(&mut self, rules: Rules, at: &Extent, block: u64) -> QuickRead {
         let Admission::Skip(reason) = Candidate::new(rules, Origin::Read).admission() else {
-            return Glance::Unknown;
+            return QuickRead::Unknown;
         };
         match reason {
             // With this reason nothing is fetched ahead either, so streams are not followed.
             SkipReason::GuardAll => self.accessed(block, 1, 1, Access::Read),
-            _ => self.announce(at, block),
+            _ => self.report_uncached(at, block),
         }
         self.counters.read_misses += 1;
         reason.count(&mut self.counters);
-        Glance::Bypass
+        QuickRead::Bypass
     }
 
     /// Reports a miss of one block that is not admitted: the policy and the streams can still learn
     /// from it.
-    fn announce(&mut self, at: &Extent, block: u64) {
-        let heard = self.streams.read(at, 0, true);
-        self.goes_past(1);
-        if !heard.passes {
+    fn report_uncached(&mut self, at: &Extent, block: u64) {
+        let update = self.streams.read(at, 0, true);
+        self.record_uncached_reads(1);
+        if !update.is_bypassed {
             let _ = self.policy.miss(Hash::of(block));
             self.accessed(block, 1, 1, Access::Read);
         }
-        self.note_long(at, heard, heard.passes);
+        self.note_long(at, update, update.is_bypassed);
     }
 
     /// Copies a read's sectors of one block, if all of them are held.
@@ -213,8 +214,8 @@ impl Shard {
     pub(crate) fn look(&mut self, rules: Rules, reader: Reader, at: &Extent, into: &Buf) -> Look {
         let (first, blocks) = blocks_of(at);
         let (mut missing, mut missed): (Option<(u64, u64)>, u32) = (None, 0);
-        // Even a miss that is not admitted must respect blocks that are held in its middle, or in
-        // part.
+        // Blocks that are held in the middle of the fetch, or in part, are marked in it, even if
+        // the fetch is not admitted.
         let mut present = false;
         for block in first..first + u64::from(blocks) {
             let copied = self.copy_block(at, block, into);
@@ -241,30 +242,30 @@ impl Shard {
             return Look::Wait;
         }
         let found = self.ahead.take_found();
-        let heard = match reader {
+        let update = match reader {
             Reader::Client => self.streams.read(at, found.blocks, true),
             Reader::Adviser => {
                 self.streams.found(found.blocks);
-                Heard::default()
+                StreamUpdate::default()
             }
         };
-        self.counters.readahead_late += u64::from(heard.was_asked);
+        self.counters.readahead_late += u64::from(update.was_requested);
         let mut candidate = Candidate {
-            is_long_stream: heard.passes,
+            is_long_stream: update.is_bypassed,
             free: self.free.length,
             ..Candidate::new(rules, reader.origin())
         };
-        // Blocks of a stream that is not kept are not reported to the policy.
+        // Blocks of a bypassed stream are reported neither to the policy nor to the samplers.
         let passes = candidate.would_pollute();
-        candidate.is_wanted = !passes && self.policy_wants(from..=to);
+        candidate.is_wanted = !passes && self.policy_admits_any(from..=to);
         let admission = candidate.admission();
         if !passes {
             self.accessed(first, blocks, missed + found.kept, Access::Read);
         }
         if admission != Admission::Keep {
-            self.goes_past(missed + if passes { found.blocks } else { 0 });
+            self.record_uncached_reads(missed + if passes { found.blocks } else { 0 });
         }
-        self.note_long(at, heard, passes);
+        self.note_long(at, update, passes);
         self.counters.read_misses += 1;
         if let Admission::Skip(reason) = admission {
             reason.count(&mut self.counters);
@@ -298,11 +299,11 @@ impl Shard {
         }
     }
 
-    /// Returns the sectors of a block that memory answers, whatever data a fetch that begins now
-    /// returns. None for a clean copy that has lost the sectors of a write-through in progress: the
-    /// backing has the same data. Otherwise, when the fetch returns, the next write-through may be
-    /// in progress, and the sectors that memory lacks then would have to be fetched again, as long
-    /// as others keep writing there.
+    /// Returns the sectors of a block that memory answers, and not a fetch that begins now. For a
+    /// clean copy that has lost the sectors of a write-through in progress, no sector: the backing
+    /// has the same data. The next write-through may remove other sectors from the copy before the
+    /// fetch returns. If memory had to answer those, the read would start again, and so on for as
+    /// long as others keep writing there.
     fn kept_from_fetch(&self, block: u64) -> u8 {
         match self.current(block) {
             // A copy that became clean after the write-through began is whole: reads must show it
@@ -320,7 +321,7 @@ impl Shard {
 
     /// Reports the blocks of a fetch to the policy. Returns whether the policy admits any of them:
     /// a fetch is admitted as a whole, with the blocks that were held in its middle.
-    fn policy_wants(&mut self, blocks: RangeInclusive<u64>) -> bool {
+    fn policy_admits_any(&mut self, blocks: RangeInclusive<u64>) -> bool {
         blocks.fold(false, |any, block| any | (self.policy.miss(Hash::of(block)) == Verdict::Keep))
     }
 
@@ -444,7 +445,7 @@ impl Shard {
         {
             stamp = self.stamp_of(&header);
             stretches(header.mask & !mask, |first, length| {
-                self.arena.carry(self.base + old, number, first, length);
+                self.arena.copy_sectors(self.base + old, number, first, length);
             });
             held |= header.mask;
             if stamp != 0 {

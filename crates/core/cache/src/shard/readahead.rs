@@ -9,8 +9,8 @@
 //!                       (not kept)            free
 //! ```
 //!
-//! Readahead evicts nothing more useful: unread and passed blocks together have a part of the
-//! shard's slots, and beyond that replace each other.
+//! Without a free slot, readahead takes the slots of passed blocks first: of all but the last few,
+//! and of those, too, once unread and passed blocks have a quarter of the shard's slots.
 
 use super::Shard;
 use crate::BLOCK_SECTORS;
@@ -25,16 +25,17 @@ use block::{Buf, Extent};
 use core::ops::Range;
 use policy::{Cause, Hash, List, NIL};
 
-/// One of this number of slots may hold blocks fetched ahead, of one stream or two ...
+/// Unread blocks have at most one in this number of a shard's slots: enough for one stream or two
+/// ...
 const SLOTS_ONE_IN: u32 = 4;
-/// ... and one of this number, when the volume has reached its maximum of them.
+/// ... and one in this number, while the volume has its maximum of unread blocks.
 const SHARE_ONE_IN: u32 = 8;
 /// The blocks that were passed last stay while other slots can be taken: requests that end inside
 /// blocks return to them.
 const PASSED_MIN: u32 = 8;
-/// Unread blocks make room for readahead when this multiple of their number was requested ahead
-/// since they were fetched. Where streams continue at the same speed, each block is read before the
-/// same number of blocks again has been requested.
+/// If there are N unread blocks, a block makes room for readahead when this number times N blocks
+/// have been requested since it was fetched. If all streams continue at one speed, it is read
+/// before N have.
 const OLD: u64 = 4;
 
 /// Result of the start of a piece.
@@ -135,7 +136,7 @@ impl Shard {
     /// the first contiguous missing ones. The fetch is like every other: changes mark it, reads may
     /// join it.
     pub(crate) fn begin_readahead(&mut self, at: &Extent) -> Begin {
-        // The other half is for fetches for which clients wait.
+        // Half of the fetches are reserved for fetches for which clients wait.
         if self.fills.free() * 2 <= self.fills.most() {
             return Begin::Full;
         }
@@ -160,16 +161,16 @@ impl Shard {
         Begin::Fetch(Fetch { id: self.fills.begin_ahead(from, span), at, skip: 0 })
     }
 
-    /// Whether `blocks` more blocks may be fetched ahead. Blocks that have been unread for too long
-    /// make room. Streams that have ended leave blocks that no request reads: these must not stay
-    /// as long as admitted blocks.
+    /// Drops blocks that have been unread for too long, until `blocks` more may be fetched ahead.
+    /// Returns whether they may. Streams that have ended leave blocks that no request reads: these
+    /// must not stay as long as admitted blocks.
     fn make_room(&mut self, blocks: u32) -> bool {
         let one_in = if self.streams.is_full() { SHARE_ONE_IN } else { SLOTS_ONE_IN };
         let most = (self.slots / one_in).max(blocks);
         let old = OLD * u64::from(self.ahead.unread_or_coming());
         while self.ahead.unread_or_coming() + blocks > most {
             match self.take_unread_older_than(old) {
-                Some(slot) => self.give_slot(slot),
+                Some(slot) => self.free_slot(slot),
                 None => return false,
             }
         }
@@ -296,7 +297,7 @@ impl Shard {
 
     pub(super) fn has_unread_older_than(&self, age: u64) -> bool {
         let head = self.ahead.unread.head;
-        head != NIL && self.ahead.clock.saturating_sub(self.header(head).came()) > age
+        head != NIL && self.ahead.clock.saturating_sub(self.header(head).filled_at()) > age
     }
 
     /// Empties a slot that has left its list.

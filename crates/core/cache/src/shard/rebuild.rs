@@ -14,6 +14,7 @@ impl Shard {
         self.slots
     }
 
+    /// Returns the number of a slot in the arena.
     pub(crate) fn number(&self, slot: u32) -> u32 {
         self.base + slot
     }
@@ -27,7 +28,7 @@ impl Shard {
     }
 
     pub(crate) fn recover_free(&mut self, slot: u32) {
-        self.give_slot(slot);
+        self.free_slot(slot);
     }
 
     /// Takes over a dirty version of this epoch; versions come oldest first. `covered`: a later
@@ -89,7 +90,7 @@ impl Shard {
     }
 
     pub(crate) fn restore_range(&mut self, number: u32, range: ExtentHeader) {
-        // In the arena it stays unchanged: the low bits of the number give its epoch, as before.
+        // In the arena it stays unchanged: the low bits of its epoch's number are still valid.
         self.zeroes.restore(number, range);
     }
 

@@ -4,7 +4,7 @@ use crate::arena::Arena;
 use crate::dirty::gauges::Gauges;
 use crate::geometry::Geometry;
 use crate::sampling::Sampling;
-use crate::shard::{Nearer, Shard};
+use crate::shard::{Prefetcher, Shard};
 use crate::spread::Spread;
 use crate::streams::Streams;
 use alloc::boxed::Box;
@@ -17,7 +17,7 @@ use policy::Kind;
 /// A shard with its events.
 pub(crate) struct ShardEntry {
     pub(crate) shard: Lock<Shard>,
-    pub(crate) nearer: Nearer,
+    pub(crate) prefetcher: Prefetcher,
     /// Notified when a state changes for which a request may wait: a fetch, a write-through or a
     /// run has ended, or slots were released.
     pub(crate) changed: Event,
@@ -63,7 +63,7 @@ impl Shards {
             Shard::new(kind, sampling.clone(), streams.clone(), arena.clone(), number, geometry)
         };
         let entries = (0..geometry.shards).map(shard).map(|shard| ShardEntry {
-            nearer: shard.hints(),
+            prefetcher: shard.hints(),
             shard: Lock::new(shard),
             changed: Event::new(),
             has_work: AtomicBool::new(false),

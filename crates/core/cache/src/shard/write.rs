@@ -13,6 +13,7 @@ use crate::dirty::limits;
 use crate::planted::{self, Admitted, Bug, planted};
 use crate::settings::Settings;
 use block::{Buf, Extent, SECTOR};
+use policy::{Access, Hash, Held};
 
 /// The data of a change.
 #[derive(Clone, Copy)]
@@ -37,10 +38,9 @@ pub(crate) struct Change<'a> {
     /// The reason why it may not be absorbed, if any.
     pub(crate) barred: Option<Reason>,
     pub(crate) now_ns: u64,
-    /// It has waited for requests in flight to its blocks.
+    /// It is in the shard's queue: it has waited for requests in flight to its blocks.
     pub(crate) lined_up: bool,
 }
-use policy::{Access, Hash, Held};
 
 /// Result of the decision about a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,7 +141,7 @@ impl Shard {
             was_full: gauges.is_full(),
             is_late: gauges.age(change.now_ns) > settings.dirty_age_ns,
             is_ordered,
-            must_not_pass: is_ordered && Shard::must_not_pass(gauges),
+            would_overtake: is_ordered && Shard::would_overtake(gauges),
             slots: self.available(),
             dirty: self.dirty,
             dirty_max: limits::dirty_slots_max(self.slots),
@@ -193,7 +193,7 @@ impl Shard {
     /// closes the epoch that is open by then. A change sent after the flush's reply belongs to a
     /// later epoch, or is a later write-through. Both wait for a flush of the backing that begins
     /// after the closing.
-    fn must_not_pass(gauges: &Gauges) -> bool {
+    fn would_overtake(gauges: &Gauges) -> bool {
         gauges.closed() > 0 && !planted(Bug::PassAhead)
     }
 
@@ -319,7 +319,7 @@ impl Shard {
             && let Some((old, header)) = self.current(block)
             && header.state == State::Writing
         {
-            return self.bring(old, change.source, sector, skip, sectors);
+            return self.fill_slot(old, change.source, sector, skip, sectors);
         }
         let is_held = self.presence(block) != 0;
         // A block that was cached stays cached, however long the stream is.
@@ -338,13 +338,13 @@ impl Shard {
             let early = Header { block, mask, epoch, sequence, state, shadowed: false };
             self.arena.publish(self.base + slot, &early);
         }
-        self.bring(slot, change.source, sector, skip, sectors);
+        self.fill_slot(slot, change.source, sector, skip, sectors);
         let old = self.current(block);
         let mut held = mask;
         if let Some((old, header)) = &old {
             let rest = header.mask & !mask;
             stretches(rest, |first, length| {
-                self.arena.carry(self.base + *old, self.base + slot, first, length);
+                self.arena.copy_sectors(self.base + *old, self.base + slot, first, length);
             });
             held |= rest;
         } else if mask != 0xff && self.zeroes.cover(block) {
@@ -426,7 +426,7 @@ impl Shard {
         }
     }
 
-    fn bring(&mut self, slot: u32, source: Source, sector: u32, skip: u32, sectors: u32) {
+    fn fill_slot(&mut self, slot: u32, source: Source, sector: u32, skip: u32, sectors: u32) {
         match source {
             Source::Data(from) => self.arena.put(self.base + slot, sector, from, skip, sectors),
             Source::Zeros { .. } => self.arena.zero(self.base + slot, sector, sectors),

@@ -48,7 +48,8 @@ pub(crate) struct WriteThroughEnd {
     pub(crate) is_sampled: bool,
 }
 
-/// Planted bug: changes do not wait for what they should, or do not join it. True with such a bug.
+/// Whether a bug is planted with which changes do not wait for requests that they overlap, or do
+/// not join dirty data.
 fn is_careless() -> bool {
     planted(Bug::BypassInFlight) || planted(Bug::AsideIgnoresDirty)
 }
@@ -58,7 +59,7 @@ impl Shard {
     pub(super) fn begin_write_through(&mut self, at: &Extent) {
         let (first, blocks) = blocks_of(at);
         self.write_through.begin(*at);
-        self.fills.forget(first, blocks);
+        self.fills.bar_admission(first, blocks);
     }
 
     /// Prepares these blocks of a write-through that is about to be sent: makes their copies, and
@@ -109,8 +110,8 @@ impl Shard {
             return;
         }
         let (sector, sectors, _) = share(at, block);
-        let passed = if planted(Bug::ReadBesidePass) { 0 } else { bits(sector, sectors) };
-        let mask = header.mask & !passed;
+        let overwritten = if planted(Bug::ReadBesidePass) { 0 } else { bits(sector, sectors) };
+        let mask = header.mask & !overwritten;
         let is_unflushed = self.arena.is_unflushed(&header);
         // A whole copy answers all reads except those in flight, so no read sees the backing. It
         // stays until the change is answered: a successor may have to write it again.
@@ -121,8 +122,8 @@ impl Shard {
         if is_unflushed && !has_copy {
             self.arena.note_unheld();
         }
-        // Free between the two stores: a header's number of a block may not change while it is
-        // published.
+        // Free between the two stores: the `place` word, which has the mask, may not change while
+        // the slot is published.
         self.arena.free(self.base + slot);
         self.arena.publish(self.base + slot, &Header { mask, ..header });
     }
@@ -146,7 +147,7 @@ impl Shard {
             if end.good {
                 self.overtake(gauges, change, block, end);
                 if end.is_sampled {
-                    self.accessed(block, 1, 1, Access::Pass);
+                    self.accessed(block, 1, 1, Access::WriteThrough);
                 }
             } else {
                 self.doubt(gauges, block);
@@ -166,7 +167,7 @@ impl Shard {
         // Whatever the backing has of the block, no data here could restore it.
         self.arena.note_unheld();
         if let Some((slot, _)) = self.take_unanswered(block) {
-            self.give_slot(slot);
+            self.free_slot(slot);
         }
         if self.is_due(block) {
             self.write_through.owe(block);
@@ -191,8 +192,8 @@ impl Shard {
         let meets = self.dirty > 0
             && (self.is_under_way(block) || !is_whole && self.not_durable(block).is_some());
         if meets {
-            assert!(is_careless(), "a pass met a dirty block in part, or a run");
-            return copy.into_iter().for_each(|(slot, _)| self.give_slot(slot));
+            assert!(is_careless(), "a write-through met a dirty block in part, or a run");
+            return copy.into_iter().for_each(|(slot, _)| self.free_slot(slot));
         }
         // The stamp of an older copy that is still not completely durable after this change; 0:
         // none.

@@ -39,7 +39,7 @@ impl WriteThroughQueue {
 
     pub(crate) fn end(&mut self, at: Extent) {
         let position = self.list.iter().position(|write_through| *write_through == at);
-        self.list.swap_remove(position.expect("a pass ends once"));
+        self.list.swap_remove(position.expect("a write-through ends once"));
     }
 
     /// Queues a change that waits for requests in flight to its blocks: it precedes later changes.
@@ -89,9 +89,9 @@ impl WriteThroughQueue {
         self.closed || touch(&self.list, first, blocks)
     }
 
-    /// Whether this block must not be written back now: during a write-through, and where a change
-    /// waits for requests in flight, unless that change waits for the workers. Otherwise the change
-    /// would wait as long as another one keeps writing there.
+    /// Whether this block must not be written back now: during a write-through of it, and while a
+    /// change of it waits in the queue. Otherwise that change would wait for as long as others keep
+    /// writing there. A block that the workers owe is written back first: the queue waits for it.
     #[inline]
     pub(crate) fn hold_back(&self, block: u64) -> bool {
         self.meet(block, 1) || touch(&self.line, block, 1) && !self.owed.contains(&block)

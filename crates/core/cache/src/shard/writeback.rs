@@ -11,6 +11,7 @@ use crate::shard::ZeroRun;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::{Buf, Extent, Pieces};
+use policy::{Cause, Hash, List, NIL};
 
 /// Blocks that are sorted at a time: few enough for one short section, enough for a long sweep.
 pub(super) const PLAN: usize = 512;
@@ -24,7 +25,6 @@ pub(crate) struct Run {
     pieces: Arc<Pieces>,
     capacity: usize,
 }
-use policy::{Cause, Hash, List, NIL};
 
 impl Run {
     pub(crate) fn new(arena: &Arena, run_blocks: u32) -> Run {
@@ -136,7 +136,7 @@ impl Shard {
             if let Some((older, _)) = older {
                 self.links.remove(&mut self.chain[newest - 1], older);
                 self.unindex(Hash::of(header.block), older);
-                self.give_slot(older);
+                self.free_slot(older);
                 self.dirty -= 1;
                 gauges.block_dropped(Stage::Closed);
             }
@@ -155,8 +155,8 @@ impl Shard {
         gauges.epoch_begun(self.closing.length + ranges, settling, under_way);
     }
 
-    /// Returns the next piece to write back, of the closing epoch or, if none waits there, of the
-    /// open one; blocks in runs of at most `most`.
+    /// Fills `load` with the next piece to write back, of the closing epoch or, if none waits
+    /// there, of the open one: a range of zeros, or a run of at most `most` blocks.
     pub(crate) fn next_run(&mut self, gauges: &Gauges, load: &mut Load, most: u32) -> Next {
         if self.zeroes.unwritten(self.closing_epoch) > 0 {
             return if self.begin_zeros(&mut load.zeros) { Next::Zeros } else { Next::Nothing };
@@ -251,7 +251,7 @@ impl Shard {
         let mut first = seed;
         while first > region && seed - first + 1 < u64::from(most) {
             match self.waiting(first - 1, early) {
-                Some(before) if starts_whole(next.1.mask) && ends_open(before.1.mask) => {
+                Some(before) if begins_at_start(next.1.mask) && reaches_end(before.1.mask) => {
                     next = before;
                     first -= 1;
                 }
@@ -266,11 +266,11 @@ impl Shard {
             self.arena.publish(self.base + slot, &Header { state: State::Writing, ..header });
             block += 1;
             let more = block < region + self.region_blocks && run.blocks() < most;
-            if !more || !ends_open(header.mask) {
+            if !more || !reaches_end(header.mask) {
                 return true;
             }
             match self.waiting(block, early) {
-                Some(after) if starts_whole(after.1.mask) => next = after,
+                Some(after) if begins_at_start(after.1.mask) => next = after,
                 _ => return true,
             }
         }
@@ -352,7 +352,7 @@ impl Shard {
         gauges.block_cleaned();
         if header.shadowed || self.doubtful.contains(&header.block) {
             self.unindex(Hash::of(header.block), slot);
-            self.give_slot(slot);
+            self.free_slot(slot);
         } else if !self.clean_candidate(slot).is_admitted() {
             self.pass_written(slot, &header);
         } else {
@@ -402,12 +402,12 @@ impl Shard {
     }
 }
 
-/// Whether the valid sectors (there is one) reach the block's end and have no gap.
-fn ends_open(mask: u8) -> bool {
+/// Whether the valid sectors (at least one) reach the block's end and have no gap.
+fn reaches_end(mask: u8) -> bool {
     mask.leading_ones() == mask.count_ones()
 }
 
-/// Whether the valid sectors (there is one) begin at the block's start and have no gap.
-fn starts_whole(mask: u8) -> bool {
+/// Whether the valid sectors (at least one) begin at the block's start and have no gap.
+fn begins_at_start(mask: u8) -> bool {
     mask.trailing_ones() == mask.count_ones()
 }

@@ -3,10 +3,9 @@
 //! A cell is `| tag 6 | displacement 4 | slot + 1 22 |`, 0 if empty. Collisions go to the next
 //! cell; a removal shifts the cells behind it back (Knuth, The Art of Computer Programming 6.4,
 //! algorithm R), so that there are no tombstones and no rebuild. The displacement is the distance
-//! of a cell from its home. It makes that possible without reading the slots' headers, which are in
-//! distant memory; only if it does not fit into its four bits is the header read. The table has one
-//! and a third cells per slot: 5.3 bytes. A block may have two cells, while an older version of it
-//! still waits for writeback.
+//! of a cell from its home. With it, cells are shifted without reading the slots' headers, which
+//! are in distant memory; only if it does not fit into its four bits is the header read. The table
+//! has one and a third cells per slot: 5.3 bytes. A block has a cell for each of its versions.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +13,7 @@ use policy::Hash;
 
 const SLOT_BITS: u32 = 22;
 const SLOT_MASK: u32 = (1 << SLOT_BITS) - 1;
-/// The displacement as stored; this value means "this or more".
+/// The largest displacement that is stored: it means "this or more".
 const FAR: u32 = 15;
 
 /// The maximum number of slots that an index can name.

@@ -48,19 +48,19 @@ macro_rules! histograms {
 
 histograms! {
     /// Reads answered from memory, as sampled by the layer that has a clock: from the request's
-    /// arrival to its answer, without what the wire to the client takes.
+    /// arrival to its answer, without the transmission to the client.
     hit_ns: "hit (sampled)",
-    /// Reads that the backing answered, each part of a read that was fetched by itself: from the
-    /// decision to fetch until the data was there, to the loop's round. Reads that the backing
-    /// answers at once, without a wait, are not among them.
+    /// Reads that the backing answered; each part of a read that was fetched separately counts.
+    /// From the decision to fetch until the data arrived, to the loop's round. Reads that the
+    /// backing answers immediately are not included.
     miss_ns: "miss (fetch)",
-    /// Flushes that clients asked for, from their arrival to their answer, errors included, to the
-    /// loop's round.
+    /// Flushes of clients, from their arrival to their answer, including errors, to the loop's
+    /// round.
     flush_ns: "flush (client's)",
-    /// Write-out requests to the backing, those that failed included, to the loop's round.
+    /// Writeback requests to the backing, including failed ones, to the loop's round.
     run_ns: "write-out request",
-    /// Write-outs of whole epochs: from the closing of an epoch until it was durable, retries and
-    /// the backing's flush included, to the loop's round.
+    /// Commits of epochs: from the start of the commit until the epoch was durable, including
+    /// retries and the flush of the backing, to the loop's round.
     write_out_ns: "write-out of an epoch",
 }
 

@@ -8,7 +8,8 @@
 //!
 //! Clients' reads of the backing are interleaved with the pieces, and are counted with them. Where
 //! clients alone use more than half of the depth, the smallest possible trial is one piece beside
-//! them; and where that is as fast as the full depth, a few pieces are sent at twice the depth.
+//! them; where that is hardly less than the full depth, a few pieces are sent at twice the depth
+//! instead.
 //!
 //! Reads outside streams gain nothing from the depth: no other depth is tried beside them, because
 //! they would wait.
@@ -32,14 +33,14 @@ const JUDGED: u64 = 4;
 /// are enough.
 const TRIED: u32 = 256;
 const TRIAL: u32 = 4;
-/// The growth of the depth, as a part of it, until a depth was too large.
+/// The depth grows by one part in this number of itself, until it was too large once.
 const STEP_ONE_IN: u32 = 4;
 /// After a read outside streams, a client may read again within this multiple of a piece's time.
 const BESIDE: u64 = 8;
 /// The time of a piece before the first measurement, in nanoseconds.
 const TOOK_FIRST_NS: u64 = 1_000_000;
-/// Beside such reads, one part in this number of the depth beyond the first one is left free: the
-/// depth is the parallelism of the backing, or somewhat more.
+/// Beside reads outside streams, one part in this number of the depth beyond [`DEPTH_FIRST`] is
+/// left free: the depth is the parallelism of the backing, or somewhat more.
 const FREE_ONE_IN: u32 = 4;
 /// Size classes of pieces: 8, 16, 32 ... sectors.
 const CLASSES: usize = 10;
@@ -60,7 +61,7 @@ pub(super) struct Depth {
     /// Since when this has been the limit, or is tried: pieces that began before do not count.
     since_ns: AtomicU64,
     /// A read outside streams has occurred since a piece began.
-    is_alone_read: AtomicBool,
+    has_lone_read: AtomicBool,
     /// Until when pieces count as beside such reads.
     beside_ns: AtomicU64,
     /// The time of the last piece, in nanoseconds.
@@ -80,8 +81,9 @@ struct Measured {
     double: Sum,
     /// At the full depth, when that trial began.
     before_ns: u64,
-    /// Pieces since another depth was tried, and while half is tried.
+    /// Pieces at the full depth since another depth was tried.
     tried: u32,
+    /// Pieces that are still to be measured at half of the depth.
     trial: u32,
     /// A depth was once too large: from then on it grows by one at a time.
     is_settled: bool,
@@ -226,7 +228,7 @@ impl Depth {
             under_way: AtomicU32::new(0),
             trial: AtomicU8::new(NONE),
             since_ns: AtomicU64::new(0),
-            is_alone_read: AtomicBool::new(false),
+            has_lone_read: AtomicBool::new(false),
             beside_ns: AtomicU64::new(0),
             took_ns: AtomicU64::new(TOOK_FIRST_NS),
             measured: Lock::new(Measured {
@@ -262,19 +264,19 @@ impl Depth {
     }
 
     /// Notes a read outside streams.
-    pub(super) fn note_alone(&self) {
-        self.is_alone_read.store(true, Ordering::Relaxed);
+    pub(super) fn note_lone_read(&self) {
+        self.has_lone_read.store(true, Ordering::Relaxed);
     }
 
     /// Cancels such notes: those reads were the beginning of streams.
-    pub(super) fn was_none_alone(&self) {
-        self.is_alone_read.store(false, Ordering::Relaxed);
+    pub(super) fn cancel_lone_reads(&self) {
+        self.has_lone_read.store(false, Ordering::Relaxed);
         self.beside_ns.store(0, Ordering::Relaxed);
     }
 
     /// Whether a client has recently read outside streams.
     fn is_beside(&self, now_ns: u64) -> bool {
-        if self.is_alone_read.swap(false, Ordering::Relaxed) {
+        if self.has_lone_read.swap(false, Ordering::Relaxed) {
             let for_ns = BESIDE * self.took_ns.load(Ordering::Relaxed);
             self.beside_ns.store(now_ns.saturating_add(for_ns), Ordering::Relaxed);
         }
@@ -314,7 +316,8 @@ impl Depth {
         self.measured.peek(|measured| match self.trial.load(Ordering::Relaxed) {
             DOUBLE => {
                 let base = base(limit, begun.reads);
-                // Clients may use more by now than may be tried: then the trial ends immediately.
+                // Clients may use more by now than may be tried: then every piece counts, so that
+                // the trial ends soon.
                 if begun.among * 2 > base + twice(base)
                     && let Some(next) = measured.double(class, took_ns, limit, base)
                 {

@@ -44,7 +44,7 @@ pub(super) struct Stream {
     pub(super) requests: u64,
     /// The sectors that all of them have read.
     pub(super) sectors: u64,
-    /// The time of the last one, in reads.
+    /// The time of its last request, counted in reads.
     last: u64,
     way: Way,
 }
@@ -93,7 +93,7 @@ pub(super) enum Found {
     /// No stream.
     Alone,
     /// A stream that began earlier, by its index.
-    Goes(usize),
+    Continues(usize),
     /// A stream that begins with it, which replaces another or none.
     Begins(usize),
 }
@@ -116,8 +116,8 @@ impl Stream {
     }
 
     /// Adds a request. Returns whether it is still a stream: not if it leaves out most of its way,
-    /// or returns.
-    fn go(&mut self, at: &Extent) -> bool {
+    /// or returns to what it has read.
+    fn advance(&mut self, at: &Extent) -> bool {
         let (next, went) = match self.order {
             Order::Forward => (self.next.max(at.end()), at.end().saturating_sub(self.next)),
             Order::Backward => (self.next.min(at.first), self.next.saturating_sub(at.first)),
@@ -170,21 +170,21 @@ impl Detector {
     }
 
     /// Adds a read of these sectors.
-    pub(super) fn hear(&mut self, at: &Extent) -> Found {
+    pub(super) fn add(&mut self, at: &Extent) -> Found {
         self.reads += 1;
         let is_near = |near: &Near| at.first.wrapping_sub(near.from) <= near.length;
         for place in 0..self.used {
             if is_near(&self.near[place]) && self.streams[place].has(at) {
-                if self.go(place, at) {
-                    return Found::Goes(place);
+                if self.advance(place, at) {
+                    return Found::Continues(place);
                 }
                 self.near[place] = NOWHERE;
                 self.streams[place].last = 0;
             }
         }
         let Some(order) = self.lone.order(at) else { return Found::Alone };
-        let place = self.rested();
-        // The requests before it were not longer than this one, as far as is known.
+        let place = self.free_index();
+        // Assumes that the requests before it were as long.
         let before = if let Order::Strided(_) = order { 2 } else { 1 };
         let next = match order {
             Order::Forward | Order::Strided(_) => at.first,
@@ -194,13 +194,13 @@ impl Detector {
         let request_sectors = at.count;
         self.streams[place] =
             Stream { order, next, request_sectors, requests: before, sectors, ..NONE };
-        self.go(place, at);
+        self.advance(place, at);
         Found::Begins(place)
     }
 
-    fn go(&mut self, place: usize, at: &Extent) -> bool {
+    fn advance(&mut self, place: usize, at: &Extent) -> bool {
         let stream = &mut self.streams[place];
-        let goes_on = stream.go(at);
+        let goes_on = stream.advance(at);
         stream.last = self.reads;
         self.near[place] = stream.near();
         goes_on
@@ -208,7 +208,7 @@ impl Detector {
 
     /// Returns the index for a new stream: an unused one, or that of the stream with the longest
     /// pause.
-    fn rested(&mut self) -> usize {
+    fn free_index(&mut self) -> usize {
         if self.used < STREAMS {
             self.used += 1;
             return self.used - 1;
@@ -233,8 +233,8 @@ mod tests {
     fn followed(reads: impl IntoIterator<Item = (u64, u32)>) -> usize {
         let mut detector = Detector::new(1 << 40);
         let found =
-            reads.into_iter().map(|(first, count)| detector.hear(&Extent::new(first, count)));
-        found.filter(|found| matches!(found, Found::Goes(_))).count()
+            reads.into_iter().map(|(first, count)| detector.add(&Extent::new(first, count)));
+        found.filter(|found| matches!(found, Found::Continues(_))).count()
     }
 
     #[test]
@@ -295,7 +295,7 @@ mod tests {
         let mut long = 0;
         for _ in 0..100_000 {
             let at = Extent::new(draw(&mut state, 4096) * 8, 8 + 8 * draw(&mut state, 4) as u32);
-            if let Found::Goes(place) = detector.hear(&at) {
+            if let Found::Continues(place) = detector.add(&at) {
                 long += u32::from(detector.stream(place).requests >= 16);
             }
         }
@@ -309,7 +309,7 @@ mod tests {
         for _ in 0..100_000 {
             let first =
                 [0, 8, 1 << 60, u64::MAX - 16, draw(&mut state, 64)][draw(&mut state, 5) as usize];
-            detector.hear(&Extent::new(first, 1 + draw(&mut state, 16) as u32));
+            detector.add(&Extent::new(first, 1 + draw(&mut state, 16) as u32));
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Gate {
 
 impl Gate {
     /// Counts blocks that were fetched ahead and were read, or were dropped unread.
-    pub(super) fn settled(&mut self, blocks: u32, were_read: bool) {
+    pub(super) fn count(&mut self, blocks: u32, were_read: bool) {
         self.settled += blocks;
         self.wasted += if were_read { 0 } else { blocks };
         if self.settled >= BLOCKS {

@@ -2,8 +2,8 @@
 //! too long to be cached.
 //!
 //! All lanes and shards of a volume share them. A shard reports its misses, and its hits that are
-//! due to readahead, in the section in which it decides: under separate locks, below which no
-//! section is entered. Fixed tasks pull the pieces to fetch, one by one (`tasks/readahead.rs`).
+//! due to readahead, in the section in which it decides, under separate locks. No other lock is
+//! taken under these. Fixed tasks pull the pieces to fetch, one by one (`tasks/readahead.rs`).
 //!
 //! ```text
 //!   a read -- misses, or hits readahead ---> detector.rs   the stream to which it belongs
@@ -34,14 +34,13 @@ use policy::Hash;
 use reuse::Reuse;
 use window::{WINDOW_MAX, Window};
 
-/// One of this number of slots may hold a block that was fetched ahead and not read yet, before
-/// shards are limited to their share.
+/// Once one in this number of all slots has an unread block, each shard is limited to its share.
 const UNREAD_ONE_IN: u32 = 8;
 
-/// Maximum number of reads outside streams when a stream begins: it is detected from the third or
-/// fourth read on, or from the next one that misses.
+/// Maximum number of reads that count as outside streams although a stream begins with them: it is
+/// detected at its third or fourth read, or at the next one that misses.
 const BEGINNING: u32 = 4;
-/// More of them are not counted.
+/// Maximum count of reads outside streams.
 const ALONE_MAX: u32 = 64;
 
 /// One of this number of slots may hold blocks fetched ahead of one stream.
@@ -55,7 +54,7 @@ pub(crate) struct Streams {
     written: Lock<Detector>,
     depth: Depth,
     /// A stream may need a piece: checked before the lock is taken.
-    has_wants: AtomicBool,
+    has_due: AtomicBool,
     /// Notified when there may be a piece to fetch.
     pub(crate) work: Event,
     /// Blocks that were fetched ahead, or are being fetched, and were not read yet.
@@ -68,8 +67,9 @@ pub(crate) struct Streams {
     reuse: Lock<Reuse>,
     /// Whether the blocks of long streams are worth caching.
     long_pays: AtomicBool,
-    /// Blocks that all requests have accessed, modulo 2^32.
-    brought: AtomicU32,
+    /// Blocks that a cache which admits everything would have admitted, modulo 2^32: of reads that
+    /// missed or were the first to read blocks fetched ahead, and of writes while no slot was free.
+    accessed: AtomicU32,
     /// For a planted bug: the first block of the last piece that failed.
     failed: AtomicU64,
 }
@@ -81,7 +81,7 @@ struct Followed {
     /// The largest window, in sectors.
     window_max: u64,
     /// A bit for each stream whose window may have room for a piece.
-    wants: u64,
+    due: u64,
     /// The stream whose turn it is.
     turn: usize,
     gate: Gate,
@@ -91,13 +91,13 @@ struct Followed {
 
 /// The result of the detector for a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Heard {
-    /// It belongs to a long stream: see [`Streams::note`].
+pub(crate) struct StreamUpdate {
+    /// It belongs to a long stream: see [`Streams::note_long`].
     pub(crate) is_long: bool,
     /// It belongs to a stream that is too long to be cached.
-    pub(crate) passes: bool,
+    pub(crate) is_bypassed: bool,
     /// It has missed sectors that were requested ahead of it.
-    pub(crate) was_asked: bool,
+    pub(crate) was_requested: bool,
 }
 
 /// A piece to fetch ahead of a stream.
@@ -119,7 +119,7 @@ impl Streams {
             detector: Detector::new(sectors),
             windows: vec![Window::NONE; STREAMS].into_boxed_slice(),
             window_max: WINDOW_MAX.min(u64::from(window_blocks) * sectors_each),
-            wants: 0,
+            due: 0,
             turn: 0,
             gate: Gate::default(),
             alone: 0,
@@ -128,7 +128,7 @@ impl Streams {
             followed: Lock::new(followed),
             written: Lock::new(Detector::new(sectors)),
             depth: Depth::new(),
-            has_wants: AtomicBool::new(false),
+            has_due: AtomicBool::new(false),
             work: Event::new(),
             unread: AtomicU32::new(0),
             unread_max: slots / UNREAD_ONE_IN,
@@ -136,47 +136,47 @@ impl Streams {
             long_sectors: u64::from(long_blocks) * sectors_each,
             reuse: Lock::new(Reuse::new(slots)),
             long_pays: AtomicBool::new(false),
-            brought: AtomicU32::new(0),
+            accessed: AtomicU32::new(0),
             failed: AtomicU64::new(u64::MAX),
         }
     }
 
     /// Reports a read that has missed, or was the first to read `found` blocks that were fetched
     /// ahead, or both.
-    pub(crate) fn read(&self, at: &Extent, found: u32, has_missed: bool) -> Heard {
+    pub(crate) fn read(&self, at: &Extent, found: u32, has_missed: bool) -> StreamUpdate {
         self.unread.fetch_sub(found, Ordering::Relaxed);
-        self.brings(at);
+        self.count_accesses(at);
         self.followed.peek(|followed| {
-            followed.gate.settled(found, true);
-            let heard = followed.read(at, has_missed);
-            self.has_wants.store(followed.wants != 0, Ordering::Relaxed);
-            let Some((place, was_asked)) = heard else {
+            followed.gate.count(found, true);
+            let update = followed.read(at, has_missed);
+            self.has_due.store(followed.due != 0, Ordering::Relaxed);
+            let Some((place, was_requested)) = update else {
                 if followed.alone > BEGINNING {
-                    self.depth.note_alone();
+                    self.depth.note_lone_read();
                 }
-                return Heard::default();
+                return StreamUpdate::default();
             };
             if followed.alone == 0 {
-                self.depth.was_none_alone();
+                self.depth.cancel_lone_reads();
             }
             let is_long = followed.detector.stream(place).sectors > self.long_sectors;
-            Heard { is_long, passes: is_long && !self.long_pays(), was_asked }
+            StreamUpdate { is_long, is_bypassed: is_long && !self.long_pays(), was_requested }
         })
     }
 
     /// Reports a write of data.
-    pub(crate) fn write(&self, at: &Extent) -> Heard {
-        self.brings(at);
-        let sectors = self.written.peek(|written| match written.hear(at) {
+    pub(crate) fn write(&self, at: &Extent) -> StreamUpdate {
+        self.count_accesses(at);
+        let sectors = self.written.peek(|written| match written.add(at) {
             Found::Alone => 0,
-            Found::Begins(place) | Found::Goes(place) => written.stream(place).sectors,
+            Found::Begins(place) | Found::Continues(place) => written.stream(place).sectors,
         });
         let is_long = sectors > self.long_sectors;
-        Heard { is_long, passes: is_long && !self.long_pays(), was_asked: false }
+        StreamUpdate { is_long, is_bypassed: is_long && !self.long_pays(), was_requested: false }
     }
 
-    fn brings(&self, at: &Extent) {
-        self.brought.fetch_add(at.count.div_ceil(BLOCK_SECTORS), Ordering::Relaxed);
+    fn count_accesses(&self, at: &Extent) {
+        self.accessed.fetch_add(at.count.div_ceil(BLOCK_SECTORS), Ordering::Relaxed);
     }
 
     fn long_pays(&self) -> bool {
@@ -184,18 +184,18 @@ impl Streams {
     }
 
     /// Reports a read of a block of the sample.
-    pub(crate) fn asked(&self, hash: Hash) {
-        let now = self.brought.load(Ordering::Relaxed);
+    pub(crate) fn note_read(&self, hash: Hash) {
+        let now = self.accessed.load(Ordering::Relaxed);
         let pays = self.reuse.peek(|reuse| {
-            reuse.asked(hash, now);
+            reuse.check_read(hash, now);
             reuse.pays()
         });
         self.long_pays.store(pays, Ordering::Relaxed);
     }
 
     /// Reports a block of the sample that a long stream has accessed.
-    pub(crate) fn note(&self, hash: Hash) {
-        let now = self.brought.load(Ordering::Relaxed);
+    pub(crate) fn note_long(&self, hash: Hash) {
+        let now = self.accessed.load(Ordering::Relaxed);
         let pays = self.reuse.peek(|reuse| {
             reuse.note(hash, now);
             reuse.pays()
@@ -207,14 +207,14 @@ impl Streams {
     /// reported later.
     pub(crate) fn found(&self, blocks: u32) {
         self.unread.fetch_sub(blocks, Ordering::Relaxed);
-        self.followed.peek(|followed| followed.gate.settled(blocks, true));
+        self.followed.peek(|followed| followed.gate.count(blocks, true));
     }
 
     /// Reports a read that waits for blocks that are being fetched ahead of it.
     pub(crate) fn waits(&self, at: &Extent) {
         self.followed.peek(|followed| {
             followed.late(at);
-            self.has_wants.store(followed.wants != 0, Ordering::Relaxed);
+            self.has_due.store(followed.due != 0, Ordering::Relaxed);
         });
     }
 
@@ -229,10 +229,10 @@ impl Streams {
     /// so wait forever for room.
     pub(crate) fn refused(&self, at: &Extent) {
         self.followed.peek(|followed| {
-            if let Some(place) = followed.asked(at) {
-                followed.windows[place].was_refused(followed.detector.stream(place), at);
-                followed.wants &= !(1 << place);
-                self.has_wants.store(followed.wants != 0, Ordering::Relaxed);
+            if let Some(place) = followed.requested_for(at) {
+                followed.windows[place].note_refused(followed.detector.stream(place), at);
+                followed.due &= !(1 << place);
+                self.has_due.store(followed.due != 0, Ordering::Relaxed);
             }
         });
     }
@@ -260,8 +260,8 @@ impl Streams {
 
     /// Whether a stream may need a piece.
     #[inline]
-    pub(crate) fn has_wants(&self) -> bool {
-        self.has_wants.load(Ordering::Relaxed)
+    pub(crate) fn has_due(&self) -> bool {
+        self.has_due.load(Ordering::Relaxed)
     }
 
     /// Wakes a task, if there may be a piece for it beside `reads` reads of clients. That task
@@ -278,8 +278,8 @@ impl Streams {
         let begun = self.depth.begin(now_ns, reads)?;
         let next = self.followed.peek(|followed| {
             let next = followed.next(self.sectors);
-            if followed.wants == 0 {
-                self.has_wants.store(false, Ordering::Relaxed);
+            if followed.due == 0 {
+                self.has_due.store(false, Ordering::Relaxed);
             }
             next.map(|(at, place)| (at, followed.detector.stream(place).sectors))
         });
@@ -320,8 +320,8 @@ impl Followed {
     /// Returns the stream of a read, and whether the read has missed sectors that were requested
     /// ahead of it.
     fn read(&mut self, at: &Extent, has_missed: bool) -> Option<(usize, bool)> {
-        let found = self.detector.hear(at);
-        let (place, was_asked) = match found {
+        let found = self.detector.add(at);
+        let (place, was_requested) = match found {
             Found::Alone => {
                 self.alone = (self.alone + 1).min(ALONE_MAX);
                 return None;
@@ -329,67 +329,67 @@ impl Followed {
             Found::Begins(place) => {
                 self.alone = self.alone.saturating_sub(BEGINNING);
                 // The stream that had this index may have needed a piece; it ends here.
-                self.wants &= !(1 << place);
+                self.due &= !(1 << place);
                 self.windows[place] = Window::of(self.detector.stream(place));
                 (place, false)
             }
-            Found::Goes(place) => {
+            Found::Continues(place) => {
                 let (stream, window) = (self.detector.stream(place), &mut self.windows[place]);
-                let was_asked = has_missed && window.has_asked(stream, at);
-                if was_asked {
-                    window.was_late(stream, self.window_max);
+                let was_requested = has_missed && window.has_requested(stream, at);
+                if was_requested {
+                    window.note_late(stream, self.window_max);
                 }
                 window.follow(stream);
-                (place, was_asked)
+                (place, was_requested)
             }
         };
-        self.want(place);
-        Some((place, was_asked))
+        self.mark_due(place);
+        Some((place, was_requested))
     }
 
     /// Marks a stream as in need of a piece, if it is trusted and its window has room.
-    fn want(&mut self, place: usize) {
+    fn mark_due(&mut self, place: usize) {
         let stream = self.detector.stream(place);
         if self.gate.trusts(stream) && self.windows[place].has_room(stream) {
-            self.wants |= 1 << place;
+            self.due |= 1 << place;
         }
     }
 
     /// Returns the stream for which these sectors were requested.
-    fn asked(&self, at: &Extent) -> Option<usize> {
+    fn requested_for(&self, at: &Extent) -> Option<usize> {
         let brought = |place: &usize| {
             let stream = self.detector.stream(*place);
-            self.windows[*place].brought(stream, at.first)
+            self.windows[*place].has_recent(stream, at.first)
         };
         (0..STREAMS).find(brought)
     }
 
     fn late(&mut self, at: &Extent) {
-        if let Some(place) = self.asked(at) {
-            self.windows[place].was_late(self.detector.stream(place), self.window_max);
-            self.want(place);
+        if let Some(place) = self.requested_for(at) {
+            self.windows[place].note_late(self.detector.stream(place), self.window_max);
+            self.mark_due(place);
         }
     }
 
     fn wasted(&mut self, block: u64) {
-        self.gate.settled(1, false);
+        self.gate.count(1, false);
         let at = Extent::new(block * u64::from(BLOCK_SECTORS), BLOCK_SECTORS);
-        if let Some(place) = self.asked(&at) {
-            self.windows[place].was_wasted(self.detector.stream(place));
+        if let Some(place) = self.requested_for(&at) {
+            self.windows[place].note_wasted(self.detector.stream(place));
         }
     }
 
     /// Returns the next piece of a stream that needs one, and the stream's index: the streams take
     /// turns.
     fn next(&mut self, sectors: u64) -> Option<(Extent, usize)> {
-        while self.wants != 0 {
-            let behind = self.wants & (u64::MAX << self.turn);
-            let place = if behind != 0 { behind } else { self.wants }.trailing_zeros() as usize;
+        while self.due != 0 {
+            let behind = self.due & (u64::MAX << self.turn);
+            let place = if behind != 0 { behind } else { self.due }.trailing_zeros() as usize;
             self.turn = (place + 1) % STREAMS;
             let (stream, window) = (self.detector.stream(place), &mut self.windows[place]);
             let next = window.has_room(stream).then(|| window.next(stream, sectors)).flatten();
             if next.is_none() || !window.has_room(stream) {
-                self.wants &= !(1 << place);
+                self.due &= !(1 << place);
             }
             if let Some(at) = next {
                 return Some((at, place));

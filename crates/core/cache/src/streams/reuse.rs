@@ -46,8 +46,8 @@ impl Reuse {
         &mut self.notes[(hash.bits() >> 20) as usize % places]
     }
 
-    /// Stores a block of the sample that a long stream has accessed, when `came` blocks had been
-    /// accessed in total, modulo 2^32.
+    /// Stores a block of the sample that a long stream has accessed at the time `came`, modulo
+    /// 2^32.
     pub(super) fn note(&mut self, hash: Hash, came: u32) {
         *self.place(hash) = Some(Note { hash: hash.bits() as u32, came });
         self.noted += 1;
@@ -56,8 +56,8 @@ impl Reuse {
         }
     }
 
-    /// Checks a block of the sample that is read, when `now` blocks have been accessed.
-    pub(super) fn asked(&mut self, hash: Hash, now: u32) {
+    /// Checks a block of the sample that is read at the time `now`.
+    pub(super) fn check_read(&mut self, hash: Hash, now: u32) {
         let note = self.place(hash);
         if let Some(Note { hash: tag, came }) = *note
             && tag == hash.bits() as u32
@@ -82,7 +82,7 @@ mod tests {
         let mut reuse = Reuse::new(1000);
         for read in 0..10_000 {
             let hash = Hash::of(read % blocks);
-            reuse.asked(hash, read as u32);
+            reuse.check_read(hash, read as u32);
             reuse.note(hash, read as u32);
         }
         reuse.pays()
@@ -96,7 +96,7 @@ mod tests {
         assert!(!pays(1_000_000));
         let mut reuse = Reuse::new(1000);
         reuse.note(Hash::of(1), 0);
-        reuse.asked(Hash::of(1), 1);
+        reuse.check_read(Hash::of(1), 1);
         assert!(!reuse.pays(), "too early to say");
     }
 }

@@ -80,7 +80,7 @@ impl Window {
     }
 
     /// Whether the sectors of a request were requested ahead of it.
-    pub(super) fn has_asked(&self, stream: &Stream, at: &Extent) -> bool {
+    pub(super) fn has_requested(&self, stream: &Stream, at: &Extent) -> bool {
         match stream.order {
             Order::Backward => at.end() > self.ahead,
             Order::Forward => at.first < self.ahead,
@@ -89,7 +89,7 @@ impl Window {
     }
 
     /// Handles blocks that were read before they had arrived. `most`: the maximum length.
-    pub(super) fn was_late(&mut self, stream: &Stream, most: u64) {
+    pub(super) fn note_late(&mut self, stream: &Stream, most: u64) {
         let is_full = self.distance(stream) + self.piece_sectors(stream) > self.length;
         let is_short = self.length < SHORT.min(stream.sectors);
         if (is_full || is_short) && beyond(stream, stream.next, self.grown_at) == 0 {
@@ -99,13 +99,13 @@ impl Window {
     }
 
     /// Handles blocks that were dropped unread, or could not be fetched.
-    pub(super) fn was_wasted(&mut self, stream: &Stream) {
+    pub(super) fn note_wasted(&mut self, stream: &Stream) {
         self.length = (self.length / 2).max(Window::of(stream).length);
     }
 
     /// Handles a lack of room for a piece that it has requested.
-    pub(super) fn was_refused(&mut self, stream: &Stream, at: &Extent) {
-        self.was_wasted(stream);
+    pub(super) fn note_refused(&mut self, stream: &Stream, at: &Extent) {
+        self.note_wasted(stream);
         self.ahead = match stream.order {
             Order::Backward => at.end(),
             Order::Forward => at.first.max(stream.next),
@@ -114,7 +114,7 @@ impl Window {
     }
 
     /// Whether a block was requested in the last window.
-    pub(super) fn brought(&self, stream: &Stream, sector: u64) -> bool {
+    pub(super) fn has_recent(&self, stream: &Stream, sector: u64) -> bool {
         let (behind, ahead) =
             (beyond(stream, sector, self.ahead), beyond(stream, self.ahead, sector));
         ahead == 0 && behind <= 2 * self.length
@@ -136,8 +136,8 @@ impl Window {
         self.distance(stream) + self.piece_sectors(stream) <= self.length.max(1)
     }
 
-    /// Returns the next piece, of whole blocks, on a volume of `sectors` sectors. None: the
-    /// stream's way ends.
+    /// Returns the next piece, of whole blocks, on a volume of `sectors` sectors. None: the stream
+    /// ends with the volume.
     pub(super) fn next(&mut self, stream: &Stream, sectors: u64) -> Option<Extent> {
         let length = self.piece_sectors(stream);
         let (first, end) = match stream.order {

@@ -15,7 +15,7 @@ use lane::atomic::Ordering;
 
 impl Handle {
     /// Makes every closed epoch durable.
-    pub(crate) async fn write_out_closed(&self) -> Result {
+    pub(crate) async fn commit_closed(&self) -> Result {
         self.lane.turn().await;
         let target = self.shared.epochs.with(|epochs| epochs.newest_closed());
         self.make_durable(target).await
@@ -48,14 +48,14 @@ impl Handle {
             match step {
                 Step::Done(result) => return result,
                 Step::Wait => self.shared.epochs.changed.after(seen).await,
-                Step::Lead { epoch, start } => write_out(self, epoch, start).await,
+                Step::Lead { epoch, start } => lead_commit(self, epoch, start).await,
             }
         }
     }
 }
 
 /// Leads the commit of an epoch: close, wait for the workers, flush, release.
-async fn write_out(handle: &Handle, epoch: u64, start: Start) {
+async fn lead_commit(handle: &Handle, epoch: u64, start: Start) {
     let shared = &handle.shared;
     let begun = handle.lane.now();
     match start {
@@ -86,8 +86,8 @@ async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     }
     handle.lane.turn().await;
     shared.epochs.with(|epochs| {
-        epochs.durable(epoch);
-        shared.show_closed(epochs);
+        epochs.note_durable(epoch);
+        shared.publish_closed(epochs);
     });
     shared.stats.count_epoch(handle.lane.now() - begun);
     shared.epochs.changed.notify();
@@ -95,7 +95,7 @@ async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     shared.writeback.kick.notify();
     slice_by_slice(handle, Shard::release).await;
     handle.lane.turn().await;
-    shared.epochs.with(Epochs::released);
+    shared.epochs.with(Epochs::end_release);
     shared.epochs.changed.notify();
     // The flusher leaves the open epoch alone while another one is being written back.
     shared.writeback.kick.notify();
@@ -129,7 +129,7 @@ pub(crate) async fn settle(handle: &Handle) -> bool {
         }
     }
     handle.lane.turn().await;
-    shared.epochs.with(Epochs::settled);
+    shared.epochs.with(Epochs::end_settling);
     shared.epochs.changed.notify();
     shared.epochs.freed.notify();
     true
@@ -193,7 +193,7 @@ pub(crate) async fn close(handle: &Handle, epoch: u64, begins: bool) {
         });
     }
     handle.lane.turn().await;
-    shared.epochs.with(Epochs::walked);
+    shared.epochs.with(Epochs::end_walk);
     shared.epochs.changed.notify();
     // The open epoch is empty: there is room in it.
     shared.epochs.freed.notify();

@@ -17,7 +17,7 @@ fn date_recovered(shared: &Shared, now_ns: u64) {
     shared.gauges.date_recovered(now_ns);
     shared.epochs.with(|epochs| {
         epochs.date_recovered(now_ns + 1);
-        shared.show_closed(epochs);
+        shared.publish_closed(epochs);
     });
 }
 
@@ -72,7 +72,7 @@ fn due(handle: &Handle, now_ns: u64) -> Due {
 }
 
 /// Switches early writeback of the open epoch on when it is three quarters full, and off when it is
-/// half full. (Blocks that are rewritten before that are written only once.)
+/// half full. (Blocks that are rewritten before it begins are written back only once.)
 fn switch_early(handle: &Handle, full: bool, may: bool, floor: u32) {
     let gauges = &handle.shared.gauges;
     let some = gauges.open() > floor;
@@ -91,7 +91,7 @@ fn has_rest_to_settle(shared: &Shared) -> bool {
 }
 
 /// Runs the flusher until the volume stops.
-pub(crate) async fn keep(handle: &Handle) {
+pub(crate) async fn run(handle: &Handle) {
     let shared = &handle.shared;
     if shared.gauges.is_ordered() {
         handle.lane.turn().await;
@@ -106,7 +106,7 @@ pub(crate) async fn keep(handle: &Handle) {
         // Errors have been counted and returned to the waiting clients; the flusher ignores them.
         match due(handle, handle.lane.now()) {
             Due::All => _ = handle.flush().await,
-            Due::Closed => _ = handle.write_out_closed().await,
+            Due::Closed => _ = handle.commit_closed().await,
             Due::Settle => {
                 if !commit::settle(handle).await {
                     // The operation that prevents it notifies at its end.

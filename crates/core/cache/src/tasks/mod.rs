@@ -25,7 +25,7 @@ pub(crate) fn start(handle: &Rc<Handle>) {
     let is_first = handle.shared.tasks.join();
     for member in 0..handle.shared.settings.workers {
         let handle = handle.clone();
-        lane.spawn(async move { worker::carry(&handle, member as usize).await })
+        lane.spawn(async move { worker::run(&handle, member as usize).await })
             .expect("a lane has room for its workers");
     }
     for _ in 0..handle.shared.settings.readers {
@@ -40,7 +40,7 @@ pub(crate) fn start(handle: &Rc<Handle>) {
             lane.spawn(watchdog).expect("a lane has room for the watchdog");
         }
         let handle = handle.clone();
-        lane.spawn(async move { flusher::keep(&handle).await })
+        lane.spawn(async move { flusher::run(&handle).await })
             .expect("a lane has room for the flusher");
     }
     let relayed = handle.clone();

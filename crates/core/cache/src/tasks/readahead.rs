@@ -22,7 +22,7 @@ impl Handle {
     /// Wakes a task to look for a piece, if there may be one. That task wakes the next one.
     #[inline]
     pub(crate) fn wake_reader(&self) {
-        if self.shared.streams.has_wants() && self.may_read_ahead() {
+        if self.shared.streams.has_due() && self.may_read_ahead() {
             self.shared.streams.wake(self.reads());
         }
     }
@@ -46,7 +46,7 @@ impl Handle {
     /// Returns the next piece, if there is one and it may be fetched now.
     fn next_piece(&self) -> Option<Piece> {
         let streams = &self.shared.streams;
-        let may = streams.has_wants() && self.may_read_ahead();
+        let may = streams.has_due() && self.may_read_ahead();
         if may { streams.next(self.lane.now(), self.reads()) } else { None }
     }
 
@@ -108,9 +108,9 @@ impl Handle {
             Some(result) => result,
             None => {
                 let in_flight = &self.shared.backing.in_flight;
-                let sent = in_flight.sent(RequestKind::Readahead);
+                let sent = in_flight.note_sent(RequestKind::Readahead);
                 let result = self.below.run(request).await;
-                in_flight.answered(sent);
+                in_flight.note_answered(sent);
                 result
             }
         };

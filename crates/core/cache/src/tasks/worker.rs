@@ -30,7 +30,7 @@ impl Handle {
             flush: shared.epochs.is_flush_awaited()
                 || shared.gauges.age(now_ns) > shared.settings.dirty_age_ns() / 4 * 3,
             pressed: level.is_filling(),
-            writers: shared.throttle.places(),
+            writers: shared.throttle.runs_for_writers(),
         }
     }
 
@@ -38,9 +38,9 @@ impl Handle {
     /// progress.
     pub(crate) fn wake_worker_for_writer(&self) {
         let Writeback { work, estimator, .. } = &self.shared.writeback;
-        // Also where the window has no room: a busy worker checks again before it sleeps, so the
-        // wake-up cannot be lost. The note comes first: either the worker sees it, or this check
-        // sees that the worker has left the window.
+        // Noted even if the window has no room, and before that check: a busy worker looks for
+        // notes after it has left the window, before it sleeps. So either the worker sees the note,
+        // or this check sees the room.
         work.note();
         if estimator.in_flight() < estimator.window(self.foreground(self.lane.now())) {
             work.notify_one();
@@ -63,7 +63,7 @@ impl Handle {
 }
 
 /// A worker: takes runs from the shards, one at a time, while the window has room.
-pub(super) async fn carry(handle: &Handle, member: usize) {
+pub(super) async fn run(handle: &Handle, member: usize) {
     let shared = &handle.shared;
     let mut load = Load::new(&shared.arena, shared.geometry.run_blocks);
     let mut pauses = Pauses::new();
@@ -78,7 +78,7 @@ pub(super) async fn carry(handle: &Handle, member: usize) {
         } else if let foreground = handle.foreground(now)
             && shared.writeback.estimator.may_begin(now, foreground)
         {
-            match carry_one(handle, member, &mut load, foreground).await {
+            match write_one(handle, member, &mut load, foreground).await {
                 None => {}
                 Some(Ok(())) => {
                     pauses = Pauses::new();
@@ -94,7 +94,7 @@ pub(super) async fn carry(handle: &Handle, member: usize) {
             }
         } else {
             // The requests in progress may all be zeros, for which no writer waits.
-            shared.throttle.still_under_way(shared.writeback.estimator.in_flight());
+            shared.throttle.end_work_if_only_zeros(shared.writeback.estimator.in_flight());
         }
         shared.writeback.work.after(seen).await;
     }
@@ -102,7 +102,7 @@ pub(super) async fn carry(handle: &Handle, member: usize) {
 
 /// Finds and writes one piece of work, for which the window has room. Returns None if there is no
 /// work.
-async fn carry_one(
+async fn write_one(
     handle: &Handle,
     member: usize,
     load: &mut Load,
@@ -137,14 +137,14 @@ async fn carry_one(
                     .estimator
                     .blocks_begin(handle.lane.now(), shared.throttle.zeros_under_way());
                 handle.wake_worker();
-                return Some(carry_blocks(handle, number, &load.blocks).await);
+                return Some(write_blocks(handle, number, &load.blocks).await);
             }
             Next::Zeros => {
                 shared.throttle.zeros_begin();
-                shared.throttle.still_under_way(shared.writeback.estimator.in_flight());
+                shared.throttle.end_work_if_only_zeros(shared.writeback.estimator.in_flight());
                 handle.wake_worker();
                 gather_zeros(handle, number, &mut load.zeros).await;
-                let result = carry_zeros(handle, &load.zeros).await;
+                let result = write_zeros(handle, &load.zeros).await;
                 shared.throttle.zeros_end();
                 shared.writeback.estimator.end_zeros(handle.lane.now());
                 return Some(result);
@@ -152,18 +152,18 @@ async fn carry_one(
         }
     }
     shared.writeback.estimator.cancel(handle.lane.now());
-    shared.throttle.still_under_way(shared.writeback.estimator.in_flight());
+    shared.throttle.end_work_if_only_zeros(shared.writeback.estimator.in_flight());
     // Discards and write-throughs may have emptied the open epoch; no run reports that.
     let is_emptied = shared.gauges.is_early() && !shared.gauges.is_above_floor();
-    if is_emptied || shared.writeback.is_left_to_workers() {
+    if is_emptied || shared.writeback.take_left_to_workers() {
         shared.writeback.kick.notify();
     }
     None
 }
 
-async fn carry_blocks(handle: &Handle, entry: usize, run: &Run) -> Result {
+async fn write_blocks(handle: &Handle, entry: usize, run: &Run) -> Result {
     let shared = &handle.shared;
-    handle.lane.charge(Cost::WriteOut, run.blocks());
+    handle.lane.charge(Cost::Writeback, run.blocks());
     let failures = shared.backing.health.flush_failures();
     let (mut result, mut parts) = (Ok(()), 0);
     let begun = handle.lane.now();
@@ -171,8 +171,8 @@ async fn carry_blocks(handle: &Handle, entry: usize, run: &Run) -> Result {
         let start = handle.lane.now();
         let request = Request::Write { at, from, fua: false };
         result = match planted(Bug::AbandonStalled) {
-            true => ask_impatiently(handle, request).await,
-            false => handle.ask_below(request).await,
+            true => send_impatiently(handle, request).await,
+            false => handle.send_below(request).await,
         };
         shared.stats.latencies.run_ns.record(handle.lane.now() - start);
         parts += 1;
@@ -217,9 +217,9 @@ async fn gather_zeros(handle: &Handle, begun: usize, run: &mut ZeroRun) {
     run.join();
 }
 
-async fn carry_zeros(handle: &Handle, run: &ZeroRun) -> Result {
+async fn write_zeros(handle: &Handle, run: &ZeroRun) -> Result {
     let shared = &handle.shared;
-    handle.lane.charge(Cost::WriteOut, 1);
+    handle.lane.charge(Cost::Writeback, 1);
     let failures = shared.backing.health.flush_failures();
     let (mut result, mut all_sent) = (Ok(()), true);
     for part in run.parts() {
@@ -229,7 +229,7 @@ async fn carry_zeros(handle: &Handle, run: &ZeroRun) -> Result {
             break;
         }
         let request = Request::Zero { at: part.at, fua: false, may_unmap: part.may_unmap };
-        result = handle.ask_below(request).await;
+        result = handle.send_below(request).await;
         if result.is_err() {
             break;
         }
@@ -246,8 +246,8 @@ async fn carry_zeros(handle: &Handle, run: &ZeroRun) -> Result {
     result
 }
 
-/// Ends a piece of work, and wakes the tasks that wait for it. (Work that waited for this piece is
-/// done by the same worker, or by the one that it wakes.)
+/// Ends a piece of work, and wakes the tasks that wait for it. (Writeback that waited for this
+/// piece is done by the same worker, or by the one that it wakes.)
 async fn done(handle: &Handle, number: usize, note: impl FnOnce(&mut Shard, &Gauges)) {
     let shared = &handle.shared;
     let entry = &shared.shards[number];
@@ -270,9 +270,9 @@ async fn done(handle: &Handle, number: usize, note: impl FnOnce(&mut Shard, &Gau
 }
 
 /// Planted bug: once the volume has failed, a hanging request counts as answered.
-async fn ask_impatiently(handle: &Handle, request: Request) -> Result {
+async fn send_impatiently(handle: &Handle, request: Request) -> Result {
     let mut running = handle.below.run(request);
-    let sent = handle.shared.backing.in_flight.sent(RequestKind::Change);
+    let sent = handle.shared.backing.in_flight.note_sent(RequestKind::Change);
     let mut failed = core::pin::pin!(async {
         loop {
             let seen = handle.shared.epochs.freed.seen();
@@ -287,7 +287,7 @@ async fn ask_impatiently(handle: &Handle, request: Request) -> Result {
         running => running.map(Some),
     })
     .await;
-    handle.shared.backing.in_flight.answered(sent);
+    handle.shared.backing.in_flight.note_answered(sent);
     if result.is_none() {
         let left_behind = async move { _ = running.await };
         handle.lane.spawn(left_behind).expect("a lane has room for a few more tasks");

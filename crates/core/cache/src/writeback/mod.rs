@@ -37,9 +37,9 @@ impl Writeback {
         if !matches!(admit, Admit::Absorbed { start: true, .. }) {
             return;
         }
-        // During early writeback, the workers notify the flusher. They may also have found nothing
-        // that they may write, and be idle, because zeros are pending since. Either this check sees
-        // that, or the last worker sees the flag.
+        // During early writeback, the workers notify the flusher. But they may be idle, because
+        // zeros that are pending now forbid early writeback. Either this check sees that, or the
+        // last worker sees the flag.
         if gauges.is_early() {
             self.left_to_workers.store(true, Ordering::SeqCst);
             if self.estimator.in_flight() > 0 {
@@ -49,8 +49,8 @@ impl Writeback {
         self.kick.notify();
     }
 
-    /// Whether a worker that has found no work must notify the flusher.
-    pub(crate) fn is_left_to_workers(&self) -> bool {
+    /// Returns true, once, if a worker that has found no work must notify the flusher.
+    pub(crate) fn take_left_to_workers(&self) -> bool {
         self.estimator.in_flight() == 0
             && self.left_to_workers.swap(false, Ordering::SeqCst)
             && !lane::planted::planted(Race::SleepUnasked)

@@ -3,7 +3,7 @@
 mod place;
 mod ring;
 
-pub use place::{Recordable, RecorderPlace};
+pub use place::{Recordable, RecorderSwitch};
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! A place in a stack where a recorder is switched on and off while it serves.
+//! A position in a stack where a recorder is switched on and off while the stack serves.
 
 use super::{Recorder, RecorderShared};
 use alloc::rc::Rc;
@@ -8,40 +8,40 @@ use core::cell::{Cell, RefCell};
 use core::sync::atomic::{AtomicU64, Ordering};
 use lane::Lock;
 
-/// The half of such a place that all lanes share. It begins empty.
+/// The part of such a position that all lanes share. At first no recorder is on.
 #[derive(Default)]
-pub struct RecorderPlace {
+pub struct RecorderSwitch {
     /// Counts the switches, so that a lane notices one by a load.
     switches: AtomicU64,
     recorder: Lock<Option<Arc<RecorderShared>>>,
 }
 
-impl RecorderPlace {
-    /// An empty place.
-    pub fn new() -> Arc<RecorderPlace> {
+impl RecorderSwitch {
+    /// A position without a recorder.
+    pub fn new() -> Arc<RecorderSwitch> {
         Arc::default()
     }
 
-    /// Records requests that arrive from now on, in place of a recorder that was on before.
+    /// Records requests that arrive from now on. Switches off a recorder that was on before.
     pub fn switch_on(&self, recorder: Arc<RecorderShared>) {
         self.switch(Some(recorder));
     }
 
-    /// Records no more. Requests under way are still recorded when they are answered.
+    /// Stops recording. Requests in flight are still recorded when they are answered.
     pub fn switch_off(&self) {
         self.switch(None);
     }
 
     fn switch(&self, recorder: Option<Arc<RecorderShared>>) {
-        // Not a step of a task: an operator's, beside what lanes do.
+        // An operator's thread does this, not a task of a lane: no step of a task is counted.
         self.recorder.peek(|place| *place = recorder);
         self.switches.fetch_add(1, Ordering::Release);
     }
 }
 
-/// One lane's handle on a place for a recorder. Empty, it costs a load for each request.
+/// One lane's handle on such a position. Without a recorder it costs a load for each request.
 pub struct Recordable {
-    place: Arc<RecorderPlace>,
+    place: Arc<RecorderSwitch>,
     /// The switches that this lane has noticed.
     noticed: Cell<u64>,
     /// The recorder that is on, as this lane uses it.
@@ -50,8 +50,8 @@ pub struct Recordable {
 }
 
 impl Recordable {
-    /// The place as one lane sees it, in front of `below`.
-    pub fn attach(place: &Arc<RecorderPlace>, below: Stack) -> Recordable {
+    /// Creates one lane's handle, in front of `below`.
+    pub fn attach(place: &Arc<RecorderSwitch>, below: Stack) -> Recordable {
         let (place, noticed) = (place.clone(), Cell::new(0));
         Recordable { place, noticed, recorder: RefCell::default(), below }
     }
@@ -67,7 +67,7 @@ impl Recordable {
 
     #[cold]
     fn notice(&self) {
-        // Before the look: a switch after it is noticed by the next request.
+        // Before the recorder is read: the next request notices a later switch.
         self.noticed.set(self.place.switches.load(Ordering::Acquire));
         let shared = self.place.recorder.peek(|place| place.clone());
         let recorder = |shared| Rc::new(Recorder::attach(&shared, self.below.clone()));

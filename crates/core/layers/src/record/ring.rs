@@ -36,7 +36,7 @@ impl Ring {
     pub(super) fn push(&self, words: [u64; WORDS]) -> bool {
         let room = self.slots.len() as u64;
         let next = |given: u64| {
-            // Acquire: the reader has finished with the slot. A stale `given` may be below it;
+            // Acquire: the reader has finished with the slot. A stale `given` may be below `taken`;
             // then the exchange fails.
             let taken = self.taken.load(Ordering::Acquire);
             (given.saturating_sub(taken) < room).then_some(given + 1)

@@ -3,7 +3,7 @@
 use crate::common::{Ends, GRAIN, delayed, end_of, ram, read, send, spec, world, write};
 use block::{Block, Extent, FaultsSpec, Limits, Ram, Request, Result, Stack};
 use lane::{Lock, World};
-use layers::{Faults, FaultsShared, Recordable, Recorder, RecorderPlace, RecorderShared};
+use layers::{Faults, FaultsShared, Recordable, Recorder, RecorderShared, RecorderSwitch};
 use trace::{Event, Operation};
 
 fn event(time_us: u64, took_us: u64, operation: Operation, first: u64, sectors: u32) -> Event {
@@ -102,7 +102,7 @@ fn it_may_stand_beside_the_section_of_what_answers_at_once() {
 fn a_recorder_is_switched_on_and_off_under_requests() {
     let mut world = world();
     let lane = world.lane();
-    let place = RecorderPlace::new();
+    let place = RecorderSwitch::new();
     let below = delayed(&lane, &spec(100, 50, 700, 8));
     let stack = Stack::new(&lane, Recordable::attach(&place, below));
     let (first, mut one) = RecorderShared::new(3, 16);

@@ -35,7 +35,7 @@ use core::fmt;
 use lane::atomic::Ordering;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"overdrv\x01");
-/// The words that identify the arena.
+/// The number of words that identify the arena.
 const FIXED: usize = 8;
 /// The index of the volume's size in them.
 const SECTORS: usize = 5;

@@ -2,12 +2,13 @@
 //!
 //! Up to seven eighths of its room the buffer absorbs writes without delay. Beyond that it absorbs
 //! them too, but the reply waits for writeback: each new block has a *price*, in blocks written
-//! back since, and the price rises as the room shrinks. In the middle it is one, so that the level
-//! is stable where the writers are as fast as the backing. (OpenZFS's write throttle has the same
-//! shape, but waits by the clock. Nothing is estimated here, so there is no error while the backing
-//! becomes slower, or also serves others.) While an epoch is being written back, room becomes free
-//! only at its end; then the blocks left to write are spread over the remaining room. (While the
-//! backing flushes, nothing is written back; then writers wait by the clock, at the measured rate.)
+//! back since, and the price rises as the room shrinks. In the middle of the last eighth it is one,
+//! so the level is stable where the writers are as fast as the backing. (OpenZFS's write throttle
+//! has the same shape, but waits by the clock. Nothing is estimated here, so there is no error
+//! while the backing becomes slower, or also serves others.) While an epoch is being written back,
+//! room becomes free only at its end; then the blocks left to write are spread over the remaining
+//! room. (While the backing flushes, nothing is written back; then writers wait by the clock, at
+//! the measured rate.)
 //!
 //! ```text
 //!   price      A = x / (1 - x)                       x: the used part of the last eighth
@@ -17,10 +18,10 @@
 //!   granted   ------------->              ... and waits until that many are written back
 //! ```
 //!
-//! The price is never much more than one. A writer that waits for one block, while the workers have
-//! as many runs in flight as writers wait ([`crate::writeback::estimator`]), waits as long as it
-//! would have without the cache, and all others find the backing no busier than without it. If the
-//! buffer fills up nevertheless, changes are written through.
+//! The price is never much more than one. The workers have as many runs in flight as writers wait
+//! ([`crate::writeback::estimator`]). So a writer that waits for one block waits as long as it
+//! would without the cache, and the backing is no busier for other requests. If the buffer fills up
+//! nevertheless, changes are written through.
 
 use crate::dirty::level::{Level, ONE};
 use crate::dirty::limits::Pace;
@@ -30,13 +31,13 @@ use alloc::boxed::Box;
 use lane::Event;
 use lane::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// The maximum price is one plus one part in this number: with a maximum of one, as many writers as
-/// the backing can serve would keep the buffer at its level.
+/// The maximum price is one plus one part in this number. With a maximum of one, the level would
+/// never fall while the writers alone keep the backing busy.
 const LONGER: u64 = 32;
 /// The maximum price.
 pub(crate) const PRICE_MAX: u64 = ONE + ONE / LONGER;
-/// Minimum number of blocks, written back while no writer waited, that are kept for the next
-/// writer; fewer where the room is small.
+/// Minimum number of written-back blocks that no writer has claimed and that are kept for the next
+/// writers; fewer where the room is small.
 const SPARE: u32 = 16;
 /// The number of events on which writers wait, by their position in the queue: only the writers
 /// concerned are woken.
@@ -83,7 +84,7 @@ impl Default for Throttle {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ThrottleWait {
     /// Immediately.
-    Come,
+    Immediate,
     /// After writeback has reached this position ([`Throttle::after`]).
     After(u64),
     /// At this time, in nanoseconds.
@@ -93,7 +94,7 @@ pub(crate) enum ThrottleWait {
 impl Throttle {
     /// Returns when the reply may be sent for a change that has added `new` blocks to a buffer of
     /// this level. `ordered`: every epoch ends with a flush of the backing.
-    pub(crate) fn turn(
+    pub(crate) fn delay(
         &self,
         new: u32,
         level: &Level,
@@ -109,9 +110,9 @@ impl Throttle {
         let price = price.min(PRICE_MAX) * u64::from(new);
         let takes_ns = |block_ns: u64| block_ns.saturating_mul(price) / ONE;
         match price {
-            0 => ThrottleWait::Come,
-            // Nothing is written back during that flush, and the open epoch follows the closed
-            // ones: each dirty block has its share of their flushes.
+            0 => ThrottleWait::Immediate,
+            // Nothing is written back during a flush of the backing, and the open epoch's flush
+            // follows those of the closed ones: each dirty block has its share of all of them.
             _ if ordered => {
                 let blocks = u64::from(level.dirty.max(1));
                 let epochs = u64::from(level.closed + u32::from(level.closed > 0));
@@ -129,7 +130,7 @@ impl Throttle {
         let mine = self.claimed.fetch_add(price, Ordering::SeqCst) + price;
         match mine > self.granted.load(Ordering::SeqCst) {
             true => ThrottleWait::After(mine),
-            false => ThrottleWait::Come,
+            false => ThrottleWait::Immediate,
         }
     }
 
@@ -140,11 +141,11 @@ impl Throttle {
             begins = next.max(now_ns);
             Some(begins.saturating_add(ns))
         });
-        if begins > now_ns { ThrottleWait::At(begins) } else { ThrottleWait::Come }
+        if begins > now_ns { ThrottleWait::At(begins) } else { ThrottleWait::Immediate }
     }
 
     /// Counts a writer that begins to wait, until the returned value is dropped.
-    pub(crate) fn waits(&self) -> Waiting<'_> {
+    pub(crate) fn begin_wait(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         Waiting(self)
     }
@@ -213,7 +214,7 @@ impl Throttle {
 
     /// Checks the `requests` in flight of the writeback. If all of them are zeros, no writer waits
     /// for them.
-    pub(crate) fn still_under_way(&self, requests: u32) {
+    pub(crate) fn end_work_if_only_zeros(&self, requests: u32) {
         if requests <= self.zeros_under_way() {
             self.work_ends();
         }
@@ -249,7 +250,7 @@ impl Throttle {
     /// Returns the number of runs that may replace waiting writers: one for each writer and one
     /// more for every 32, or one for each claimed block, whichever is less. (A writer whose blocks
     /// are granted, but that has not checked yet, no longer counts as waiting.)
-    pub(crate) fn places(&self) -> u32 {
+    pub(crate) fn runs_for_writers(&self) -> u32 {
         let claimed = self.claimed.load(Ordering::SeqCst);
         let owed = claimed.saturating_sub(self.granted.load(Ordering::SeqCst)).div_ceil(ONE);
         let writers = u64::from(self.waiting.load(Ordering::SeqCst));

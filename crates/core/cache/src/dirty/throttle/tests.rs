@@ -22,7 +22,7 @@ fn answered(
         let (throttle, done) = (throttle.clone(), done.clone());
         let writer = async move {
             if let ThrottleWait::After(mine) = throttle.claim(price) {
-                let _waiting = throttle.waits();
+                let _waiting = throttle.begin_wait();
                 throttle.after(mine).await;
             }
             done.fetch_add(1, Ordering::SeqCst);
@@ -50,7 +50,7 @@ fn a_writer_waits_for_as_many_blocks_as_it_brings_and_no_longer() {
         },
     ];
     assert_eq!(answered(&throttle, ONE, 100, &steps), [0, 1, 4, 100]);
-    assert_eq!(throttle.places(), 0);
+    assert_eq!(throttle.runs_for_writers(), 0);
     // Blocks for which no writer waited are kept for a few, not for all.
     assert_eq!(
         answered(&throttle, ONE, 500, &[|_| (), |throttle| throttle.grant(10, LAST)]),
@@ -71,10 +71,10 @@ fn in_a_small_room_little_is_kept_for_who_comes_later() {
 #[test]
 fn turns_by_the_clock_follow_each_other() {
     let throttle = Throttle::default();
-    assert_eq!(throttle.claim_time(10, 1000), ThrottleWait::Come);
+    assert_eq!(throttle.claim_time(10, 1000), ThrottleWait::Immediate);
     assert_eq!(throttle.claim_time(10, 1000), ThrottleWait::At(1010));
     assert_eq!(throttle.claim_time(10, 1005), ThrottleWait::At(1020));
-    assert_eq!(throttle.claim_time(10, 2000), ThrottleWait::Come, "nothing is saved up");
+    assert_eq!(throttle.claim_time(10, 2000), ThrottleWait::Immediate, "nothing is saved up");
 }
 
 #[test]
@@ -121,8 +121,8 @@ fn what_no_writer_waits_for_is_kept_for_a_few_that_come_soon() {
 fn a_claim_that_is_covered_waits_for_nothing() {
     let throttle = Throttle::default();
     throttle.granted.store(3 * ONE, Ordering::SeqCst);
-    assert_eq!(throttle.claim(2 * ONE), ThrottleWait::Come);
-    assert_eq!(throttle.claim(ONE), ThrottleWait::Come, "the last of it");
+    assert_eq!(throttle.claim(2 * ONE), ThrottleWait::Immediate);
+    assert_eq!(throttle.claim(ONE), ThrottleWait::Immediate, "the last of it");
     assert_eq!(throttle.claim(1), ThrottleWait::After(3 * ONE + 1));
 }
 
@@ -131,7 +131,7 @@ fn a_bell_rings_for_its_turn_and_none_where_no_writer_waits() {
     let throttle = Throttle::default();
     throttle.grant(3, LAST);
     assert_eq!(rung(&throttle), [0; BELLS], "no writer waits");
-    let _waiting = throttle.waits();
+    let _waiting = throttle.begin_wait();
     throttle.claimed.store(1000 * ONE, Ordering::SeqCst);
     throttle.grant(0, LAST);
     assert_eq!(rung(&throttle), [0; BELLS], "nothing was written out");
@@ -151,20 +151,20 @@ fn runs_take_the_places_of_writers_or_of_blocks_whichever_are_less() {
     let throttle = Throttle::default();
     throttle.claimed.store(100 * ONE, Ordering::SeqCst);
     assert!(!throttle.is_awaited());
-    assert_eq!(throttle.places(), 0, "no writer waits");
+    assert_eq!(throttle.runs_for_writers(), 0, "no writer waits");
     let mut waiting = Vec::new();
     let mut places = Vec::new();
     for _ in 0..33 {
-        waiting.push(throttle.waits());
-        places.push(throttle.places());
+        waiting.push(throttle.begin_wait());
+        places.push(throttle.runs_for_writers());
     }
     assert!(throttle.is_awaited());
     // One more for every 32 that have begun.
     assert_eq!([places[0], places[4], places[31], places[32]], [2, 6, 33, 35]);
     throttle.granted.store(97 * ONE + 1, Ordering::SeqCst);
-    assert_eq!(throttle.places(), 3, "the third is not whole");
+    assert_eq!(throttle.runs_for_writers(), 3, "the third is not whole");
     throttle.granted.store(101 * ONE, Ordering::SeqCst);
-    assert_eq!(throttle.places(), 0, "more was granted than claimed");
+    assert_eq!(throttle.runs_for_writers(), 0, "more was granted than claimed");
     drop(waiting);
     assert!(!throttle.is_awaited());
 }
@@ -179,9 +179,9 @@ fn no_writer_waits_for_zeros_alone() {
     assert_eq!(throttle.zeros_under_way(), 2);
     throttle.zeros_end();
     assert_eq!(throttle.zeros_under_way(), 1);
-    throttle.still_under_way(2);
+    throttle.end_work_if_only_zeros(2);
     assert!(throttle.is_working());
-    throttle.still_under_way(1);
+    throttle.end_work_if_only_zeros(1);
     assert!(!throttle.is_working());
     assert_eq!(throttle.granted.load(Ordering::SeqCst), 5 * ONE);
     assert_eq!(rung(&throttle), [1; BELLS]);
@@ -213,15 +213,15 @@ const FILLING: Level = Level {
 #[test]
 fn a_turn_is_claimed_in_blocks_while_they_are_written_out_and_else_in_time() {
     let throttle = Throttle::default();
-    let turn = |level: &Level, now_ns| throttle.turn(32, level, false, pace(), now_ns);
+    let turn = |level: &Level, now_ns| throttle.delay(32, level, false, pace(), now_ns);
     // 32 blocks at a price of 33 / 32 take 33 us.
-    assert_eq!(turn(&FILLING, 5000), ThrottleWait::Come);
+    assert_eq!(turn(&FILLING, 5000), ThrottleWait::Immediate);
     assert_eq!(turn(&FILLING, 5000), ThrottleWait::At(38_000));
     let open = Level { open: 0, debt: 0, dirty: 0, ..FILLING };
-    assert_eq!(turn(&open, 5000), ThrottleWait::Come, "it costs nothing");
+    assert_eq!(turn(&open, 5000), ThrottleWait::Immediate, "it costs nothing");
     throttle.work_begins();
     assert_eq!(turn(&FILLING, 5000), ThrottleWait::After(33 * ONE));
-    assert_eq!(turn(&open, 5000), ThrottleWait::Come);
+    assert_eq!(turn(&open, 5000), ThrottleWait::Immediate);
     // 3000 blocks and half of a flush are spread over 3750.
     let closed = Level { open: 3750, debt: 6750, dirty: 7500, closing: 3000, closed: 1, ..FILLING };
     assert_eq!(turn(&closed, 5000), ThrottleWait::After(33 * ONE + 32 * 955));
@@ -233,7 +233,7 @@ fn where_each_epoch_ends_with_a_flush_a_block_has_its_share_of_those() {
         let throttle = Throttle::default();
         throttle.work_begins();
         let level = Level { closed, closing: 1, ..level };
-        assert_eq!(throttle.turn(32, &level, true, pace(), 0), ThrottleWait::Come);
+        assert_eq!(throttle.delay(32, &level, true, pace(), 0), ThrottleWait::Immediate);
         throttle.next_ns.load(Ordering::Relaxed)
     };
     // 33 blocks of 1000 ns each, and the flushes of the closed epochs and the open one by 8000.

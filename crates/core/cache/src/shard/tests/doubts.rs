@@ -322,7 +322,7 @@ fn where_an_order_is_promised_a_later_epoch_does_not_stand_for_a_held_copy() {
         if is_ordered {
             gauges.begin_order(arena);
         }
-        gauges.show_closed(closed, 0);
+        gauges.publish_closed(closed, 0);
         scene.write(3);
         let expected = is_ordered && closed > 0;
         assert_eq!(arena.must_outlive_process(false), expected, "{is_ordered}, {closed} closed");

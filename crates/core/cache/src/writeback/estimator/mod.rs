@@ -54,7 +54,7 @@ pub(crate) struct Estimator {
     /// its expected time, in 256ths.
     part: AtomicU32,
     /// The time of the last write-through; 0: never.
-    passed_ns: AtomicU64,
+    written_through_ns: AtomicU64,
 }
 
 /// A write-through counts as recent within this number of service times of the backing.
@@ -78,7 +78,7 @@ impl Default for Estimator {
             runs: AtomicU32::new(0),
             alone: AtomicU32::new(0),
             part: AtomicU32::new(u32::MAX),
-            passed_ns: AtomicU64::new(0),
+            written_through_ns: AtomicU64::new(0),
         }
     }
 }
@@ -114,8 +114,8 @@ impl Estimator {
     /// [`Estimator::end`] or [`Estimator::cancel`].
     pub(crate) fn may_begin(&self, now_ns: u64, foreground: Foreground) -> bool {
         let wanted = !foreground.flush && self.alone.load(Ordering::SeqCst) != 0;
-        // While others are served, a run cannot be more alone than this. No writer should wait for
-        // such a run.
+        // No writer should wait for a run that is sent alone. (If the window is one anyway, because
+        // others are served, the run counts as alone: it cannot be more so.)
         let alone = wanted && !foreground.pressed && foreground.writers == 0;
         let window = if alone { 1 } else { self.window(foreground) };
         let begun = self.in_flight.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |runs| {
@@ -137,25 +137,25 @@ impl Estimator {
     /// others wait for the device, but at least the number of waiting writers, because their writes
     /// would otherwise be in the device themselves.
     pub(crate) fn window(&self, foreground: Foreground) -> u32 {
-        let liked = self.liked();
+        let best_window = self.best_window();
         let window = match foreground {
-            Foreground { flush: true, .. } => liked.max(4),
+            Foreground { flush: true, .. } => best_window.max(4),
             Foreground { changes: true, .. } => 1,
-            Foreground { reads: 1.., pressed: false, .. } => (liked / 2).max(1),
-            Foreground { reads: 1.., .. } => liked.saturating_sub(foreground.reads).max(1),
-            _ => liked,
+            Foreground { reads: 1.., pressed: false, .. } => (best_window / 2).max(1),
+            Foreground { reads: 1.., .. } => best_window.saturating_sub(foreground.reads).max(1),
+            _ => best_window,
         };
         window.max(foreground.writers)
     }
 
     /// Returns the best number of runs in flight for the device.
-    fn liked(&self) -> u32 {
+    fn best_window(&self) -> u32 {
         (self.window.load(Ordering::Relaxed) / ONE).max(1)
     }
 
     /// Records a write-through: others will follow.
     pub(crate) fn foreground_wrote(&self, now_ns: u64) {
-        self.passed_ns.store(now_ns.max(1), Ordering::Relaxed);
+        self.written_through_ns.store(now_ns.max(1), Ordering::Relaxed);
         self.foreground_served();
     }
 
@@ -170,9 +170,9 @@ impl Estimator {
 
     /// Whether the last write-through was recent: within a few service times of the backing.
     pub(crate) fn has_just_written_through(&self, now_ns: u64) -> bool {
-        let passed_ns = self.passed_ns.load(Ordering::Relaxed);
+        let written_through_ns = self.written_through_ns.load(Ordering::Relaxed);
         let soon_ns = self.least_of(1).unwrap_or(0).saturating_mul(JUST);
-        passed_ns > 0 && now_ns.saturating_sub(passed_ns) < soon_ns
+        written_through_ns > 0 && now_ns.saturating_sub(written_through_ns) < soon_ns
     }
 
     /// Returns the number of runs in flight.
@@ -256,7 +256,7 @@ impl Estimator {
         }
         if self.alone.swap(0, Ordering::SeqCst) == ALONE {
             // While others are served (`most` is 0), runs are expected to be somewhat slower.
-            self.forget(if most == 0 { 512 } else { 256 });
+            self.raise_minimum_times(if most == 0 { 512 } else { 256 });
         } else if self.runs.load(Ordering::Relaxed).is_multiple_of(ALONE_ONE_IN) {
             self.alone.store(WANTED, Ordering::SeqCst);
         }
@@ -275,7 +275,7 @@ impl Estimator {
 
     /// Raises the minimum times if no recent run reached them, not even one that was sent alone:
     /// the backing has become slower.
-    fn forget(&self, usual: u32) {
+    fn raise_minimum_times(&self, usual: u32) {
         let part = self.part.swap(u32::MAX, Ordering::Relaxed);
         if part <= usual || part == u32::MAX {
             return;
@@ -307,8 +307,8 @@ impl Estimator {
         }
     }
 
-    /// Returns the backing's time for a block, as far as is known: for a single block or, if none
-    /// was sent alone, its share of the shortest run that was.
+    /// Returns the backing's time for a block, as far as is known: for a run of one block or, if
+    /// none was sent, a block's share of the shortest run that was.
     pub(crate) fn block_ns(&self) -> Option<u64> {
         let share = |class: usize| match self.least_ns[class].load(Ordering::Relaxed) {
             0 => None,

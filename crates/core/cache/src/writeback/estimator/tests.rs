@@ -328,7 +328,7 @@ fn a_run_that_was_sent_alone_and_was_slow_makes_all_least_times_longer() {
 fn a_quick_run_of_late_keeps_what_is_known_though_the_one_that_was_alone_is_slow() {
     let drain = knowing(&[(1, 1000)]);
     let part = || drain.part.load(Ordering::Relaxed);
-    drain.forget(256);
+    drain.raise_minimum_times(256);
     assert_eq!((drain.least_of(1), part()), (Some(1000), u32::MAX), "there was no run");
     drain.learn(1 << 40, 1, 64);
     assert_eq!(part(), u32::MAX - 1, "never what stands for none");
