@@ -57,104 +57,108 @@ counters! {
     count read_hits: "requests",
     /// Read requests that went to the backing.
     count read_misses: "requests",
-    /// Read requests that waited for another one's fetch.
+    /// Read requests that waited for another request's fetch.
     count read_joins: "requests",
     /// Blocks answered from memory.
     count blocks_hit: "blocks",
-    /// Accesses to blocks, as a simulation counts them: each block that a read wants or that a
-    /// write which is kept brings.
+    /// Block accesses, as a simulation counts them: one for each block of a read, and of a
+    /// write whose data stays in memory. Long streams that are not cached are left out.
     count block_accesses: "blocks",
-    /// Those of them to blocks that were not held.
+    /// Block accesses to blocks that were not in memory.
     count block_misses: "blocks",
-    /// Those of them that were reads.
+    /// Block misses of reads.
     count block_read_misses: "blocks",
-    /// Blocks kept after a miss.
+    /// Blocks admitted after a miss.
     count blocks_filled: "blocks",
-    /// Blocks that a write changed while they were being fetched, and that were not kept.
+    /// Fetched blocks of which some sectors were taken from memory, because memory held them
+    /// already or a change arrived during the fetch.
     count fills_marked: "blocks",
-    /// Misses not kept because the policy holds what is kept already to be worth more.
+    /// Misses not admitted because the policy values the cached blocks higher.
     count bypass_not_admitted: "requests",
-    /// Misses not kept because they belong to a long stream of reads, and the cache is full.
+    /// Misses not admitted because they belong to a long stream of reads, and the cache is
+    /// full.
     count bypass_sequential: "requests",
-    /// Blocks of misses not kept because no slot could be had.
+    /// Blocks of misses not admitted because no slot could be freed.
     count bypass_no_slot: "blocks",
-    /// Misses not kept because the cache steps aside: see `bypasses`.
+    /// Misses not admitted because the cache is bypassed: see `bypasses`.
     count bypass_guard: "requests",
-    /// Blocks asked for ahead of streams of reads.
+    /// Blocks requested ahead of streams of reads.
     count readahead_issued: "blocks",
     /// Blocks that were fetched ahead and read.
     count readahead_used: "blocks",
-    /// Reads that waited for what was being fetched ahead of them, or came before it was asked for.
+    /// Reads that waited for a fetch ahead of them, or arrived before it was requested.
     count readahead_late: "requests",
-    /// Blocks that were fetched ahead and given up, or changed, before they were read.
+    /// Blocks that were fetched ahead, and evicted or changed before they were read.
     count readahead_wasted: "blocks",
-    /// Time saved by reads answered from memory: each counts as the backing's measured read latency
-    /// at that time, less what a hit takes as sampled (nothing until it was). A read that waited
-    /// for another one's fetch saved nothing.
+    /// Time saved by reads answered from memory. Each counts as the backing's measured read
+    /// latency at that time, minus the sampled time of a hit; it counts nothing until both are
+    /// known. Reads that waited for another request's fetch save nothing.
     count time_saved_ns: "nanoseconds",
-    /// Change requests (write, zero, discard) taken in or sent on; what is cut counts in pieces.
+    /// Change requests (write, zero, discard) absorbed or sent to the backing. A request that
+    /// is cut counts once for each piece.
     count changes: "requests",
-    /// Blocks that changes of any kind touch: also zeroes and discards, and whole where a change
-    /// touches them in part.
+    /// Blocks that changes touch, including zeroes and discards. A block that is changed in
+    /// part counts as a whole.
     count blocks_requested: "blocks",
-    /// Bytes asked to be written with data: neither zeroes nor discards.
+    /// Bytes that clients asked to write with data: neither zeroes nor discards.
     count asked_write_bytes: "bytes",
-    /// Bytes asked to be zeroed.
+    /// Bytes that clients asked to zero.
     count asked_zero_bytes: "bytes",
-    /// Bytes asked to be discarded, where discards read as zeros.
+    /// Bytes that clients asked to discard, where discards read as zeros.
     count asked_discard_bytes: "bytes",
     /// Blocks absorbed into the write buffer.
     count blocks_absorbed: "blocks",
-    /// Blocks of the open epoch that were overwritten or discarded before they were written: saved.
+    /// Absorbed blocks that never had to be written back, because they were overwritten or
+    /// discarded before.
     count blocks_saved: "blocks",
-    /// Blocks written out from the buffer.
+    /// Blocks written back from the buffer.
     count blocks_written: "blocks",
-    /// Blocks of those that were written before their epoch was closed.
+    /// Blocks written back before their epoch was closed. They are included in
+    /// `blocks_written`.
     count blocks_early: "blocks",
-    /// Write-out requests to the backing.
+    /// Writeback requests to the backing.
     count runs_written: "requests",
-    /// Zeroed ranges written out.
+    /// Zeroed ranges written back.
     count zeroes_written: "requests",
-    /// Write-outs asked for at once, rather than by level, age or a client's flush: a change waited
+    /// Commits started immediately, and not by level, age or a client's flush: a change waited
     /// for room in the buffer, dirty data was found at start, or an error was cleared.
     count writes_urgent: "epochs",
-    /// Changes whose answer waited for its turn, because the write buffer was nearly full (C13).
+    /// Changes whose answer was delayed because the write buffer was nearly full (C13).
     count changes_slowed: "requests",
-    /// How long those waited, summed over all of them: of two that waited together each counts.
+    /// Total delay of the changes in `changes_slowed`. Changes that are delayed at the same
+    /// time each count.
     count slowed_ns: "nanoseconds",
-    /// Changes sent straight to the backing, for any reason.
+    /// Changes written through to the backing, for any reason.
     count writes_through: "requests",
-    /// Changes sent straight to the backing because no client has proved by a flush that it knows a
-    /// write buffer (C11).
+    /// Changes written through because no client has sent a flush and thus shown that it uses
+    /// them (C11).
     count writes_through_unproven: "requests",
-    /// Changes sent straight to the backing because of the write mode.
+    /// Changes written through because of the write mode.
     count writes_through_mode: "requests",
-    /// Changes sent straight to the backing because the request was FUA.
+    /// Changes written through because the request was FUA.
     count writes_through_fua: "requests",
-    /// Changes sent straight to the backing because the request was large.
+    /// Changes written through because the request was large.
     count writes_through_large: "requests",
-    /// Changes sent straight to the backing because the write buffer was full (C6, C13).
+    /// Changes written through because the write buffer was full (C6, C13).
     count writes_through_full: "requests",
-    /// Changes sent straight to the backing because the oldest dirty block was older than
-    /// `dirty_age` (C6).
+    /// Changes written through because the oldest dirty block was older than `dirty_age` (C6).
     count writes_through_late: "requests",
-    /// Changes sent straight to the backing because the cache steps aside: see `bypasses`.
+    /// Changes written through because the cache is bypassed: see `bypasses`.
     count writes_through_guard: "requests",
-    /// How often the guard has made the cache step aside, because keeping blocks or absorbing
-    /// writes cost more than it brought (C12).
+    /// Bypasses of the cache that the guard has started, because admitting blocks or absorbing
+    /// writes cost more than it saved (C12).
     count bypasses: "times",
-    /// How long the cache has stepped aside in all.
+    /// Total time for which the cache has been bypassed.
     count bypass_ns: "nanoseconds",
     /// Blocks evicted.
     count evictions: "blocks",
-    /// Flushes asked for, by clients and by the engine itself to move on.
+    /// Flushes requested by clients, and by the engine itself to make progress.
     count flushes: "requests",
     /// Flushes sent to the backing.
     count flushes_backing: "requests",
     /// Epochs that became durable.
     count epochs: "epochs",
-    /// Writes that the backing has answered with an error: of the write-out, and of changes sent
-    /// straight to it.
+    /// Writes that the backing has answered with an error: writeback and write-throughs.
     count errors_write: "requests",
     /// Write-zeroes that the backing has answered with an error.
     count errors_zero: "requests",
@@ -162,45 +166,46 @@ counters! {
     count errors_discard: "requests",
     /// Flushes that the backing has answered with an error.
     count errors_flush: "requests",
-    /// Reads that the backing has answered with an error, those ahead of streams and looks at what
-    /// it holds included.
+    /// Reads that the backing has answered with an error, including readahead and queries of
+    /// the allocation status.
     count errors_read: "requests",
-    /// Flushes answered with an error because a flush of the backing was under way when an earlier
-    /// process was killed, over writes of which no copy was held (C1): once for each client.
+    /// Flushes answered with an error because an earlier process was killed during a flush of
+    /// the backing, and held no copy of the writes before it (C1). Each client gets this error
+    /// once.
     count flushes_doubted: "requests",
     /// Dirty blocks found and taken over at start (C7).
     count blocks_recovered: "blocks",
     /// Slots whose header failed its checksum at start.
     count headers_rejected: "slots",
-    /// Blocks held.
+    /// Blocks in memory.
     gauge blocks_held: "blocks",
     /// Dirty blocks: written by clients, and not yet durable on the backing.
     gauge blocks_dirty: "blocks",
-    /// The most dirty blocks that `dirty_bytes` allows.
+    /// Maximum number of dirty blocks that `dirty_bytes` allows.
     gauge dirty_blocks_max: "blocks",
-    /// The most blocks that may wait to be written out, so that a flush does not take too long
-    /// (C13).
+    /// Maximum number of blocks that may wait for writeback, so that a flush does not take too
+    /// long (C13).
     gauge allowance_blocks: "blocks",
     /// Age of the oldest dirty block.
     gauge dirty_age_ns: "nanoseconds",
-    /// Epochs that are closed, by a flush (`ordered`) or because they are written out, and not
-    /// durable.
+    /// Epochs that are closed, by a flush (`ordered`) or by writeback, and not durable yet.
     gauge epochs_closed: "epochs",
-    /// Measured latency of the backing's reads; 0: not measured yet.
+    /// Measured read latency of the backing; 0: not measured yet.
     gauge backing_read_ns: "nanoseconds",
-    /// What a read answered from memory takes, as sampled; 0: not sampled yet.
+    /// Sampled time of a read answered from memory; 0: not sampled yet.
     gauge hit_ns: "nanoseconds",
-    /// What keeping a block after a miss takes, as sampled: about the median; 0 until something was
-    /// kept.
+    /// Sampled cost of admitting a block after a miss, about the median; 0: not sampled yet.
     gauge keep_ns: "nanoseconds",
-    /// Measured write-out rate; 0: not measured yet.
+    /// Measured rate of writeback; 0: not measured yet.
     gauge drain_blocks_per_second: "blocks/s",
-    /// Write-outs that are under way at a time where nothing else wants the backing, as measured.
+    /// Best number of writeback requests in flight while no other request uses the backing, as
+    /// measured.
     gauge drain_window: "requests",
-    /// Predicted time to make everything durable: to write out what waits for that, and to flush
-    /// the backing; in `ordered` mode with a flush for each epoch.
+    /// Predicted time to make all data durable: to write back the blocks that wait for it, and
+    /// to flush the backing; in `ordered` mode with a flush for each epoch.
     gauge flush_predicted_ns: "nanoseconds",
-    /// 1 while the cache steps aside with what it would keep of reads, 2 with writes, 3 with both.
+    /// Bypass of the cache now: 1 for reads (misses are not admitted), 2 for writes (they are
+    /// written through), 3 for both, 0 for none.
     gauge bypass_now: "flags",
     /// 1 if the volume has failed (C8).
     gauge failed: "flag",
