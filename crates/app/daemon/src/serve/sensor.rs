@@ -159,7 +159,9 @@ mod tests {
         assert_eq!(reported.message(&back, 0), None);
         let news = reported.message(&out, 1).expect("bypass has begun");
         assert!(
-            news.contains("writes are written through (processors busy: waited 43 %"),
+            news.contains(
+                "writes are written through (processors are busy: tasks waited for them 43 %"
+            ),
             "{news}"
         );
         assert_eq!(reported.message(&back, 2), None, "too soon");
