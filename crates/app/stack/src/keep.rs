@@ -185,7 +185,13 @@ pub(crate) fn settle(
         // be killed before the next memory records it.
         doubts
             .note(&left.kept.key, &node.identity().map_or(String::new(), |it| it.birth))
-            .map_err(|error| trouble("a doubt about its last flush", &left.kept.backing, &error))?;
+            .map_err(|error| {
+                trouble(
+                    "the doubt about its last flush cannot be recorded",
+                    &left.kept.backing,
+                    &error,
+                )
+            })?;
     }
     if let Ok(memory) = holder::memory_identity(left.arena.as_fd()) {
         recorded.clear_memory(&left.kept.key, &memory);
