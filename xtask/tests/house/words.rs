@@ -52,7 +52,7 @@ const LEFT: &[(&str, Counts)] = &[
     ("crates/app/daemon", [0, 4, 1, 0, 0]),
     ("crates/app/overdrive", [1, 1, 3, 0, 0]),
     ("crates/app/stack", [2, 0, 0, 0, 0]),
-    ("crates/core/cache", [3, 1, 1, 0, 0]),
+    ("crates/core/cache", [1, 1, 1, 0, 0]),
     ("crates/drives/drives", [0, 0, 4, 0, 0]),
     ("crates/lab/load", [0, 0, 3, 0, 0]),
     ("crates/lab/rigs", [0, 0, 3, 0, 1]),
