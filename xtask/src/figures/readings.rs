@@ -50,25 +50,25 @@ pub(super) const READINGS: [Reading; 7] = [
         measured: "{} x (bare copies {} x)",
     },
     Reading {
-        figure: "a hit over a null device that answers at once, no data, 64 MiB of cache",
+        figure: "a hit over a null device that answers immediately, no data, 64 MiB of cache",
         numbers: &[Text { line: "a hit ", after: "a hit" }],
         decimals: 0,
         measured: "{} ns",
     },
     Reading {
-        figure: "a miss over a null device that answers at once, no data, 64 MiB of cache",
+        figure: "a miss over a null device that answers immediately, no data, 64 MiB of cache",
         numbers: &[Text { line: "a miss ", after: "a miss" }],
         decimals: 0,
         measured: "{} ns",
     },
     Reading {
-        figure: "metadata a slot",
+        figure: "metadata per slot",
         numbers: &[Text { line: "", after: "" }],
         decimals: 1,
         measured: "{} bytes",
     },
     Reading {
-        figure: "crash states a second a core, swarm and exhaustive",
+        figure: "crash states per second and core, swarm and exhaustive",
         numbers: &[
             Json("/states_per_second_per_core"),
             Json("/exhaustive_states_per_second_per_core"),

@@ -325,8 +325,11 @@ mod tests {
         has(&said(ahead, json!({})), &["2 MiB were read ahead", "75.0 %", "7 reads had to wait"]);
         let none = said(json!({ "read_misses": 10 }), json!({ "write": "none" }));
         has(&none, &["the write mode is none"]);
-        let guard = json!({ "reads_aside": "processors busy" });
-        has(&said(json!({}), json!({ "guard": guard })), &["bypass the cache", "processors busy"]);
+        let guard = json!({ "reads_aside": "processors are busy" });
+        has(
+            &said(json!({}), json!({ "guard": guard })),
+            &["bypass the cache", "processors are busy"],
+        );
     }
 
     #[test]

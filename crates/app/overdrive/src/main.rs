@@ -26,7 +26,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: host::HugeAllocator = host::HugeAllocator;
 
-/// A DRAM cache for block storage, and a lab that proves when it helps.
+/// A DRAM cache for block storage, and a lab that measures when it helps.
 ///
 /// Exit status: 0 ok, 1 negative result, 2 usage, 3 no daemon, 4 permission, 5 busy or locked, 6
 /// device I/O error, 7 data integrity failure.

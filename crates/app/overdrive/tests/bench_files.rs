@@ -134,7 +134,7 @@ fn too_little_room_is_refused_before_anything_is_written() {
     let Some(mounted) = Mounted::new(128) else { return };
     let (status, object, errors) = run(home.path(), &["filebench", text(&mounted.point), "--json"]);
     assert_eq!((status, object), (Some(2), Value::Null));
-    assert!(errors.contains("the set Movie and its copy need 7.8 GiB, and "), "{errors}");
+    assert!(errors.contains("the set Movie and its copy need 7.8 GiB, but only "), "{errors}");
     assert_eq!(names(&mounted.point), ["lost+found"]);
 }
 
@@ -212,7 +212,7 @@ fn what_is_mounted_in_the_folder_is_left_as_it_is() {
     assert_eq!(left, ["inner"], "what it has made is gone");
     assert_eq!((status, &object["complete"]), (Some(5), &true.into()), "{errors}");
     assert!(
-        errors.contains("-0: was left behind: it holds what this run has not made"),
+        errors.contains("-0: was left behind: it contains files that this run has not made"),
         "{errors}"
     );
 }
@@ -261,7 +261,7 @@ fn what_takes_the_place_of_the_folder_is_left_as_it_is() {
         assert_eq!(names(&place.join(inner)), ["file-0"]);
         assert_eq!(names(&path("moved")), [""; 0], "what it has made is gone");
         assert_eq!((status, &object["complete"]), (Some(5), &true.into()), "{errors}");
-        assert!(errors.contains("is not what this run has made any more"), "{errors}");
+        assert!(errors.contains("another program has replaced it"), "{errors}");
         assert!(errors.contains("/moved"), "{errors}");
     }
 }
@@ -373,15 +373,15 @@ fn what_makes_no_sense_on_files_is_refused_with_a_mend() {
         (vec!["filebench", here, "--only", "Film, fresh"], 2, "Movie, fresh"),
         (vec!["filebench", here, "--state", "used"], 2, "--state"),
         (vec!["filebench", here, "--depth", "4"], 2, "--depth"),
-        (vec!["filebench", here, "--span", "0"], 2, "a file of 1M at least"),
-        (vec!["filebench", here, "--span", "1000K"], 2, "a file of 1M at least"),
+        (vec!["filebench", here, "--span", "0"], 2, "a file of at least 1M"),
+        (vec!["filebench", here, "--span", "1000K"], 2, "a file of at least 1M"),
         (vec!["filebench", here, "--time", "0"], 2, "nothing would be measured"),
         (vec!["filebench", here, "--time", "4294967296s"], 2, "at most 10000000s"),
         (vec!["filebench", here, "--export-fio", "/tmp/none.fio"], 2, "a job of fio"),
-        (vec!["filebench", "/no/such/place"], 1, "cannot look at it"),
+        (vec!["filebench", "/no/such/place"], 1, "cannot be examined"),
         (vec!["filebench", "model:samsung-840-evo-250", "--share", "4"], 2, "replayed unchanged"),
         (vec!["loadtime", here, "--time", "4s"], 2, "the whole directory is read"),
-        (vec!["loadtime", here], 2, "there is no file in it to read"),
+        (vec!["loadtime", here], 2, "contains no file to read"),
         (vec!["qd1", "model:samsung-840-evo-250", "--share", "4"], 2, "--span"),
     ] {
         let (found, object, errors) = run(home.path(), &arguments);

@@ -121,7 +121,7 @@ fn a_users_file_is_checked_and_what_follows_is_printed() {
         ),
         ("channels =", "channel =", ["line 10: nand.channel: no such key", "did you mean"]),
         ("blocks = [300,", "blocks = [30,", ["line 8: nand: too little flash", "more blocks"]),
-        ("title = \"A", "title = A", ["line 3", "mend the TOML"]),
+        ("title = \"A", "title = A", ["line 3", "correct the TOML"]),
     ] {
         write(&file, SMALL.replace(from, to)).expect("written");
         let said = failure(&run(&["models", "--check", name], None), 1);

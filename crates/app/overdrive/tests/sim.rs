@@ -174,8 +174,8 @@ fn devices_and_shards_are_chosen() {
     assert_eq!(object["devices"], serde_json::json!(["259:0", "259:1"]));
     for (more, says) in [
         (["--device", "259:2"], "--device 259:2"),
-        (["--shards", "3"], "take a power of two"),
-        (["--shards", "32"], "each of 32 shards needs one"),
+        (["--shards", "3"], "write a power of two"),
+        (["--shards", "32"], "too few for 32 shards"),
     ] {
         let output = with(&more);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{more:?}");
@@ -191,7 +191,12 @@ fn five_columns_are_refused_with_both_readings_until_the_format_is_named() {
     let output = sim(&["--trace", path, "--memory", "1M"]);
     assert_eq!(output.status.code(), Some(2));
     let told = errors(&output);
-    assert!(told.contains("66.7 % are reads if 1 is a read (--format ssdsim, or mqsim)"), "{told}");
+    assert!(
+        told.contains(
+            "66.7 % of the first 3 requests are reads if 1 is a read (--format ssdsim, or mqsim)"
+        ),
+        "{told}"
+    );
     assert!(told.contains("33.3 % if 0 is one (--format ssdsim-0-reads)"), "{told}");
     for (format, reads) in [("mqsim", 2), ("ssdsim", 2), ("ssdsim-0-reads", 1)] {
         let output = sim(&["--trace", path, "--memory", "1M", "--format", format, "--json"]);
@@ -242,13 +247,13 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
         (
             vec!["--trace", good, "--memory", "1M", "--format", "vscsi"],
             7,
-            "byte 0: the file ends 9 bytes",
+            "byte 0: the file is truncated: it ends 9 bytes",
         ),
         (vec!["--trace", zeros, "--memory", "1M"], 7, "neither text nor in a known binary format"),
         (
             vec!["--trace", cut, "--memory", "1%"],
             7,
-            "its gzip data is damaged before byte 4: it was cut off",
+            "the gzip data is damaged before byte 4: the file is truncated",
         ),
     ] {
         let output = sim(&arguments);
@@ -290,12 +295,12 @@ fn files_that_hold_a_trace_in_another_form_are_named_with_their_conversion() {
         (
             "t.csv.bz2",
             &b"BZh91AY&SY\0\0"[..],
-            "compressed by bzip2, which is not read; convert it: bzip2",
+            "compressed by bzip2, which is not supported; convert it: bzip2",
         ),
         (
             "sda.blktrace.0",
             b"\x07tae\0\0",
-            "blktrace's binary output, which is not read; convert it: blkparse",
+            "blktrace's binary output, which is not supported; convert it: blkparse",
         ),
     ] {
         let path = home.path().join(name);

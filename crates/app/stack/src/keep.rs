@@ -190,7 +190,11 @@ pub(crate) fn settle(
         doubts
             .note(&retained.kept.key, &node.identity().map_or(String::new(), |it| it.birth))
             .map_err(|error| {
-                retention_failure("a doubt about its last flush", &retained.kept.backing, &error)
+                retention_failure(
+                    "the doubt about its last flush cannot be recorded",
+                    &retained.kept.backing,
+                    &error,
+                )
             })?;
     }
     if let Ok(memory) = holder::memory_identity(retained.arena.as_fd()) {

@@ -151,9 +151,9 @@ words! {
     /// The guarantee of a completed flush or FUA write.
     Durability {
         Flush "flush" "A completed flush or FUA write is on the backing, and the backing was flushed.",
-        Ordered "ordered" "Flushes and FUA writes are answered at once. A power cut may take the newest of \
-                           them, up to dirty-age, but shows nothing out of order: what was flushed \
-                           earlier is there first.",
+        Ordered "ordered" "Flushes and FUA writes are answered immediately. A power cut may lose \
+                           the newest of them, up to dirty-age, but keeps the order: a flushed \
+                           write is only there if all writes flushed before it are.",
         Scratch "scratch" "Flushes are ignored. For volumes that are discarded after a power cut.",
     }
 }

@@ -24,8 +24,7 @@ impl Size {
             return Err("the size must be a multiple of 512 bytes and more than 0".to_owned());
         }
         if self.0 > VOLUME_BYTES_MAX {
-            let message =
-                "the size must be less than 8388608T, more than which no client can be shown";
+            let message = "the size must be less than 8388608T, the limit of clients";
             return Err(message.to_owned());
         }
         Ok(self.0 / SECTOR)

@@ -63,7 +63,8 @@ fn busy_processors_make_it_step_aside_within_two_windows_and_it_comes_back_in_on
     let back = |bypass: &BypassState| bypass.reads.is_none();
     assert!(windows_until(&mut guard, &window(CALM_AND_IDLE), back) <= 20);
     assert_eq!(guard.times(), 1);
-    assert_eq!(Why::Busy { waited: 432 }.to_string(), "processors busy: waited 43 % of the time");
+    let why = Why::Busy { waited: 432 }.to_string();
+    assert_eq!(why, "processors are busy: tasks waited for them 43 % of the time");
 }
 
 #[test]

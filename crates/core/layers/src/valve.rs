@@ -10,7 +10,7 @@ use block::{Error, Kind, Layer, Padding, Request, Result, Stack};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use lane::Event;
 
-const STOPPING: Error = Error::new(Kind::Stopping, "change a frozen volume that stops");
+const STOPPING: Error = Error::new(Kind::Stopping, "change a frozen volume that is stopping");
 
 /// The part of a valve that all lanes share.
 #[derive(Default, Debug)]

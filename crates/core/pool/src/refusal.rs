@@ -53,8 +53,8 @@ impl fmt::Display for Reason {
             Reason::Foreign => write!(f, "is not a member of a pool, and holds other data"),
             Reason::NotBlank => write!(
                 f,
-                "is not blank at its start or end; --overwrite makes it a member all the same, and \
-                 its contents are lost then"
+                "is not blank at its start or end; --overwrite makes it a member and destroys its \
+                 contents"
             ),
             Reason::Damaged => write!(f, "its superblock is damaged"),
             Reason::Version(version) => {
@@ -70,15 +70,15 @@ impl fmt::Display for Reason {
             }
             Reason::Split => write!(
                 f,
-                "was used without the others, and they without it: they cannot become one again; \
-                 open the side to keep with 'missing' in place of the other"
+                "was used without the others, and they without it: they cannot be joined again; \
+                 open the side to keep, with 'missing' for each other member"
             ),
             Reason::Blocks => write!(f, "its blocks are larger than 4 KiB, or unlike the others'"),
             Reason::NoJournal => write!(f, "no member has a journal that can be followed"),
             Reason::LostPage(page) => write!(f, "page {page} of the map is damaged on all members"),
             Reason::BadMap => write!(f, "the map contradicts itself"),
             Reason::Sizes(sentence) => write!(f, "{sentence}"),
-            Reason::NoMembers => write!(f, "no member is there"),
+            Reason::NoMembers => write!(f, "no member is present"),
         }
     }
 }

@@ -10,7 +10,7 @@ use drives::{Drive, Fast, Found, Op, Random};
 /// The error of a command while the drive has no power.
 const OFF: Error = Error::new(Kind::Io, "reach the drive: its power is off");
 /// The error of the first flush after a power cut that lost data.
-const TAKEN: Error = Error::new(Kind::Io, "keep all that was written: a power cut took some of it");
+const TAKEN: Error = Error::new(Kind::Io, "keep all written data: a power cut has lost some of it");
 
 /// A command to the drive, handled in one critical section.
 pub(crate) enum Command<'a> {

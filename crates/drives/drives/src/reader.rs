@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         let Some(found) = self.has(key) else {
             return Ok(None);
         };
-        let form = "write [value, \"source\"], with the word assumed where there is no source";
+        let form = "write [value, \"source\"], with the word assumed if there is no source";
         let pair = found.as_array().ok_or_else(|| self.wrong(key, form))?;
         match pair.as_slice() {
             [value, Value::String(source)] if !source.trim().is_empty() => {
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         let number = match value {
             Value::Integer(number) => *number as f64,
             Value::Float(number) => *number,
-            _ => return Err(self.wrong(key, &format!("{value} is no number; give one"))),
+            _ => return Err(self.wrong(key, &format!("{value} is not a number; give one"))),
         };
         if !range.contains(&number) {
             let (low, high) = range.into_inner();
@@ -191,7 +191,7 @@ impl<'a> Reader<'a> {
         let word = value.as_str().unwrap_or_default();
         let found = words.iter().find(|known| **known == word);
         found.copied().ok_or_else(|| {
-            self.wrong(key, &format!("{value} is not known; give one of {}", words.join(", ")))
+            self.wrong(key, &format!("{value} is unknown; give one of {}", words.join(", ")))
         })
     }
 
@@ -200,7 +200,7 @@ impl<'a> Reader<'a> {
         match self.value(key)? {
             None => Ok(String::new()),
             Some(Value::String(text)) => Ok(text.clone()),
-            Some(value) => Err(self.wrong(key, &format!("{value} is no text; put it in quotes"))),
+            Some(value) => Err(self.wrong(key, &format!("{value} is not text; put it in quotes"))),
         }
     }
 
@@ -228,7 +228,7 @@ impl<'a> Reader<'a> {
                 continue;
             }
             let Some(keys) = value.as_table() else {
-                return Err(self.wrong(section, "not known here; numbers stand under a [section]"));
+                return Err(self.wrong(section, "unknown here; put numbers under a [section]"));
             };
             for name in keys.keys() {
                 let key = format!("{section}.{name}");

@@ -114,7 +114,7 @@ fn a_users_file_may_build_on_a_preset() {
 fn a_wrong_file_is_answered_with_file_key_and_mend() {
     let base = "like = \"samsung-840-evo-250\"\n";
     for (text, parts) in [
-        ("title = ", ["mine.toml", "line 1", "mend the TOML"]),
+        ("title = ", ["mine.toml", "line 1", "correct the TOML"]),
         ("title = \"x\"", ["mine.toml", "kind", "write kind"]),
         ("title = \"x\"\nkind = \"tape\"", ["mine.toml", "kind", "\"flash\" or \"disk\""]),
         ("title = \"x\"\nkind = \"flash\"", ["mine.toml", "nand.planes", "under [nand]"]),
@@ -123,7 +123,10 @@ fn a_wrong_file_is_answered_with_file_key_and_mend() {
         (&format!("{base}[nand]\ndies = [16, \"\"]"), ["mine.toml", "nand.dies", "assumed"]),
         (&format!("{base}[nand]\ndies = [0, \"x\"]"), ["mine.toml", "nand.dies", "give 1 to 4096"]),
         (&format!("{base}[nand]\ndies = [1.5, \"x\"]"), ["mine.toml", "nand.dies", "whole"]),
-        (&format!("{base}[nand]\ndies = [\"x\", \"x\"]"), ["mine.toml", "nand.dies", "no number"]),
+        (
+            &format!("{base}[nand]\ndies = [\"x\", \"x\"]"),
+            ["mine.toml", "nand.dies", "not a number"],
+        ),
         (
             &format!("{base}[nand]\nchannel = [8, \"x\"]"),
             ["nand.channel", "did you mean", "nand.channels"],
@@ -134,7 +137,7 @@ fn a_wrong_file_is_answered_with_file_key_and_mend() {
         ),
         (
             &format!("{base}[ftl]\nvictims = [\"best\", \"x\"]"),
-            ["ftl.victims", "not known", "greedy"],
+            ["ftl.victims", "unknown", "greedy"],
         ),
         (
             &format!("{base}[nand]\nblocks = [100, \"x\"]"),

@@ -50,7 +50,8 @@ pub fn check_names(names: &[String]) -> Result<(), String> {
     for (index, name) in names.iter().enumerate() {
         if let Some(other) = names[..index].iter().find(|other| node_of(other) == node_of(name)) {
             return Err(format!(
-                "'{other}' and '{name}' cannot be told apart; give one another name"
+                "'{other}' and '{name}' would have the same inode number; choose another name for \
+                 one"
             ));
         }
     }
@@ -58,11 +59,15 @@ pub fn check_names(names: &[String]) -> Result<(), String> {
 }
 
 fn check_name(name: &str) -> Result<(), String> {
-    let mend = "give it another name";
+    let mend = "choose another name";
     match name {
-        "" | "." | ".." => Err(format!("'{name}' is no name of a file; {mend}")),
-        _ if name.contains(['/', '\0']) => Err(format!("'{name}' has a '/' in it; {mend}")),
-        _ if name.len() > 255 => Err(format!("its name is longer than 255 bytes; {mend}")),
+        "" | "." | ".." => Err(format!("'{name}' is not a file name; {mend}")),
+        _ if name.contains(['/', '\0']) => {
+            Err(format!("'{name}' contains a '/' or a zero byte; {mend}"))
+        }
+        _ if name.len() > 255 => {
+            Err(format!("the name of a volume is longer than 255 bytes; {mend}"))
+        }
         _ => Ok(()),
     }
 }

@@ -36,7 +36,7 @@ impl fmt::Display for End {
             End::Closed => write!(f, "the client closed the connection"),
             End::Stopped => write!(f, "the server is stopping"),
             End::TimedOut => write!(f, "the client took too long"),
-            End::Refused => write!(f, "the client asked for an export that does not exist"),
+            End::Refused => write!(f, "the client requested an export that does not exist"),
             End::Busy => write!(f, "the lane has no free task slot; serve fewer connections"),
             End::Malformed(found) => write!(f, "the client broke the protocol: {found}"),
             End::Failed(error) => write!(f, "the connection broke: {error}"),

@@ -50,7 +50,7 @@ impl<'a, W: Wire> Handshake<'a, W> {
         self.send(&Greeting { flags }.encode()).await?;
         let flags = u32::from_be_bytes(self.next().await?);
         if flags & !(NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES) != 0 {
-            return Err(End::Malformed("client flags that this server does not know"));
+            return Err(End::Malformed("client flags that this server does not support"));
         }
         self.zeroes = flags & NBD_FLAG_C_NO_ZEROES == 0;
         for _ in 0..OPTIONS_MAX {

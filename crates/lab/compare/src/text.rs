@@ -137,9 +137,9 @@ mod tests {
             "  time            A  real\n                  B  virtual\n",
             "read   MB/s    11.0 ± 2.48  21.0 ± 2.48  +90.9 % (+70.3 to +111.5)  more\n",
             "score  points         7.00         7.00                     +0.0 %  no interval\n",
-            "Of 1 differences",
+            "Of 1 compared figures",
             "In virtual time",
-            "of the machine: score of A.\n",
+            "score of A.\n",
         ] {
             assert!(told.contains(part), "{part}\nis not in\n{told}");
         }

@@ -64,9 +64,15 @@ impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = self.sector * SECTOR;
         match self.found {
-            Found::Foreign => write!(f, "at byte {at} is read what was never written there"),
-            Found::Stale => write!(f, "at byte {at} is read what a later write had replaced"),
-            Found::Damaged => write!(f, "at byte {at} is read a part of what was written there"),
+            Found::Foreign => {
+                write!(f, "at byte {at}, a read returns data that was never written there")
+            }
+            Found::Stale => {
+                write!(f, "at byte {at}, a read returns data that a later write had replaced")
+            }
+            Found::Damaged => {
+                write!(f, "at byte {at}, a read returns only a part of the data written there")
+            }
         }
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn size_of(path: &Path) -> Result<u64, Failure> {
             Errno::ACCESS | Errno::PERM => Exit::Permission,
             _ => Exit::Io,
         };
-        Failure::new(exit, format!("{}: cannot look at it: {errno}", path.display()))
+        Failure::new(exit, format!("{}: cannot be examined: {errno}", path.display()))
     };
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
@@ -68,7 +68,7 @@ fn make(path: &Path, size: Size) -> Result<Made, Failure> {
             Errno::NOSPC | Errno::FBIG | Errno::NOENT | Errno::NOTDIR => Exit::Usage,
             _ => Exit::Io,
         };
-        Failure::new(exit, format!("{name}: cannot make a file of {size}: {errno}"))
+        Failure::new(exit, format!("{name}: a file of {size} cannot be created: {errno}"))
     };
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
@@ -97,14 +97,14 @@ pub(crate) fn open(path: &Path, wishes: &Wishes) -> Result<Opened, Failure> {
         (false, Some(size)) => Some(make(path, size)?),
         (false, None) => {
             let message = format!(
-                "{name}: there is no such file, and no volume of that name is served; --size 8G makes a file for \
-                 the time of the test"
+                "{name}: no such file, and no volume of that name is served; --size 8G creates a \
+                 file for the duration of the test"
             );
             return Err(Failure::new(Exit::Negative, message));
         }
         (true, Some(_)) => {
             return Err(usage(format!(
-                "{name}: is there already; leave --size away to use it as it is, or name another file"
+                "{name}: exists already; omit --size to use it as it is, or name another file"
             )));
         }
         (true, None) => None,

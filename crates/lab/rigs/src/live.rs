@@ -105,11 +105,11 @@ impl Live {
         let is_memory = text.starts_with("null:") || text.starts_with("ram:");
         let is_export = text.starts_with("nbd+unix://");
         if wishes.size.is_some() && (is_memory || is_export) {
-            let message = format!("{text}: --size is for a file that is to be made");
+            let message = format!("{text}: --size is only for a file to create; omit it");
             return Err(Failure::new(Exit::Usage, message));
         }
         if text.starts_with("null:") && wishes.verify {
-            let message = format!("{text}: keeps nothing; --verify would find that");
+            let message = format!("{text}: stores no data, so --verify would fail; omit it");
             return Err(Failure::new(Exit::Usage, message));
         }
         facts.push(("content_seed", wishes.content.seed.to_string()));
@@ -120,15 +120,16 @@ impl Live {
         } else if is_export {
             if !wishes.destroy && !wishes.read_only {
                 let message = format!(
-                    "{text}: the suite writes to this export, and what is there would be lost: say --destroy if \
-                     nothing of it is needed, or --read-only for reads alone"
+                    "{text}: the suite writes to this export, and its contents would be lost: use \
+                     --destroy if nothing of it is needed, or --read-only for reads only"
                 );
                 return Err(Failure::new(Exit::Usage, message));
             }
             export::open(text, &ring)?
         } else if text.starts_with("nbd://") || text.starts_with("nbds://") {
             let message = format!(
-                "{text}: suites reach exports at unix sockets only, as nbd+unix:///NAME?socket=PATH"
+                "{text}: suites support exports at unix sockets only; write \
+                 nbd+unix:///NAME?socket=PATH"
             );
             return Err(Failure::new(Exit::Usage, message));
         } else {
@@ -143,7 +144,7 @@ impl Live {
             Stack::new(&lane, FileBackend::attach(&volume, &ring))
         };
         if device.limits().read_only && !wishes.read_only {
-            let message = format!("{text}: can only be read; --read-only measures reads alone");
+            let message = format!("{text}: is read-only; use --read-only to measure reads only");
             return Err(Failure::new(Exit::Permission, message));
         }
         let mut live = Live::of(ring, device, wishes, facts);

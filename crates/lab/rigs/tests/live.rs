@@ -107,7 +107,7 @@ fn what_is_there_is_not_lost_unasked() {
         assert!(failure.message.contains(says), "{failure}");
     }
     let again = Wishes { size: Some(Size(BYTES)), ..careful.clone() };
-    assert!(refused(text(&path), &again).message.contains("is there already"));
+    assert!(refused(text(&path), &again).message.contains("exists already"));
     fs::write(directory.path().join("a.qcow2"), [b"QFI\xfb\0\0\0\x03", &[0; 4088][..]].concat())
         .expect("room");
     let image = directory.path().join("a.qcow2");
@@ -116,7 +116,7 @@ fn what_is_there_is_not_lost_unasked() {
     assert_eq!(refused(text(&missing), &wishes()).exit, Exit::Negative);
     assert_eq!(fs::read(&path).expect("untouched"), bytes);
     let full = Wishes { size: Some(Size(1 << 60)), ..careful };
-    assert!(refused(text(&missing), &full).message.contains("cannot make a file"));
+    assert!(refused(text(&missing), &full).message.contains("cannot be created"));
     assert!(!missing.exists(), "nothing is left of a file that could not be made");
 }
 

@@ -171,7 +171,7 @@ impl<R: BufRead> Frames<R> {
         let stored = self.decoder.get_checksum_from_data();
         match stored.is_none() || stored == self.decoder.get_calculated_checksum() {
             true => Ok(()),
-            false => Err(Error::new(ErrorKind::InvalidData, "a frame does not have its checksum")),
+            false => Err(Error::new(ErrorKind::InvalidData, "a frame does not match its checksum")),
         }
     }
 }

@@ -39,8 +39,8 @@ pub(crate) fn extent(plan: &Plan, footprint: u64) -> Result<Extent, Error> {
     };
     let slots = |(memory, whole): (&crate::Memory, &u32)| match rate.scaled(*whole) {
         0 => Err(Error::Usage(format!(
-            "--memory {memory}: that is {whole} blocks a shard, of which a sample of {rate} leaves \
-             none; take more memory, or a larger --sample"
+            "--memory {memory}: a sample of {rate} leaves none of {whole} blocks per shard; use \
+             more memory, or a larger --sample"
         ))),
         sampled => Ok(Slots { whole: *whole, sampled }),
     };
@@ -143,6 +143,6 @@ mod tests {
         assert_eq!(sized(Memory::Percent(10.0)), slots(1000, 100));
         assert_eq!(sized(Memory::Bytes(10 * 4096)), slots(5, 1));
         let Err(Error::Usage(told)) = sized(Memory::Bytes(8 * 4096)) else { panic!("0.4 slots") };
-        assert!(told.contains("4 blocks a shard") && told.contains("a sample of 0.1"), "{told}");
+        assert!(told.contains("4 blocks per shard") && told.contains("a sample of 0.1"), "{told}");
     }
 }

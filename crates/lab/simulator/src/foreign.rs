@@ -120,7 +120,7 @@ pub(crate) fn refusal(start: &[u8], path: &Path, compression: Compression) -> Op
         }
         _ => kind.advice(&path),
     };
-    Some(format!("it is {name}, which is not read; {advice}"))
+    Some(format!("is {name}, which is not supported; {advice}"))
 }
 
 /// Returns the path without the ending of its compression, or with an added ending if it has none.
@@ -177,7 +177,7 @@ mod tests {
                 &tar,
                 "t.tgz",
                 Compression::Gzip,
-                "tar archive, which is not read; unpack it, and name",
+                "tar archive, which is not supported; unpack it, and name",
             ),
             (&blktrace, "/x/sda.blktrace.0", Compression::None, "blkparse -i /x/sda -o /x/sda.txt"),
             (&blktrace, "-all", Compression::None, "blkparse -i - < './-all' > './-all.txt'"),

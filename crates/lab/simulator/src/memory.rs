@@ -32,10 +32,13 @@ impl Memory {
         let each = slots / u64::from(shards);
         if each == 0 {
             return Err(format!(
-                "--memory {self}: that is {slots} blocks of 4 KiB, and each of {shards} shards needs one; take more"
+                "--memory {self}: {slots} blocks of 4 KiB are too few for {shards} shards; use \
+                 more memory"
             ));
         }
-        let told = format!("--memory {self}: at most 4 TiB in a shard can be simulated");
+        let told = format!(
+            "--memory {self}: a shard can have at most 4 TiB; use less memory, or more shards"
+        );
         u32::try_from(each).ok().filter(|each| u64::from(*each) <= SLOTS_MAX).ok_or(told)
     }
 }
@@ -64,7 +67,7 @@ mod tests {
         assert_eq!(slots(Memory::Percent(10.0), 4), Ok(6730));
         assert_eq!(slots(Memory::Bytes(1 << 30), 32), Ok(8192));
         let none = slots(Memory::Bytes(8191), 2).expect_err("one block for two");
-        assert!(none.starts_with("--memory 8191: that is 1 blocks"), "{none}");
+        assert!(none.starts_with("--memory 8191: 1 blocks of 4 KiB are too few"), "{none}");
         assert!(slots(Memory::Bytes(u64::MAX), 1).is_err());
         assert_eq!(slots(Memory::Bytes(4 << 40), 1), Ok(1 << 30));
         assert!(slots(Memory::Bytes((4 << 40) + 4096), 1).is_err(), "no policy has so many");

@@ -61,7 +61,7 @@ impl<'a> Reading<'a> {
         }
         if self.blocks.counts.block_accesses == 0 {
             let of_writes = if plan.reads_only { "read" } else { "read or write" };
-            let told = format!("{place}: there is no {of_writes} in it; take another trace");
+            let told = format!("{place}: contains no {of_writes}; use another trace");
             return Err(Error::Malformed(told));
         }
         Ok(self.so_far())

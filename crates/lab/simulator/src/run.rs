@@ -24,14 +24,15 @@ use policy::Kind;
 /// not complete.
 pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, Error> {
     if !plan.shards.is_power_of_two() {
-        let told = format!("--shards {}: take a power of two: 1, 2, 4, 8", plan.shards);
+        let told = format!("--shards {}: write a power of two: 1, 2, 4, 8", plan.shards);
         return Err(Error::Usage(told));
     }
     let shares = plan.memories.iter().any(|memory| matches!(memory, Memory::Percent(_)));
     let has_optimum = plan.policies.iter().any(|choice| choice.what == What::Optimum);
     if shares && !has_optimum && plan.path.metadata().is_ok_and(|data| !data.is_file()) {
         return Err(Error::Usage(format!(
-            "{}: sizes in per cent need the trace twice; give a file, or sizes in bytes",
+            "{}: sizes in percent require reading the trace twice; name a file, or give sizes in \
+             bytes",
             plan.path.display()
         )));
     }
@@ -132,7 +133,7 @@ fn simulate(
     debug_assert!(!rate.is_all() || passed == read.counts.block_accesses);
     if is_complete && passed == 0 {
         let place = plan.path.display();
-        let told = format!("--sample {rate}: it has no block of {place}; take a larger one");
+        let told = format!("--sample {rate}: the sample has no block of {place}; use a larger one");
         return Err(Error::Usage(told));
     }
     let counted = tasks.iter().find_map(|task| match task {

@@ -23,11 +23,11 @@ fn failed(error: &std::io::Error) -> Error {
     let place = place.display();
     let mend = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            "; set TMPDIR to a place with more room"
+            "; set TMPDIR to a directory with more space"
         }
-        _ => "; set TMPDIR to another place",
+        _ => "; set TMPDIR to another directory",
     };
-    Error::Io(format!("a temporary file in {place}: {error}{mend}"))
+    Error::Io(format!("{place}: no temporary file can be written: {error}{mend}"))
 }
 
 impl Spool {

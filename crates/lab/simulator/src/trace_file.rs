@@ -65,7 +65,7 @@ impl TraceFile {
         let file = File::open(path).map_err(failed)?;
         let data = file.metadata().map_err(failed)?;
         if data.is_dir() {
-            return Err(Error::Usage(format!("{place}: it is a directory; name a trace file")));
+            return Err(Error::Usage(format!("{place}: is a directory; name a trace file")));
         }
         let seen = Rc::new(Seen::default());
         seen.size.set(data.len());
@@ -133,11 +133,11 @@ impl TraceFile {
                 Err(error) => {
                     let (kind, at) = (self.compression.name(), self.seen.bytes.get());
                     let what = match error.kind() {
-                        ErrorKind::UnexpectedEof => "it was cut off".to_owned(),
+                        ErrorKind::UnexpectedEof => "the file is truncated".to_owned(),
                         _ => error.to_string(),
                     };
                     return Err(Error::Malformed(format!(
-                        "{}: its {kind} data is damaged before byte {at}: {what}",
+                        "{}: the {kind} data is damaged before byte {at}: {what}",
                         self.place
                     )));
                 }

@@ -277,7 +277,7 @@ fn what_cannot_be_is_told() {
     };
     assert!(matches!(told(&good, slots(1), 3), Error::Usage(it) if it.contains("--shards 3")));
     assert!(
-        matches!(told(&good, slots(1), 2), Error::Usage(it) if it.contains("each of 2 shards"))
+        matches!(told(&good, slots(1), 2), Error::Usage(it) if it.contains("too few for 2 shards"))
     );
     let missing = place.directory.path().join("missing");
     assert!(matches!(told(&missing, slots(1), 1), Error::NotFound(it) if it.contains("missing")));
@@ -287,7 +287,7 @@ fn what_cannot_be_is_told() {
     let writes = place.file("writes", text(&[(1, false, 0, 4096)]).as_bytes());
     let reads = Plan { reads_only: true, ..plan(&writes, &[slots(1)], &["lru"]) };
     assert!(
-        matches!(run(&reads, &mut ()), Err(Error::Malformed(it)) if it.contains("there is no read"))
+        matches!(run(&reads, &mut ()), Err(Error::Malformed(it)) if it.contains("contains no read"))
     );
     let either = place.file("either", b"1 0 8 8 1\n");
     assert!(

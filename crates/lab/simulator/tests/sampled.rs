@@ -182,9 +182,9 @@ fn what_leaves_nothing_is_refused() {
     assert_eq!((one.runs[0].slots, one.runs[0].sampled_slots), (1, 1));
     assert!(one.runs[0].is_estimate && !one.runs[0].is_trusted());
     let none = told(Memory::Bytes(100 * BLOCK_BYTES), 0.001, &["lru"]);
-    assert!(none.contains("100 blocks a shard, of which a sample of 0.001 leaves none"), "{none}");
+    assert!(none.contains("a sample of 0.001 leaves none of 100 blocks per shard"), "{none}");
     for policies in [&["lru"][..], &["opt"]] {
         let none = told(Memory::Bytes(1 << 30), 1e-4, policies);
-        assert!(none.starts_with("--sample 0.0001: it has no block of"), "{none}");
+        assert!(none.starts_with("--sample 0.0001: the sample has no block of"), "{none}");
     }
 }

@@ -27,19 +27,19 @@ impl Place {
         let has = |part: &str| text.contains(part);
         let is_blank = |letter: Option<char>| letter.is_some_and(char::is_whitespace);
         let why = if let Some(mark) = ["#", ";"].into_iter().find(|mark| has(mark)) {
-            format!("takes '{mark}' in it for the beginning of a comment")
+            format!("reads '{mark}' in it as the beginning of a comment")
         } else if has("\\") {
-            "may take '\\' in it for the escape of the next character".to_owned()
+            "may read '\\' in it as the escape of the next character".to_owned()
         } else if has("${") {
-            "takes '${' in it for a variable of the environment".to_owned()
+            "reads '${' in it as an environment variable".to_owned()
         } else if let Some(word) = KEYWORDS.into_iter().find(|word| has(word)) {
-            format!("takes '{word}' in it for a number")
+            format!("reads '{word}' in it as a number")
         } else if text.contains(char::is_control) {
             "cuts it off, or ends the line, at a control character".to_owned()
         } else if is_blank(text.chars().next()) || is_blank(text.chars().last()) {
             "cuts off the blanks at its ends".to_owned()
         } else if text == "-" {
-            "takes it for its standard input".to_owned()
+            "reads it as its standard input".to_owned()
         } else {
             return None;
         };
@@ -70,7 +70,7 @@ fn section(name: &str) -> String {
 pub fn job_file(suite: &str, place: &Place, loads: &[(String, Load, Content)]) -> String {
     assert_eq!(place.misread(), None, "the caller has refused the place");
     let mut text = format!(
-        "; {suite}, as Overdrive runs it; waits between jobs are left out\n[global]\nthread=1\nrandrepeat=1\n\
+        "; {suite}, as Overdrive runs it; pauses between jobs are omitted\n[global]\nthread=1\nrandrepeat=1\n\
          norandommap=1\nrefill_buffers=1\nlat_percentiles=1\n"
     );
     _ = match place {

@@ -43,7 +43,7 @@ impl fmt::Display for Halt {
             Halt::Unanswered => {
                 write!(
                     f,
-                    "interrupted, and the target did not answer what was under way within 10 s"
+                    "interrupted, and the target did not answer the requests in flight within 10 s"
                 )
             }
             Halt::Failed(error) => write!(f, "{error}"),

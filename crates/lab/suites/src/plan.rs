@@ -116,10 +116,12 @@ impl Plan {
         let name = self.suite.name;
         if !self.state.0.is_empty() && !self.suite.takes_state {
             let state = self.state.name().map_or_else(|| self.state.to_string(), str::to_owned);
-            return Err(format!("--state {state}: {name} brings its states about itself"));
+            return Err(format!(
+                "--state {state}: {name} sets the state of the drive itself; omit --state"
+            ));
         }
         if self.spare_percent > 90 {
-            return Err(format!("--spare {}: 0 to 90 percent", self.spare_percent));
+            return Err(format!("--spare {}: write 0 to 90 percent", self.spare_percent));
         }
         let span = self.span();
         if span < SPAN_MIN {
@@ -127,15 +129,18 @@ impl Plan {
         }
         if let Some(job) = self.jobs.iter().find(|job| job.span_bytes > Some(span)) {
             let (name, own) = (job.name(), Size(job.span_bytes.unwrap_or_default()));
-            return Err(format!("load '{name}': span {own}: only {} to work on", Size(span)));
+            return Err(format!(
+                "load '{name}': span {own}: only {} can be used; write a smaller span",
+                Size(span)
+            ));
         }
         if self.suite.time_ns > 0 && self.time_ns == 0 {
-            return Err("--time 0: nothing would be measured".to_owned());
+            return Err("--time 0: nothing would be measured; write at least 1s".to_owned());
         }
         let most_ns = u64::from(SECONDS_MAX) * 1_000_000_000;
         if self.time_ns > most_ns {
             let seconds = self.time_ns / 1_000_000_000;
-            return Err(format!("--time {seconds}s: at most {SECONDS_MAX}s"));
+            return Err(format!("--time {seconds}s: write at most {SECONDS_MAX}s"));
         }
         if let Some(cache) = &self.cache
             && cache.memory.0 < 1 << 20

@@ -31,8 +31,8 @@ fn bars_of(rows: &[&Row], published: &[Published]) -> Vec<String> {
     let drawn = [
         ("Throughput", "MB/s"),
         ("Throughput", "MiB/s"),
-        ("Requests answered in a second", "IOPS"),
-        ("Mean time of an access", "ms"),
+        ("Requests answered per second", "IOPS"),
+        ("Mean access time", "ms"),
     ];
     let drawn = drawn.into_iter().map(|(title, unit)| (title, unit, of(unit)));
     let drawn = drawn.filter(|(.., tests)| !tests.is_empty());
@@ -119,7 +119,7 @@ pub(super) fn latencies(outcomes: &[Outcome]) -> Vec<String> {
         for (number, kind) in KINDS.into_iter().enumerate() {
             let sequences =
                 all.iter().filter_map(|(name, series)| Some(sequence(name, series.get(number)?)));
-            let title = format!("{title}, {kind} of a second");
+            let title = format!("{title}, {kind} of each second");
             figures.extend(chart::latency_over_time(&title, &sequences.collect::<Vec<_>>()));
         }
     }

@@ -66,8 +66,8 @@ pub const PRESETS: [(&str, &str, &str); 11] = [
     ("used", "fill,random:100%", "filled, then as much again written in random 4 KiB"),
     ("steady", "fill,random:400%", "filled, then four times as much written in random 4 KiB"),
     ("trimmed", "fill,random:100%,trim", "used, then all of it trimmed"),
-    ("rested", "idle:60s", "left alone for a minute"),
-    ("laid-out", "fill,idle:60s", "written once in order, and left alone for a minute"),
+    ("rested", "idle:60s", "idle for a minute"),
+    ("laid-out", "fill,idle:60s", "written once in order, and idle for a minute"),
     // AnandTech's consistency test. Iometer's own data is repetitive, which matters only to a
     // compressing drive.
     ("consistency", "fill:14%", "written once in order, with data that can be compressed"),
@@ -208,12 +208,12 @@ impl FromStr for Step {
                 let names: Vec<&str> = PRESETS.iter().map(|(name, ..)| *name).collect();
                 let words = STEPS.iter().chain(&names).copied();
                 if let Some(near) = stack::near(word, words) {
-                    return Err(format!("'{text}' is no step; did you mean {near}?"));
+                    return Err(format!("'{text}' is not a step; did you mean {near}?"));
                 }
                 return Err(format!(
-                    "'{text}' is no step: write fill, fill:DATA%, random:PERCENT%, torture:SECONDSs, \
-                     torture:BYTES:DEPTH:SECONDSs, trim, trim:BYTES or idle:SECONDSs, with commas \
-                     between; or one of {}",
+                    "'{text}' is not a step; write fill, fill:DATA%, random:PERCENT%, \
+                     torture:SECONDSs, torture:BYTES:DEPTH:SECONDSs, trim, trim:BYTES or \
+                     idle:SECONDSs, with commas between; or one of {}",
                     names.join(", ")
                 ));
             }
@@ -231,7 +231,7 @@ fn number(text: &str, part: &str, unit: &str, low: u32, high: u32) -> Result<u32
 fn size(text: &str, part: &str) -> Result<u64, String> {
     let size = part.parse::<Size>().map(|size| size.0).ok();
     let size = size.filter(|bytes| bytes % 4096 == 0 && (4096..=1 << 40).contains(bytes));
-    size.ok_or_else(|| format!("'{text}': '{part}' must be a multiple of 4 KiB, to 1 TiB"))
+    size.ok_or_else(|| format!("'{text}': '{part}' must be a multiple of 4 KiB, up to 1 TiB"))
 }
 
 #[cfg(test)]

@@ -114,16 +114,18 @@ impl Recording {
         let decoder = StreamingDecoder::new(packed).map_err(|error| damaged(&error))?;
         let unpacked = decoder.take(BYTES_MAX).read_to_end(&mut bytes);
         unpacked.map_err(|error| damaged(&error))?;
-        let rest = bytes.strip_prefix(&MAGIC).ok_or_else(|| damaged(&"it begins otherwise"))?;
+        let rest = bytes
+            .strip_prefix(&MAGIC)
+            .ok_or_else(|| damaged(&"it does not begin as a recording does"))?;
         let (length, rest) = rest
             .split_first_chunk::<LENGTH_BYTES>()
-            .ok_or_else(|| damaged(&"it ends in its head"))?;
+            .ok_or_else(|| damaged(&"it ends inside its header"))?;
         let (about, trace) = rest
             .split_at_checked(u32::from_le_bytes(*length) as usize)
-            .ok_or_else(|| damaged(&"it ends in its description"))?;
+            .ok_or_else(|| damaged(&"it ends inside its description"))?;
         let about: Value = serde_json::from_slice(about).map_err(|error| damaged(&error))?;
-        let about = About::from_json(&about)
-            .ok_or_else(|| damaged(&"its description has not all that it must"))?;
+        let about =
+            About::from_json(&about).ok_or_else(|| damaged(&"its description is incomplete"))?;
         let trace = Trace::parse(trace).map_err(|error| damaged(&error))?;
         Ok(Recording { about, trace })
     }
@@ -192,10 +194,10 @@ mod tests {
             let packed = compress_to_vec(bytes, CompressionLevel::Fastest);
             Recording::unpack(&packed).expect_err("none of ours")
         };
-        assert!(raw(b"").contains("begins otherwise"));
-        assert!(raw(b"ODREPLAY\x01").contains("ends in its head"));
-        assert!(raw(b"ODREPLAY\xff\xff\xff\xff{}").contains("ends in its description"));
-        assert!(raw(b"ODREPLAY\x02\0\0\0{}").contains("has not all that it must"));
+        assert!(raw(b"").contains("does not begin as a recording"));
+        assert!(raw(b"ODREPLAY\x01").contains("ends inside its header"));
+        assert!(raw(b"ODREPLAY\xff\xff\xff\xff{}").contains("ends inside its description"));
+        assert!(raw(b"ODREPLAY\x02\0\0\0{}").contains("is incomplete"));
         assert!(raw(b"ODREPLAY\x02\0\0\0{\"").contains("damaged"));
     }
 }

@@ -38,13 +38,15 @@ impl Target {
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         let wrong = |what: String| TargetError(format!("{text}: {what}"));
         if !text.starts_with("model:") {
-            return Err(wrong("suites run on modelled drives so far; write model:NAME".into()));
+            return Err(wrong("is not a modelled drive; write model:NAME".into()));
         }
         let refused = |refusal: stack::model_name::Refusal| target_error(text, refusal.to_string());
         let spec = stack::model_name::parse(text).map_err(refused)?;
         if spec.state != DriveState::Purged {
             let state = spec.state;
-            return Err(wrong(format!("state={state}: a suite makes its drive's state itself")));
+            return Err(wrong(format!(
+                "state={state}: suites set the state of the drive with --state; omit it here"
+            )));
         }
         let model = named_after_file(stack::model_name::model(&spec).map_err(refused)?);
         let options = stack::model_name::options(&spec);
@@ -108,7 +110,7 @@ mod tests {
             ("model:", "there is no such model"),
             ("model:samsung-840-evo-250?seed=x", "not a whole number"),
             ("model:samsung-840-evo-250?size=0", "multiple of 4 KiB, at least 1 MiB"),
-            ("model:samsung-840-evo-250?state=used", "makes its drive's state itself"),
+            ("model:samsung-840-evo-250?state=used", "suites set the state of the drive"),
             ("model:samsung-840-evo-250?size=9T", "9T"),
             ("model:samsung-840-evo-250?colour=red", "'colour' is unknown"),
             ("model:./no/such.toml", "No such file"),

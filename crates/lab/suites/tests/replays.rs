@@ -47,7 +47,7 @@ fn every_set_is_copied_in_both_states_and_every_row_says_that_it_is_a_replay() {
     // Small files are not faster than large ones.
     assert!(value(&outcome, "Mozilla, fresh") < value(&outcome, "Movie, fresh"));
     let told = report::json(&outcome);
-    assert!(told["method"].to_string().contains("There is no file system here"));
+    assert!(told["method"].to_string().contains("The target has no file system"));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn too_small_a_target_is_refused_with_what_is_needed() {
     let target = Target::parse("model:samsung-840-evo-250?size=512M").expect("it fits");
     let (outcome, ended) = suites::run(&Plan { target, ..plan("loadtime") }, &mut ());
     let Err(Halt::Plan(what)) = ended else { panic!("{ended:?}") };
-    assert!(what.contains("needs 1 GiB; there are 512 MiB"), "{what}");
+    assert!(what.contains("needs 1 GiB, but only 512 MiB can be used"), "{what}");
     assert!(outcome.rows.is_empty());
 }
 

@@ -133,7 +133,7 @@ fn a_target_without_a_model_needs_its_rig() {
     let (outcome, ended) = suites::run(&plan("trim", 1), &mut ());
     assert!(outcome.rows.is_empty());
     let Err(Halt::Plan(what)) = ended else { panic!("{ended:?}") };
-    assert_eq!(what, "ram:64 MiB: no modelled drive; run it on a rig of its own");
+    assert_eq!(what, "ram:64 MiB: is not a modelled drive; name one as model:NAME");
 }
 
 /// A rig that hides the foreseen answers of a modelled drive.

@@ -44,18 +44,19 @@ impl Extent {
     /// Returns an extent in bytes.
     pub(crate) fn of_bytes(first_byte: u64, bytes: u64) -> Result<Extent, &'static str> {
         let end = first_byte.checked_add(bytes).filter(|end| *end <= END_MAX);
-        end.map(|_| Extent { first_byte, bytes }).ok_or("it reaches beyond 1 EiB")
+        end.map(|_| Extent { first_byte, bytes }).ok_or("the request reaches beyond 1 EiB")
     }
 
     /// Returns an extent that begins at a sector.
     pub(crate) fn of_sector(sector: u64, bytes: u64) -> Result<Extent, &'static str> {
-        let first_byte = sector.checked_mul(SECTOR_BYTES).ok_or("it reaches beyond 1 EiB")?;
+        let first_byte =
+            sector.checked_mul(SECTOR_BYTES).ok_or("the request reaches beyond 1 EiB")?;
         Extent::of_bytes(first_byte, bytes)
     }
 
     /// Returns an extent in sectors.
     pub(crate) fn of_sectors(sector: u64, sectors: u64) -> Result<Extent, &'static str> {
-        let bytes = sectors.checked_mul(SECTOR_BYTES).ok_or("it reaches beyond 1 EiB")?;
+        let bytes = sectors.checked_mul(SECTOR_BYTES).ok_or("the request reaches beyond 1 EiB")?;
         Extent::of_sector(sector, bytes)
     }
 
@@ -71,7 +72,7 @@ impl Extent {
     ) -> Result<Access, &'static str> {
         let Extent { first_byte, bytes } = self;
         if direction != Direction::Other && bytes > BYTES_MAX {
-            return Err("it is longer than 1 GiB");
+            return Err("the request is longer than 1 GiB");
         }
         Ok(Access { time_ns, device, direction, first_byte, bytes })
     }

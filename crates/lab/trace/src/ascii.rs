@@ -20,7 +20,8 @@ const SECTORS_MAX: u64 = 65_536;
 /// The first line that is not a request.
 pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Event>, Malformed> {
     let text = core::str::from_utf8(bytes);
-    let text = text.map_err(|_| Malformed::new("it is neither a recording nor text".into()))?;
+    let text =
+        text.map_err(|_| Malformed::new("the file is neither a recording nor text".into()))?;
     let mut all = Vec::new();
     for (number, line) in text.lines().enumerate() {
         if line.trim().is_empty() {

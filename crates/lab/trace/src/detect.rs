@@ -56,7 +56,7 @@ impl Format {
             return Ok(Format::Recording);
         }
         if sample.is_empty() {
-            return Err(Undetected::unknown("it is empty".into()));
+            return Err(Undetected::unknown("the file is empty".into()));
         }
         if is_text(sample) {
             of_lines(whole_lines(sample, is_whole))
@@ -115,7 +115,7 @@ fn unknown(sample: &[u8]) -> Undetected {
     let first = sample.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let shown: String = first.escape_ascii().take(80).map(char::from).collect();
     Undetected::unknown(format!(
-        "line 1: it is in no known format; name one with --format ({}): {shown}",
+        "line 1: the format is unknown; name it with --format ({}): {shown}",
         Format::ALL.map(Format::name).join(", ")
     ))
 }
@@ -140,8 +140,9 @@ fn five_columns(sample: &[u8]) -> Option<Malformed> {
     let reads = accesses.iter().filter(is_read).count() as f64 / count as f64 * 100.0;
     let others = if is_milliseconds { "" } else { ", or mqsim" };
     Some(Malformed::new(format!(
-        "its last column may mean either: of the first {count} requests {reads:.1} % are reads if 1 is a read \
-         (--format {}{others}), {:.1} % if 0 is one (--format {}); say which",
+        "the last column is ambiguous: {reads:.1} % of the first {count} requests are reads if 1 \
+         is a read (--format {}{others}), {:.1} % if 0 is one (--format {}); name one of these \
+         formats",
         one.name(),
         100.0 - reads,
         zero.name(),
@@ -165,7 +166,8 @@ fn of_records(name: &str, sample: &[u8]) -> Result<Format, Undetected> {
         return Ok(Format::OracleGeneral);
     }
     Err(Undetected::unknown(format!(
-        "byte 0: it is neither text nor in a known binary format; name one with --format ({})",
+        "byte 0: the file is neither text nor in a known binary format; name its format with \
+         --format ({})",
         [Format::Recording, Format::Vscsi, Format::OracleGeneral].map(Format::name).join(", ")
     )))
 }

@@ -58,7 +58,7 @@ impl Devices {
 
     fn add(&mut self, raw: &[u8]) -> Result<u32, &'static str> {
         if raw.is_empty() || raw.len() > NAME_MAX || !raw.iter().all(u8::is_ascii_graphic) {
-            return Err("its device has no name of 1 to 128 plain characters");
+            return Err("the device has no name of 1 to 128 plain characters");
         }
         if self.names.len() == DEVICES_MAX {
             return Err("there are more than 65,536 devices");
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn they_are_numbered_as_they_come() {
         let mut devices = Devices::default();
-        assert_eq!(devices.named(b""), Err("its device has no name of 1 to 128 plain characters"));
+        assert_eq!(devices.named(b""), Err("the device has no name of 1 to 128 plain characters"));
         assert_eq!(devices.named(b"usr,0"), Ok(0));
         assert_eq!(devices.numbered(7), Ok(1));
         assert_eq!((devices.named(b"7"), devices.named(b"usr,0")), (Ok(1), Ok(0)));

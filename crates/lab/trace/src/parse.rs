@@ -17,7 +17,7 @@ impl Trace {
             false => Trace::new(ascii::read(bytes)?, 0, false),
         };
         match trace.events().is_empty() {
-            true => Err(Malformed::new("there is no request in it".into())),
+            true => Err(Malformed::new("the trace contains no request".into())),
             false => Ok(trace),
         }
     }

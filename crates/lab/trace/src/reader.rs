@@ -215,7 +215,10 @@ impl Lines {
     }
 
     fn too_long(&self) -> Malformed {
-        Malformed::new(format!("line {}: it is longer than {LINE_MAX} bytes", self.number + 1))
+        Malformed::new(format!(
+            "line {}: the line is longer than {LINE_MAX} bytes",
+            self.number + 1
+        ))
     }
 
     fn finish(
@@ -351,7 +354,7 @@ impl Records {
     fn size(&mut self) -> Result<usize, Malformed> {
         if let (Record::Vscsi(None), Some(head)) = (&self.kind, self.partial.first_chunk()) {
             let version = vscsi::Version::of(head).ok_or_else(|| {
-                Malformed::new("byte 0: no vscsi record of version 1 or 2 begins so".into())
+                Malformed::new("byte 0: this is not a vscsi record of version 1 or 2".into())
             })?;
             self.kind = Record::Vscsi(Some(version));
         }
@@ -372,9 +375,8 @@ impl Records {
             Record::OracleGeneral(object) => oracle_general::record(record, object, devices),
             Record::Vscsi(None) => unreachable!("the version is known before a record is taken"),
         };
-        let found = found.map_err(|what| {
-            Malformed::new(format!("byte {}: the record there: {what}", self.offset))
-        })?;
+        let found =
+            found.map_err(|what| Malformed::new(format!("byte {}: {what}", self.offset)))?;
         self.offset += record.len() as u64;
         Ok(found)
     }
@@ -385,7 +387,7 @@ impl Records {
         match self.partial.len() {
             0 => Ok(()),
             left => Err(Malformed::new(format!(
-                "byte {}: the file ends {left} bytes into a record; it was cut off",
+                "byte {}: the file is truncated: it ends {left} bytes into a record",
                 self.offset
             ))),
         }

@@ -77,21 +77,21 @@ fn word_at(bytes: &[u8], at: usize) -> u64 {
 
 /// Returns the error for a recording without a complete header.
 pub(crate) fn short() -> Malformed {
-    Malformed::new("it ends inside its header; record it again".into())
+    Malformed::new("the recording ends inside its header; record again".into())
 }
 
 /// Checks that the recording has the supported version.
 pub(crate) fn check_header(header: &[u8; HEADER_BYTES]) -> Result<(), Malformed> {
     if !header.starts_with(&MAGIC) {
-        return Err(Malformed::new("it does not begin as a recording does".into()));
+        return Err(Malformed::new("the file does not begin as a recording does".into()));
     }
     let (version, event_bytes) = (number_at(header, 8), number_at(header, 12));
     if (version, event_bytes as usize) == (VERSION, EVENT_BYTES) {
         return Ok(());
     }
     Err(Malformed::new(format!(
-        "it is a recording of version {version} with events of {event_bytes} bytes; this program reads \
-         version {VERSION}"
+        "the recording has version {version} with events of {event_bytes} bytes; this program \
+         reads version {VERSION}"
     )))
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn events_of(
     let (lines, _) = block[BLOCK_BYTES..].as_chunks::<EVENT_BYTES>();
     lines.iter().map(move |line| {
         let words = core::array::from_fn(|index| word_at(line, index * 8));
-        Event::from_words(words).ok_or_else(|| damaged(number, "holds what is no event"))
+        Event::from_words(words).ok_or_else(|| damaged(number, "contains an invalid event"))
     })
 }
 
@@ -147,7 +147,7 @@ pub(crate) fn split(bytes: &[u8], number: u64) -> Result<Split<'_>, Malformed> {
         return Ok(None);
     };
     if checksum(block) != number_at(block, 4) {
-        return Err(damaged(number, "does not have its checksum"));
+        return Err(damaged(number, "does not match its checksum"));
     }
     Ok(Some((block, rest)))
 }

@@ -31,7 +31,7 @@ pub fn huge_pages_free(meminfo_text: &str, bytes: usize) -> Result<(), String> {
     let needed = bytes.div_ceil(HUGE) as u64;
     if number("Hugepagesize") != HUGE as u64 / 1024 || free < needed {
         return Err(format!(
-            "{needed} huge pages of 2 MiB are needed and {free} are free; reserve them with: \
+            "{needed} huge pages of 2 MiB are needed, but only {free} are free; reserve them with: \
              sysctl vm.nr_hugepages={needed}"
         ));
     }
@@ -44,7 +44,7 @@ pub fn enough_memory(meminfo_text: &str, bytes: usize) -> Result<(), String> {
     match meminfo(meminfo_text, "MemAvailable") {
         Some(kibibytes) if kibibytes.saturating_mul(1024) < bytes => {
             return Err(format!(
-                "{} of memory are asked for and {} are available; ask for less, or free some",
+                "{} of memory are requested, but only {} are available; request less, or free some",
                 mebibytes(bytes),
                 mebibytes(kibibytes * 1024)
             ));
@@ -121,9 +121,9 @@ fn enough_in(group: &Group, bytes: u64) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{} of memory are asked for, and the control group {} leaves {} of its limit of {}, from which {} \
-         go to the rest of the process: the kernel would end it; ask for less, or raise the limit \
-         (MemoryMax= in a systemd unit, --memory of a container)",
+        "{} of memory are requested, but the control group {} leaves {} of its limit of {}, of \
+         which the rest of the process needs {}: the kernel would kill it; request less, or raise \
+         the limit (MemoryMax= in a systemd unit, --memory of a container)",
         mebibytes(bytes),
         group.path.display(),
         mebibytes(free),

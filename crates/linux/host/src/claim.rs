@@ -241,9 +241,9 @@ fn verdict(path: &Path, found: &Found, intent: Intent<'_>) -> Result<Option<Stri
             Err(unsupported(reason(format, path)))
         }
         (Intent::Serve { is_raw: false }, Kind::Cluster) => Err(unsupported(format!(
-            "{name}: has a file system for several hosts on it ({words}); a cache on one of them \
-             hides its changes from the others, and theirs from it, and both would damage it. \
-             Where this is the only host that uses it, use --raw"
+            "{name}: has a file system for several hosts on it ({words}); a cache on one host \
+             hides changes from the others, and both would damage it. If this is the only host \
+             that uses it, use --raw"
         ))),
         (Intent::Overwrite { .. } | Intent::Read, Kind::Image(format))
             if !format.is_container() =>
@@ -251,14 +251,14 @@ fn verdict(path: &Path, found: &Found, intent: Intent<'_>) -> Result<Option<Stri
             Err(unsupported(reason_to_measure(format, path)))
         }
         (Intent::PoolMember { is_agreed: false }, _) => Err(unsupported(format!(
-            "{name}: is not blank, it has {words} (at byte {offset}); --overwrite makes it a member \
-             all the same, and its contents are lost then"
+            "{name}: is not blank, it has {words} (at byte {offset}); --overwrite makes it a \
+             member and destroys its contents"
         ))),
         (Intent::Overwrite { .. } | Intent::PoolMember { .. }, Kind::Cluster) => {
             Err(unsupported(format!(
                 "{name}: has a file system for several hosts on it ({words}, at byte {offset}), \
-                 which another host may use; where none does, remove its mark first, with: wipefs \
-                 --all {name}"
+                 which another host may use; if none does, remove its signature first, with: \
+                 wipefs --all {name}"
             )))
         }
         _ => Ok(None),
@@ -271,7 +271,7 @@ fn would_be_lost(volume: &FileVolume, found: Option<&Found>) -> String {
     let holds = found.map_or(String::new(), |found| format!(" with {}", found.signature.words));
     format!(
         "{}: is {kind} of {}{holds}; the suite writes to it, and its contents would be lost: use \
-         --destroy if nothing of it is needed, or --read-only for reads alone",
+         --destroy if nothing of it is needed, or --read-only for reads only",
         volume.path().display(),
         block::Size(volume.limits().bytes())
     )

@@ -132,7 +132,7 @@ fn open_as(
 ) -> Result<(OwnedFd, Option<&'static str>), Errno> {
     if options.buffered {
         let file = rustix::fs::open(path, flags, Mode::empty())?;
-        return Ok((file, Some("buffered I/O was asked for")));
+        return Ok((file, Some("buffered I/O was requested")));
     }
     match rustix::fs::open(path, flags | OFlags::DIRECT, Mode::empty()) {
         Err(Errno::INVAL) => {
@@ -160,8 +160,8 @@ fn lock(path: &Path, file: &OwnedFd, options: OpenOptions) -> Result<Lock, OpenE
         }
         locks::Locked::Busy => Err(refused(
             path,
-            "is locked by another program (qemu, another Overdrive, or an od-holder that keeps what is \
-                 not written to it yet)",
+            "is locked by another program (qemu, another Overdrive, or an od-holder that retains \
+             unwritten data)",
         )),
         locks::Locked::Unsupported(errno) => {
             Ok(Lock::No(format!("the file system has no locks ({errno})")))
@@ -218,7 +218,7 @@ fn limits(file: &OwnedFd, found: &Stat, bytes: u64, read_only: bool, block: u32)
 fn set_direct(file: &OwnedFd, options: OpenOptions) -> Result<Option<&'static str>, Errno> {
     if options.buffered {
         probe::make_buffered(file)?;
-        return Ok(Some("buffered I/O was asked for"));
+        return Ok(Some("buffered I/O was requested"));
     }
     let flags = rustix::fs::fcntl_getfl(file)?;
     match rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT) {
@@ -237,13 +237,13 @@ fn note_on_path(path: &Path, identity: Identity) -> Result<Option<String>, OpenE
         Ok(_) => Err(failed(
             Kind::Busy,
             format!(
-                "{name}: is not the file or device any more that was served under this path, whose \
-                 changes are still in memory; put that back, or recover under its new path"
+                "{name}: is no longer the file or device that was served under this path, whose \
+                 changes are still in memory; restore that one, or recover it under its new path"
             ),
         )),
         Err(errno) => Ok(Some(format!(
-            "{name}: cannot be found any more ({errno}); what was open under this path is used, and \
-             may be gone for good when it is closed"
+            "{name}: no longer exists ({errno}); the file that was open under this path is used, \
+             and may be lost when it is closed"
         ))),
     }
 }
@@ -255,7 +255,7 @@ impl FileVolume {
     /// [`OpenError`]: a sentence with the path, the reason, and a remedy.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Arc<FileVolume>, OpenError> {
         let system = |doing| move |errno| system_error(path, doing, errno);
-        let named = rustix::fs::stat(path).map_err(system("look at it"))?;
+        let named = rustix::fs::stat(path).map_err(system("examine it"))?;
         let device = is_device(path, &named)?;
         if !options.is_shared {
             refuse_used(path, Identity::of(&named), options, false)?;
@@ -264,7 +264,7 @@ impl FileVolume {
             return Err(read_only(path));
         }
         let (file, buffered) = open(path, options, device).map_err(system("open it"))?;
-        let found = rustix::fs::fstat(&file).map_err(system("look at it"))?;
+        let found = rustix::fs::fstat(&file).map_err(system("examine it"))?;
         if Identity::of(&found) != Identity::of(&named) {
             let name = path.display();
             let message = format!("{name}: was replaced while it was being opened; try again");
@@ -292,7 +292,7 @@ impl FileVolume {
                 Err(error) if error.kind == Kind::Busy => error,
                 other => return other,
             };
-            let named = rustix::fs::stat(path).map_err(|e| system_error(path, "look at it", e))?;
+            let named = rustix::fs::stat(path).map_err(|e| system_error(path, "examine it", e))?;
             is_device(path, &named)?;
             refuse_used(path, Identity::of(&named), options, true)?;
             if !patience.pause() {
@@ -315,16 +315,17 @@ impl FileVolume {
         options: OpenOptions,
     ) -> Result<Arc<FileVolume>, OpenError> {
         let system = |doing| move |errno| system_error(path, doing, errno);
-        let found = rustix::fs::fstat(&file).map_err(system("look at it"))?;
+        let found = rustix::fs::fstat(&file).map_err(system("examine it"))?;
         let device = is_device(path, &found)?;
         let note = note_on_path(path, Identity::of(&found))?;
         refuse_used(path, Identity::of(&found), options, false)?;
-        let flags = rustix::fs::fcntl_getfl(&file).map_err(system("use what was kept"))?;
+        let flags =
+            rustix::fs::fcntl_getfl(&file).map_err(system("use the retained descriptor"))?;
         let writable = flags & OFlags::RWMODE == OFlags::RDWR;
         if !options.read_only && (!writable || device && probe::is_read_only(found.st_rdev)) {
             return Err(read_only(path));
         }
-        let buffered = set_direct(&file, options).map_err(system("use what was kept"))?;
+        let buffered = set_direct(&file, options).map_err(system("use the retained descriptor"))?;
         FileVolume::examine(path, file, options, &found, buffered, note)
     }
 

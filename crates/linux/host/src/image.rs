@@ -88,17 +88,16 @@ pub fn reason(format: ImageFormat, path: &Path) -> String {
     let name = path.display();
     if format.is_container() {
         return format!(
-            "{name}: is a {format} container; its encrypted blocks are cached as they are. To \
-             cache what is inside, open it first (cryptsetup open {} NAME) and serve \
-             /dev/mapper/NAME",
+            "{name}: is a {format} container; its encrypted blocks are cached unchanged. To cache \
+             its contents, open it first (cryptsetup open {} NAME) and serve /dev/mapper/NAME",
             quoted(&name.to_string())
         );
     }
     let (command, place) = view(format, path);
     format!(
-        "{name}: is a {format} image, not a raw disk; serving its bytes as they are would damage \
-         it. Show what is inside as a raw disk with: {command} and then serve {place}; or use --raw \
-         if the bytes really are meant"
+        "{name}: is a {format} image, not a raw disk; serving its bytes unchanged would damage it. \
+         Show its contents as a raw disk with: {command} and then serve {place}; or use --raw to \
+         serve the bytes of the image itself"
     )
 }
 
@@ -107,7 +106,7 @@ pub(crate) fn reason_to_measure(format: ImageFormat, path: &Path) -> String {
     let (command, place) = view(format, path);
     format!(
         "{}: is a {format} image, not a raw disk; its bytes are not those of the disk in it. Show \
-         what is inside as a raw disk with: {command} and then name {place}",
+         its contents as a raw disk with: {command} and then name {place}",
         path.display()
     )
 }

@@ -64,7 +64,7 @@ pub(crate) fn direct(file: impl AsFd, device: bool, least: u32) -> Alignment {
         return Alignment::buffered(least, "this file system keeps files in memory");
     }
     let (block, memory) = match statx_alignment(file) {
-        Some((0, _)) => return Alignment::buffered(least, "the file system says it cannot"),
+        Some((0, _)) => return Alignment::buffered(least, "the file system reports no support"),
         Some((block, memory)) => (block.max(least), memory.max(1)),
         None => (least, least),
     };

@@ -25,7 +25,7 @@ pub(crate) fn system_error(path: &Path, doing: &str, errno: Errno) -> OpenError 
             Kind::Permission,
             format!(
                 "{name}: permission denied; run as a user who may open it, or use --read-only if \
-                 it may only be read"
+                 that is enough"
             ),
         ),
         Errno::ROFS => read_only(path),
@@ -46,7 +46,7 @@ pub(crate) fn system_error(path: &Path, doing: &str, errno: Errno) -> OpenError 
 
 pub(crate) fn read_only(path: &Path) -> OpenError {
     let name = path.display();
-    failed(Kind::ReadOnly, format!("{name}: can only be read here; use --read-only"))
+    failed(Kind::ReadOnly, format!("{name}: is read-only here; use --read-only"))
 }
 
 pub(crate) fn in_use(path: &Path, user: &str) -> OpenError {
@@ -62,9 +62,9 @@ pub(crate) fn refuse_as_backing(path: &Path, device: &str, is_alone: bool) -> Op
         false => "BACKING".to_owned(),
     };
     let message = format!(
-        "{name}: is the backing of the device {DEVICES}/{device}, also while no daemon serves that; go on with: \
-         overdrive attach {backing} --name {device}; or take the device away with: overdrive detach {device} \
-         (--force if its daemon is gone)"
+        "{name}: is the backing of the device {DEVICES}/{device}, even if no daemon serves it now; \
+         continue with: overdrive attach {backing} --name {device}; or remove the device with: \
+         overdrive detach {device} (--force if its daemon is gone)"
     );
     failed(Kind::Busy, message)
 }
@@ -83,7 +83,7 @@ pub(crate) fn check_size(
             (true, _) => "is there a medium in it?".to_owned(),
             // The file is empty: nothing would be lost.
             (false, 0) => format!("make it larger, with: truncate -s 10G {name}"),
-            (false, _) => "no image of a disk is so small; name an image".to_owned(),
+            (false, _) => "this is too small for an image of a disk; name another file".to_owned(),
         };
         return Err(failed(
             Kind::TooSmall,
@@ -96,8 +96,9 @@ pub(crate) fn check_size(
         return Err(failed(
             Kind::Misaligned,
             format!(
-                "{name}: its size of {bytes} bytes is no multiple of {block}, as a raw disk's is; name \
-                 an image, or fill up a copy with zeros (truncate -s %{block} COPY){other}"
+                "{name}: its size of {bytes} bytes is not a multiple of {block}, as that of a raw \
+                 disk is; name an image, or pad a copy with zeros (truncate -s %{block} \
+                 COPY){other}"
             ),
         ));
     }

@@ -64,7 +64,7 @@ impl ShrinkGuard {
         let file = file.as_fd();
         let now = if self.device { device_bytes(file) } else { file_bytes(file) };
         let now = now.map_err(|errno| {
-            Error::from_errno(errno.raw_os_error(), "ask for the size of the backing")
+            Error::from_errno(errno.raw_os_error(), "determine the size of the backing")
         })?;
         if now < self.bytes {
             self.shrunk.store(true, Ordering::Relaxed);

@@ -192,7 +192,8 @@ fn check_handed_over(file: &OwnedFd) -> io::Result<(usize, bool)> {
     if !seals.contains(SealFlags::SHRINK) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "the memory handed over is not a memfd sealed against shrinking; it is not ours",
+            "the received memory is not a memfd sealed against shrinking, so it is not of \
+             Overdrive",
         ));
     }
     let found = rustix::fs::fstat(file)?;
@@ -315,7 +316,7 @@ pub fn shared_memory_of(
 ) -> io::Result<SharedMemory> {
     let text = fs::read_to_string("/proc/meminfo")?;
     if bytes == 0 || bytes > isize::MAX as usize - HUGE {
-        let message = format!("{bytes} bytes are no size for memory");
+        let message = format!("{bytes} bytes are not a valid size for memory");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let used_bytes = used.iter().map(Range::len).sum::<usize>();

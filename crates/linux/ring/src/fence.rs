@@ -80,7 +80,7 @@ impl Fence {
             }
             if !patience.pause() {
                 let message = format!(
-                    "the memory is still used by {}; end that, or wait until its I/O is over",
+                    "the memory is still used by {}; end that, or wait until its I/O has ended",
                     user(&file)
                 );
                 return Err(io::Error::new(io::ErrorKind::WouldBlock, message));

@@ -136,7 +136,7 @@ fn lock_directory(directory: &Path, wait_ms: u64) -> io::Result<OwnedFd> {
     let opened = rustix::fs::open(directory, flags, Mode::empty()).map_err(|errno| {
         let what = match errno {
             Errno::NOENT => "there is no such directory; make it, or choose another path",
-            Errno::NOTDIR => "is no directory; choose another path",
+            Errno::NOTDIR => "is not a directory; choose another path",
             _ => "cannot be opened",
         };
         failed(directory, io::Error::from(errno).kind(), what)
@@ -239,7 +239,7 @@ impl Listener {
     /// It is not a listening stream socket of unix or TCP.
     pub fn from_file(file: OwnedFd) -> io::Result<Listener> {
         let refuse = || {
-            let message = "the descriptor handed over is no listening unix or TCP socket";
+            let message = "the received descriptor is not a listening unix or TCP socket";
             io::Error::new(io::ErrorKind::InvalidInput, message)
         };
         let is_stream = sockopt::socket_type(&file).is_ok_and(|kind| kind == SocketType::STREAM);

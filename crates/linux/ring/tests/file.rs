@@ -94,7 +94,7 @@ fn facts_are_stated() {
     assert_eq!(volume.lock(), &Lock::Held);
     drop(volume);
     let volume = FileVolume::open(&path, BUFFERED).expect("an image");
-    assert!(matches!(volume.direct(), Direct::No(why) if why.contains("asked for")));
+    assert!(matches!(volume.direct(), Direct::No(why) if why.contains("requested")));
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let volume = FileVolume::open(&image(directory.path(), 4096), DEFAULT).expect("an image");
     assert!(matches!(volume.direct(), Direct::No(why) if why.contains("in memory")));
@@ -307,12 +307,12 @@ fn a_description_that_was_kept_is_a_volume_again() {
     std::fs::rename(&path, directory.path().join("elsewhere")).expect("it is ours");
     let gone = FileVolume::from_file(&path, kept.try_clone().expect("one more"), DEFAULT);
     let gone = gone.expect("the description still is what it was");
-    assert!(gone.note().expect("worth a word").contains("cannot be found"), "{:?}", gone.note());
+    assert!(gone.note().expect("worth a word").contains("no longer exists"), "{:?}", gone.note());
     assert_eq!(gone.identity(), identity);
     image(directory.path(), 1 << 20);
     let error = FileVolume::from_file(&path, kept, DEFAULT).expect_err("another file");
     assert_eq!(error.kind, OpenErrorKind::Busy);
-    assert!(error.message.contains("is not the file"), "{error}");
+    assert!(error.message.contains("is no longer the file"), "{error}");
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn what_cannot_be_served_is_refused_with_the_mend() {
     let path = directory.path().join("image");
     for (bytes, kind, mend) in [
         (0, OpenErrorKind::TooSmall, "truncate -s 10G"),
-        (511, OpenErrorKind::TooSmall, "no image of a disk is so small"),
+        (511, OpenErrorKind::TooSmall, "too small for an image"),
         (5000, OpenErrorKind::Misaligned, "truncate -s %512 COPY"),
     ] {
         std::fs::write(&path, vec![0; bytes]).expect("room");

@@ -82,6 +82,6 @@ fn what_does_not_listen_is_no_listener() {
     let file = tempfile::tempfile().expect("a file");
     for stranger in [OwnedFd::from(connected), OwnedFd::from(datagram), OwnedFd::from(file)] {
         let refused = Listener::from_file(stranger).expect_err("it does not listen");
-        assert!(refused.to_string().contains("no listening"), "{refused}");
+        assert!(refused.to_string().contains("not a listening"), "{refused}");
     }
 }

@@ -7,7 +7,7 @@
 use super::captive::either;
 use super::clients::Clients;
 use super::pressure::{PressureMeter, Threads};
-use cache::{BypassState, Shared, GuardState};
+use cache::{BypassState, GuardState, Shared};
 use lane::{Event, Lane};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -153,13 +153,16 @@ mod tests {
     #[test]
     fn at_most_one_message_per_second_and_the_last_state_is_reported() {
         let mut reported = ReportState::default();
-        let busy = BypassState { writes: Some(Why::Busy { waited: 430 }), ..BypassState::default() };
+        let busy =
+            BypassState { writes: Some(Why::Busy { waited: 430 }), ..BypassState::default() };
         let out = GuardState { on: true, bypass: busy, times: 1, bypass_ns: 0 };
         let back = GuardState { bypass: BypassState::default(), bypass_ns: 500_000_000, ..out };
         assert_eq!(reported.message(&back, 0), None);
         let news = reported.message(&out, 1).expect("bypass has begun");
         assert!(
-            news.contains("writes are written through (processors busy: waited 43 %"),
+            news.contains(
+                "writes are written through (processors are busy: tasks waited for them 43 %"
+            ),
             "{news}"
         );
         assert_eq!(reported.message(&back, 2), None, "too soon");

@@ -75,10 +75,10 @@ pub(crate) struct Arguments {
     suite: Option<&'static dyn Suite>,
 
     /// model:NAME, or model:FILE.toml for your own drive; ?size=SIZE&seed=NUMBER may follow, and
-    /// data=PERCENT, to which a compressing drive reduces writes, and dedupe=PERCENT, of which it
-    /// stores nothing. For real time: a file, a block device, the name of a served volume,
-    /// nbd+unix:///NAME?socket=PATH, null:SIZE or ram:SIZE. For filebench and loadtime also a
-    /// directory.
+    /// data=PERCENT, to which a compressing drive reduces writes, and dedupe=PERCENT, the duplicate
+    /// part of them, which it does not store. For real time: a file, a block device, the name of a
+    /// served volume, nbd+unix:///NAME?socket=PATH, null:SIZE or ram:SIZE. For filebench and
+    /// loadtime also a directory.
     #[arg(required = true)]
     target: Option<String>,
 
@@ -117,7 +117,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "STEPS", value_parser = Preparation::parse)]
     prepare: Option<Preparation>,
 
-    /// Run only this test of corners, fourcorners or qd1, by its name in the table.
+    /// Run only this test, by its name in the table. Some suites run only as a whole.
     #[arg(long, value_name = "TEST")]
     only: Option<String>,
 

@@ -30,15 +30,16 @@ use stack::{Exit, Failure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Show on this machine, in about a minute, where the cache helps and that it slows nothing down.
+/// Measure on this machine, in about a minute, where the cache helps and where it does not.
 ///
-/// Makes a disk image with real files in it, serves it over a simulated slow drive (0.5 ms an
+/// Makes a disk image with real files in it, serves it over a simulated slow drive (0.5 ms per
 /// operation, four at a time), and runs two real clients: fio as a database, which a cache helps,
-/// and nbdcopy as a backup, which it must not hurt. Each bare, cached by Overdrive, and with the
-/// same memory as host page cache (needs root). Every byte is verified. Needs no root and no
-/// device.
+/// and nbdcopy as a backup, which it must not slow down. Each runs bare, cached by Overdrive, and
+/// with the same memory as the host's page cache. Every byte is verified. Only the column of the
+/// page cache needs root; no device is needed.
 ///
-/// Exit status: 0 the demo ran, whatever it found; 1 it could not; 7 data was not what was written.
+/// Exit status: 0 the demo ran, whatever it measured; 1 it could not run; 7 data differs from the
+/// written data.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {

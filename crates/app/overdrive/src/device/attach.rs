@@ -13,7 +13,7 @@ use std::process::ExitCode;
 ///
 /// The volume is served in the background, and the daemon is restarted if it is killed, until
 /// 'overdrive detach NAME'. The device's path is printed. The device announces a volatile write
-/// cache, as a disk does: synced data is on the backing.
+/// cache, as a disk does: unless --durability is changed, synced data is on the backing.
 ///
 /// No holder retains the memory of a pool, of a stripe with a cache, or with --no-holder: if the
 /// daemon of such a device is killed, all requests fail until the device is detached and attached
@@ -52,7 +52,7 @@ pub(super) struct Volume {
     #[command(flatten)]
     options: Options,
 
-    /// Threads that serve it, as for 'overdrive serve'.
+    /// Threads that serve the volume, as for 'overdrive serve'.
     #[arg(long, value_name = "N", value_parser = daemon::parse_threads)]
     threads: Option<usize>,
 

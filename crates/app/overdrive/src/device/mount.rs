@@ -24,7 +24,7 @@ pub(crate) struct MountArguments {
     /// Mount point: an existing directory.
     directory: PathBuf,
 
-    /// Mount this partition of it.
+    /// Mount this partition of the volume.
     #[arg(long, value_name = "N")]
     partition: Option<u32>,
 

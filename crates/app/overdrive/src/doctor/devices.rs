@@ -35,7 +35,7 @@ fn root() -> Check {
 
 fn node(path: &'static str, module: &str) -> Check {
     match Path::new(path).exists() {
-        true => check(path, State::Ok, "there"),
+        true => check(path, State::Ok, "present"),
         false => check(path, State::Missing, "missing").mend(format!("modprobe {module}")),
     }
 }

@@ -158,8 +158,11 @@ fn tool_check(tool: &tools::Tool, found: bool) -> Check {
         Need::DemoColumn | Need::Convenience => State::Limited,
         Need::Demo | Need::Tests => State::Missing,
     };
-    let check = Check::new(group, tool.name, state, tool.purpose);
-    if found { check } else { check.mend(tools::install(&[tool.package])) }
+    if found {
+        return Check::new(group, tool.name, state, tool.purpose);
+    }
+    let words = format!("missing ({})", tool.purpose);
+    Check::new(group, tool.name, state, words).mend(tools::install(&[tool.package]))
 }
 
 fn can_serve(checks: &[Check]) -> bool {

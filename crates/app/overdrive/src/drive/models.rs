@@ -12,7 +12,8 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(super) struct Options {
-    /// Print this preset: every number with its source or the word assumed, and the derived values.
+    /// Print this preset: every number with its source or the word 'assumed', and the derived
+    /// values.
     #[arg(conflicts_with = "check")]
     name: Option<String>,
     /// Check your own file: faults with their lines, or the values that follow from its numbers.

@@ -23,9 +23,9 @@ use std::process::ExitCode;
 ///
 /// The URI for clients, and with --fuse the file, is printed once clients can connect (with --json
 /// on stderr). With --run, the shell runs the command with 'uri' and 'unixsocket' in its
-/// environment, and with --fuse also 'file'; when it ends, the volume is drained and flushed, and
-/// its status is returned. Otherwise SIGINT or SIGTERM ends the service after draining and
-/// flushing.
+/// environment, and with --fuse also 'file'; when the command ends, dirty data is written back, the
+/// backing is flushed, and the status of the command is returned. Without --run, SIGINT or SIGTERM
+/// ends the service in the same way.
 ///
 /// With --config, every volume of a file is served, or the one that BACKING names. Other options,
 /// such as --read-only, then apply to each of these volumes and override the file.

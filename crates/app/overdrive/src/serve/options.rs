@@ -16,13 +16,13 @@ pub(crate) struct Options {
     #[arg(long)]
     no_holder: bool,
 
-    /// How long requests to its block device or mounted file wait for a new daemon after one has
-    /// ended, before they fail: a time, or 'forever' (30s).
+    /// How long requests to the volume's block device or mounted file wait for a new daemon after
+    /// one has ended, before they fail: a time, or 'forever' [default: 30s].
     #[arg(long, value_name = "TIME|forever", value_parser = sizes::wait_time)]
     wait_time: Option<WaitTime>,
 
-    /// Serve an image format (qcow2, VMDK, ...) byte by byte anyway. Volumes of a configuration
-    /// file always are.
+    /// Serve the bytes of an image format (qcow2, VMDK, ...) unchanged, or a file system of several
+    /// hosts on the only host that uses it. Always set for volumes of a configuration file.
     #[arg(long)]
     raw: bool,
 
@@ -39,7 +39,7 @@ pub(crate) struct Options {
     delay: Option<DelaySpec>,
 
     /// Make requests to the backing fail, for tests: write=N,flush=N,read=N (the first that
-    /// fails),count=N,errno=N, hang=TIME (no answer for that time instead of an error).
+    /// fails),count=N,errno=N,hang=TIME (no answer for that time instead of an error).
     #[arg(long, value_name = "LIST", value_parser = sizes::faults)]
     faults: Option<FaultsSpec>,
 }

@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "F", value_parser = format, help = format_help())]
     format: Option<Format>,
 
-    /// Sizes of the cache: 64M,1G, or per cent of the distinct blocks in the trace: 1%,10%.
+    /// Sizes of the cache: 64M,1G, or percent of the distinct blocks in the trace: 1%,10%.
     #[arg(long, value_name = "LIST", value_delimiter = ',', required = true, value_parser = memory)]
     memory: Vec<Memory>,
 
@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = Count::All)]
     count: Count,
 
-    /// Split each cache into N shards of equal size, by regions of 4 MiB, as a served one is.
+    /// Split each cache into N shards of equal size, by regions of 4 MiB, as a served cache is.
     #[arg(long, value_name = "N", default_value = "1")]
     shards: NonZeroU32,
 

@@ -58,7 +58,7 @@ enum Command {
     Freeze(Name),
     /// End 'pause' and 'freeze'.
     Resume(Name),
-    /// Change settings while the volume is served, until its daemon ends.
+    /// Change settings of a served volume; they last until its daemon ends or is upgraded.
     Set(set::Options),
     /// End the failed state of a volume, after writing dirty data to its backing has failed.
     ClearError(clear::Options),
@@ -79,7 +79,7 @@ pub(crate) struct Name {
 
 /// Replace a running daemon by the program as it is installed now.
 ///
-/// Its process stays, and dirty data stays in memory; clients reconnect and continue.
+/// The daemon's process stays, and dirty data stays in memory; clients reconnect and continue.
 #[derive(clap::Args)]
 pub(crate) struct UpgradeArguments {
     /// A volume of the daemon; may be omitted if only one daemon runs.

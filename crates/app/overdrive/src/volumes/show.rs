@@ -69,7 +69,7 @@ fn volume_lines(shown: &Value) -> Lines {
         ("uri", text(&row["uri"])),
         ("clients", row["clients"].to_string()),
         ("process", format!("{}, threads {}", row["pid"], shown["threads"].as_u64().unwrap_or(1))),
-        ("kept", kept.to_owned()),
+        ("retained", kept.to_owned()),
     ]
 }
 

@@ -14,7 +14,7 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
     let new = new.to_str().expect("plain");
     for (arguments, says) in [
         (vec!["qd1", &target, "--verify"], "--verify: is for targets in real time"),
-        (vec!["qd1", "null:1G", "--verify"], "keeps nothing"),
+        (vec!["qd1", "null:1G", "--verify"], "stores no data"),
         (vec!["qd1", "null:32M"], "null:32M: has only 32 MiB; qd1 needs at least 64 MiB"),
         (vec!["qd1", "null:1K"], "null:1K: has only 1 KiB; "),
         (vec!["qd1", "null:1G", "--span", "1K"], "--span 1 KiB: qd1 needs at least 64 MiB"),
@@ -22,7 +22,7 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
         (vec!["qd1", new, "--size", "1K"], "--size 1 KiB: a suite works on at least 64 MiB"),
         (vec!["qd1", new, "--size", "8388608T"], "less than 8388608T"),
         (vec!["custom", "null:8388608T"], "null:8388608T: the size must be less than"),
-        (vec!["custom", "ram:8388607T"], "MiB of memory are asked for"),
+        (vec!["custom", "ram:8388607T"], "MiB of memory are requested"),
         (vec!["qd1", "null:1G", "--span", "2G"], "--span 2 GiB: null:1G has only 1 GiB"),
         (vec!["qd1", "nbd+unix:///disk", "--destroy"], "nbd+unix:///NAME?socket=PATH"),
         (vec!["qd1", "model:samsung-841"], "there is no such model"),
@@ -33,8 +33,11 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
         (vec!["qd1", &target, "--cache", "64M", "--prices", bad], "miss_ns"),
         (vec!["qd1", &target, "--report", "/no/such/page.html"], "--report /no/such/page.html"),
         (vec!["qd1", &target, "--time", "0"], "--time 0"),
-        (vec!["trim", &target, "--era", "2010"], "--era 2010: trim has 2009, 2011 to 2013, 2014"),
-        (vec!["qd1", &target, "--era", "2010"], "--era 2010: qd1 was always the same"),
+        (
+            vec!["trim", &target, "--era", "2010"],
+            "--era 2010: trim has no such era; write a year of 2009, 2011 to 2013, 2014",
+        ),
+        (vec!["qd1", &target, "--era", "2010"], "--era 2010: qd1 has no eras"),
     ] {
         let output = run(home.path(), &arguments);
         let errors = String::from_utf8_lossy(&output.stderr);

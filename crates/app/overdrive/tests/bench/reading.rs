@@ -60,7 +60,7 @@ fn a_mounted_device_is_only_read_and_that_is_said() {
         let users = object["facts"]["in_use"].as_str().expect("a fact");
         assert!(users.ends_with(&format!("is mounted at {directory}")), "{users}");
         assert!(errors.contains("the results include the load of other users"), "{errors}");
-        assert!(object["method"].to_string().contains("the load of others"), "{object}");
+        assert!(object["method"].to_string().contains("the load of other users"), "{object}");
     }
     let output = run(home.path(), &["qd1", &disk.node, "--destroy", "--time", "20ms"]);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -111,7 +111,7 @@ fn reads_alone_leave_a_target_as_it_is() {
         (vec!["qd1", path, "--read-only", "--destroy"], "cannot be used with"),
         (vec!["qd1", &target(), "--read-only"], "a modelled drive is new"),
         (vec!["filebench", home.path().to_str().expect("plain"), "--read-only"], "--read-only"),
-        (vec!["qd1", path], "or --read-only for reads alone"),
+        (vec!["qd1", path], "or --read-only for reads only"),
         (
             vec!["qd1", qcow2, "--destroy"],
             "is a qcow2 image, not a raw disk; its bytes are not those",

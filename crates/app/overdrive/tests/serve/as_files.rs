@@ -186,7 +186,7 @@ fn a_directory_that_cannot_be_mounted_on_is_refused() {
     crate::common::serve(&image, &["--fuse", &file]).refused(2, &["is not a directory"]);
     let mount = place.path().join("files").display().to_string();
     let refused = crate::common::serve(&image, &["--fuse", &mount, "--name", "a/b"]);
-    refused.refused(2, &["has a '/' in it"]);
+    refused.refused(2, &["contains a '/'"]);
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn what_cannot_be_served_is_refused_with_its_reason() {
         (missing.clone(), 1, &["missing.img: no such file", "truncate"][..]),
         (file("empty.img", 0), 2, &["empty.img: holds 0 bytes", "truncate"]),
         (file("small.img", 300), 2, &["small.img: holds 300 bytes"]),
-        (file("odd.img", 5000), 2, &["odd.img", "no multiple of 512", "truncate -s %512"]),
+        (file("odd.img", 5000), 2, &["odd.img", "not a multiple of 512", "truncate -s %512"]),
         (place.path().to_owned(), 2, &["is a directory"]),
         ("/dev/null".into(), 2, &["/dev/null: is a character device"]),
         (file("disk.img", 4096).join("below"), 1, &["no such file"]),
@@ -68,7 +68,7 @@ fn a_read_only_file_system_is_refused_unless_that_is_asked_for() {
         let output = mounted("size=2m", prepare, &arguments).output();
         output.expect("unshare is there").into()
     };
-    run(&[]).refused(4, &["can only be read here", "--read-only"]);
+    run(&[]).refused(4, &["is read-only here", "--read-only"]);
     assert_eq!(run(&["--read-only"]).status, 99);
 }
 
@@ -275,6 +275,6 @@ fn file_systems_of_clusters_are_refused_unless_this_is_the_only_host() {
 fn more_memory_than_the_machine_has_is_refused() {
     for (backing, memory) in [("null:1T", "1T"), ("null:900000T", "60000T"), ("ram:4T", "1M")] {
         let options = ["-q", "--memory", memory, "--run", "exit 99"];
-        serve(backing, &options).refused(2, &["MiB", "available", "ask for less"]);
+        serve(backing, &options).refused(2, &["MiB", "available", "request less"]);
     }
 }

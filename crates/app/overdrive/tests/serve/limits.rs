@@ -90,7 +90,7 @@ fn more_memory_than_a_control_group_allows_is_refused_rather_than_killed() {
         ))
     };
     for memory in ["190M", "1G"] {
-        large(memory).refused(2, &["control group", "limit of 200 MiB", "ask for less"]);
+        large(memory).refused(2, &["control group", "limit of 200 MiB", "request less"]);
     }
     large("64M").well();
 }

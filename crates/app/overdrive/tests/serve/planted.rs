@@ -31,6 +31,6 @@ fn a_device_that_is_served_although_its_memory_is_gone_is_found() {
 fn contents_that_are_examined_at_a_takeover_are_found() {
     if have_libnbd() {
         let test = "accepted::what_a_client_writes_is_no_reason_to_refuse_the_next_process";
-        is_found("ExamineTakenOver", test, "or use --raw if the bytes really are meant");
+        is_found("ExamineTakenOver", test, "or use --raw to serve the bytes of the image itself");
     }
 }

@@ -25,8 +25,8 @@ pub(crate) const TAINTED: Error =
 
 pub(crate) const IN_DOUBT: Error = Error::new(
     Kind::Io,
-    "flush: a flush of the backing was under way when an earlier process was killed, and its result is not known; \
-     what was written before it may be lost",
+    "flush: an earlier process was killed during a flush of the backing, whose result is unknown; \
+     writes before it may be lost",
 );
 
 /// The time after a takeover in doubt within which affected clients may return: they reconnect
@@ -35,7 +35,7 @@ const DOUBT_NS: u64 = 600_000_000_000;
 
 const CLEARED: Error = Error::new(
     Kind::Io,
-    "flush: the volume has failed while this waited, and the operator has cleared the error",
+    "flush: the volume failed while this flush waited, and the operator has cleared the error",
 );
 
 /// Errors of the backing, by kind of request.

@@ -73,12 +73,16 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Why::Busy { waited } => {
-                write!(f, "processors busy: waited {} % of the time", (waited + 5) / 10)
+                write!(
+                    f,
+                    "processors are busy: tasks waited for them {} % of the time",
+                    (waited + 5) / 10
+                )
             }
             Why::Costs { loses_ns } => {
-                write!(f, "does not pay: a block costs {loses_ns} ns more than it saves")
+                write!(f, "a cached block costs {loses_ns} ns more than it saves")
             }
-            Why::Forced => f.write_str("forced"),
+            Why::Forced => f.write_str("forced by a test"),
         }
     }
 }

@@ -13,12 +13,12 @@ use crate::settings::{Changes, Settings};
 use block::{Durability, Error, Kind, Result};
 use lane::atomic::Ordering;
 
-const BUSY: Error = Error::new(Kind::Invalid, "set: another change of the settings is under way");
+const BUSY: Error = Error::new(Kind::Invalid, "set: another change of the settings is in progress");
 
 const IN_DOUBT: Error = Error::new(
     Kind::Io,
-    "set: no order can be promised while clients are to learn that an earlier process may have lost writes; they \
-     do by their first flush",
+    "set: an earlier process may have lost writes, so no order can be guaranteed until the first \
+     flush of each client has reported that",
 );
 
 /// The settings of a change: before it, until all earlier changes are durable, and after it.

@@ -10,7 +10,7 @@ use block::{Error, Extent, Kind, Result, WriteMode};
 use lane::Cost;
 use lane::atomic::Ordering;
 
-const FAILED: Error = Error::new(Kind::Io, "write: the volume has failed, clear the error first");
+const FAILED: Error = Error::new(Kind::Io, "write: the volume has failed; clear the error first");
 
 /// A part of a change. It lies in one region, and requests admission until it is admitted or
 /// refused.

@@ -11,7 +11,7 @@ use block::{Error, Fua, Kind, Request, Result, WriteMode};
 use lane::atomic::Ordering;
 
 const TAKEN: Error =
-    Error::new(Kind::Io, "write: a flush of the backing failed while it was under way");
+    Error::new(Kind::Io, "write: a flush of the backing failed while the write was in flight");
 
 fn request_of(change: &Change, fua: bool) -> Request {
     let at = change.at;

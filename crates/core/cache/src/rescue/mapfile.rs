@@ -38,7 +38,7 @@ impl Mapfile<'_> {
 impl fmt::Display for Mapfile<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = |sectors: u64| sectors * u64::from(self.0.grain());
-        writeln!(f, "# Mapfile. Written by overdrive: what a volume held and its backing did not")?;
+        writeln!(f, "# Mapfile. Written by overdrive: data of a volume that its backing lacks")?;
         writeln!(f, "# Apply: ddrescue --force --domain-mapfile=THIS RESCUED BACKING APPLIED")?;
         writeln!(f, "# current_pos  current_status  current_pass")?;
         writeln!(f, "0x00000000     +               1")?;

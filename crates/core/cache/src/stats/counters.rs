@@ -57,27 +57,28 @@ counters! {
     count read_hits: "requests",
     /// Read requests that went to the backing.
     count read_misses: "requests",
-    /// Read requests that waited for the fetch of another request.
+    /// Read requests that waited for another request's fetch.
     count read_joins: "requests",
     /// Blocks answered from memory.
     count blocks_hit: "blocks",
-    /// Accesses to blocks, as a simulation counts them: each block of a read, and each block of a
-    /// write that is cached.
+    /// Block accesses, as a simulation counts them: one for each block of a read, and of a
+    /// write whose data stays in memory. Long streams that are not cached are left out.
     count block_accesses: "blocks",
-    /// Accesses to blocks that were not held.
+    /// Block accesses to blocks that were not in memory.
     count block_misses: "blocks",
-    /// Reads of blocks that were not held.
+    /// Block misses of reads.
     count block_read_misses: "blocks",
     /// Blocks admitted after a miss.
     count blocks_filled: "blocks",
-    /// Blocks of which memory answered sectors instead of the fetch: they were in memory before, or
-    /// a write changed them during the fetch.
+    /// Fetched blocks of which some sectors were taken from memory, because memory held them
+    /// already or a change arrived during the fetch.
     count fills_marked: "blocks",
-    /// Misses not admitted because the policy values the cached blocks more.
+    /// Misses not admitted because the policy values the cached blocks higher.
     count bypass_not_admitted: "requests",
-    /// Misses not admitted because they belong to a long stream of reads, and no slot is free.
+    /// Misses not admitted because they belong to a long stream of reads, and the cache is
+    /// full.
     count bypass_sequential: "requests",
-    /// Blocks of misses not admitted because every slot was dirty or in use.
+    /// Blocks of misses not admitted because no slot could be freed.
     count bypass_no_slot: "blocks",
     /// Misses not admitted because the cache is bypassed: see `bypasses`.
     count bypass_guard: "requests",
@@ -85,50 +86,52 @@ counters! {
     count readahead_issued: "blocks",
     /// Blocks that were fetched ahead and read.
     count readahead_used: "blocks",
-    /// Reads that waited for blocks that were being fetched ahead of them, or missed blocks that
-    /// had been requested ahead.
+    /// Reads that waited for a fetch ahead of them, or arrived before it was requested.
     count readahead_late: "requests",
-    /// Blocks that were fetched ahead and evicted, or changed, before they were read.
+    /// Blocks that were fetched ahead, and evicted or changed before they were read.
     count readahead_wasted: "blocks",
-    /// Time saved by reads answered from memory: for each, the backing's measured read latency at
-    /// that time, minus the sampled time of a hit (0 until it is sampled). A read that waited for
-    /// the fetch of another request saves nothing.
+    /// Time saved by reads answered from memory. Each counts as the backing's measured read
+    /// latency at that time, minus the sampled time of a hit; it counts nothing until both are
+    /// known. Reads that waited for another request's fetch save nothing.
     count time_saved_ns: "nanoseconds",
-    /// Change requests (write, zero, discard) that were admitted; each piece of a split one counts.
+    /// Change requests (write, zero, discard) absorbed or sent to the backing. A request that
+    /// is cut counts once for each piece.
     count changes: "requests",
-    /// Blocks that changes of any kind touch, also zeroes and discards. A block that is touched in
-    /// part counts in whole.
+    /// Blocks that changes touch, including zeroes and discards. A block that is changed in
+    /// part counts as a whole.
     count blocks_requested: "blocks",
-    /// Bytes of writes with data, without zeroes and discards.
+    /// Bytes that clients asked to write with data: neither zeroes nor discards.
     count asked_write_bytes: "bytes",
-    /// Bytes of write-zeroes.
+    /// Bytes that clients asked to zero.
     count asked_zero_bytes: "bytes",
-    /// Bytes of discards, where discards read as zeros.
+    /// Bytes that clients asked to discard, where discards read as zeros.
     count asked_discard_bytes: "bytes",
     /// Blocks absorbed into the write buffer.
     count blocks_absorbed: "blocks",
-    /// Blocks of the open epoch that were overwritten or discarded before they were written back:
-    /// saved writes.
+    /// Absorbed blocks that never had to be written back, because they were overwritten or
+    /// discarded before.
     count blocks_saved: "blocks",
     /// Blocks written back from the buffer.
     count blocks_written: "blocks",
-    /// Blocks written back before their epoch was closed.
+    /// Blocks written back before their epoch was closed. They are included in
+    /// `blocks_written`.
     count blocks_early: "blocks",
-    /// Runs of blocks written back, usually with one request to the backing each.
+    /// Writeback requests to the backing.
     count runs_written: "requests",
-    /// Requests that wrote ranges of zeros back.
+    /// Zeroed ranges written back.
     count zeroes_written: "requests",
-    /// Commits that began immediately, instead of by level, age or a client's flush: a change
-    /// waited for room in the buffer, dirty data was found at the start, or an error was cleared.
+    /// Commits started immediately, and not by level, age or a client's flush: a change waited
+    /// for room in the buffer, dirty data was found at start, or an error was cleared.
     count writes_urgent: "epochs",
     /// Changes whose answer was delayed because the write buffer was nearly full (C13).
     count changes_slowed: "requests",
-    /// The delays of those answers, summed also where several waited at the same time.
+    /// Total delay of the changes in `changes_slowed`. Changes that are delayed at the same
+    /// time each count.
     count slowed_ns: "nanoseconds",
-    /// Changes written through, for any reason.
+    /// Changes written through to the backing, for any reason.
     count writes_through: "requests",
-    /// Changes written through because no client has shown by a flush that it handles a write
-    /// buffer correctly (C11).
+    /// Changes written through because no client has sent a flush and thus shown that it uses
+    /// them (C11).
     count writes_through_unproven: "requests",
     /// Changes written through because of the write mode.
     count writes_through_mode: "requests",
@@ -142,10 +145,10 @@ counters! {
     count writes_through_late: "requests",
     /// Changes written through because the cache is bypassed: see `bypasses`.
     count writes_through_guard: "requests",
-    /// Number of times that the guard began to bypass the cache, because admitting blocks or
-    /// absorbing writes cost more than it saved (C12).
+    /// Bypasses of the cache that the guard has started, because admitting blocks or absorbing
+    /// writes cost more than it saved (C12).
     count bypasses: "times",
-    /// Total time of the bypass.
+    /// Total time for which the cache has been bypassed.
     count bypass_ns: "nanoseconds",
     /// Blocks evicted.
     count evictions: "blocks",
@@ -155,7 +158,7 @@ counters! {
     count flushes_backing: "requests",
     /// Epochs that became durable.
     count epochs: "epochs",
-    /// Writes that the backing has answered with an error, in writeback or written through.
+    /// Writes that the backing has answered with an error: writeback and write-throughs.
     count errors_write: "requests",
     /// Write-zeroes that the backing has answered with an error.
     count errors_zero: "requests",
@@ -163,46 +166,46 @@ counters! {
     count errors_discard: "requests",
     /// Flushes that the backing has answered with an error.
     count errors_flush: "requests",
-    /// Reads that the backing has answered with an error, including readahead and queries of the
-    /// allocation status.
+    /// Reads that the backing has answered with an error, including readahead and queries of
+    /// the allocation status.
     count errors_read: "requests",
-    /// Flushes answered with an error because a flush of the backing was in progress when an
-    /// earlier process was killed, over writes of which no copy was held (C1): once for each
-    /// client.
+    /// Flushes answered with an error because an earlier process was killed during a flush of
+    /// the backing, and held no copy of the writes before it (C1). Each client gets this error
+    /// once.
     count flushes_doubted: "requests",
     /// Dirty blocks found and taken over at the start (C7).
     count blocks_recovered: "blocks",
     /// Headers of slots and of ranges of zeros that failed their checksum at the start.
     count headers_rejected: "slots",
-    /// Slots in use, clean or dirty.
+    /// Blocks in memory.
     gauge blocks_held: "blocks",
     /// Dirty blocks: written by clients, and not yet durable on the backing.
     gauge blocks_dirty: "blocks",
-    /// The maximum number of dirty blocks that `dirty_bytes` allows.
+    /// Maximum number of dirty blocks that `dirty_bytes` allows.
     gauge dirty_blocks_max: "blocks",
-    /// The maximum number of blocks that may wait for writeback, so that a flush does not take too
+    /// Maximum number of blocks that may wait for writeback, so that a flush does not take too
     /// long (C13).
     gauge allowance_blocks: "blocks",
     /// Age of the oldest dirty block.
     gauge dirty_age_ns: "nanoseconds",
-    /// Epochs that are closed, by a flush (`ordered`) or for their writeback, and not durable.
+    /// Epochs that are closed, by a flush (`ordered`) or by writeback, and not durable yet.
     gauge epochs_closed: "epochs",
-    /// Measured latency of the backing's reads; 0: not measured yet.
+    /// Measured read latency of the backing; 0: not measured yet.
     gauge backing_read_ns: "nanoseconds",
     /// Sampled time of a read answered from memory; 0: not sampled yet.
     gauge hit_ns: "nanoseconds",
-    /// Sampled time to admit a block after a miss, approximately the median; 0: not measured yet.
+    /// Sampled cost of admitting a block after a miss, about the median; 0: not sampled yet.
     gauge keep_ns: "nanoseconds",
     /// Measured rate of writeback; 0: not measured yet.
     gauge drain_blocks_per_second: "blocks/s",
-    /// Maximum number of writeback requests in flight while nothing else uses the backing, as
+    /// Best number of writeback requests in flight while no other request uses the backing, as
     /// measured.
     gauge drain_window: "requests",
-    /// Predicted time to make everything durable: to write back the data that waits for it, and to
-    /// flush the backing; in `ordered` mode with a flush for each epoch.
+    /// Predicted time to make all data durable: to write back the blocks that wait for it, and
+    /// to flush the backing; in `ordered` mode with a flush for each epoch.
     gauge flush_predicted_ns: "nanoseconds",
-    /// 1 while the bypass keeps reads from being admitted, 2 while it keeps writes from being
-    /// absorbed, 3 for both.
+    /// Bypass of the cache now: 1 for reads (misses are not admitted), 2 for writes (they are
+    /// written through), 3 for both, 0 for none.
     gauge bypass_now: "flags",
     /// 1 if the volume has failed (C8).
     gauge failed: "flag",

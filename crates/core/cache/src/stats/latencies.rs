@@ -47,21 +47,22 @@ macro_rules! histograms {
 }
 
 histograms! {
-    /// Reads answered from memory, as sampled by the layer that has a clock: from the request's
-    /// arrival to its answer, without the transmission to the client.
+    /// Reads answered from memory, as sampled by the layer that has a clock: from the arrival
+    /// of the request to its answer, without the time on the wire to the client.
     hit_ns: "hit (sampled)",
-    /// Reads that the backing answered; each part of a read that was fetched separately counts.
-    /// From the decision to fetch until the data arrived, to the loop's round. Reads that the
-    /// backing answers immediately are not included.
+    /// Reads answered by the backing, each separately fetched part of a read: from the decision
+    /// to fetch to the arrival of the data, precise to one turn of the event loop. Reads that
+    /// the backing answers without a wait are not included.
     miss_ns: "miss (fetch)",
-    /// Flushes of clients, from their arrival to their answer, including errors, to the loop's
-    /// round.
-    flush_ns: "flush (client's)",
-    /// Writeback requests to the backing, including failed ones, to the loop's round.
-    run_ns: "write-out request",
-    /// Commits of epochs: from the start of the commit until the epoch was durable, including
-    /// retries and the flush of the backing, to the loop's round.
-    write_out_ns: "write-out of an epoch",
+    /// Flushes requested by clients, from their arrival to their answer, including errors,
+    /// precise to one turn of the event loop.
+    flush_ns: "flush (by client)",
+    /// Writeback requests to the backing, including those that failed, precise to one turn of
+    /// the event loop.
+    run_ns: "writeback request",
+    /// Commits of whole epochs: from the closing of an epoch until it was durable, including
+    /// retries and the flush of the backing, precise to one turn of the event loop.
+    write_out_ns: "commit of an epoch",
 }
 
 #[cfg(test)]

@@ -154,8 +154,10 @@ impl Ftl {
         };
         let map = settings.map_superblocks(shape);
         if map > 0 && settings.map_superblock_units(shape) < 2 {
-            return Err("a map on the flash needs superblocks of two units at least; \
-                    give more dies or pages");
+            return Err(
+                "a map on the flash needs superblocks of at least two units; give more dies or \
+                 pages",
+            );
         }
         let held =
             u64::from(most.max(2)) + u64::from(slc.static_superblocks) + u64::from(map) + RESERVE;

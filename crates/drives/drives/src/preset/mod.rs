@@ -123,7 +123,7 @@ impl Model {
         let kind = match reader.word("kind")? {
             "flash" => Kind::Flash(Box::new(FlashModel::read(&mut reader)?)),
             "disk" => Kind::Disk(DiskModel::read(&mut reader)?),
-            _ => return Err(reader.wrong("kind", "not known; write \"flash\" or \"disk\"")),
+            _ => return Err(reader.wrong("kind", "unknown; write \"flash\" or \"disk\"")),
         };
         let about = About {
             interface: reader.text("about.interface")?,
@@ -241,7 +241,7 @@ impl Drive {
 /// Merges the file's tables over those of the model in `like`.
 fn resolve(name: &str, text: &str, depth: u32) -> Result<Table, ModelError> {
     let own: Table = toml::from_str(text).map_err(|error| {
-        let what = format!("{}; mend the TOML", error.message().replace('\n', ", "));
+        let what = format!("{}; correct the TOML", error.message().replace('\n', ", "));
         let line = error.span().map(|span| line_at(text, span.start));
         ModelError { line, ..ModelError::new(name, "", &what) }
     })?;
@@ -253,7 +253,9 @@ fn resolve(name: &str, text: &str, depth: u32) -> Result<Table, ModelError> {
     let base = catalogue::text(like).ok_or_else(|| {
         wrong(&format!("there is no preset {like}; see `overdrive drive models`"))
     })?;
-    let depth = depth.checked_sub(1).ok_or_else(|| wrong("too many models behind one another"))?;
+    let depth = depth
+        .checked_sub(1)
+        .ok_or_else(|| wrong("the chain of 'like' is too long; name a model nearer to its end"))?;
     let mut merged = resolve(like, base, depth)?;
     // Published figures of another drive do not apply to this one.
     merged.remove("published");

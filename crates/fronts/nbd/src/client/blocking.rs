@@ -308,7 +308,7 @@ impl<S: AsFd> Connection<S> {
         data: &[u8],
     ) -> io::Result<()> {
         if self.under_way() > 0 {
-            let text = "one request at a time, but others are under way: take their events first";
+            let text = "only one request may be in flight: take the events of the others first";
             return Err(io::Error::new(ErrorKind::InvalidInput, text));
         }
         self.ask(&RequestHeader { flags, command, cookie: 0, offset, length });

@@ -140,14 +140,15 @@ impl Negotiation {
         };
         self.replies += 1;
         if self.replies > REPLIES_MAX {
-            return Err(Fault::Nonsense("an option is answered without end"));
+            return Err(Fault::Nonsense("an option has too many replies"));
         }
         Ok(Some((header.kind, message[OPTION_REPLY_HEADER_BYTES..].to_vec())))
     }
 
     fn greeted(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         let greeting = bytes.first_chunk().and_then(Greeting::parse);
-        let greeting = greeting.ok_or(Fault::Nonsense("the greeting is no newstyle server's"))?;
+        let greeting =
+            greeting.ok_or(Fault::Nonsense("the greeting is not that of a newstyle server"))?;
         if greeting.flags & NBD_FLAG_FIXED_NEWSTYLE == 0 {
             return Err(Fault::Nonsense("the server does not speak fixed newstyle"));
         }
@@ -214,13 +215,14 @@ impl Negotiation {
     }
 
     fn selected(&mut self, data: &[u8]) -> Result<(), Fault> {
-        let selected = parse_meta_context(data).ok_or(Fault::Nonsense("a context without name"))?;
+        let selected =
+            parse_meta_context(data).ok_or(Fault::Nonsense("a context without a name"))?;
         let (id, name) = selected;
         if !self.wish.contexts.iter().any(|wanted| wanted == name) {
-            return Err(Fault::Nonsense("a context that was not asked for"));
+            return Err(Fault::Nonsense("a context that was not requested"));
         }
         if self.contexts.iter().any(|known| known.0 == id || known.1 == name) {
-            return Err(Fault::Nonsense("a context that was told before"));
+            return Err(Fault::Nonsense("a context that was sent before"));
         }
         self.contexts.push((id, name.to_owned()));
         Ok(())
@@ -228,16 +230,17 @@ impl Negotiation {
 
     fn take_info(&mut self, data: &[u8]) -> Result<(), Fault> {
         let Some(info) = data.first_chunk().map(|bytes| u16::from_be_bytes(*bytes)) else {
-            return Err(Fault::Nonsense("information about nothing"));
+            return Err(Fault::Nonsense("information without a type"));
         };
         match info {
             NBD_INFO_EXPORT => {
                 let export = ExportInfo::parse(data).filter(|info| info.bytes <= i64::MAX as u64);
-                self.export = Some(export.ok_or(Fault::Nonsense("the export's size"))?);
+                self.export = Some(export.ok_or(Fault::Nonsense("an invalid size of the export"))?);
             }
             NBD_INFO_BLOCK_SIZE => {
                 let sizes = BlockSizes::parse(data).filter(make_sense);
-                self.sizes = Some(sizes.ok_or(Fault::Nonsense("the export's block sizes"))?);
+                self.sizes =
+                    Some(sizes.ok_or(Fault::Nonsense("invalid block sizes of the export"))?);
             }
             _ => {}
         }
@@ -246,7 +249,7 @@ impl Negotiation {
 
     fn agreed(&mut self) -> Result<Agreed, Fault> {
         self.step = Step::Over;
-        let export = self.export.ok_or(Fault::Nonsense("nothing is told about the export"))?;
+        let export = self.export.ok_or(Fault::Nonsense("no information about the export"))?;
         let (sizes, structured) = (self.sizes, self.structured);
         Ok(Agreed { export, sizes, structured, contexts: std::mem::take(&mut self.contexts) })
     }

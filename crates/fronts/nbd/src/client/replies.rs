@@ -205,7 +205,7 @@ impl Replies {
         let request = find(under_way, cookie)?;
         if error == 0 {
             if self.structured && [NBD_CMD_READ, NBD_CMD_BLOCK_STATUS].contains(&request.command) {
-                return Err(Fault::Nonsense("a reply that needs structure has none"));
+                return Err(Fault::Nonsense("a simple reply where a structured one is required"));
             }
             if request.command == NBD_CMD_READ {
                 self.step = Step::Data { cookie, at: 0, left: request.length, last: true };
@@ -223,7 +223,7 @@ impl Replies {
         under_way: &mut UnderWay,
     ) -> Result<Option<Event<'a>>, Fault> {
         if !self.structured {
-            return Err(Fault::Nonsense("a chunk where structure was not agreed on"));
+            return Err(Fault::Nonsense("a structured reply that was not negotiated"));
         }
         let request = find(under_way, chunk.cookie)?;
         let length = chunk.length as usize;
@@ -241,13 +241,13 @@ impl Replies {
                 (request.command == NBD_CMD_BLOCK_STATUS, length <= STATUS_BYTES_MAX)
             }
             kind if is_error(kind) => (true, (6..=ERROR_BYTES_MAX).contains(&length)),
-            _ => return Err(Fault::Nonsense("a chunk of a kind that is not known")),
+            _ => return Err(Fault::Nonsense("a chunk of an unknown type")),
         };
         if !belongs {
             return Err(Fault::Nonsense("a chunk that does not belong to its request"));
         }
         if !fits {
-            return Err(Fault::Nonsense("a chunk has not the length of its kind"));
+            return Err(Fault::Nonsense("a chunk whose length does not fit its type"));
         }
         let is_data = chunk.kind == NBD_REPLY_TYPE_OFFSET_DATA;
         // For data, only the offset is gathered; `body` handles the rest.
@@ -312,14 +312,14 @@ impl Replies {
                 _ => true,
             };
             if !whole {
-                return Err(Fault::Nonsense("a reply ends before all of it has come"));
+                return Err(Fault::Nonsense("a reply that ends before its data is complete"));
             }
         }
         Ok(Event::Done { cookie, error })
     }
 }
 
-const UNKNOWN: Fault = Fault::Nonsense("a reply to what was not asked");
+const UNKNOWN: Fault = Fault::Nonsense("a reply to a request that was not sent");
 
 #[inline]
 fn find(under_way: &mut UnderWay, cookie: u64) -> Result<&mut RequestState, Fault> {
@@ -338,7 +338,7 @@ fn is_error(kind: u16) -> bool {
 fn place(request: &mut RequestState, body: &[u8], length: u32) -> Result<u32, Fault> {
     let offset = body.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
     let at = offset.and_then(|offset| request.place(offset, length));
-    at.ok_or(Fault::Nonsense("a piece of a read lies beside it, or comes twice"))
+    at.ok_or(Fault::Nonsense("a part of a read that is outside it, or comes twice"))
 }
 
 /// Returns the error of a chunk. Checks the length of its text, and ignores the text.
@@ -347,7 +347,7 @@ fn error_of_chunk(body: &[u8]) -> Result<u32, Fault> {
     let text = body.get(4..6).and_then(|bytes| bytes.first_chunk());
     let text = text.map_or(0, |bytes| usize::from(u16::from_be_bytes(*bytes)));
     if error == 0 || 6 + text > body.len() {
-        return Err(Fault::Nonsense("an error that is none"));
+        return Err(Fault::Nonsense("an invalid error"));
     }
     Ok(error)
 }
@@ -358,10 +358,10 @@ fn status(
     body: &[u8],
     contexts: &[u32],
 ) -> Result<(u32, Vec<Descriptor>), Fault> {
-    let status = parse_status(body).ok_or(Fault::Nonsense("a block status without sense"))?;
+    let status = parse_status(body).ok_or(Fault::Nonsense("an invalid block status"))?;
     let (context, extents) = status;
     if !contexts.contains(&context) || request.contexts.contains(&context) {
-        return Err(Fault::Nonsense("a block status in a context that is not expected"));
+        return Err(Fault::Nonsense("a block status in an unexpected context"));
     }
     request.contexts.push(context);
     let inner = extents.iter().rev().skip(1).map(|next| u64::from(next.length)).sum::<u64>();
@@ -369,7 +369,7 @@ fn status(
     let bytes = inner + extents.last().map_or(0, |last| u64::from(last.length));
     let length = u64::from(request.length);
     if inner >= length || one && (extents.len() > 1 || bytes > length) {
-        return Err(Fault::Nonsense("a block status reaches too far"));
+        return Err(Fault::Nonsense("a block status that exceeds its request"));
     }
     Ok((context, extents))
 }

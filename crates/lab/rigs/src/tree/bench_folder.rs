@@ -44,7 +44,7 @@ fn refused(directory: &Path, error: &io::Error) -> Failure {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Exit::Usage,
         _ => Exit::Io,
     };
-    let message = format!("{}: no folder can be made there: {error}", directory.display());
+    let message = format!("{}: no folder can be created in it: {error}", directory.display());
     Failure::new(exit, message)
 }
 

@@ -42,7 +42,7 @@ impl Coldness {
         let stayed = format!("{:.1} % stayed in the page cache", share(self.resident_bytes));
         match self.unknown_bytes {
             0 => stayed,
-            some => format!("{stayed}, of {:.1} % it cannot be told", share(some)),
+            some => format!("{stayed}, unknown for {:.1} %", share(some)),
         }
     }
 
@@ -89,7 +89,7 @@ pub(super) fn look_at<F>(
     look: &mut Look<'_>,
 ) -> Result<Coldness, Halt> {
     let stage =
-        if drops { "dropping files from the page cache" } else { "looking at the page cache" };
+        if drops { "dropping files from the page cache" } else { "examining the page cache" };
     let mut coldness = Coldness::default();
     for (number, (file, bytes)) in files.iter().enumerate() {
         let mut goes_on = || look.goes_on(stage, number as u64, files.len() as u64);
@@ -116,10 +116,7 @@ mod tests {
         assert_eq!(of(10, 10).is_cold(), Some(true));
         assert_eq!(of(11, 0).is_cold(), Some(false));
         assert_eq!(of(0, 500).is_cold(), None);
-        assert_eq!(
-            of(250, 500).text(),
-            "25.0 % stayed in the page cache, of 50.0 % it cannot be told"
-        );
+        assert_eq!(of(250, 500).text(), "25.0 % stayed in the page cache, unknown for 50.0 %");
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl FileBench {
         let site = TestDirectory::find(directory)?;
         if let Some(bytes) = wanted.worn_bytes.filter(|bytes| *bytes < WORN_UNIT) {
             let message =
-                format!("--span {}: random writes need a file of 1M at least", Size(bytes));
+                format!("--span {}: random writes need a file of at least 1M", Size(bytes));
             return Err(Failure::new(Exit::Usage, message));
         }
         let of_plan = |set: &&FileSet| STATES.iter().any(|state| plan.wants(&test(set, state)));
@@ -86,7 +86,7 @@ impl FileBench {
             let only = plan.only.as_deref().unwrap_or_default();
             let tests = FILE_SETS.map(|set| test(&set, "fresh")).join("; ");
             let message = format!(
-                "--only {only}: {} has no such test; it has {tests}, and the same used",
+                "--only {only}: {} has no such test; it has {tests}, and each of these as 'used'",
                 plan.suite.name
             );
             return Err(Failure::new(Exit::Usage, message));
@@ -146,8 +146,8 @@ impl FileBench {
             "Files are read and written one after the other, 128 KiB at a time. One syncfs of the whole file system ends \
              a copy and is part of its time."
                 .to_owned(),
-            "Fresh is the file system as it was found: it was not erased. Used is after random writes of 4 KiB, 32 at a \
-             time, to a file of its own, which is removed before the copies."
+            "Fresh is the file system as found: it was not erased. Used is after random writes of \
+             4 KiB, 32 at a time, to a separate file, which is removed before the copies."
                 .to_owned(),
         ]
     }
@@ -188,7 +188,7 @@ impl FileBench {
         let (copied, result) = set.copy(folder, look);
         let mb_per_second = copied.bytes as f64 * 1e3 / copied.took_ns.max(1) as f64;
         let row = Row::plain(test(whole, state), "MB/s", mb_per_second);
-        let prepared = worn.map_or("as it was found", |worn| &worn.told);
+        let prepared = worn.map_or("as found", |worn| &worn.told);
         if copied.bytes > 0 {
             outcome.rows.push(Row {
                 cold: coldness.is_cold(),

@@ -200,7 +200,10 @@ mod tests {
         fs::write(path("own/inner/mine"), "kept").expect("written");
         let left = above.remove_folder("own").expect_err("it is not empty").failure();
         assert_eq!(left.exit, Exit::Busy);
-        assert!(left.message.starts_with("own/inner: was left behind: it holds what"), "{left}");
+        assert!(
+            left.message.starts_with("own/inner: was left behind: it contains files"),
+            "{left}"
+        );
         assert_eq!(fs::read(path("own/inner/mine")).expect("there"), b"kept");
         assert!(!path("own/file").exists() && !path("own/inner/file").exists());
         // A folder that stays can be used again, and is removed when it contains nothing else.
@@ -227,7 +230,11 @@ mod tests {
                 fs::rename(path("mine"), path("own/inner")).expect("moved");
             }
             let left = above.remove_folder("own").expect_err("it is another").failure();
-            assert!(left.message.contains("own/inner: was left behind: it is not what"), "{left}");
+            assert!(
+                left.message
+                    .contains("own/inner: was left behind: another program has replaced it"),
+                "{left}"
+            );
             assert!(left.message.contains("/moved"), "{left}");
             assert_eq!(fs::read(path("own/inner/file")).expect("there"), b"kept");
             assert!(!path("moved/file").exists(), "that was made");

@@ -53,7 +53,8 @@ impl Left {
         let name = self.path.display();
         let (exit, what) = match &self.why {
             Why::NotEmpty => {
-                let what = "it holds what this run has not made; look at that, and remove the folder yourself";
+                let what = "it contains files that this run has not made; check them, and remove \
+                            the folder yourself";
                 (Exit::Busy, what.to_owned())
             }
             Why::Mounted => {
@@ -63,9 +64,9 @@ impl Left {
             }
             Why::Replaced { now } => {
                 let now = now.as_deref().map_or(String::new(), |now| {
-                    format!("; the folder that it made is {}", now.display())
+                    format!("; the folder of this run is now {}", now.display())
                 });
-                (Exit::Busy, format!("it is not what this run has made any more{now}"))
+                (Exit::Busy, format!("another program has replaced it{now}"))
             }
             Why::Failed(errno) => {
                 let exit = match *errno {

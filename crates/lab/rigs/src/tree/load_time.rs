@@ -127,20 +127,22 @@ impl LoadTime {
         let found = found(self.site.path(), look)?;
         let text = &self.plan.target.text;
         if found.files.is_empty() {
-            return Err(Halt::Plan("there is no file in it to read".to_owned()));
+            return Err(Halt::Plan("the directory contains no file to read".to_owned()));
         }
         outcome.method.push(format!(
-            "All {} files of {text} were read twice, {:.1} MB, one after the other as its folders have them: of each the \
-             first 4 KiB, and when those had come the rest, 128 KiB at a time. Nothing was written. Before the first load \
-             they were dropped from the page cache (posix_fadvise); names and inodes stay cached. The time in which an \
-             application works between its reads is not in it. Latencies beside seconds are of whole files, beside MB/s of \
-             single reads.",
+            "All {} files of {text} ({:.1} MB) were read twice, one after the other in the order \
+             of their folders: first 4 KiB of a file, then the rest, 128 KiB at a time. Nothing \
+             was written. Before the first load the files were dropped from the page cache \
+             (posix_fadvise); names and inodes stay cached. The time in which an application works \
+             between its reads is not included. In rows of seconds, latencies are those of whole \
+             files; in rows of MB/s, those of single reads.",
             found.files.len(),
             found.bytes as f64 / 1e6
         ));
         if found.left_out > 0 {
             outcome.method.push(format!(
-                "{} entries were left out: links, devices, other file systems, and what may not be read.",
+                "{} entries were omitted: links, devices, other file systems, and files without \
+                 permission.",
                 found.left_out
             ));
         }
@@ -186,7 +188,8 @@ fn add(outcome: &mut Outcome, pass: &str, loaded: &Loaded, coldness: Coldness, p
     }
     if loaded.touched > 0 {
         outcome.method.push(format!(
-            "In the {pass}, access times of {} files may have changed: they are not this user's.",
+            "In the {pass}, access times of {} files may have changed, because other users own \
+             them.",
             loaded.touched
         ));
     }

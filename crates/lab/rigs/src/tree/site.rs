@@ -41,7 +41,7 @@ impl TestDirectory {
         match fs::metadata(path) {
             Ok(found) if found.is_dir() => Ok(TestDirectory(path.to_owned())),
             Ok(_) => {
-                let message = format!("{name}: is no directory");
+                let message = format!("{name}: is not a directory");
                 Err(Failure::new(Exit::Usage, message))
             }
             Err(error) => {
@@ -50,7 +50,7 @@ impl TestDirectory {
                     std::io::ErrorKind::PermissionDenied => Exit::Permission,
                     _ => Exit::Io,
                 };
-                Err(Failure::new(exit, format!("{name}: cannot look at it: {error}")))
+                Err(Failure::new(exit, format!("{name}: cannot be examined: {error}")))
             }
         }
     }
@@ -70,7 +70,10 @@ impl TestDirectory {
     /// The file system does not report it.
     pub(super) fn room(&self) -> Result<Room, Failure> {
         let found = statvfs(&self.0).map_err(|errno| {
-            Failure::new(Exit::Io, format!("{}: how much is free: {errno}", self.0.display()))
+            Failure::new(
+                Exit::Io,
+                format!("{}: the free space cannot be determined: {errno}", self.0.display()),
+            )
         })?;
         Ok(Room {
             bytes: found.f_bavail.saturating_mul(found.f_frsize),
@@ -91,14 +94,15 @@ impl TestDirectory {
         if room.bytes < needed {
             let (needed, free) = (whole_mib(needed), whole_mib(room.bytes));
             let message = format!(
-                "{name}: {what} need {needed}, and {free} are free; make room, or ask for a part of it with --share"
+                "{name}: {what} need {needed}, but only {free} are free; make room, or use --share \
+                 for a part of it"
             );
             return Err(Failure::new(Exit::Usage, message));
         }
         if let Some(free) = room.files.filter(|free| *free < files + files / 50 + 16) {
             let message = format!(
-                "{name}: {what} need {files} files, and its file system has inodes for {free}; ask for a part of it \
-                 with --share"
+                "{name}: {what} need {files} files, but the file system has inodes for {free}; use \
+                 --share for a part of it"
             );
             return Err(Failure::new(Exit::Usage, message));
         }

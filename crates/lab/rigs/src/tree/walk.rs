@@ -24,7 +24,7 @@ pub struct Found {
 /// # Errors
 /// The directory itself cannot be read, or the watch interrupts.
 pub fn found(directory: &Path, look: &mut Look<'_>) -> Result<Found, Halt> {
-    let device = fs::metadata(directory).map_err(failed("look at the directory"))?.dev();
+    let device = fs::metadata(directory).map_err(failed("examine the directory"))?.dev();
     fs::read_dir(directory).map_err(failed("read the directory"))?;
     let (mut found, mut folders) = (Found::default(), vec![directory.to_owned()]);
     while let Some(folder) = folders.pop() {

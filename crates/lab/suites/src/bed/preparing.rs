@@ -104,8 +104,11 @@ impl Bed<'_> {
         }
         data.forget();
         if data.verifies() {
-            let what = "Its data are not the loads' own: what reads find of them is not compared.";
-            self.remark(format!("All was filled to {data_percent} %. {what}"));
+            let what = "Reads of this data are not verified, because it is not the data of the \
+                        loads.";
+            self.remark(format!(
+                "Everything was filled with data compressible to {data_percent} %. {what}"
+            ));
         }
         Some(data.with(Content { data_percent, ..content }))
     }
@@ -175,7 +178,7 @@ impl Bed<'_> {
     fn trim(&mut self, stack: Stack, bytes: u64, command_bytes: u64) -> Result<(), Halt> {
         assert!(!self.reads_only, "what is there is kept");
         if stack.limits().discard == Discard::Ignored {
-            self.remark("The target takes no TRIM: nothing was trimmed.".to_owned());
+            self.remark("The target does not support TRIM: nothing was trimmed.".to_owned());
             return Ok(());
         }
         self.data.iter().for_each(Data::forget);
@@ -199,7 +202,7 @@ impl Bed<'_> {
             return Ok(());
         }
         self.remark(format!(
-            "What is read was written first: the first {} in order, 64 KiB at a time.",
+            "The part that is read was written first: the first {} in order, 64 KiB at a time.",
             Size(bytes)
         ));
         self.empty_cache()?;

@@ -70,16 +70,16 @@ fn differs(figure: &Figure, here: &Plan) -> Option<String> {
         (there.state.then(&there.preparation), here.state.then(&here.preparation));
     if before != before_here {
         let steps = if before.0.is_empty() { "nothing".to_owned() } else { before.to_string() };
-        told.push(format!("there prepared by {steps}"));
+        told.push(format!("published: prepared by {steps}"));
     }
     if there.span() != here.span() {
-        told.push(format!("there over {}", Size(there.span())));
+        told.push(format!("published: over {}", Size(there.span())));
     }
     if there.time_ns != here.time_ns && there.time_ns < 1_000_000_000_000_000 {
-        told.push(format!("there for {} s", there.time_ns as f64 / 1e9));
+        told.push(format!("published: for {} s", there.time_ns as f64 / 1e9));
     }
     if here.cache.is_some() {
-        told.push("there without a cache".to_owned());
+        told.push("published: without a cache".to_owned());
     }
     (!told.is_empty()).then(|| told.join("; "))
 }

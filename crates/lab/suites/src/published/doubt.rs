@@ -34,7 +34,7 @@ fn doubt(figures: &[Figure], class: Class, access: Access) -> Option<String> {
         let Some(found) = kept(figure) else { continue };
         if let Some(reason) = figure.missed {
             let (wanted, unit) = (figure.wanted.told(), figure.unit);
-            let what = format!("{found:.0} {unit} modelled where {wanted} were published");
+            let what = format!("the model has {found:.0} {unit}, but {wanted} were published");
             return Some(format!("{what} ({}): {reason}", figure.source));
         }
         checked |= figure.worth != Worth::Circular;
@@ -42,7 +42,7 @@ fn doubt(figures: &[Figure], class: Class, access: Access) -> Option<String> {
     let (kind, state) = (access.name(), class.name());
     // A new drive's specification is one of the model's values.
     let is_supported = checked || class == Class::New || access == Access::Reads;
-    (!is_supported).then(|| format!("no published figure of {kind} to this drive when {state}"))
+    (!is_supported).then(|| format!("no published figure of {kind} for this drive when {state}"))
 }
 
 /// Returns the kind of requests of a figure.

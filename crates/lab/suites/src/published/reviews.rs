@@ -310,12 +310,13 @@ const MISSED: &[(&str, &str, &str)] = &[
     (
         "wd-velociraptor-1000",
         "random 4 KiB read, QD3",
-        "as published it is what seeks over the whole disk give, and 8 GB keep them short here",
+        "the published figure has seeks over the whole disk; here 8 GB keep them short",
     ),
     (
         "samsung-840-250",
         "write, sequential 1 MiB, QD1 after fill,random:100%",
-        "how the drive was used is not published; one random overwrite of all of it is assumed",
+        "how the drive was used is not published; one random overwrite of the whole drive is \
+         assumed",
     ),
 ];
 

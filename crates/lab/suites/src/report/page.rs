@@ -41,7 +41,9 @@ pub fn overlaid(outcomes: &[Outcome]) -> String {
     parts += &section("Figures", &outcomes.iter().map(table).collect::<String>());
     parts += &section("Service times", &side_by_side(&plots::service_times(outcomes)));
     if plots::leaves_out(outcomes) {
-        parts.push_str("<p class=\"sub\">Those of other tests are in the raw data only.</p>\n");
+        parts.push_str(
+            "<p class=\"sub\">The plots show some of the tests; the raw data has all.</p>\n",
+        );
     }
     parts += &section("Method", &method(outcomes));
     let page = Page {
@@ -79,11 +81,7 @@ fn verdicts(outcomes: &[Outcome], suite: Option<&dyn Suite>) -> String {
 fn verdict(outcome: &Outcome, suite: Option<&dyn Suite>) -> String {
     let told = suite.and_then(|suite| suite.verdict(outcome));
     let told = told.unwrap_or_else(|| format!("{} tests.", outcome.rows.len()));
-    if outcome.complete {
-        told
-    } else {
-        format!("Not complete; what was measured until then: {told}")
-    }
+    if outcome.complete { told } else { format!("Not complete. Until it ended: {told}") }
 }
 
 fn table(outcome: &Outcome) -> String {
@@ -132,10 +130,11 @@ fn published(outcomes: &[Outcome]) -> String {
         return rows;
     }
     format!(
-        "<p>Agreement says something where the model predicts: a fitted figure was looked at when the model was made, \
-         a circular one is a value of it.</p>\n\
-         <div class=\"wide\"><table class=\"published\">\n<tr><th>figure</th><th>published</th><th>here</th>\
-         <th></th><th>off by</th><th>worth</th><th>source</th><th>what differs</th></tr>\n{rows}</table></div>\n"
+        "<p>Only 'predicted' rows test the model. 'Fitted' figures were used to tune it; 'circular' \
+         figures are its own values.</p>\n\
+         <div class=\"wide\"><table class=\"published\">\n<tr><th>figure</th><th>published</th><th>modelled</th>\
+         <th></th><th>difference</th><th>evidence</th><th>source</th><th>differences of the \
+         test</th></tr>\n{rows}</table></div>\n"
     )
 }
 
@@ -149,7 +148,10 @@ fn method(outcomes: &[Outcome]) -> String {
         }
     }
     let Some(outcome) = outcomes.first() else { return told };
-    told.push_str("<p>Latency counts from when a request was due; rates count the final flush.");
+    told.push_str(
+        "<p>Latency is measured from the time at which a request was due. Rates include the final \
+         flush.",
+    );
     if outcome.plan.target.model.is_some() {
         told.push_str(
             " The drive is a model: each of its numbers has a source, or is marked as assumed, in its \
@@ -158,8 +160,8 @@ fn method(outcomes: &[Outcome]) -> String {
     }
     if outcome.plan.cache.is_some() && outcome.time == "virtual" {
         told.push_str(
-            " The cache is the engine that serves; each piece of its work is charged what it took on \
-             the machine that the prices in the raw data were measured on.",
+            " The cache is the engine of 'overdrive serve'. Its work takes simulated time: the raw \
+             data has the costs, and the machine on which they were measured.",
         );
     }
     told.push_str("</p>\n");

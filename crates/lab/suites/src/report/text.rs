@@ -22,7 +22,7 @@ pub(super) fn notes(row: &Row) -> String {
     }
     if row.is_disturbed() {
         let percent = 100.0 * row.kept_waiting;
-        notes.push(format!("kept waiting by this machine for {percent:.0} % of the time"));
+        notes.push(format!("delayed by this machine for {percent:.0} % of the time"));
     }
     if row.partial {
         notes.push("not complete".to_owned());
@@ -69,7 +69,7 @@ pub fn text(outcome: &Outcome) -> String {
     let title = plan.target.title();
     let mut text = format!("{} on {}", plan.suite.name, printable(title));
     match &plan.cache {
-        Some(cache) => _ = write!(text, " behind {} of cache", cache.memory),
+        Some(cache) => _ = write!(text, " with {} of cache", cache.memory),
         None => text.push_str(", bare"),
     }
     _ = writeln!(text, ", in {} time", outcome.time);

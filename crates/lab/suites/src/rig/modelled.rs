@@ -26,7 +26,7 @@ impl Modelled {
     /// # Errors
     /// The target is not a modelled drive, or its options do not fit the model.
     pub fn new(target: &Target, prices: Prices) -> Result<Modelled, String> {
-        let none = || format!("{}: no modelled drive; run it on a rig of its own", target.text);
+        let none = || format!("{}: is not a modelled drive; name one as model:NAME", target.text);
         let model = target.model.as_ref().ok_or_else(none)?;
         let drive = Shared::new(model, &target.options, Keep::Nothing);
         let drive = drive.map_err(|error| error.to_string())?;

@@ -152,13 +152,13 @@ impl Suite for Consistency {
         let all = value("all seconds, mean of a second");
         match (mean, least, all) {
             (Some(mean), Some(least), _) => Some(format!(
-                "{} it answers {} requests a second on average, {} in its slowest second.",
+                "{} it answers {} requests per second on average, {} in its slowest second.",
                 steady(&outcome.plan).phrase(),
                 figure(mean),
                 figure(least)
             )),
             (_, _, Some(all)) => {
-                Some(format!("It answers {} requests a second on average.", figure(all)))
+                Some(format!("It answers {} requests per second on average.", figure(all)))
             }
             _ => None,
         }

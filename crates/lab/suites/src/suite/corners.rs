@@ -52,7 +52,7 @@ impl Suite for Corners {
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         lay_out(bed, plan, outcome)?;
         outcome.say(format!(
-            "Each test took {} s; the drive was left alone for 5 s between two.",
+            "Each test took {} s; the drive was idle for 5 s between tests.",
             plan.time_ns as f64 / 1e9
         ));
         if bed.is_cached() {

@@ -65,10 +65,12 @@ pub(super) fn find(suite: &dyn Suite, year: u16) -> Result<Era, String> {
     if eras.is_empty() {
         let with = ALL.iter().filter(|suite| !suite.eras().is_empty());
         let with = list(with.map(|suite| suite.profile().name.to_owned()).collect());
-        return Err(format!("--era {year}: {name} was always the same; with eras are {with}"));
+        return Err(format!(
+            "--era {year}: {name} has no eras; omit it, or choose a suite with eras: {with}"
+        ));
     }
     let known = list(eras.iter().map(Era::to_string).collect());
-    Err(format!("--era {year}: {name} has {known}"))
+    Err(format!("--era {year}: {name} has no such era; write a year of {known}"))
 }
 
 /// Returns the suite as it was in a year.

@@ -44,10 +44,11 @@ impl Suite for FileBench {
         let about = replayed::recording(FILE_SETS[0].name, plan)?.about;
         replayed::say(outcome, &about);
         outcome.say(
-            "Fresh is the erased drive, with the part that the recording works on written in order. Used is after random \
-             4 KiB writes over all of it, 32 at a time, and that part written again. A minute lies before each copy. MB/s \
-             are bytes of the files over the time until the last flush. What was recorded is a part of each set: a \
-             drive's SLC area may hold it where it would not hold the whole.",
+            "Fresh is the erased drive; the part that the recording uses was written in order. \
+             Used is after random 4 KiB writes over all of it, 32 at a time, and that part written \
+             again. The drive was idle for a minute before each copy. MB/s are the bytes of the \
+             files over the time until the last flush. Only a part of each set was recorded, and \
+             an SLC area may hold the part but not the whole.",
         );
         for (number, state) in ["fresh", "used"].into_iter().enumerate() {
             let test = |name: &str| format!("{name}, {state}");

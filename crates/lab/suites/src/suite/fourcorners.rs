@@ -155,6 +155,6 @@ fn write_all(bed: &mut Bed, all: &Plan, outcome: &mut Outcome) -> Result<(), Hal
     if all.reads_only || all.state.leaves_all_written() {
         return Ok(());
     }
-    outcome.say("Before the reads all of the drive was written in order.");
+    outcome.say("Before the reads the whole drive was written in order.");
     bed.prepare(&Preparation::preset("filled"), all.span(), seed(all, 2000)).map(drop)
 }

@@ -64,7 +64,8 @@ impl Suite for HdTune {
                 bed.empty_cache()?;
                 if *bytes < least {
                     outcome.say(format!(
-                        "The target takes no accesses of {name}: its blocks are {least} bytes."
+                        "The target does not support accesses of {name}: its blocks have {least} \
+                         bytes."
                     ));
                     continue;
                 }

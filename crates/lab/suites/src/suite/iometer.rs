@@ -77,7 +77,8 @@ pub(super) struct Iometer;
 
 static PROFILE: Profile = Profile {
     name: "iometer",
-    about: "Iometer's web server, file server, workstation and database, with 1 to 32 under way",
+    about: "Iometer's web server, file server, workstation and database, with 1 to 32 requests in \
+            flight",
     takes_state: true,
     preparation: "laid-out",
     time_ns: 60 * SECOND,

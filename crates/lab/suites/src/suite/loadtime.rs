@@ -46,8 +46,9 @@ impl Suite for LoadTime {
         bed.prepare(&plan.preparation, plan.span(), seed(plan, 1000))?;
         replayed::say(outcome, about);
         outcome.say(
-            "The host of the recording had nothing of the files in its memory, and the replay asks for everything in \
-             both loads: the second one is faster only by what a cache here has kept.",
+            "When the load was recorded, no file was in the host's page cache. The replay reads \
+             everything in both loads, so the second load is faster only by the blocks that a \
+             cache here holds.",
         );
         bed.empty_cache()?;
         for (pass, is_cold) in [("first load", true), ("second load", false)] {

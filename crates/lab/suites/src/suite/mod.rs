@@ -176,12 +176,13 @@ fn run_into(
     outcome.facts = bed.facts();
     let direct = outcome.facts.iter().find(|(name, value)| *name == "direct_io" && value != "yes");
     if let Some((_, why)) = direct.cloned() {
-        outcome
-            .say(format!("There is no direct I/O ({why}): these are figures of the page cache."));
+        outcome.say(format!(
+            "The target has no direct I/O ({why}): these are figures of the page cache."
+        ));
     }
     let in_use = outcome.facts.iter().find(|(name, _)| *name == IN_USE);
     if let Some((_, users)) = in_use.cloned() {
-        outcome.say(format!("{users}: the results include the load of others."));
+        outcome.say(format!("{users}: the results include the load of other users."));
     }
     let start_ns = bed.now();
     let result = suite.run(&mut bed, plan, outcome);
@@ -199,17 +200,18 @@ fn preparation_text(plan: &Plan, time: &str) -> String {
     if plan.reads_only {
         let idle = match plan.preparation.0.is_empty() {
             true => String::new(),
-            false => format!(" It was left alone before ({}).", plan.preparation),
+            false => format!(" It was idle before ({}).", plan.preparation),
         };
         return format!(
-            "Reads alone: the target was opened for reading and keeps what it holds; tests that write were left out. \
-             Parts that were never written are read without the device.{idle}"
+            "Reads only: the target was opened read-only, and tests that write were omitted. Reads \
+             of parts that were never written do not reach the device.{idle}"
         );
     }
     if time == "real" {
         let (state, own) = (&plan.state, &plan.preparation);
         return format!(
-            "The target was taken as it was; all of it was prepared: {state}; then its first {span}: {own}."
+            "The target was used as found. Preparation of the whole: {state}; then of its first \
+             {span}: {own}."
         );
     }
     let own = match plan.preparation.0.is_empty() {

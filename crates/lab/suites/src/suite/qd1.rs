@@ -43,7 +43,7 @@ impl Suite for Qd1 {
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         lay_out(bed, plan, outcome)?;
         outcome.say(format!(
-            "Each test took {} s, and its final flush; the drive was left alone for 60 s between two.",
+            "Each test took {} s and a final flush; the drive was idle for 60 s between tests.",
             plan.time_ns as f64 / 1e9
         ));
         for (part, (test, depth)) in [(QD1_WRITE, 1), (QD1_SATURATING, 32)].into_iter().enumerate()
@@ -86,7 +86,8 @@ impl Suite for Qd1 {
         let row = outcome.rows.first()?;
         let latency = row.latency.as_ref()?;
         Some(format!(
-            "One at a time: {} writes of 4 KiB a second, {} on average, {} at worst.",
+            "One at a time: {} writes of 4 KiB per second, with a latency of {} on average, {} at \
+             most.",
             figure(row.value),
             time(latency.mean_ns()),
             time(latency.max_ns() as f64)

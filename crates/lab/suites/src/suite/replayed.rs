@@ -32,7 +32,8 @@ pub(super) fn recording(name: &str, plan: &Plan) -> Result<Recording, Halt> {
     let needed = recording.about.device_bytes;
     if plan.span() < needed {
         let (span, what) = (Size(plan.span()), &recording.about.what);
-        let message = format!("the recording ({what}) needs {}; there are {span}", Size(needed));
+        let message =
+            format!("the recording ({what}) needs {}, but only {span} can be used", Size(needed));
         return Err(Halt::Plan(message));
     }
     Ok(recording)
@@ -71,9 +72,9 @@ pub(super) fn add(outcome: &mut Outcome, bed: &Bed, row: Row) {
 /// Adds the method of any replay.
 pub(super) fn say(outcome: &mut Outcome, about: &About) {
     outcome.say(format!(
-        "There is no file system here: what was recorded once is replayed, from {}. A request starts as soon as what had \
-         been answered before it when it was recorded is answered: reads wait for reads, all else for everything. The \
-         time in which the host itself worked is left out.",
+        "The target has no file system, so a recording from {} is replayed. A request starts as \
+         soon as all requests are answered that had been answered before it in the recording: \
+         reads wait for reads, other requests for all. The host's own work is left out.",
         about.on
     ));
 }

@@ -37,7 +37,7 @@ impl Suite for Seqfill {
         lay_out(bed, plan, outcome)?;
         let span = plan.span();
         outcome.say(format!(
-            "Then its first {} were written in order, 128 KiB at a time, 32 under way.",
+            "Then its first {} were written in order, 128 KiB at a time, 32 in flight.",
             block::Size(span)
         ));
         let load = writes(plan, Order::Sequential, 128 << 10, 32, 1);

@@ -1,4 +1,4 @@
-//! Sizes: sequential transfers of 512 bytes to 8 MiB, four under way; and the same with ATTO's
+//! Sizes: sequential transfers of 512 bytes to 8 MiB, four in flight; and the same with ATTO's
 //! parameters.
 //!
 //! ATTO's test writes and reads a file of 512 MB or 2 GB in order, with transfer sizes that double
@@ -38,14 +38,14 @@ pub(super) static ATTO: Sizes = Sizes { profile: &ATTO_PROFILE, data_percent: 0,
 
 static ATTO_PROFILE: Profile = Profile {
     name: "atto",
-    about: "ATTO: 256 MB of compressible data, transfers of 512 bytes to 8 MiB, four under way",
+    about: "ATTO: 256 MB of compressible data, transfers of 512 bytes to 8 MiB, four in flight",
     preparation: "filled",
     span_bytes: Some(256 << 20),
     ..PROFILE
 };
 
 static ATTO_OF_2018: Profile = Profile {
-    about: "ATTO: 256 MB of compressible data, transfers of 512 bytes to 64 MiB, four under way",
+    about: "ATTO: 256 MB of compressible data, transfers of 512 bytes to 64 MiB, four in flight",
     ..ATTO_PROFILE
 };
 
@@ -72,7 +72,7 @@ static ATTO_ERAS: [(Era, u64); 2] = [
 
 const PROFILE: Profile = Profile {
     name: "sizes",
-    about: "Sequential transfers of 512 bytes to 8 MiB, written and read, four under way",
+    about: "Sequential transfers of 512 bytes to 8 MiB, written and read, four in flight",
     takes_state: true,
     preparation: "laid-out",
     time_ns: 2 * SECOND,
@@ -109,13 +109,14 @@ impl Suite for Sizes {
         if self.data_percent < 100 {
             bed.set_data_percent(self.data_percent);
             outcome.say(
-                "What was written can be compressed to nearly nothing; what a modelled drive makes of that is chosen \
-                 with ?data=PERCENT.",
+                "The written data is compressible to nearly nothing; ?data=PERCENT sets how far a \
+                 modelled drive compresses it.",
             );
         }
         lay_out(bed, plan, outcome)?;
         outcome.say(format!(
-            "With each size the span was written in order for {} s, {DEPTH} transfers under way, and then read.",
+            "With each size the span was written in order for {} s, {DEPTH} transfers in flight, \
+             and then read.",
             plan.time_ns as f64 / 1e9
         ));
         if bed.is_cached() {
@@ -124,7 +125,7 @@ impl Suite for Sizes {
         let most = *era::of(plan, self.eras).unwrap_or(&MOST);
         let taken = u64::from(bed.top().limits().io_max_bytes);
         if taken < most {
-            outcome.say(format!("The target takes no transfers above {}.", Size(taken)));
+            outcome.say(format!("The target supports no transfers above {}.", Size(taken)));
         }
         for (part, bytes) in sizes(bed, most).enumerate() {
             let order = Order::Sequential;
@@ -146,9 +147,9 @@ impl Suite for Sizes {
             let best = rows().map(|row| row.value).reduce(f64::max)?;
             let first = rows().find(|row| row.value >= 0.9 * best)?;
             let (_, size) = first.test.split_once(", ")?;
-            Some(format!("{} MB/s, nearly so from {size} on", figure(best)))
+            Some(format!("{} MB/s (nine tenths of that at {size})", figure(best)))
         };
-        Some(format!("At best it writes {}; it reads {}.", told("write, ")?, told("read, ")?))
+        Some(format!("At best it writes {}, and reads {}.", told("write, ")?, told("read, ")?))
     }
 
     fn plots(&self, outcome: &Outcome) -> Vec<String> {

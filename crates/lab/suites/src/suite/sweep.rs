@@ -26,7 +26,7 @@ pub(super) struct Sweep;
 
 static PROFILE: Profile = Profile {
     name: "sweep",
-    about: "Random transfers of 512 bytes to 64 MiB with 1 to 256 under way, and mixes",
+    about: "Random transfers of 512 bytes to 64 MiB with 1 to 256 in flight, and mixes",
     takes_state: true,
     preparation: "laid-out",
     time_ns: 2 * SECOND,
@@ -48,8 +48,8 @@ impl Suite for Sweep {
         let least = LEAST.max(limits.block_logical_bytes.into());
         let most = MOST.min(limits.io_max_bytes.into());
         outcome.say(format!(
-            "Each cell took {} s. Sizes were {} to {}, which is what the target takes in one request; what needs \
-             more than {} at a time was left out.",
+            "Each cell took {} s. Sizes were {} to {}, the limits of the target; cells with more \
+             than {} in flight were omitted.",
             plan.time_ns as f64 / 1e9,
             Size(least),
             Size(most),

@@ -163,8 +163,8 @@ fn method(plan: &Plan, passes: &Passes, worn: &Preparation, trimmed: &Preparatio
              was prepared; after {worn}; and after {trimmed}."
         ),
         _ => format!(
-            "Each run wrote at random over {span}, {size} at a time, {} under way{time}: twice, \
-             {} between them, and after {trimmed}.",
+            "Each run wrote at random over {span}, {size} at a time, {} in flight{time}: twice, {} \
+             between them, and after {trimmed}.",
             passes.depth,
             if worn.0.is_empty() { "nothing".to_owned() } else { worn.to_string() }
         ),

@@ -247,7 +247,7 @@ fn sizes_show_what_a_transfer_costs() {
         let (page, large) = (rate(&bare, direction, "4 KiB"), rate(&bare, direction, "1 MiB"));
         assert!(large > page && page > 1.5 * small, "{direction}: {small}, {page}, {large}");
     }
-    assert!(report::page(&bare).contains(" on; it reads "), "the verdict");
+    assert!(report::page(&bare).contains("), and reads "), "the verdict");
     // A file that fits in the cache is still written to the drive, and read from it.
     let behind = run(&cached("sizes", 64 << 20));
     for direction in ["write", "read"] {
@@ -364,7 +364,7 @@ fn what_was_published_stands_beside_what_was_modelled() {
     for told in [
         "<td>22769</td>",
         "<td>43.5</td>",
-        "there for 60 s",
+        "published: for 60 s",
         "class=\"published\"",
         "class=\"put\"",
     ] {

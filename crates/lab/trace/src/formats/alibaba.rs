@@ -22,7 +22,7 @@ pub(crate) fn line(line: &[u8], devices: &mut Devices) -> Found {
     };
     number(device).ok_or(EXPECTED)?;
     let time_ns = number(time).ok_or(EXPECTED)?;
-    let time_ns = time_ns.checked_mul(1000).ok_or("its time is out of range")?;
+    let time_ns = time_ns.checked_mul(1000).ok_or("the time is out of range")?;
     let extent = Extent::of_bytes(number(offset).ok_or(EXPECTED)?, number(bytes).ok_or(EXPECTED)?)?;
     let device = devices.named(device)?;
     extent.access(time_ns, device, direction).map(Some)

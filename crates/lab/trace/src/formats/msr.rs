@@ -24,7 +24,7 @@ pub(crate) fn line(line: &[u8], devices: &mut Devices) -> Found {
         _ => return Err(EXPECTED),
     };
     let time_ns = number(time).ok_or(EXPECTED)?;
-    let time_ns = time_ns.checked_mul(100).ok_or("its time is out of range")?;
+    let time_ns = time_ns.checked_mul(100).ok_or("the time is out of range")?;
     number(disk).ok_or(EXPECTED)?;
     number(response).ok_or(EXPECTED)?;
     let extent = Extent::of_bytes(number(offset).ok_or(EXPECTED)?, number(bytes).ok_or(EXPECTED)?)?;

@@ -37,11 +37,11 @@ pub(crate) fn record(record: &[u8], object_is: Object, devices: &mut Devices) ->
     let long = |at: usize| u64::from_le_bytes(core::array::from_fn(|byte| record[at + byte]));
     let (seconds, object, bytes) = (word(0), long(4), word(12));
     if bytes == 0 {
-        return Err("it has no bytes");
+        return Err("the record has no bytes");
     }
     let extent = match object_is {
         Object::Sector => Extent::of_sector(object, bytes.into()).map_err(
-            |_| "its object is no sector; name the format oracleGeneral-objects if it is a key",
+            |_| "the object is not a sector; if it is a key, name the format oracleGeneral-objects",
         )?,
         Object::Name => Extent::of_bytes(folded(object) * BLOCK_BYTES, BLOCK_BYTES)?,
     };

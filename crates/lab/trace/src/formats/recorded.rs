@@ -52,9 +52,10 @@ impl Recorded {
         while let Some((block, rest)) = recording::split(left, self.blocks)? {
             self.dropped = self.dropped.saturating_add(recording::dropped_before(block));
             for event in recording::events_of(block, self.blocks) {
-                into.push(access(&event?, devices).map_err(|what| {
-                    Malformed::new(format!("block {}: an event of it: {what}", self.blocks))
-                })?);
+                into.push(
+                    access(&event?, devices)
+                        .map_err(|what| Malformed::new(format!("block {}: {what}", self.blocks)))?,
+                );
             }
             (left, self.blocks) = (rest, self.blocks + 1);
         }

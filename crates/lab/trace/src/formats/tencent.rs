@@ -23,7 +23,7 @@ pub(crate) fn line(line: &[u8], devices: &mut Devices) -> Found {
     };
     number(volume).ok_or(EXPECTED)?;
     let time_ns = number(time).ok_or(EXPECTED)?;
-    let time_ns = time_ns.checked_mul(1_000_000_000).ok_or("its time is out of range")?;
+    let time_ns = time_ns.checked_mul(1_000_000_000).ok_or("the time is out of range")?;
     let extent =
         Extent::of_sectors(number(sector).ok_or(EXPECTED)?, number(sectors).ok_or(EXPECTED)?)?;
     let device = devices.named(volume)?;

@@ -56,9 +56,9 @@ impl Version {
         };
         let expected = if self == Version::One { 1 } else { 2 };
         if version >> 8 != expected {
-            return Err("it is of another version than the first record");
+            return Err("the version differs from that of the first record");
         }
-        let time_ns = long(24).checked_mul(1000).ok_or("its time is out of range")?;
+        let time_ns = long(24).checked_mul(1000).ok_or("the time is out of range")?;
         let direction = direction(command as u8);
         // Some commands other than reads and writes have no extent.
         let extent = match direction {

@@ -85,19 +85,19 @@ fn vscsi_has_two_versions() {
         let cut = bad(Format::Vscsi, &file.concat()[..2 * size + 5]);
         assert_eq!(
             cut,
-            format!("byte {}: the file ends 5 bytes into a record; it was cut off", 2 * size)
+            format!("byte {}: the file is truncated: it ends 5 bytes into a record", 2 * size)
         );
         let far = bad(Format::Vscsi, &[&file[0][..], &record(512, 0x28, u64::MAX, 1)].concat());
-        assert_eq!(far, format!("byte {size}: the record there: it reaches beyond 1 EiB"));
+        assert_eq!(far, format!("byte {size}: the request reaches beyond 1 EiB"));
         let late = bad(Format::Vscsi, &record(512, 0x28, 1, u64::MAX));
-        assert!(late.ends_with("its time is out of range"), "{late}");
+        assert!(late.ends_with("the time is out of range"), "{late}");
         let long = bad(Format::Vscsi, &record(u32::MAX, 0x28, 1, 1));
-        assert!(long.ends_with("it is longer than 1 GiB"), "{long}");
+        assert!(long.ends_with("the request is longer than 1 GiB"), "{long}");
     }
     let mixed = [vscsi_one(512, 0x28, 0, 0), vscsi_two(512, 0x28, 0, 0)].concat();
     let mixed = bad(Format::Vscsi, &[&mixed[..], &[0; 24]].concat());
-    assert!(mixed.starts_with("byte 32: the record there: it is of another version"), "{mixed}");
-    assert!(bad(Format::Vscsi, &[0; 64]).starts_with("byte 0: no vscsi record"));
+    assert!(mixed.starts_with("byte 32: the version differs"), "{mixed}");
+    assert!(bad(Format::Vscsi, &[0; 64]).starts_with("byte 0: this is not a vscsi record"));
 }
 
 #[test]
@@ -115,8 +115,9 @@ fn the_five_columns_have_two_readings() {
     assert_eq!(good(Format::SsdsimZeroReads, text), turned);
     assert_eq!(
         detected("x.trace", text),
-        Err("its last column may mean either: of the first 4 requests 25.0 % are reads if 1 is a read \
-             (--format ssdsim, or mqsim), 75.0 % if 0 is one (--format ssdsim-0-reads); say which"
+        Err("the last column is ambiguous: 25.0 % of the first 4 requests are reads if 1 is a read \
+             (--format ssdsim, or mqsim), 75.0 % if 0 is one (--format ssdsim-0-reads); name one \
+             of these formats"
             .to_owned())
     );
     for line in ["1 2 3 4 2", "1 2 3 4", "1 2 3 4 1 9", "1.5 2 3 4 1", "-1 2 3 4 1", "x"] {
@@ -124,7 +125,7 @@ fn the_five_columns_have_two_readings() {
         assert_eq!(told, format!("line 2: not 'ns device sector sectors 0|1': {line}"));
     }
     let far = bad(Format::Mqsim, b"1 0 18446744073709551615 8 1");
-    assert!(far.starts_with("line 1: it reaches beyond 1 EiB: "), "{far}");
+    assert!(far.starts_with("line 1: the request reaches beyond 1 EiB: "), "{far}");
 }
 
 #[test]
@@ -138,7 +139,10 @@ fn disksim_counts_in_milliseconds_and_its_flags_are_hexadecimal() {
     assert_eq!(good(Format::Disksim, text), expected);
     assert_eq!(good(Format::DisksimZeroReads, text)[0].2, In);
     let told = detected("x", text).expect_err("either");
-    assert!(told.contains("66.7 % are reads if 1 is a read (--format disksim)"), "{told}");
+    assert!(
+        told.contains("66.7 % of the first 3 requests are reads if 1 is a read (--format disksim)"),
+        "{told}"
+    );
     assert!(told.contains("33.3 % if 0 is one (--format disksim-0-reads)"), "{told}");
     assert!(bad(Format::Disksim, b"1 0 8 8 g").starts_with("line 1: not 'ms device"));
 }
@@ -200,9 +204,9 @@ fn the_formats_with_commas_are_told_apart() {
         assert!(told.ends_with(": \\x1b[2J broken"), "{told}");
     }
     let late = bad(Format::Alibaba, b"1,R,0,512,18446744073709551615");
-    assert!(late.starts_with("line 1: its time is out of range"), "{late}");
+    assert!(late.starts_with("line 1: the time is out of range"), "{late}");
     let huge = bad(Format::Csv, b"R,0,1073741825");
-    assert!(huge.starts_with("line 1: it is longer than 1 GiB"), "{huge}");
+    assert!(huge.starts_with("line 1: the request is longer than 1 GiB"), "{huge}");
 }
 
 const BLKPARSE: &str = "\
@@ -340,10 +344,11 @@ fn objects_are_sectors_or_names() {
     let key = oracle(1, u64::MAX, 512, -1);
     assert!(bad(Format::OracleGeneral, &key).contains("name the format oracleGeneral-objects"));
     assert_eq!(good(Format::OracleGeneralObjects, &key).len(), 1);
+    assert!(bad(Format::OracleGeneral, &[0; 24]).starts_with("byte 0: the record has no"));
     assert!(
-        bad(Format::OracleGeneral, &[0; 24]).starts_with("byte 0: the record there: it has no")
+        bad(Format::OracleGeneral, &file[..30])
+            .starts_with("byte 24: the file is truncated: it ends 6 bytes")
     );
-    assert!(bad(Format::OracleGeneral, &file[..30]).starts_with("byte 24: the file ends 6 bytes"));
 }
 
 #[test]
@@ -377,22 +382,25 @@ fn recordings_come_in_pieces_and_may_be_cut() {
     assert_eq!((accesses.len(), notes.map(|notes| notes.is_cut)), (3, Ok(true)));
     let last = file.len() - 1;
     file[last] ^= 1;
-    assert!(bad(Format::Recording, &file).starts_with("block 1 does not have its checksum"));
+    assert!(bad(Format::Recording, &file).starts_with("block 1 does not match its checksum"));
     assert!(bad(Format::Recording, b"ODTRACE\n").contains("header"));
     assert!(bad(Format::Recording, &[b'x'; 16]).contains("does not begin as a recording does"));
 }
 
 #[test]
 fn what_is_no_trace_is_refused_with_the_formats() {
-    assert_eq!(detected("x", b""), Err("it is empty".to_owned()));
+    assert_eq!(detected("x", b""), Err("the file is empty".to_owned()));
     let told = detected("x", b"hello world\n").expect_err("no trace");
     assert!(
-        told.starts_with("line 1: it is in no known format; name one with --format (rec"),
+        told.starts_with("line 1: the format is unknown; name it with --format (rec"),
         "{told}"
     );
     assert!(told.ends_with("): hello world"), "{told}");
     let told = detected("x", &[0xff; 100]).expect_err("no trace");
-    assert!(told.starts_with("byte 0: it is neither text nor in a known binary format"), "{told}");
+    assert!(
+        told.starts_with("byte 0: the file is neither text nor in a known binary format"),
+        "{told}"
+    );
     // The name decides if the bytes are not conclusive: the reader then reports the error.
     assert_eq!(detected("a.vscsi", &[0xff; 100]), Ok(Format::Vscsi));
 }
@@ -402,7 +410,7 @@ fn a_line_has_a_longest_length() {
     let long = [b"R,0,".as_slice(), &[b'1'; 5000]].concat();
     for format in [Format::Csv, Format::Msr, Format::Blkparse] {
         let told = bad(format, &[&long[..], b"\n"].concat());
-        assert_eq!(told, "line 1: it is longer than 4096 bytes");
+        assert_eq!(told, "line 1: the line is longer than 4096 bytes");
         let mut reader = Reader::new(format);
         let endless = (0..).find_map(|_| reader.feed(&[b' '; 1000], &mut Vec::new()).err());
         assert!(endless.is_some_and(|told| told.to_string().contains("longer than 4096")));

@@ -117,12 +117,12 @@ fn what_is_wrong_is_named() {
     assert!(with(8, 2).contains("version 2"), "{}", with(8, 2));
     assert!(with(12, 48).contains("48 bytes"));
     assert!(with(18, 255).contains("block 0 claims more events"));
-    assert!(with(40, 1).contains("block 0 does not have its checksum"));
+    assert!(with(40, 1).contains("block 0 does not match its checksum"));
     assert!(refused(&[0xff, 0xfe]).contains("neither a recording nor text"));
     assert!(refused(&recording(&[], 9)).contains("no request"));
     // The checksum is right, but the content is not.
     let flush = Event { operation: Operation::Flush, ..READ };
-    assert!(refused(&recording(&[flush], 0)).contains("block 0 holds what is no event"));
+    assert!(refused(&recording(&[flush], 0)).contains("block 0 contains an invalid event"));
 }
 
 #[test]

@@ -42,8 +42,8 @@ impl fmt::Display for Usage {
             Usage::Swap => f.write_str("is used as swap"),
             Usage::Loop(name) => write!(f, "is attached to /dev/{name}"),
             Usage::Locked(processes) if processes.is_empty() => f.write_str(
-                "is locked by another program (qemu, another Overdrive, or an od-holder that keeps \
-                 unwritten data)",
+                "is locked by another program (qemu, another Overdrive, or an od-holder that \
+                 retains unwritten data)",
             ),
             Usage::Locked(processes) => write!(f, "is locked by {}", processes.join(", ")),
             Usage::Claimed => f.write_str("is open exclusively in another program"),

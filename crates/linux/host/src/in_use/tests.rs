@@ -107,8 +107,8 @@ fn a_loop_device_over_a_locked_file_is_in_use_however_deep() {
         locked: vec![7],
         ..Described::default()
     };
-    let expected = "lies on /images/7, which is locked by another program (qemu, another Overdrive, \
-                    or an od-holder that keeps unwritten data)";
+    let expected = "lies on /images/7, which is locked by another program (qemu, another \
+                    Overdrive, or an od-holder that retains unwritten data)";
     for device in [10, 19, 20, 11] {
         let found = words(&machine, disk(device));
         assert!(found.contains(&expected.to_owned()), "{device}: {found:?}");

@@ -33,7 +33,8 @@ pub(crate) struct Options {
     /// Print every counter, too.
     #[arg(long)]
     all: bool,
-    /// Print rates at this interval, in seconds (1), until the volumes have ended or Ctrl-C.
+    /// Print rates at this interval, in seconds, until the volumes have ended or Ctrl-C
+    /// [default: 1].
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
           value_parser = seconds, conflicts_with = "all")]
     watch: Option<Duration>,

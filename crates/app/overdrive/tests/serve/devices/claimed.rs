@@ -31,7 +31,7 @@ fn all_refused(home: &Arc<Home>, disk: &Disk, image: &Path) {
     let words = [
         "is the backing of the device",
         &device,
-        "go on with: overdrive attach",
+        "continue with: overdrive attach",
         &format!("--name {}", disk.name),
         &format!("overdrive detach {}", disk.name),
     ];

@@ -118,8 +118,8 @@ fn a_failed_attach_says_why_in_one_line_and_changes_no_file() {
     let qcow2 = file("disk.qcow2", &[b"QFI\xfb\0\0\0\x03".to_vec(), vec![0; 4088]].concat());
     for (backing, status, says) in [
         (&missing, 1, "no such file"),
-        (&notes, 2, "no image of a disk is so small"),
-        (&odd, 2, "fill up a copy"),
+        (&notes, 2, "too small for an image"),
+        (&odd, 2, "pad a copy"),
         (&qcow2, 2, "is a qcow2 image"),
         (&"null:100".to_owned(), 2, "multiple of 512"),
         (&"model:850pro".to_owned(), 2, "did you mean samsung-850-pro-128"),

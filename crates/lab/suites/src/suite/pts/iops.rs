@@ -46,7 +46,7 @@ impl Suite for Iops {
 
     fn verdict(&self, outcome: &Outcome) -> Option<String> {
         let row = outcome.row(&name(0, 4096))?;
-        Some(format!("Random 4 KiB writes: {} a second.", figure(row.value)))
+        Some(format!("Random 4 KiB writes: {} per second.", figure(row.value)))
     }
 
     fn plots(&self, outcome: &Outcome) -> Vec<String> {

@@ -142,7 +142,7 @@ fn verdict(what: &str, unit: &str, tracked: &[f64]) -> String {
     match found.filter(Determination::is_steady).map(|found| found.rounds()) {
         Some((first, last)) => format!("Steady over rounds {first} to {last}:{figures}"),
         None => format!(
-            "NOT steady after {} rounds: these are no figures of the specification.{figures}",
+            "NOT steady after {} rounds: these are not figures of the specification.{figures}",
             tracked.len()
         ),
     }

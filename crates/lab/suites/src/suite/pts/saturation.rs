@@ -65,7 +65,7 @@ impl Suite for Saturation {
     fn verdict(&self, outcome: &Outcome) -> Option<String> {
         let (first, last) = (outcome.row(FIRST)?.value, outcome.row(LAST)?.value);
         Some(format!(
-            "{} random 4 KiB writes a second in its first minute, {} in its last five.",
+            "{} random 4 KiB writes per second in its first minute, {} in its last five minutes.",
             figure(first),
             figure(last)
         ))
@@ -104,7 +104,7 @@ fn add_rows(bed: &Bed, outcome: &mut Outcome, record: &Record) {
             let steady = if found.is_steady() { "Steady" } else { "NOT steady" };
             format!("{steady} at the end: {}", found.text("IOPS", "minute"))
         }
-        None => format!("NOT steady: {} whole minutes are too few to tell.", minutes.len()),
+        None => format!("NOT steady: {} whole minutes are too few for a decision.", minutes.len()),
     });
     outcome.series.push(Series {
         name: "random 4 KiB writes by minute".to_owned(),
