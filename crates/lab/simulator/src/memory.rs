@@ -35,8 +35,8 @@ impl Memory {
                 "--memory {self}: that is {slots} blocks of 4 KiB, and each of {shards} shards needs one; take more"
             ));
         }
-        let told = format!("--memory {self}: at most 4 TiB in a shard can be simulated");
-        u32::try_from(each).ok().filter(|each| u64::from(*each) <= SLOTS_MAX).ok_or(told)
+        let message = format!("--memory {self}: at most 4 TiB in a shard can be simulated");
+        u32::try_from(each).ok().filter(|each| u64::from(*each) <= SLOTS_MAX).ok_or(message)
     }
 }
 
