@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_told_apart_by_the_volume_s_name() {
+    fn owners_are_distinguished_by_the_volume_s_name() {
         assert!(is_owner_of("/run/overdrive/devices/db/db", "db"));
         assert!(!is_owner_of("/run/overdrive/devices/db/db", "db2"));
         assert!(is_owner_of("overdrive:/run/overdrive/devices/db//0123", "db"));

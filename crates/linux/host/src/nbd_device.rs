@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_devices_tells_which_are_connected() {
+    fn a_list_of_devices_shows_which_are_connected() {
         let (mut list, mut answer) = (Attributes::default(), Attributes::default());
         list.put_nested(DEVICE_ITEM, &device(3, 0)).put_nested(DEVICE_ITEM, &device(7, 1));
         answer.put_nested(DEVICE_LIST, &list);

@@ -27,7 +27,7 @@ mod tests {
     use rustix::fs::makedev;
 
     #[test]
-    fn locks_that_stay_on_this_machine_are_told_from_those_of_the_server() {
+    fn locks_that_stay_on_this_machine_are_distinguished_from_those_of_the_server() {
         let mounts = list(
             "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
             40 22 0:41 / /a rw shared:2 - nfs host:/a rw,vers=3,nolock,local_lock=all\n\

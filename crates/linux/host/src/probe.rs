@@ -121,8 +121,9 @@ pub(crate) fn rotational(device: u64) -> bool {
 
 /// Transfer size that suits the device best, in bytes.
 pub(crate) fn io_best(device: u64) -> u32 {
-    let told = attribute(device, "queue/optimal_io_size").and_then(|bytes| bytes.parse().ok());
-    match told {
+    let optimal_bytes =
+        attribute(device, "queue/optimal_io_size").and_then(|bytes| bytes.parse().ok());
+    match optimal_bytes {
         Some(bytes @ 4096..=1_048_576) if u32::is_power_of_two(bytes) => bytes.max(128 << 10),
         _ => 128 << 10,
     }

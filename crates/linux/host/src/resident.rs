@@ -29,7 +29,7 @@ impl Drop for Window {
 }
 
 impl Window {
-    fn over(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Window> {
+    fn map(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Window> {
         let (descriptor, offset) = (file.as_raw_fd(), offset as libc::off_t);
         // SAFETY: the kernel chooses the address; no other mapping is replaced.
         let at = unsafe {
@@ -58,14 +58,14 @@ impl Window {
 /// # Errors
 /// The file cannot be mapped, or the first byte does not begin a page.
 pub fn resident_bytes(file: impl AsFd, bytes: Range<u64>) -> io::Result<Option<u64>> {
-    if !may_be_told(file.as_fd()) {
+    if !may_see_residency(file.as_fd()) {
         return Ok(None);
     }
     let page = rustix::param::page_size();
     let (mut resident, mut at) = (0, bytes.start);
     while at < bytes.end {
         let count = (bytes.end - at).min(WINDOW_BYTES);
-        resident += Window::over(file.as_fd(), at, count as usize)?.resident(page)?;
+        resident += Window::map(file.as_fd(), at, count as usize)?.resident(page)?;
         at += count;
     }
     Ok(Some(resident * page as u64))
@@ -73,7 +73,7 @@ pub fn resident_bytes(file: impl AsFd, bytes: Range<u64>) -> io::Result<Option<u
 
 /// Whether the kernel gives this user the truth: the same check as in the kernel, except for
 /// capabilities in a user namespace.
-fn may_be_told(file: BorrowedFd<'_>) -> bool {
+fn may_see_residency(file: BorrowedFd<'_>) -> bool {
     let user = rustix::process::geteuid();
     let is_owner = rustix::fs::fstat(file).is_ok_and(|found| found.st_uid == user.as_raw());
     if is_owner || user.is_root() {

@@ -53,7 +53,7 @@ fn examine(name: &str, path: &Path, mounts: &[Mount], asked: Option<u64>) -> Und
 
 /// Returns the file of a loop device. Requires an answer of its file system.
 fn ask(name: &str) -> Option<Identity> {
-    LoopDevice::named(name)?.under().ok()
+    LoopDevice::named(name)?.backing_identity().ok()
 }
 
 impl Loop {

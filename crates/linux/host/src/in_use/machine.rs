@@ -23,7 +23,7 @@ pub(super) trait Machine {
     /// All loop devices.
     fn loops(&self) -> &[Loop];
     /// The file or device below a loop device that is below the one to be opened.
-    fn under(&self, found: &Loop) -> Under;
+    fn backing_identity(&self, found: &Loop) -> Under;
     /// Members of a mapped device or an array.
     fn members(&self, device: u64) -> Vec<u64>;
     /// The disk of a partition, the partition's first byte on it, and its length in bytes.
@@ -92,7 +92,7 @@ impl Machine for Live {
         &self.loops
     }
 
-    fn under(&self, found: &Loop) -> Under {
+    fn backing_identity(&self, found: &Loop) -> Under {
         found.examine_now()
     }
 

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_as_the_kernel_wants_it() {
+    fn a_request_is_as_the_kernel_requires_it() {
         let mut name = Attributes::default();
         name.put_text(FAMILY_NAME, "nbd");
         let bytes = request(CONTROL, GET_FAMILY, 5, &name);
@@ -199,8 +199,8 @@ mod tests {
         ];
         let all = all.concat();
         let found: Vec<Answer<'_>> = answers(&all, 2).collect();
-        let [Answer::Attributes(told), Answer::Ended(0)] = found[..] else { panic!("{found:?}") };
-        assert_eq!(find_u16(told, FAMILY_ID), Some(42));
+        let [Answer::Attributes(reply), Answer::Ended(0)] = found[..] else { panic!("{found:?}") };
+        assert_eq!(find_u16(reply, FAMILY_ID), Some(42));
     }
 
     #[test]
@@ -212,8 +212,8 @@ mod tests {
                 let mut bad = good.clone();
                 bad[at] = value;
                 for answer in answers(&bad, 2) {
-                    if let Answer::Attributes(told) = answer {
-                        assert!(attributes(told).count() <= told.len());
+                    if let Answer::Attributes(reply) = answer {
+                        assert!(attributes(reply).count() <= reply.len());
                     }
                 }
             }

@@ -39,8 +39,8 @@ impl Family {
         let mut family = Family { socket, number: CONTROL, sequence: 0 };
         let mut asked = Attributes::default();
         asked.put_text(FAMILY_NAME, name);
-        let told = family.ask(GET_FAMILY, &asked)?;
-        family.number = codec::find_u16(&told, FAMILY_ID).ok_or(io::ErrorKind::InvalidData)?;
+        let reply = family.ask(GET_FAMILY, &asked)?;
+        family.number = codec::find_u16(&reply, FAMILY_ID).ok_or(io::ErrorKind::InvalidData)?;
         Ok(family)
     }
 
@@ -52,7 +52,7 @@ impl Family {
         self.sequence += 1;
         let request = codec::request(self.number, command, self.sequence, asked);
         rustix::net::send(&self.socket, &request, SendFlags::empty())?;
-        let (mut told, mut buffer) = (Vec::new(), vec![0; ANSWER_BYTES_MAX]);
+        let (mut reply, mut buffer) = (Vec::new(), vec![0; ANSWER_BYTES_MAX]);
         loop {
             let bytes = match rustix::net::recv(&self.socket, &mut buffer[..], RecvFlags::empty()) {
                 Ok((bytes, _)) => bytes,
@@ -61,8 +61,8 @@ impl Family {
             };
             for answer in codec::answers(&buffer[..bytes], self.sequence) {
                 match answer {
-                    Answer::Attributes(attributes) => told = attributes.to_vec(),
-                    Answer::Ended(0) => return Ok(told),
+                    Answer::Attributes(attributes) => reply = attributes.to_vec(),
+                    Answer::Ended(0) => return Ok(reply),
                     Answer::Ended(error) => {
                         return Err(io::Error::from_raw_os_error(error.wrapping_neg()));
                     }
