@@ -14,7 +14,7 @@ use crate::node::{Identity, OpenNode};
 use crate::recorded::Recorded;
 use block::CacheSpec;
 use cache::{Arena, Cache, Found, Geometry, Settings, Shared};
-use holder::{Busy, Doubts, Keeper, Kept};
+use holder::{Busy, Doubts, Keeper, RetainedVolume};
 use lane::Lane;
 use ring::{Fence, Ring, SharedMemory};
 use std::io;
@@ -36,7 +36,7 @@ pub struct Keep {
 
 /// The memory and descriptors of an earlier process, owned by this one now.
 pub(crate) struct Left {
-    pub(crate) kept: Kept,
+    pub(crate) retained: RetainedVolume,
     pub(crate) arena: OwnedFd,
     /// The descriptors of the backing ([`OpenNode::keepable`]).
     pub(crate) backing: Vec<OwnedFd>,
@@ -75,7 +75,7 @@ impl Keep {
     pub(crate) fn find(&self, key: &str, name: &str) -> Result<Option<Left>, Failure> {
         match Keeper::find(&self.runtime, key) {
             Ok(found) => Ok(found.map(|found| Left {
-                kept: found.kept,
+                retained: found.retained,
                 arena: found.arena,
                 backing: found.backing,
                 keeper: found.keeper,
@@ -102,13 +102,14 @@ impl Keep {
         backing: &[BorrowedFd<'_>],
         memory: &SharedMemory,
     ) -> Result<Keeper, Failure> {
-        let kept = Kept {
+        let retained = RetainedVolume {
             volume: volume.to_owned(),
             backing: identity.name.clone(),
             key: identity.key.clone(),
             is_recorded: true,
         };
-        let started = Keeper::start(&self.runtime, &kept, memory.file(), backing, &self.program);
+        let started =
+            Keeper::start(&self.runtime, &retained, memory.file(), backing, &self.program);
         started.map_err(|error| {
             let what = "no holder for its memory could be started (--no-holder serves without \
                         one: a kill then loses unflushed writes)";
@@ -120,9 +121,13 @@ impl Keep {
 impl Left {
     /// Waits until the I/O of the daemon that used the memory before has ended (C15).
     pub(crate) fn fence(&self, node: &dyn OpenNode) -> Result<Fence, Failure> {
-        let fence = fence(self.arena.as_fd(), &self.kept.backing)?;
+        let fence = fence(self.arena.as_fd(), &self.retained.backing)?;
         node.fence().map_err(|error| {
-            trouble("requests of an earlier process may still arrive", &self.kept.backing, &error)
+            trouble(
+                "requests of an earlier process may still arrive",
+                &self.retained.backing,
+                &error,
+            )
         })?;
         Ok(fence)
     }
@@ -160,7 +165,7 @@ pub(crate) fn settle(
     doubts: &Doubts,
 ) -> Result<Settled, Failure> {
     let fence = left.fence(node)?;
-    let name = &left.kept.backing;
+    let name = &left.retained.backing;
     let identity = node.identity().map_or(0, |identity| identity.number);
     let geometry = found.geometry;
     let settings = Settings::from_spec(&CacheSpec::default(), &geometry);
@@ -176,7 +181,7 @@ pub(crate) fn settle(
                  could not be written to it: serve it with its former memory ({}), or rescue \
                  them with 'overdrive volume clear-error {} --rescue FILE'",
                 block::Size(u64::from(found.geometry.slots) * 4096),
-                left.kept.volume,
+                left.retained.volume,
             ),
         ));
     }
@@ -184,13 +189,15 @@ pub(crate) fn settle(
         // The doubt is noted before the memory that also records it is released: this process may
         // be killed before the next memory records it.
         doubts
-            .note(&left.kept.key, &node.identity().map_or(String::new(), |it| it.birth))
-            .map_err(|error| trouble("a doubt about its last flush", &left.kept.backing, &error))?;
+            .note(&left.retained.key, &node.identity().map_or(String::new(), |it| it.birth))
+            .map_err(|error| {
+                trouble("a doubt about its last flush", &left.retained.backing, &error)
+            })?;
     }
     if let Ok(memory) = holder::memory_identity(left.arena.as_fd()) {
-        recorded.clear_memory(&left.kept.key, &memory);
+        recorded.clear_memory(&left.retained.key, &memory);
     }
-    left.keeper.release().map_err(|error| trouble("its holder", &left.kept.backing, &error))?;
+    left.keeper.release().map_err(|error| trouble("its holder", &left.retained.backing, &error))?;
     Ok(Settled { blocks, in_doubt: shared.is_in_doubt() })
 }
 

@@ -227,7 +227,7 @@ impl<'a> Opening<'a> {
         node: &dyn OpenNode,
         is_wanted: bool,
     ) -> Result<(), Failure> {
-        let name = left.kept.backing.clone();
+        let name = left.retained.backing.clone();
         let copy = left.arena.try_clone().map_err(|error| memory_failure(&error))?;
         let mut memory = SharedMemory::adopt(copy).map_err(|error| memory_failure(&error))?;
         let Some(found) = keep::found_in(&memory) else {
@@ -382,7 +382,7 @@ impl<'a> Opening<'a> {
         if let Some(left) = self.left.take() {
             let fence = left.fence(below)?;
             let found = left.found.expect("the memory has been examined");
-            (self.keeper, self.is_recorded) = (Some(left.keeper), left.kept.is_recorded);
+            (self.keeper, self.is_recorded) = (Some(left.keeper), left.retained.is_recorded);
             self.is_taken_over = true;
             return Ok((found.memory, found.geometry, Some(fence)));
         }
@@ -464,14 +464,15 @@ impl<'a> Opening<'a> {
 /// # Errors
 /// Integrity: everything stays retained.
 fn check_identity(left: &Left, node: &dyn OpenNode) -> Result<(), Failure> {
-    let Some(identity) = node.identity().filter(|identity| identity.key != left.kept.key) else {
+    let Some(identity) = node.identity().filter(|identity| identity.key != left.retained.key)
+    else {
         return Ok(());
     };
     let message = format!(
         "{}: is another backing than the one served under this name before ({}, was {}), whose \
          changes are still in memory; restore that one, or save them with 'overdrive volume \
          clear-error {} --rescue FILE'",
-        identity.name, identity.key, left.kept.key, left.kept.volume
+        identity.name, identity.key, left.retained.key, left.retained.volume
     );
     Err(Failure::new(Exit::Integrity, message))
 }
@@ -485,7 +486,7 @@ fn check_size(left: &Left, bytes: u64, now: u64) -> Result<(), Failure> {
     if now >= bytes {
         return Ok(());
     }
-    let (name, volume) = (&left.kept.backing, &left.kept.volume);
+    let (name, volume) = (&left.retained.backing, &left.retained.volume);
     let message = format!(
         "{name}: has {now} bytes, but had {bytes} when it was served: data beyond its end is \
          lost; acknowledged writes are retained for it: restore its size (truncate -s {bytes} \

@@ -6,9 +6,9 @@ use crate::deadline::{Deadline, unix_s};
 use crate::directory::Seat;
 use crate::key;
 use crate::life::Holder;
+use crate::message::print_message;
 use crate::packet::{self, PACKET_BYTES, Received};
 use crate::survey::Contents;
-use crate::tell::tell;
 use crate::wire::{Answer, Ask, encode};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -31,7 +31,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const OOM_SCORE: &str = "/proc/self/oom_score_adj";
 /// Parameters of a holder.
 #[derive(Clone, Copy)]
-pub struct Terms<'a> {
+pub struct HolderOptions<'a> {
     /// Reads from an arena how much of it is dirty.
     pub survey: &'a dyn Fn(BorrowedFd<'_>) -> io::Result<Contents>,
     /// Interval at which an orphan checks whether its image has been deleted.
@@ -40,11 +40,11 @@ pub struct Terms<'a> {
 
 /// Runs `overdrive hold`; the headers of the arena show what is dirty.
 pub fn hold() -> ExitCode {
-    hold_on(&Terms { survey: &crate::survey::of_arena, look_every: Duration::from_secs(5) })
+    hold_on(&HolderOptions { survey: &crate::survey::of_arena, look_every: Duration::from_secs(5) })
 }
 
 /// Runs a holder with other parameters. The process becomes the holder: this returns when it ends.
-pub fn hold_on(terms: &Terms<'_>) -> ExitCode {
+pub fn hold_on(options: &HolderOptions<'_>) -> ExitCode {
     let is_packets = rustix::net::sockopt::socket_type(io::stdin()) == Ok(SocketType::SEQPACKET);
     if !is_packets {
         let _ = writeln!(
@@ -56,12 +56,12 @@ pub fn hold_on(terms: &Terms<'_>) -> ExitCode {
     }
     let ended = match std::env::var_os(DETACHED) {
         None => detach(),
-        Some(_) => keep(terms),
+        Some(_) => keep(options),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tell(&format!("the holder cannot start: {error}"));
+            print_message(&format!("the holder cannot start: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -103,7 +103,7 @@ fn is_lasting(stream: &impl AsFd) -> bool {
 }
 
 /// Retains the memory and descriptors that it receives, until nothing is left to retain.
-fn keep(terms: &Terms<'_>) -> io::Result<()> {
+fn keep(options: &HolderOptions<'_>) -> io::Result<()> {
     let signals = host::signals()?;
     settle_down();
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
@@ -111,7 +111,7 @@ fn keep(terms: &Terms<'_>) -> io::Result<()> {
     // Otherwise the connection would stay open here after it was closed.
     rustix::stdio::dup2_stdin(&null)?;
     rustix::io::ioctl_fionbio(&socket, true)?;
-    let (mut holder, pid) = match handshake(&socket, signals, terms) {
+    let (mut holder, pid) = match handshake(&socket, signals, options) {
         Ok(made) => made,
         Err(error) => {
             let message = error.to_string();
@@ -119,9 +119,9 @@ fn keep(terms: &Terms<'_>) -> io::Result<()> {
             return Err(error);
         }
     };
-    let kept = encode(&Answer::Kept(holder.kept.clone()));
+    let retained = encode(&Answer::Retained(holder.retained.clone()));
     // If the daemon has died by now, the first round finds the connection closed, and decides.
-    let _ = packet::send(&socket, &kept, &[]);
+    let _ = packet::send(&socket, &retained, &[]);
     holder.connections.add(socket);
     holder.connections.own(0, pid);
     holder.live();
@@ -148,25 +148,25 @@ fn refused(message: &str) -> io::Error {
 fn handshake<'a>(
     socket: &OwnedFd,
     signals: host::File,
-    terms: &Terms<'a>,
+    options: &HolderOptions<'a>,
 ) -> io::Result<(Holder<'a>, i32)> {
     let (ask, descriptors) = first_packet(socket)?;
-    let Ask::Keep { kept, runtime, pid } = ask else {
+    let Ask::Keep { retained, runtime, pid } = ask else {
         return Err(refused("the first request to a holder must be `keep`"));
     };
-    kept.check()?;
+    retained.check()?;
     let (arena, backing) = packet::arena_and_backing(descriptors)?;
-    let seat = Seat::bind(Path::new(&runtime), &kept.key)?;
-    let absence = key::is_mount(&kept.key).then(Absence::new);
+    let seat = Seat::bind(Path::new(&runtime), &retained.key)?;
+    let absence = key::is_mount(&retained.key).then(Absence::new);
     let holder = Holder {
-        kept,
+        retained,
         arena,
         backing,
         seat,
         signals,
         connections: Connections::new(),
-        survey: terms.survey,
-        look_every: terms.look_every,
+        survey: options.survey,
+        look_every: options.look_every,
         since_unix_s: unix_s(),
         takes: 0,
         absence,

@@ -5,13 +5,13 @@ use crate::connections::{Connections, Sent};
 use crate::deadline::{Deadline, run_within};
 use crate::directory::{self, Seat};
 use crate::image;
-use crate::kept::Kept;
 use crate::key;
+use crate::message::print_message;
 use crate::packet::{self, PACKET_BYTES, Received};
 use crate::pid::own_pid;
 use crate::record::{self, Records};
+use crate::retained::RetainedVolume;
 use crate::survey::{self, Contents, Survey};
-use crate::tell::tell;
 use crate::wire::{Answer, Ask, Status, encode};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -43,7 +43,7 @@ use Life::{Ends, Stays};
 
 /// Descriptors sent with an answer.
 #[derive(Clone, Copy)]
-enum Beside {
+enum Attachment {
     Nothing,
     Memory,
     /// The memory and the backing, for the next owner.
@@ -52,7 +52,7 @@ enum Beside {
 
 /// One volume's holder.
 pub(crate) struct Holder<'a> {
-    pub(crate) kept: Kept,
+    pub(crate) retained: RetainedVolume,
     pub(crate) arena: OwnedFd,
     pub(crate) backing: Vec<OwnedFd>,
     pub(crate) seat: Seat,
@@ -152,7 +152,7 @@ impl Holder<'_> {
             absence.see(self.connections.is_approached());
             let device = self.backing[0].as_fd();
             if absence.advance(device) {
-                tell(&refusing_message(&self.kept, absence));
+                print_message(&refusing_message(&self.retained, absence));
             }
             if ready.mount && absence.attend(device).is_err() {
                 return Ends;
@@ -160,7 +160,7 @@ impl Holder<'_> {
         }
         if self.report.is_some_and(Deadline::has_passed) {
             self.report = None;
-            tell(&orphan_message(&self.kept, &self.contents(), self.absence.as_ref()));
+            print_message(&orphan_message(&self.retained, &self.contents(), self.absence.as_ref()));
         }
         Stays
     }
@@ -217,36 +217,38 @@ impl Holder<'_> {
         match ask {
             Ask::Status => {
                 let status = Answer::Status(self.status());
-                self.send(index, &status, Beside::Nothing)
+                self.send(index, &status, Attachment::Nothing)
             }
-            Ask::Look => self.send(index, &Answer::Kept(self.kept.clone()), Beside::Memory),
+            Ask::Look => {
+                self.send(index, &Answer::Retained(self.retained.clone()), Attachment::Memory)
+            }
             Ask::Take { pid } => self.take(index, pid),
             Ask::Waiting => {
                 let absence = self.absence.as_ref();
-                let waiting = absence.and_then(|it| it.waiting(&self.kept.backing, own_pid()));
-                self.send(index, &Answer::Waits { waiting }, Beside::Nothing)
+                let waiting = absence.and_then(|it| it.waiting(&self.retained.backing, own_pid()));
+                self.send(index, &Answer::Waits { waiting }, Attachment::Nothing)
             }
             Ask::Describe(description) if is_owner => match &mut self.absence {
                 Some(absence) => {
                     absence.describe(description);
-                    self.send(index, &Answer::Accepted, Beside::Nothing)
+                    self.send(index, &Answer::Accepted, Attachment::Nothing)
                 }
                 None => self.refuse(index, "this holder has no mount".to_owned()),
             },
             Ask::Approach => {
                 self.connections.approach(index);
-                self.send(index, &Answer::Accepted, Beside::Nothing)
+                self.send(index, &Answer::Accepted, Attachment::Nothing)
             }
             Ask::Leave if is_owner => {
                 self.absence.iter_mut().for_each(Absence::leave);
-                self.send(index, &Answer::Accepted, Beside::Nothing)
+                self.send(index, &Answer::Accepted, Attachment::Nothing)
             }
             Ask::Leave => self.refuse(index, "only the owner can leave it".to_owned()),
             Ask::Describe(_) => self.refuse(index, "only the owner can describe it".to_owned()),
             Ask::Release if is_owner => Ends,
             Ask::Release => self.refuse(index, "only the owner can release".to_owned()),
             Ask::Discard { takes } => match self.owner_pid() {
-                Some(pid) => self.send(index, &Answer::Busy { pid }, Beside::Nothing),
+                Some(pid) => self.send(index, &Answer::Busy { pid }, Attachment::Nothing),
                 None if takes.is_some_and(|takes| takes != self.takes) => {
                     let changed = "it was served since, and may hold other data";
                     self.refuse(index, changed.to_owned())
@@ -266,7 +268,7 @@ impl Holder<'_> {
         if let Some(pid) = self.owner_pid()
             && !self.connections.get(index).is_owner
         {
-            return self.send(index, &Answer::Busy { pid }, Beside::Nothing);
+            return self.send(index, &Answer::Busy { pid }, Attachment::Nothing);
         }
         self.connections.own(index, pid);
         self.takes += 1;
@@ -274,7 +276,7 @@ impl Holder<'_> {
         if let Some(absence) = &mut self.absence {
             absence.pause();
         }
-        self.send(index, &Answer::Kept(self.kept.clone()), Beside::Both)
+        self.send(index, &Answer::Retained(self.retained.clone()), Attachment::Both)
     }
 
     /// Returns the owner's process. None if there is no owner, or if it is closed already.
@@ -283,13 +285,13 @@ impl Holder<'_> {
         (!is_closed(&owner.socket)).then_some(owner.pid)
     }
 
-    fn send(&mut self, index: usize, answer: &Answer, beside: Beside) -> Life {
+    fn send(&mut self, index: usize, answer: &Answer, attachment: Attachment) -> Life {
         let backing = self.backing.iter().map(OwnedFd::as_fd);
         let both: Vec<_> = std::iter::once(self.arena.as_fd()).chain(backing).collect();
-        let descriptors: &[BorrowedFd<'_>] = match beside {
-            Beside::Nothing => &[],
-            Beside::Memory => &both[..1],
-            Beside::Both => &both,
+        let descriptors: &[BorrowedFd<'_>] = match attachment {
+            Attachment::Nothing => &[],
+            Attachment::Memory => &both[..1],
+            Attachment::Both => &both,
         };
         match self.connections.send(index, &encode(answer), descriptors) {
             Sent::No { owner_lost: true } => self.orphaned(),
@@ -298,7 +300,7 @@ impl Holder<'_> {
     }
 
     fn refuse(&mut self, index: usize, message: String) -> Life {
-        self.send(index, &Answer::Error { message }, Beside::Nothing)
+        self.send(index, &Answer::Error { message }, Attachment::Nothing)
     }
 
     fn end(&mut self, index: usize) -> Life {
@@ -307,7 +309,7 @@ impl Holder<'_> {
 
     /// Returns what the memory holds.
     fn contents(&self) -> io::Result<Contents> {
-        match key::is_mount(&self.kept.key) {
+        match key::is_mount(&self.retained.key) {
             true => Ok(survey::of_mount(self.backing[0].as_fd())),
             false => (self.survey)(self.arena.as_fd()),
         }
@@ -331,17 +333,17 @@ impl Holder<'_> {
 
     /// Notes for the next process that no data is lost with this memory.
     fn record_nothing_missing(&self) {
-        if !self.kept.is_recorded {
+        if !self.retained.is_recorded {
             return;
         }
         let records = Records::of(self.seat.runtime());
-        let noted = record::memory_identity(&self.arena)
-            .and_then(|memory| records.clear_memory(&self.kept.key, &memory));
-        if let Err(error) = noted {
-            tell(&format!(
+        let result = record::memory_identity(&self.arena)
+            .and_then(|memory| records.clear_memory(&self.retained.key, &memory));
+        if let Err(error) = result {
+            print_message(&format!(
                 "{}: its record cannot be changed ({error}); a device that waits for it must be \
                  detached",
-                self.kept.volume
+                self.retained.volume
             ));
         }
     }
@@ -351,7 +353,7 @@ impl Holder<'_> {
         let unknown = contents.as_ref().err().map(|error| shortened(error.to_string()));
         let Contents { dirty_blocks, ranges, failed, size_bytes, .. } =
             contents.unwrap_or_default();
-        let Kept { volume, backing, key, .. } = self.kept.clone();
+        let RetainedVolume { volume, backing, key, .. } = self.retained.clone();
         let blocks = rustix::fs::fstat(&self.arena).map_or(0, |found| found.st_blocks);
         Status {
             volume,
@@ -373,8 +375,10 @@ impl Holder<'_> {
 
     /// Ends although data may be lost, and reports that.
     fn give_up(&self, why: &str) -> Life {
-        let Kept { volume, backing, .. } = &self.kept;
-        tell(&format!("the retained data of volume {volume} ({backing}) is discarded: {why}"));
+        let RetainedVolume { volume, backing, .. } = &self.retained;
+        print_message(&format!(
+            "the retained data of volume {volume} ({backing}) is discarded: {why}"
+        ));
         Ends
     }
 
@@ -390,14 +394,14 @@ impl Holder<'_> {
         {
             self.seat = seat;
         }
-        if key::is_mount(&self.kept.key) {
+        if key::is_mount(&self.retained.key) {
             return if self.contents().is_ok_and(|contents| contents.mounted) {
                 Stays
             } else {
                 Ends
             };
         }
-        match image::is_deleted(&self.backing[0], &self.kept.key) {
+        match image::is_deleted(&self.backing[0], &self.retained.key) {
             true => self.give_up("the image was deleted"),
             false => Stays,
         }
@@ -457,32 +461,32 @@ fn shortened(text: String) -> String {
 }
 
 /// Returns how messages name a mount: a device of ours, or files.
-fn mount_words(kept: &Kept) -> String {
-    let path = Path::new(&kept.backing);
+fn mount_words(retained: &RetainedVolume) -> String {
+    let path = Path::new(&retained.backing);
     let names = (path.file_name(), path.parent().and_then(Path::file_name));
     match names {
         (Some(name), Some(above)) if above == "devices" => {
             format!("the device {}", name.display())
         }
-        _ => format!("the files in {}", kept.backing),
+        _ => format!("the files in {}", retained.backing),
     }
 }
 
-fn refusing_message(kept: &Kept, absence: &Absence) -> String {
+fn refusing_message(retained: &RetainedVolume, absence: &Absence) -> String {
     format!(
         "{} had no daemon for {} s: requests fail from now on; {}",
-        mount_words(kept),
+        mount_words(retained),
         absence.wait_ms().unwrap_or_default() / 1000,
         absence.advice()
     )
 }
 
 fn orphan_message(
-    kept: &Kept,
+    retained: &RetainedVolume,
     contents: &io::Result<Contents>,
     absence: Option<&Absence>,
 ) -> String {
-    let Kept { volume, backing, .. } = kept;
+    let RetainedVolume { volume, backing, .. } = retained;
     if let Some(absence) = absence {
         let until = match absence.wait_ms() {
             Some(wait_ms) => format!("for {} s, then fail", wait_ms / 1000),
@@ -490,7 +494,7 @@ fn orphan_message(
         };
         return format!(
             "the daemon of {} has ended while it is in use: requests wait {until}; {}",
-            mount_words(kept),
+            mount_words(retained),
             absence.advice()
         );
     }

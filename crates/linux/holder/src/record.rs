@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn memories_and_files_are_told_apart_from_later_ones() -> io::Result<()> {
+    fn memories_and_files_are_distinguished_from_later_ones() -> io::Result<()> {
         let memory = |name| rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC);
         let (one, two) = (memory("one")?, memory("two")?);
         assert_eq!(memory_identity(&one)?, memory_identity(one.try_clone()?)?);

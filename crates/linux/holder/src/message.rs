@@ -15,7 +15,7 @@ const SYSLOG_WARNING: u8 = 3 << 3 | 4;
 
 /// Prints a message on stderr and to the system's log. The daemon's terminal may be closed, so
 /// nothing here may fail.
-pub(crate) fn tell(message: &str) {
+pub(crate) fn print_message(message: &str) {
     // A pipe that is ready takes this much without waiting for its reader.
     let line = format!("od-holder[{}]: {message}", std::process::id());
     let line: String = block::printable(&line).chars().take(LINE_CHARACTERS).collect();
