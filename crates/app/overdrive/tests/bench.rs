@@ -26,7 +26,7 @@ fn run(home: &Path, arguments: &[&str]) -> Output {
     bench(home, arguments).output().expect("the command runs")
 }
 
-fn told(output: &Output) -> (Value, String) {
+fn parse_output(output: &Output) -> (Value, String) {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     let object = serde_json::from_slice(&output.stdout);
     (object.unwrap_or_else(|error| panic!("{error}: {errors}")), errors)
@@ -51,7 +51,7 @@ fn json_is_one_object_and_the_same_every_time() {
         prices.to_str().expect("plain"),
     ];
     let once = run(home.path(), &arguments);
-    let (object, errors) = told(&once);
+    let (object, errors) = parse_output(&once);
     assert_eq!(
         (once.status.code(), errors.as_str()),
         (Some(0), ""),
@@ -72,9 +72,9 @@ fn prices_are_measured_once_and_kept() {
     let target = target();
     let arguments =
         ["qd1", &target, "--cache", "64M", "--span", "64M", "--time", "100ms", "--json"];
-    let (first, errors) = told(&run(home.path(), &arguments));
+    let (first, errors) = parse_output(&run(home.path(), &arguments));
     assert!(errors.contains("measured the costs of the cache's work on this machine"), "{errors}");
-    let (second, errors) = told(&run(home.path(), &arguments));
+    let (second, errors) = parse_output(&run(home.path(), &arguments));
     assert_eq!(errors, "");
     assert_eq!(first, second);
     assert!(first["prices"]["hit_ns"].as_u64().is_some_and(|ns| ns > 0));
@@ -84,7 +84,7 @@ fn prices_are_measured_once_and_kept() {
     let mut value: Value = serde_json::from_str(&text).expect("an object");
     value["machine"]["processor"] = "another one".into();
     std::fs::write(&kept, value.to_string()).expect("written");
-    let (_, errors) = told(&run(home.path(), &arguments));
+    let (_, errors) = parse_output(&run(home.path(), &arguments));
     assert!(errors.contains("measured"), "{errors}");
 }
 
@@ -164,7 +164,7 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
     let lax =
         ["QD1", "model:Samsung-840-EVO-250", "--state", "Fresh", "--span", "64M", "--time", "1ms"];
     let lax = [&lax[..], &["--json"]].concat();
-    let (object, _) = told(&run(home.path(), &lax));
+    let (object, _) = parse_output(&run(home.path(), &lax));
     assert_eq!((&object["suite"], &object["complete"]), (&"qd1".into(), &true.into()));
     let mode = run(home.path(), &["qd1", &target, "--write", "back"]);
     assert_eq!(mode.status.code(), Some(2), "--write is the cache's");
@@ -183,7 +183,7 @@ fn an_interrupt_leaves_a_valid_partial_result() {
     pause(3_000);
     rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it lives");
     let output = child.wait_with_output().expect("it ends");
-    let (object, errors) = told(&output);
+    let (object, errors) = parse_output(&output);
     assert_eq!(output.status.code(), Some(1), "{errors}");
     assert!(errors.contains("interrupted") && errors.lines().count() == 1, "{errors}");
     assert_eq!(
@@ -212,7 +212,7 @@ fn a_suite_runs_on_a_file_for_real_and_leaves_nothing_behind() {
     ];
     let arguments = [&arguments[..], &["--only", "random 4 KiB read, QD1"]].concat();
     let output = run(home.path(), &arguments);
-    let (object, errors) = told(&output);
+    let (object, errors) = parse_output(&output);
     assert_eq!((output.status.code(), errors.as_str()), (Some(0), ""));
     assert_eq!((&object["time"], &object["complete"]), (&"real".into(), &true.into()));
     let row = &object["rows"][0];
@@ -244,7 +244,7 @@ fn what_would_be_lost_is_said_and_an_interrupt_ends_a_real_run() {
     pause(2_000);
     rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it lives");
     let output = child.wait_with_output().expect("it ends");
-    let (object, errors) = told(&output);
+    let (object, errors) = parse_output(&output);
     assert_eq!(output.status.code(), Some(1), "{errors}");
     assert_eq!((&object["complete"], &object["rows"][0]["partial"]), (&false.into(), &true.into()));
     assert!(file.exists(), "it was there before");
@@ -280,7 +280,7 @@ fn a_suite_runs_over_nbd_and_on_a_volume_by_its_name() {
         let more = ["--verify", "--json", "--only", "random 4 KiB read, QD1"];
         let mut command = bench(home.path(), &[&arguments[..], &more].concat());
         let output = command.env("XDG_RUNTIME_DIR", home.path()).output().expect("it runs");
-        let (object, errors) = told(&output);
+        let (object, errors) = parse_output(&output);
         assert_eq!(output.status.code(), Some(0), "{errors}");
         assert_eq!((&object["target"], &object["complete"]), (&target.into(), &true.into()));
         assert_eq!(object["rows"].as_array().map(Vec::len), Some(1));
@@ -301,7 +301,7 @@ fn a_suite_runs_over_nbd_and_on_a_volume_by_its_name() {
     server.kill().expect("it lives");
     server.wait().expect("it ends");
     let output = child.wait_with_output().expect("it ends");
-    let (object, errors) = told(&output);
+    let (object, errors) = parse_output(&output);
     assert_eq!(output.status.code(), Some(6), "{errors}");
     assert!(errors.contains("the connection has ended") && errors.lines().count() == 1, "{errors}");
     assert_eq!((&object["complete"], &object["rows"][0]["partial"]), (&false.into(), &true.into()));
@@ -324,7 +324,7 @@ fn an_interrupt_gives_up_a_target_that_does_not_answer() {
     let output = child.wait_with_output().expect("it ends");
     server.kill().expect("it lives");
     server.wait().expect("it ends");
-    let (object, errors) = told(&output);
+    let (object, errors) = parse_output(&output);
     assert_eq!(output.status.code(), Some(1), "{errors}");
     assert!(errors.contains("did not answer") && errors.lines().count() == 1, "{errors}");
     assert_eq!((&object["complete"], &object["rows"][0]["partial"]), (&false.into(), &true.into()));
@@ -371,7 +371,7 @@ fn fio_and_the_lab_agree_on_the_shape_of_a_job() {
     let depths = &jobs[1]["iodepth_level"];
     assert!(number(&depths["4"]) > 90.0, "{depths}");
     let ours = [&["custom", path, "--destroy", "--json"][..], &shape].concat();
-    let (object, errors) = told(&run(home.path(), &ours));
+    let (object, errors) = parse_output(&run(home.path(), &ours));
     assert_eq!(object["rows"][0]["test"], "random 8 KiB 70 % reads, QD4", "{errors}");
     let refused = run(home.path(), &["qd1", path, "--destroy", "--depth", "4"]);
     assert_eq!(refused.status.code(), Some(2));
@@ -503,7 +503,7 @@ fn no_run_writes_what_another_has_written() {
     let name = image.to_str().expect("plain");
     let mut images = (0..2).map(|_| {
         let output = run(home.path(), &["custom", name, "--destroy", "--time", "50ms", "--json"]);
-        assert_eq!(told(&output).0["complete"], true);
+        assert_eq!(parse_output(&output).0["complete"], true);
         std::fs::read(&image).expect("there")
     });
     let (one, two) = (images.next(), images.next());
@@ -539,7 +539,7 @@ fn the_documented_job_runs_as_it_stands() {
     std::fs::write(&job, documented_job()).expect("written");
     let (job, image) = (job.to_str().expect("plain"), image.to_str().expect("plain"));
     let arguments = ["custom", image, "--size", "256M", "--job", job, "--verify", "--json"];
-    let (object, errors) = told(&run(home.path(), &arguments));
+    let (object, errors) = parse_output(&run(home.path(), &arguments));
     let rows = object["rows"].as_array().expect("rows");
     let tests: Vec<&str> = rows.iter().filter_map(|row| row["test"].as_str()).collect();
     assert_eq!(tests, ["log", "users read", "mail arrives"], "{errors}");
@@ -549,8 +549,8 @@ fn the_documented_job_runs_as_it_stands() {
     assert!(rows[0]["flush_ns"].is_number() && rows[2]["flush_ns"].is_null(), "{rows:?}");
     assert!(rows.iter().all(|row| row["shortened"].is_null()), "it is as long as it says");
     let method = object["method"].to_string();
-    for told in ["log: sequential 16 KiB writes, QD1 over 64 MiB for 1 s", "after 2 s of idle"] {
-        assert!(method.contains(told), "{method}");
+    for part in ["log: sequential 16 KiB writes, QD1 over 64 MiB for 1 s", "after 2 s of idle"] {
+        assert!(method.contains(part), "{method}");
     }
     assert_eq!(object["span_bytes"], 256 << 20);
 }
@@ -639,7 +639,7 @@ fn a_suite_runs_as_it_did_in_a_year() {
     let target = target();
     let arguments =
         ["cdm", &target, "--era", "2013", "--time", "20ms", "--only", "512K read", "--json"];
-    let (object, errors) = told(&run(home.path(), &arguments));
+    let (object, errors) = parse_output(&run(home.path(), &arguments));
     assert_eq!(object["era"], 2013, "{errors}");
     assert_eq!(object["rows"][1]["test"], "512K read");
     let help = run(home.path(), &["--help"]).stdout;
@@ -667,7 +667,7 @@ fn a_test_that_a_suite_has_not_is_refused() {
     let said = String::from_utf8_lossy(&said.stderr);
     assert!(said.contains("did you mean 'write, random 4 KiB, QD32'?"), "{said}");
     let only = ["qd1", &target(), "--only", "RANDOM 4 KIB READ, QD1", "--time", "10ms", "--json"];
-    let (object, errors) = told(&run(home.path(), &only));
+    let (object, errors) = parse_output(&run(home.path(), &only));
     assert_eq!(
         object["rows"][0]["test"], "random 4 KiB read, QD1",
         "case does not count: {errors}"
@@ -747,7 +747,7 @@ fn a_mounted_device_is_only_read_and_that_is_said() {
     let directory = disk.directory.to_str().expect("plain");
     for arguments in [&["qd1", &disk.node, "--read-only"][..], &["hdtune", &disk.node]] {
         let output = run(home.path(), &[arguments, &["--time", "20ms", "--json"]].concat());
-        let (object, errors) = told(&output);
+        let (object, errors) = parse_output(&output);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
         let users = object["facts"]["in_use"].as_str().expect("a fact");
         assert!(users.ends_with(&format!("is mounted at {directory}")), "{users}");
@@ -772,7 +772,7 @@ fn reads_alone_leave_a_target_as_it_is() {
     let path = file.to_str().expect("plain");
     let tests = |arguments: &[&str]| {
         let output = run(home.path(), &[arguments, &["--time", "20ms", "--json"]].concat());
-        let (object, errors) = told(&output);
+        let (object, errors) = parse_output(&output);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
         assert_eq!(object["read_only"], true, "{arguments:?}");
         let rows = object["rows"].as_array().expect("a list").iter();

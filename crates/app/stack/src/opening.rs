@@ -127,7 +127,7 @@ impl<'a> Opening<'a> {
             Spec::File { .. } => unreachable!("it is a built-in backing"),
             Spec::Ram { size } => {
                 let memory = memory("overdrive ram", size.0, HugePages::Never, self.progress)?;
-                let ram = Ram::over(memory.memory().clone(), size.0 / SECTOR, GRAIN);
+                let ram = Ram::from_memory(memory.memory().clone(), size.0 / SECTOR, GRAIN);
                 Box::new(RamNode(ram))
             }
             Spec::Null { size } => Box::new(NullNode(Null::new(size.0 / SECTOR, GRAIN))),

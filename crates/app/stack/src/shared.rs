@@ -7,7 +7,7 @@ use crate::sampled::Sampled;
 use block::Stack;
 use cache::Shared;
 use lane::TASKS_MAX;
-use layers::{Recordable, RecorderPlace, Unaligned, UnalignedShared, Valve, ValveShared};
+use layers::{Recordable, RecorderSwitch, Unaligned, UnalignedShared, Valve, ValveShared};
 use ring::Ring;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct SharedHalves {
     valve: Arc<ValveShared>,
     unaligned: Arc<UnalignedShared>,
     counts: Arc<Counts>,
-    recorder: Arc<RecorderPlace>,
+    recorder: Arc<RecorderSwitch>,
 }
 
 impl SharedHalves {
@@ -28,7 +28,7 @@ impl SharedHalves {
             node,
             valve: ValveShared::new(),
             counts: Arc::default(),
-            recorder: RecorderPlace::new(),
+            recorder: RecorderSwitch::new(),
         }
     }
 
@@ -45,7 +45,7 @@ impl SharedHalves {
     }
 
     /// Returns the place for a recorder of clients' requests, above the cache.
-    pub fn recorder(&self) -> &RecorderPlace {
+    pub fn recorder(&self) -> &RecorderSwitch {
         &self.recorder
     }
 

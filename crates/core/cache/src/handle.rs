@@ -1,7 +1,7 @@
 //! A volume's cache as one lane sees it: the state and functions that its requests and its tasks
 //! share.
 
-use crate::backing::flush_gate::Pass;
+use crate::backing::flush_gate::FlushStep;
 use crate::backing::in_flight::RequestKind;
 use crate::dirty::level::Level;
 use crate::planted::{Bug, planted};
@@ -85,9 +85,9 @@ impl Handle {
             self.lane.turn().await;
             let seen = self.shared.backing.flush_gate_changed.seen();
             match self.shared.backing.flush_gate.with(|flush_gate| flush_gate.step(target)) {
-                Pass::Over(good) => return if good { Ok(()) } else { Err(error) },
-                Pass::Wait => self.shared.backing.flush_gate_changed.after(seen).await,
-                Pass::Lead => {
+                FlushStep::Over(good) => return if good { Ok(()) } else { Err(error) },
+                FlushStep::Wait => self.shared.backing.flush_gate_changed.after(seen).await,
+                FlushStep::Lead => {
                     let result = self.send_flush().await;
                     error = result.err().unwrap_or(error);
                     self.lane.turn().await;

@@ -69,7 +69,7 @@ mod writeback;
 pub use arena::superblock::{Found, Survey, Unrecoverable};
 pub use arena::{Arena, Header, State};
 pub use bypass::balance::Pressure;
-pub use bypass::guard::{Aside, Guard, Standing, Why, Window};
+pub use bypass::guard::{BypassState, Guard, GuardStatus, Why, Window};
 pub use geometry::{Format, Geometry};
 pub use request::Cache;
 pub use rescue::{Item, Rescue, What};

@@ -127,10 +127,10 @@ impl Sampling {
         self.expectation.peek(|expectation| expectation.hits())
     }
 
-    /// Records an access to a block of a sample. `told` is the count of its shard at the shard's
+    /// Records an access to a block of a sample. `last` is the count of its shard at the shard's
     /// last report, and is set to its count `now`.
     #[cold]
-    pub(crate) fn access(&self, hash: Hash, access: Access, told: &mut Counted, now: Counted) {
+    pub(crate) fn access(&self, hash: Hash, access: Access, last: &mut Counted, now: Counted) {
         if let Some(arbiter) = &self.arbiter
             && self.samplers.arbiter.takes(hash)
             && let Some(share) = arbiter.peek(|arbiter| arbiter.access(hash))
@@ -141,7 +141,7 @@ impl Sampling {
             self.expectation.peek(|expectation| expectation.access(hash, access));
         }
         if self.samplers.curve.takes(hash) {
-            let before = core::mem::replace(told, now);
+            let before = core::mem::replace(last, now);
             let accesses = now.accesses - before.accesses;
             let misses = now.misses - before.misses;
             let is_read = access == Access::Read;

@@ -22,7 +22,7 @@ pub trait Measured: Sized {
     fn measured(&self, geometry: &Geometry) -> Self::Engine;
 
     /// Returns the setting for a value of the engine, rounded as the unit requires.
-    fn told(engine: Self::Engine) -> Self;
+    fn from_engine(engine: Self::Engine) -> Self;
 }
 
 impl Measured for u64 {
@@ -32,7 +32,7 @@ impl Measured for u64 {
         self.saturating_mul(1_000_000)
     }
 
-    fn told(engine: u64) -> u64 {
+    fn from_engine(engine: u64) -> u64 {
         engine / 1_000_000
     }
 }
@@ -44,7 +44,7 @@ impl Measured for Size {
         u32::try_from(self.0 / BLOCK_BYTES).unwrap_or(u32::MAX)
     }
 
-    fn told(engine: u32) -> Size {
+    fn from_engine(engine: u32) -> Size {
         Size(u64::from(engine) * BLOCK_BYTES)
     }
 }
@@ -57,8 +57,8 @@ impl Measured for Option<Size> {
         self.map_or(geometry.slots / 4, |size| size.measured(geometry))
     }
 
-    fn told(engine: u32) -> Option<Size> {
-        Some(Size::told(engine))
+    fn from_engine(engine: u32) -> Option<Size> {
+        Some(Size::from_engine(engine))
     }
 }
 
@@ -72,7 +72,7 @@ macro_rules! as_it_is {
                 *self
             }
 
-            fn told(engine: $type) -> $type {
+            fn from_engine(engine: $type) -> $type {
                 engine
             }
         })+
@@ -196,10 +196,10 @@ macro_rules! engine {
 
             /// Writes into a spec the settings that differ from its own: a setting that was left to
             /// its default stays so until it is changed.
-            pub fn tell(&self, spec: &mut CacheSpec, geometry: &Geometry) {
+            pub fn write_to_spec(&self, spec: &mut CacheSpec, geometry: &Geometry) {
                 let asked = Settings::from_spec(spec, geometry);
                 $($(if self.$engine != asked.$engine {
-                    spec.$field = Measured::told(self.$engine);
+                    spec.$field = Measured::from_engine(self.$engine);
                 })?)*
             }
 

@@ -9,7 +9,7 @@ use crate::arena::superblock::Unrecoverable;
 use crate::backing::Backing;
 use crate::backing::health::IN_DOUBT;
 use crate::bypass::balance::Pressure;
-use crate::bypass::guard::Standing;
+use crate::bypass::guard::GuardStatus;
 use crate::bypass::{Bypass, Costs};
 use crate::dirty::gauges::Gauges;
 use crate::dirty::limits::{self, DirtyLimits};
@@ -87,7 +87,7 @@ impl Shared {
         identity: u64,
         memory: Arc<Memory>,
     ) -> Result<Arc<Shared>, Unrecoverable> {
-        let arena = Arena::over(memory, &geometry, below.grain);
+        let arena = Arena::from_memory(memory, &geometry, below.grain);
         let (writeback, gauges) = (Writeback::new(), Gauges::new(geometry.shards));
         gauges.set_allowance(&settings, writeback.estimator.pace());
         let sampling = Arc::new(Sampling::new(settings.policy, geometry.slots));
@@ -225,8 +225,8 @@ impl Shared {
     }
 
     /// The state of the guard.
-    pub fn guard_standing(&self, now_ns: u64) -> Standing {
-        self.bypass.standing(now_ns)
+    pub fn guard_status(&self, now_ns: u64) -> GuardStatus {
+        self.bypass.guard_status(now_ns)
     }
 
     /// The expected number of hits of an admitted block before its eviction. None: too early to
@@ -272,7 +272,7 @@ impl Shared {
     /// # Errors
     /// Its memory has been damaged.
     pub fn rescue(&self) -> Result<Rescue, Unrecoverable> {
-        Rescue::over_served(self.arena.memory().clone())
+        Rescue::from_served_memory(self.arena.memory().clone())
     }
 
     /// The counters, with the current values of gauges at `now_ns`.

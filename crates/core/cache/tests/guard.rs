@@ -1,6 +1,6 @@
 //! The guard's decisions, window by window.
 
-use cache::{Aside, Guard, Pressure, Why, Window};
+use cache::{BypassState, Guard, Pressure, Why, Window};
 
 const CALM: Pressure = Pressure { waited: 20, wanted: 900 };
 const CALM_AND_IDLE: Pressure = Pressure { waited: 20, wanted: 200 };
@@ -32,7 +32,7 @@ fn writing(saved: u64, runs: u64, pressure: Pressure) -> Window {
 }
 
 /// Returns the number of windows until the guard decides this.
-fn windows_until(guard: &mut Guard, window: &Window, is_it: impl Fn(&Aside) -> bool) -> u32 {
+fn windows_until(guard: &mut Guard, window: &Window, is_it: impl Fn(&BypassState) -> bool) -> u32 {
     (1..=200).find(|_| is_it(&guard.decide(window))).expect("it never does")
 }
 
@@ -42,25 +42,25 @@ fn over_a_slow_backing_a_few_hits_pay_for_many_copies() {
         for (hits, stays) in [(1.0, true), (0.1, true), (0.0005, false)] {
             let mut guard = Guard::default();
             (0..20).for_each(|_| _ = guard.decide(&reading(hits, SLOW_NS, pressure)));
-            assert_eq!(guard.aside().reads.is_none(), stays, "{hits} hits, {pressure:?}");
-            assert!(!guard.aside().sure_reads, "what is sure to be read is worth a copy");
+            assert_eq!(guard.bypass().reads.is_none(), stays, "{hits} hits, {pressure:?}");
+            assert!(!guard.bypass().sure_reads, "what is sure to be read is worth a copy");
         }
     }
 }
 
 #[test]
-fn busy_processors_make_it_step_aside_within_two_windows_and_it_comes_back_in_one_second() {
+fn busy_processors_begin_a_bypass_within_two_windows_and_it_ends_within_one_second() {
     let mut guard = Guard::default();
     // A tenth of 3.8 us of waiting is worth a copy, but not three copies for which the lane cannot
     // wait.
     let window = |pressure| reading(0.2, FAST_NS, pressure);
     (0..10).for_each(|_| assert_eq!(guard.decide(&window(CALM_AND_IDLE)).reads, None));
-    let out = |aside: &Aside| matches!(aside.reads, Some(Why::Busy { waited: 600 }));
+    let out = |bypass: &BypassState| matches!(bypass.reads, Some(Why::Busy { waited: 600 }));
     assert!(windows_until(&mut guard, &window(BUSY), out) <= 2);
     for _ in 0..100 {
         assert!(out(&guard.decide(&window(BUSY))), "it does not flap");
     }
-    let back = |aside: &Aside| aside.reads.is_none();
+    let back = |bypass: &BypassState| bypass.reads.is_none();
     assert!(windows_until(&mut guard, &window(CALM_AND_IDLE), back) <= 20);
     assert_eq!(guard.times(), 1);
     assert_eq!(Why::Busy { waited: 432 }.to_string(), "processors busy: waited 43 % of the time");
@@ -83,7 +83,7 @@ fn what_pays_stays_also_when_processors_are_busy() {
 fn latencies_that_are_waits_for_a_processor_are_not_the_backings() {
     let mut guard = Guard::default();
     // By the measured mean, one hit in a hundred saves 4 ms.
-    let out = |aside: &Aside| aside.reads.is_some();
+    let out = |bypass: &BypassState| bypass.reads.is_some();
     let waits = reading(0.01, 4_000_000, BUSY);
     let window = Window { backing_read_median_ns: FAST_NS, ..waits };
     assert!(windows_until(&mut guard, &window, out) <= 2);
@@ -107,9 +107,10 @@ fn over_a_backing_as_fast_as_memory_nothing_is_kept_whatever_is_expected() {
         for hits in [None, Some(0.0), Some(1.0), Some(1000.0)] {
             let mut guard = Guard::default();
             let window = Window { expected_hits: hits, ..reading(0.0, 250, pressure) };
-            let out = |aside: &Aside| matches!(aside.reads, Some(Why::Costs { loses_ns: 400.. }));
+            let out =
+                |bypass: &BypassState| matches!(bypass.reads, Some(Why::Costs { loses_ns: 400.. }));
             assert!(windows_until(&mut guard, &window, out) <= 2);
-            assert!(guard.aside().sure_reads, "nor what is sure to be read");
+            assert!(guard.bypass().sure_reads, "nor what is sure to be read");
             assert!((0..50).all(|_| out(&guard.decide(&window))));
         }
     }
@@ -118,8 +119,10 @@ fn over_a_backing_as_fast_as_memory_nothing_is_kept_whatever_is_expected() {
 #[test]
 fn reads_come_back_when_what_is_read_begins_to_fit_or_the_backing_shows_to_be_slow() {
     let mut guard = Guard::default();
-    let (out, back) =
-        (|aside: &Aside| aside.reads.is_some(), |aside: &Aside| aside.reads.is_none());
+    let (out, back) = (
+        |bypass: &BypassState| bypass.reads.is_some(),
+        |bypass: &BypassState| bypass.reads.is_none(),
+    );
     windows_until(&mut guard, &reading(0.01, FAST_NS, BUSY), out);
     assert!(windows_until(&mut guard, &reading(0.9, FAST_NS, BUSY), back) <= 12);
     windows_until(&mut guard, &reading(0.1, FAST_NS, BUSY), out);
@@ -131,20 +134,20 @@ fn reads_come_back_when_what_is_read_begins_to_fit_or_the_backing_shows_to_be_sl
 fn at_the_border_it_stays_as_it_is() {
     // A hit saves (5,000 - 1,200) / 10 + 900 ns; half of that is slightly more than a copy, or
     // less.
-    for (hits, steps_aside) in [(0.33, false), (0.24, true)] {
+    for (hits, bypasses) in [(0.33, false), (0.24, true)] {
         let (mut inside, mut outside) = (Guard::default(), Guard::default());
         (0..20).for_each(|_| _ = inside.decide(&reading(hits, FAST_NS, CALM)));
-        assert_eq!(inside.aside().reads.is_some(), steps_aside, "{hits} hits");
-        windows_until(&mut outside, &reading(0.0, FAST_NS, CALM), |aside| aside.reads.is_some());
+        assert_eq!(inside.bypass().reads.is_some(), bypasses, "{hits} hits");
+        windows_until(&mut outside, &reading(0.0, FAST_NS, CALM), |bypass| bypass.reads.is_some());
         (0..50).for_each(|_| _ = outside.decide(&reading(hits, FAST_NS, CALM)));
-        assert!(outside.aside().reads.is_some(), "{hits} hits");
+        assert!(outside.bypass().reads.is_some(), "{hits} hits");
     }
 }
 
 #[test]
 fn writes_are_probed_for_a_second_in_five_and_calm_brings_them_back_at_any_time() {
     let mut guard = Guard::default();
-    let out = |aside: &Aside| aside.writes.is_some();
+    let out = |bypass: &BypassState| bypass.writes.is_some();
     windows_until(&mut guard, &writing(0, 1000, BUSY), out);
     let idle = Window { pressure: BUSY, ..Window::default() };
     let probed: Vec<bool> = (0..300).map(|_| !guard.decide(&idle).writes_unprobed).collect();
@@ -153,20 +156,20 @@ fn writes_are_probed_for_a_second_in_five_and_calm_brings_them_back_at_any_time(
     assert!(probed[0] && lengths[1..5] == [80, 20, 80, 20], "{lengths:?}");
     // A probe that pays, in one of them.
     while guard.decide(&idle).writes_unprobed {}
-    let back = |aside: &Aside| aside.writes.is_none();
+    let back = |bypass: &BypassState| bypass.writes.is_none();
     assert!(windows_until(&mut guard, &writing(900, 100, BUSY), back) <= 20);
     windows_until(&mut guard, &writing(0, 1000, BUSY), out);
     while !guard.decide(&idle).writes_unprobed {}
     let calm = Window { pressure: CALM, ..Window::default() };
     assert!(windows_until(&mut guard, &calm, back) <= 12);
-    assert_eq!(guard.decide(&calm), Aside::default());
+    assert_eq!(guard.decide(&calm), BypassState::default());
 }
 
 #[test]
 fn the_sooner_it_is_out_again_the_longer_it_stays_but_never_a_second() {
     let mut guard = Guard::default();
-    let out = |aside: &Aside| aside.writes.is_some();
-    let back = |aside: &Aside| aside.writes.is_none();
+    let out = |bypass: &BypassState| bypass.writes.is_some();
+    let back = |bypass: &BypassState| bypass.writes.is_none();
     let mut before = 0;
     for _ in 0..8 {
         windows_until(&mut guard, &writing(0, 1000, BUSY), out);
@@ -182,8 +185,11 @@ fn a_volume_without_requests_is_let_alone() {
     let mut guard = Guard::default();
     for _ in 0..50 {
         let window = Window { reads: 0, ..reading(0.0, FAST_NS, BUSY) };
-        assert_eq!(guard.decide(&window), Aside::default());
-        assert_eq!(guard.decide(&Window { pressure: BUSY, ..Window::default() }), Aside::default());
+        assert_eq!(guard.decide(&window), BypassState::default());
+        assert_eq!(
+            guard.decide(&Window { pressure: BUSY, ..Window::default() }),
+            BypassState::default()
+        );
     }
 }
 
@@ -192,7 +198,7 @@ fn writes_over_a_backing_as_fast_as_memory_are_not_absorbed() {
     for pressure in [CALM, BUSY] {
         let mut guard = Guard::default();
         let window = Window { backing_write_ns: 250, ..writing(900, 100, pressure) };
-        let out = |aside: &Aside| matches!(aside.writes, Some(Why::Costs { .. }));
+        let out = |bypass: &BypassState| matches!(bypass.writes, Some(Why::Costs { .. }));
         assert!(windows_until(&mut guard, &window, out) <= 2);
     }
     // If the client waits for a write, an answer from memory is worth a copy, unless the client is
@@ -201,7 +207,7 @@ fn writes_over_a_backing_as_fast_as_memory_are_not_absorbed() {
     let slowed = Window { slowed_ns: 1000 * FAST_NS, ..window };
     let mut guard = Guard::default();
     (0..20).for_each(|_| assert_eq!(guard.decide(&window).writes, None));
-    assert!(windows_until(&mut guard, &slowed, |aside| aside.writes.is_some()) <= 12);
+    assert!(windows_until(&mut guard, &slowed, |bypass| bypass.writes.is_some()) <= 12);
 }
 
 #[test]
@@ -223,8 +229,8 @@ fn absorbed_writes_over_a_slow_backing_are_judged_by_the_requests_that_they_spar
         let slowed_ns = backing_write_ns * 1000;
         let window = Window { backing_write_ns, slowed_ns, ..writing(saved, 1000 - saved, BUSY) };
         (0..20).for_each(|_| _ = guard.decide(&window));
-        let aside = guard.aside().writes;
-        assert_eq!(aside.is_none(), stays, "{saved} of 1000 saved, {backing_write_ns} ns each");
+        let bypass = guard.bypass().writes;
+        assert_eq!(bypass.is_none(), stays, "{saved} of 1000 saved, {backing_write_ns} ns each");
     }
     // Eight written at a time save enough for every backing.
     let window = Window { backing_write_ns: SLOW_NS, ..writing(0, 125, BUSY) };
@@ -233,12 +239,12 @@ fn absorbed_writes_over_a_slow_backing_are_judged_by_the_requests_that_they_spar
 }
 
 #[test]
-fn a_backing_that_becomes_slow_is_told_of_by_writes_that_pass_until_write_outs_know() {
-    let out = |aside: &Aside| aside.writes.is_some();
-    let back = |aside: &Aside| aside.writes.is_none();
-    let fast = |passed_write_ns| Window {
+fn a_backing_that_becomes_slow_is_measured_by_bypassed_writes_until_writeback_measures_it() {
+    let out = |bypass: &BypassState| bypass.writes.is_some();
+    let back = |bypass: &BypassState| bypass.writes.is_none();
+    let fast = |bypassed_write_ns| Window {
         backing_write_ns: 250,
-        passed_write_ns,
+        bypassed_write_ns,
         copy_ns: COPY_NS,
         pressure: CALM,
         ..Window::default()

@@ -127,14 +127,14 @@ fn a_backing_that_answers_at_once_and_becomes_slow_is_kept_again() {
             number += 1;
             scene.shared.guard(number * 50_000_000, Pressure { waited: 0, wanted: 500 });
         }
-        scene.shared.guard_standing(0).aside.reads.is_some()
+        scene.shared.guard_status(0).bypass.reads.is_some()
     };
     assert!(is_out_after(40, 100), "what is as fast as memory is not kept");
     assert!(!is_out_after(40, 1_000_000), "and what has become slow is");
 }
 
 #[test]
-fn long_fetches_tell_what_keeping_takes_too() {
+fn long_fetches_measure_what_keeping_takes_too() {
     let mut scene = scene();
     LOOK_NS.set(3000);
     for number in 0..64 {

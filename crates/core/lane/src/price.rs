@@ -13,7 +13,7 @@ pub enum Cost {
     /// A block absorbed into the write buffer, copy included.
     Absorb,
     /// A request passed directly to the backing.
-    Pass,
+    WriteThrough,
     /// A block written back: gathered, issued, marked clean.
     WriteOut,
     /// A flush, without the time of the device.
@@ -22,8 +22,15 @@ pub enum Cost {
 
 impl Cost {
     /// All kinds, in the order of [`Prices::ns`].
-    pub const ALL: [Cost; 7] =
-        [Cost::Hit, Cost::Miss, Cost::Fill, Cost::Absorb, Cost::Pass, Cost::WriteOut, Cost::Flush];
+    pub const ALL: [Cost; 7] = [
+        Cost::Hit,
+        Cost::Miss,
+        Cost::Fill,
+        Cost::Absorb,
+        Cost::WriteThrough,
+        Cost::WriteOut,
+        Cost::Flush,
+    ];
 }
 
 /// The prices of one machine, in nanoseconds, in the order of [`Cost::ALL`]. Measured, stored with

@@ -28,6 +28,6 @@ mod wanted;
 pub use arrival::{ArrivalOrder, InOrder};
 pub use delay::{Delay, DelayShared};
 pub use faults::{Faults, FaultsShared};
-pub use record::{Recordable, Recorder, RecorderPlace, RecorderShared, Recording};
+pub use record::{Recordable, Recorder, RecorderShared, RecorderSwitch, Recording};
 pub use unaligned::{Unaligned, UnalignedShared};
 pub use valve::{Valve, ValveShared};

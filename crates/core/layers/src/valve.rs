@@ -133,7 +133,7 @@ impl Valve {
 }
 
 impl Layer for Valve {
-    fn below(&self) -> &Stack {
+    fn lower(&self) -> &Stack {
         &self.below
     }
 
@@ -161,9 +161,9 @@ impl Layer for Valve {
             self.shared.opened.after(seen).await;
             self.shared.held.fetch_sub(1, Ordering::Relaxed);
         }
-        if waited && let Err(told) = since.still_wanted(&self.below) {
+        if waited && let Err(error) = since.still_wanted(&self.below) {
             self.shared.leave();
-            return Err(told);
+            return Err(error);
         }
         let result = self.below.serve(request, padding).await;
         self.shared.leave();

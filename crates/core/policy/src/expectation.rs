@@ -39,7 +39,7 @@ pub enum Access {
     /// An absorbed write: its data is stored whether misses are admitted or not.
     Absorb,
     /// A write-through. The cache has a copy afterwards if misses are admitted.
-    Pass,
+    WriteThrough,
 }
 
 /// The expected hits of an admission in a volume's cache.
@@ -109,7 +109,7 @@ impl Expectation {
     fn hit(&mut self, slot: u32, access: Access) {
         let brought = &mut self.brought[slot as usize];
         match (*brought, access) {
-            (Access::Read | Access::Pass, Access::Read) => {
+            (Access::Read | Access::WriteThrough, Access::Read) => {
                 self.hits += 1;
                 *brought = Access::Read;
             }
@@ -118,9 +118,9 @@ impl Expectation {
                 self.gone += 1;
                 *brought = Access::Absorb;
             }
-            (Access::Pass, Access::Absorb) => *brought = Access::Absorb,
+            (Access::WriteThrough, Access::Absorb) => *brought = Access::Absorb,
             // The write-through updates a copy that was admitted earlier.
-            (_, Access::Pass) | (Access::Absorb, _) => {}
+            (_, Access::WriteThrough) | (Access::Absorb, _) => {}
         }
     }
 
@@ -229,7 +229,7 @@ mod tests {
         for _ in 0..8 {
             for block in set.clone() {
                 access_all(&mut expectation, [block], Access::Read);
-                access_all(&mut expectation, [block], Access::Pass);
+                access_all(&mut expectation, [block], Access::WriteThrough);
             }
         }
         let hits = expectation.hits().expect("much has left");
@@ -248,10 +248,10 @@ mod tests {
     fn copies_of_what_passes_count_once_they_are_read_and_never_against_keeping() {
         let mut expectation = Expectation::new(Kind::Lru, SLOTS);
         let fresh = |round: u64| round << 32..(round << 32) + u64::from(SLOTS) / 2;
-        (1..9).for_each(|round| access_all(&mut expectation, fresh(round), Access::Pass));
+        (1..9).for_each(|round| access_all(&mut expectation, fresh(round), Access::WriteThrough));
         assert_eq!(expectation.hits(), None, "nothing that a read has brought");
         for round in 9..17 {
-            access_all(&mut expectation, fresh(round), Access::Pass);
+            access_all(&mut expectation, fresh(round), Access::WriteThrough);
             access_all(&mut expectation, fresh(round), Access::Read);
         }
         let hits = expectation.hits().expect("much has left");
@@ -259,7 +259,7 @@ mod tests {
         // Blocks that are read once and never written result in no hits, whatever write-throughs
         // happen in between.
         for round in 17..33 {
-            access_all(&mut expectation, fresh(2 * round), Access::Pass);
+            access_all(&mut expectation, fresh(2 * round), Access::WriteThrough);
             access_all(&mut expectation, fresh(2 * round + 1), Access::Read);
         }
         let hits = expectation.hits().expect("much has left");

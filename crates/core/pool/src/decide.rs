@@ -144,7 +144,7 @@ pub(crate) struct Core {
     /// Pages that the journal's tail must wait for: those after the pass over the map, and those in
     /// it.
     pub(crate) dirty: Bits,
-    pub(crate) passing: Bits,
+    pub(crate) committing: Bits,
     /// The home of each page's newest copy.
     pub(crate) home: Vec<bool>,
 }
@@ -182,7 +182,7 @@ impl Core {
             commit,
             armed: false,
             dirty: Bits::new(layout.pages),
-            passing: Bits::new(layout.pages),
+            committing: Bits::new(layout.pages),
             home,
             layout,
             pool,

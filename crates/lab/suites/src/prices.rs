@@ -21,7 +21,7 @@ fn name(cost: Cost) -> &'static str {
         Cost::Miss => "miss_ns",
         Cost::Fill => "fill_ns",
         Cost::Absorb => "absorb_ns",
-        Cost::Pass => "pass_ns",
+        Cost::WriteThrough => "pass_ns",
         Cost::WriteOut => "write_out_ns",
         Cost::Flush => "flush_ns",
     }
@@ -85,7 +85,7 @@ pub fn measure(how: &Measure, clock: &mut dyn FnMut() -> u64) -> Prices {
     let none = Yard::new(how, WriteMode::None);
     set(Cost::Miss, none.least(how, clock, none.blocks, Kind::Read));
     let pass = none.least(how, clock, none.blocks, Kind::Write);
-    set(Cost::Pass, pass);
+    set(Cost::WriteThrough, pass);
     drop(none);
 
     let through = Yard::new(how, WriteMode::Through);

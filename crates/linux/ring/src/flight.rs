@@ -152,8 +152,8 @@ impl Flights {
 
     /// Number of operations in flight that end or can be cancelled.
     pub(crate) fn passing(&self) -> usize {
-        let is_passing = |flight: &&Flight| flight.state != State::Free && !flight.hold.stays;
-        self.table.iter().filter(is_passing).count()
+        let is_short_lived = |flight: &&Flight| flight.state != State::Free && !flight.hold.stays;
+        self.table.iter().filter(is_short_lived).count()
     }
 
     /// Number of operations in flight.

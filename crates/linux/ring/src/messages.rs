@@ -2,7 +2,7 @@
 //! non-blocking: a read would otherwise block if another thread has taken the message.
 #![allow(unsafe_code)]
 
-use crate::operations::{failure, is_passing};
+use crate::operations::{failure, is_transient};
 use crate::ring::Ring;
 use block::{Part, Result};
 use host::File;
@@ -32,7 +32,7 @@ fn result_of(result: isize) -> i64 {
 
 /// Whether there is no message, or it was withdrawn while it was read.
 fn is_none(result: i64) -> bool {
-    is_passing(result) || result == -i64::from(libc::ENOENT)
+    is_transient(result) || result == -i64::from(libc::ENOENT)
 }
 
 /// Converts an error: `Stopping` if the device has no other side any more.
@@ -77,7 +77,7 @@ pub fn send_message(device: &File, parts: &[Part]) -> Result {
         let result = result_of(unsafe { libc::writev(device.as_raw_fd(), list.as_ptr(), count) });
         match result {
             0.. => return Ok(()),
-            passing if is_passing(passing) => {}
+            passing if is_transient(passing) => {}
             error => return Err(error_of(error, "send a message")),
         }
     }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_another_side_is_told_apart() {
+    fn a_device_without_another_side_is_distinguished() {
         assert_eq!(error_of(-i64::from(libc::ENODEV), "x").kind, Kind::Stopping);
         assert_eq!(error_of(-i64::from(libc::ECONNABORTED), "x").kind, Kind::Stopping);
         assert_eq!(error_of(-i64::from(libc::EINVAL), "x").kind, Kind::Invalid);

@@ -41,7 +41,7 @@ pub(crate) fn failure(result: i64, doing: &'static str) -> Error {
 }
 
 /// Whether the operation must be started again unchanged.
-pub(crate) fn is_passing(result: i64) -> bool {
+pub(crate) fn is_transient(result: i64) -> bool {
     result == -i64::from(libc::EINTR) || result == -i64::from(libc::EAGAIN)
 }
 
@@ -76,7 +76,7 @@ impl Ring {
             let rest = buf.part(done, buf.sectors() - done);
             let at = offset + u64::from(done) * SECTOR;
             let result = self.start_transfer(file, at, &rest, way, by).await;
-            if is_passing(result) {
+            if is_transient(result) {
                 self.lane().rest().await;
             } else if result >= SECTOR as i64 {
                 // A sector that was transferred in part is repeated: pieces are whole sectors.
@@ -149,7 +149,7 @@ impl Ring {
             // SAFETY: callers in this crate build entries that contain numbers only; `hold` keeps
             // the file open.
             let result = unsafe { self.launch(entry(), hold) }.await;
-            if is_passing(result) {
+            if is_transient(result) {
                 self.lane().rest().await;
             } else if result < 0 {
                 return Err(failure(result, doing));

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::flight::{Hold, Vectors};
-use crate::operations::{failure, fd, is_passing};
+use crate::operations::{failure, fd, is_transient};
 use crate::ring::Ring;
 use block::{Error, Kind, Memory, Part, Result};
 use host::File;
@@ -118,7 +118,7 @@ impl Ring {
                 Some(result) => result,
                 None => self.start_receive(socket, memory, offset, length, 0).await,
             };
-            if is_passing(result) {
+            if is_transient(result) {
                 self.lane().rest().await;
             } else if result < 0 {
                 return Err(failure(result, "receive"));
@@ -141,7 +141,7 @@ impl Ring {
         let asker = self.ask()?;
         while asker.next().await {
             let result = receive_now(socket, memory, offset, length);
-            if !is_passing(result) {
+            if !is_transient(result) {
                 asker.record_arrival();
                 return Some(result);
             }
@@ -169,7 +169,7 @@ impl Ring {
             let result = self.start_receive(socket, memory, at, rest, libc::MSG_WAITALL).await;
             match result {
                 0 => break,
-                passing if is_passing(passing) => self.lane().rest().await,
+                passing if is_transient(passing) => self.lane().rest().await,
                 error if error < 0 => return Err(failure(error, "receive")),
                 bytes => done += bytes as usize,
             }
@@ -218,7 +218,7 @@ impl Ring {
             };
             if at_once && result == -i64::from(libc::EAGAIN) {
                 at_once = false;
-            } else if is_passing(result) {
+            } else if is_transient(result) {
                 self.lane().rest().await;
             } else if result <= 0 {
                 return Err(failure(result, "send"));

@@ -11,9 +11,9 @@ use std::fs::File;
 ///
 /// # Errors
 /// Those of the system; or no daemon has started this process.
-pub fn device_call(daemon: i32, told: &str) -> Result<(), Failure> {
+pub fn device_call(daemon: i32, call_json: &str) -> Result<(), Failure> {
     let wrong = || Failure::new(Exit::Usage, format!("{DEVICE_CALL}: only a daemon starts this"));
-    let call: Call = serde_json::from_str(told).map_err(|_| wrong())?;
+    let call: Call = serde_json::from_str(call_json).map_err(|_| wrong())?;
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|errno| Failure::new(Exit::Io, format!("{DEVICE_CALL}: {errno}")))?;
     // The daemon may have died before.

@@ -42,11 +42,11 @@ impl Call {
         let trouble = |error: io::Error| {
             Failure::new(Exit::Io, format!("a process for a device cannot be started: {error}"))
         };
-        let told = serde_json::to_string(self).expect("plain data");
+        let call_json = serde_json::to_string(self).expect("plain data");
         let daemon = getpid().as_raw_nonzero().to_string();
         // This also works if the program's file was replaced.
         let mut command = Command::new("/proc/self/exe");
-        command.args([DEVICE_CALL, &daemon, &told]);
+        command.args([DEVICE_CALL, &daemon, &call_json]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let ended = command.output().map_err(trouble)?;
         if ended.status.success() {

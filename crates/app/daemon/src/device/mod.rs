@@ -33,7 +33,7 @@ use blocking::blocking;
 use lane::{Event, Lane, first};
 
 use over_file::OverFile;
-use over_nbd::{OverNbd, Terms};
+use over_nbd::{OverNbd, VolumeProperties};
 use over_ublk::OverUblk;
 use stack::{Exit, Failure, ValveShared};
 use std::cell::{Cell, RefCell};
@@ -112,9 +112,9 @@ enum Stand {
 impl Stand {
     fn node(&self) -> Option<PathBuf> {
         match self {
-            Stand::File(over) => over.node(),
-            Stand::Nbd(over, _) => over.node(),
-            Stand::Ublk(over, _) => over.node(),
+            Stand::File(device) => device.node(),
+            Stand::Nbd(device, _) => device.node(),
+            Stand::Ublk(device, _) => device.node(),
         }
     }
 
@@ -128,39 +128,39 @@ impl Stand {
 
     async fn attach(self) -> Result<(), Failure> {
         match self {
-            Stand::File(over) => blocking(move || over.attach()).await?,
-            Stand::Nbd(over, front) => {
+            Stand::File(device) => blocking(move || device.attach()).await?,
+            Stand::Nbd(device, front) => {
                 let processors = std::thread::available_parallelism().map_or(1, usize::from);
-                let count = over.connections(processors.min(CONNECTIONS_MAX));
+                let count = device.connections(processors.min(CONNECTIONS_MAX));
                 let sockets: std::io::Result<Vec<_>> =
                     (0..count).map(|_| front.connect()).collect();
                 let none =
                     |error| Failure::new(Exit::Io, format!("no connection can be made: {error}"));
                 let sockets = sockets.map_err(none)?;
-                blocking(move || over.attach(sockets)).await?
+                blocking(move || device.attach(sockets)).await?
             }
-            Stand::Ublk(over, front) => attach_ublk(over, &front).await,
+            Stand::Ublk(device, front) => attach_ublk(device, &front).await,
         }
     }
 
     async fn detach(self, last: Last) -> Result<(), Failure> {
         match self {
-            Stand::File(over) => blocking(move || over.detach(last)).await?,
-            Stand::Nbd(over, _) => blocking(move || over.detach(last)).await?,
-            Stand::Ublk(over, _) => blocking(move || over.detach(last)).await?,
+            Stand::File(device) => blocking(move || device.detach(last)).await?,
+            Stand::Nbd(device, _) => blocking(move || device.detach(last)).await?,
+            Stand::Ublk(device, _) => blocking(move || device.detach(last)).await?,
         }
     }
 }
 
 /// The driver makes the device, our lanes serve its queues, and only then can it have a disk.
-async fn attach_ublk(over: Arc<OverUblk>, front: &Ublk) -> Result<(), Failure> {
-    let (queues, preparing) = (front.queues(), over.clone());
+async fn attach_ublk(device: Arc<OverUblk>, front: &Ublk) -> Result<(), Failure> {
+    let (queues, preparing) = (front.queues(), device.clone());
     let prepared = blocking(move || preparing.prepare(queues)).await??;
     let served = front.serve(&prepared.opened).await;
     let start = move || {
-        let started = served.and_then(|()| over.start(&prepared));
+        let started = served.and_then(|()| device.start(&prepared));
         if started.is_err() {
-            over.undo(prepared);
+            device.undo(prepared);
         }
         started
     };
@@ -224,15 +224,21 @@ impl Devices {
                 }))
             }
             By::Ublk(front) => {
-                let over = OverUblk::new(&self.runtime, volume, identity, limits, keys);
-                Stand::Ublk(Arc::new(over), front.clone())
+                let device = OverUblk::new(&self.runtime, volume, identity, limits, keys);
+                Stand::Ublk(Arc::new(device), front.clone())
             }
             By::Nbd(front) => {
                 let is_fua_native = limits.fua == Fua::Native || !limits.flush_needed;
-                let terms =
-                    Terms { identity, block_bytes, is_fua_native, retry_ms, wait_time, keys };
-                let over = OverNbd::new(&self.runtime, volume, &terms);
-                Stand::Nbd(Arc::new(over), front.clone())
+                let properties = VolumeProperties {
+                    identity,
+                    block_bytes,
+                    is_fua_native,
+                    retry_ms,
+                    wait_time,
+                    keys,
+                };
+                let device = OverNbd::new(&self.runtime, volume, &properties);
+                Stand::Nbd(Arc::new(device), front.clone())
             }
         };
         let last = if is_lost { Last::Nothing } else { Last::Flush };
@@ -303,12 +309,12 @@ impl Devices {
     /// Holds the changes of a volume back if its device, over a file, is about to be resized. None:
     /// they are not held, or the operator holds them already.
     async fn hold_for_resize(&self, volume: &str, stand: &Stand) -> Option<Arc<ValveShared>> {
-        let Stand::File(over) = stand else { return None };
+        let Stand::File(device) = stand else { return None };
         let valve = {
             let list = self.list.borrow();
             list.iter().find(|device| device.volume == volume).map(|device| device.valve.clone())?
         };
-        if !over.is_to_be_resized() || !valve.close() {
+        if !device.is_to_be_resized() || !valve.close() {
             return None;
         }
         // A backing that does not answer is not waited for: the device is resized anyway.
@@ -338,7 +344,9 @@ impl Devices {
     /// Those of the system.
     pub(crate) async fn set_retry(&self, volume: &str, retry_ms: u64) -> Result<(), Failure> {
         match self.find(volume) {
-            Some((Stand::Nbd(over, _), _)) => blocking(move || over.set_retry(retry_ms)).await?,
+            Some((Stand::Nbd(device, _), _)) => {
+                blocking(move || device.set_retry(retry_ms)).await?
+            }
             Some((Stand::File(_) | Stand::Ublk(..), _)) | None => Ok(()),
         }
     }

@@ -133,7 +133,7 @@ impl OverFile {
     fn is_over(&self, device: &LoopDevice, file: &OwnedFd) -> Result<bool, Failure> {
         match device.is_over(file) {
             Err(error) if is_server_gone(&error) => Ok(false),
-            told => told.map_err(self.trouble("the file of its device cannot be determined")),
+            result => result.map_err(self.trouble("the file of its device cannot be determined")),
         }
     }
 

@@ -41,7 +41,7 @@ pub(crate) enum Ending {
 }
 
 /// Resolves when the clients of a front have disconnected.
-pub(crate) type Gone<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+pub(crate) type EndFuture<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// A protocol at an address. It has its address from the start, and serves once it is opened.
 ///
@@ -64,7 +64,7 @@ pub(crate) trait Front {
 
     /// Waits until every client has disconnected, after a request to do so; at most until the
     /// deadline on the lane's clock.
-    fn end(&self, deadline_ns: u64) -> Gone<'_>;
+    fn end(&self, deadline_ns: u64) -> EndFuture<'_>;
 
     /// Returns the files with which the next program continues after an upgrade, each under the
     /// name by which it takes them ([`Inherited::take`]).

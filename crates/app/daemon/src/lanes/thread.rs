@@ -32,7 +32,7 @@ impl Thread {
     /// # Errors
     /// It cannot be started; its ring cannot be created, or the setup fails.
     pub(super) fn start(self, number: usize) -> Result<(), Failure> {
-        let (ready, hears) = channel();
+        let (ready, receiver) = channel();
         let thread = std::thread::Builder::new().name(format!("lane-{number}"));
         let started = thread.spawn(move || {
             let ended = self.ended.clone();
@@ -45,7 +45,7 @@ impl Thread {
             Failure::new(Exit::Io, format!("--threads: a thread cannot be started: {error}"))
         })?;
         let gone = Failure::new(Exit::Io, "--threads: a thread has ended");
-        hears.recv().unwrap_or(Err(gone))
+        receiver.recv().unwrap_or(Err(gone))
     }
 
     /// Serves until the inbox is closed and all tasks have ended. Once it serves, a failure ends

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn all_lanes_count_and_the_busiest_tells_how_busy() {
+    fn all_lanes_count_and_the_busiest_reports_how_busy() {
         let before = Reading::default();
         let two = between(&before, &after(&[(20, 60), (20, 0)], None));
         assert_eq!(two, Pressure { waited: 600, wanted: 800 });

@@ -7,7 +7,7 @@
 use super::captive::either;
 use super::clients::Clients;
 use super::pressure::{Senses, Threads};
-use cache::{Aside, Shared, Standing};
+use cache::{BypassState, GuardStatus, Shared};
 use lane::{Event, Lane};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,26 +24,26 @@ struct ReportState {
     at_ns: Option<u64>,
 }
 
-fn bits(aside: &Aside) -> (bool, bool) {
-    (aside.reads.is_some(), aside.writes.is_some())
+fn bits(bypass: &BypassState) -> (bool, bool) {
+    (bypass.reads.is_some(), bypass.writes.is_some())
 }
 
 impl ReportState {
-    fn message(&mut self, standing: &Standing, now_ns: u64) -> Option<String> {
-        let aside = &standing.aside;
+    fn message(&mut self, guard_status: &GuardStatus, now_ns: u64) -> Option<String> {
+        let bypass = &guard_status.bypass;
         let soon = self.at_ns.is_some_and(|at| now_ns < at + TELL_NS);
-        if soon || bits(aside) == self.bits {
+        if soon || bits(bypass) == self.bits {
             return None;
         }
-        (self.bits, self.at_ns) = (bits(aside), Some(now_ns));
-        let reads = aside.reads.map(|why| format!("reads are not cached ({why})"));
-        let writes = aside.writes.map(|why| format!("writes are written through ({why})"));
+        (self.bits, self.at_ns) = (bits(bypass), Some(now_ns));
+        let reads = bypass.reads.map(|why| format!("reads are not cached ({why})"));
+        let writes = bypass.writes.map(|why| format!("writes are written through ({why})"));
         let parts: Vec<String> = reads.into_iter().chain(writes).collect();
         Some(match parts.is_empty() {
             true => format!(
                 "bypass has ended; it was on {} times, for {:.1} s in all",
-                standing.times,
-                standing.bypass_ns as f64 / 1e9
+                guard_status.times,
+                guard_status.bypass_ns as f64 / 1e9
             ),
             false => format!("requests bypass the cache: {}", parts.join("; ")),
         })
@@ -103,7 +103,7 @@ impl Sensor {
         let mut sensed = self.sensed.lock().unwrap_or_else(PoisonError::into_inner);
         let (senses, reported) = &mut *sensed;
         self.shared.guard(now_ns, senses.look(now_ns));
-        if let Some(news) = reported.message(&self.shared.guard_standing(now_ns), now_ns)
+        if let Some(news) = reported.message(&self.shared.guard_status(now_ns), now_ns)
             && !self.quiet
         {
             crate::tell!("overdrive: {}: {news}", self.name);
@@ -123,8 +123,8 @@ impl Sensor {
             if self.has_ended.load(Ordering::SeqCst) {
                 return;
             }
-            let standing = self.shared.guard_standing(lane.now());
-            if self.clients.count() == 0 && bits(&standing.aside) == (false, false) {
+            let guard_status = self.shared.guard_status(lane.now());
+            if self.clients.count() == 0 && bits(&guard_status.bypass) == (false, false) {
                 either(self.clients.changed.after(changed), self.ended.after(ended)).await;
                 self.begin(lane.now());
                 continue;
@@ -151,11 +151,12 @@ mod tests {
     use cache::Why;
 
     #[test]
-    fn at_most_one_message_a_second_and_the_last_state_is_told() {
+    fn at_most_one_message_a_second_and_the_last_state_is_reported() {
         let mut reported = ReportState::default();
-        let busy = Aside { writes: Some(Why::Busy { waited: 430 }), ..Aside::default() };
-        let out = Standing { on: true, aside: busy, times: 1, bypass_ns: 0 };
-        let back = Standing { aside: Aside::default(), bypass_ns: 500_000_000, ..out };
+        let busy =
+            BypassState { writes: Some(Why::Busy { waited: 430 }), ..BypassState::default() };
+        let out = GuardStatus { on: true, bypass: busy, times: 1, bypass_ns: 0 };
+        let back = GuardStatus { bypass: BypassState::default(), bypass_ns: 500_000_000, ..out };
         assert_eq!(reported.message(&back, 0), None);
         let news = reported.message(&out, 1).expect("bypass has begun");
         assert!(

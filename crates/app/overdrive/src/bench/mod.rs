@@ -390,7 +390,7 @@ fn failure(plan: &Plan, halt: &Halt) -> Failure {
     };
     let message = match halt {
         Halt::Interrupted => format!("{}: {what}", plan.suite.name),
-        told => format!("{}: {what}: {told}", plan.target.text),
+        reason => format!("{}: {what}: {reason}", plan.target.text),
     };
     Failure::new(exit, message)
 }

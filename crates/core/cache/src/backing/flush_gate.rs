@@ -18,7 +18,7 @@ pub(crate) struct FlushGate {
 
 /// The next step of a task that needs a flush.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Pass {
+pub(crate) enum FlushStep {
     /// Nothing: the flush is over; true if it succeeded.
     Over(bool),
     Wait,
@@ -33,18 +33,18 @@ impl FlushGate {
     }
 
     /// Returns the next step towards the flush with this number.
-    pub(crate) fn step(&mut self, target: u64) -> Pass {
+    pub(crate) fn step(&mut self, target: u64) -> FlushStep {
         if self.ended >= target {
             let age = self.ended - target;
             // For a task that comes too late, the result of its flush is no longer stored: it
             // counts as failed.
-            return Pass::Over(age < 64 && self.failed >> age & 1 == 0);
+            return FlushStep::Over(age < 64 && self.failed >> age & 1 == 0);
         }
         if self.running {
-            return Pass::Wait;
+            return FlushStep::Wait;
         }
         self.running = true;
-        Pass::Lead
+        FlushStep::Lead
     }
 
     /// Prevents new flushes from now on. Returns false if one is in progress.
@@ -75,20 +75,20 @@ mod tests {
     fn who_asks_during_a_flush_gets_the_next_one_and_its_own_result() {
         let mut flush_gate = FlushGate::default();
         let first = flush_gate.target();
-        assert_eq!(flush_gate.step(first), Pass::Lead);
+        assert_eq!(flush_gate.step(first), FlushStep::Lead);
         let second = flush_gate.target();
-        assert_eq!(flush_gate.step(second), Pass::Wait);
+        assert_eq!(flush_gate.step(second), FlushStep::Wait);
         flush_gate.report(false);
-        assert_eq!(flush_gate.step(second), Pass::Lead);
+        assert_eq!(flush_gate.step(second), FlushStep::Lead);
         flush_gate.report(true);
-        assert_eq!(flush_gate.step(first), Pass::Over(false));
-        assert_eq!(flush_gate.step(second), Pass::Over(true));
+        assert_eq!(flush_gate.step(first), FlushStep::Over(false));
+        assert_eq!(flush_gate.step(second), FlushStep::Over(true));
         for _ in 0..64 {
             let next = flush_gate.target();
-            assert_eq!(flush_gate.step(next), Pass::Lead);
+            assert_eq!(flush_gate.step(next), FlushStep::Lead);
             flush_gate.report(true);
         }
-        assert_eq!(flush_gate.step(second), Pass::Over(false), "forgotten, so not promised");
+        assert_eq!(flush_gate.step(second), FlushStep::Over(false), "forgotten, so not promised");
     }
 
     #[test]
@@ -96,9 +96,9 @@ mod tests {
         let mut flush_gate = FlushGate::default();
         assert!(flush_gate.hold());
         let target = flush_gate.target();
-        assert_eq!(flush_gate.step(target), Pass::Wait);
+        assert_eq!(flush_gate.step(target), FlushStep::Wait);
         flush_gate.release();
-        assert_eq!(flush_gate.step(flush_gate.target()), Pass::Lead);
+        assert_eq!(flush_gate.step(flush_gate.target()), FlushStep::Lead);
         assert!(!flush_gate.hold(), "one is under way");
         flush_gate.report(true);
         assert!(flush_gate.hold());

@@ -105,9 +105,9 @@ impl Balance {
     }
 
     /// Whether the gain exceeds the cost; near the border the current state stays.
-    pub(crate) fn pays(&self, is_aside: bool) -> bool {
+    pub(crate) fn pays(&self, is_bypassed: bool) -> bool {
         let [less, more] = BORDER;
-        match is_aside {
+        match is_bypassed {
             true => self.brings * less > self.costs * more,
             false => self.brings * more >= self.costs * less,
         }

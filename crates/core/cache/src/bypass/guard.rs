@@ -43,7 +43,7 @@ pub struct Window {
     pub backing_write_ns: u64,
     /// Minimum time of a block that was written through during the bypass, in nanoseconds; 0: not
     /// known.
-    pub passed_write_ns: u64,
+    pub bypassed_write_ns: u64,
     /// Latency of a hit, in nanoseconds.
     pub hit_ns: u64,
     /// Cost of admitting or absorbing a block, in nanoseconds of a processor.
@@ -66,7 +66,7 @@ pub enum Why {
         loses_ns: u64,
     },
     /// The laboratory has forced it.
-    Told,
+    Forced,
 }
 
 impl fmt::Display for Why {
@@ -78,14 +78,14 @@ impl fmt::Display for Why {
             Why::Costs { loses_ns } => {
                 write!(f, "does not pay: a block costs {loses_ns} ns more than it saves")
             }
-            Why::Told => f.write_str("told to"),
+            Why::Forced => f.write_str("told to"),
         }
     }
 }
 
 /// The requests that bypass the cache, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Aside {
+pub struct BypassState {
     /// No miss is admitted.
     pub reads: Option<Why>,
     /// Blocks that are certain to be read are not admitted either: advice is not followed, and
@@ -100,11 +100,11 @@ pub struct Aside {
 
 /// The state of the guard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Standing {
+pub struct GuardStatus {
     /// It may begin a bypass.
     pub on: bool,
     /// The current bypass.
-    pub aside: Aside,
+    pub bypass: BypassState,
     /// The number of bypasses that have begun, of reads or writes.
     pub times: u64,
     /// The time in which either was bypassed, in nanoseconds.
@@ -136,7 +136,7 @@ const PROBE: u32 = 20;
 const PROBE_EVERY: u32 = 100;
 /// One part in this number of the measurement by write-throughs is forgotten in each window: most
 /// of it within some seconds.
-const PASSED_FORGETS: u64 = 16;
+const BYPASSED_FORGETS: u64 = 16;
 
 /// Whether a block belongs to the probe.
 #[inline]
@@ -149,7 +149,7 @@ pub(crate) fn is_probe(block: u64) -> bool {
 /// The state of one of the bypasses.
 #[derive(Clone, Copy, Debug, Default)]
 struct Side {
-    aside: Option<Why>,
+    bypass: Option<Why>,
     /// Consecutive windows for a change.
     streak: u32,
     /// Good windows that are required.
@@ -160,7 +160,7 @@ struct Side {
 
 /// The verdict on a window.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Says {
+enum Verdict {
     Nothing,
     Good,
     Bad(Why),
@@ -168,33 +168,33 @@ enum Says {
 
 impl Side {
     /// Returns the verdict of a balance.
-    fn weigh(&self, balance: &Balance, pressure: Pressure) -> Says {
-        if balance.pays(self.aside.is_some()) {
-            return Says::Good;
+    fn weigh(&self, balance: &Balance, pressure: Pressure) -> Verdict {
+        if balance.pays(self.bypass.is_some()) {
+            return Verdict::Good;
         }
-        Says::Bad(match balance.pays_in_calm() {
+        Verdict::Bad(match balance.pays_in_calm() {
             true => Why::Busy { waited: pressure.waited },
             false => Why::Costs { loses_ns: balance.loses_ns() },
         })
     }
 
     /// Follows a verdict. Returns true if a bypass begins.
-    fn hear(&mut self, says: Says) -> bool {
+    fn follow(&mut self, verdict: Verdict) -> bool {
         self.since = self.since.saturating_add(1);
-        match (self.aside, says) {
-            (_, Says::Nothing) => {}
-            (None, Says::Good) => self.streak = 0,
-            (None, Says::Bad(why)) => {
+        match (self.bypass, verdict) {
+            (_, Verdict::Nothing) => {}
+            (None, Verdict::Good) => self.streak = 0,
+            (None, Verdict::Bad(why)) => {
                 self.streak += 1;
                 if self.streak >= BAD {
                     let again = self.good > 0 && self.since < AGAIN;
                     let good = if again { (self.good * 2).min(GOOD_MAX) } else { GOOD };
-                    *self = Side { aside: Some(why), good, ..Side::default() };
+                    *self = Side { bypass: Some(why), good, ..Side::default() };
                     return true;
                 }
             }
-            (Some(_), Says::Bad(why)) => (self.aside, self.streak) = (Some(why), 0),
-            (Some(_), Says::Good) => {
+            (Some(_), Verdict::Bad(why)) => (self.bypass, self.streak) = (Some(why), 0),
+            (Some(_), Verdict::Good) => {
                 self.streak += 1;
                 if self.streak >= self.good {
                     *self = Side { good: self.good, ..Side::default() };
@@ -256,25 +256,25 @@ pub struct Guard {
     /// The backing's time for a block, measured by write-throughs, in nanoseconds. Writeback
     /// measures it better; but its result stays unchanged while there is no writeback, and the
     /// first runs afterwards are too few to change it.
-    passed_ns: u64,
+    bypassed_ns: u64,
     is_busy: bool,
     times: u64,
 }
 
 impl Guard {
     /// Judges a window; returns the bypass from now on.
-    pub fn decide(&mut self, window: &Window) -> Aside {
+    pub fn decide(&mut self, window: &Window) -> BypassState {
         self.feel(window);
-        let was_aside = self.writes.aside.is_some();
+        let was_bypassed = self.writes.bypass.is_some();
         let reads = self.judge_reads(window, window.expected_hits.unwrap_or(1.0), &self.reads);
         let sure = self.judge_reads(window, 1.0, &self.sure);
         let writes = self.judge_writes(window);
-        self.sure.hear(sure);
-        self.times += u64::from(self.reads.hear(reads)) + u64::from(self.writes.hear(writes));
-        if was_aside != self.writes.aside.is_some() {
+        self.sure.follow(sure);
+        self.times += u64::from(self.reads.follow(reads)) + u64::from(self.writes.follow(writes));
+        if was_bypassed != self.writes.bypass.is_some() {
             self.buffered = Buffered::default();
         }
-        self.aside()
+        self.bypass()
     }
 
     /// Ends every bypass, and forgets everything except the number of bypasses.
@@ -283,12 +283,12 @@ impl Guard {
     }
 
     /// Returns the current bypass.
-    pub fn aside(&self) -> Aside {
-        Aside {
-            reads: self.reads.aside,
-            sure_reads: self.sure.aside.is_some(),
-            writes: self.writes.aside,
-            writes_unprobed: self.writes.aside.is_some()
+    pub fn bypass(&self) -> BypassState {
+        BypassState {
+            reads: self.reads.bypass,
+            sure_reads: self.sure.bypass.is_some(),
+            writes: self.writes.bypass,
+            writes_unprobed: self.writes.bypass.is_some()
                 && self.writes.since % PROBE_EVERY >= PROBE,
         }
     }
@@ -314,34 +314,34 @@ impl Guard {
         }
     }
 
-    fn judge_reads(&self, window: &Window, hits: f64, side: &Side) -> Says {
+    fn judge_reads(&self, window: &Window, hits: f64, side: &Side) -> Verdict {
         let reads = Reads {
             backing_ns: self.backing_read_ns(window),
             hit_ns: window.hit_ns,
             copy_ns: window.copy_ns,
         };
-        if reads.backing_ns == 0 || window.reads == 0 && side.aside.is_none() {
-            return Says::Nothing;
+        if reads.backing_ns == 0 || window.reads == 0 && side.bypass.is_none() {
+            return Verdict::Nothing;
         }
         side.weigh(&keeping(&reads, hits, window.pressure), window.pressure)
     }
 
-    fn judge_writes(&mut self, window: &Window) -> Says {
+    fn judge_writes(&mut self, window: &Window) -> Verdict {
         if window.absorbed + window.written > 0 {
             self.buffered.add(window);
         }
-        self.passed_ns -= self.passed_ns.div_ceil(PASSED_FORGETS);
-        if window.passed_write_ns > 0 {
-            self.passed_ns = window.passed_write_ns;
+        self.bypassed_ns -= self.bypassed_ns.div_ceil(BYPASSED_FORGETS);
+        if window.bypassed_write_ns > 0 {
+            self.bypassed_ns = window.bypassed_write_ns;
         }
-        let is_slow = is_slow(window.backing_write_ns.max(self.passed_ns), window.copy_ns);
+        let is_slow = is_slow(window.backing_write_ns.max(self.bypassed_ns), window.copy_ns);
         // A copy is cheap compared with a request to a slow backing, and clients do not wait for
         // that request.
         if !self.is_busy && (is_slow || window.backing_write_ns == 0) {
-            return Says::Good;
+            return Verdict::Good;
         }
         let (side, pressure) = (&self.writes, window.pressure);
-        match (self.buffered.spared(), side.aside) {
+        match (self.buffered.spared(), side.bypass) {
             (Some(spared), _) => {
                 let writes = Writes {
                     backing_ns: window.backing_write_ns,
@@ -353,9 +353,9 @@ impl Guard {
             }
             // The probe has too few blocks for an estimate. A bypass that began because processors
             // were busy ends when they are free; otherwise it continues.
-            (None, Some(Why::Busy { .. })) if !self.is_busy => Says::Good,
-            (None, Some(why)) => Says::Bad(why.at(pressure)),
-            (None, None) => Says::Nothing,
+            (None, Some(Why::Busy { .. })) if !self.is_busy => Verdict::Good,
+            (None, Some(why)) => Verdict::Bad(why.at(pressure)),
+            (None, None) => Verdict::Nothing,
         }
     }
 }

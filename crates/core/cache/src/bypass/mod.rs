@@ -5,7 +5,7 @@ pub(crate) mod guard;
 
 use crate::admission::Rules;
 use crate::bypass::balance::Pressure;
-use crate::bypass::guard::{Aside, Guard, Standing, Why, Window, is_probe};
+use crate::bypass::guard::{BypassState, Guard, GuardStatus, Why, Window, is_probe};
 use crate::dirty::gauges::Gauges;
 use crate::stats::counters::Counters;
 use block::WriteMode;
@@ -47,23 +47,23 @@ pub(crate) struct Bypass {
     keep_median_ns: AtomicU64,
     /// That cost was measured since the guard's last window.
     keep_measured: AtomicBool,
-    passed: Passed,
+    bypassed_writes: BypassedWrites,
     view: Lock<View>,
 }
 
 /// Recent times of writes that were written through because of the bypass.
 #[derive(Debug, Default)]
-struct Passed {
+struct BypassedWrites {
     writes: AtomicU64,
     /// Minimum time of them, in nanoseconds, plus one; 0: there was none.
     least_ns: AtomicU64,
 }
 
 /// Minimum number of samples for an estimate.
-const PASSED_ENOUGH: u64 = 4;
+const BYPASSED_WRITES_MIN: u64 = 4;
 
-impl Passed {
-    fn took(&self, ns: u64) {
+impl BypassedWrites {
+    fn record(&self, ns: u64) {
         let (ns, before) = (ns.saturating_add(1), self.least_ns.load(Ordering::Relaxed));
         if before == 0 || ns < before {
             self.least_ns.store(ns, Ordering::Relaxed);
@@ -74,7 +74,7 @@ impl Passed {
     /// Returns the minimum time of a block since the last result; None: there were too few
     /// write-throughs.
     fn take(&self) -> Option<u64> {
-        if self.writes.load(Ordering::Relaxed) < PASSED_ENOUGH {
+        if self.writes.load(Ordering::Relaxed) < BYPASSED_WRITES_MIN {
             return None;
         }
         self.writes.store(0, Ordering::Relaxed);
@@ -87,25 +87,25 @@ impl Passed {
 struct View {
     guard: Guard,
     counted: Counters,
-    aside: Aside,
+    bypass: BypassState,
     /// When the bypass began; None: there is none.
     since_ns: Option<u64>,
     bypass_ns: u64,
 }
 
 impl View {
-    fn standing(&self, on: bool, now_ns: u64) -> Standing {
+    fn guard_status(&self, on: bool, now_ns: u64) -> GuardStatus {
         let running = self.since_ns.map_or(0, |since| now_ns.saturating_sub(since));
         let times = self.guard.times();
-        Standing { on, aside: self.aside, times, bypass_ns: self.bypass_ns + running }
+        GuardStatus { on, bypass: self.bypass, times, bypass_ns: self.bypass_ns + running }
     }
 
     /// Records the bypass from now on; returns it as bits.
-    fn put(&mut self, aside: Aside, now_ns: u64) -> u8 {
-        let bits = u8::from(aside.reads.is_some()) * READS
-            + u8::from(aside.sure_reads) * SURE
-            + u8::from(aside.writes.is_some()) * WRITES
-            + u8::from(aside.writes_unprobed) * UNPROBED;
+    fn put(&mut self, bypass: BypassState, now_ns: u64) -> u8 {
+        let bits = u8::from(bypass.reads.is_some()) * READS
+            + u8::from(bypass.sure_reads) * SURE
+            + u8::from(bypass.writes.is_some()) * WRITES
+            + u8::from(bypass.writes_unprobed) * UNPROBED;
         match self.since_ns {
             None if bits & (READS | WRITES) != 0 => self.since_ns = Some(now_ns),
             Some(since) if bits & (READS | WRITES) == 0 => {
@@ -114,7 +114,7 @@ impl View {
             }
             _ => {}
         }
-        self.aside = aside;
+        self.bypass = bypass;
         bits
     }
 
@@ -171,17 +171,17 @@ impl Bypass {
     /// flight. During the bypass of writes, it shows the backing's speed. At a fast backing each
     /// write waits for the others: then only its share of the time is the backing's.
     #[inline]
-    pub(crate) fn passed_write_took(&self, ns: u64, blocks: u32, others: u32) {
+    pub(crate) fn record_bypassed_write(&self, ns: u64, blocks: u32, others: u32) {
         if self.out.load(Ordering::Relaxed) & WRITES != 0 {
-            self.passed.took(ns / u64::from(blocks.max(1)) / (u64::from(others) + 1));
+            self.bypassed_writes.record(ns / u64::from(blocks.max(1)) / (u64::from(others) + 1));
         }
     }
 
     /// Adds the counters of the bypass.
     pub(crate) fn count(&self, all: &mut Counters, now_ns: u64) {
-        let standing = self.view.peek(|view| view.standing(true, now_ns));
-        all.bypasses = standing.times;
-        all.bypass_ns = standing.bypass_ns;
+        let guard_status = self.view.peek(|view| view.guard_status(true, now_ns));
+        all.bypasses = guard_status.times;
+        all.bypass_ns = guard_status.bypass_ns;
         all.keep_ns = self.keep_median_ns.load(Ordering::Relaxed);
         all.bypass_now = u64::from(self.out.load(Ordering::Relaxed) & (READS | WRITES));
     }
@@ -209,7 +209,7 @@ impl Bypass {
                 expected_hits: costs.expected_hits,
                 backing_read_median_ns: self.backing_read_median_ns.load(Ordering::Relaxed),
                 backing_write_ns: costs.backing_write_ns,
-                passed_write_ns: self.passed.take().unwrap_or(0),
+                bypassed_write_ns: self.bypassed_writes.take().unwrap_or(0),
                 copy_ns,
                 pressure: costs.pressure,
                 ..view.window(counted)
@@ -217,8 +217,8 @@ impl Bypass {
             if self.off.load(Ordering::SeqCst) {
                 return false;
             }
-            let aside = view.guard.decide(&window);
-            let bits = view.put(aside, now_ns);
+            let bypass = view.guard.decide(&window);
+            let bits = view.put(bypass, now_ns);
             (self.out.swap(bits, Ordering::SeqCst) ^ bits) & (READS | WRITES) != 0
         })
     }
@@ -244,7 +244,7 @@ impl Bypass {
         self.view.peek(|view| {
             self.off.store(!on, Ordering::SeqCst);
             if !on {
-                let bits = view.put(Aside::default(), now_ns);
+                let bits = view.put(BypassState::default(), now_ns);
                 view.guard.forget();
                 self.out.store(bits, Ordering::SeqCst);
             }
@@ -252,20 +252,20 @@ impl Bypass {
     }
 
     /// Returns the state of the guard.
-    pub(crate) fn standing(&self, now_ns: u64) -> Standing {
+    pub(crate) fn guard_status(&self, now_ns: u64) -> GuardStatus {
         let on = !self.off.load(Ordering::SeqCst);
-        self.view.peek(|view| view.standing(on, now_ns))
+        self.view.peek(|view| view.guard_status(on, now_ns))
     }
 
     /// Forces or ends the bypass of reads, writes or both (with both, also of blocks that are
     /// certain to be read), until the guard's next decision.
     pub(crate) fn force(&self, reads: bool, writes: bool, now_ns: u64) {
-        let why = |out: bool| out.then_some(Why::Told);
+        let why = |out: bool| out.then_some(Why::Forced);
         let (reads, writes) = (why(reads), why(writes));
         let sure_reads = reads.is_some() && writes.is_some();
-        let aside = Aside { reads, sure_reads, writes, writes_unprobed: false };
+        let bypass = BypassState { reads, sure_reads, writes, writes_unprobed: false };
         self.view.peek(|view| {
-            let bits = view.put(aside, now_ns);
+            let bits = view.put(bypass, now_ns);
             self.out.store(bits, Ordering::SeqCst);
         });
     }
@@ -316,23 +316,23 @@ mod tests {
     }
 
     #[test]
-    fn the_quickest_of_some_writes_that_pass_tells_what_the_backing_takes() {
+    fn the_quickest_of_some_bypassed_writes_measures_what_the_backing_takes() {
         let bypass = Bypass::default();
-        (0..8).for_each(|_| bypass.passed_write_took(5000, 1, 0));
-        assert_eq!(bypass.passed.take(), None, "it does not step aside");
+        (0..8).for_each(|_| bypass.record_bypassed_write(5000, 1, 0));
+        assert_eq!(bypass.bypassed_writes.take(), None, "it does not step aside");
         bypass.force(false, true, 0);
-        (0..3).for_each(|_| bypass.passed_write_took(5000, 1, 0));
-        assert_eq!(bypass.passed.take(), None, "too few");
+        (0..3).for_each(|_| bypass.record_bypassed_write(5000, 1, 0));
+        assert_eq!(bypass.bypassed_writes.take(), None, "too few");
         // One of eight blocks, and one beside thirty-one others that were fast.
-        bypass.passed_write_took(32_000, 8, 0);
-        assert_eq!(bypass.passed.take(), Some(4000));
-        (0..4).for_each(|_| bypass.passed_write_took(32_000, 1, 31));
-        assert_eq!(bypass.passed.take(), Some(1000));
-        assert_eq!(bypass.passed.take(), None, "each tells once");
+        bypass.record_bypassed_write(32_000, 8, 0);
+        assert_eq!(bypass.bypassed_writes.take(), Some(4000));
+        (0..4).for_each(|_| bypass.record_bypassed_write(32_000, 1, 31));
+        assert_eq!(bypass.bypassed_writes.take(), Some(1000));
+        assert_eq!(bypass.bypassed_writes.take(), None, "each tells once");
     }
 
     #[test]
-    fn most_reads_tell_what_the_backing_takes() {
+    fn most_reads_measure_what_the_backing_takes() {
         const WAIT_NS: u64 = 8_000_000;
         let about = |ns: u64, expected: u64| ns > expected / 2 && ns < expected * 2;
         assert!(about(after(0, 500_000, 0, 0), 500_000));

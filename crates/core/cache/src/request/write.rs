@@ -137,8 +137,8 @@ impl Handle {
     /// value. While the backing hangs, clients receive errors, and the changes that they had sent
     /// are abandoned: admitted later, such a change could overwrite newer data of the client.
     fn is_left_behind(&self, stalls: u64) -> bool {
-        let told = stalls % 2 == 1 || self.shared.backing.stalls() != stalls;
-        told && !planted(Bug::AdmitLeftBehind)
+        let was_stalled = stalls % 2 == 1 || self.shared.backing.stalls() != stalls;
+        was_stalled && !planted(Bug::AdmitLeftBehind)
     }
 
     /// Returns the reason why a change may not be admitted that was sent when [`Backing::stalls`]
@@ -208,7 +208,7 @@ impl Handle {
                     return self.flush_for_client().await.map(|()| true);
                 }
                 Admit::WriteThrough { keeps_new } => {
-                    self.lane.charge(Cost::Pass, 1);
+                    self.lane.charge(Cost::WriteThrough, 1);
                     return self.write_through(entry, &change, keeps_new).await.map(|()| true);
                 }
                 Admit::Cut => return Ok(false),

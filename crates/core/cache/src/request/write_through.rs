@@ -84,7 +84,7 @@ impl Handle {
         let now = self.lane.now();
         self.shared.writeback.estimator.foreground_wrote(now);
         if result.is_ok() && !change.fua && matches!(change.source, Source::Data(_)) {
-            self.shared.bypass.passed_write_took(now - begun, blocks, others);
+            self.shared.bypass.record_bypassed_write(now - begun, blocks, others);
             self.shared.backing.write_times.took(blocks, now - begun);
         }
         result

@@ -21,7 +21,7 @@ mod discard_dirty;
 mod early_writeback;
 pub(crate) mod fetches;
 mod held_copies;
-mod passing;
+mod long_streams;
 mod read;
 mod readahead;
 mod rebuild;
@@ -111,7 +111,7 @@ pub(crate) struct Shard {
     samplers: Samplers,
     streams: Arc<Streams>,
     /// The counters at the last report to a sampler.
-    told: Counted,
+    sampled: Counted,
     /// Written blocks for which a write-through failed afterwards: see
     /// [`Shard::write_through_done`].
     doubtful: Vec<u64>,
@@ -158,7 +158,7 @@ impl Shard {
             samplers: sampling.samplers(),
             sampling,
             streams,
-            told: Counted::default(),
+            sampled: Counted::default(),
             doubtful: Vec::new(),
             plan: Vec::with_capacity(writeback::PLAN),
             counters: Counters::default(),
@@ -252,7 +252,7 @@ impl Shard {
             if self.samplers.take(hash) {
                 let Counters { block_accesses: accesses, block_misses: misses, .. } = self.counters;
                 let now = Counted { accesses, misses };
-                self.sampling.access(hash, access, &mut self.told, now);
+                self.sampling.access(hash, access, &mut self.sampled, now);
                 if access == Access::Read {
                     self.streams.asked(hash);
                 }
@@ -278,9 +278,9 @@ impl Shard {
         if let Some(slot) = self.links.pop_front(&mut self.free) {
             return Some(slot);
         }
-        self.take_passed_or_stale()
+        self.take_bypassed_or_stale()
             .or_else(|| self.take_victim(block))
-            .or_else(|| self.take_passed(0))
+            .or_else(|| self.take_bypassed(0))
             .or_else(|| self.take_unread())
     }
 

@@ -7,7 +7,7 @@ use crate::blocks::{bits, blocks_of, share, stretches};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use crate::shard::fetches::{FillId, Joined};
-use crate::streams::Heard;
+use crate::streams::StreamUpdate;
 use block::{Buf, Extent};
 use core::ops::RangeInclusive;
 
@@ -127,16 +127,16 @@ impl Shard {
     fn hear_found(&mut self, at: &Extent) {
         let (first, blocks) = blocks_of(at);
         let found = self.ahead.take_found();
-        let heard = match found.blocks {
-            0 => Heard::default(),
+        let update = match found.blocks {
+            0 => StreamUpdate::default(),
             _ => self.streams.read(at, found.blocks, false),
         };
         // Blocks of a bypassed stream are not reported to the policy either.
-        match found.passing {
+        match found.bypasses {
             false => self.accessed(first, blocks, found.kept, Access::Read),
-            true => self.goes_past(found.blocks),
+            true => self.record_uncached_reads(found.blocks),
         }
-        self.note_long(at, heard, found.passing);
+        self.note_long(at, update, found.bypasses);
     }
 
     /// Decides whether a miss of one block, of which nothing is held, bypasses the cache.
@@ -158,13 +158,13 @@ impl Shard {
     /// Reports a miss of one block that is not admitted: the policy and the streams can still learn
     /// from it.
     fn announce(&mut self, at: &Extent, block: u64) {
-        let heard = self.streams.read(at, 0, true);
-        self.goes_past(1);
-        if !heard.passes {
+        let update = self.streams.read(at, 0, true);
+        self.record_uncached_reads(1);
+        if !update.bypasses {
             let _ = self.policy.miss(Hash::of(block));
             self.accessed(block, 1, 1, Access::Read);
         }
-        self.note_long(at, heard, heard.passes);
+        self.note_long(at, update, update.bypasses);
     }
 
     /// Copies a read's sectors of one block, if all of them are held.
@@ -241,30 +241,30 @@ impl Shard {
             return Look::Wait;
         }
         let found = self.ahead.take_found();
-        let heard = match reader {
+        let update = match reader {
             Reader::Client => self.streams.read(at, found.blocks, true),
             Reader::Adviser => {
                 self.streams.found(found.blocks);
-                Heard::default()
+                StreamUpdate::default()
             }
         };
-        self.counters.readahead_late += u64::from(heard.was_asked);
+        self.counters.readahead_late += u64::from(update.was_asked);
         let mut candidate = Candidate {
-            is_long_stream: heard.passes,
+            is_long_stream: update.bypasses,
             free: self.free.length,
             ..Candidate::new(rules, reader.origin())
         };
         // Blocks of a stream that is not kept are not reported to the policy.
-        let passes = candidate.would_pollute();
-        candidate.is_wanted = !passes && self.policy_wants(from..=to);
+        let bypasses = candidate.would_pollute();
+        candidate.is_wanted = !bypasses && self.policy_admits(from..=to);
         let admission = candidate.admission();
-        if !passes {
+        if !bypasses {
             self.accessed(first, blocks, missed + found.kept, Access::Read);
         }
         if admission != Admission::Keep {
-            self.goes_past(missed + if passes { found.blocks } else { 0 });
+            self.record_uncached_reads(missed + if bypasses { found.blocks } else { 0 });
         }
-        self.note_long(at, heard, passes);
+        self.note_long(at, update, bypasses);
         self.counters.read_misses += 1;
         if let Admission::Skip(reason) = admission {
             reason.count(&mut self.counters);
@@ -320,7 +320,7 @@ impl Shard {
 
     /// Reports the blocks of a fetch to the policy. Returns whether the policy admits any of them:
     /// a fetch is admitted as a whole, with the blocks that were held in its middle.
-    fn policy_wants(&mut self, blocks: RangeInclusive<u64>) -> bool {
+    fn policy_admits(&mut self, blocks: RangeInclusive<u64>) -> bool {
         blocks.fold(false, |any, block| any | (self.policy.miss(Hash::of(block)) == Verdict::Keep))
     }
 

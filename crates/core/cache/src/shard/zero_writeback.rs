@@ -85,8 +85,8 @@ impl ZeroRun {
 }
 
 /// Whether a write-through of any of these blocks is in flight.
-fn is_passed(passes: &WriteThroughQueue) -> impl Fn(Range<u64>) -> bool {
-    |blocks| !passes.is_empty() && passes.meet(blocks.start, (blocks.end - blocks.start) as u32)
+fn is_written_through(queue: &WriteThroughQueue) -> impl Fn(Range<u64>) -> bool {
+    |blocks| !queue.is_empty() && queue.meet(blocks.start, (blocks.end - blocks.start) as u32)
 }
 
 impl Shard {
@@ -94,8 +94,8 @@ impl Shard {
     /// written before its slots, which are newer. Returns false if the range cannot be written now.
     pub(super) fn begin_zeros(&mut self, run: &mut ZeroRun) -> bool {
         let epoch = self.closing_epoch;
-        let is_passed = is_passed(&self.write_through);
-        let Some(taken) = self.zeroes.take_first(epoch, is_passed) else { return false };
+        let is_written_through = is_written_through(&self.write_through);
+        let Some(taken) = self.zeroes.take_first(epoch, is_written_through) else { return false };
         run.begin(epoch, self.zeroes.whole_regions(&taken.positions));
         self.carve(&taken, run);
         true
@@ -108,8 +108,10 @@ impl Shard {
             return;
         }
         for _ in 0..RANGES_MAX {
-            let is_passed = is_passed(&self.write_through);
-            let Some(taken) = self.zeroes.take_at(run.epoch, &run.rows, is_passed) else { return };
+            let is_written_through = is_written_through(&self.write_through);
+            let Some(taken) = self.zeroes.take_at(run.epoch, &run.rows, is_written_through) else {
+                return;
+            };
             self.carve(&taken, run);
         }
     }

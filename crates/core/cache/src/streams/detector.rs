@@ -170,7 +170,7 @@ impl Detector {
     }
 
     /// Adds a read of these sectors.
-    pub(super) fn hear(&mut self, at: &Extent) -> Found {
+    pub(super) fn update(&mut self, at: &Extent) -> Found {
         self.reads += 1;
         let is_near = |near: &Near| at.first.wrapping_sub(near.from) <= near.length;
         for place in 0..self.used {
@@ -233,7 +233,7 @@ mod tests {
     fn followed(reads: impl IntoIterator<Item = (u64, u32)>) -> usize {
         let mut detector = Detector::new(1 << 40);
         let found =
-            reads.into_iter().map(|(first, count)| detector.hear(&Extent::new(first, count)));
+            reads.into_iter().map(|(first, count)| detector.update(&Extent::new(first, count)));
         found.filter(|found| matches!(found, Found::Goes(_))).count()
     }
 
@@ -295,7 +295,7 @@ mod tests {
         let mut long = 0;
         for _ in 0..100_000 {
             let at = Extent::new(draw(&mut state, 4096) * 8, 8 + 8 * draw(&mut state, 4) as u32);
-            if let Found::Goes(place) = detector.hear(&at) {
+            if let Found::Goes(place) = detector.update(&at) {
                 long += u32::from(detector.stream(place).requests >= 16);
             }
         }
@@ -309,7 +309,7 @@ mod tests {
         for _ in 0..100_000 {
             let first =
                 [0, 8, 1 << 60, u64::MAX - 16, draw(&mut state, 64)][draw(&mut state, 5) as usize];
-            detector.hear(&Extent::new(first, 1 + draw(&mut state, 16) as u32));
+            detector.update(&Extent::new(first, 1 + draw(&mut state, 16) as u32));
         }
     }
 }

@@ -55,7 +55,7 @@ pub(crate) struct Streams {
     written: Lock<Detector>,
     depth: Depth,
     /// A stream may need a piece: checked before the lock is taken.
-    has_wants: AtomicBool,
+    has_waiting: AtomicBool,
     /// Notified when there may be a piece to fetch.
     pub(crate) work: Event,
     /// Blocks that were fetched ahead, or are being fetched, and were not read yet.
@@ -81,7 +81,7 @@ struct Followed {
     /// The largest window, in sectors.
     window_max: u64,
     /// A bit for each stream whose window may have room for a piece.
-    wants: u64,
+    waiting_streams: u64,
     /// The stream whose turn it is.
     turn: usize,
     gate: Gate,
@@ -91,11 +91,11 @@ struct Followed {
 
 /// The result of the detector for a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct StreamUpdate {
     /// It belongs to a long stream: see [`Streams::note`].
     pub(crate) is_long: bool,
     /// It belongs to a stream that is too long to be cached.
-    pub(crate) passes: bool,
+    pub(crate) bypasses: bool,
     /// It has missed sectors that were requested ahead of it.
     pub(crate) was_asked: bool,
 }
@@ -105,7 +105,7 @@ pub(crate) struct Heard {
 pub(crate) struct Piece {
     pub(crate) at: Extent,
     /// The stream is too long to be cached.
-    pub(crate) passing: bool,
+    pub(crate) bypasses: bool,
     begun: Begun,
 }
 
@@ -119,7 +119,7 @@ impl Streams {
             detector: Detector::new(sectors),
             windows: vec![Window::NONE; STREAMS].into_boxed_slice(),
             window_max: WINDOW_MAX.min(u64::from(window_blocks) * sectors_each),
-            wants: 0,
+            waiting_streams: 0,
             turn: 0,
             gate: Gate::default(),
             alone: 0,
@@ -128,7 +128,7 @@ impl Streams {
             followed: Lock::new(followed),
             written: Lock::new(Detector::new(sectors)),
             depth: Depth::new(),
-            has_wants: AtomicBool::new(false),
+            has_waiting: AtomicBool::new(false),
             work: Event::new(),
             unread: AtomicU32::new(0),
             unread_max: slots / UNREAD_ONE_IN,
@@ -143,36 +143,36 @@ impl Streams {
 
     /// Reports a read that has missed, or was the first to read `found` blocks that were fetched
     /// ahead, or both.
-    pub(crate) fn read(&self, at: &Extent, found: u32, has_missed: bool) -> Heard {
+    pub(crate) fn read(&self, at: &Extent, found: u32, has_missed: bool) -> StreamUpdate {
         self.unread.fetch_sub(found, Ordering::Relaxed);
         self.brings(at);
         self.followed.peek(|followed| {
             followed.gate.settled(found, true);
-            let heard = followed.read(at, has_missed);
-            self.has_wants.store(followed.wants != 0, Ordering::Relaxed);
-            let Some((place, was_asked)) = heard else {
+            let update = followed.read(at, has_missed);
+            self.has_waiting.store(followed.waiting_streams != 0, Ordering::Relaxed);
+            let Some((place, was_asked)) = update else {
                 if followed.alone > BEGINNING {
                     self.depth.note_alone();
                 }
-                return Heard::default();
+                return StreamUpdate::default();
             };
             if followed.alone == 0 {
                 self.depth.was_none_alone();
             }
             let is_long = followed.detector.stream(place).sectors > self.long_sectors;
-            Heard { is_long, passes: is_long && !self.long_pays(), was_asked }
+            StreamUpdate { is_long, bypasses: is_long && !self.long_pays(), was_asked }
         })
     }
 
     /// Reports a write of data.
-    pub(crate) fn write(&self, at: &Extent) -> Heard {
+    pub(crate) fn write(&self, at: &Extent) -> StreamUpdate {
         self.brings(at);
-        let sectors = self.written.peek(|written| match written.hear(at) {
+        let sectors = self.written.peek(|written| match written.update(at) {
             Found::Alone => 0,
             Found::Begins(place) | Found::Goes(place) => written.stream(place).sectors,
         });
         let is_long = sectors > self.long_sectors;
-        Heard { is_long, passes: is_long && !self.long_pays(), was_asked: false }
+        StreamUpdate { is_long, bypasses: is_long && !self.long_pays(), was_asked: false }
     }
 
     fn brings(&self, at: &Extent) {
@@ -214,7 +214,7 @@ impl Streams {
     pub(crate) fn waits(&self, at: &Extent) {
         self.followed.peek(|followed| {
             followed.late(at);
-            self.has_wants.store(followed.wants != 0, Ordering::Relaxed);
+            self.has_waiting.store(followed.waiting_streams != 0, Ordering::Relaxed);
         });
     }
 
@@ -231,8 +231,8 @@ impl Streams {
         self.followed.peek(|followed| {
             if let Some(place) = followed.asked(at) {
                 followed.windows[place].was_refused(followed.detector.stream(place), at);
-                followed.wants &= !(1 << place);
-                self.has_wants.store(followed.wants != 0, Ordering::Relaxed);
+                followed.waiting_streams &= !(1 << place);
+                self.has_waiting.store(followed.waiting_streams != 0, Ordering::Relaxed);
             }
         });
     }
@@ -260,8 +260,8 @@ impl Streams {
 
     /// Whether a stream may need a piece.
     #[inline]
-    pub(crate) fn has_wants(&self) -> bool {
-        self.has_wants.load(Ordering::Relaxed)
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.has_waiting.load(Ordering::Relaxed)
     }
 
     /// Wakes a task, if there may be a piece for it beside `reads` reads of clients. That task
@@ -278,15 +278,15 @@ impl Streams {
         let begun = self.depth.begin(now_ns, reads)?;
         let next = self.followed.peek(|followed| {
             let next = followed.next(self.sectors);
-            if followed.wants == 0 {
-                self.has_wants.store(false, Ordering::Relaxed);
+            if followed.waiting_streams == 0 {
+                self.has_waiting.store(false, Ordering::Relaxed);
             }
             next.map(|(at, place)| (at, followed.detector.stream(place).sectors))
         });
         match next {
             Some((at, sectors)) => {
-                let passing = sectors > self.long_sectors && !self.long_pays();
-                Some(Piece { at, passing, begun })
+                let bypasses = sectors > self.long_sectors && !self.long_pays();
+                Some(Piece { at, bypasses, begun })
             }
             None => {
                 self.depth.cancel();
@@ -320,7 +320,7 @@ impl Followed {
     /// Returns the stream of a read, and whether the read has missed sectors that were requested
     /// ahead of it.
     fn read(&mut self, at: &Extent, has_missed: bool) -> Option<(usize, bool)> {
-        let found = self.detector.hear(at);
+        let found = self.detector.update(at);
         let (place, was_asked) = match found {
             Found::Alone => {
                 self.alone = (self.alone + 1).min(ALONE_MAX);
@@ -329,7 +329,7 @@ impl Followed {
             Found::Begins(place) => {
                 self.alone = self.alone.saturating_sub(BEGINNING);
                 // The stream that had this index may have needed a piece; it ends here.
-                self.wants &= !(1 << place);
+                self.waiting_streams &= !(1 << place);
                 self.windows[place] = Window::of(self.detector.stream(place));
                 (place, false)
             }
@@ -343,15 +343,15 @@ impl Followed {
                 (place, was_asked)
             }
         };
-        self.want(place);
+        self.mark_waiting(place);
         Some((place, was_asked))
     }
 
     /// Marks a stream as in need of a piece, if it is trusted and its window has room.
-    fn want(&mut self, place: usize) {
+    fn mark_waiting(&mut self, place: usize) {
         let stream = self.detector.stream(place);
         if self.gate.trusts(stream) && self.windows[place].has_room(stream) {
-            self.wants |= 1 << place;
+            self.waiting_streams |= 1 << place;
         }
     }
 
@@ -367,7 +367,7 @@ impl Followed {
     fn late(&mut self, at: &Extent) {
         if let Some(place) = self.asked(at) {
             self.windows[place].was_late(self.detector.stream(place), self.window_max);
-            self.want(place);
+            self.mark_waiting(place);
         }
     }
 
@@ -382,14 +382,15 @@ impl Followed {
     /// Returns the next piece of a stream that needs one, and the stream's index: the streams take
     /// turns.
     fn next(&mut self, sectors: u64) -> Option<(Extent, usize)> {
-        while self.wants != 0 {
-            let behind = self.wants & (u64::MAX << self.turn);
-            let place = if behind != 0 { behind } else { self.wants }.trailing_zeros() as usize;
+        while self.waiting_streams != 0 {
+            let behind = self.waiting_streams & (u64::MAX << self.turn);
+            let place =
+                if behind != 0 { behind } else { self.waiting_streams }.trailing_zeros() as usize;
             self.turn = (place + 1) % STREAMS;
             let (stream, window) = (self.detector.stream(place), &mut self.windows[place]);
             let next = window.has_room(stream).then(|| window.next(stream, sectors)).flatten();
             if next.is_none() || !window.has_room(stream) {
-                self.wants &= !(1 << place);
+                self.waiting_streams &= !(1 << place);
             }
             if let Some(at) = next {
                 return Some((at, place));

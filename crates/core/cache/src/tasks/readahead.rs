@@ -22,7 +22,7 @@ impl Handle {
     /// Wakes a task to look for a piece, if there may be one. That task wakes the next one.
     #[inline]
     pub(crate) fn wake_reader(&self) {
-        if self.shared.streams.has_wants() && self.may_read_ahead() {
+        if self.shared.streams.has_waiting() && self.may_read_ahead() {
             self.shared.streams.wake(self.reads());
         }
     }
@@ -46,7 +46,7 @@ impl Handle {
     /// Returns the next piece, if there is one and it may be fetched now.
     fn next_piece(&self) -> Option<Piece> {
         let streams = &self.shared.streams;
-        let may = streams.has_wants() && self.may_read_ahead();
+        let may = streams.has_waiting() && self.may_read_ahead();
         if may { streams.next(self.lane.now(), self.reads()) } else { None }
     }
 
@@ -78,7 +78,8 @@ impl Handle {
                 .get_or_insert_with(|| Buf::new(most * BLOCK_SECTORS, shared.limits.grain))
                 .part(0, fetch.at.count);
             let result = self.read_ahead_below(fetch.at, into.clone()).await;
-            self.end_readahead(entry, &fetch, result.is_ok().then_some(&into), piece.passing).await;
+            self.end_readahead(entry, &fetch, result.is_ok().then_some(&into), piece.bypasses)
+                .await;
             came = fetch.at == piece.at && result.is_ok();
             first = if result.is_ok() { fetch.at.end() } else { end };
         }
@@ -130,7 +131,7 @@ impl Handle {
         entry: &ShardEntry,
         fetch: &Fetch,
         from: Option<&Buf>,
-        passing: bool,
+        bypasses: bool,
     ) {
         let gauges = &self.shared.gauges;
         let (first, blocks) = blocks_of(&fetch.at);
@@ -139,7 +140,7 @@ impl Handle {
             for slice in slices(all) {
                 self.lane.turn().await;
                 entry.shard.with(|shard| {
-                    shard.keep_readahead(gauges, fetch, from, slice.clone(), passing);
+                    shard.keep_readahead(gauges, fetch, from, slice.clone(), bypasses);
                     if slice.end == first + u64::from(blocks) {
                         shard.end_fetch(gauges, fetch);
                     }

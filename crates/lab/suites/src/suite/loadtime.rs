@@ -8,10 +8,10 @@
 //! recorded requests of such a load are replayed.
 
 use super::{Suite, WithoutWrites, before, replayed};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
+use crate::test_rig::TestRig;
 
 /// See the module documentation.
 pub(super) struct LoadTime;
@@ -38,21 +38,21 @@ impl Suite for LoadTime {
         WithoutWrites::IfAsked
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         let recording = replayed::recording("loadtime", plan)?;
         let about = &recording.about;
-        before(bed, plan)?;
-        bed.prepare(&plan.preparation, plan.span(), super::seed(plan, 1000))?;
+        before(rig, plan)?;
+        rig.prepare(&plan.preparation, plan.span(), super::seed(plan, 1000))?;
         replayed::say(outcome, about);
         outcome.say(
             "The host of the recording had nothing of the files in its memory, and the replay asks for everything in \
              both loads: the second one is faster only by what a cache here has kept.",
         );
-        bed.empty_cache()?;
+        rig.empty_cache()?;
         for (pass, is_cold) in [("first load", true), ("second load", false)] {
-            let record = bed.replay(pass, &recording.trace)?;
+            let record = rig.replay(pass, &recording.trace)?;
             let seconds = record.elapsed_ns().max(1) as f64 / 1e9;
-            let cold = bed.is_cached().then_some(is_cold);
+            let cold = rig.is_cached().then_some(is_cold);
             let rows = [
                 (String::new(), "s", seconds),
                 (", data".to_owned(), "MB/s", record.bytes as f64 / 1e6 / seconds),
@@ -60,7 +60,7 @@ impl Suite for LoadTime {
             ];
             for (what, unit, value) in rows {
                 let row = replayed::row(&format!("{pass}{what}"), unit, value, about, &record);
-                replayed::add(outcome, bed, Row { cold, ..row });
+                replayed::add(outcome, rig, Row { cold, ..row });
             }
         }
         Ok(())

@@ -22,13 +22,13 @@ mod trim;
 pub use era::{Era, plan_of};
 pub use qd1::{QD1_READ, QD1_SATURATING, QD1_WRITE};
 
-use crate::bed::Bed;
 use crate::halt::{Halt, Watch};
 use crate::outcome::{IN_USE, Outcome, Row};
 use crate::plan::{Plan, Profile};
 use crate::plots;
 use crate::preparation::Preparation;
 use crate::rig::{Modelled, Rig};
+use crate::test_rig::TestRig;
 use block::{CacheSpec, Size, WriteMode};
 use load::{Limit, Load, Order};
 
@@ -47,7 +47,7 @@ pub trait Suite: Sync {
     ///
     /// # Errors
     /// Why it is not complete.
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt>;
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt>;
 
     /// Returns the cache with this much memory that it uses by default.
     ///
@@ -173,13 +173,13 @@ fn run_into(
     let unknown = || Halt::Plan(format!("there is no suite '{}'", plan.suite.name));
     let suite = find(plan.suite.name).ok_or_else(unknown)?;
     let era = plan.era.map(|year| era::find(suite, year)).transpose().map_err(Halt::Plan)?;
-    let mut bed = Bed::over(rig, plan, watch)?;
-    outcome.time = bed.time();
+    let mut rig = TestRig::with_rig(rig, plan, watch)?;
+    outcome.time = rig.time();
     if let Some(era) = era {
         outcome.say(format!("The test is that of {era}: {}.", era.about));
     }
     outcome.say(preparation_text(plan, outcome.time));
-    outcome.facts = bed.facts();
+    outcome.facts = rig.facts();
     let direct = outcome.facts.iter().find(|(name, value)| *name == "direct_io" && value != "yes");
     if let Some((_, why)) = direct.cloned() {
         outcome
@@ -189,38 +189,38 @@ fn run_into(
     if let Some((_, users)) = in_use.cloned() {
         outcome.say(format!("{users}: the results include the load of others."));
     }
-    let start_ns = bed.now();
-    let result = suite.run(&mut bed, plan, outcome);
-    outcome.elapsed_ns = bed.now() - start_ns;
-    outcome.counters = bed.cache_counters();
-    outcome.drive = bed.health();
-    bed.remarks().iter().for_each(|sentence| outcome.say(sentence));
+    let start_ns = rig.now();
+    let result = suite.run(&mut rig, plan, outcome);
+    outcome.elapsed_ns = rig.now() - start_ns;
+    outcome.counters = rig.cache_counters();
+    outcome.drive = rig.health();
+    rig.remarks().iter().for_each(|sentence| outcome.say(sentence));
     // A suite that was stopped in its last part is also interrupted.
-    bed.halt().cloned().map_or(result, Err)
+    rig.halt().cloned().map_or(result, Err)
 }
 
 /// Brings the whole drive into the plan's state, and then the span into the suite's.
-fn lay_out(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-    before(bed, plan)?;
-    prepare(bed, plan, outcome, &plan.preparation)
+fn lay_out(rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+    before(rig, plan)?;
+    prepare(rig, plan, outcome, &plan.preparation)
 }
 
 /// Brings the whole drive into the plan's state.
-fn before(bed: &mut Bed, plan: &Plan) -> Result<(), Halt> {
+fn before(rig: &mut TestRig, plan: &Plan) -> Result<(), Halt> {
     let all = plan.target.bytes() / 4096 * 4096;
-    bed.prepare(&plan.state, all, plan.target.options.seed).map(drop)
+    rig.prepare(&plan.state, all, plan.target.options.seed).map(drop)
 }
 
 /// Prepares the plan's span; a torture has its own row.
 fn prepare(
-    bed: &mut Bed,
+    rig: &mut TestRig,
     plan: &Plan,
     outcome: &mut Outcome,
     preparation: &Preparation,
 ) -> Result<(), Halt> {
-    let tortures = bed.prepare(preparation, plan.span(), seed(plan, 1000))?;
+    let tortures = rig.prepare(preparation, plan.span(), seed(plan, 1000))?;
     for record in tortures {
-        outcome.add(bed, Row::rate("torture: random writes", &record));
+        outcome.add(rig, Row::rate("torture: random writes", &record));
     }
     Ok(())
 }
@@ -273,22 +273,22 @@ fn seed(plan: &Plan, part: u64) -> u64 {
 
 /// Runs a test whose figure is MB per second, if it is selected.
 fn throughput(
-    bed: &mut Bed,
+    rig: &mut TestRig,
     plan: &Plan,
     outcome: &mut Outcome,
     test: String,
     load: Load,
 ) -> Result<(), Halt> {
-    if !plan.wants(&test) {
+    if !plan.selects(&test) {
         return Ok(());
     }
-    let record = bed.load(&test, load)?;
-    outcome.add(bed, with_ceiling(bed, Row::throughput(test, &record)));
+    let record = rig.load(&test, load)?;
+    outcome.add(rig, with_ceiling(rig, Row::throughput(test, &record)));
     Ok(())
 }
 
 /// Sets the ceiling of the last load's row, and the share of time in which the machine kept that
 /// load waiting.
-fn with_ceiling(bed: &Bed, row: Row) -> Row {
-    Row { ceiling: bed.ceiling(row.value), kept_waiting: bed.kept_waiting(), ..row }
+fn with_ceiling(rig: &TestRig, row: Row) -> Row {
+    Row { ceiling: rig.ceiling(row.value), kept_waiting: rig.kept_waiting(), ..row }
 }

@@ -6,11 +6,11 @@
 //! MiB of memory.
 
 use super::{SECOND, Suite, WithoutWrites, lay_out, reads, throughput, writes};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::Outcome;
 use crate::plan::{Plan, Profile};
 use crate::plots;
+use crate::test_rig::TestRig;
 use block::Size;
 use load::{Load, Order};
 
@@ -41,9 +41,9 @@ impl Suite for Sweep {
         WithoutWrites::IfAsked
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-        lay_out(bed, plan, outcome)?;
-        let limits = bed.top().limits().clone();
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        lay_out(rig, plan, outcome)?;
+        let limits = rig.top().limits().clone();
         let least = LEAST.max(limits.block_logical_bytes.into());
         let most = MOST.min(limits.io_max_bytes.into());
         outcome.say(format!(
@@ -69,15 +69,15 @@ impl Suite for Sweep {
                         depth,
                         bytes * 1000 + u64::from(depth),
                     );
-                    throughput(bed, plan, outcome, test, load)?;
+                    throughput(rig, plan, outcome, test, load)?;
                 }
             }
-            bed.empty_cache()?;
+            rig.empty_cache()?;
         }
         for reads_percent in (0..=100).step_by(10) {
             let test = format!("{reads_percent} % reads, random 4 KiB, QD32");
             let load = writes(plan, Order::Random, 4096, 32, 7 + u64::from(reads_percent));
-            throughput(bed, plan, outcome, test, Load { reads_percent, ..load })?;
+            throughput(rig, plan, outcome, test, Load { reads_percent, ..load })?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ mod mountpoint;
 mod wire;
 
 use super::task_count::TaskCount;
-use super::{Ending, Front, Gone, Inherited};
+use super::{EndFuture, Ending, Front, Inherited};
 use crate::lanes::Lanes;
 use crate::plan::Mounting;
 use crate::units::WaitTime;
@@ -308,7 +308,7 @@ impl Front for Fuse {
         }
     }
 
-    fn end(&self, deadline_ns: u64) -> Gone<'_> {
+    fn end(&self, deadline_ns: u64) -> EndFuture<'_> {
         Box::pin(self.tasks.none_until(self.ring.lane(), deadline_ns))
     }
 

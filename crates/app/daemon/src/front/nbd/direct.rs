@@ -2,7 +2,7 @@
 //! kernel's client.
 
 use super::service::Service;
-use crate::front::{Ending, Front, Gone};
+use crate::front::{EndFuture, Ending, Front};
 use crate::lanes::Lanes;
 use export::{Budget, Export};
 use host::File;
@@ -64,7 +64,7 @@ impl Front for Direct {
         self.service.options.stop.ask();
     }
 
-    fn end(&self, deadline_ns: u64) -> Gone<'_> {
+    fn end(&self, deadline_ns: u64) -> EndFuture<'_> {
         Box::pin(self.service.end(deadline_ns))
     }
 

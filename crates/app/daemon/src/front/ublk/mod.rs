@@ -4,7 +4,7 @@ mod begun;
 mod driver;
 
 use super::task_count::TaskCount;
-use super::{Ending, Front, Gone};
+use super::{EndFuture, Ending, Front};
 use crate::lanes::Lanes;
 use ::ublk::{Queue, QueuePlan};
 use begun::{Begun, Part};
@@ -167,7 +167,7 @@ impl Front for Ublk {
         self.stop.ask();
     }
 
-    fn end(&self, deadline_ns: u64) -> Gone<'_> {
+    fn end(&self, deadline_ns: u64) -> EndFuture<'_> {
         Box::pin(self.tasks.none_until(self.ring.lane(), deadline_ns))
     }
 

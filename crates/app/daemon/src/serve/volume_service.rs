@@ -21,7 +21,7 @@ const BLOCK: u64 = BLOCK_SECTORS as u64 * block::SECTOR;
 
 /// A volume while this daemon serves it, on its home lane: the open volume, its address, and the
 /// state that an operator changes.
-pub(crate) struct Site {
+pub(crate) struct VolumeService {
     pub(crate) name: String,
     /// The backing, with absolute paths.
     pub(crate) backing: String,
@@ -57,7 +57,7 @@ fn reads(counters: &Counters) -> (u64, u64) {
     (counters.read_hits + counters.read_misses + counters.read_joins, counters.read_hits)
 }
 
-impl Site {
+impl VolumeService {
     pub(crate) fn new(
         name: &str,
         backing: &str,
@@ -65,10 +65,10 @@ impl Site {
         volume: Volume,
         lane_volume: LaneVolume,
         ring: &Ring,
-    ) -> Result<Rc<Site>, Failure> {
+    ) -> Result<Rc<VolumeService>, Failure> {
         let attached = lane_volume.attach(ring)?;
         let in_doubt = volume.cache().is_some_and(|shared| shared.is_in_doubt());
-        Ok(Rc::new(Site {
+        Ok(Rc::new(VolumeService {
             name: name.to_owned(),
             backing: stack::absolute(backing),
             volume,
@@ -406,9 +406,9 @@ impl Site {
         let (Spec::Cache { cache, .. }, Some(shared)) = (&mut stack, self.shared()) else {
             return stack;
         };
-        shared.settings().tell(cache, shared.geometry());
+        shared.settings().write_to_spec(cache, shared.geometry());
         cache.write = self.paused.get().unwrap_or(cache.write);
-        cache.guard = shared.guard_standing(0).on;
+        cache.guard = shared.guard_status(0).on;
         stack
     }
 
@@ -427,7 +427,7 @@ impl Site {
                 "dirty_age_ns": settings.dirty_age_ns,
                 "flush_target_ns": settings.flush_target_ns,
                 "retry_time_ns": settings.retry_time_ns,
-                "guard": shared.guard_standing(0).on,
+                "guard": shared.guard_status(0).on,
             })
         });
         serde_json::json!({

@@ -10,15 +10,15 @@ use lane::Lock;
 
 /// The half of such a place that all lanes share. It begins empty.
 #[derive(Default)]
-pub struct RecorderPlace {
+pub struct RecorderSwitch {
     /// Counts the switches, so that a lane notices one by a load.
     switches: AtomicU64,
     recorder: Lock<Option<Arc<RecorderShared>>>,
 }
 
-impl RecorderPlace {
+impl RecorderSwitch {
     /// An empty place.
-    pub fn new() -> Arc<RecorderPlace> {
+    pub fn new() -> Arc<RecorderSwitch> {
         Arc::default()
     }
 
@@ -34,14 +34,14 @@ impl RecorderPlace {
 
     fn switch(&self, recorder: Option<Arc<RecorderShared>>) {
         // Not a step of a task: an operator's, beside what lanes do.
-        self.recorder.peek(|place| *place = recorder);
+        self.recorder.peek(|switch| *switch = recorder);
         self.switches.fetch_add(1, Ordering::Release);
     }
 }
 
 /// One lane's handle on a place for a recorder. Empty, it costs a load for each request.
 pub struct Recordable {
-    place: Arc<RecorderPlace>,
+    switch: Arc<RecorderSwitch>,
     /// The switches that this lane has noticed.
     noticed: Cell<u64>,
     /// The recorder that is on, as this lane uses it.
@@ -51,15 +51,15 @@ pub struct Recordable {
 
 impl Recordable {
     /// The place as one lane sees it, in front of `below`.
-    pub fn attach(place: &Arc<RecorderPlace>, below: Stack) -> Recordable {
-        let (place, noticed) = (place.clone(), Cell::new(0));
-        Recordable { place, noticed, recorder: RefCell::default(), below }
+    pub fn attach(switch: &Arc<RecorderSwitch>, below: Stack) -> Recordable {
+        let (switch, noticed) = (switch.clone(), Cell::new(0));
+        Recordable { switch, noticed, recorder: RefCell::default(), below }
     }
 
     /// The recorder that is on.
     #[inline]
     fn recorder(&self) -> Option<Rc<Recorder>> {
-        if self.place.switches.load(Ordering::Acquire) != self.noticed.get() {
+        if self.switch.switches.load(Ordering::Acquire) != self.noticed.get() {
             self.notice();
         }
         self.recorder.borrow().clone()
@@ -68,15 +68,15 @@ impl Recordable {
     #[cold]
     fn notice(&self) {
         // Before the look: a switch after it is noticed by the next request.
-        self.noticed.set(self.place.switches.load(Ordering::Acquire));
-        let shared = self.place.recorder.peek(|place| place.clone());
+        self.noticed.set(self.switch.switches.load(Ordering::Acquire));
+        let shared = self.switch.recorder.peek(|switch| switch.clone());
         let recorder = |shared| Rc::new(Recorder::attach(&shared, self.below.clone()));
         *self.recorder.borrow_mut() = shared.map(recorder);
     }
 }
 
 impl Layer for Recordable {
-    fn below(&self) -> &Stack {
+    fn lower(&self) -> &Stack {
         &self.below
     }
 

@@ -5,7 +5,7 @@ use super::Shard;
 use crate::admission::Candidate;
 use crate::arena::{Clean, Header};
 use crate::blocks::blocks_of;
-use crate::streams::Heard;
+use crate::streams::StreamUpdate;
 use block::Extent;
 use policy::{Hash, Held};
 
@@ -13,7 +13,7 @@ impl Shard {
     /// Records reads of `blocks` blocks that are not admitted. Such reads evict nothing, so blocks
     /// that are too old stop counting as unread here. Otherwise readahead would stop once the
     /// maximum of unread blocks is reached.
-    pub(super) fn goes_past(&mut self, blocks: u32) {
+    pub(super) fn record_uncached_reads(&mut self, blocks: u32) {
         self.ahead.clock += u64::from(blocks);
         for _ in 0..blocks {
             if !self.has_unread_older_than(self.slots.into()) {
@@ -22,8 +22,8 @@ impl Shard {
             let slot = self.ahead.unread.head;
             let header = self.header(slot);
             self.unlink_ahead(slot, &header);
-            self.links.push_back(&mut self.ahead.passed, slot);
-            self.arena.publish(self.base + slot, &header.becomes(Clean::Passed));
+            self.links.push_back(&mut self.ahead.bypassed, slot);
+            self.arena.publish(self.base + slot, &header.becomes(Clean::Bypassed));
         }
     }
 
@@ -33,15 +33,15 @@ impl Shard {
         if free > 0 {
             return Candidate { free, ..candidate };
         }
-        let heard = self.streams.write(at);
-        self.note_long(at, heard, false);
-        Candidate { free, is_long_stream: heard.passes, ..candidate }
+        let update = self.streams.write(at);
+        self.note_long(at, update, false);
+        Candidate { free, is_long_stream: update.bypasses, ..candidate }
     }
 
     /// Records a sample of the blocks of a long stream. `is_read`: a read that was not reported to
     /// the samplers.
-    pub(super) fn note_long(&self, at: &Extent, heard: Heard, is_read: bool) {
-        if !heard.is_long && !is_read {
+    pub(super) fn note_long(&self, at: &Extent, update: StreamUpdate, is_read: bool) {
+        if !update.is_long && !is_read {
             return;
         }
         let (first, blocks) = blocks_of(at);
@@ -50,7 +50,7 @@ impl Shard {
             if is_read {
                 self.streams.asked(hash);
             }
-            if heard.is_long {
+            if update.is_long {
                 self.streams.note(hash);
             }
         }
@@ -60,7 +60,7 @@ impl Shard {
     pub(super) fn is_kept(&self, block: u64) -> bool {
         let is_kept = |(slot, header): (u32, Header)| match header.is_ahead() {
             true => header.clean() == Clean::Unread,
-            false => !(header.state.is_dirty() && self.ahead.is_passing(slot)),
+            false => !(header.state.is_dirty() && self.ahead.is_bypassed(slot)),
         };
         self.current(block).is_some_and(is_kept)
     }
@@ -69,8 +69,8 @@ impl Shard {
     pub(super) fn pass_written(&mut self, slot: u32, header: &Header) {
         self.policy.forget(&mut self.links, slot, Held::Dirty);
         let Header { block, mask, .. } = *header;
-        let header = Header::of_clean(block, mask, Clean::Passed, 0);
+        let header = Header::of_clean(block, mask, Clean::Bypassed, 0);
         self.arena.publish(self.base + slot, &header);
-        self.links.push_back(&mut self.ahead.passed, slot);
+        self.links.push_back(&mut self.ahead.bypassed, slot);
     }
 }
