@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_by_a_line_that_can_be_run() {
+    fn a_failure_is_reported_by_a_line_that_can_be_run() {
         let line = Round { test: "files::one", seed: 7, scale: 20 }.line();
         assert!(line.starts_with("OVERDRIVE_SEED=7 OVERDRIVE_SCALE=20 cargo test "), "{line}");
         assert!(line.ends_with("-- --exact files::one --nocapture"), "{line}");

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_skipped_is_told_with_its_reason_and_what_passed_is_not_shown() {
+    fn what_is_skipped_is_reported_with_its_reason_and_what_passed_is_not_shown() {
         let mut tally = Tally::default();
         let shown = [
             ("test one::works ... ok", true),

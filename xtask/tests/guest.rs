@@ -76,7 +76,7 @@ fn what_a_command_prints_and_writes_and_its_status_come_back() {
 
 #[test]
 #[ignore = "boots a machine; 'cargo xtask test' has a step that does"]
-fn a_kernel_that_panics_is_told_from_a_command_that_fails() {
+fn a_kernel_that_panics_is_distinguished_from_a_command_that_fails() {
     let Some(output) = run(&["--", "sh", "-c", "echo c > /proc/sysrq-trigger"]) else { return };
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(125), "{said}");

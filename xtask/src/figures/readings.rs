@@ -179,7 +179,7 @@ a miss   492.4 ns of processor time (480.0 to 510.0)  target 300: MISSED
     }
 
     #[test]
-    fn thousands_are_told_apart() {
+    fn thousands_are_separated() {
         assert_eq!(format_number(7.4, 0), "7");
         assert_eq!(format_number(248_000.0, 0), "248,000");
         assert_eq!(format_number(-248_000.0, 0), "-248,000");

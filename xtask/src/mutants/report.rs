@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn void_reasons_and_survivors_without_one_are_told() {
+    fn void_reasons_and_survivors_without_one_are_reported() {
         let text = "[[survivors]]\nwhy = 'it is so'\nmutants = [\n\
                     'a.rs: replace < with <=: line 1', 'a.rs: replace < with <=: line 2',\n\
                     'a.rs: gone: line 9', 'b.rs: not chosen: line 1']\n";

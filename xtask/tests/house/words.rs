@@ -59,7 +59,7 @@ const LEFT: &[(&str, Counts)] = &[
     ("crates/lab/suites", [0, 0, 4, 0, 0]),
     ("crates/lab/trace", [0, 0, 2, 0, 0]),
     ("crates/proof/benchmarks", [0, 0, 2, 0, 0]),
-    ("crates/proof/crash", [3, 3, 4, 0, 0]),
+    ("crates/proof/crash", [3, 2, 4, 0, 0]),
     ("crates/proof/killtest", [0, 0, 3, 0, 0]),
     ("docs", [0, 0, 0, 1, 0]),
 ];

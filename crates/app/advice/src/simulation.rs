@@ -22,20 +22,20 @@ impl Entrant {
 pub fn verdict(plan: &Plan, outcome: &Outcome) -> String {
     let sizes = sizes_that_count(plan, outcome);
     let entrants = entrants(plan, outcome, &sizes);
-    let mut told = Vec::new();
+    let mut sentences = Vec::new();
     if !outcome.is_complete {
-        told.push("Interrupted: all figures are for the trace's beginning.".to_owned());
+        sentences.push("Interrupted: all figures are for the trace's beginning.".to_owned());
     }
-    told.push(match &sizes[..] {
+    sentences.push(match &sizes[..] {
         [size] => at_one_size(&entrants, outcome, *size),
         _ => at_many_sizes(&entrants, sizes.len()),
     });
     if let Some(best) = best(&entrants) {
-        told.extend(against_lru(&entrants, best));
-        told.extend(against_optimum(&entrants, best));
+        sentences.extend(against_lru(&entrants, best));
+        sentences.extend(against_optimum(&entrants, best));
     }
-    told.extend(of_sample(plan, outcome, sizes.len()));
-    told.join(" ")
+    sentences.extend(of_sample(plan, outcome, sizes.len()));
+    sentences.join(" ")
 }
 
 /// Returns the run of a policy with a size.
@@ -169,16 +169,16 @@ fn against_lru(entrants: &[Entrant], best: &Entrant) -> Option<String> {
 fn against_optimum(entrants: &[Entrant], best: &Entrant) -> Option<String> {
     let optimum = entrants.iter().find(|entrant| entrant.what == What::Optimum)?.mean();
     let less = less(optimum, best.mean())?;
-    let mut told = format!(
+    let mut sentence = format!(
         "The optimum, with knowledge of the future, would miss {optimum:.4}, {} % fewer than {}",
         digits(less),
         best.name
     );
     if let Some(lru) = lru(entrants).filter(|lru| lru.what != best.what && lru.mean() > optimum) {
         let won = (lru.mean() - best.mean()) / (lru.mean() - optimum) * 100.0;
-        told.push_str(&format!("; of what it gains over LRU, {} gains {won:.0} %", best.name));
+        sentence.push_str(&format!("; of what it gains over LRU, {} gains {won:.0} %", best.name));
     }
-    Some(told + ".")
+    Some(sentence + ".")
 }
 
 /// Returns the sentences about a sample.
@@ -188,20 +188,20 @@ fn of_sample(plan: &Plan, outcome: &Outcome, counted: usize) -> Vec<String> {
         return Vec::new();
     }
     let least = grouped(TRUSTED_SLOTS);
-    let mut told = vec![format!(
+    let mut sentences = vec![format!(
         "All of this is estimated from a sample of {} % of the blocks.",
         percent(rate.share())
     )];
     if !outcome.runs.iter().any(Run::is_trusted) {
-        told.push(format!(
+        sentences.push(format!(
             "No cache has {least} sampled slots, so no result is reliable: use a larger sample."
         ));
     } else if counted < plan.memories.len() {
-        told.push(format!(
+        sentences.push(format!(
             "Sizes with fewer than {least} sampled slots are not reliable, and are omitted here."
         ));
     }
-    told
+    sentences
 }
 
 /// Formats a share in per cent, without trailing zeros.
@@ -219,36 +219,36 @@ mod tests {
     use crate::examples::{outcome, sampled};
 
     /// Returns the verdict on 1,000 accesses, from the misses by policy and size.
-    fn told(policies: &[&str], misses: &[&[u64]]) -> String {
+    fn advice_text(policies: &[&str], misses: &[&[u64]]) -> String {
         let (plan, outcome) = outcome(policies, misses);
         verdict(&plan, &outcome)
     }
 
     #[test]
-    fn the_best_is_told_against_lru_and_the_optimum() {
+    fn the_best_is_reported_against_lru_and_the_optimum() {
         assert_eq!(
-            told(&["opt", "lru", "sieve"], &[&[300, 200], &[600, 400], &[480, 420]]),
+            advice_text(&["opt", "lru", "sieve"], &[&[300, 200], &[600, 400], &[480, 420]]),
             "Of 2 policies sieve misses least: 0.4500 of the block accesses on average over 2 \
              sizes, and the least at 1 of them. That is 10.0 % fewer misses than LRU's (0.5000). \
              The optimum, with knowledge of the future, would miss 0.2500, 44.4 % fewer than \
              sieve; of what it gains over LRU, sieve gains 20 %."
         );
         assert_eq!(
-            told(&["default", "adaptive", "lru"], &[&[500], &[500], &[510]]),
+            advice_text(&["default", "adaptive", "lru"], &[&[500], &[500], &[510]]),
             "Of 2 policies default (adaptive) misses least: 0.5000 of the block accesses with 4 MiB of memory. That is \
              2.0 % fewer misses than LRU's (0.5100)."
         );
         assert_eq!(
-            told(&["lru", "fifo"], &[&[500], &[510]]),
+            advice_text(&["lru", "fifo"], &[&[500], &[510]]),
             "Of 2 policies lru misses least: 0.5000 of the block accesses with 4 MiB of memory. \
              LRU itself is the best."
         );
         assert_eq!(
-            told(&["arc", "fifo"], &[&[500], &[500]]),
+            advice_text(&["arc", "fifo"], &[&[500], &[500]]),
             "All 2 policies miss the same: 0.5000 of the block accesses with 4 MiB of memory. \
              LRU is not among them for comparison."
         );
-        let equal = told(&["fifo", "lru", "arc"], &[&[500], &[500], &[600]]);
+        let equal = advice_text(&["fifo", "lru", "arc"], &[&[500], &[500], &[600]]);
         assert!(equal.starts_with("2 of 3 policies miss least, fifo among them: "), "{equal}");
         assert!(equal.ends_with("LRU misses no more."), "{equal}");
     }
@@ -256,32 +256,32 @@ mod tests {
     #[test]
     fn one_policy_is_compared_with_nothing() {
         let lru = "lru misses 0.4000 of the block accesses on average over 2 sizes.";
-        assert_eq!(told(&["lru"], &[&[500, 300]]), lru);
+        assert_eq!(advice_text(&["lru"], &[&[500, 300]]), lru);
         assert_eq!(
-            told(&["opt"], &[&[100]]),
+            advice_text(&["opt"], &[&[100]]),
             "The optimum, with knowledge of the future, misses 0.1000 of the block accesses with \
              4 MiB of memory."
         );
-        let nothing = told(&["lru", "opt"], &[&[0], &[0]]);
+        let nothing = advice_text(&["lru", "opt"], &[&[0], &[0]]);
         assert_eq!(nothing, "lru misses 0.0000 of the block accesses with 4 MiB of memory.");
     }
 
     #[test]
     fn what_is_partial_or_sampled_says_so() {
         let (plan, mut outcome) = sampled(&["lru", "sieve"], &[&[900, 500], &[100, 600]]);
-        let told = verdict(&plan, &outcome);
+        let text = verdict(&plan, &outcome);
         // The first size has too few sampled slots, so its value is ignored.
-        assert!(told.starts_with("Of 2 policies lru misses least: 0.5000 "), "{told}");
-        assert!(told.contains("with 8 MiB of memory"), "{told}");
-        assert!(told.contains("estimated from a sample of 50 % of the blocks."), "{told}");
+        assert!(text.starts_with("Of 2 policies lru misses least: 0.5000 "), "{text}");
+        assert!(text.contains("with 8 MiB of memory"), "{text}");
+        assert!(text.contains("estimated from a sample of 50 % of the blocks."), "{text}");
         let end = "fewer than 1,000 sampled slots are not reliable, and are omitted here.";
-        assert!(told.ends_with(end), "{told}");
+        assert!(text.ends_with(end), "{text}");
         outcome.is_complete = false;
         outcome.runs.iter_mut().for_each(|run| run.sampled_slots = 999);
-        let told = verdict(&plan, &outcome);
+        let text = verdict(&plan, &outcome);
         let begin = "Interrupted: all figures are for the trace's beginning. ";
-        assert!(told.starts_with(begin), "{told}");
+        assert!(text.starts_with(begin), "{text}");
         let end = "so no result is reliable: use a larger sample.";
-        assert!(told.ends_with(end), "{told}");
+        assert!(text.ends_with(end), "{text}");
     }
 }

@@ -247,7 +247,7 @@ impl Verdict<'_> {
 
     fn bypass(&self) -> Option<String> {
         let guard = self.0.guard.as_ref()?;
-        let why = guard.reads_aside.as_ref().or(guard.writes_aside.as_ref())?;
+        let why = guard.reads_bypass.as_ref().or(guard.writes_bypass.as_ref())?;
         Some(format!("Requests bypass the cache now: {why}."))
     }
 }

@@ -11,7 +11,7 @@
 //! attach = true                          # a block device, /dev/overdrive/db
 //! ```
 
-use crate::plan::{Place, Route};
+use crate::plan::{NbdAddress, Route};
 use crate::section::{self, Section, Wrong};
 use crate::settings::SETTINGS;
 use crate::units::{self, WaitTime};
@@ -56,7 +56,7 @@ pub struct ConfigVolume {
     /// Whether to serve a file byte by byte even if it looks like an image format.
     pub raw: bool,
     /// The volume's address, if it does not share the daemon's.
-    pub nbd: Option<Place>,
+    pub nbd: Option<NbdAddress>,
     /// Whether to make it a block device of this machine.
     pub attach: bool,
     /// How the kernel reaches the volume of a block device. None: the best way it offers.
@@ -107,7 +107,7 @@ impl ConfigVolume {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
     /// Address of volumes without one.
-    pub nbd: Option<Place>,
+    pub nbd: Option<NbdAddress>,
     /// A directory in which every volume is a file.
     pub fuse: Option<PathBuf>,
     /// Threads that serve clients.
@@ -179,8 +179,10 @@ fn volume(name: &str, section: &Section<'_>, insecure_tcp: bool) -> Result<Confi
     Ok(volume)
 }
 
-fn place(section: &Section<'_>, insecure_tcp: bool) -> Result<Option<Place>, Wrong> {
-    section.text("nbd", |text| Place::parse(text, insecure_tcp).map_err(|failure| failure.message))
+fn place(section: &Section<'_>, insecure_tcp: bool) -> Result<Option<NbdAddress>, Wrong> {
+    section.text("nbd", |text| {
+        NbdAddress::parse(text, insecure_tcp).map_err(|failure| failure.message)
+    })
 }
 
 fn cache(section: &Section<'_>) -> Result<CacheSpec, Wrong> {
@@ -242,7 +244,7 @@ mod tests {
         assert_eq!((db.via, scratch.via), (None, Some(Route::Nbd)));
         assert_eq!(db.wait_time, WaitTime::default());
         assert_eq!(scratch.wait_time, WaitTime(Some(2_000)));
-        assert_eq!(scratch.nbd, Some(Place::Unix("/run/scratch.sock".into())));
+        assert_eq!(scratch.nbd, Some(NbdAddress::Unix("/run/scratch.sock".into())));
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub use device::{
     waiting_volumes,
 };
 pub use former::{find_former, program_path, program_to_upgrade_to, resume_former};
-pub use plan::{Attaching, DaemonPlan, Listening, Mounting, Place, Planned, Ready, Route};
+pub use plan::{Attaching, DaemonPlan, Listening, Mounting, NbdAddress, Planned, Ready, Route};
 pub use protect::protect_process;
 pub use rescue::{MemoryUser, Rescued, check_rescue_place, rescue};
 pub use runtime::{runtime_directory, sweep};

@@ -106,8 +106,8 @@ pub fn rescue(
         |error: String| Failure::new(Exit::Integrity, format!("the volume's memory: {error}"));
     let memory = SharedMemory::adopt(memory).map_err(|error| damaged(error.to_string()))?;
     let found = match user {
-        MemoryUser::Daemon => Rescue::over_served(memory.memory().clone()),
-        MemoryUser::Nobody => Rescue::over(memory.memory().clone()),
+        MemoryUser::Daemon => Rescue::from_served_memory(memory.memory().clone()),
+        MemoryUser::Nobody => Rescue::from_memory(memory.memory().clone()),
     };
     let rescue = found.map_err(|error| damaged(error.to_string()))?;
     let map = with_suffix(path, ".map");

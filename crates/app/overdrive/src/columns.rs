@@ -126,10 +126,10 @@ mod tests {
     fn numbers_stand_to_the_right_and_nothing_reaches_the_terminal() {
         let rows = [("a\u{1b}[2J", 4096), ("long name", 1 << 40)];
         let style = Style { json: false, noheadings: false, bytes: true };
-        let told = lines(&rows, &[Two::Name, Two::Size], &style);
-        assert_eq!(told[0], "NAME                SIZE");
-        assert_eq!(told[1], "a\\u001b[2J          4096");
-        assert_eq!(told[2], "long name  1099511627776");
+        let printed = lines(&rows, &[Two::Name, Two::Size], &style);
+        assert_eq!(printed[0], "NAME                SIZE");
+        assert_eq!(printed[1], "a\\u001b[2J          4096");
+        assert_eq!(printed[2], "long name  1099511627776");
         let style = Style { noheadings: true, bytes: false, ..style };
         assert_eq!(lines(&rows, &[Two::Size], &style), ["4 KiB", "1 TiB"]);
     }

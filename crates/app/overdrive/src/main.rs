@@ -61,7 +61,7 @@ enum Command {
         /// The daemon's process.
         daemon: i32,
         /// The call to make.
-        told: String,
+        call: String,
     },
     /// Retain a volume's memory for its daemon; only a daemon starts this.
     #[command(hide = true)]
@@ -89,8 +89,8 @@ fn main() -> ExitCode {
         Command::Pool(arguments) => pool::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => Ok(doctor::run(&arguments)),
-        Command::DeviceCall { daemon, told } => {
-            daemon::device_call(daemon, &told).map(|()| ExitCode::SUCCESS)
+        Command::DeviceCall { daemon, call } => {
+            daemon::device_call(daemon, &call).map(|()| ExitCode::SUCCESS)
         }
         Command::Hold => {
             host::begin_journal();

@@ -18,7 +18,7 @@ pub(crate) struct PageFile {
 
 enum Into {
     /// A file next to the target, and the target's path.
-    Place(NamedTempFile, PathBuf),
+    NewFile(NamedTempFile, PathBuf),
     /// The target itself: it is no regular file (such as /dev/stdout), or no file can be created
     /// next to it.
     Itself(File),
@@ -48,7 +48,7 @@ impl PageFile {
     pub(crate) fn write(self, page: &str) -> Result<(), Failure> {
         let written = match self.into {
             Into::Itself(mut file) => emptied(&file).and_then(|()| file.write_all(page.as_bytes())),
-            Into::Place(mut file, place) => file
+            Into::NewFile(mut file, place) => file
                 .write_all(page.as_bytes())
                 .and_then(|()| file.persist(place).map(drop).map_err(|error| error.error)),
         };
@@ -88,7 +88,7 @@ fn into(path: &Path) -> std::io::Result<Into> {
         .permissions(Permissions::from_mode(mode))
         .tempfile_in(beside.unwrap_or(Path::new(".")));
     match (file, itself) {
-        (Ok(file), _) => Ok(Into::Place(file, place)),
+        (Ok(file), _) => Ok(Into::NewFile(file, place)),
         (Err(_), Some(itself)) => Ok(Into::Itself(itself)),
         // The error names the requested file, not a temporary one next to it.
         (Err(_), None) => {

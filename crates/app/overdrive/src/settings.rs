@@ -106,10 +106,10 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_set_is_told_in_the_help() {
-        let told = settable();
-        assert!(told.contains("\n  durability=flush|ordered|scratch\n"), "{told}");
-        assert!(told.contains("\n  dirty_age=TIME\n") && told.contains("guard=on|off"), "{told}");
-        assert!(!told.contains("memory="), "{told}");
+    fn what_can_be_set_is_reported_in_the_help() {
+        let text = settable();
+        assert!(text.contains("\n  durability=flush|ordered|scratch\n"), "{text}");
+        assert!(text.contains("\n  dirty_age=TIME\n") && text.contains("guard=on|off"), "{text}");
+        assert!(!text.contains("memory="), "{text}");
     }
 }

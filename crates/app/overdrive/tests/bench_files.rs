@@ -21,11 +21,11 @@ fn bench(home: &Path, arguments: &[&str]) -> Command {
 }
 
 fn run(home: &Path, arguments: &[&str]) -> (Option<i32>, Value, String) {
-    told(&bench(home, arguments).output().expect("the command runs"))
+    parse_output(&bench(home, arguments).output().expect("the command runs"))
 }
 
 /// Returns the status, the JSON object if there is one, and the messages.
-fn told(output: &Output) -> (Option<i32>, Value, String) {
+fn parse_output(output: &Output) -> (Option<i32>, Value, String) {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     let object = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
     (output.status.code(), object, errors)
@@ -147,7 +147,7 @@ fn what_was_measured_before_a_signal_is_kept_and_the_folder_goes() {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     wait_for(directory.path(), "RAW-from", &mut child);
     kill_process(Pid::from_child(&child), Signal::INT).expect("it is there");
-    let (status, object, errors) = told(&child.wait_with_output().expect("it ends"));
+    let (status, object, errors) = parse_output(&child.wait_with_output().expect("it ends"));
     assert_eq!(status, Some(1), "{errors}");
     assert!(errors.contains("interrupted; the measurement is not complete"), "{errors}");
     assert_eq!(object["complete"], false);
@@ -171,7 +171,7 @@ fn a_disk_that_runs_full_ends_it_with_a_sentence() {
             end += bytes;
         }
     }
-    let (status, object, errors) = told(&child.wait_with_output().expect("it ends"));
+    let (status, object, errors) = parse_output(&child.wait_with_output().expect("it ends"));
     assert_eq!(status, Some(6), "{errors}");
     assert!(errors.contains("no space left"), "{errors}");
     assert!(errors.contains("the measurement is not complete"), "{errors}");
@@ -188,7 +188,7 @@ fn attacked(directory: &Path, attack: impl FnOnce(&Path)) -> (Option<i32>, Value
     wait_for(directory, "random-writes", &mut child);
     let own = names(directory).into_iter().find(|name| name.starts_with("overdrive-"));
     attack(&directory.join(own.expect("it has come")));
-    told(&child.wait_with_output().expect("it ends"))
+    parse_output(&child.wait_with_output().expect("it ends"))
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn the_folder_of_a_killed_run_is_named_and_that_of_a_running_one_is_not() {
 }
 
 #[test]
-fn random_writes_are_told_as_they_were_done() {
+fn random_writes_are_reported_as_they_were_done() {
     let home = tempfile::tempdir().expect("a directory");
     let Some(mounted) = Mounted::new(128) else { return };
     let only = ["filebench", text(&mounted.point), "--only", "TR, used", "--share", "0.2"];

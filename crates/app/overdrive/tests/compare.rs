@@ -24,25 +24,25 @@ fn consistency<'a>(spare: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_drive_with_more_spare_area_is_told_from_noise() {
+fn a_drive_with_more_spare_area_is_distinguished_from_noise() {
     let home = tempfile::tempdir().expect("a directory");
     let home = home.path();
     let printed = text(&bench(home, &consistency("0,25", &["--json", "--report", "both.html"])));
     std::fs::write(home.join("both.json"), &printed).expect("a file");
     // Both runs are in one file, which is enough; so does the page.
-    let told = text(&bench(home, &["compare", "both.json"]));
+    let stdout = text(&bench(home, &["compare", "both.json"]));
     for part in ["A: 0 % spare (both.json)", "B: 25 % spare", "left unused", "batch means"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(stdout.contains(part), "{part}: {stdout}");
     }
-    let line = |told: &str, test: &str| -> String {
-        let line = told.lines().find(|line| line.starts_with(test));
-        line.unwrap_or_else(|| panic!("{test}: {told}")).to_owned()
+    let line = |stdout: &str, test: &str| -> String {
+        let line = stdout.lines().find(|line| line.starts_with(test));
+        line.unwrap_or_else(|| panic!("{test}: {stdout}")).to_owned()
     };
-    let mean = line(&told, "all seconds, mean of a second");
+    let mean = line(&stdout, "all seconds, mean of a second");
     assert!(mean.contains(" ± ") && mean.contains(" % ("), "{mean}");
-    assert!(line(&told, "all seconds, least of a second").ends_with("no interval"), "{told}");
+    assert!(line(&stdout, "all seconds, least of a second").ends_with("no interval"), "{stdout}");
     let of_page = text(&bench(home, &["compare", "both.html"]));
-    assert_eq!(of_page.replace("both.html", "both.json"), told);
+    assert_eq!(of_page.replace("both.html", "both.json"), stdout);
     // Each spare share is a separate result in the history.
     let of_history = text(&bench(home, &["compare", "history:1", "history:2"]));
     assert_eq!(line(&of_history, "all seconds, mean of a second"), mean);
@@ -88,9 +88,9 @@ fn what_is_no_result_is_refused_with_file_place_and_status() {
         (&["history:1"], 1, "there is no result 1"),
     ] {
         let output = bench(home, &[&["compare"], files].concat());
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(status), "{says}: {told}");
-        assert!(told.starts_with("overdrive: ") && told.contains(says), "{told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{says}: {stderr}");
+        assert!(stderr.starts_with("overdrive: ") && stderr.contains(says), "{stderr}");
         assert!(output.stdout.is_empty(), "{says}");
     }
 }

@@ -37,9 +37,9 @@ fn every_preset_is_listed_in_the_columns_that_are_asked_for() {
     let all = object(&run(&["models", "--json"], None));
     assert_eq!(all["schema"], "overdrive.drive.models/1");
     let models = all["models"].as_array().expect("a list");
-    let told = text(&run(&["models", "-nb", "-o", "name,capacity,year"], None));
+    let stdout = text(&run(&["models", "-nb", "-o", "name,capacity,year"], None));
     let lines: Vec<Vec<&str>> =
-        told.lines().map(|line| line.split_whitespace().collect()).collect();
+        stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines.len(), models.len());
     for (line, model) in lines.iter().zip(models) {
         assert_eq!(line[0], model["name"]);
@@ -58,10 +58,10 @@ fn every_preset_is_listed_in_the_columns_that_are_asked_for() {
 
 #[test]
 fn a_preset_shows_each_number_with_its_source() {
-    let told = text(&run(&["models", "samsung-840-evo-250"], None));
-    assert!(told.contains("dies                   16               AnandTech 7173 p2"));
-    assert!(told.contains("planes                 2                assumed"), "{told}");
-    assert!(told.contains("by theory: greedy"), "{told}");
+    let stdout = text(&run(&["models", "samsung-840-evo-250"], None));
+    assert!(stdout.contains("dies                   16               AnandTech 7173 p2"));
+    assert!(stdout.contains("planes                 2                assumed"), "{stdout}");
+    assert!(stdout.contains("by theory: greedy"), "{stdout}");
     let object = object(&run(&["models", "samsung-840-evo-250", "--json"], None));
     for fact in object["facts"].as_array().expect("a list") {
         assert!(fact["source"].as_str().is_some_and(|source| !source.is_empty()), "{fact}");
@@ -72,9 +72,9 @@ fn a_preset_shows_each_number_with_its_source() {
 
 #[test]
 fn a_preset_shows_what_was_published_beside_what_the_model_makes() {
-    let told = text(&run(&["models", "samsung-840-evo-250"], None));
-    let line = told.lines().find(|line| line.starts_with("random 4 KiB write, QD1, mean "));
-    let line = line.unwrap_or_else(|| panic!("no such row in {told}"));
+    let stdout = text(&run(&["models", "samsung-840-evo-250"], None));
+    let line = stdout.lines().find(|line| line.starts_with("random 4 KiB write, QD1, mean "));
+    let line = line.unwrap_or_else(|| panic!("no such row in {stdout}"));
     for word in ["new", "43.5 us", "circular"] {
         assert!(line.contains(word), "{word}: {line}");
     }
@@ -111,8 +111,8 @@ fn a_users_file_is_checked_and_what_follows_is_printed() {
     let file = place.path().join("mine.toml");
     write(&file, SMALL).expect("written");
     let name = file.to_str().expect("text");
-    let told = text(&run(&["models", "--check", name], None));
-    assert!(told.contains(": sound;") && told.contains("Derived values"), "{told}");
+    let stdout = text(&run(&["models", "--check", name], None));
+    assert!(stdout.contains(": sound;") && stdout.contains("Derived values"), "{stdout}");
     for (from, to, parts) in [
         (
             "dies = [1,",
@@ -160,8 +160,8 @@ fn the_machines_devices_are_listed_or_it_has_none() {
     assert_eq!(list["schema"], "overdrive.drive.list/1");
     let seen = std::fs::read_dir("/sys/block").map_or(0, Iterator::count);
     assert_eq!(list["drives"].as_array().map(Vec::len), Some(seen));
-    let told = text(&run(&["list", "-a", "-o", "name,size"], None));
-    assert_eq!(told.lines().count(), seen + 1);
+    let stdout = text(&run(&["list", "-a", "-o", "name,size"], None));
+    assert_eq!(stdout.lines().count(), seen + 1);
 }
 
 #[test]
@@ -182,11 +182,11 @@ fn health_is_read_by_smartctl_and_its_absence_is_said() {
     let health = |arguments: &[&str]| run(arguments, Some(place.path()));
     let failing = health(&["health", "/dev/null"]);
     assert_eq!(failing.status.code(), Some(1), "the drive says that it fails");
-    let told = String::from_utf8(failing.stdout).expect("text");
-    assert!(told.contains("its own verdict      FAILING"), "{told}");
-    assert!(told.contains("host writes          1 MiB"), "{told}");
-    assert!(told.contains("241 Total_LBAs_Written             099 2048"), "{told}");
-    assert!(told.contains("NAND writes          not reported"), "{told}");
+    let stdout = String::from_utf8(failing.stdout).expect("text");
+    assert!(stdout.contains("its own verdict      FAILING"), "{stdout}");
+    assert!(stdout.contains("host writes          1 MiB"), "{stdout}");
+    assert!(stdout.contains("241 Total_LBAs_Written             099 2048"), "{stdout}");
+    assert!(stdout.contains("NAND writes          not reported"), "{stdout}");
     says(r#"{ "smartctl": { "exit_status": 1 } }"#);
     assert!(failure(&health(&["health", "/dev/null"]), 1).contains("offers no SMART"));
     says("no JSON");

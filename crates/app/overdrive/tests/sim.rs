@@ -65,8 +65,8 @@ fn the_table_has_a_row_for_each_size_and_a_column_for_each_policy() {
     let output =
         sim(&["--trace", path, "--memory", "12K,50%", "--policy", "lru,opt", "--count", "reads"]);
     assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""));
-    let told = String::from_utf8_lossy(&output.stdout);
-    let table: Vec<&str> = told.lines().skip_while(|line| !line.is_empty()).skip(1).collect();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let table: Vec<&str> = stdout.lines().skip_while(|line| !line.is_empty()).skip(1).collect();
     assert_eq!(
         table,
         [
@@ -80,7 +80,7 @@ fn the_table_has_a_row_for_each_size_and_a_column_for_each_policy() {
         "accesses   12 blocks of 4 KiB",
         "footprint  4 blocks, 16 KiB",
     ] {
-        assert!(told.lines().any(|other| other == line), "{line}: {told}");
+        assert!(stdout.lines().any(|other| other == line), "{line}: {stdout}");
     }
 }
 
@@ -127,18 +127,18 @@ fn a_sample_is_marked_as_one_wherever_its_figures_stand() {
         let ratio = |run: &Value| run["miss_ratio"].as_f64().expect("a ratio");
         assert!((ratio(run) - ratio(&exact)).abs() < 0.05, "{run} for {exact}");
     }
-    let told = with(&["--sample", "0.25"]);
-    assert!(told.contains("\nsample     0.25 of the blocks, "), "{told}");
-    let rows: Vec<&str> = told.lines().skip_while(|line| !line.starts_with("memory")).collect();
-    assert!(rows[0].starts_with("memory      size  sampled      lru      opt"), "{told}");
-    assert!(rows[1].contains("? 512  ~0."), "{told}");
-    assert!(!rows[2].contains('?') && rows[2].contains("  ~0."), "{told}");
+    let stdout = with(&["--sample", "0.25"]);
+    assert!(stdout.contains("\nsample     0.25 of the blocks, "), "{stdout}");
+    let rows: Vec<&str> = stdout.lines().skip_while(|line| !line.starts_with("memory")).collect();
+    assert!(rows[0].starts_with("memory      size  sampled      lru      opt"), "{stdout}");
+    assert!(rows[1].contains("? 512  ~0."), "{stdout}");
+    assert!(!rows[2].contains('?') && rows[2].contains("  ~0."), "{stdout}");
     assert_eq!(rows[3], "? fewer than 1,000 sampled slots: too few for reliable results");
     assert!(!with(&[]).contains(['~', '?']));
 }
 
 #[test]
-fn a_page_is_written_when_there_is_something_to_tell_and_what_was_there_stays_till_then() {
+fn a_page_is_written_when_there_is_something_to_report_and_what_was_there_stays_till_then() {
     let home = tempfile::tempdir().expect("a directory");
     let path = file(home.path(), "loop.csv", &looped());
     let bad = file(home.path(), "bad.csv", "R,0,4096\nR,0,oops\n");
@@ -257,14 +257,14 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
         ),
     ] {
         let output = sim(&arguments);
-        let told = errors(&output);
+        let stderr = errors(&output);
         assert_eq!(
             (output.status.code(), output.stdout.len()),
             (Some(status), 0),
-            "{arguments:?}: {told}"
+            "{arguments:?}: {stderr}"
         );
-        assert!(told.contains(says), "{arguments:?}: {told}");
-        assert!(status == 2 || told.lines().count() == 1, "{told}");
+        assert!(stderr.contains(says), "{arguments:?}: {stderr}");
+        assert!(status == 2 || stderr.lines().count() == 1, "{stderr}");
     }
 }
 
@@ -279,13 +279,13 @@ fn joined_texts_are_read_whole_and_what_is_skipped_is_shown() {
     let joined = file(home.path(), "joined.txt", &(part(20) + &part(7)));
     let joined = joined.to_str().expect("plain");
     let output = sim(&["--trace", joined, "--memory", "1M", "--json"]);
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!((&told["reads"], &told["complete"]), (&27.into(), &true.into()), "{told}");
-    assert_eq!((&told["joined"], &told["skipped_lines"]), (&1.into(), &6.into()));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&json["reads"], &json["complete"]), (&27.into(), &true.into()), "{json}");
+    assert_eq!((&json["joined"], &json["skipped_lines"]), (&1.into(), &6.into()));
     let output = sim(&["--trace", joined, "--memory", "1M"]);
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(told.contains("1 outputs of blkparse follow the first"), "{told}");
-    assert!(told.contains("6 lines without a request were skipped"), "{told}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("1 outputs of blkparse follow the first"), "{stdout}");
+    assert!(stdout.contains("6 lines without a request were skipped"), "{stdout}");
 }
 
 #[test]
@@ -308,9 +308,9 @@ fn files_that_hold_a_trace_in_another_form_are_named_with_their_conversion() {
         for more in [&[][..], &["--format", "csv"]] {
             let path = path.to_str().expect("plain");
             let output = sim(&[&["--trace", path, "--memory", "1M"][..], more].concat());
-            let told = errors(&output);
-            assert_eq!(output.status.code(), Some(7), "{told}");
-            assert!(told.contains(says) && told.contains(path), "{told}");
+            let stderr = errors(&output);
+            assert_eq!(output.status.code(), Some(7), "{stderr}");
+            assert!(stderr.contains(says) && stderr.contains(path), "{stderr}");
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::planted::{Bug, planted};
 use block::{Error, Kind, Limits, Stack};
 use holder::{Record, Records};
 use lane::Lane;
-use pool::Gone;
+use pool::MissingDevice;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
@@ -40,7 +40,7 @@ impl Loss {
                 "use a device whose backing has shrunk; detach it, and attach it again"
             }
         };
-        Stack::new(lane, Gone::with(limits.clone(), Error::new(Kind::Io, reason)))
+        Stack::new(lane, MissingDevice::with(limits.clone(), Error::new(Kind::Io, reason)))
     }
 }
 

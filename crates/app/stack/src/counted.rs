@@ -79,7 +79,7 @@ impl Counted {
 }
 
 impl Layer for Counted {
-    fn below(&self) -> &Stack {
+    fn lower(&self) -> &Stack {
         &self.below
     }
 

@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure};
 use crate::node::{Identity, OpenNode};
 use block::CacheSpec;
 use cache::{Arena, Cache, Found, Geometry, Settings, Shared};
-use holder::{Busy, Doubts, Keeper, Kept};
+use holder::{Busy, Doubts, Keeper, RetainedVolume};
 use lane::Lane;
 use ring::{Fence, Ring, SharedMemory};
 use std::io;
@@ -36,7 +36,8 @@ pub struct Keep {
 
 /// The memory and descriptors of an earlier process, which this process has received.
 pub(crate) struct Retained {
-    pub(crate) kept: Kept,
+    /// The volume to which they belong.
+    pub(crate) label: RetainedVolume,
     pub(crate) arena: OwnedFd,
     /// The descriptors of the backing ([`OpenNode::keepable`]).
     pub(crate) backing: Vec<OwnedFd>,
@@ -75,7 +76,7 @@ impl Keep {
     pub(crate) fn find(&self, key: &str, name: &str) -> Result<Option<Retained>, Failure> {
         match Keeper::find(&self.runtime, key) {
             Ok(found) => Ok(found.map(|found| Retained {
-                kept: found.kept,
+                label: found.retained,
                 arena: found.arena,
                 backing: found.backing,
                 keeper: found.keeper,
@@ -102,13 +103,14 @@ impl Keep {
         backing: &[BorrowedFd<'_>],
         memory: &SharedMemory,
     ) -> Result<Keeper, Failure> {
-        let kept = Kept {
+        let retained = RetainedVolume {
             volume: volume.to_owned(),
             backing: identity.name.clone(),
             key: identity.key.clone(),
             is_recorded: true,
         };
-        let started = Keeper::start(&self.runtime, &kept, memory.file(), backing, &self.program);
+        let started =
+            Keeper::start(&self.runtime, &retained, memory.file(), backing, &self.program);
         started.map_err(|error| {
             let what = "no holder for its memory could be started (--no-holder serves without \
                         one: a kill then loses unflushed writes)";
@@ -120,11 +122,11 @@ impl Keep {
 impl Retained {
     /// Waits until the I/O of the daemon that used the memory before has ended (C15).
     pub(crate) fn fence(&self, node: &dyn OpenNode) -> Result<Fence, Failure> {
-        let fence = fence(self.arena.as_fd(), &self.kept.backing)?;
+        let fence = fence(self.arena.as_fd(), &self.label.backing)?;
         node.fence().map_err(|error| {
             retention_failure(
                 "requests of an earlier process may still arrive",
-                &self.kept.backing,
+                &self.label.backing,
                 &error,
             )
         })?;
@@ -164,7 +166,7 @@ pub(crate) fn settle(
     doubts: &Doubts,
 ) -> Result<SettleResult, Failure> {
     let fence = retained.fence(node)?;
-    let name = &retained.kept.backing;
+    let name = &retained.label.backing;
     let identity = node.identity().map_or(0, |identity| identity.number);
     let geometry = found.geometry;
     let settings = Settings::from_spec(&CacheSpec::default(), &geometry);
@@ -180,7 +182,7 @@ pub(crate) fn settle(
                  could not be written to it: serve it with its former memory ({}), or rescue \
                  them with 'overdrive volume clear-error {} --rescue FILE'",
                 block::Size(u64::from(found.geometry.slots) * 4096),
-                retained.kept.volume,
+                retained.label.volume,
             ),
         ));
     }
@@ -188,22 +190,22 @@ pub(crate) fn settle(
         // The doubt is noted before its memory is released, because this process may be killed
         // before the next memory records the doubt.
         doubts
-            .note(&retained.kept.key, &node.identity().map_or(String::new(), |it| it.birth))
+            .note(&retained.label.key, &node.identity().map_or(String::new(), |it| it.birth))
             .map_err(|error| {
                 retention_failure(
                     "the doubt about its last flush cannot be recorded",
-                    &retained.kept.backing,
+                    &retained.label.backing,
                     &error,
                 )
             })?;
     }
     if let Ok(memory) = holder::memory_identity(retained.arena.as_fd()) {
-        records.clear_memory(&retained.kept.key, &memory);
+        records.clear_memory(&retained.label.key, &memory);
     }
     retained
         .keeper
         .release()
-        .map_err(|error| retention_failure("its holder", &retained.kept.backing, &error))?;
+        .map_err(|error| retention_failure("its holder", &retained.label.backing, &error))?;
     Ok(SettleResult { blocks, in_doubt: shared.is_in_doubt() })
 }
 

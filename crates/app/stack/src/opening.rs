@@ -127,7 +127,7 @@ impl<'a> Opening<'a> {
             Spec::File { .. } => unreachable!("it is a built-in backing"),
             Spec::Ram { size } => {
                 let memory = memory("overdrive ram", size.0, HugePages::Never, self.progress)?;
-                let ram = Ram::over(memory.memory().clone(), size.0 / SECTOR, GRAIN);
+                let ram = Ram::from_memory(memory.memory().clone(), size.0 / SECTOR, GRAIN);
                 Box::new(RamNode(ram))
             }
             Spec::Null { size } => Box::new(NullNode(Null::new(size.0 / SECTOR, GRAIN))),
@@ -228,7 +228,7 @@ impl<'a> Opening<'a> {
         node: &dyn OpenNode,
         is_writable: bool,
     ) -> Result<(), Failure> {
-        let name = retained.kept.backing.clone();
+        let name = retained.label.backing.clone();
         let copy = retained.arena.try_clone().map_err(|error| memory_failure(&error))?;
         let mut memory = SharedMemory::adopt(copy).map_err(|error| memory_failure(&error))?;
         let Some(found) = keep::find_arena(&memory) else {
@@ -384,7 +384,7 @@ impl<'a> Opening<'a> {
         if let Some(retained) = self.retained.take() {
             let fence = retained.fence(below)?;
             let adopted = retained.adopted.expect("the memory has been examined");
-            (self.keeper, self.is_recorded) = (Some(retained.keeper), retained.kept.is_recorded);
+            (self.keeper, self.is_recorded) = (Some(retained.keeper), retained.label.is_recorded);
             self.is_taken_over = true;
             return Ok((adopted.memory, adopted.geometry, Some(fence)));
         }
@@ -466,7 +466,7 @@ impl<'a> Opening<'a> {
 /// # Errors
 /// Integrity: everything stays retained.
 fn check_identity(retained: &Retained, node: &dyn OpenNode) -> Result<(), Failure> {
-    let Some(identity) = node.identity().filter(|identity| identity.key != retained.kept.key)
+    let Some(identity) = node.identity().filter(|identity| identity.key != retained.label.key)
     else {
         return Ok(());
     };
@@ -474,7 +474,7 @@ fn check_identity(retained: &Retained, node: &dyn OpenNode) -> Result<(), Failur
         "{}: is another backing than the one served under this name before ({}, was {}), whose \
          changes are still in memory; restore that one, or save them with 'overdrive volume \
          clear-error {} --rescue FILE'",
-        identity.name, identity.key, retained.kept.key, retained.kept.volume
+        identity.name, identity.key, retained.label.key, retained.label.volume
     );
     Err(Failure::new(Exit::Integrity, message))
 }
@@ -488,7 +488,7 @@ fn check_size(retained: &Retained, bytes: u64, now: u64) -> Result<(), Failure> 
     if now >= bytes {
         return Ok(());
     }
-    let (name, volume) = (&retained.kept.backing, &retained.kept.volume);
+    let (name, volume) = (&retained.label.backing, &retained.label.volume);
     let message = format!(
         "{name}: has {now} bytes, but had {bytes} when it was served: data beyond its end is \
          lost; acknowledged writes are retained for it: restore its size (truncate -s {bytes} \

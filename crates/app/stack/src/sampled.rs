@@ -40,7 +40,7 @@ impl Sampled {
 }
 
 impl Layer for Sampled {
-    fn below(&self) -> &Stack {
+    fn lower(&self) -> &Stack {
         &self.below
     }
 

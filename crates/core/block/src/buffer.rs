@@ -69,11 +69,11 @@ impl Buf {
     /// Allocates zeroed memory for `sectors` sectors.
     pub fn new(sectors: u32, grain: u32) -> Buf {
         let memory = Memory::heap(sectors as usize * grain as usize);
-        Buf::over(Arc::new(memory), 0, sectors, grain)
+        Buf::from_memory(Arc::new(memory), 0, sectors, grain)
     }
 
     /// Returns a window of `sectors` sectors at byte `offset` of a memory.
-    pub fn over(memory: Arc<Memory>, offset: usize, sectors: u32, grain: u32) -> Buf {
+    pub fn from_memory(memory: Arc<Memory>, offset: usize, sectors: u32, grain: u32) -> Buf {
         let mut pieces = Pieces::new(memory, grain, 1);
         pieces.push(offset, sectors);
         Buf::of(Arc::new(pieces))

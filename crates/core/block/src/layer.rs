@@ -17,24 +17,24 @@ use std::sync::Arc;
 /// layer that must see every request overrides both.
 pub trait Layer: 'static {
     /// The stack below this layer.
-    fn below(&self) -> &Stack;
+    fn lower(&self) -> &Stack;
 
     /// See [`Block::limits`].
     #[inline]
     fn limits(&self) -> &Limits {
-        self.below().limits()
+        self.lower().limits()
     }
 
     /// See [`Block::try_now`].
     #[inline]
     fn try_now(&self, request: &Request) -> Option<Result> {
-        self.below().try_now(request)
+        self.lower().try_now(request)
     }
 
     /// See [`Block::prefetch`].
     #[inline]
     fn prefetch(&self, requests: &[Request]) {
-        self.below().prefetch(requests);
+        self.lower().prefetch(requests);
     }
 
     /// Serves a request: with [`Block::run`] if it has no padding, else with [`Block::run_padded`].
@@ -42,7 +42,7 @@ pub trait Layer: 'static {
     /// # Errors
     /// The errors of these two.
     fn serve(&self, request: Request, padding: Padding) -> impl Future<Output = Result> {
-        self.below().serve(request, padding)
+        self.lower().serve(request, padding)
     }
 
     /// See [`Block::status`].
@@ -50,13 +50,13 @@ pub trait Layer: 'static {
     /// # Errors
     /// The device's errors.
     fn status(&self, at: Extent) -> impl Future<Output = Result<Vec<Stretch>>> {
-        self.below().status(at)
+        self.lower().status(at)
     }
 
     /// See [`Block::stall`].
     #[inline]
     fn stall(&self) -> Option<&Arc<Stall>> {
-        self.below().stall()
+        self.lower().stall()
     }
 }
 

@@ -18,11 +18,11 @@ pub struct Ram {
 impl Ram {
     /// Allocates a zeroed volume of `sectors` sectors of `grain` bytes.
     pub fn new(sectors: u64, grain: u32) -> Ram {
-        Ram::over(Arc::new(Memory::heap(sectors as usize * grain as usize)), sectors, grain)
+        Ram::from_memory(Arc::new(Memory::heap(sectors as usize * grain as usize)), sectors, grain)
     }
 
     /// Returns a volume on existing memory.
-    pub fn over(memory: Arc<Memory>, sectors: u64, grain: u32) -> Ram {
+    pub fn from_memory(memory: Arc<Memory>, sectors: u64, grain: u32) -> Ram {
         assert!(memory.bytes() as u64 >= sectors * u64::from(grain));
         Ram { memory, limits: Limits { discard: Discard::Zeroes, ..Limits::plain(sectors, grain) } }
     }

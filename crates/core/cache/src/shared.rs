@@ -87,7 +87,7 @@ impl Shared {
         identity: u64,
         memory: Arc<Memory>,
     ) -> Result<Arc<Shared>, Unrecoverable> {
-        let arena = Arena::over(memory, &geometry, below.grain);
+        let arena = Arena::from_memory(memory, &geometry, below.grain);
         let (writeback, gauges) = (Writeback::new(), Gauges::new(geometry.shards));
         gauges.set_allowance(&settings, writeback.estimator.pace());
         let sampling = Arc::new(Sampling::new(settings.policy, geometry.slots));
@@ -272,7 +272,7 @@ impl Shared {
     /// # Errors
     /// Its memory has been damaged.
     pub fn rescue(&self) -> Result<Rescue, Unrecoverable> {
-        Rescue::over_served(self.arena.memory().clone())
+        Rescue::from_served_memory(self.arena.memory().clone())
     }
 
     /// The counters, with the current values of gauges at `now_ns`.

@@ -154,7 +154,7 @@ fn a_lane_follows_little_advice_at_a_time_and_all_of_it_in_the_end() {
 }
 
 #[test]
-fn its_error_is_told_to_the_adviser_alone() {
+fn its_error_is_reported_to_the_adviser_alone() {
     let mut scene = scene(WriteMode::Through);
     scene.seen.fails.set(1);
     let answers = scene.ask(vec![advise(3, 2), read(3, 2)]);

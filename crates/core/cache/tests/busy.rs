@@ -205,7 +205,7 @@ fn a_cold_cache_over_a_slow_backing_warms_up_as_without_the_guard() {
 }
 
 #[test]
-fn over_a_fast_backing_it_steps_aside_although_answers_wait_for_a_processor() {
+fn over_a_fast_backing_the_cache_is_bypassed_although_answers_wait_for_a_processor() {
     let (_, counters) = play(2_000, VOLUME, Load::Reads, true);
     assert!(counters.backing_read_ns > 100_000, "the mean is of waits: {counters:?}");
     assert!(counters.bypasses > 0 && counters.bypass_guard > 0, "{counters:?}");

@@ -295,7 +295,7 @@ fn reads_that_hang_fail_no_volume() {
 }
 
 #[test]
-fn whoever_waits_is_told_although_nothing_wakes_it() {
+fn whoever_waits_is_informed_although_nothing_wakes_it() {
     let mut scene = scene();
     scene.write(3, 5).expect("absorbed");
     scene.backing.mood.set(Mood::Silent(|_| true));

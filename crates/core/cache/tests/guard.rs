@@ -49,7 +49,7 @@ fn over_a_slow_backing_a_few_hits_pay_for_many_copies() {
 }
 
 #[test]
-fn busy_processors_make_it_step_aside_within_two_windows_and_it_comes_back_in_one_second() {
+fn busy_processors_begin_a_bypass_within_two_windows_and_it_ends_within_one_second() {
     let mut guard = Guard::default();
     // A tenth of 3.8 us of waiting is worth a copy, but not three copies for which the lane cannot
     // wait.
@@ -240,12 +240,12 @@ fn absorbed_writes_over_a_slow_backing_are_judged_by_the_requests_that_they_spar
 }
 
 #[test]
-fn a_backing_that_becomes_slow_is_told_of_by_writes_that_pass_until_write_outs_know() {
+fn a_backing_that_becomes_slow_is_measured_by_bypassed_writes_until_writeback_measures_it() {
     let out = |bypass: &BypassState| bypass.writes.is_some();
     let back = |bypass: &BypassState| bypass.writes.is_none();
-    let fast = |passed_write_ns| Window {
+    let fast = |bypassed_write_ns| Window {
         backing_write_ns: 250,
-        passed_write_ns,
+        bypassed_write_ns,
         copy_ns: COPY_NS,
         pressure: CALM,
         ..Window::default()

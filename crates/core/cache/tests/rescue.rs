@@ -249,7 +249,7 @@ impl Watch {
     fn look(&self) {
         // The following recovery must not be watched itself.
         watch_stores(0);
-        let rescue = Rescue::over(self.memory.clone()).expect("an arena");
+        let rescue = Rescue::from_memory(self.memory.clone()).expect("an arena");
         assert_eq!(rescue.rejected(), 0, "seed {}", self.seed);
         let before = contents(&self.ram);
         let mut image = before.clone();
@@ -351,7 +351,7 @@ fn history(seed: u64, met: &Rc<RefCell<Met>>) {
 }
 
 #[test]
-fn laid_over_the_backing_the_rescue_is_what_clients_were_told_and_what_a_recovery_would_write() {
+fn laid_over_the_backing_the_rescue_is_what_clients_have_read_and_what_a_recovery_would_write() {
     let met = Rc::default();
     for seed in 0..400 {
         history(seed, &met);

@@ -134,7 +134,7 @@ fn a_backing_that_answers_at_once_and_becomes_slow_is_kept_again() {
 }
 
 #[test]
-fn long_fetches_tell_what_keeping_takes_too() {
+fn long_fetches_measure_what_keeping_takes_too() {
     let mut scene = scene();
     LOOK_NS.set(3000);
     for number in 0..64 {

@@ -13,7 +13,7 @@
 
 extern crate alloc;
 
-mod told;
+mod json;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -222,8 +222,8 @@ mod tests {
             assert_eq!(snapshot.mean(), all.iter().sum::<u64>() / length);
             for quantile in [0.0, 0.25, 0.5, 0.9, 0.99, 1.0] {
                 let rank = (quantile * length as f64).ceil().max(1.0) as usize;
-                let (exact, told) = (all[rank - 1], snapshot.quantile(quantile));
-                assert!(told >= exact && told - exact < exact.div_ceil(8), "round {round}");
+                let (exact, reported) = (all[rank - 1], snapshot.quantile(quantile));
+                assert!(reported >= exact && reported - exact < exact.div_ceil(8), "round {round}");
             }
         }
     }

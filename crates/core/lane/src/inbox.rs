@@ -243,10 +243,10 @@ mod tests {
         let (inbox, answers) = (Arc::new(Inbox::new(4)), Arc::new(Inbox::new(4)));
         let (ours, theirs) = (inbox.clone(), answers.clone());
         let alarm = Alarm::new();
-        let heard = alarm.clone();
+        let waker = alarm.clone();
         let client = thread::spawn(move || {
             for number in 0..200 {
-                while !heard.is_parked.load(Ordering::SeqCst) {
+                while !waker.is_parked.load(Ordering::SeqCst) {
                     thread::yield_now();
                 }
                 ours.post(number).expect("the one before was taken");

@@ -106,7 +106,7 @@ fn bytes_of(at: Extent) -> u64 {
 }
 
 impl Layer for Delay {
-    fn below(&self) -> &Stack {
+    fn lower(&self) -> &Stack {
         &self.below
     }
 

@@ -69,7 +69,7 @@ impl Faults {
 }
 
 impl Layer for Faults {
-    fn below(&self) -> &Stack {
+    fn lower(&self) -> &Stack {
         &self.below
     }
 

@@ -177,7 +177,7 @@ impl Unaligned {
 }
 
 impl Layer for Unaligned {
-    fn below(&self) -> &Stack {
+    fn lower(&self) -> &Stack {
         &self.below
     }
 

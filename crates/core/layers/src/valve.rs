@@ -132,7 +132,7 @@ impl Valve {
 }
 
 impl Layer for Valve {
-    fn below(&self) -> &Stack {
+    fn lower(&self) -> &Stack {
         &self.below
     }
 

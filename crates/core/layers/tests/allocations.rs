@@ -21,9 +21,9 @@ fn requests_in_stride_allocate_nothing() {
     let delayed = Stack::new(&lane, Delay::attach(shared, &lane, failing));
     // The ring is full before allocations are counted: then it drops events.
     let (shared, mut recording) = RecorderShared::new(0, 512);
-    let place = RecorderSwitch::new();
-    place.switch_on(shared);
-    let stack = Stack::new(&lane, Recordable::attach(&place, delayed));
+    let switch = RecorderSwitch::new();
+    switch.switch_on(shared);
+    let stack = Stack::new(&lane, Recordable::attach(&switch, delayed));
     let rounds = Rc::new(Cell::new(0u64));
     for task in 0..16u64 {
         let (stack, rounds) = (stack.clone(), rounds.clone());

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn it_tells_what_other_sizes_would_miss() {
+    fn it_reports_what_other_sizes_would_miss() {
         let (slots, blocks) = (131_072, zipf_like(1 << 19, 3_000_000));
         for kind in [Kind::Lru, Kind::Adaptive] {
             let answer = answer_after(kind, slots, &blocks);

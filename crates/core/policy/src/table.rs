@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_the_same_tag_are_told_apart() {
+    fn names_with_the_same_tag_are_distinguished() {
         let (one, other) = (Hash::from_bits(7), Hash::from_bits(7 | 1 << 40));
         let mut table = Table::new(3);
         let first = table.insert(one);

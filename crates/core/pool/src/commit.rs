@@ -106,8 +106,8 @@ impl Core {
         if !idle || used < u64::from(self.layout.journal) * 3 / 8 {
             return;
         }
-        core::mem::swap(&mut self.dirty, &mut self.passing);
-        if self.passing.count() == 0 {
+        core::mem::swap(&mut self.dirty, &mut self.committing);
+        if self.committing.count() == 0 {
             self.commit.ended = Some(next);
         } else {
             self.commit.pass = Some(next);
@@ -129,13 +129,13 @@ impl Core {
         let Some(began) = self.commit.pass else { return };
         let gone = self.commit.newest.sequence + 1 - began;
         let left = u64::from(self.layout.journal / 4).saturating_sub(gone).max(1);
-        let share = u64::from(self.passing.count()) * u64::from(blocks.max(1));
+        let share = u64::from(self.committing.count()) * u64::from(blocks.max(1));
         let share = share.div_ceil(left).min(u64::from(self.layout.slice_max()));
-        let mut next = self.passing.next(0);
+        let mut next = self.committing.next(0);
         while let Some(page) = next.filter(|_| (self.commit.slice.len() as u64) < share) {
-            self.passing.clear(page);
+            self.committing.clear(page);
             self.commit.slice.push(page);
-            next = self.passing.next(page + 1);
+            next = self.committing.next(page + 1);
         }
     }
 
@@ -287,7 +287,7 @@ impl Core {
         }
         if self.commit.disturbed {
             // The copies may name data that was lost since.
-            self.commit.slice.drain(..).for_each(|page| _ = self.passing.set(page));
+            self.commit.slice.drain(..).for_each(|page| _ = self.committing.set(page));
         }
         self.commit.tidying = !self.commit.slice.is_empty();
         if !self.commit.tidying {
@@ -299,7 +299,7 @@ impl Core {
     }
 
     fn end_pass(&mut self) {
-        if self.passing.count() == 0
+        if self.committing.count() == 0
             && let Some(began) = self.commit.pass.take()
         {
             self.commit.ended = Some(began);

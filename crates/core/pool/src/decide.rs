@@ -145,7 +145,7 @@ pub(crate) struct Core {
     /// the map ...
     pub(crate) dirty: Bits,
     /// ... and in the pass that is running.
-    pub(crate) passing: Bits,
+    pub(crate) committing: Bits,
     /// The home of each page's newest copy.
     pub(crate) home: Vec<bool>,
 }
@@ -183,7 +183,7 @@ impl Core {
             commit,
             armed: false,
             dirty: Bits::new(layout.pages),
-            passing: Bits::new(layout.pages),
+            committing: Bits::new(layout.pages),
             home,
             layout,
             pool,

@@ -46,11 +46,11 @@ mod create;
 mod decide;
 mod format;
 mod found;
-mod gone;
 mod joined;
 mod journal;
 mod layout;
 mod member;
+mod missing_device;
 mod opening;
 mod planted;
 mod pool;
@@ -61,9 +61,9 @@ mod state;
 mod stripe;
 
 pub use create::create;
-pub use gone::Gone;
 pub use layout::{Layout, MEMBERS_MAX, SLOT_SECTORS};
 pub use member::{MemberState, MemberStatistics};
+pub use missing_device::MissingDevice;
 pub use opening::open;
 pub use planted::Bug;
 #[cfg(feature = "laboratory")]

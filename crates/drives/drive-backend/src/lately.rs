@@ -106,8 +106,9 @@ mod tests {
         let lately = window.lately(fast.ftl());
         assert!(lately.is_steady, "{lately:?}");
         assert_eq!(lately.host_written_bytes / SLOT_BYTES, 2 * quarter + quarter / 2);
-        let told = predicted(lately.victims, lately.alpha, lately.superblock_slots);
-        let off = lately.write_amplification / told.expect("a closed form").amplification - 1.0;
+        let prediction = predicted(lately.victims, lately.alpha, lately.superblock_slots);
+        let off =
+            lately.write_amplification / prediction.expect("a closed form").amplification - 1.0;
         assert!(off.abs() < 0.06, "{off}");
     }
 }

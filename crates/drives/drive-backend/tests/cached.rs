@@ -117,13 +117,13 @@ fn run(seed: u64) -> u64 {
     let known: Known = Rc::new(RefCell::new(vec![0; SLOTS as usize]));
     // Before its first successful flush a cache must not ignore a failed one (C8).
     let (first, flushed) = (stack.clone(), Rc::new(Cell::new(false)));
-    let told = flushed.clone();
+    let flag = flushed.clone();
     lane.spawn(async move {
         let at = Extent::new(0, 8);
         let write = Request::Write { at, from: buffer(0), fua: false };
         ask(&first, write).await.expect("absorbed");
         ask(&first, Request::Flush).await.expect("a sound drive");
-        told.set(true);
+        flag.set(true);
     })
     .expect("a slot is free");
     assert!(world.run_until(|| flushed.get()));
@@ -138,7 +138,7 @@ fn run(seed: u64) -> u64 {
     stop.set(true);
     let lost = drive.report().slots_lost;
     let done = Rc::new(Cell::new(false));
-    let told = done.clone();
+    let flag = done.clone();
     lane.spawn(async move {
         cache.drain().await.expect("the power stays on");
         // From the drive itself, after one more power cut.
@@ -152,7 +152,7 @@ fn run(seed: u64) -> u64 {
             below.run(Request::Read { at, into: into.clone() }).await.expect("it has power");
             assert_eq!(stamp(&into), known.borrow()[slot as usize], "slot {slot}");
         }
-        told.set(true);
+        flag.set(true);
     })
     .expect("a slot is free");
     assert!(world.run_until(|| done.get()));

@@ -243,14 +243,14 @@ fn run(name: &'static str, seed: u64) -> (u64, u64) {
         let when = lane.now() + u64::from(random.below(40_000_000));
         let dice = random.bits();
         let taken = Rc::new(RefCell::new(None));
-        let told = taken.clone();
+        let cell = taken.clone();
         lanes[0]
             .spawn(async move {
                 // In small steps: this world's clock tends to jump to the next event.
                 while lane.now() < when {
                     lane.sleep_until((lane.now() + 50_000).min(when)).await;
                 }
-                *told.borrow_mut() = Some(cut_shared.power_cut(lane.now(), dice).slots);
+                *cell.borrow_mut() = Some(cut_shared.power_cut(lane.now(), dice).slots);
                 cut_known.borrow_mut().life += 1;
             })
             .expect("a slot is free");
@@ -269,8 +269,8 @@ fn run(name: &'static str, seed: u64) -> (u64, u64) {
                 looked.power_on(lane.now());
                 lane.turn().await;
                 let gone = look(&drive, &looks).await;
-                let told = drive.run(Request::Flush).await.is_err();
-                assert_eq!(told, taken > 0, "the first flush tells of what is lost");
+                let has_failed = drive.run(Request::Flush).await.is_err();
+                assert_eq!(has_failed, taken > 0, "the first flush tells of what is lost");
                 assert!(drive.run(Request::Flush).await.is_ok(), "once is enough");
                 assert_eq!(look(&drive, &looks).await, 0, "what is there stays");
                 *found.borrow_mut() = Some(gone);

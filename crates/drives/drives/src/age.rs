@@ -71,12 +71,13 @@ fn settle(flash: &FlashModel, fast: &mut Fast, progress: &mut dyn FnMut(u64, u64
     let slots = u64::from(fast.ftl().shape().logical_slots);
     let window = (slots / WINDOWS).max(1);
     let most = slots * (1 + MOST) * SLOT_BYTES;
-    let mut told = |fast: &Fast| progress(fast.ftl().counters().host_writes * SLOT_BYTES, most);
+    let mut show_progress =
+        |fast: &Fast| progress(fast.ftl().counters().host_writes * SLOT_BYTES, most);
     for part in 0..WINDOWS {
         let first = part * window;
         let end = if part + 1 == WINDOWS { slots } else { first + window };
         fast.write_sequential(first as u32, end - first);
-        told(fast);
+        show_progress(fast);
     }
     let mut random = Random::new(1);
     let mut before = *fast.ftl().counters();
@@ -84,7 +85,7 @@ fn settle(flash: &FlashModel, fast: &mut Fast, progress: &mut dyn FnMut(u64, u64
     while quarters.len() < 4 * MOST as usize && !steady {
         for _ in 0..WINDOWS / 4 {
             fast.write_random(u32::MAX, window, &mut random);
-            told(fast);
+            show_progress(fast);
         }
         quarters.push(fast.ftl().counters().amplification_since(&before));
         before = *fast.ftl().counters();

@@ -1,6 +1,6 @@
 //! The fast-forward driver: no times, only the effects on the flash.
 
-use crate::ftl::{Ftl, Nand, Place, Purpose};
+use crate::ftl::{Ftl, Nand, Purpose, UnitAddress};
 use crate::random::Random;
 
 /// Writes to a drive as fast as this machine can, to age it or to count operations.
@@ -15,13 +15,13 @@ impl Nand for Silent {
     const TIMED: bool = false;
 
     #[inline]
-    fn read(&mut self, _: Place, _: u32, _: u32) {}
+    fn read(&mut self, _: UnitAddress, _: u32, _: u32) {}
 
     #[inline]
     fn look_up(&mut self) {}
 
     #[inline]
-    fn program(&mut self, _: Place, _: Purpose) {}
+    fn program(&mut self, _: UnitAddress, _: Purpose) {}
 
     #[inline]
     fn erase(&mut self, _: u32, _: bool) {}

@@ -30,8 +30,8 @@ pub use age::{Aged, Ageless, age};
 pub use disk::{Disk, DiskModel};
 pub use fast::Fast;
 pub use ftl::{
-    Counters, Found, Ftl, Idle, MapCost, MapKind, Nand, Pacing, Place, Purpose, Settings, SlcFull,
-    SlcSettings, Victims,
+    Counters, Found, Ftl, Idle, MapCost, MapKind, Nand, Pacing, Purpose, Settings, SlcFull,
+    SlcSettings, UnitAddress, Victims,
 };
 pub use options::Options;
 pub use preset::{

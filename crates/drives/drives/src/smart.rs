@@ -138,7 +138,7 @@ mod tests {
     use crate::{Drive, Kind, Model, Op, Options};
 
     #[test]
-    fn a_drive_tells_what_was_written_in_its_vendors_units() {
+    fn a_drive_reports_what_was_written_in_its_vendors_units() {
         let model = Model::preset("intel-x25-m-g1-80").expect("a preset");
         let Kind::Flash(flash) = &model.kind else {
             panic!("a flash drive");
@@ -155,12 +155,18 @@ mod tests {
         assert_eq!(health.host_written_bytes, 256 << 20);
         // Slots that are still in the buffer have not reached the flash, and count as neither.
         assert!((health.write_amplification - 1.0).abs() < 0.01, "{health:?}");
-        let told = health.attributes(flash.vendor);
-        assert!(told.iter().any(|told| told.id == 225 && told.raw == 8), "{told:?}");
+        let attributes = health.attributes(flash.vendor);
+        assert!(
+            attributes.iter().any(|attributes| attributes.id == 225 && attributes.raw == 8),
+            "{attributes:?}"
+        );
         // As smartctl prints it: the normalized value counts.
-        let wear = told.iter().find(|told| told.id == 233).expect("its wear");
+        let wear = attributes.iter().find(|attributes| attributes.id == 233).expect("its wear");
         assert!(wear.raw == 0 && wear.normalized.is_some_and(|left| (99..=100).contains(&left)));
-        assert!(!told.iter().any(|told| told.id == 226), "its successor has that");
+        assert!(
+            !attributes.iter().any(|attributes| attributes.id == 226),
+            "its successor has that"
+        );
     }
 
     #[test]
@@ -175,10 +181,10 @@ mod tests {
             free_superblocks: 4,
         };
         for (_, vendor) in VENDORS {
-            let told = health.attributes(vendor);
+            let attributes = health.attributes(vendor);
             let names: alloc::collections::BTreeSet<_> =
-                told.iter().map(|told| (told.id, told.name)).collect();
-            assert_eq!(names.len(), told.len());
+                attributes.iter().map(|attributes| (attributes.id, attributes.name)).collect();
+            assert_eq!(names.len(), attributes.len());
         }
         assert_eq!(health.attributes(Vendor::SandForce)[1].raw, 2048);
         let indilinx = health.attributes(Vendor::Indilinx);

@@ -5,8 +5,8 @@ use drives::{Fast, Model, Options};
 
 /// Returns the resident bytes of this process.
 fn resident_bytes() -> u64 {
-    let told = std::fs::read_to_string("/proc/self/statm").expect("Linux");
-    let pages = told.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
     pages.expect("a number of pages") * 4096
 }
 

@@ -36,7 +36,7 @@ impl Drop for Running<'_> {
 }
 
 impl Layer for Counting {
-    fn below(&self) -> &Stack {
+    fn lower(&self) -> &Stack {
         &self.below
     }
 

@@ -20,7 +20,11 @@ impl Buffer {
         let bytes = SMALLEST << class;
         let memory = Arc::new(Memory::heap(bytes));
         let sectors = (bytes / SECTOR_BYTES) as u32;
-        Buffer { whole: Buf::over(memory.clone(), 0, sectors, SECTOR_BYTES as u32), memory, class }
+        Buffer {
+            whole: Buf::from_memory(memory.clone(), 0, sectors, SECTOR_BYTES as u32),
+            memory,
+            class,
+        }
     }
 
     /// Allocates a buffer of at least `bytes` bytes that belongs to no client's pool, for a front
@@ -28,7 +32,7 @@ impl Buffer {
     ///
     /// # Panics
     /// If `bytes` is more than 64 MiB.
-    pub fn standing(bytes: usize) -> Buffer {
+    pub fn preallocated(bytes: usize) -> Buffer {
         Buffer::new(class_of(bytes))
     }
 

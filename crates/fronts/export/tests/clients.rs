@@ -132,15 +132,15 @@ fn a_change_waits_for_earlier_changes_that_it_overlaps_and_for_no_others() {
         let (lane, log, budget) = (world.lane(), Log::default(), Arc::default());
         let device = Device::new(&lane, Some(log.clone()));
         let export = Export::new("disk", Stack::new(&lane, device));
-        let noted = log.clone();
+        let task_log = log.clone();
         let acting = async move {
             let client = client(&export, &budget);
             let at = |first| Extent::new(first, 8);
             let zero = |first| Request::Zero { at: at(first), fua: false, may_unmap: false };
-            start(&client, &noted, "one", Request::Discard { at: at(0) }).await;
-            start(&client, &noted, "two", zero(4)).await;
-            start(&client, &noted, "apart", zero(16)).await;
-            start(&client, &noted, "three", Request::Discard { at: at(8) }).await;
+            start(&client, &task_log, "one", Request::Discard { at: at(0) }).await;
+            start(&client, &task_log, "two", zero(4)).await;
+            start(&client, &task_log, "apart", zero(16)).await;
+            start(&client, &task_log, "three", Request::Discard { at: at(8) }).await;
         };
         lane.spawn(acting).expect("a slot is free");
         while world.step() {}
@@ -191,7 +191,7 @@ fn in_stride_a_request_takes_no_memory() {
     let export = Export::new("disk", Stack::new(&lane, Device::new(&lane, None)));
     let client = client(&export, &budget);
     let taken = Rc::new(Cell::new(None));
-    let told = taken.clone();
+    let result = taken.clone();
     let acting = async move {
         let (done, mut buffers) = (Rc::new(Event::new()), Vec::with_capacity(1));
         let mut before = 0;
@@ -218,7 +218,7 @@ fn in_stride_a_request_takes_no_memory() {
             buffers.push(buffer);
             client.answered(1, &mut buffers);
         }
-        told.set(Some(allocations::of_this_thread() - before));
+        result.set(Some(allocations::of_this_thread() - before));
     };
     lane.spawn(acting).expect("a slot is free");
     while lane.step() {}

@@ -10,7 +10,7 @@ const HEAD_BYTES: usize = 512;
 const AROUND_BYTES: usize = 128 << 10;
 
 fn whole(memory: &Arc<Memory>) -> Buf {
-    Buf::over(memory.clone(), 0, (memory.bytes() as u64 / SECTOR) as u32, SECTOR as u32)
+    Buf::from_memory(memory.clone(), 0, (memory.bytes() as u64 / SECTOR) as u32, SECTOR as u32)
 }
 
 fn part(memory: &Arc<Memory>, offset: usize, length: usize) -> Part {

@@ -139,24 +139,24 @@ mod tests {
     #[test]
     fn names_and_attributes_are_answered_without_a_daemon() {
         let node = node_of("disk");
-        let (error, told) = answered(GETATTR, node, &[0; 16]);
+        let (error, body) = answered(GETATTR, node, &[0; 16]);
         assert_eq!(error, 0);
         // After 16 bytes of cache times: node, size.
-        assert_eq!(told[16..32], [node, 8192].map(u64::to_ne_bytes).concat());
-        let (error, told) = answered(LOOKUP, ROOT, b"disk\0");
-        assert_eq!((error, &told[..8]), (0, &node.to_ne_bytes()[..]));
+        assert_eq!(body[16..32], [node, 8192].map(u64::to_ne_bytes).concat());
+        let (error, body) = answered(LOOKUP, ROOT, b"disk\0");
+        assert_eq!((error, &body[..8]), (0, &node.to_ne_bytes()[..]));
         assert_eq!(answered(LOOKUP, ROOT, b"other\0").0, -ENOENT);
         assert_eq!(answered(GETATTR, 99, &[0; 16]).0, -ENOENT);
-        let (error, told) = answered(STATFS, ROOT, &[]);
-        assert_eq!((error, &told[..8]), (0, &2u64.to_ne_bytes()[..]));
+        let (error, body) = answered(STATFS, ROOT, &[]);
+        assert_eq!((error, &body[..8]), (0, &2u64.to_ne_bytes()[..]));
         assert_eq!(answered(RELEASE, node, &[0; 24]), (0, Vec::new()));
-        let (error, told) = answered(
+        let (error, body) = answered(
             READDIR,
             ROOT,
             &[[0; 16], [0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat(),
         );
         assert_eq!(error, 0);
-        assert!(told.windows(4).any(|window| window == b"disk"));
+        assert!(body.windows(4).any(|window| window == b"disk"));
     }
 
     #[test]
@@ -172,12 +172,12 @@ mod tests {
             assert_eq!(refusal[8..], 5u64.to_ne_bytes());
         }
         let write = message(WRITE, node_of("disk"), &[0; 40]);
-        let told = |message: &[u8]| verdict(Some(&outline()), message);
-        assert!(matches!(told(&write), Verdict::NeedsDaemon { .. }));
+        let verdict_of = |message: &[u8]| verdict(Some(&outline()), message);
+        assert!(matches!(verdict_of(&write), Verdict::NeedsDaemon { .. }));
         let interrupt = message(INTERRUPT, 0, &77u64.to_ne_bytes());
-        assert_eq!(told(&interrupt), Verdict::Interrupt { unique: 77 });
-        assert_eq!(told(&message(FORGET, 1, &[0; 8])), Verdict::Silent);
-        assert_eq!(told(b"short"), Verdict::Silent);
+        assert_eq!(verdict_of(&interrupt), Verdict::Interrupt { unique: 77 });
+        assert_eq!(verdict_of(&message(FORGET, 1, &[0; 8])), Verdict::Silent);
+        assert_eq!(verdict_of(b"short"), Verdict::Silent);
         let unknown = verdict(None, &message(GETATTR, ROOT, &[0; 16]));
         assert!(matches!(unknown, Verdict::NeedsDaemon { .. }), "without an outline");
     }

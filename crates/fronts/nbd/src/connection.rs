@@ -2,9 +2,9 @@
 
 use crate::action::Features;
 use crate::codec::*;
+use crate::connection_limit::ConnectionLimit;
 use crate::options::Options;
 use crate::outbox::{HEADER_BYTES_MAX, Header, Outbox};
-use crate::places::Places;
 use crate::rest::Rest;
 use crate::status;
 use block::Wire;
@@ -50,7 +50,7 @@ pub(crate) struct Connection<W> {
     pub(crate) linger_ms: Option<u64>,
     /// Time limit for the rest of a request, in milliseconds, while places are scarce.
     pub(crate) rest_ms: Option<u64>,
-    pub(crate) places: Arc<Places>,
+    pub(crate) places: Arc<ConnectionLimit>,
     pub(crate) outbox: RefCell<Outbox>,
     /// Whether a send is in progress.
     pub(crate) sending: Cell<bool>,

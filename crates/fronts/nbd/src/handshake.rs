@@ -72,7 +72,7 @@ impl<'a, W: Wire> Handshake<'a, W> {
             self.send(&out).await?;
             return Ok(None);
         }
-        self.want(length).await?;
+        self.buffer_bytes(length).await?;
         let data = self.inbox.take(length);
         let entered = self.answer(&mut out, option, &data)?;
         let sent = self.send(&out).await;
@@ -94,7 +94,7 @@ impl<'a, W: Wire> Handshake<'a, W> {
         }
         let mut rest = length;
         while rest > 0 {
-            self.want(1).await?;
+            self.buffer_bytes(1).await?;
             let count = rest.min(self.inbox.available());
             self.inbox.consume(count);
             rest -= count;
@@ -113,7 +113,7 @@ impl<'a, W: Wire> Handshake<'a, W> {
     }
 
     /// Waits until `bytes` bytes have arrived.
-    async fn want(&mut self, bytes: usize) -> Step<()> {
+    async fn buffer_bytes(&mut self, bytes: usize) -> Step<()> {
         if bytes > self.inbox.capacity() {
             let small = std::mem::replace(&mut self.inbox, Inbox::new(0));
             self.inbox = small.resized(bytes.next_power_of_two());
@@ -129,7 +129,7 @@ impl<'a, W: Wire> Handshake<'a, W> {
     }
 
     async fn next<const BYTES: usize>(&mut self) -> Step<[u8; BYTES]> {
-        self.want(BYTES).await?;
+        self.buffer_bytes(BYTES).await?;
         let bytes = self.inbox.peek().ok_or(End::Closed)?;
         self.inbox.consume(BYTES);
         Ok(bytes)
@@ -199,10 +199,10 @@ impl<'a, W: Wire> Handshake<'a, W> {
         let mut put = |data: &[u8]| put_reply(out, option, NBD_REP_INFO, data);
         put(&info_export(&info(&export, self.structured)));
         put(&info_block_size(&block_sizes(&export)));
-        if request.wants(NBD_INFO_NAME) {
+        if request.requests_info(NBD_INFO_NAME) {
             put(&info_text(NBD_INFO_NAME, &export.name));
         }
-        if request.wants(NBD_INFO_DESCRIPTION) && !export.description.is_empty() {
+        if request.requests_info(NBD_INFO_DESCRIPTION) && !export.description.is_empty() {
             put(&info_text(NBD_INFO_DESCRIPTION, &export.description));
         }
         put_reply(out, option, NBD_REP_ACK, &[]);

@@ -1,6 +1,6 @@
 //! Settings of connections.
 
-use crate::places::Places;
+use crate::connection_limit::ConnectionLimit;
 use export::{Bounds, Budget, Stop};
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub struct Options {
     /// Limits on the requests in flight of all connections whose options are clones of these.
     pub budget: Arc<Budget>,
     /// The places for connections, of which this connection takes one.
-    pub places: Arc<Places>,
+    pub places: Arc<ConnectionLimit>,
     /// The stop that ends the connection.
     pub stop: Arc<Stop>,
 }

@@ -47,15 +47,15 @@ fn describe_blocks(
     // Nothing exists beyond the end, whatever the stack returns.
     let most = if one { wanted } else { (limits.sectors - at.first) / unit * unit };
     let mut list = Vec::with_capacity(if one { 1 } else { 16 });
-    let mut told = 0;
+    let mut described = 0;
     for stretch in in_units(stretches, unit) {
-        let sectors = stretch.sectors.min(most - told).min(SECTORS_MAX);
+        let sectors = stretch.sectors.min(most - described).min(SECTORS_MAX);
         if sectors == 0 || list.len() == reply_bytes_max(at, one) / DESCRIPTOR_BYTES {
             break;
         }
         list.push(descriptor(stretch.resized(sectors)));
-        told += sectors;
-        if told >= wanted || sectors < stretch.sectors {
+        described += sectors;
+        if described >= wanted || sectors < stretch.sectors {
             break;
         }
     }
@@ -109,7 +109,12 @@ mod tests {
         Stretch { sectors, hole: true, zero: true }
     }
 
-    fn told(stretches: &[Stretch], at: Extent, one: bool, limits: &Limits) -> Vec<(u32, u32)> {
+    fn describe_whole(
+        stretches: &[Stretch],
+        at: Extent,
+        one: bool,
+        limits: &Limits,
+    ) -> Vec<(u32, u32)> {
         let list = describe(stretches, at, Padding::NONE, one, limits);
         list.iter().map(|next| (next.length, next.flags)).collect()
     }
@@ -118,7 +123,7 @@ mod tests {
     fn neighbours_that_are_alike_become_one() {
         let stretches = [hole(8), hole(8), Stretch::data(8u32), Stretch::data(4u32)];
         let at = Extent::new(0, 64);
-        let list = told(&stretches, at, false, &limits(64, 512));
+        let list = describe_whole(&stretches, at, false, &limits(64, 512));
         assert_eq!(list, [(8192, HOLE), (6144, 0)]);
     }
 
@@ -127,50 +132,54 @@ mod tests {
         let stretches = [Stretch::data(8u32), hole(100)];
         let at = Extent::new(0, 16);
         let limits = limits(64, 512);
-        assert_eq!(told(&stretches, at, false, &limits), [(4096, 0), (56 * 512, HOLE)]);
-        assert_eq!(told(&stretches, at, true, &limits), [(4096, 0)]);
+        assert_eq!(describe_whole(&stretches, at, false, &limits), [(4096, 0), (56 * 512, HOLE)]);
+        assert_eq!(describe_whole(&stretches, at, true, &limits), [(4096, 0)]);
         let at = Extent::new(0, 4);
-        assert_eq!(told(&stretches, at, true, &limits), [(2048, 0)]);
-        assert_eq!(told(&stretches, at, false, &limits), [(4096, 0)], "all that is asked for");
+        assert_eq!(describe_whole(&stretches, at, true, &limits), [(2048, 0)]);
+        assert_eq!(
+            describe_whole(&stretches, at, false, &limits),
+            [(4096, 0)],
+            "all that is asked for"
+        );
     }
 
     #[test]
     fn descriptors_are_whole_blocks() {
         let stretches = [hole(12), Stretch::data(1u32), hole(11), hole(3)];
-        let list = told(&stretches, Extent::new(0, 64), false, &limits(64, 4096));
+        let list = describe_whole(&stretches, Extent::new(0, 64), false, &limits(64, 4096));
         assert_eq!(list, [(4096, HOLE), (4096, 0), (4096, HOLE)]);
-        let short = told(&[hole(3)], Extent::new(0, 64), false, &limits(64, 4096));
+        let short = describe_whole(&[hole(3)], Extent::new(0, 64), false, &limits(64, 4096));
         assert_eq!(short, [(4096, 0)], "what is not known of a whole block is data");
     }
 
     #[test]
-    fn parts_of_blocks_are_told_without_their_padding() {
+    fn parts_of_blocks_are_reported_without_their_padding() {
         let stretches = [Stretch::data(8u32), hole(100)];
         let limits = limits(64, 4096);
         let padding = Padding { head: 1000, tail: 96 };
-        let told = |at, one| {
+        let describe_at = |at, one| {
             let list = describe(&stretches, at, padding, one, &limits);
             list.iter().map(|next| (next.length, next.flags)).collect::<Vec<_>>()
         };
-        assert_eq!(told(Extent::new(0, 16), false), [(3096, 0), (56 * 512, HOLE)]);
-        assert_eq!(told(Extent::new(0, 16), true), [(3096, 0)]);
-        assert_eq!(told(Extent::new(0, 8), true), [(3000, 0)], "no more than was asked for");
-        assert_eq!(told(Extent::new(0, 8), false), [(3096, 0)]);
+        assert_eq!(describe_at(Extent::new(0, 16), false), [(3096, 0), (56 * 512, HOLE)]);
+        assert_eq!(describe_at(Extent::new(0, 16), true), [(3096, 0)]);
+        assert_eq!(describe_at(Extent::new(0, 8), true), [(3000, 0)], "no more than was asked for");
+        assert_eq!(describe_at(Extent::new(0, 8), false), [(3096, 0)]);
     }
 
     #[test]
     fn a_reply_is_never_empty_and_never_long() {
         let at = Extent::new(8, 1 << 20);
         let limits = limits(1 << 40, 512);
-        assert_eq!(told(&[], at, false, &limits), [(512, 0)]);
+        assert_eq!(describe_whole(&[], at, false, &limits), [(512, 0)]);
         let many: Vec<_> =
             (0..10_000).flat_map(|_| [Stretch::data(1u32), hole(1), hole(0)]).collect();
-        assert_eq!(told(&many, at, false, &limits).len(), DESCRIPTORS_MAX);
-        assert_eq!(told(&many, at, true, &limits).len(), 1);
-        let huge = told(&[hole(1 << 39), hole(5)], at, false, &limits);
+        assert_eq!(describe_whole(&many, at, false, &limits).len(), DESCRIPTORS_MAX);
+        assert_eq!(describe_whole(&many, at, true, &limits).len(), 1);
+        let huge = describe_whole(&[hole(1 << 39), hole(5)], at, false, &limits);
         assert_eq!(huge, [(0xffff_0000, HOLE)]);
         let all = Extent::new(0, u32::MAX / 512);
-        let list = told(&[hole(1 << 39)], all, true, &limits);
+        let list = describe_whole(&[hole(1 << 39)], all, true, &limits);
         assert_eq!(list, [(0xffff_0000, HOLE)], "shorter than asked for is allowed");
     }
 }

@@ -31,7 +31,7 @@ impl Windows {
         let memory = &self.memory;
         let whole = self.shifted[shift / PLACE_BYTES].get_or_insert_with(|| {
             let sectors = memory.bytes().saturating_sub(shift) / SECTOR_BYTES;
-            Buf::over(memory.clone(), shift, sectors as u32, SECTOR_BYTES as u32)
+            Buf::from_memory(memory.clone(), shift, sectors as u32, SECTOR_BYTES as u32)
         });
         let first = (offset / SECTOR_BYTES) as u32;
         let inside = first <= whole.sectors() && sectors <= whole.sectors() - first;

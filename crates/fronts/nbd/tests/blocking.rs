@@ -38,7 +38,7 @@ fn answer(stream: &mut impl Write, cookie: u64, error: u32, data: &[u8]) {
 fn scene(then: impl FnOnce(UnixStream) + Send + 'static) -> Connection {
     let (ours, theirs) = UnixStream::pair().expect("a pair");
     thread::spawn(move || serve(theirs, then));
-    Connection::over(ours, Wish::default()).expect("an export")
+    Connection::from_stream(ours, Wish::default()).expect("an export")
 }
 
 fn read(cookie: u64, length: u32) -> RequestHeader {
@@ -159,7 +159,7 @@ fn tcp_serves_as_well() {
         });
     });
     let stream = TcpStream::connect(address).expect("it listens");
-    let mut client = Connection::over(stream, Wish::default()).expect("an export");
+    let mut client = Connection::from_stream(stream, Wish::default()).expect("an export");
     let mut into = [0; 512];
     client.read(512, &mut into).expect("an answer");
     assert_eq!(into, [5; 512]);

@@ -65,8 +65,8 @@ proptest! {
         let data = InfoRequest::encode(&name, &[NBD_INFO_NAME, 999]);
         let request = InfoRequest::parse(&data).expect("well-formed");
         prop_assert_eq!(request.name, &name);
-        prop_assert!(request.wants(NBD_INFO_NAME) && request.wants(999));
-        prop_assert!(!request.wants(NBD_INFO_BLOCK_SIZE));
+        prop_assert!(request.requests_info(NBD_INFO_NAME) && request.requests_info(999));
+        prop_assert!(!request.requests_info(NBD_INFO_BLOCK_SIZE));
     }
 
     #[test]

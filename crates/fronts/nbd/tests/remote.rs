@@ -58,12 +58,12 @@ fn play<F: Future<Output = ()> + 'static>(
     };
     lane.spawn(task).expect("room");
     let done = Rc::new(RefCell::new(false));
-    let (told, acting) = (done.clone(), lane.clone());
+    let (flag, acting) = (done.clone(), lane.clone());
     let task = async move {
         let agreed = negotiate(&client, seed.is_multiple_of(2)).await;
-        let device = Stack::new(&acting, Remote::over(&acting, client, &agreed));
+        let device = Stack::new(&acting, Remote::from_wire(&acting, client, &agreed));
         act(acting, device).await;
-        *told.borrow_mut() = true;
+        *flag.borrow_mut() = true;
     };
     lane.spawn(task).expect("room");
     assert!(world.run_until(|| *done.borrow()), "it hangs");
@@ -136,7 +136,7 @@ fn a_connection_that_ends_fails_what_is_under_way_and_all_that_follows() {
     let lane = world.lane();
     let (server, client) = pipe(1 << 16);
     let done = Rc::new(RefCell::new(false));
-    let (told, acting) = (done.clone(), lane.clone());
+    let (flag, acting) = (done.clone(), lane.clone());
     let agreed = Agreed {
         export: nbd::codec::ExportInfo { bytes: 1 << 20, flags: nbd::codec::NBD_FLAG_SEND_FLUSH },
         sizes: None,
@@ -144,14 +144,14 @@ fn a_connection_that_ends_fails_what_is_under_way_and_all_that_follows() {
         contexts: Vec::new(),
     };
     let task = async move {
-        let device = Stack::new(&acting, Remote::over(&acting, client, &agreed));
+        let device = Stack::new(&acting, Remote::from_wire(&acting, client, &agreed));
         let read = || Request::Read { at: Extent::new(0, 8), into: Buf::new(8, 512) };
         for _ in 0..2 {
             let error = device.run(read()).await.expect_err("nothing answers");
             assert_eq!(error.kind, Kind::Io);
             assert!(error.to_string().contains("the connection has ended"), "{error}");
         }
-        *told.borrow_mut() = true;
+        *flag.borrow_mut() = true;
     };
     lane.spawn(task).expect("room");
     let hanging_up = async move {

@@ -89,7 +89,7 @@ impl<F: Fetch> Queue<F> {
 
     /// Serves one tag until no more requests come.
     pub async fn serve(self: Rc<Self>, tag: u16) {
-        let mut buffer = Buffer::standing(self.io_bytes_max as usize);
+        let mut buffer = Buffer::preallocated(self.io_bytes_max as usize);
         let mut fetched = self.driver.fetch(tag, &self.window(&buffer)).await;
         while !is_over(fetched) && !self.is_stopping() {
             let Ok(result) = self.carry_out(tag, &buffer).await else { return };
@@ -169,7 +169,7 @@ impl<F: Fetch> Queue<F> {
 /// layer must not see the next request's data. Only a request whose backing has stalled leaves such
 /// a reference.
 fn another(buffer: &Buffer, bytes: usize) -> Buffer {
-    let fresh = Buffer::standing(bytes);
+    let fresh = Buffer::preallocated(bytes);
     buffer.memory().copy(0, fresh.memory(), 0, bytes);
     fresh
 }

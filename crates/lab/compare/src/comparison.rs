@@ -97,11 +97,11 @@ impl Comparison {
         let lines = lines(&runs);
         let has_pair = |line: &Line| line.cells.iter().flatten().count() > 1;
         if !lines.iter().any(has_pair) {
-            let told = |run: &Run| format!("{} of {}", run.place, run.suite);
-            let told: Vec<String> = runs.iter().map(told).collect();
+            let describe = |run: &Run| format!("{} of {}", run.place, run.suite);
+            let descriptions: Vec<String> = runs.iter().map(describe).collect();
             return Err(format!(
                 "{}: have no test in common; compare runs of one suite",
-                told.join(" and ")
+                descriptions.join(" and ")
             ));
         }
         let circumstances = circumstances(&runs);
@@ -133,9 +133,9 @@ fn names(runs: &[Run]) -> Vec<String> {
     let differs = |part: &fn(&Run) -> String| runs.iter().any(|run| part(run) != part(&runs[0]));
     let parts: Vec<_> = parts.into_iter().filter(differs).collect();
     let name = |(number, run): (usize, &Run)| {
-        let told: Vec<String> = parts.iter().map(|part| part(run)).collect();
-        let told = if told.is_empty() { run.place.clone() } else { told.join(", ") };
-        format!("{}: {told}", letter(number))
+        let label: Vec<String> = parts.iter().map(|part| part(run)).collect();
+        let label = if label.is_empty() { run.place.clone() } else { label.join(", ") };
+        format!("{}: {label}", letter(number))
     };
     runs.iter().enumerate().map(name).collect()
 }
@@ -268,8 +268,8 @@ fn circumstances(runs: &[Run]) -> Vec<(&'static str, Vec<String>)> {
         ("device", |run| facts_text(&run.facts)),
         ("Overdrive", |run| facts_text(&run.versions)),
     ];
-    let told = all.into_iter().map(|(name, of)| (name, runs.iter().map(of).collect::<Vec<_>>()));
-    told.filter(|(_, each)| each.iter().any(|it| *it != each[0])).collect()
+    let values = all.into_iter().map(|(name, of)| (name, runs.iter().map(of).collect::<Vec<_>>()));
+    values.filter(|(_, each)| each.iter().any(|it| *it != each[0])).collect()
 }
 
 fn shortened(run: &Run) -> String {
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_told_from_noise_and_what_has_no_interval_is_not_judged() {
+    fn differences_are_distinguished_from_noise_and_what_has_no_interval_is_not_judged() {
         let single = r#"{"test":"score","unit":"points","value":50}"#;
         let a = [runs_of("x", "[10,11,12]"), runs_of("y", "[10,11,12]"), single.into()].join(",");
         let b =

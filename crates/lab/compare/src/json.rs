@@ -54,7 +54,7 @@ fn cell(cell: &Cell) -> Value {
 fn against(against: &Against) -> Value {
     let verdict = match against.verdict.text() {
         "" => Value::Null,
-        told => told.into(),
+        text => text.into(),
     };
     json!({
         "verdict": verdict,

@@ -31,9 +31,9 @@ pub fn page(comparison: &Comparison) -> String {
     parts += &section("Over time and position", &side_by_side(&series(comparison)));
     parts += &section("Service times", &side_by_side(&service_times(comparison)));
     parts += &section("Not the same in all", &circumstances(comparison));
-    let told: String =
+    let paragraphs: String =
         method(comparison).iter().map(|it| format!("<p>{}</p>\n", escaped(it))).collect();
-    parts += &section("Method", &(told + &facts(&places(comparison))));
+    parts += &section("Method", &(paragraphs + &facts(&places(comparison))));
     let raw = crate::json(comparison);
     let page = Page {
         title: &format!("{} results compared", comparison.runs.len()),
@@ -199,7 +199,7 @@ fn circumstances(comparison: &Comparison) -> String {
     table.push_str("</tr>\n");
     for (name, each) in &comparison.circumstances {
         _ = write!(table, "<tr><th>{name}</th>");
-        each.iter().for_each(|told| _ = write!(table, "<td>{}</td>", escaped(told)));
+        each.iter().for_each(|value| _ = write!(table, "<td>{}</td>", escaped(value)));
         table.push_str("</tr>\n");
     }
     table + "</table></div>\n"
@@ -208,16 +208,16 @@ fn circumstances(comparison: &Comparison) -> String {
 /// Returns the source and the command of each run.
 fn places(comparison: &Comparison) -> Vec<(&str, String)> {
     let runs = comparison.runs.iter().zip(&comparison.names);
-    let told = runs.map(|(run, name)| {
+    let commands = runs.map(|(run, name)| {
         let command = run.command.join(" ");
-        let told = if command.is_empty() {
+        let commands = if command.is_empty() {
             run.place.clone()
         } else {
             format!("{}: {command}", run.place)
         };
-        (name.as_str(), told)
+        (name.as_str(), commands)
     });
-    told.collect()
+    commands.collect()
 }
 
 #[cfg(test)]

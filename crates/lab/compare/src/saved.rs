@@ -267,12 +267,12 @@ mod tests {
             (&row(&format!(r#"{{{good},"buckets":[[1]]}}"#)), "invalid length 1"),
             (&"[".repeat(100_000), "line 1"),
         ] {
-            let told = read("x.json", text).expect_err(says);
-            assert!(told.starts_with("x.json: ") && told.contains(says), "{told}");
+            let message = read("x.json", text).expect_err(says);
+            assert!(message.starts_with("x.json: ") && message.contains(says), "{message}");
             assert!(
-                told.ends_with("give what 'overdrive bench --json' printed or '--report' wrote")
+                message.ends_with("give what 'overdrive bench --json' printed or '--report' wrote")
             );
-            assert!(!told.contains('\u{1b}'));
+            assert!(!message.contains('\u{1b}'));
         }
         let series = |step: &str| {
             let series =
@@ -299,13 +299,13 @@ mod tests {
         };
         let html = page.html();
         let line = html.lines().position(|line| line.starts_with('3')).expect("the line") + 1;
-        let told = read("x.html", &html).expect_err("a number");
-        assert!(told.starts_with(&format!("x.html: line {line}, ")), "{told}");
+        let message = read("x.html", &html).expect_err("a number");
+        assert!(message.starts_with(&format!("x.html: line {line}, ")), "{message}");
     }
 
     #[test]
     fn sizes_are_whole() {
-        let told = [0, 512, 4096, 1 << 30, (1 << 30) + 512, 3 << 40].map(size);
-        assert_eq!(told, ["0 B", "512 B", "4 KiB", "1 GiB", "1073742336 B", "3 TiB"]);
+        let sizes = [0, 512, 4096, 1 << 30, (1 << 30) + 512, 3 << 40].map(size);
+        assert_eq!(sizes, ["0 B", "512 B", "4 KiB", "1 GiB", "1073742336 B", "3 TiB"]);
     }
 }

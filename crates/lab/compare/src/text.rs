@@ -14,10 +14,10 @@ pub fn text(comparison: &Comparison) -> String {
     if !comparison.circumstances.is_empty() {
         text.push_str("\nNot the same:\n");
         for (name, each) in &comparison.circumstances {
-            for (number, told) in each.iter().enumerate() {
+            for (number, value) in each.iter().enumerate() {
                 let name = if number == 0 { *name } else { "" };
-                let told = if told.is_empty() { "-" } else { told };
-                _ = writeln!(text, "  {name:<14}  {}  {told}", letter(number));
+                let value = if value.is_empty() { "-" } else { value };
+                _ = writeln!(text, "  {name:<14}  {}  {value}", letter(number));
             }
         }
     }
@@ -82,16 +82,16 @@ fn table(text: &mut String, comparison: &Comparison) {
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
     let widths: Vec<usize> = (0..lines[0].len()).map(|column| width(column).unwrap_or(0)).collect();
     for line in &lines {
-        let mut told = String::new();
+        let mut padded = String::new();
         for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
             // Text is aligned left: test, unit and verdicts.
             let is_word = column < 2 || column % 3 == 2 && column > 2;
             _ = match is_word {
-                true => write!(told, "{cell:<width$}  "),
-                false => write!(told, "{cell:>width$}  "),
+                true => write!(padded, "{cell:<width$}  "),
+                false => write!(padded, "{cell:>width$}  "),
             };
         }
-        _ = writeln!(text, "{}", told.trim_end());
+        _ = writeln!(text, "{}", padded.trim_end());
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
             run("a.json", 11, "[10,11,12]", "real"),
             run("b.json", 21, "[20,21,22]", "virtual"),
         ];
-        let told = text(&Comparison::new(runs).expect("alike"));
+        let printed = text(&Comparison::new(runs).expect("alike"));
         for part in [
             "A: a.json (a.json)\nB: b.json (b.json)\n",
             "  time            A  real\n                  B  virtual\n",
@@ -141,8 +141,8 @@ mod tests {
             "In virtual time",
             "score of A.\n",
         ] {
-            assert!(told.contains(part), "{part}\nis not in\n{told}");
+            assert!(printed.contains(part), "{part}\nis not in\n{printed}");
         }
-        assert!(told.lines().all(|line| line.chars().count() <= 100), "{told}");
+        assert!(printed.lines().all(|line| line.chars().count() <= 100), "{printed}");
     }
 }

@@ -52,7 +52,7 @@ fn what_was_kept_is_found_again_whole() {
 }
 
 #[test]
-fn rows_are_told_as_csv_with_their_run() {
+fn rows_are_reported_as_csv_with_their_run() {
     let home = tempfile::tempdir().expect("a directory");
     let mut history = History::open(&home.path().join("h")).expect("made");
     history.keep(&words(), &json!({}), &result("qd1", "a,b", &[1.5, 2.0])).expect("kept");

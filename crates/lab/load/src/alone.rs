@@ -50,12 +50,12 @@ impl Alone {
     /// The part of the load that the device does not support.
     pub fn start(limits: &Limits, load: &Load, now_ns: u64) -> Result<Alone, LoadError> {
         load.check(limits)?;
-        let terms = load.terms();
-        let state = State::new(Box::new(Generator::new(load)), terms, now_ns);
+        let run_options = load.run_options();
+        let state = State::new(Box::new(Generator::new(load)), run_options, now_ns);
         let (events, workers) =
-            (NextEvents::new(terms.depth_max), vec![None; terms.depth_max as usize]);
+            (NextEvents::new(run_options.depth_max), vec![None; run_options.depth_max as usize]);
         let mut alone = Alone { state, events, workers, now_ns };
-        (0..terms.depth_max).for_each(|number| alone.schedule_next(number));
+        (0..run_options.depth_max).for_each(|number| alone.schedule_next(number));
         Ok(alone)
     }
 

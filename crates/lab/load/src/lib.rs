@@ -40,7 +40,7 @@ pub use alone::{Alone, Foresees};
 pub use data::{Content, Data, Found, Mismatch, content_seed};
 pub use dependent::Dependent;
 pub use latency::Latency;
-pub use plan::{Arrival, Limit, Load, LoadError, Mix, Order, Terms};
+pub use plan::{Arrival, Limit, Load, LoadError, Mix, Order, RunOptions};
 pub use record::{End, Interval, Record};
 pub use replay::Replay;
 pub use running::Running;

@@ -85,7 +85,7 @@ impl Limit {
 
 /// How a source is run, and what is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Terms {
+pub struct RunOptions {
     /// Maximum number of requests under way; a request that is due beyond that starts late, and is
     /// counted.
     pub depth_max: u32,
@@ -99,12 +99,12 @@ pub struct Terms {
     pub mark_bytes: u64,
 }
 
-impl Terms {
+impl RunOptions {
     /// Returns terms with a fixed number of requests under way, until the source ends; no final
     /// flush.
-    pub const fn depth(depth_max: u32) -> Terms {
+    pub const fn depth(depth_max: u32) -> RunOptions {
         let limit = Limit { time_ns: u64::MAX, requests: u64::MAX };
-        Terms { depth_max, limit, flush: false, interval_ns: 1_000_000_000, mark_bytes: 0 }
+        RunOptions { depth_max, limit, flush: false, interval_ns: 1_000_000_000, mark_bytes: 0 }
     }
 
     /// Checks that a lane can keep this number of requests under way.
@@ -184,8 +184,8 @@ impl Load {
     }
 
     /// Returns the terms on which it is run.
-    pub(crate) fn terms(&self) -> Terms {
-        Terms {
+    pub(crate) fn run_options(&self) -> RunOptions {
+        RunOptions {
             depth_max: self.depth_max(),
             limit: self.limit,
             flush: self.flush,
@@ -240,7 +240,7 @@ impl Load {
         if !interval || !exponent {
             return Err(LoadError::Arrival);
         }
-        self.terms().check()
+        self.run_options().check()
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::data::{Data, Mismatch};
 use crate::generator::Generator;
 use crate::intervals::Intervals;
-use crate::plan::{Load, LoadError, Terms};
+use crate::plan::{Load, LoadError, RunOptions};
 use crate::record::{End, Record};
 use crate::source::{Source, Step};
 use crate::staging::Staged;
@@ -28,7 +28,7 @@ pub(crate) struct State {
     source: Box<dyn Source>,
     /// A step taken from the source early, for a worker that makes its data before it is due.
     drawn: Option<Step>,
-    terms: Terms,
+    run_options: RunOptions,
     record: Record,
     /// Number of requests started.
     started: u64,
@@ -67,7 +67,7 @@ impl Running {
     pub fn start(stack: &Stack, load: Load) -> Result<Running, LoadError> {
         // Before the generator is made, which assumes a valid load.
         load.check(stack.limits())?;
-        Running::of(stack, Generator::new(&load), load.terms())
+        Running::of(stack, Generator::new(&load), load.run_options())
     }
 
     /// Starts a load with data in its writes, and compares its reads.
@@ -79,7 +79,7 @@ impl Running {
     /// As [`Running::start`].
     pub fn start_with(stack: &Stack, load: Load, data: &Data) -> Result<Running, LoadError> {
         load.check(stack.limits())?;
-        Running::with(stack, Generator::new(&load), load.terms(), Some(data))
+        Running::with(stack, Generator::new(&load), load.run_options(), Some(data))
     }
 
     /// Starts the requests of a source on the stack's lane. It proceeds whenever that lane is
@@ -93,9 +93,9 @@ impl Running {
     pub fn of(
         stack: &Stack,
         source: impl Source + 'static,
-        terms: Terms,
+        run_options: RunOptions,
     ) -> Result<Running, LoadError> {
-        Running::with(stack, source, terms, None)
+        Running::with(stack, source, run_options, None)
     }
 
     /// Starts a source with data in its writes, and compares its reads.
@@ -108,15 +108,15 @@ impl Running {
     pub fn with(
         stack: &Stack,
         source: impl Source + 'static,
-        terms: Terms,
+        run_options: RunOptions,
         data: Option<&Data>,
     ) -> Result<Running, LoadError> {
         source.check(stack.limits())?;
-        terms.check()?;
+        run_options.check()?;
         let now = stack.lane().now();
-        let state = State::new(Box::new(source), terms, now);
+        let state = State::new(Box::new(source), run_options, now);
         let running = Running { state: Rc::new(RefCell::new(state)), allowed: Rc::default() };
-        for _ in 0..terms.depth_max {
+        for _ in 0..run_options.depth_max {
             let worker = work(stack.clone(), running.clone(), data.cloned());
             stack.lane().spawn(worker).expect("the lane has room for a load");
         }
@@ -188,25 +188,25 @@ impl Running {
 }
 
 impl State {
-    pub(crate) fn new(source: Box<dyn Source>, terms: Terms, now: u64) -> State {
+    pub(crate) fn new(source: Box<dyn Source>, run_options: RunOptions, now: u64) -> State {
         State {
             source,
             drawn: None,
             record: Record::new(now),
             started: 0,
-            until_ns: now.saturating_add(terms.limit.time_ns),
-            workers: terms.depth_max,
+            until_ns: now.saturating_add(run_options.limit.time_ns),
+            workers: run_options.depth_max,
             stopped: false,
             done: false,
-            intervals: Intervals::new(now, terms.interval_ns),
+            intervals: Intervals::new(now, run_options.interval_ns),
             moved_ns: now,
             unmoved: 0,
-            terms,
+            run_options,
         }
     }
 
     pub(crate) fn flushes(&self) -> bool {
-        self.terms.flush
+        self.run_options.flush
     }
 
     pub(crate) fn stop(&mut self) {
@@ -219,7 +219,7 @@ impl State {
     }
 
     pub(crate) fn share_done(&self, now_ns: u64) -> f64 {
-        let limit = self.terms.limit;
+        let limit = self.run_options.limit;
         let time = (now_ns - self.record.start_ns.min(now_ns)) as f64 / limit.time_ns.max(1) as f64;
         (self.started as f64 / limit.requests.max(1) as f64).max(time).min(1.0)
     }
@@ -234,7 +234,7 @@ impl State {
     }
 
     pub(crate) fn next(&mut self, now: u64) -> Option<Errand> {
-        if self.stopped || self.started >= self.terms.limit.requests {
+        if self.stopped || self.started >= self.run_options.limit.requests {
             return None;
         }
         let step = self.drawn.take().or_else(|| self.source.next())?;
@@ -253,8 +253,8 @@ impl State {
     /// Returns the next step, if it is known and has no due time: the load has one request at a
     /// time.
     fn upcoming(&mut self) -> Option<Step> {
-        let goes_on = !self.stopped && self.started < self.terms.limit.requests;
-        if self.drawn.is_none() && goes_on && self.terms.depth_max == 1 {
+        let goes_on = !self.stopped && self.started < self.run_options.limit.requests;
+        if self.drawn.is_none() && goes_on && self.run_options.depth_max == 1 {
             self.drawn = self.source.next();
         }
         self.drawn.filter(|step| step.due_ns.is_none())
@@ -309,7 +309,8 @@ impl State {
     /// Records the time of each mark.
     fn mark(&mut self, now: u64, bytes: u64) {
         self.record.bytes += bytes;
-        let marks = self.record.bytes.checked_div(self.terms.mark_bytes).unwrap_or(0) as usize;
+        let marks =
+            self.record.bytes.checked_div(self.run_options.mark_bytes).unwrap_or(0) as usize;
         if marks > self.record.marks_ns.len() {
             self.record.marks_ns.resize(marks, now - self.record.start_ns);
         }
@@ -421,7 +422,7 @@ async fn work(stack: Stack, running: Running, data: Option<Data>) {
         return;
     }
     let before = lane.now();
-    let flush = running.state.borrow().terms.flush;
+    let flush = running.state.borrow().run_options.flush;
     let flushed = if flush { stack.run(Request::Flush).await } else { Ok(()) };
     running.state.borrow_mut().finish(lane.now(), lane.now() - before, flushed);
 }

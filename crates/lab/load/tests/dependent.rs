@@ -3,7 +3,7 @@
 use block::{DelaySpec, Error, FaultsSpec, Kind, Null, Size, Stack};
 use lane::{Prices, World};
 use layers::{Delay, DelayShared, Faults, FaultsShared, Recorder, RecorderShared};
-use load::{Dependent, End, LoadError, Record, Running, Terms};
+use load::{Dependent, End, LoadError, Record, RunOptions, Running};
 use trace::recording::{blocks, header};
 use trace::{Event, Operation, Trace};
 
@@ -36,13 +36,13 @@ fn replay(events: &[Event]) -> (Vec<(u64, Operation, u64)>, Record) {
     let stack = Stack::new(&lane, Recorder::attach(&shared, below));
     let source = Dependent::new(&trace(events));
     assert_eq!(source.steps(), events.len() as u64);
-    let running = Running::of(&stack, source, Terms::depth(32)).expect("it fits");
+    let running = Running::of(&stack, source, RunOptions::depth(32)).expect("it fits");
     assert!(world.run_until(|| running.is_done()));
     let mut passed = Vec::new();
     recording.take(&mut passed);
     passed.sort_by_key(|event| (event.time_ns, event.first));
-    let told = |event: &Event| (event.time_ns / 1000, event.operation, event.first);
-    (passed.iter().map(told).collect(), running.record())
+    let key_of = |event: &Event| (event.time_ns / 1000, event.operation, event.first);
+    (passed.iter().map(key_of).collect(), running.record())
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn writes_keep_the_depth_at_which_they_were_recorded() {
         (0..40).map(|number| event(number / 2 * 10, 10, WRITE, number * 8)).collect();
     let (passed, record) = replay(&writes);
     assert_eq!(record.elapsed_ns(), 20 * 1_000_000);
-    assert!(passed.iter().enumerate().all(|(index, told)| told.0 == index as u64 / 2 * 1000));
+    assert!(passed.iter().enumerate().all(|(index, event)| event.0 == index as u64 / 2 * 1000));
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn what_waits_is_given_up_where_the_device_fails_or_the_load_is_stopped() {
             stack = Stack::new(&lane, Faults::attach(FaultsShared::new(&faults), stack));
         }
         let source = Dependent::new(&trace(&chain));
-        let running = Running::of(&stack, source, Terms::depth(8)).expect("it fits");
+        let running = Running::of(&stack, source, RunOptions::depth(8)).expect("it fits");
         if reads_until_failure.is_none() {
             world.run_until(|| lane.now() > 550_000);
             running.stop();
@@ -127,7 +127,7 @@ fn a_recording_that_does_not_fit_is_refused() {
     let lane = world.lane();
     let stack = Stack::new(&lane, Null::new(64, 0));
     let refused = |events: &[Event]| {
-        Running::of(&stack, Dependent::new(&trace(events)), Terms::depth(1)).err()
+        Running::of(&stack, Dependent::new(&trace(events)), RunOptions::depth(1)).err()
     };
     assert_eq!(refused(&[event(0, 1, WRITE, 56)]), None);
     assert_eq!(refused(&[event(0, 1, WRITE, 57)]), Some(LoadError::Span { sectors: 64 }));

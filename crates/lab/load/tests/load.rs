@@ -133,16 +133,16 @@ fn intervals_add_up_and_marks_follow_the_bytes() {
 #[test]
 fn same_seed_same_record_and_another_seed_another_one() {
     let load = |seed| Load { reads_percent: 70, seed, ..random(8) };
-    let told = |record: Record| format!("{record:?}");
-    assert_eq!(told(run(3, load(1))), told(run(3, load(1))));
-    assert_ne!(told(run(3, load(1))), told(run(3, load(2))));
+    let debug_text = |record: Record| format!("{record:?}");
+    assert_eq!(debug_text(run(3, load(1))), debug_text(run(3, load(1))));
+    assert_ne!(debug_text(run(3, load(1))), debug_text(run(3, load(2))));
     let record = run(3, load(1));
     let share = record.reads.count() as f64 / record.requests() as f64;
     assert!((share - 0.7).abs() < 0.01, "{share}");
 }
 
 #[test]
-fn a_load_stops_when_told_and_says_so() {
+fn a_load_stops_when_asked_and_reports_it() {
     let mut world = World::timed(Prices::default());
     let stack = device(&mut world, 1);
     let running = Running::start(&stack, Load { flush: true, ..random(4) }).expect("it fits");

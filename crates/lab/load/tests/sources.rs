@@ -3,7 +3,7 @@
 use block::{Extent, Limits, Null, Ram, Stack};
 use lane::{Lane, Prices, World};
 use layers::{Delay, DelayShared, Recorder, RecorderShared, Recording};
-use load::{End, Limit, Load, LoadError, Order, Record, Replay, Running, Source, Step, Terms};
+use load::{End, Limit, Load, LoadError, Order, Record, Replay, RunOptions, Running, Source, Step};
 use std::collections::VecDeque;
 use trace::recording::{blocks, header};
 use trace::{Event, Operation, Trace};
@@ -28,11 +28,11 @@ fn device(lane: &Lane) -> (Stack, Recording) {
 }
 
 /// Runs a source on a new device. Returns its record and the requests that reached the device.
-fn run(source: impl Source + 'static, terms: Terms) -> (Record, Vec<Event>) {
+fn run(source: impl Source + 'static, run_options: RunOptions) -> (Record, Vec<Event>) {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
     let (stack, mut recording) = device(&lane);
-    let running = Running::of(&stack, source, terms).expect("it fits");
+    let running = Running::of(&stack, source, run_options).expect("it fits");
     assert!(world.run_until(|| running.is_done()));
     let mut events = Vec::new();
     assert_eq!(recording.take(&mut events), 0);
@@ -72,7 +72,7 @@ fn steps_of_any_kind_and_size_are_sent_when_they_are_due() {
         step(Some(2000), Operation::Discard, 16, 4096),
         step(Some(2001), zero, 8, 3),
     ];
-    let (record, events) = run(List::new(&steps), Terms::depth(4));
+    let (record, events) = run(List::new(&steps), RunOptions::depth(4));
     assert_eq!((record.end, record.requests(), record.bytes), (End::Limit, 5, 9 * 512));
     assert_eq!((record.writes.max_ns(), record.reads.max_ns()), (50_000, 100_000));
     assert_eq!((record.flushes.max_ns(), record.trims.count()), (700_000, 2));
@@ -92,12 +92,12 @@ fn steps_of_any_kind_and_size_are_sent_when_they_are_due() {
 #[test]
 fn steps_without_a_time_keep_so_many_under_way_and_late_ones_are_counted() {
     let closed: Vec<Step> = (0..100).map(|n| step(None, WRITE, n * 8, 8)).collect();
-    let (record, _) = run(List::new(&closed), Terms::depth(2));
+    let (record, _) = run(List::new(&closed), RunOptions::depth(2));
     assert_eq!((record.elapsed_ns(), record.writes.max_ns()), (50 * 50_000, 50_000));
     assert_eq!((record.late_starts, record.served.count()), (0, 0));
     // One at a time, all due at the start: each waits for those before it.
     let due: Vec<Step> = (0..10).map(|n| step(Some(0), WRITE, n * 8, 8)).collect();
-    let (record, _) = run(List::new(&due), Terms::depth(1));
+    let (record, _) = run(List::new(&due), RunOptions::depth(1));
     assert_eq!((record.late_starts, record.writes.max_ns()), (9, 500_000));
     assert_eq!(record.served.max_ns(), 50_000);
 }
@@ -109,7 +109,7 @@ fn terms_end_a_source_that_does_not() {
         let trace = "0 0 0 8 0\n1000 0 8 8 0\n".repeat(1000);
         let trace = Trace::parse(trace.as_bytes()).expect("a trace");
         let source = Replay::new(trace, SECTORS * 512, 1).expect("room");
-        run(source, Terms { limit, flush: true, ..Terms::depth(4) }).0
+        run(source, RunOptions { limit, flush: true, ..RunOptions::depth(4) }).0
     };
     let record = replay(Limit::requests(7));
     assert_eq!((record.requests(), record.flush_ns), (7, 700_000));
@@ -118,9 +118,10 @@ fn terms_end_a_source_that_does_not() {
     let lane = world.lane();
     let stack = Stack::new(&lane, Null::new(8, 0));
     assert_eq!(Running::start(&stack, load).err(), Some(LoadError::Span { sectors: 8 }));
-    let none = Running::of(&stack, List::new(&[]), Terms::depth(0)).err();
+    let none = Running::of(&stack, List::new(&[]), RunOptions::depth(0)).err();
     assert_eq!(none, Some(LoadError::Arrival));
-    let empty = Running::of(&stack, List::new(&[]), Terms::depth(3)).expect("nothing is asked");
+    let empty =
+        Running::of(&stack, List::new(&[]), RunOptions::depth(3)).expect("nothing is asked");
     assert!(world.run_until(|| empty.is_done()));
     assert_eq!((empty.record().requests(), world.now()), (0, 0));
 }
@@ -148,7 +149,7 @@ fn what_was_recorded_is_replayed_as_it_was() {
     let trace = Trace::parse(&bytes).expect("a recording");
     let replay = Replay::new(trace, SECTORS * 512, 1).expect("the same size");
     assert_eq!((replay.steps(), replay.last_due_ns()), (2001, events[2000].time_ns));
-    let (second, again) = run(replay, Terms::depth(8));
+    let (second, again) = run(replay, RunOptions::depth(8));
     assert_eq!(again, events);
     assert_eq!(
         (second.reads.count(), second.writes.count()),

@@ -100,7 +100,7 @@ impl Axis {
     }
 
     /// Returns the position of a value between the ends: 0 to 1 for values between them.
-    pub fn place(&self, value: f64) -> f64 {
+    pub fn position(&self, value: f64) -> f64 {
         if self.scale != Scale::Linear {
             let (low, high) = (self.low.log10(), self.high.log10());
             return (value.max(self.low).log10() - low) / (high - low);
@@ -203,7 +203,10 @@ mod tests {
         assert_eq!(axis.ticks(), [0.0, 5e3, 1e4, 1.5e4, 2e4, 2.5e4, 3e4, 3.5e4, 4e4]);
         let decades = Axis::decades([0.0, 4_321.0].into_iter());
         assert_eq!(decades.ticks(), [1.0, 10.0, 100.0, 1e3, 1e4]);
-        assert_eq!((decades.place(0.0), decades.place(100.0), decades.place(1e4)), (0.0, 0.5, 1.0));
+        assert_eq!(
+            (decades.position(0.0), decades.position(100.0), decades.position(1e4)),
+            (0.0, 0.5, 1.0)
+        );
         let narrow = Axis::decades([2e3, 4e3].into_iter());
         assert_eq!(narrow.ticks(), [1e3, 2e3, 5e3, 1e4]);
         let seconds = Axis::exact(1400.0, 2000.0);
@@ -212,7 +215,7 @@ mod tests {
         let words: Vec<String> = sizes.ticks().iter().map(|tick| sizes.word(*tick)).collect();
         assert_eq!(words, ["8 MiB", "16 MiB", "32 MiB", "64 MiB", "128 MiB", "256 MiB"]);
         let one = Axis::doublings([4096.0].into_iter());
-        assert_eq!((one.low, one.high, one.place(4096.0)), (4096.0, 8192.0, 0.0));
+        assert_eq!((one.low, one.high, one.position(4096.0)), (4096.0, 8192.0, 0.0));
         let all = Axis::doublings([1.0, 2f64.powi(60)].into_iter());
         assert_eq!(
             (all.ticks().len(), all.word(all.low), all.word(all.high)),

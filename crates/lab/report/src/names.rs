@@ -6,7 +6,7 @@ use crate::plot::Curve;
 
 /// The position of a test's value in a plot.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Place<'a> {
+pub struct PlotPosition<'a> {
     /// The subject of its plot; empty where curves of all kinds share one.
     pub group: &'a str,
     /// Its curve.
@@ -18,16 +18,16 @@ pub struct Place<'a> {
 }
 
 /// Returns the position of a test's value. None: its name ends with neither a size nor a depth.
-pub fn place(test: &str) -> Option<Place<'_>> {
+pub fn plot_position(test: &str) -> Option<PlotPosition<'_>> {
     let (stem, last) = test.rsplit_once(", ")?;
     if let Some(at) = size(last) {
-        return Some(Place { group: "", curve: stem, along: Along::Size, at });
+        return Some(PlotPosition { group: "", curve: stem, along: Along::Size, at });
     }
     let depth: u32 = last.strip_prefix("QD")?.parse().ok()?;
     let sized = stem.rsplit_once(", ").and_then(|(group, word)| Some((group, size(word)?)));
     Some(match sized {
-        Some((group, at)) => Place { group, curve: last, along: Along::Size, at },
-        None => Place { group: "", curve: stem, along: Along::Depth, at: depth.into() },
+        Some((group, at)) => PlotPosition { group, curve: last, along: Along::Size, at },
+        None => PlotPosition { group: "", curve: stem, along: Along::Depth, at: depth.into() },
     })
 }
 
@@ -43,24 +43,29 @@ fn size(word: &str) -> Option<f64> {
 /// an owner (empty if there is only one), its test, and the figure.
 pub fn curves(values: &[(&str, &str, f64)], unit: &str) -> (Vec<String>, Vec<usize>) {
     let mut plots: Vec<(&str, Along)> = Vec::new();
-    let places: Vec<_> = values.iter().map(|(_, test, _)| place(test)).collect();
-    for place in places.iter().flatten() {
-        if !plots.contains(&(place.group, place.along)) {
-            plots.push((place.group, place.along));
+    let positions: Vec<_> = values.iter().map(|(_, test, _)| plot_position(test)).collect();
+    for plot_position in positions.iter().flatten() {
+        if !plots.contains(&(plot_position.group, plot_position.along)) {
+            plots.push((plot_position.group, plot_position.along));
         }
     }
     let mut left: Vec<usize> =
-        (0..values.len()).filter(|number| places[*number].is_none()).collect();
+        (0..values.len()).filter(|number| positions[*number].is_none()).collect();
     let mut figures = Vec::new();
     for plot in plots {
         let mut named: Vec<(String, Vec<usize>)> = Vec::new();
-        for (number, place) in places.iter().enumerate() {
-            let Some(place) = place.filter(|place| (place.group, place.along) == plot) else {
+        for (number, plot_position) in positions.iter().enumerate() {
+            let Some(plot_position) = plot_position
+                .filter(|plot_position| (plot_position.group, plot_position.along) == plot)
+            else {
                 continue;
             };
             let of = values[number].0;
-            let name =
-                if of.is_empty() { place.curve.into() } else { format!("{of}: {}", place.curve) };
+            let name = if of.is_empty() {
+                plot_position.curve.into()
+            } else {
+                format!("{of}: {}", plot_position.curve)
+            };
             match named.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, numbers)) => numbers.push(number),
                 None => named.push((name, vec![number])),
@@ -70,7 +75,7 @@ pub fn curves(values: &[(&str, &str, f64)], unit: &str) -> (Vec<String>, Vec<usi
         let (curves, points): (Vec<_>, Vec<_>) =
             named.into_iter().partition(|(_, numbers)| numbers.len() > 2);
         left.extend(points.into_iter().flat_map(|(_, numbers)| numbers));
-        let at = |number: &usize| places[*number].map_or(0.0, |place| place.at);
+        let at = |number: &usize| positions[*number].map_or(0.0, |plot_position| plot_position.at);
         let point = |number: &usize| (at(number), values[*number].2);
         let drawn: Vec<Curve<'_>> = curves
             .iter()
@@ -98,17 +103,18 @@ mod tests {
 
     #[test]
     fn names_say_where_a_value_belongs() {
-        let place = |test| place(test).map(|it| (it.group, it.curve, it.along, it.at));
-        assert_eq!(place("write, 4 KiB"), Some(("", "write", Along::Size, 4096.0)));
-        assert_eq!(place("web server, QD8"), Some(("", "web server", Along::Depth, 8.0)));
+        let plot_position =
+            |test| plot_position(test).map(|it| (it.group, it.curve, it.along, it.at));
+        assert_eq!(plot_position("write, 4 KiB"), Some(("", "write", Along::Size, 4096.0)));
+        assert_eq!(plot_position("web server, QD8"), Some(("", "web server", Along::Depth, 8.0)));
         assert_eq!(
-            place("random read, 512 B, QD256"),
+            plot_position("random read, 512 B, QD256"),
             Some(("random read", "QD256", Along::Size, 512.0))
         );
         for none in
             ["", "write", "QD8", "4 KiB", "write, 4 XiB", "write, QDx", "a, 0 B", "a, -1 KiB"]
         {
-            assert_eq!(place(none), None, "{none}");
+            assert_eq!(plot_position(none), None, "{none}");
         }
     }
 

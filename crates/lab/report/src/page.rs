@@ -78,8 +78,8 @@ pub fn side_by_side(figures: &[String]) -> String {
 
 /// Returns a table of names and values.
 pub fn facts(facts: &[(&str, String)]) -> String {
-    let row = |(name, told): &(&str, String)| {
-        format!("<tr><th>{}</th><td>{}</td></tr>\n", escaped(name), escaped(told))
+    let row = |(name, value): &(&str, String)| {
+        format!("<tr><th>{}</th><td>{}</td></tr>\n", escaped(name), escaped(value))
     };
     format!("<table class=\"facts\">\n{}</table>\n", facts.iter().map(row).collect::<String>())
 }

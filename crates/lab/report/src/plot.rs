@@ -99,7 +99,7 @@ pub fn escaped(text: &str) -> String {
 
 impl Plot<'_> {
     fn across(&self, value: f64) -> f64 {
-        LEFT + self.x.place(value) * (self.right() - LEFT)
+        LEFT + self.x.position(value) * (self.right() - LEFT)
     }
 
     fn width(&self) -> f64 {
@@ -113,7 +113,7 @@ impl Plot<'_> {
 
     /// Values outside of the axis are drawn at its end.
     fn height(&self, value: f64) -> f64 {
-        self.bottom() - self.y.place(value).clamp(0.0, 1.0) * (self.bottom() - TOP)
+        self.bottom() - self.y.position(value).clamp(0.0, 1.0) * (self.bottom() - TOP)
     }
 
     /// Returns the height with everything below the frame.

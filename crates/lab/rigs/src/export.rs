@@ -65,7 +65,7 @@ pub(crate) fn open(uri: &str, ring: &Ring) -> Result<Stack, Failure> {
     let agreed = connection.agreed().clone();
     let file = Arc::new(OwnedFd::from(connection.into_stream()));
     let socket = Socket::new(ring, file);
-    Ok(Stack::new(ring.lane(), Remote::over(ring.lane(), socket, &agreed)))
+    Ok(Stack::new(ring.lane(), Remote::from_wire(ring.lane(), socket, &agreed)))
 }
 
 #[cfg(test)]

@@ -157,7 +157,7 @@ impl Live {
     ///
     /// # Errors
     /// It cannot be locked or examined; io_uring is not available.
-    pub(crate) fn over(file: OwnedFd, wishes: &Wishes) -> Result<Live, Failure> {
+    pub(crate) fn from_file(file: OwnedFd, wishes: &Wishes) -> Result<Live, Failure> {
         let (lane, ring) = start()?;
         // This path names the open file, even if its name changes.
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));

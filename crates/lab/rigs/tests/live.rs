@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use suites::{Bed, Halt, Plan, Target, find};
+use suites::{Halt, Plan, Target, TestRig, find};
 
 const BYTES: u64 = 64 << 20;
 
@@ -56,18 +56,18 @@ fn a_file_is_made_for_the_test_and_removed_with_it() {
     let rig = Live::open(text(&path), &made).expect("there is room");
     assert_eq!(rig.bytes(), BYTES);
     let (plan, mut watch) = (plan(&path), ());
-    let mut bed = Bed::over(Box::new(rig), &plan, &mut watch).expect("bare");
-    let record = bed.load("reads", load(50)).expect("it runs");
+    let mut rig = TestRig::with_rig(Box::new(rig), &plan, &mut watch).expect("bare");
+    let record = rig.load("reads", load(50)).expect("it runs");
     assert!(record.reads.count() > 0 && record.writes.count() > 0);
-    assert!(bed.ceiling(record.per_second()).is_some_and(|ceiling| ceiling > 0.0));
-    assert!(bed.remarks()[0].contains("written first"), "{:?}", bed.remarks());
+    assert!(rig.ceiling(record.per_second()).is_some_and(|ceiling| ceiling > 0.0));
+    assert!(rig.remarks()[0].contains("written first"), "{:?}", rig.remarks());
     assert_eq!(fs::metadata(&path).expect("made").len(), BYTES);
-    drop(bed);
+    drop(rig);
     assert!(!path.exists());
 }
 
 #[test]
-fn a_load_that_shares_its_processor_tells_how_long_it_was_kept_waiting() {
+fn a_load_that_shares_its_processor_reports_how_long_it_was_kept_waiting() {
     if !Path::new("/proc/thread-self/schedstat").exists() {
         println!("skipped: this kernel does not count waits for a processor");
         return;
@@ -85,9 +85,9 @@ fn a_load_that_shares_its_processor_tells_how_long_it_was_kept_waiting() {
     });
     let rig = Live::open("ram:64M", &wishes()).expect("memory");
     let (plan, mut watch) = (plan(Path::new("ram:64M")), ());
-    let mut bed = Bed::over(Box::new(rig), &plan, &mut watch).expect("bare");
-    bed.load("reads", load(100)).expect("it runs");
-    let kept_waiting = bed.kept_waiting();
+    let mut rig = TestRig::with_rig(Box::new(rig), &plan, &mut watch).expect("bare");
+    rig.load("reads", load(100)).expect("it runs");
+    let kept_waiting = rig.kept_waiting();
     ended.store(true, Ordering::Relaxed);
     other.join().expect("it ends");
     assert!((0.1..1.0).contains(&kept_waiting), "{kept_waiting}");
@@ -127,18 +127,18 @@ fn data_that_is_not_what_was_written_ends_the_suite() {
     fs::File::create(&path).and_then(|file| file.set_len(BYTES)).expect("room");
     let rig = Live::open(text(&path), &wishes()).expect("it opens");
     let (plan, mut watch) = (plan(&path), ());
-    let mut bed = Bed::over(Box::new(rig), &plan, &mut watch).expect("bare");
-    assert!(bed.load("sound", load(50)).is_ok() && bed.halt().is_none());
+    let mut rig = TestRig::with_rig(Box::new(rig), &plan, &mut watch).expect("bare");
+    assert!(rig.load("sound", load(50)).is_ok() && rig.halt().is_none());
     let file = fs::OpenOptions::new().write(true).open(&path).expect("it is there");
     let zeros = vec![0; 1 << 20];
     for at in 0..BYTES >> 20 {
         file.write_all_at(&zeros, at << 20).expect("room");
     }
-    let record = bed.load("reads", load(100)).expect("what was done is told");
+    let record = rig.load("reads", load(100)).expect("what was done is told");
     assert!(record.requests() > 0);
-    let Some(Halt::Wrong(mismatch)) = bed.halt() else { panic!("{:?}", bed.halt()) };
+    let Some(Halt::Wrong(mismatch)) = rig.halt() else { panic!("{:?}", rig.halt()) };
     assert!(mismatch.to_string().contains("never written there"), "{mismatch}");
-    assert!(bed.load("more", load(100)).is_err());
+    assert!(rig.load("more", load(100)).is_err());
 }
 
 #[test]
@@ -148,12 +148,12 @@ fn a_file_that_shrinks_leaves_what_was_measured() {
     fs::File::create(&path).and_then(|file| file.set_len(BYTES)).expect("room");
     let rig = Live::open(text(&path), &wishes()).expect("it opens");
     let (plan, mut watch) = (plan(&path), ());
-    let mut bed = Bed::over(Box::new(rig), &plan, &mut watch).expect("bare");
-    bed.load("sound", load(0)).expect("it runs");
+    let mut rig = TestRig::with_rig(Box::new(rig), &plan, &mut watch).expect("bare");
+    rig.load("sound", load(0)).expect("it runs");
     let file = fs::OpenOptions::new().write(true).open(&path).expect("it is there");
     file.set_len(BYTES / 2).expect("it can be cut");
-    bed.load("cut", load(0)).expect("what was done is told");
-    let Some(halt @ Halt::Failed(_)) = bed.halt() else { panic!("{:?}", bed.halt()) };
+    rig.load("cut", load(0)).expect("what was done is told");
+    let Some(halt @ Halt::Failed(_)) = rig.halt() else { panic!("{:?}", rig.halt()) };
     assert!(halt.to_string().contains("has shrunk"), "{halt}");
     assert_eq!(fs::metadata(&path).expect("there").len(), BYTES / 2, "it has not grown again");
 }
@@ -165,7 +165,7 @@ fn requests_with_a_time_of_their_own_start_on_time() {
     let rig = Live::open("null:1G", &plain).expect("always there");
     let plan = Plan::new(find("qd1").expect("a suite").profile(), target);
     let mut watch = ();
-    let mut bed = Bed::over(Box::new(rig), &plan, &mut watch).expect("bare");
+    let mut rig = TestRig::with_rig(Box::new(rig), &plan, &mut watch).expect("bare");
     let arrival = load::Arrival::Open { interval_ns: 1_000_000, depth_max: 8 };
     let median = |record: &load::Record| match record.lateness.count() {
         0 => 0,
@@ -175,7 +175,7 @@ fn requests_with_a_time_of_their_own_start_on_time() {
     // wait the median is 50 us or more in each.
     let mut medians = Vec::new();
     while medians.len() < 8 && medians.last().is_none_or(|median| *median >= 40_000) {
-        let record = bed.load("open", Load { arrival, ..load(0) }).expect("it runs");
+        let record = rig.load("open", Load { arrival, ..load(0) }).expect("it runs");
         assert!((190..=201).contains(&record.requests()), "{}", record.requests());
         medians.push(median(&record));
     }

@@ -273,8 +273,8 @@ mod tests {
     fn a_window_beyond_the_bound_is_refused() {
         // A frame header with a window of 1 GiB: exponent 20, mantissa 0 (RFC 8878, 3.1.1.1.2).
         let frame = [0x28, 0xb5, 0x2f, 0xfd, 0, 20 << 3, 1, 0, 0];
-        let told = unpacked(&frame).expect_err("too large").to_string();
-        assert!(told.to_lowercase().contains("window"), "{told}");
+        let message = unpacked(&frame).expect_err("too large").to_string();
+        assert!(message.to_lowercase().contains("window"), "{message}");
     }
 
     proptest! {

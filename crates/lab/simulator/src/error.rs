@@ -22,11 +22,11 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Usage(told)
-            | Error::NotFound(told)
-            | Error::Permission(told)
-            | Error::Io(told)
-            | Error::Malformed(told) => f.write_str(told),
+            Error::Usage(message)
+            | Error::NotFound(message)
+            | Error::Permission(message)
+            | Error::Io(message)
+            | Error::Malformed(message) => f.write_str(message),
             Error::Interrupted => f.write_str("interrupted before anything was simulated"),
         }
     }

@@ -142,7 +142,12 @@ mod tests {
         let slots = |whole, sampled| Ok(vec![Slots { whole, sampled }]);
         assert_eq!(sized(Memory::Percent(10.0)), slots(1000, 100));
         assert_eq!(sized(Memory::Bytes(10 * 4096)), slots(5, 1));
-        let Err(Error::Usage(told)) = sized(Memory::Bytes(8 * 4096)) else { panic!("0.4 slots") };
-        assert!(told.contains("4 blocks per shard") && told.contains("a sample of 0.1"), "{told}");
+        let Err(Error::Usage(message)) = sized(Memory::Bytes(8 * 4096)) else {
+            panic!("0.4 slots")
+        };
+        assert!(
+            message.contains("4 blocks per shard") && message.contains("a sample of 0.1"),
+            "{message}"
+        );
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn first_pass(plan: &Plan, watch: &mut dyn Watch) -> Result<First, Er
     let mut footprint = Footprint::default();
     let mut spool = if has_optimum { Some(Spool::new(BUFFER_BYTES)?) } else { None };
     // The rate of an automatic sample follows from the footprint, which is not known yet.
-    let noted = match plan.sample {
+    let spool_rate = match plan.sample {
         Sample::Fixed(rate) => rate,
         Sample::Auto => Rate::ALL,
     };
@@ -46,7 +46,7 @@ pub(crate) fn first_pass(plan: &Plan, watch: &mut dyn Watch) -> Result<First, Er
         for block in &blocks {
             footprint.add(*block);
             if let Some(spool) = &mut spool
-                && noted.takes(*block)
+                && spool_rate.takes(*block)
             {
                 spool.put(*block)?;
             }
@@ -58,7 +58,7 @@ pub(crate) fn first_pass(plan: &Plan, watch: &mut dyn Watch) -> Result<First, Er
         None => None,
         Some(spool) => {
             let mut blocks = spool.read()?;
-            if extent.rate != noted {
+            if extent.rate != spool_rate {
                 blocks = sampled_blocks(blocks, extent.rate)?;
             }
             let count = blocks.count;

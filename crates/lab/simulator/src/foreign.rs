@@ -156,7 +156,7 @@ fn quote(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told_of(path: &str) -> String {
+    fn advice_for(path: &str) -> String {
         refusal_text(b"BZh91AY&SYxx", path, Compression::None)
     }
 
@@ -189,15 +189,15 @@ mod tests {
             ),
             (b"\xff\xfeR\0,\0", "t.csv", Compression::None, "iconv -f UTF-16 -t UTF-8 t.csv"),
         ] {
-            let told = refusal_text(start, path, compression);
-            assert!(told.contains(says), "{path}: {told}");
+            let message = refusal_text(start, path, compression);
+            assert!(message.contains(says), "{path}: {message}");
         }
         // Nothing that exists is overwritten.
         let home = tempfile::tempdir().expect("a directory");
         let there = home.path().join("a.csv");
         std::fs::write(&there, "R,0,1").expect("written");
         let path = format!("{}.bz2", there.display());
-        let advised = told_of(&path);
+        let advised = advice_for(&path);
         assert!(advised.ends_with(&format!("{}.1", there.display())), "{advised}");
         for known in [&b"R,0,4096"[..], b"", b"BZh9,R", b"eat,1,2", b"PK,0,1"] {
             assert_eq!(refusal_text(known, "x", Compression::None), "");

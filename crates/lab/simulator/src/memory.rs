@@ -36,10 +36,10 @@ impl Memory {
                  more memory"
             ));
         }
-        let told = format!(
+        let message = format!(
             "--memory {self}: a shard can have at most 4 TiB; use less memory, or more shards"
         );
-        u32::try_from(each).ok().filter(|each| u64::from(*each) <= SLOTS_MAX).ok_or(told)
+        u32::try_from(each).ok().filter(|each| u64::from(*each) <= SLOTS_MAX).ok_or(message)
     }
 }
 

@@ -61,8 +61,8 @@ impl<'a> Reading<'a> {
         }
         if self.blocks.counts.block_accesses == 0 {
             let of_writes = if plan.reads_only { "read" } else { "read or write" };
-            let told = format!("{place}: contains no {of_writes}; use another trace");
-            return Err(Error::Malformed(told));
+            let message = format!("{place}: contains no {of_writes}; use another trace");
+            return Err(Error::Malformed(message));
         }
         Ok(self.so_far())
     }

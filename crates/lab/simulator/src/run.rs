@@ -24,8 +24,8 @@ use policy::Kind;
 /// not complete.
 pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, Error> {
     if !plan.shards.is_power_of_two() {
-        let told = format!("--shards {}: write a power of two: 1, 2, 4, 8", plan.shards);
-        return Err(Error::Usage(told));
+        let message = format!("--shards {}: write a power of two: 1, 2, 4, 8", plan.shards);
+        return Err(Error::Usage(message));
     }
     let shares = plan.memories.iter().any(|memory| matches!(memory, Memory::Percent(_)));
     let has_optimum = plan.policies.iter().any(|choice| choice.what == What::Optimum);
@@ -133,8 +133,9 @@ fn simulate(
     debug_assert!(!rate.is_all() || passed == read.counts.block_accesses);
     if is_complete && passed == 0 {
         let place = plan.path.display();
-        let told = format!("--sample {rate}: the sample has no block of {place}; use a larger one");
-        return Err(Error::Usage(told));
+        let message =
+            format!("--sample {rate}: the sample has no block of {place}; use a larger one");
+        return Err(Error::Usage(message));
     }
     let counted = tasks.iter().find_map(|task| match task {
         Task::Footprint(footprint) => Some(footprint.count()),

@@ -114,10 +114,10 @@ impl TraceFile {
         }
         let name = path.to_string_lossy();
         Format::detect(&name, &self.sample, is_whole).map_err(|undetected| {
-            let told = format!("{}: {undetected}", self.place);
+            let message = format!("{}: {undetected}", self.place);
             match undetected {
-                Undetected::Ambiguous(_) => Error::Usage(told),
-                Undetected::Unknown(_) => Error::Malformed(told),
+                Undetected::Ambiguous(_) => Error::Usage(message),
+                Undetected::Unknown(_) => Error::Malformed(message),
             }
         })
     }
@@ -181,10 +181,10 @@ impl TraceFile {
 }
 
 fn unreadable(place: &str, error: &std::io::Error) -> Error {
-    let told = format!("{place}: {error}");
+    let message = format!("{place}: {error}");
     match error.kind() {
-        ErrorKind::NotFound => Error::NotFound(told),
-        ErrorKind::PermissionDenied => Error::Permission(told),
-        _ => Error::Io(told),
+        ErrorKind::NotFound => Error::NotFound(message),
+        ErrorKind::PermissionDenied => Error::Permission(message),
+        _ => Error::Io(message),
     }
 }

@@ -48,13 +48,13 @@ fn blocks(requests: &[Request], counts: impl Fn(&Request) -> bool) -> Vec<u64> {
     blocks
 }
 
-struct Place {
+struct Fixture {
     directory: tempfile::TempDir,
 }
 
-impl Place {
-    fn new() -> Place {
-        Place { directory: tempfile::tempdir().expect("a directory") }
+impl Fixture {
+    fn new() -> Fixture {
+        Fixture { directory: tempfile::tempdir().expect("a directory") }
     }
 
     fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
@@ -127,7 +127,7 @@ proptest! {
     ) {
         let blocks = blocks(&requests, |request| request.1 || !reads_only);
         prop_assume!(!blocks.is_empty());
-        let place = Place::new();
+        let place = Fixture::new();
         let path = place.file("trace.csv", text(&requests).as_bytes());
         let names: Vec<&str> = Choice::all().map(|choice| choice.name).collect();
         let sizes = [8u32, 16, 64];
@@ -173,8 +173,8 @@ fn long() -> Vec<Request> {
 }
 
 #[test]
-fn compression_makes_no_difference_and_damage_is_told() {
-    let (place, requests) = (Place::new(), long());
+fn compression_makes_no_difference_and_damage_is_reported() {
+    let (place, requests) = (Fixture::new(), long());
     let text = text(&requests);
     let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(text.as_bytes()).expect("memory");
@@ -198,14 +198,14 @@ fn compression_makes_no_difference_and_damage_is_told() {
         // The name has no extension: the bytes decide.
         assert_eq!(simulated(&place.file("packed", &packed)).as_ref(), Ok(&plain));
         let cut = simulated(&place.file("packed", &packed[..packed.len() * 2 / 3]));
-        let Err(Error::Malformed(told)) = cut else { panic!("{cut:?}") };
-        assert!(told.contains("data is damaged before byte"), "{told}");
+        let Err(Error::Malformed(message)) = cut else { panic!("{cut:?}") };
+        assert!(message.contains("data is damaged before byte"), "{message}");
     }
 }
 
 #[test]
 fn threads_and_company_make_no_difference() {
-    let (place, requests) = (Place::new(), long());
+    let (place, requests) = (Fixture::new(), long());
     let path = place.file("trace", text(&requests).as_bytes());
     let sizes: Vec<Memory> = (1..300).map(|size| slots(size * 40)).collect();
     let many = plan(&path, &sizes, &["lru", "lru"]);
@@ -223,19 +223,19 @@ fn threads_and_company_make_no_difference() {
 fn devices_are_selected_by_name() {
     let requests =
         [(5, true, 0, 4096), (9, true, 0, 4096), (5, false, 0, 4096), (9, true, 0, 8192)];
-    let place = Place::new();
+    let place = Fixture::new();
     let path = place.file("trace", text(&requests).as_bytes());
     let of = |names: &[&str]| {
         let devices = names.iter().map(|name| (*name).to_owned()).collect();
         run(&Plan { devices, ..plan(&path, &[slots(9)], &["lru"]) }, &mut ())
     };
-    let told =
+    let counts_of =
         |names| of(names).map(|it| (it.counts.requests, it.counts.block_accesses, misses(&it)));
-    assert_eq!(told(&[]), Ok((4, 5, vec![3])));
-    assert_eq!(told(&["9"]), Ok((2, 3, vec![2])));
-    assert_eq!(told(&["5", "9"]), Ok((4, 5, vec![3])));
-    let Err(Error::Usage(told)) = of(&["9", "7"]) else { panic!("there is no 7") };
-    assert!(told.contains("--device 7") && told.ends_with("it has 5, 9"), "{told}");
+    assert_eq!(counts_of(&[]), Ok((4, 5, vec![3])));
+    assert_eq!(counts_of(&["9"]), Ok((2, 3, vec![2])));
+    assert_eq!(counts_of(&["5", "9"]), Ok((4, 5, vec![3])));
+    let Err(Error::Usage(message)) = of(&["9", "7"]) else { panic!("there is no 7") };
+    assert!(message.contains("--device 7") && message.ends_with("it has 5, 9"), "{message}");
 }
 
 /// Interrupts after this number of looks.
@@ -250,8 +250,8 @@ impl Watch for Impatient {
 }
 
 #[test]
-fn what_is_interrupted_tells_what_it_has() {
-    let (place, requests) = (Place::new(), long());
+fn what_is_interrupted_reports_what_it_has() {
+    let (place, requests) = (Fixture::new(), long());
     let path = place.file("trace", text(&requests).as_bytes());
     let whole = run(&plan(&path, &[slots(1000)], &["lru"]), &mut ()).expect("a good trace");
     let part = run(&plan(&path, &[slots(1000)], &["lru"]), &mut Impatient(4)).expect("a part");
@@ -268,21 +268,23 @@ fn what_is_interrupted_tells_what_it_has() {
 }
 
 #[test]
-fn what_cannot_be_is_told() {
-    let place = Place::new();
+fn what_cannot_be_is_reported() {
+    let place = Fixture::new();
     let good = place.file("good", text(&[(1, true, 0, 4096)]).as_bytes());
-    let told = |path: &Path, memory, shards| {
+    let error_of = |path: &Path, memory, shards| {
         let plan = Plan { shards, ..plan(path, &[memory], &["lru"]) };
         run(&plan, &mut ()).expect_err("wrong")
     };
-    assert!(matches!(told(&good, slots(1), 3), Error::Usage(it) if it.contains("--shards 3")));
+    assert!(matches!(error_of(&good, slots(1), 3), Error::Usage(it) if it.contains("--shards 3")));
     assert!(
-        matches!(told(&good, slots(1), 2), Error::Usage(it) if it.contains("too few for 2 shards"))
+        matches!(error_of(&good, slots(1), 2), Error::Usage(it) if it.contains("too few for 2 shards"))
     );
     let missing = place.directory.path().join("missing");
-    assert!(matches!(told(&missing, slots(1), 1), Error::NotFound(it) if it.contains("missing")));
     assert!(
-        matches!(told(place.directory.path(), slots(1), 1), Error::Usage(it) if it.contains("directory"))
+        matches!(error_of(&missing, slots(1), 1), Error::NotFound(it) if it.contains("missing"))
+    );
+    assert!(
+        matches!(error_of(place.directory.path(), slots(1), 1), Error::Usage(it) if it.contains("directory"))
     );
     let writes = place.file("writes", text(&[(1, false, 0, 4096)]).as_bytes());
     let reads = Plan { reads_only: true, ..plan(&writes, &[slots(1)], &["lru"]) };
@@ -291,11 +293,11 @@ fn what_cannot_be_is_told() {
     );
     let either = place.file("either", b"1 0 8 8 1\n");
     assert!(
-        matches!(told(&either, slots(1), 1), Error::Usage(it) if it.contains("--format ssdsim"))
+        matches!(error_of(&either, slots(1), 1), Error::Usage(it) if it.contains("--format ssdsim"))
     );
     let wrong = place.file("wrong", b"1,R,0,4096,1\n1,R,0,x,2\n");
     assert_eq!(
-        told(&wrong, slots(1), 1),
+        error_of(&wrong, slots(1), 1),
         Error::Malformed(format!(
             "{}: read as alibaba: line 2: not 'device,R|W,offset,bytes,us': 1,R,0,x,2",
             wrong.display()

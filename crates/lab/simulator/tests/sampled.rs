@@ -170,10 +170,10 @@ fn what_is_interrupted_has_the_ratios_of_its_beginning() {
 fn what_leaves_nothing_is_refused() {
     let home = tempfile::tempdir().expect("a directory");
     let path = file(home.path(), &[1, 2, 3, 4, 1, 2]);
-    let told = |memory, share, policies: &[&str]| {
+    let usage_message = |memory, share, policies: &[&str]| {
         let error = run(&plan(&path, &[memory], policies, rate(share)), &mut ());
         match error.expect_err("nothing is left") {
-            Error::Usage(told) => told,
+            Error::Usage(message) => message,
             other => panic!("{other:?}"),
         }
     };
@@ -181,10 +181,10 @@ fn what_leaves_nothing_is_refused() {
     let one = outcome(&plan(&path, &[Memory::Bytes(BLOCK_BYTES)], &["lru"], rate(0.6)));
     assert_eq!((one.runs[0].slots, one.runs[0].sampled_slots), (1, 1));
     assert!(one.runs[0].is_estimate && !one.runs[0].is_trusted());
-    let none = told(Memory::Bytes(100 * BLOCK_BYTES), 0.001, &["lru"]);
+    let none = usage_message(Memory::Bytes(100 * BLOCK_BYTES), 0.001, &["lru"]);
     assert!(none.contains("a sample of 0.001 leaves none of 100 blocks per shard"), "{none}");
     for policies in [&["lru"][..], &["opt"]] {
-        let none = told(Memory::Bytes(1 << 30), 1e-4, policies);
+        let none = usage_message(Memory::Bytes(1 << 30), 1e-4, policies);
         assert!(none.starts_with("--sample 0.0001: the sample has no block of"), "{none}");
     }
 }

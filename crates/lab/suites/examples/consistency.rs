@@ -7,8 +7,8 @@ use suites::{Plan, Target, find, run};
 
 /// Returns the seconds for which this thread has run.
 fn now() -> f64 {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let ns = told.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok());
+    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let ns = schedstat.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok());
     ns.expect("Linux with schedstat") as f64 / 1e9
 }
 

@@ -20,15 +20,15 @@ fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |flag: &str| words.iter().any(|word| word == flag);
     let wanted: Vec<&String> = words.iter().filter(|word| !word.starts_with("--")).collect();
-    let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(*word));
+    let selects = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(*word));
     let mut table = Table::new();
-    if wants("theory") {
+    if selects("theory") {
         theory::amplification(&mut table);
         theory::die_bound(&mut table);
     }
     let named =
         |figure: &Figure| format!("{} {} {}", figure.drive, figure.what, figure.class.name());
-    let figures: Vec<Figure> = figures().into_iter().filter(|it| wants(&named(it))).collect();
+    let figures: Vec<Figure> = figures().into_iter().filter(|it| selects(&named(it))).collect();
     measure(&figures, |figure, found| table.figure(figure, found));
     if has("--write") {
         keep(&table);

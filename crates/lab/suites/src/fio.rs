@@ -6,16 +6,16 @@ use std::fmt::Write;
 
 /// The target of fio.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum FioTarget {
     /// A file or a device.
     Path(String),
     /// An export.
     Uri(String),
 }
 
-impl Place {
+impl FioTarget {
     fn text(&self) -> &str {
-        let (Place::Path(text) | Place::Uri(text)) = self;
+        let (FioTarget::Path(text) | FioTarget::Uri(text)) = self;
         text
     }
 
@@ -67,17 +67,17 @@ fn section(name: &str) -> String {
 ///
 /// # Panics
 /// fio would misread the place.
-pub fn job_file(suite: &str, place: &Place, loads: &[(String, Load, Content)]) -> String {
-    assert_eq!(place.misread(), None, "the caller has refused the place");
+pub fn job_file(suite: &str, target: &FioTarget, loads: &[(String, Load, Content)]) -> String {
+    assert_eq!(target.misread(), None, "the caller has refused the place");
     let mut text = format!(
         "; {suite}, as Overdrive runs it; pauses between jobs are omitted\n[global]\nthread=1\nrandrepeat=1\n\
          norandommap=1\nrefill_buffers=1\nlat_percentiles=1\n"
     );
-    _ = match place {
-        Place::Path(name) => {
+    _ = match target {
+        FioTarget::Path(name) => {
             write!(text, "ioengine=io_uring\ndirect=1\nfilename={}\n", path(name))
         }
-        Place::Uri(uri) => write!(text, "ioengine=nbd\nuri={uri}\n"),
+        FioTarget::Uri(uri) => write!(text, "ioengine=nbd\nuri={uri}\n"),
     };
     let mut known = BTreeSet::new();
     for (name, load, content) in loads {
@@ -181,7 +181,7 @@ mod tests {
         let loads: [(String, Load, Content); 3] = ["a#b;[c]\n", "global", "#"].map(|name| {
             (name.to_owned(), Load::new(Order::Random, 4096, 1 << 20), Content::random(1))
         });
-        let text = job_file("custom", &Place::Path("/dev/sda".to_owned()), &loads);
+        let text = job_file("custom", &FioTarget::Path("/dev/sda".to_owned()), &loads);
         let sections: Vec<&str> = text.lines().filter(|line| line.starts_with('[')).collect();
         assert_eq!(sections, ["[global]", "[abc]", "[load global]", "[load ]"]);
     }

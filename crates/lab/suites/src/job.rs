@@ -131,23 +131,23 @@ impl Job {
     pub(crate) fn text(&self, load: &Load) -> String {
         let (name, shape) = (self.name(), self.shape());
         let head = if name == shape { shape } else { format!("{name}: {shape}") };
-        let mut told = format!(
+        let mut text = format!(
             "{head} over {} for {} s",
             Size(load.sectors * SECTOR),
             load.limit.time_ns as f64 / 1e9
         );
         if self.idle_before_ns > 0 {
-            told += &format!(", after {} s of idle time", self.idle_before_ns as f64 / 1e9);
+            text += &format!(", after {} s of idle time", self.idle_before_ns as f64 / 1e9);
         }
         if let Some(percent) = self.data_percent {
-            told += &format!(", with data of which {percent} % cannot be compressed");
+            text += &format!(", with data of which {percent} % cannot be compressed");
         }
         if let Some(percent) = self.dedupe_percent {
-            told += &format!(", with {percent} % of duplicates");
+            text += &format!(", with {percent} % of duplicates");
         }
         if self.reads_percent < 100 && !load.flush {
-            told += ", without a final flush";
+            text += ", without a final flush";
         }
-        told + "."
+        text + "."
     }
 }

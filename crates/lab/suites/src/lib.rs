@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   Plan (plain data) --run--> suite/: one file a suite: loads, waits, states
-//!                                |         over a Bed: our cache, on a Rig: a device and a loop
+//!                                |         over a TestRig: our cache, on a Rig: a device and a loop
 //!                                v
 //!                             Outcome: rows, series --> report/: text, JSON, one HTML page
 //! ```
@@ -15,7 +15,6 @@
 #![forbid(unsafe_code)]
 
 mod access;
-mod bed;
 mod file_set;
 pub mod fio;
 mod halt;
@@ -33,9 +32,9 @@ pub mod report;
 mod rig;
 mod suite;
 mod target;
+mod test_rig;
 
 pub use access::Access;
-pub use bed::Bed;
 pub use file_set::{FILE_SETS, FileSet};
 pub use halt::{Halt, Watch};
 pub use job::{Job, Pattern};
@@ -49,3 +48,4 @@ pub use suite::{
     ALL, Era, QD1_READ, QD1_SATURATING, QD1_WRITE, Suite, WithoutWrites, find, plan_in, run, run_on,
 };
 pub use target::{Target, TargetError};
+pub use test_rig::TestRig;

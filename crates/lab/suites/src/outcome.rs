@@ -1,8 +1,8 @@
 //! A suite's results: rows and time series, as plain data.
 
 use crate::access::Access;
-use crate::bed::Bed;
 use crate::plan::Plan;
+use crate::test_rig::TestRig;
 use load::{End, Interval, Latency, Record};
 
 /// A figure and its circumstances.
@@ -332,24 +332,24 @@ impl Outcome {
     }
 
     /// Adds a row, with the preparation of the device before.
-    pub(crate) fn add(&mut self, bed: &Bed, row: Row) {
+    pub(crate) fn add(&mut self, rig: &TestRig, row: Row) {
         let shortened = self.plan.shortened();
-        self.push(bed, Row { shortened, ..row });
+        self.push(rig, Row { shortened, ..row });
     }
 
     /// Adds a row whose value follows from other rows, independent of the last load.
-    pub(crate) fn add_derived(&mut self, bed: &Bed, row: Row) {
-        let (prepared, shortened) = (bed.prepared().to_string(), self.plan.shortened());
+    pub(crate) fn add_derived(&mut self, rig: &TestRig, row: Row) {
+        let (prepared, shortened) = (rig.prepared().to_string(), self.plan.shortened());
         self.rows.push(Row { prepared, shortened, ..row });
     }
 
     /// Adds a row that has its own `shortened`.
-    pub(crate) fn push(&mut self, bed: &Bed, row: Row) {
-        if bed.skipped() {
+    pub(crate) fn push(&mut self, rig: &TestRig, row: Row) {
+        if rig.skipped() {
             return;
         }
-        let access = bed.access().filter(|_| row.latency.is_some());
-        self.rows.push(Row { prepared: bed.prepared().to_string(), access, ..row });
+        let access = rig.access().filter(|_| row.latency.is_some());
+        self.rows.push(Row { prepared: rig.prepared().to_string(), access, ..row });
     }
 
     pub(crate) fn say(&mut self, sentence: impl Into<String>) {

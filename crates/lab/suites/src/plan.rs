@@ -213,7 +213,7 @@ impl Plan {
     }
 
     /// Whether a test of this name is selected, ignoring case.
-    pub fn wants(&self, test: &str) -> bool {
+    pub fn selects(&self, test: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only.eq_ignore_ascii_case(test))
     }
 

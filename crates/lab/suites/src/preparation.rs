@@ -264,8 +264,8 @@ mod tests {
             ("torture:4G:1:1s", "'4G' must be at most 1 GiB"),
             ("idle:x", "'x' must be"),
         ] {
-            let told = Preparation::parse(wrong).expect_err(wrong);
-            assert!(told.contains(says), "{told}");
+            let message = Preparation::parse(wrong).expect_err(wrong);
+            assert!(message.contains(says), "{message}");
         }
     }
 }

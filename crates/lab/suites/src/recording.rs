@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_and_never_panics() {
+    fn damage_is_reported_and_never_panics() {
         let good = packed();
         for length in (0..good.len()).step_by(37) {
             // A truncated recording has its complete blocks; its description must be there.

@@ -115,8 +115,8 @@ mod tests {
             ("model:samsung-840-evo-250?colour=red", "'colour' is unknown"),
             ("model:./no/such.toml", "No such file"),
         ] {
-            let told = Target::parse(bad).expect_err(bad).to_string();
-            assert!(told.starts_with(bad) && told.contains(says), "{told}");
+            let message = Target::parse(bad).expect_err(bad).to_string();
+            assert!(message.starts_with(bad) && message.contains(says), "{message}");
         }
     }
 }

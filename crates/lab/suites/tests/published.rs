@@ -10,7 +10,7 @@ fn errors_are_shares_of_what_was_published() {
     assert!((Wanted::Between(3.0, 5.0).error(6.0) - 0.2).abs() < 1e-9);
     assert!((Wanted::Between(3.0, 5.0).error(1.5) + 0.5).abs() < 1e-9);
     assert_eq!(Wanted::Least(20.0).error(30.0), 0.0);
-    assert_eq!(Wanted::Between(3000.0, 5000.0).told(), "3000..5000");
+    assert_eq!(Wanted::Between(3000.0, 5000.0).to_text(), "3000..5000");
 }
 
 #[test]

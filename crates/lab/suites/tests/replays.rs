@@ -46,8 +46,8 @@ fn every_set_is_copied_in_both_states_and_every_row_says_that_it_is_a_replay() {
     assert!(copies[9].prepared.contains("torture:1s"), "{}", copies[9].prepared);
     // Small files are not faster than large ones.
     assert!(value(&outcome, "Mozilla, fresh") < value(&outcome, "Movie, fresh"));
-    let told = report::json(&outcome);
-    assert!(told["method"].to_string().contains("The target has no file system"));
+    let json = report::json(&outcome);
+    assert!(json["method"].to_string().contains("The target has no file system"));
 }
 
 #[test]

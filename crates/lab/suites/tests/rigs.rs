@@ -89,10 +89,10 @@ fn a_suite_runs_in_real_time_on_a_stack_of_its_own() {
         assert_eq!(event.operation, Operation::Write { fua: false });
         assert_eq!((event.first, event.sectors), (number * u64::from(block), block));
     }
-    let told = report::json(&outcome);
-    assert_eq!((&told["time"], &told["target"]), (&"real".into(), &"ram:64 MiB".into()));
-    assert_eq!((&told["drive"]["title"], &told["seed"]), (&"ram:64 MiB".into(), &3.into()));
-    assert!(told["drive"]["model"].is_null());
+    let json = report::json(&outcome);
+    assert_eq!((&json["time"], &json["target"]), (&"real".into(), &"ram:64 MiB".into()));
+    assert_eq!((&json["drive"]["title"], &json["seed"]), (&"ram:64 MiB".into(), &3.into()));
+    assert!(json["drive"]["model"].is_null());
     assert!(report::text(&outcome).starts_with("trim on ram:64 MiB, bare, in real time\n"));
     assert!(report::page(&outcome).contains("A stack in real time"));
 }

@@ -32,8 +32,8 @@ impl Undetected {
 
 impl fmt::Display for Undetected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Undetected::Ambiguous(told) | Undetected::Unknown(told)) = self;
-        fmt::Display::fmt(told, f)
+        let (Undetected::Ambiguous(message) | Undetected::Unknown(message)) = self;
+        fmt::Display::fmt(message, f)
     }
 }
 

@@ -40,7 +40,7 @@ impl Doubts {
 
     /// Whether a doubt about this backing is noted.
     pub fn has(&self, key: &str, birth: &str) -> bool {
-        fs::read_to_string(self.directory.join(key)).is_ok_and(|noted| noted == birth)
+        fs::read_to_string(self.directory.join(key)).is_ok_and(|text| text == birth)
     }
 
     /// Removes the doubt, if there is one.

@@ -31,7 +31,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const OOM_SCORE: &str = "/proc/self/oom_score_adj";
 /// Parameters of a holder.
 #[derive(Clone, Copy)]
-pub struct Terms<'a> {
+pub struct HolderOptions<'a> {
     /// Returns from an arena how much of it is dirty.
     pub survey: &'a dyn Fn(BorrowedFd<'_>) -> io::Result<Contents>,
     /// Interval at which an orphan checks whether its image has been deleted.
@@ -40,11 +40,11 @@ pub struct Terms<'a> {
 
 /// Runs `overdrive hold`, which reads the amount of dirty data from the arena's headers.
 pub fn hold() -> ExitCode {
-    hold_on(&Terms { survey: &crate::survey::of_arena, look_every: Duration::from_secs(5) })
+    hold_on(&HolderOptions { survey: &crate::survey::of_arena, look_every: Duration::from_secs(5) })
 }
 
 /// Runs a holder with other parameters. The process becomes the holder: this returns when it ends.
-pub fn hold_on(terms: &Terms<'_>) -> ExitCode {
+pub fn hold_on(options: &HolderOptions<'_>) -> ExitCode {
     let is_packets = rustix::net::sockopt::socket_type(io::stdin()) == Ok(SocketType::SEQPACKET);
     if !is_packets {
         let _ = writeln!(
@@ -56,7 +56,7 @@ pub fn hold_on(terms: &Terms<'_>) -> ExitCode {
     }
     let ended = match std::env::var_os(DETACHED) {
         None => detach(),
-        Some(_) => retain(terms),
+        Some(_) => retain(options),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -103,7 +103,7 @@ fn is_lasting(stream: &impl AsFd) -> bool {
 }
 
 /// Retains the memory and descriptors that it receives, until nothing is left to retain.
-fn retain(terms: &Terms<'_>) -> io::Result<()> {
+fn retain(options: &HolderOptions<'_>) -> io::Result<()> {
     let signals = host::signals()?;
     configure_process();
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
@@ -111,7 +111,7 @@ fn retain(terms: &Terms<'_>) -> io::Result<()> {
     // Otherwise stdin would keep the connection open after `socket` is closed.
     rustix::stdio::dup2_stdin(&null)?;
     rustix::io::ioctl_fionbio(&socket, true)?;
-    let (mut holder, pid) = match handshake(&socket, signals, terms) {
+    let (mut holder, pid) = match handshake(&socket, signals, options) {
         Ok(made) => made,
         Err(error) => {
             let message = error.to_string();
@@ -119,9 +119,9 @@ fn retain(terms: &Terms<'_>) -> io::Result<()> {
             return Err(error);
         }
     };
-    let kept = encode(&Answer::Kept(holder.kept.clone()));
+    let retained = encode(&Answer::Retained(holder.retained.clone()));
     // If the daemon has died by now, the main loop finds the connection closed, and handles that.
-    let _ = packet::send(&socket, &kept, &[]);
+    let _ = packet::send(&socket, &retained, &[]);
     holder.connections.add(socket);
     holder.connections.set_owner(0, pid);
     holder.live();
@@ -148,25 +148,25 @@ fn refused(message: &str) -> io::Error {
 fn handshake<'a>(
     socket: &OwnedFd,
     signals: host::File,
-    terms: &Terms<'a>,
+    options: &HolderOptions<'a>,
 ) -> io::Result<(Holder<'a>, i32)> {
     let (ask, descriptors) = first_packet(socket)?;
-    let Ask::Keep { kept, runtime, pid } = ask else {
+    let Ask::Keep { retained, runtime, pid } = ask else {
         return Err(refused("the first request to a holder must be `keep`"));
     };
-    kept.check()?;
+    retained.check()?;
     let (arena, backing) = packet::arena_and_backing(descriptors)?;
-    let listener = HolderSocket::bind(Path::new(&runtime), &kept.key)?;
-    let absence = key::is_mount(&kept.key).then(Absence::new);
+    let listener = HolderSocket::bind(Path::new(&runtime), &retained.key)?;
+    let absence = key::is_mount(&retained.key).then(Absence::new);
     let holder = Holder {
-        kept,
+        retained,
         arena,
         backing,
         listener,
         signals,
         connections: Connections::new(),
-        survey: terms.survey,
-        look_every: terms.look_every,
+        survey: options.survey,
+        look_every: options.look_every,
         since_unix_s: unix_s(),
         takes: 0,
         absence,

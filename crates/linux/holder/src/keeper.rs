@@ -3,9 +3,9 @@
 //! All of this may block for some seconds. It is for starting and stopping, not for a lane.
 
 use crate::absence::{Description, Waiting};
-use crate::kept::{Kept, Looked, Taken};
 use crate::key;
 use crate::process::{self, Process, Roll};
+use crate::retained::{Looked, RetainedVolume, Taken};
 use crate::store::{self, Store};
 use crate::wire::Status;
 use std::io;
@@ -39,7 +39,7 @@ pub struct Approach {
 #[derive(Debug)]
 pub struct Found {
     /// Identity of the volume.
-    pub kept: Kept,
+    pub retained: RetainedVolume,
     /// The memory with its dirty blocks.
     pub arena: OwnedFd,
     /// The descriptors of the backing, at least one: for a file, its open file description with its
@@ -51,8 +51,8 @@ pub struct Found {
 
 impl Found {
     fn new(taken: Taken, keeper: Kind) -> Found {
-        let Taken { kept, arena, backing } = taken;
-        Found { kept, arena, backing, keeper: Keeper(keeper) }
+        let Taken { retained, arena, backing } = taken;
+        Found { retained, arena, backing, keeper: Keeper(keeper) }
     }
 }
 
@@ -92,15 +92,15 @@ impl Keeper {
     /// of the system.
     pub fn start(
         runtime: &Path,
-        kept: &Kept,
+        retained: &RetainedVolume,
         arena: BorrowedFd<'_>,
         backing: &[BorrowedFd<'_>],
         program: &Path,
     ) -> io::Result<Keeper> {
-        if store::is_offered() && !key::is_mount(&kept.key) {
-            return Ok(Keeper(Kind::Systemd(Store::start(kept, arena, backing)?)));
+        if store::is_offered() && !key::is_mount(&retained.key) {
+            return Ok(Keeper(Kind::Systemd(Store::start(retained, arena, backing)?)));
         }
-        let process = Process::start(runtime, kept, arena, backing, program)?;
+        let process = Process::start(runtime, retained, arena, backing, program)?;
         Ok(Keeper(Kind::Process(process)))
     }
 

@@ -5,11 +5,11 @@ use crate::connections::{Connections, Sent};
 use crate::deadline::{Deadline, run_within};
 use crate::directory::{self, HolderSocket};
 use crate::image;
-use crate::kept::Kept;
 use crate::key;
 use crate::packet::{self, DESCRIPTORS, PACKET_BYTES, Received};
 use crate::pid::own_pid;
 use crate::record::{self, Records};
+use crate::retained::RetainedVolume;
 use crate::survey::{self, Contents, Survey};
 use crate::warn::warn;
 use crate::wire::{Answer, Ask, Status, encode};
@@ -52,7 +52,7 @@ enum Attachment {
 
 /// One volume's holder.
 pub(crate) struct Holder<'a> {
-    pub(crate) kept: Kept,
+    pub(crate) retained: RetainedVolume,
     pub(crate) arena: OwnedFd,
     pub(crate) backing: Vec<OwnedFd>,
     pub(crate) listener: HolderSocket,
@@ -153,7 +153,7 @@ impl Holder<'_> {
             absence.set_approached(self.connections.is_approached());
             let device = self.backing[0].as_fd();
             if absence.advance(device) {
-                warn(&refusing_message(&self.kept, absence));
+                warn(&refusing_message(&self.retained, absence));
             }
             if ready.mount && absence.attend(device).is_err() {
                 return Ends;
@@ -161,7 +161,7 @@ impl Holder<'_> {
         }
         if self.report.is_some_and(Deadline::has_passed) {
             self.report = None;
-            warn(&orphan_message(&self.kept, &self.contents(), self.absence.as_ref()));
+            warn(&orphan_message(&self.retained, &self.contents(), self.absence.as_ref()));
         }
         Stays
     }
@@ -222,11 +222,13 @@ impl Holder<'_> {
                 let status = Answer::Status(self.status());
                 self.send(index, &status, Attachment::Nothing)
             }
-            Ask::Look => self.send(index, &Answer::Kept(self.kept.clone()), Attachment::Memory),
+            Ask::Look => {
+                self.send(index, &Answer::Retained(self.retained.clone()), Attachment::Memory)
+            }
             Ask::Take { pid } => self.take(index, pid),
             Ask::Waiting => {
                 let absence = self.absence.as_ref();
-                let waiting = absence.and_then(|it| it.waiting(&self.kept.backing, own_pid()));
+                let waiting = absence.and_then(|it| it.waiting(&self.retained.backing, own_pid()));
                 self.send(index, &Answer::Waits { waiting }, Attachment::Nothing)
             }
             Ask::Describe(description) if is_owner => match &mut self.absence {
@@ -277,7 +279,7 @@ impl Holder<'_> {
         if let Some(absence) = &mut self.absence {
             absence.end();
         }
-        self.send(index, &Answer::Kept(self.kept.clone()), Attachment::Both)
+        self.send(index, &Answer::Retained(self.retained.clone()), Attachment::Both)
     }
 
     /// Returns the owner's process. None: there is no owner, or it has closed its connection.
@@ -310,7 +312,7 @@ impl Holder<'_> {
 
     /// Returns the state of the memory or the mount.
     fn contents(&self) -> io::Result<Contents> {
-        match key::is_mount(&self.kept.key) {
+        match key::is_mount(&self.retained.key) {
             true => Ok(survey::of_mount(self.backing[0].as_fd())),
             false => (self.survey)(self.arena.as_fd()),
         }
@@ -334,17 +336,17 @@ impl Holder<'_> {
 
     /// Records for the next process that no data is lost with this memory.
     fn record_nothing_missing(&self) {
-        if !self.kept.is_recorded {
+        if !self.retained.is_recorded {
             return;
         }
         let records = Records::of(self.listener.runtime());
-        let noted = record::memory_identity(&self.arena)
-            .and_then(|memory| records.clear_memory(&self.kept.key, &memory));
-        if let Err(error) = noted {
+        let result = record::memory_identity(&self.arena)
+            .and_then(|memory| records.clear_memory(&self.retained.key, &memory));
+        if let Err(error) = result {
             warn(&format!(
                 "{}: its record cannot be changed ({error}); a device that waits for it must be \
                  detached",
-                self.kept.volume
+                self.retained.volume
             ));
         }
     }
@@ -354,7 +356,7 @@ impl Holder<'_> {
         let unknown = contents.as_ref().err().map(|error| shortened(error.to_string()));
         let Contents { dirty_blocks, ranges, failed, size_bytes, .. } =
             contents.unwrap_or_default();
-        let Kept { volume, backing, key, .. } = self.kept.clone();
+        let RetainedVolume { volume, backing, key, .. } = self.retained.clone();
         let blocks = rustix::fs::fstat(&self.arena).map_or(0, |found| found.st_blocks);
         Status {
             volume,
@@ -376,7 +378,7 @@ impl Holder<'_> {
 
     /// Ends although data may be lost, and reports that.
     fn give_up(&self, why: &str) -> Life {
-        let Kept { volume, backing, .. } = &self.kept;
+        let RetainedVolume { volume, backing, .. } = &self.retained;
         warn(&format!("the retained data of volume {volume} ({backing}) is discarded: {why}"));
         Ends
     }
@@ -393,14 +395,14 @@ impl Holder<'_> {
         {
             self.listener = listener;
         }
-        if key::is_mount(&self.kept.key) {
+        if key::is_mount(&self.retained.key) {
             return if self.contents().is_ok_and(|contents| contents.mounted) {
                 Stays
             } else {
                 Ends
             };
         }
-        match image::is_deleted(&self.backing[0], &self.kept.key) {
+        match image::is_deleted(&self.backing[0], &self.retained.key) {
             true => self.give_up("the image was deleted"),
             false => Stays,
         }
@@ -460,32 +462,32 @@ fn shortened(text: String) -> String {
 }
 
 /// Returns how messages name a mount: a device of ours, or files.
-fn mount_words(kept: &Kept) -> String {
-    let path = Path::new(&kept.backing);
+fn mount_words(retained: &RetainedVolume) -> String {
+    let path = Path::new(&retained.backing);
     let names = (path.file_name(), path.parent().and_then(Path::file_name));
     match names {
         (Some(name), Some(above)) if above == "devices" => {
             format!("the device {}", name.display())
         }
-        _ => format!("the files in {}", kept.backing),
+        _ => format!("the files in {}", retained.backing),
     }
 }
 
-fn refusing_message(kept: &Kept, absence: &Absence) -> String {
+fn refusing_message(retained: &RetainedVolume, absence: &Absence) -> String {
     format!(
         "{} had no daemon for {} s: requests fail from now on; {}",
-        mount_words(kept),
+        mount_words(retained),
         absence.wait_ms().unwrap_or_default() / 1000,
         absence.advice()
     )
 }
 
 fn orphan_message(
-    kept: &Kept,
+    retained: &RetainedVolume,
     contents: &io::Result<Contents>,
     absence: Option<&Absence>,
 ) -> String {
-    let Kept { volume, backing, .. } = kept;
+    let RetainedVolume { volume, backing, .. } = retained;
     if let Some(absence) = absence {
         let until = match absence.wait_ms() {
             Some(wait_ms) => format!("for {} s, then fail", wait_ms / 1000),
@@ -493,7 +495,7 @@ fn orphan_message(
         };
         return format!(
             "the daemon of {} has ended while it is in use: requests wait {until}; {}",
-            mount_words(kept),
+            mount_words(retained),
             absence.advice()
         );
     }

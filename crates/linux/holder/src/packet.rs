@@ -1,7 +1,7 @@
 //! Packets with descriptors, sent and received without ever waiting.
 
 use crate::deadline::Deadline;
-use crate::kept::BACKING_MAX;
+use crate::retained::BACKING_MAX;
 use crate::wire::{Answer, Ask, encode};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;

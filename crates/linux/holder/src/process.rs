@@ -4,10 +4,10 @@ use crate::absence::{Description, Waiting};
 use crate::deadline::Deadline;
 use crate::directory::{self, Reached};
 use crate::hold::{DETACHED, HOLD};
-use crate::kept::{Kept, Looked, Taken};
 use crate::key;
 use crate::packet::{self, PACKET_BYTES};
 use crate::pid::{is_ending, own_pid};
+use crate::retained::{Looked, RetainedVolume, Taken};
 use crate::wire::{Answer, Ask, Status, encode};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
 use std::io;
@@ -143,9 +143,9 @@ fn ask_unowned(
     }
 }
 
-fn check_kept(key: &str, answer: Answer) -> io::Result<Kept> {
+fn check_kept(key: &str, answer: Answer) -> io::Result<RetainedVolume> {
     match answer {
-        Answer::Kept(kept) if kept.key == key => Ok(kept),
+        Answer::Retained(retained) if retained.key == key => Ok(retained),
         other => Err(unexpected(other)),
     }
 }
@@ -155,9 +155,9 @@ impl Process {
     pub(crate) fn take(runtime: &Path, key: &str) -> io::Result<Option<(Taken, Process)>> {
         let answered = ask_unowned(runtime, key, &Ask::Take { pid: own_pid() })?;
         let Some((socket, answer, descriptors)) = answered else { return Ok(None) };
-        let kept = check_kept(key, answer)?;
+        let retained = check_kept(key, answer)?;
         let (arena, backing) = packet::arena_and_backing(descriptors)?;
-        Ok(Some((Taken { kept, arena, backing }, Process { socket })))
+        Ok(Some((Taken { retained, arena, backing }, Process { socket })))
     }
 
     /// Requests the memory again by the owner's connection.
@@ -165,20 +165,20 @@ impl Process {
         rustix::io::ioctl_fionbio(&socket, true)?;
         let ask = Ask::Take { pid: own_pid() };
         let (answer, descriptors) = packet::ask(&socket, &ask, &[], Deadline::after(ANSWER_MAX))?;
-        let Answer::Kept(kept) = answer else { return Err(unexpected(answer)) };
+        let Answer::Retained(retained) = answer else { return Err(unexpected(answer)) };
         let (arena, backing) = packet::arena_and_backing(descriptors)?;
-        Ok((Taken { kept, arena, backing }, Process { socket }))
+        Ok((Taken { retained, arena, backing }, Process { socket }))
     }
 
     /// Starts a holder and sends it the descriptors.
     pub(crate) fn start(
         runtime: &Path,
-        kept: &Kept,
+        retained: &RetainedVolume,
         arena: BorrowedFd<'_>,
         backing: &[BorrowedFd<'_>],
         program: &Path,
     ) -> io::Result<Process> {
-        let keep = keep_request(runtime, kept)?;
+        let keep = keep_request(runtime, retained)?;
         let (ours, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
@@ -192,7 +192,7 @@ impl Process {
         // The child only starts the actual holder, and has probably ended by now.
         reap(&mut child, deadline);
         match answered {
-            Ok((Answer::Kept(_), _)) => Ok(Process { socket: ours }),
+            Ok((Answer::Retained(_), _)) => Ok(Process { socket: ours }),
             Ok((other, _)) => Err(unexpected(other)),
             Err(error) => {
                 let message = format!(
@@ -246,8 +246,8 @@ impl Process {
     }
 }
 
-fn keep_request(runtime: &Path, kept: &Kept) -> io::Result<Ask> {
-    kept.check()?;
+fn keep_request(runtime: &Path, retained: &RetainedVolume) -> io::Result<Ask> {
+    retained.check()?;
     let absolute = std::path::absolute(runtime)?;
     let Some(runtime) = absolute.to_str() else {
         let message = format!(
@@ -256,7 +256,7 @@ fn keep_request(runtime: &Path, kept: &Kept) -> io::Result<Ask> {
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     };
-    Ok(Ask::Keep { kept: kept.clone(), runtime: runtime.to_owned(), pid: own_pid() })
+    Ok(Ask::Keep { retained: retained.clone(), runtime: runtime.to_owned(), pid: own_pid() })
 }
 
 fn spawn(program: &Path, stdin: OwnedFd) -> io::Result<Child> {
@@ -289,7 +289,7 @@ pub(crate) fn look(runtime: &Path, key: &str) -> io::Result<Option<Looked>> {
     match ask_once(runtime, key, &Ask::Look, Deadline::after(ANSWER_MAX))? {
         None => Ok(None),
         Some((_, answer, descriptors)) => Ok(Some(Looked {
-            kept: check_kept(key, answer)?,
+            retained: check_kept(key, answer)?,
             arena: packet::first_descriptor(descriptors)?,
         })),
     }

@@ -2,9 +2,9 @@
 //! Source: systemd's "File Descriptor Store", sd_notify(3), sd_listen_fds(3).
 
 use crate::deadline::Deadline;
-use crate::kept::{BACKING_MAX, Kept, Taken};
 use crate::notify::{self, notify};
 use crate::packet::PACKET_BYTES;
+use crate::retained::{BACKING_MAX, RetainedVolume, Taken};
 use crate::wire::encode;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::MemfdFlags;
@@ -100,7 +100,7 @@ fn remove(key: &str) -> io::Result<()> {
 }
 
 /// Returns a memfd with the volume's identity, because the store has room only for a name.
-fn identity_file(kept: &Kept) -> io::Result<OwnedFd> {
+fn identity_file(kept: &RetainedVolume) -> io::Result<OwnedFd> {
     let identity = rustix::fs::memfd_create("overdrive-kept", MemfdFlags::CLOEXEC)?;
     let text = encode(kept);
     let written = rustix::io::pwrite(&identity, &text, 0)?;
@@ -110,7 +110,7 @@ fn identity_file(kept: &Kept) -> io::Result<OwnedFd> {
     Ok(identity)
 }
 
-fn read_identity(identity: &OwnedFd) -> io::Result<Kept> {
+fn read_identity(identity: &OwnedFd) -> io::Result<RetainedVolume> {
     let mut text = vec![0; PACKET_BYTES];
     let bytes = rustix::io::pread(identity, &mut text, 0)?;
     Ok(serde_json::from_slice(&text[..bytes])?)
@@ -119,15 +119,15 @@ fn read_identity(identity: &OwnedFd) -> io::Result<Kept> {
 impl Store {
     /// Sends the memory and the backing to the manager, and waits until the manager has them.
     pub(crate) fn start(
-        kept: &Kept,
+        retained: &RetainedVolume,
         arena: BorrowedFd<'_>,
         backing: &[BorrowedFd<'_>],
     ) -> io::Result<Store> {
-        kept.check()?;
+        retained.check()?;
         // Earlier descriptors under this key are outdated.
-        remove(&kept.key)?;
-        let identity = identity_file(kept)?;
-        let key = &kept.key;
+        remove(&retained.key)?;
+        let identity = identity_file(retained)?;
+        let key = &retained.key;
         let backings = backing.iter().enumerate();
         let backings = backings.map(|(number, &fd)| (backing_name(key, number), fd));
         // The memory is sent last: descriptors that come back without it belong to a daemon that
@@ -141,7 +141,7 @@ impl Store {
         barrier()?;
         let count = FIXED_DESCRIPTORS + backing.len() as u32;
         used().fetch_add(count, Ordering::Relaxed);
-        Ok(Store { key: kept.key.clone(), count })
+        Ok(Store { key: retained.key.clone(), count })
     }
 
     /// Removes all descriptors of the volume from the store.
@@ -198,8 +198,8 @@ pub(crate) fn find(key: &str) -> io::Result<Option<(Taken, Store)>> {
     };
     match found {
         (Some(identity), backing, Some(arena)) if !backing.is_empty() => {
-            let kept = read_identity(&identity).ok().filter(|kept| kept.key == key);
-            let kept = kept.ok_or_else(|| {
+            let retained = read_identity(&identity).ok().filter(|it| it.key == key);
+            let retained = retained.ok_or_else(|| {
                 let message = format!(
                     "{key}: the descriptors in the service manager's store do not name their \
                      volume; discard them with: systemctl clean --what=fdstore UNIT"
@@ -207,7 +207,7 @@ pub(crate) fn find(key: &str) -> io::Result<Option<(Taken, Store)>> {
                 io::Error::new(io::ErrorKind::InvalidData, message)
             })?;
             let count = FIXED_DESCRIPTORS + backing.len() as u32;
-            Ok(Some((Taken { kept, arena, backing }, Store { key: key.to_owned(), count })))
+            Ok(Some((Taken { retained, arena, backing }, Store { key: key.to_owned(), count })))
         }
         (None, backing, None) if backing.is_empty() => Ok(None),
         // The memory is sent last: without it the daemon died before it served.

@@ -1,8 +1,8 @@
 //! Messages between a holder and its clients.
 
 use crate::absence::{Description, Waiting};
-use crate::kept::Kept;
 use crate::pid::is_ending;
+use crate::retained::RetainedVolume;
 use serde::{Deserialize, Serialize};
 
 /// Status of a holder.
@@ -57,7 +57,7 @@ impl Status {
 pub(crate) enum Ask {
     Keep {
         #[serde(flatten)]
-        kept: Kept,
+        retained: RetainedVolume,
         runtime: String,
         pid: i32,
     },
@@ -86,7 +86,8 @@ pub(crate) enum Ask {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub(crate) enum Answer {
-    Kept(Kept),
+    #[serde(rename = "kept")]
+    Retained(RetainedVolume),
     Status(Status),
     Busy {
         pid: i32,
@@ -113,8 +114,8 @@ pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kept::{BACKING_BYTES, NAME_BYTES};
     use crate::packet::PACKET_BYTES;
+    use crate::retained::{BACKING_BYTES, NAME_BYTES};
 
     #[test]
     fn requests_have_the_documented_form() {
@@ -122,7 +123,7 @@ mod tests {
         assert!(matches!(ask, Ask::Take { pid: 7 }));
         let keep = r#"{"ask":"keep","volume":"v","backing":"b","key":"k","runtime":"r","pid":1}"#;
         let ask: Ask = serde_json::from_str(keep).expect("it");
-        assert!(matches!(ask, Ask::Keep { kept, .. } if kept.volume == "v"));
+        assert!(matches!(ask, Ask::Keep { retained, .. } if retained.volume == "v"));
         assert!(serde_json::from_str::<Ask>(r#"{"ask":"own"}"#).is_err());
         let discard: Ask = serde_json::from_str(r#"{"ask":"discard"}"#).expect("an older one's");
         assert!(matches!(discard, Ask::Discard { takes: None }));

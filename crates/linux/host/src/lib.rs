@@ -18,7 +18,6 @@
 
 mod available;
 mod backings;
-mod below;
 mod claim;
 mod claimed;
 mod clock;
@@ -33,6 +32,7 @@ mod inherit;
 mod locks;
 mod log;
 mod loop_device;
+mod lower_devices;
 mod mounts;
 mod nbd_device;
 mod netlink;
@@ -56,7 +56,6 @@ pub use available::{
 pub use backings::{
     DEVICES, OURS, device_owner, forget_backings, is_of_device, note_backings, sweep_backings,
 };
-pub use below::{keys_below, keys_below_backing};
 pub use claim::{Claim, Claimed, Intent, claim};
 pub use claimed::ClaimedDevice;
 pub use clock::{Patience, now_ns};
@@ -68,6 +67,7 @@ pub use in_use::{Finding, Relation, Usage, device_number, device_users, mount_po
 pub use inherit::{close_inherited, inherited, set_inherited};
 pub use log::{Severity, begin_daemon, begin_journal, begin_log, stamped, without_stamp};
 pub use loop_device::{LoopDevice, LoopOptions};
+pub use lower_devices::{keys_below, keys_below_backing};
 pub use mounts::{Mount, mount_around, mounts, mounts_in};
 pub use nbd_device::{NbdDevice, NbdOptions};
 pub use open_error::{OpenError, OpenErrorKind};

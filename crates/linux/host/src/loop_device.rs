@@ -227,7 +227,7 @@ impl LoopDevice {
     /// # Errors
     /// The system's errors, for example if the server of its file is gone.
     pub fn is_over(&self, file: impl AsFd) -> io::Result<bool> {
-        Ok(self.under()? == Identity::of(&rustix::fs::fstat(file)?))
+        Ok(self.backing_identity()? == Identity::of(&rustix::fs::fstat(file)?))
     }
 
     /// Returns the file or device below it. The kernel sends a request to the file system of a
@@ -235,7 +235,7 @@ impl LoopDevice {
     ///
     /// # Errors
     /// The system's errors, for example if the server of its file has ended.
-    pub(crate) fn under(&self) -> io::Result<Identity> {
+    pub(crate) fn backing_identity(&self) -> io::Result<Identity> {
         let flags = OFlags::CLOEXEC | OFlags::NONBLOCK;
         let node = rustix::fs::open(self.path(), flags, Mode::empty())?;
         let mut info = Info::NONE;

@@ -206,8 +206,8 @@ mod tests {
                      3000-5000 rw-s 00000000 00:01 8   /memfd:arena (deleted)\n\
                      Size:  8 kB\nVmFlags: rd wr sh nr \n";
         let found = mappings(smaps);
-        let told: Vec<_> = found.iter().map(|one| (one.from, one.bytes, one.is_huge)).collect();
-        assert_eq!(told, [(0x1000, 0x1000, true), (0x3000, 0x2000, false)]);
+        let ranges: Vec<_> = found.iter().map(|one| (one.from, one.bytes, one.is_huge)).collect();
+        assert_eq!(ranges, [(0x1000, 0x1000, true), (0x3000, 0x2000, false)]);
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl Drop for Window {
 }
 
 impl Window {
-    fn over(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Window> {
+    fn map(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Window> {
         let (descriptor, offset) = (file.as_raw_fd(), offset as libc::off_t);
         // SAFETY: the kernel chooses the address; no other mapping is replaced.
         let at = unsafe {
@@ -65,7 +65,7 @@ pub fn resident_bytes(file: impl AsFd, bytes: Range<u64>) -> io::Result<Option<u
     let (mut resident, mut at) = (0, bytes.start);
     while at < bytes.end {
         let count = (bytes.end - at).min(WINDOW_BYTES);
-        resident += Window::over(file.as_fd(), at, count as usize)?.resident(page)?;
+        resident += Window::map(file.as_fd(), at, count as usize)?.resident(page)?;
         at += count;
     }
     Ok(Some(resident * page as u64))

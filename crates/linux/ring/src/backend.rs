@@ -131,7 +131,7 @@ impl FileBackend {
         let kept = self.bounce_buffers.borrow_mut().pop();
         let memory = kept.unwrap_or_else(|| Arc::new(Memory::heap(BOUNCE_BYTES)));
         let room = (BOUNCE_BYTES as u64 / SECTOR) as u32;
-        let whole = Buf::over(memory.clone(), 0, room, SECTOR as u32);
+        let whole = Buf::from_memory(memory.clone(), 0, room, SECTOR as u32);
         let mut done = 0;
         let mut result = Ok(());
         while done < at.count && result.is_ok() {
@@ -181,7 +181,7 @@ impl FileBackend {
         }
         let bytes = volume.zeros().bytes() as u64;
         let room = (bytes / SECTOR) as u32;
-        let zeros = Buf::over(volume.zeros().clone(), 0, room, SECTOR as u32);
+        let zeros = Buf::from_memory(volume.zeros().clone(), 0, room, SECTOR as u32);
         let mut done = 0;
         while done < at.count {
             let count = room.min(at.count - done);

@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 struct Loop(PathBuf);
 
 impl Loop {
-    fn over(path: &Path, options: &[&str]) -> Option<Loop> {
+    fn attach(path: &Path, options: &[&str]) -> Option<Loop> {
         if !rustix::process::geteuid().is_root() {
             println!("skipped: a loop device needs root");
             return None;
@@ -68,7 +68,7 @@ fn directory() -> Directory {
 fn a_device_serves_every_request() {
     let directory = directory();
     let path = image(directory.path(), 8 << 20);
-    let Some(device) = Loop::over(&path, &["--direct-io=on", "--sector-size=512"]) else {
+    let Some(device) = Loop::attach(&path, &["--direct-io=on", "--sector-size=512"]) else {
         return;
     };
     let ring = ring();
@@ -101,7 +101,7 @@ fn a_device_serves_every_request() {
 fn blocks_of_4096_bytes_are_the_smallest_request_there() {
     let directory = directory();
     let path = image(directory.path(), 8 << 20);
-    let Some(device) = Loop::over(&path, &["--sector-size=4096"]) else {
+    let Some(device) = Loop::attach(&path, &["--sector-size=4096"]) else {
         return;
     };
     let ring = ring();
@@ -121,7 +121,7 @@ fn blocks_of_4096_bytes_are_the_smallest_request_there() {
 fn a_device_is_opened_once_and_its_file_not_at_all() {
     let directory = directory();
     let path = image(directory.path(), 8 << 20);
-    let Some(device) = Loop::over(&path, &[]) else {
+    let Some(device) = Loop::attach(&path, &[]) else {
         return;
     };
     let error = FileVolume::open(&path, DEFAULT).expect_err("behind a loop device");
@@ -141,7 +141,7 @@ fn a_file_behind_a_device_is_refused_by_its_other_name_too() {
     let path = image(directory.path(), 8 << 20);
     let other = directory.path().join("other name");
     std::fs::hard_link(&path, &other).expect("a second name");
-    let Some(device) = Loop::over(&path, &[]) else {
+    let Some(device) = Loop::attach(&path, &[]) else {
         return;
     };
     std::fs::remove_file(&path).expect("the first name goes");
@@ -161,14 +161,14 @@ fn a_device_over_a_file_that_is_in_use_is_refused_by_whatever_name_the_file_has(
     let directory = directory();
     let path = image(directory.path(), 8 << 20);
     let owner = FileVolume::open(&path, DEFAULT).expect("it is free");
-    let Some(device) = Loop::over(&path, &[]) else {
+    let Some(device) = Loop::attach(&path, &[]) else {
         return;
     };
     let expected =
         format!("lies on {}, which is locked by process {}", path.display(), std::process::id());
     assert!(refusal_of(device.path()).contains(&expected));
     // A device on that device, and a partition of it, are refused too.
-    let upper = Loop::over(device.path(), &[]).expect("as the first");
+    let upper = Loop::attach(device.path(), &[]).expect("as the first");
     assert!(refusal_of(upper.path()).contains(&expected));
     drop(upper);
     let other = directory.path().join("other name");
@@ -186,24 +186,24 @@ fn a_device_over_a_file_that_is_in_use_is_refused_by_whatever_name_the_file_has(
 fn a_second_device_over_a_file_or_device_is_refused() {
     let directory = directory();
     let path = image(directory.path(), 8 << 20);
-    let Some(first) = Loop::over(&path, &["--sizelimit", "4194304"]) else {
+    let Some(first) = Loop::attach(&path, &["--sizelimit", "4194304"]) else {
         return;
     };
     // Other parts of a file are other disks.
-    let second = Loop::over(&path, &["--offset", "4194304"]).expect("as the first");
+    let second = Loop::attach(&path, &["--offset", "4194304"]).expect("as the first");
     FileVolume::open(first.path(), DEFAULT).expect("nothing else uses this part");
-    let third = Loop::over(&path, &["--offset", "2097152"]).expect("as the first");
+    let third = Loop::attach(&path, &["--offset", "2097152"]).expect("as the first");
     for device in [&first, &second] {
         let expected = format!("is attached to {}", third.path().display());
         assert!(refusal_of(device.path()).contains(&expected));
     }
     drop(third);
-    let upper = Loop::over(first.path(), &[]).expect("as the first");
+    let upper = Loop::attach(first.path(), &[]).expect("as the first");
     let expected = format!("{}: is attached to {}", first.path().display(), upper.path().display());
     assert!(refusal_of(first.path()).contains(&expected));
     // A device does not claim the devices below it.
     let lower = FileVolume::open(second.path(), DEFAULT).expect("nothing else uses this part");
-    let above = Loop::over(second.path(), &[]).expect("as the first");
+    let above = Loop::attach(second.path(), &[]).expect("as the first");
     let expected = format!("lies on {}, which is open exclusively", second.path().display());
     assert!(refusal_of(above.path()).contains(&expected));
     drop(lower);
@@ -214,7 +214,7 @@ struct Mapped(String);
 
 impl Mapped {
     /// Maps these sectors of a device: the first and their number.
-    fn over(device: &Path, name: &str, [first, count]: [u32; 2]) -> Option<Mapped> {
+    fn attach(device: &Path, name: &str, [first, count]: [u32; 2]) -> Option<Mapped> {
         if !Path::new("/dev/mapper/control").exists() {
             println!("skipped: this kernel has no device mapper");
             return None;
@@ -244,24 +244,24 @@ impl Drop for Mapped {
 fn mapped_devices_share_a_member_and_inherit_the_users_of_its_file() {
     let directory = directory();
     let path = image(directory.path(), 8 << 20);
-    let Some(device) = Loop::over(&path, &[]) else {
+    let Some(device) = Loop::attach(&path, &[]) else {
         return;
     };
-    let Some(one) = Mapped::over(device.path(), "one", [0, 8192]) else {
+    let Some(one) = Mapped::attach(device.path(), "one", [0, 8192]) else {
         return;
     };
-    let two = Mapped::over(device.path(), "two", [8192, 8192]).expect("as the first");
+    let two = Mapped::attach(device.path(), "two", [8192, 8192]).expect("as the first");
     let first = FileVolume::open(&one.path(), DEFAULT).expect("nothing else uses it");
     FileVolume::open(&two.path(), DEFAULT).expect("they share a member, as volumes of LVM do");
     assert!(refusal_of(&one.path()).contains("opened it exclusively"));
     assert!(refusal_of(device.path()).contains("is used by dm-"));
     // A loop device over a mapped one is the same disk a second time.
-    let over = Loop::over(&one.path(), &[]).expect("as the first");
+    let over = Loop::attach(&one.path(), &[]).expect("as the first");
     let refused = refusal_of(over.path());
     assert!(refused.contains("which is open exclusively in another program"), "{refused}");
     drop((over, first));
     // Same for a second loop device over the member's file.
-    let second = Loop::over(&path, &[]).expect("as the first");
+    let second = Loop::attach(&path, &[]).expect("as the first");
     let refused = refusal_of(&two.path());
     let expected = format!("which is attached to {}", second.path().display());
     assert!(refused.contains("lies on") && refused.contains(&expected), "{refused}");
@@ -271,7 +271,7 @@ fn mapped_devices_share_a_member_and_inherit_the_users_of_its_file() {
 fn a_mounted_device_is_refused_by_name() {
     let directory = directory();
     let path = image(directory.path(), 64 << 20);
-    let Some(device) = Loop::over(&path, &[]) else {
+    let Some(device) = Loop::attach(&path, &[]) else {
         return;
     };
     let name = device.path().display().to_string();
@@ -303,7 +303,7 @@ fn a_mounted_device_is_refused_by_name() {
 fn a_read_only_device_says_so() {
     let directory = directory();
     let path = image(directory.path(), 8 << 20);
-    let Some(device) = Loop::over(&path, &["--read-only"]) else {
+    let Some(device) = Loop::attach(&path, &["--read-only"]) else {
         return;
     };
     let error = FileVolume::open(device.path(), DEFAULT).expect_err("read-only");
@@ -315,7 +315,7 @@ fn a_read_only_device_says_so() {
 fn a_device_that_was_kept_is_a_volume_again_and_shrinking_is_noticed() {
     let directory = directory();
     let path = image(directory.path(), 8 << 20);
-    let Some(device) = Loop::over(&path, &["--direct-io=on"]) else {
+    let Some(device) = Loop::attach(&path, &["--direct-io=on"]) else {
         return;
     };
     let first = FileVolume::open(device.path(), DEFAULT).expect("a free device");
@@ -339,8 +339,8 @@ fn a_device_that_was_kept_is_a_volume_again_and_shrinking_is_noticed() {
         .open(&path)
         .and_then(|file| file.set_len(4 << 20))
         .expect("it is ours");
-    let told = program("losetup", &["--set-capacity", &device.path().display().to_string()]);
-    assert!(told.is_some_and(|output| output.status.success()));
+    let resized = program("losetup", &["--set-capacity", &device.path().display().to_string()]);
+    assert!(resized.is_some_and(|output| output.status.success()));
     let beyond = [
         Request::Flush,
         write(8192, &filled(8, 1), false),
@@ -422,7 +422,7 @@ fn users_become(device: u64, node: &Path, expected: &[String]) {
 fn a_device_that_is_open_by_another_name_in_dev_is_in_use() {
     let directory = directory();
     let path = image(directory.path(), 8 << 20);
-    let Some(device) = Loop::over(&path, &[]) else {
+    let Some(device) = Loop::attach(&path, &[]) else {
         return;
     };
     let number = host::device_number(device.path()).expect("a device");
@@ -439,7 +439,7 @@ fn a_device_that_is_open_by_another_name_in_dev_is_in_use() {
 fn a_partition_of_a_device_that_is_open_is_in_use() {
     let directory = directory();
     let path = image(directory.path(), 8 << 20);
-    let Some(device) = Loop::over(&path, &[]) else {
+    let Some(device) = Loop::attach(&path, &[]) else {
         return;
     };
     let Some(_partition) = Partition::of(device.path(), ["2048", "2048"]) else {

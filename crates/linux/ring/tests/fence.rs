@@ -104,7 +104,7 @@ fn child() {
     let file = Arc::new(OwnedFd::from(file));
     let writer = ring.clone();
     let writes = async move {
-        let from = Buf::over(Arc::new(block::Memory::heap(4096)), 0, 8, 512);
+        let from = Buf::from_memory(Arc::new(block::Memory::heap(4096)), 0, 8, 512);
         from.write(&[7; 4096]);
         writer.write(&file, 0, &from, false).await.expect("written");
         unreachable!("it was to be killed long before");

@@ -115,7 +115,7 @@ fn single_sectors_and_misaligned_memory() {
         run(&ring, &stack, write(3, &filled(1, 2), true)).expect("one sector");
         // More than one bounce buffer, at an address that is a multiple of 8 only.
         let memory = Arc::new(Memory::heap((3 << 20) + 8));
-        let odd = Buf::over(memory.clone(), 8, 1500, 512);
+        let odd = Buf::from_memory(memory.clone(), 8, 1500, 512);
         odd.write(&[3; 1500 * 512]);
         run(&ring, &stack, write(9, &odd, false)).expect("from an odd address");
         odd.zero();
@@ -257,7 +257,7 @@ fn status_of(ring: &Ring, stack: &Stack, at: Extent) -> Vec<(u64, bool)> {
 }
 
 #[test]
-fn holes_are_told() {
+fn holes_are_reported() {
     for parent in [env!("CARGO_TARGET_TMPDIR"), "/dev/shm"] {
         let directory = directory(parent);
         let path = image(directory.path(), 1 << 20);

@@ -146,7 +146,7 @@ fn what_is_not_in_use_takes_no_huge_pages() {
 }
 
 #[test]
-fn where_it_is_not_the_reason_is_told() {
+fn where_it_is_not_the_reason_is_reported() {
     if rustix::process::geteuid().is_root() {
         // Root may lock any amount, unless that capability is removed.
         let through = ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock"];

@@ -261,7 +261,7 @@ fn a_socket_that_has_finished_is_read_to_its_end_and_goes_on_to_receive() {
     let (ours, theirs) = pair();
     let theirs = Arc::new(OwnedFd::from(theirs));
     let asker = ring.clone();
-    let heard = ring.block_on(async move {
+    let results = ring.block_on(async move {
         let memory = Arc::new(Memory::heap(16));
         memory.write(0, b"last words");
         let part = Part { memory: memory.clone(), offset: 0, length: 10 };
@@ -275,7 +275,7 @@ fn a_socket_that_has_finished_is_read_to_its_end_and_goes_on_to_receive() {
         let end = asker.receive(&theirs, &memory, 0, 16).await;
         (first, end, asker.receive(&ours, &memory, 0, 16).await)
     });
-    assert_eq!(heard.expect("the loop runs"), (Ok(10), Ok(0), Ok(1)));
+    assert_eq!(results.expect("the loop runs"), (Ok(10), Ok(0), Ok(1)));
 }
 
 #[test]

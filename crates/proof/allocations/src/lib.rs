@@ -58,8 +58,8 @@ mod tests {
         });
         let before = of_this_thread();
         go.send(()).expect("the other end is there");
-        let told = of_this_thread() - before;
+        let count = of_this_thread() - before;
         other.join().expect("it does not panic");
-        assert!(told < 100, "{told}");
+        assert!(count < 100, "{count}");
     }
 }

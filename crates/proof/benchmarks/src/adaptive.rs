@@ -30,14 +30,19 @@ const OWN_TIME_RATE: u64 = 20_000;
 /// Reads under way.
 const DEPTHS: [usize; 2] = [4, 32];
 
-struct Bed {
+struct TestRig {
     adaptive: Contestant,
     off: Contestant,
     nbdkit: Contestant,
 }
 
-impl Bed {
-    fn new(overdrive: &Overdrive, processors: &Processors, backing: &str, mib: u64) -> Result<Bed> {
+impl TestRig {
+    fn new(
+        overdrive: &Overdrive,
+        processors: &Processors,
+        backing: &str,
+        mib: u64,
+    ) -> Result<TestRig> {
         let (on, memory) = (processors.of_servers(), format!("{}M", mib * 2));
         let hot = |name, more: &[&str]| -> Result<Contestant> {
             // Hits are measured: without `--guard off`, a first pass over a fast file would not be
@@ -50,7 +55,7 @@ impl Bed {
         };
         let socket = overdrive.directory().join("nbdkit");
         let nbdkit = rivals::nbdkit_memory(&on, &socket, mib << 20)?;
-        Ok(Bed {
+        Ok(TestRig {
             adaptive: hot("adaptive", &[])?,
             off: hot("off", &["--poll", "off"])?,
             nbdkit: Contestant::new("nbdkit memory", nbdkit)?,
@@ -64,10 +69,10 @@ pub(crate) fn run(
     backing: &str,
     plan: &Plan,
 ) -> Result<()> {
-    let mut bed = Bed::new(overdrive, processors, backing, plan.mib)?;
+    let mut rig = TestRig::new(overdrive, processors, backing, plan.mib)?;
     processors.take_clients()?;
     let one = Window::one(Waiting::Blocked, plan.run_ms);
-    let Bed { adaptive, off, nbdkit } = &mut bed;
+    let TestRig { adaptive, off, nbdkit } = &mut rig;
     speed("one at a time, --poll off against nbdkit memory", off, nbdkit, one, plan, OFF_MIN)?;
     let what = "one at a time, adaptive against nbdkit memory";
     speed(what, adaptive, nbdkit, one, plan, ADAPTIVE_MIN)?;
@@ -86,7 +91,7 @@ pub(crate) fn run(
         })?;
         cost(&format!("depth {reads}"), &Pairs::of(&found, |used| *used));
     }
-    vain(bed)
+    vain(rig)
 }
 
 /// Compares speed and its cost.
@@ -133,8 +138,8 @@ fn cost(load: &str, used: &Pairs) {
 }
 
 /// Prints the adaptive server's own counters.
-fn vain(bed: Bed) -> Result<()> {
-    let Contestant { program, client, .. } = bed.adaptive;
+fn vain(rig: TestRig) -> Result<()> {
+    let Contestant { program, client, .. } = rig.adaptive;
     drop(client);
     pause_ms(100);
     let said = program.context("it is a program")?.stop()?;

@@ -16,7 +16,7 @@
 use crate::device::Attached;
 use crate::mounted::{Mounted, can_mount, well};
 use crate::overdrive::Overdrive;
-use crate::program::{Program, Site, TemporaryPath};
+use crate::program::{Program, ProgramOptions, TemporaryPath};
 use crate::sides::{Pairs, median, verdict, wall_ns};
 use anyhow::{Context, Result};
 use lane::Random;
@@ -27,7 +27,7 @@ use std::path::Path;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    site: Site,
+    program_options: ProgramOptions,
     /// Small files, of 1 to 16 KiB.
     #[arg(long, default_value_t = 20_000)]
     small: u32,
@@ -88,8 +88,8 @@ type Times = [Vec<f64>; WAYS.len()];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     can_mount()?;
-    let overdrive = Overdrive::find(&arguments.site)?;
-    let image = arguments.site.file("copy");
+    let overdrive = Overdrive::find(&arguments.program_options)?;
+    let image = arguments.program_options.file("copy");
     let bytes = make_image(&image, arguments)?;
     println!(
         "{} files of 1 to 16 KiB and {} of {} MiB, {:.0} MiB, on ext4 in {}; --memory {}",
@@ -180,8 +180,8 @@ fn run_once(
         _ => Some(overdrive.serve_anywhere("copy", &path, &options)?),
     };
     let mounted = match &server {
-        Some(server) => Mounted::over_export(&server.uri())?,
-        None => Mounted::over_image(image.path())?,
+        Some(server) => Mounted::mount_export(&server.uri())?,
+        None => Mounted::mount_image(image.path())?,
     };
     let took = copy(mounted.point())?;
     drop(mounted);
@@ -235,7 +235,7 @@ fn make_image(image: &TemporaryPath, arguments: &Arguments) -> Result<u64> {
     let path = image.path().display().to_string();
     well("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", &path])
         .context("an image with ext4")?;
-    let mounted = Mounted::over_image(image.path())?;
+    let mounted = Mounted::mount_image(image.path())?;
     let from = mounted.point().join("from");
     let bytes = make_files(&from, arguments)?;
     rustix::fs::syncfs(File::open(mounted.point())?)?;

@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
 }
 
 /// A full cache whose every block is a hit.
-struct Bed {
+struct TestRig {
     shared: Arc<Shared>,
     memory: Arc<Memory>,
     blocks: u64,
@@ -45,8 +45,8 @@ struct Rider {
 const BUFFERS: usize = 32;
 const BLOCK: usize = 4096;
 
-impl Bed {
-    fn new(gib: u64, huge: HugePages) -> Result<Bed> {
+impl TestRig {
+    fn new(gib: u64, huge: HugePages) -> Result<TestRig> {
         let geometry = Geometry::for_memory(gib << 30);
         let bytes = Arena::bytes(&geometry, 512);
         let pages = reserve_huge_pages(bytes)?;
@@ -71,9 +71,9 @@ impl Bed {
         };
         let shared = Shared::new(&limits, geometry, settings, 0, memory.clone())?;
         let slots_at = bytes - geometry.slots as usize * BLOCK;
-        let bed = Bed { shared, memory, blocks, slots_at };
-        bed.fill();
-        Ok(bed)
+        let rig = TestRig { shared, memory, blocks, slots_at };
+        rig.fill();
+        Ok(rig)
     }
 
     /// Writes every block once in write-through mode: a clean copy of each stays cached. The order
@@ -110,7 +110,7 @@ impl Bed {
         let null = Null::new(self.blocks * 8, 512);
         let cache = Cache::attach(&self.shared, lane, Stack::new(lane, null));
         let target = Arc::new(Memory::heap(BUFFERS * BLOCK));
-        let buffer = |index| Buf::over(target.clone(), index * BLOCK, 8, 512);
+        let buffer = |index| Buf::from_memory(target.clone(), index * BLOCK, 8, 512);
         Rider {
             cache: Stack::new(lane, cache),
             buffers: (0..BUFFERS).map(buffer).collect(),
@@ -189,41 +189,41 @@ fn reserve_huge_pages(bytes: usize) -> Result<Option<Reserved>> {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let huge = if arguments.any_pages { HugePages::IfFree } else { HugePages::Require };
     for &gib in &arguments.gib {
-        let bed = Bed::new(gib, huge)?;
+        let rig = TestRig::new(gib, huge)?;
         let lane = Lane::new();
-        let (mut rider, mut bare) = (bed.rider(&lane, 2), bed.rider(&lane, 3));
+        let (mut rider, mut bare) = (rig.rider(&lane, 2), rig.rider(&lane, 3));
         let (pairs, count) = (arguments.pairs, arguments.hits);
-        let blocks = bed.blocks;
+        let blocks = rig.blocks;
         let alone = alternate(
             pairs,
-            || bed.hits(&mut rider, count, |random| random.below(blocks)),
-            || bed.copies(&mut bare, count),
+            || rig.hits(&mut rider, count, |random| random.below(blocks)),
+            || rig.copies(&mut bare, count),
         );
         alone.print("a hit, against a bare copy", 0.7);
         let batches =
-            alternate(pairs, || bed.batches(&mut rider, count), || bed.copies(&mut bare, count));
+            alternate(pairs, || rig.batches(&mut rider, count), || rig.copies(&mut bare, count));
         batches.print("a hit in batches of 16, against a bare copy", 0.95);
-        two_threads(&bed, arguments);
+        two_threads(&rig, arguments);
     }
     Ok(())
 }
 
 /// Compares two threads with one, which sometimes use the same shard: hits per second in total. The
 /// same figure for bare copies is shown as well, because two processors share one memory.
-fn two_threads(bed: &Bed, arguments: &Arguments) {
+fn two_threads(rig: &TestRig, arguments: &Arguments) {
     let lanes = Lane::new();
-    let mut one = bed.rider(&lanes, 5);
-    let mut bare = bed.rider(&lanes, 6);
+    let mut one = rig.rider(&lanes, 5);
+    let mut bare = rig.rider(&lanes, 6);
     let mut hits = Vec::new();
     let mut copies = Vec::new();
     for _ in 0..arguments.pairs {
-        let single = bed.hits(&mut one, arguments.hits, |random| random.below(bed.blocks));
-        let double = run_in_parallel(bed, arguments.hits, |bed, rider, count| {
-            bed.hits(rider, count, |random| random.below(bed.blocks))
+        let single = rig.hits(&mut one, arguments.hits, |random| random.below(rig.blocks));
+        let double = run_in_parallel(rig, arguments.hits, |rig, rider, count| {
+            rig.hits(rider, count, |random| random.below(rig.blocks))
         });
         hits.push(single / double);
-        let single = bed.copies(&mut bare, arguments.hits);
-        let double = run_in_parallel(bed, arguments.hits, Bed::copies);
+        let single = rig.copies(&mut bare, arguments.hits);
+        let double = run_in_parallel(rig, arguments.hits, TestRig::copies);
         copies.push(single / double);
     }
     let gain = crate::sides::median(hits);
@@ -236,7 +236,7 @@ fn two_threads(bed: &Bed, arguments: &Arguments) {
 }
 
 /// Runs two threads in parallel; returns wall-clock nanoseconds per item.
-fn run_in_parallel(bed: &Bed, count: u64, work: fn(&Bed, &mut Rider, u64) -> f64) -> f64 {
+fn run_in_parallel(rig: &TestRig, count: u64, work: fn(&TestRig, &mut Rider, u64) -> f64) -> f64 {
     let ready = AtomicU64::new(0);
     let go = AtomicBool::new(false);
     let mut took = 0;
@@ -246,12 +246,12 @@ fn run_in_parallel(bed: &Bed, count: u64, work: fn(&Bed, &mut Rider, u64) -> f64
                 let (ready, go) = (&ready, &go);
                 scope.spawn(move || {
                     let lane = Lane::new();
-                    let mut rider = bed.rider(&lane, 7 + part as u64);
+                    let mut rider = rig.rider(&lane, 7 + part as u64);
                     ready.fetch_add(1, Ordering::SeqCst);
                     while !go.load(Ordering::SeqCst) {
                         std::hint::spin_loop();
                     }
-                    work(bed, &mut rider, count);
+                    work(rig, &mut rider, count);
                 })
             })
             .collect();

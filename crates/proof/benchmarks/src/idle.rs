@@ -2,14 +2,14 @@
 
 use crate::overdrive::Overdrive;
 use crate::processors::Processors;
-use crate::program::{Program, Site, pause_ms};
+use crate::program::{Program, ProgramOptions, pause_ms};
 use crate::sides::verdict;
 use anyhow::Result;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    site: Site,
+    program_options: ProgramOptions,
     /// Threads of the server.
     #[arg(long, default_value_t = 1)]
     threads: usize,
@@ -41,7 +41,7 @@ impl Look {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let overdrive = Overdrive::find(&arguments.site)?;
+    let overdrive = Overdrive::find(&arguments.program_options)?;
     let all: Vec<String> = Processors::all()?.iter().map(usize::to_string).collect();
     let threads = arguments.threads.to_string();
     let options = ["--no-holder", "--memory", "16M", "--threads", &threads];

@@ -8,7 +8,7 @@
 
 use crate::overdrive::Overdrive;
 use crate::processors::{Processors, pinned};
-use crate::program::{Site, fill};
+use crate::program::{ProgramOptions, fill};
 use crate::sides::{Pairs, Side, in_turns, median, verdict};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -17,7 +17,7 @@ use std::path::Path;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    site: Site,
+    program_options: ProgramOptions,
     /// Targets: null (an export of a server that stores nothing), file.
     #[arg(long, value_delimiter = ',', default_value = "null,file")]
     targets: Vec<String>,
@@ -211,8 +211,9 @@ fn compare(programs: &Programs, job: &Job, file: &Path) -> Result<()> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let processors = Processors::split()?;
-    let overdrive = Overdrive::find(&arguments.site)?;
-    let (image, jobs) = (arguments.site.file("lab"), arguments.site.file("lab-fio"));
+    let overdrive = Overdrive::find(&arguments.program_options)?;
+    let (image, jobs) =
+        (arguments.program_options.file("lab"), arguments.program_options.file("lab-fio"));
     let compare_all = |target: &str, list: &[Job]| -> Result<()> {
         let processors = processors.clone();
         let programs = Programs { overdrive: &overdrive, processors, target, arguments };

@@ -8,7 +8,7 @@
 use crate::client::VOLUME;
 use crate::fio::fio;
 use crate::processors::pinned;
-use crate::program::{Program, Site, TemporaryPath, fill};
+use crate::program::{Program, ProgramOptions, TemporaryPath, fill};
 use crate::sides::{Pairs, Side, in_turns, median, verdict};
 use anyhow::{Result, bail};
 use std::path::Path;
@@ -16,7 +16,7 @@ use std::path::Path;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    site: Site,
+    program_options: ProgramOptions,
     /// The file's size, in GiB: many times the cache's.
     #[arg(long, default_value_t = 4)]
     gib: u64,
@@ -97,9 +97,9 @@ fn print(what: &str, periods: &Pairs, used: &Pairs) {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let program = arguments.site.overdrive()?;
+    let program = arguments.program_options.overdrive()?;
     let sockets = TemporaryPath::runtime()?;
-    let file = arguments.site.file("misses");
+    let file = arguments.program_options.file("misses");
     let memory = match arguments.control {
         true => "0".to_owned(),
         false => format!("{}M", arguments.memory_mib),

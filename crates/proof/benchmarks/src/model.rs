@@ -4,7 +4,7 @@
 use crate::fio::{self, fio_load};
 use crate::overdrive::Overdrive;
 use crate::processors::Processors;
-use crate::program::Site;
+use crate::program::ProgramOptions;
 use crate::sides::{cpu_ns, median, verdict};
 use anyhow::{Context, Result};
 use block::{Buf, Durability, Extent, Limits, Memory, Request, Stack, WriteMode};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    site: Site,
+    program_options: ProgramOptions,
     /// The drive.
     #[arg(long, default_value = "samsung-840-evo-250")]
     drive: String,
@@ -63,11 +63,11 @@ struct Load {
 
 impl Load {
     fn new(options: &Options, seed: u64) -> Load {
-        Load::over(options.user_bytes.unwrap_or(0), seed)
+        Load::with_bytes(options.user_bytes.unwrap_or(0), seed)
     }
 
     /// Returns a load within the first `bytes` bytes.
-    fn over(bytes: u64, seed: u64) -> Load {
+    fn with_bytes(bytes: u64, seed: u64) -> Load {
         Load { random: Random::new(seed), slots: bytes / 4096 }
     }
 
@@ -88,7 +88,7 @@ fn in_virtual_time(model: &Model, options: &Options, arguments: &Arguments) -> R
     })?;
     print_result("with the cache in front, all in memory", 1.0, arguments, |seed| {
         let shared = shared(model, options)?;
-        let load = Load::over(CACHE_BYTES / 4, seed);
+        let load = Load::with_bytes(CACHE_BYTES / 4, seed);
         Ok(on_a_lane(&shared, Some(CACHE_BYTES), load, arguments.requests))
     })?;
     print_result("with the cache in front, mostly misses", 1.0, arguments, |seed| {
@@ -215,7 +215,7 @@ fn modelled_us(model: &Model, options: &Options, reads: bool) -> Result<f64> {
 fn in_real_time(model: &Model, options: &Options, arguments: &Arguments) -> Result<()> {
     println!("served, 4 KiB at random, one at a time, by fio; without a cache");
     let processors = Processors::split()?;
-    let overdrive = Overdrive::find(&arguments.site)?;
+    let overdrive = Overdrive::find(&arguments.program_options)?;
     let backing = format!("model:{}?size={}G&state=filled", arguments.drive, arguments.gib);
     for polls in [false, true] {
         for what in ["write", "read"] {

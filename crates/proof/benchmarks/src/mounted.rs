@@ -50,7 +50,7 @@ impl Loop {
     ///
     /// # Errors
     /// That is not possible, or only the other way.
-    pub(crate) fn over(file: &Path, direct: bool) -> Result<Loop> {
+    pub(crate) fn attach(file: &Path, direct: bool) -> Result<Loop> {
         let direct = if direct { "on" } else { "off" };
         let file = file.display().to_string();
         let option = format!("--direct-io={direct}");
@@ -87,7 +87,7 @@ impl Fuse {
     ///
     /// # Errors
     /// nbdfuse does not start, or its file does not appear.
-    pub(crate) fn over(uri: &str, directory: PathBuf) -> Result<Fuse> {
+    pub(crate) fn attach(uri: &str, directory: PathBuf) -> Result<Fuse> {
         fs::create_dir_all(&directory)?;
         let child = Command::new("nbdfuse").arg(directory.join("disk")).arg(uri).spawn();
         let child = child.context("cannot start nbdfuse (apt-get install libnbd-bin)")?;
@@ -139,10 +139,10 @@ impl Mounted {
     ///
     /// # Errors
     /// Those of a program.
-    pub(crate) fn over_export(uri: &str) -> Result<Mounted> {
+    pub(crate) fn mount_export(uri: &str) -> Result<Mounted> {
         let directory = TemporaryPath::directory("mounted")?;
-        let fuse = Fuse::over(uri, directory.path().join("fuse"))?;
-        let device = Loop::over(&fuse.file(), true)?;
+        let fuse = Fuse::attach(uri, directory.path().join("fuse"))?;
+        let device = Loop::attach(&fuse.file(), true)?;
         Mounted::mount(directory, device, Some(fuse))
     }
 
@@ -150,9 +150,9 @@ impl Mounted {
     ///
     /// # Errors
     /// Those of a program.
-    pub(crate) fn over_image(image: &Path) -> Result<Mounted> {
+    pub(crate) fn mount_image(image: &Path) -> Result<Mounted> {
         let directory = TemporaryPath::directory("mounted")?;
-        let device = Loop::over(image, false)?;
+        let device = Loop::attach(image, false)?;
         Mounted::mount(directory, device, None)
     }
 

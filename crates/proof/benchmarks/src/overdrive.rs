@@ -2,7 +2,7 @@
 
 use crate::client::VOLUME;
 use crate::processors::pinned;
-use crate::program::{Program, Site, TemporaryPath};
+use crate::program::{Program, ProgramOptions, TemporaryPath};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ impl Overdrive {
     ///
     /// # Errors
     /// If it was not built, or no directory can be made.
-    pub(crate) fn find(site: &Site) -> Result<Overdrive> {
-        Ok(Overdrive { program: site.overdrive()?, runtime: TemporaryPath::runtime()? })
+    pub(crate) fn find(program_options: &ProgramOptions) -> Result<Overdrive> {
+        Ok(Overdrive { program: program_options.overdrive()?, runtime: TemporaryPath::runtime()? })
     }
 
     /// Returns the directory for sockets.

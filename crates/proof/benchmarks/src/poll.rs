@@ -6,7 +6,7 @@ use crate::contestant::Contestant;
 use crate::fio::fio;
 use crate::overdrive::Overdrive;
 use crate::processors::Processors;
-use crate::program::{Program, Site, fill, pause_ms};
+use crate::program::{Program, ProgramOptions, fill, pause_ms};
 use crate::sides::{Pairs, Side, in_turns, median, verdict, wall_ns};
 use anyhow::{Context, Result};
 use lane::Random;
@@ -15,7 +15,7 @@ use serde_json::Value;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    site: Site,
+    program_options: ProgramOptions,
     /// The volume's size, in MiB; all of it is cached.
     #[arg(long, default_value_t = 256)]
     mib: u64,
@@ -36,7 +36,7 @@ const SPIN_MIN: f64 = 8.0;
 const IDLE_MAX_MS: f64 = 50.0;
 
 /// The two servers, with a client each.
-struct Bed {
+struct TestRig {
     polling: Program,
     sleeping: Program,
     to_polling: Client,
@@ -44,8 +44,13 @@ struct Bed {
     random: Random,
 }
 
-impl Bed {
-    fn new(overdrive: &Overdrive, processors: &Processors, file: &str, mib: u64) -> Result<Bed> {
+impl TestRig {
+    fn new(
+        overdrive: &Overdrive,
+        processors: &Processors,
+        file: &str,
+        mib: u64,
+    ) -> Result<TestRig> {
         let memory = format!("{}M", mib * 2);
         let hot = |socket: &str, more: &[&str]| -> Result<Program> {
             // Hits are measured: without `--guard off`, a first pass over a fast file would not be
@@ -60,7 +65,7 @@ impl Bed {
         let (polling, sleeping) =
             (hot("polling", &["--poll"])?, hot("sleeping", &["--poll", "off"])?);
         let (to_polling, to_sleeping) = (polling.connect()?, sleeping.connect()?);
-        Ok(Bed { polling, sleeping, to_polling, to_sleeping, random: Random::new(1) })
+        Ok(TestRig { polling, sleeping, to_polling, to_sleeping, random: Random::new(1) })
     }
 
     /// Returns the nanoseconds between two answers.
@@ -74,8 +79,8 @@ impl Bed {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let processors = Processors::split()?;
-    let overdrive = Overdrive::find(&arguments.site)?;
-    let file = arguments.site.file("poll");
+    let overdrive = Overdrive::find(&arguments.program_options)?;
+    let file = arguments.program_options.file("poll");
     fill(file.path(), arguments.mib << 20)?;
     let backing = file.path().display().to_string();
     println!(
@@ -90,12 +95,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         adaptive::run(&overdrive, &processors, &backing, &plan)?;
     }
     if wants("fixed") {
-        let mut bed = Bed::new(&overdrive, &processors, &backing, mib)?;
+        let mut rig = TestRig::new(&overdrive, &processors, &backing, mib)?;
         processors.take_clients()?;
-        by_fio(&bed, &processors, arguments)?;
-        by_own(&mut bed, &processors, arguments)?;
+        by_fio(&rig, &processors, arguments)?;
+        by_own(&mut rig, &processors, arguments)?;
         ceiling(&overdrive, &processors, arguments)?;
-        idle(bed, arguments)?;
+        idle(rig, arguments)?;
     }
     if wants("wait") {
         wait(&overdrive, &processors, arguments)?;
@@ -138,12 +143,12 @@ fn line(what: &str, periods: &Pairs, target: Option<f64>) {
     );
 }
 
-fn by_fio(bed: &Bed, processors: &Processors, arguments: &Arguments) -> Result<()> {
-    for server in [&bed.polling, &bed.sleeping] {
+fn by_fio(rig: &TestRig, processors: &Processors, arguments: &Arguments) -> Result<()> {
+    for server in [&rig.polling, &rig.sleeping] {
         fio(server, &processors.of_client(), 1, 500)?;
     }
     let found = in_turns(arguments.pairs, |side| {
-        let server = if side == Side::A { &bed.polling } else { &bed.sleeping };
+        let server = if side == Side::A { &rig.polling } else { &rig.sleeping };
         fio(server, &processors.of_client(), 1, arguments.run_ms)
     })?;
     let periods = Pairs::of(&found, |run| run.period_ns);
@@ -152,7 +157,7 @@ fn by_fio(bed: &Bed, processors: &Processors, arguments: &Arguments) -> Result<(
 }
 
 /// Compares all cases with the simplest: a client that blocks and a server that sleeps.
-fn by_own(bed: &mut Bed, processors: &Processors, arguments: &Arguments) -> Result<()> {
+fn by_own(rig: &mut TestRig, processors: &Processors, arguments: &Arguments) -> Result<()> {
     let cases = [
         ("a client that spins, --poll", Waiting::Spinning, true, Some(SPIN_MIN)),
         ("a client that spins, a server that sleeps", Waiting::Spinning, false, None),
@@ -160,15 +165,15 @@ fn by_own(bed: &mut Bed, processors: &Processors, arguments: &Arguments) -> Resu
     ];
     for (what, waiting, polls, target) in cases {
         let found = in_turns(arguments.pairs, |side| match side {
-            Side::A => bed.period(polls, waiting, arguments.run_ms),
-            Side::B => bed.period(false, Waiting::Blocked, arguments.run_ms),
+            Side::A => rig.period(polls, waiting, arguments.run_ms),
+            Side::B => rig.period(false, Waiting::Blocked, arguments.run_ms),
         })?;
         let what = format!("{what}, against both asleep");
         line(&what, &Pairs::of(&found, |period| *period), target);
     }
     // On a shared processor no wake-up crosses processors: the cost of sleeping in that case.
     processors.take_servers()?;
-    let together = bed.period(false, Waiting::Blocked, arguments.run_ms)?;
+    let together = rig.period(false, Waiting::Blocked, arguments.run_ms)?;
     processors.take_clients()?;
     println!("for comparison, both asleep on the same processors: {:.0} a second", 1e9 / together);
     Ok(())
@@ -191,21 +196,21 @@ fn ceiling(overdrive: &Overdrive, processors: &Processors, arguments: &Arguments
 
 /// Measures the processor time of the polling server when no request arrives, and prints its own
 /// counters.
-fn idle(mut bed: Bed, arguments: &Arguments) -> Result<()> {
-    let (start_ns, before) = (wall_ns(), bed.polling.used_ns()?);
-    bed.period(true, Waiting::Spinning, arguments.run_ms)?;
-    let (end_ns, busy) = (wall_ns(), bed.polling.used_ns()?);
+fn idle(mut rig: TestRig, arguments: &Arguments) -> Result<()> {
+    let (start_ns, before) = (wall_ns(), rig.polling.used_ns()?);
+    rig.period(true, Waiting::Spinning, arguments.run_ms)?;
+    let (end_ns, busy) = (wall_ns(), rig.polling.used_ns()?);
     pause_ms(1000);
-    let idle_ms = (bed.polling.used_ns()? - busy) as f64 / 1e6;
+    let idle_ms = (rig.polling.used_ns()? - busy) as f64 / 1e6;
     println!(
         "while asked, it takes {:.0} % of a processor; in the second after the last request it \
          takes {idle_ms:.1} ms  target at most {IDLE_MAX_MS}: {}",
         100.0 * (busy - before) as f64 / (end_ns - start_ns) as f64,
         verdict(idle_ms <= IDLE_MAX_MS)
     );
-    drop(bed.to_polling);
-    let used = bed.polling.used_ns()? as f64;
-    let said = bed.polling.stop()?;
+    drop(rig.to_polling);
+    let used = rig.polling.used_ns()? as f64;
+    let said = rig.polling.stop()?;
     let served: Value = serde_json::from_str(&said).context(said)?;
     let spent = served["poll_spent_ns"].as_f64().unwrap_or(0.0);
     println!(

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 /// The measured program, and the directory for its files.
 #[derive(clap::Args)]
-pub(crate) struct Site {
+pub(crate) struct ProgramOptions {
     /// The overdrive program; by default the one next to this.
     #[arg(long)]
     overdrive: Option<PathBuf>,
@@ -17,7 +17,7 @@ pub(crate) struct Site {
     place: PathBuf,
 }
 
-impl Site {
+impl ProgramOptions {
     /// Returns the overdrive program.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ const KIB: u64 = 2;
 /// Reads of a client: first sector and count.
 type Reads = Box<dyn Iterator<Item = (u64, u32)>>;
 
-struct Bed {
+struct TestRig {
     world: World,
     lane: Lane,
     stack: Stack,
@@ -43,7 +43,7 @@ struct Bed {
 
 /// Returns a cache over a delayed device, with a link of `bandwidth` bytes per second; 0:
 /// unlimited.
-fn bed(mib: u64, readahead: bool, bandwidth: u64) -> Result<Bed> {
+fn rig(mib: u64, readahead: bool, bandwidth: u64) -> Result<TestRig> {
     let geometry = Geometry::for_memory(mib << 20);
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
     let sectors = mib << 15;
@@ -70,14 +70,14 @@ fn bed(mib: u64, readahead: bool, bandwidth: u64) -> Result<Bed> {
     let below = Stack::new(&lane, Delay::attach(DelayShared::new(&delay), &lane, null));
     let shared = Shared::new(&Limits::plain(sectors, 0), geometry, settings, 0, memory)?;
     let stack = Stack::new(&lane, Cache::attach(&shared, &lane, below));
-    Ok(Bed { world, lane, stack, shared, sectors })
+    Ok(TestRig { world, lane, stack, shared, sectors })
 }
 
-impl Bed {
+impl TestRig {
     /// Starts a client that sends these requests one after the other. Returns the time of each.
     fn client(&self, requests: Vec<Request>, done: &Rc<Cell<usize>>) -> Rc<RefCell<Vec<u64>>> {
         let took = Rc::new(RefCell::new(Vec::with_capacity(requests.len())));
-        let (stack, noted, done) = (self.stack.clone(), took.clone(), done.clone());
+        let (stack, times, done) = (self.stack.clone(), took.clone(), done.clone());
         let client = async move {
             for request in requests {
                 let lane = stack.lane();
@@ -85,7 +85,7 @@ impl Bed {
                 if stack.try_now(&request).is_none() {
                     stack.run(request).await.expect("a null device does not fail");
                 }
-                noted.borrow_mut().push(lane.now() - begun);
+                times.borrow_mut().push(lane.now() - begun);
                 lane.sleep_until(lane.now() + CLIENT_NS).await;
             }
             done.set(done.get() + 1);
@@ -172,8 +172,8 @@ fn streams(arguments: &Arguments) -> Result<()> {
         ),
     ];
     for (what, target, reads) in rows {
-        let with = bed(arguments.mib, true, 0)?.time(reads());
-        let without = bed(arguments.mib, false, 0)?.time(reads());
+        let with = rig(arguments.mib, true, 0)?.time(reads());
+        let without = rig(arguments.mib, false, 0)?.time(reads());
         let gain = without / with;
         println!("  {what:<28} {gain:>5.1}x  target {target}: {}", verdict(gain >= target));
     }
@@ -185,7 +185,7 @@ fn link(arguments: &Arguments) -> Result<()> {
     for kib in [256, 512, 1024] {
         for bandwidth in [0, 1_000_000_000] {
             let reads = arguments.requests.min(16 * arguments.mib * 1024 / kib / 2);
-            let took = bed(arguments.mib, true, bandwidth)?.time(forward(reads, kib * KIB));
+            let took = rig(arguments.mib, true, bandwidth)?.time(forward(reads, kib * KIB));
             let bytes = (reads * kib) as f64 * 1024.0;
             let servers = f64::from(SERVERS) * kib as f64 * 1024.0 / (READ_US as f64 * 1e-6);
             // The maximum rate of a client that waits for each answer.
@@ -213,9 +213,9 @@ fn random(arguments: &Arguments) -> Result<()> {
             let blocks = mib << 8;
             Box::new((0..4 * arguments.requests).map(move |_| (random.below(blocks) * 8, 8)))
         };
-        let mut with = bed(arguments.mib, true, 0)?;
+        let mut with = rig(arguments.mib, true, 0)?;
         let took = with.time(reads());
-        let gain = bed(arguments.mib, false, 0)?.time(reads()) / took;
+        let gain = rig(arguments.mib, false, 0)?.time(reads()) / took;
         let counted = with.counters();
         let wasted = counted.readahead_issued - counted.readahead_used;
         let share = wasted as f64 / counted.block_accesses as f64;
@@ -240,20 +240,20 @@ fn percentile(took: &[u64], percent: usize) -> u64 {
 fn beside(arguments: &Arguments) -> Result<()> {
     for kib in [64, 256] {
         let p99 = |readahead| -> Result<u64> {
-            let mut bed = bed(arguments.mib, readahead, 0)?;
+            let mut rig = rig(arguments.mib, readahead, 0)?;
             let done = Rc::new(Cell::new(0));
             let mut random = Random::new(2);
             let blocks = arguments.mib << 11;
             let reads =
                 (0..arguments.requests).map(|_| read(((blocks + random.below(blocks)) * 8, 8)));
-            let took = bed.client(reads.collect(), &done);
+            let took = rig.client(reads.collect(), &done);
             let stream = forward(8 * arguments.requests, kib * KIB);
-            let half = bed.sectors / 2;
+            let half = rig.sectors / 2;
             let mut stream: Vec<_> =
                 stream.map(|(first, count)| read((first % half, count))).collect();
             stream.truncate(1 << 17);
-            bed.client(stream, &Rc::new(Cell::new(0)));
-            bed.world.run_until(|| done.get() == 1);
+            rig.client(stream, &Rc::new(Cell::new(0)));
+            rig.world.run_until(|| done.get() == 1);
             let took = took.borrow();
             Ok(percentile(&took, 99))
         };
@@ -275,7 +275,7 @@ fn gathered(arguments: &Arguments) -> Result<()> {
     // others.
     const KIB_MIN: f64 = 128.0;
     for (kib, flush_kib) in [(4, 0), (4, 1024), (4, 16384), (16, 1024), (64, 1024), (1024, 16384)] {
-        let mut bed = bed(arguments.mib, true, 0)?;
+        let mut rig = rig(arguments.mib, true, 0)?;
         let length = kib * KIB;
         let requests = (arguments.mib * 1024).min(256 * 1024) / kib;
         let written = (0..requests).flat_map(|number| {
@@ -285,9 +285,9 @@ fn gathered(arguments: &Arguments) -> Result<()> {
             [Some(write), flushes.then_some(Request::Flush)].into_iter().flatten()
         });
         let done = Rc::new(Cell::new(0));
-        bed.client(written.chain([Request::Flush]).collect(), &done);
-        bed.world.run_until(|| done.get() == 1);
-        let counted = bed.counters();
+        rig.client(written.chain([Request::Flush]).collect(), &done);
+        rig.world.run_until(|| done.get() == 1);
+        let counted = rig.counters();
         let sent = counted.runs_written + counted.writes_through;
         let each_kib = (requests * kib) as f64 / sent as f64;
         let flushes =
@@ -305,21 +305,21 @@ fn gathered(arguments: &Arguments) -> Result<()> {
 /// Compares the hits of the hot set before and after a file of four times the cache is copied.
 fn copy(arguments: &Arguments) -> Result<()> {
     for (readahead, kib) in [(true, 64), (true, 256), (false, 64)] {
-        let mut bed = bed(arguments.mib, readahead, 0)?;
+        let mut rig = rig(arguments.mib, readahead, 0)?;
         let slots = arguments.mib << 8;
         // Reads of a hot set of a third of the cache; blocks that are read once fill the rest.
-        let hot = |bed: &mut Bed, seed: u64| {
+        let hot = |rig: &mut TestRig, seed: u64| {
             let mut random = Random::new(seed);
-            let before = bed.counters();
-            bed.time(Box::new((0..slots).map(move |_| (random.below(slots / 3) * 8, 8))));
-            let after = bed.counters();
+            let before = rig.counters();
+            rig.time(Box::new((0..slots).map(move |_| (random.below(slots / 3) * 8, 8))));
+            let after = rig.counters();
             (after.read_hits - before.read_hits) as f64 / slots as f64
         };
         let mut random = Random::new(3);
         let others: Vec<_> = (0..slots).map(|_| ((slots + random.below(slots)) * 8, 8)).collect();
-        bed.time(Box::new(others.into_iter()));
-        (0..4).for_each(|seed| _ = hot(&mut bed, seed));
-        let before = hot(&mut bed, 4);
+        rig.time(Box::new(others.into_iter()));
+        (0..4).for_each(|seed| _ = hot(&mut rig, seed));
+        let before = hot(&mut rig, 4);
         let length = kib * KIB;
         let from = arguments.mib << 12;
         let to = from + (arguments.mib << 13);
@@ -331,9 +331,9 @@ fn copy(arguments: &Arguments) -> Result<()> {
             let from_at = (from + number * length, length as u32);
             [read(from_at), Request::Write { at, from: Buf::new(at.count, 0), fua: false }]
         });
-        bed.client(copied.collect(), &done);
-        bed.world.run_until(|| done.get() == 1);
-        let after = hot(&mut bed, 5);
+        rig.client(copied.collect(), &done);
+        rig.world.run_until(|| done.get() == 1);
+        let after = hot(&mut rig, 5);
         let lost = 100.0 * (before - after);
         println!(
             "  a copy of four times the cache by {kib} KiB, readahead {}: the hot set's hits {:.2} %, then {:.2} %: {lost:+.2} \

@@ -2,7 +2,7 @@
 
 use crate::overdrive::Overdrive;
 use crate::processors::Processors;
-use crate::program::{Site, TemporaryPath, paint};
+use crate::program::{ProgramOptions, TemporaryPath, paint};
 use crate::sides::{median, verdict, wall_ns};
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::fs::File;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    site: Site,
+    program_options: ProgramOptions,
     /// Dirty data, in MiB.
     #[arg(long, value_delimiter = ',', default_value = "64,1024")]
     dirty_mib: Vec<u64>,
@@ -27,13 +27,13 @@ const SERVING_MAX_MS: f64 = 1000.0;
 const WRITE_BYTES: usize = 64 << 10;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let overdrive = Overdrive::find(&arguments.site)?;
+    let overdrive = Overdrive::find(&arguments.program_options)?;
     let processors = Processors::split()?;
     let all = format!("{},{}", processors.of_servers(), processors.of_client());
     for &dirty_mib in &arguments.dirty_mib {
         let mut found = Vec::new();
         for round in 0..arguments.rounds {
-            let file = arguments.site.file(&format!("restart-{round}"));
+            let file = arguments.program_options.file(&format!("restart-{round}"));
             let made = File::create(file.path())?;
             // Sparse, and larger than the memory, which would otherwise be limited to its size.
             made.set_len(arguments.memory_mib << 20)?;

@@ -10,7 +10,7 @@ use crate::client::Replayed;
 use crate::fio::{Load, fio_load};
 use crate::overdrive::Overdrive;
 use crate::processors::Processors;
-use crate::program::{Program, Site, TemporaryPath, fill};
+use crate::program::{Program, ProgramOptions, TemporaryPath, fill};
 use crate::sides::{Pairs, Side, in_turns, median, wall_ns};
 use anyhow::{Context, Result};
 use load::Replay;
@@ -20,7 +20,7 @@ use trace::Trace;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    site: Site,
+    program_options: ProgramOptions,
     /// The trace: a recording, or MQSim's ASCII format, also compressed by xz. Without this the
     /// default one, if it exists.
     #[arg(long)]
@@ -51,14 +51,14 @@ const DEPTH: u32 = 128;
 const SPEED_MIN: f64 = 1.0;
 
 /// The parts of a run.
-struct Bed<'a> {
+struct TestRig<'a> {
     overdrive: Overdrive,
     processors: Processors,
     file: TemporaryPath,
     arguments: &'a Arguments,
 }
 
-impl Bed<'_> {
+impl TestRig<'_> {
     /// Starts a fresh server of the file.
     fn serve(&self, side: Side) -> Result<Program> {
         let memory = if side == Side::A { self.arguments.memory.as_str() } else { "0" };
@@ -93,28 +93,28 @@ impl Bed<'_> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let trace = crate::trace::find(arguments.trace.as_deref())?;
-    let overdrive = Overdrive::find(&arguments.site)?;
+    let overdrive = Overdrive::find(&arguments.program_options)?;
     let processors = Processors::split()?;
-    let file = arguments.site.file("saturate");
+    let file = arguments.program_options.file("saturate");
     fill(file.path(), arguments.gib << 30)?;
     processors.take_clients()?;
-    let bed = Bed { overdrive, processors, file, arguments };
+    let rig = TestRig { overdrive, processors, file, arguments };
     println!(
         "a file of {} GiB, --memory {} --write {} against --memory 0",
         arguments.gib, arguments.memory, arguments.write
     );
     if let Some(trace) = trace {
-        replays(&bed, trace)?;
+        replays(&rig, trace)?;
     }
-    writes(&bed)
+    writes(&rig)
 }
 
 /// Replays the trace, open-loop.
-fn replays(bed: &Bed, trace: Trace) -> Result<()> {
-    let bytes = bed.arguments.gib << 30;
+fn replays(rig: &TestRig, trace: Trace) -> Result<()> {
+    let bytes = rig.arguments.gib << 30;
     let (recorded, duration_ns) = (trace.events().len(), trace.duration_ns());
     let reads = trace.share_of_reads();
-    let replay = Replay::new(trace, bytes, bed.arguments.repetitions)?;
+    let replay = Replay::new(trace, bytes, rig.arguments.repetitions)?;
     println!(
         "replay: {} requests, {:.0} % reads, due within {:.2} s; as recorded {recorded} requests in {:.3} s",
         replay.steps(),
@@ -123,12 +123,12 @@ fn replays(bed: &Bed, trace: Trace) -> Result<()> {
         duration_ns as f64 / 1e9,
     );
     let mut words = String::new();
-    let found: Vec<(Replayed, Replayed)> = in_turns(bed.arguments.pairs, |side| {
-        let server = bed.serve(side)?;
+    let found: Vec<(Replayed, Replayed)> = in_turns(rig.arguments.pairs, |side| {
+        let server = rig.serve(side)?;
         let mut client = server.connect()?;
         let replayed = client.replay(&mut replay.clone()).context("the replay")?;
         drop(client);
-        bed.end(server, side, &mut words)?;
+        rig.end(server, side, &mut words)?;
         Ok(replayed)
     })?;
     print_result("  done and flushed", &Pairs::of(&found, |replayed| replayed.took_ns as f64));
@@ -150,19 +150,19 @@ fn replays(bed: &Bed, trace: Trace) -> Result<()> {
 }
 
 /// Runs fio's random writes.
-fn writes(bed: &Bed) -> Result<()> {
+fn writes(rig: &TestRig) -> Result<()> {
     println!("fio: random writes of 4 KiB at depth {DEPTH}");
     let mut words = String::new();
-    let found = in_turns(bed.arguments.pairs, |side| {
-        let server = bed.serve(side)?;
+    let found = in_turns(rig.arguments.pairs, |side| {
+        let server = rig.serve(side)?;
         let load = Load::new("randwrite", DEPTH);
-        let run = fio_load(&server, &bed.processors.of_client(), &load, bed.arguments.run_ms)?;
+        let run = fio_load(&server, &rig.processors.of_client(), &load, rig.arguments.run_ms)?;
         let mut client = server.connect()?;
         let start = wall_ns();
         client.flush()?;
         let flush_ns = (wall_ns() - start) as f64;
         drop(client);
-        bed.end(server, side, &mut words)?;
+        rig.end(server, side, &mut words)?;
         Ok((run.period_ns, run.period_ns + flush_ns / run.requests))
     })?;
     print_result("  done and flushed, a write", &Pairs::of(&found, |(_, all)| *all));

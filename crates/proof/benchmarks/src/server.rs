@@ -8,7 +8,7 @@ use crate::client::{NullServer, Waiting, Window};
 use crate::contestant::Contestant;
 use crate::overdrive::Overdrive;
 use crate::processors::Processors;
-use crate::program::{Program, Site, fill};
+use crate::program::{Program, ProgramOptions, fill};
 use crate::rivals;
 use crate::sides::{Pairs, Side, in_turns, median, verdict};
 use anyhow::{Result, ensure};
@@ -17,7 +17,7 @@ use lane::Random;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    site: Site,
+    program_options: ProgramOptions,
     /// The volume's size, in MiB; all of it is cached.
     #[arg(long, default_value_t = 1024)]
     mib: u64,
@@ -47,8 +47,8 @@ const REACHED: f64 = 0.99;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let processors = Processors::split()?;
-    let overdrive = Overdrive::find(&arguments.site)?;
-    let file = arguments.site.file("server");
+    let overdrive = Overdrive::find(&arguments.program_options)?;
+    let file = arguments.program_options.file("server");
     fill(file.path(), arguments.mib << 20)?;
     let backing = file.path().display().to_string();
     let memory = format!("{}M", arguments.mib * 2);

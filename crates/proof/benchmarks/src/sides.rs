@@ -188,7 +188,7 @@ mod tests {
     use super::Pairs;
 
     #[test]
-    fn what_the_runs_cannot_tell_apart_is_neither_reached_nor_missed() {
+    fn what_the_runs_cannot_distinguish_is_neither_reached_nor_missed() {
         let of = |ratios: &[f64]| {
             let found: Vec<(f64, f64)> =
                 ratios.iter().map(|ratio| (100.0, 100.0 * ratio)).collect();

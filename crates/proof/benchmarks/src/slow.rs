@@ -8,7 +8,7 @@
 use crate::client::{BLOCK, Client, Run, Waiting, Window};
 use crate::overdrive::Overdrive;
 use crate::processors::Processors;
-use crate::program::{Program, Site};
+use crate::program::{Program, ProgramOptions};
 use crate::sides::{Pairs, Side, in_turns, median, verdict};
 use crate::zipf::Zipf;
 use anyhow::Result;
@@ -18,7 +18,7 @@ use policy::{Kind, Simulation};
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    site: Site,
+    program_options: ProgramOptions,
     /// The volume's size, in MiB; memory is a quarter of it.
     #[arg(long, default_value_t = 512)]
     mib: u64,
@@ -103,7 +103,7 @@ impl Rider {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let processors = Processors::split()?;
-    let overdrive = Overdrive::find(&arguments.site)?;
+    let overdrive = Overdrive::find(&arguments.program_options)?;
     let zipf =
         Zipf::new((arguments.mib << 20) / BLOCK as u64, arguments.exponent, &mut Random::new(1));
     let room = zipf.blocks() / 4;

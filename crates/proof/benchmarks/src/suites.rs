@@ -7,7 +7,7 @@ use block::Size;
 use lane::Prices;
 use load::{Limit, Load, Order};
 use suites::prices::{self, Measure};
-use suites::{Bed, Outcome, Plan, Preparation, Row, Suite, Target};
+use suites::{Outcome, Plan, Preparation, Row, Suite, Target, TestRig};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -183,16 +183,16 @@ fn rate(target: &Target, memory: Size, prices: Prices, requests: u64) -> Result<
         let cache = cache.map(|memory| suite.cache(memory));
         let plan = Plan { cache, prices, ..Plan::new(suite.profile(), target.clone()) };
         let mut watch = ();
-        let mut bed = Bed::new(&plan, &mut watch).map_err(|halt| anyhow!("{halt}"))?;
+        let mut rig = TestRig::new(&plan, &mut watch).map_err(|halt| anyhow!("{halt}"))?;
         let used = Preparation::preset("used");
-        bed.prepare(&used, target.bytes(), 1).map_err(|halt| anyhow!("{halt}"))?;
+        rig.prepare(&used, target.bytes(), 1).map_err(|halt| anyhow!("{halt}"))?;
         for (load_name, order, reads_percent) in loads.into_iter().chain([hot]) {
             let load = Load::new(order, 4096, target.bytes()).depth(32);
             let load = Load { reads_percent, limit: Limit::requests(requests), ..load };
             let mut rates = Vec::new();
             for seed in 0..3 {
                 let start = cpu_ns();
-                let record = bed.load("rate", Load { seed, ..load.clone() });
+                let record = rig.load("rate", Load { seed, ..load.clone() });
                 record.map_err(|halt| anyhow!("{halt}"))?;
                 rates.push(requests as f64 * 1e9 / (cpu_ns() - start) as f64);
             }

@@ -4,7 +4,7 @@
 use crate::client::{Client, Waiting, Window};
 use crate::overdrive::Overdrive;
 use crate::processors::Processors;
-use crate::program::{Program, Site, fill};
+use crate::program::{Program, ProgramOptions, fill};
 use crate::sides::{Pairs, Side, in_turns, verdict};
 use anyhow::{Context, Result};
 use lane::Random;
@@ -13,7 +13,7 @@ use std::thread;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    site: Site,
+    program_options: ProgramOptions,
     /// The volume's size, in MiB; all of it is cached.
     #[arg(long, default_value_t = 256)]
     mib: u64,
@@ -108,8 +108,8 @@ impl Contestant {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let overdrive = Overdrive::find(&arguments.site)?;
-    let file = arguments.site.file("threads");
+    let overdrive = Overdrive::find(&arguments.program_options)?;
+    let file = arguments.program_options.file("threads");
     fill(file.path(), arguments.mib << 20)?;
     let backing = file.path().display().to_string();
     let start = |threads| Contestant::start(&overdrive, threads, arguments, &backing);

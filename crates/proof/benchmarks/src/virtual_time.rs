@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 }
 
 /// Returns a volume with a quarter of it cached, without bytes (grain 0).
-fn bed(world: &mut World, mib: u64, waits: bool) -> Result<(Lane, Stack, u64)> {
+fn start_cache(world: &mut World, mib: u64, waits: bool) -> Result<(Lane, Stack, u64)> {
     let geometry = Geometry::for_memory(mib << 20);
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
     let sectors = mib << 13;
@@ -98,7 +98,7 @@ fn run_with(arguments: &Arguments, mib: u64, waits: bool) -> Result<()> {
     let answers = if waits { "that makes each miss wait" } else { "that answers at once" };
     println!("{mib} MiB of cache in front of a null device of {} MiB {answers}", 4 * mib);
     let mut world = World::timed(Prices::default());
-    let (lane, stack, blocks) = bed(&mut world, mib, waits)?;
+    let (lane, stack, blocks) = start_cache(&mut world, mib, waits)?;
     let mut misses = Vec::new();
     let mut hits = Vec::new();
     let next = Rc::new(Cell::new(0));

@@ -72,7 +72,7 @@ impl Book {
         next: Operation,
         engine: &EngineSetup,
     ) -> Book {
-        oracle.begins(engine.durability);
+        oracle.begin_process(engine.durability);
         let (now, mode) = (oracle.clock, engine.mode);
         Book {
             operator: Operator::new(engine),
@@ -110,10 +110,10 @@ impl Book {
 
     /// Notes that a process takes over from one that was killed: its clients have sent nothing yet.
     /// `in_flush`: the killed one had sent the disk a flush.
-    pub(crate) fn taken_over(&mut self, engine: &EngineSetup, in_flush: bool) {
+    pub(crate) fn record_takeover(&mut self, engine: &EngineSetup, in_flush: bool) {
         self.doubt = self.doubt_after(in_flush, engine.durability);
         self.oracle = self.disk.with(|disk| self.oracle.after_kill(disk, &[]));
-        self.oracle.begins(engine.durability);
+        self.oracle.begin_process(engine.durability);
         self.operator = Operator::new(engine);
         let now = self.oracle.clock;
         (self.mode, self.mode_since) = (engine.mode, now);
@@ -131,7 +131,7 @@ impl Book {
     }
 
     /// This process begins, with so much that is dirty, and in doubt or not.
-    pub(crate) fn begins(&mut self, process: &dyn Process) {
+    pub(crate) fn begin_process(&mut self, process: &dyn Process) {
         self.dirty_blocks = process.dirty_blocks();
         self.operator.holds(self.dirty_blocks);
         self.oracle.is_taken_over(self.doubt.may, process.is_in_doubt());
@@ -143,16 +143,16 @@ impl Book {
         let orders = self.oracle.durability() == Durability::Ordered;
         if orders && process.is_in_doubt() && !process.has_failed() {
             let text = "a process that is in doubt about a flush serves, and promises an order";
-            self.found(Finding::new("C1", text));
+            self.report(Finding::new("C1", text));
         }
     }
 
     /// Notes that the operator is about to change settings: until the change ends, both are in
     /// force.
-    pub(crate) fn set_begins(&mut self, changes: &Changes) {
-        self.hear_admissions();
+    pub(crate) fn begin_set(&mut self, changes: &Changes) {
+        self.collect_admissions();
         let now = self.oracle.tick();
-        self.operator.begins(changes, self.mode, self.oracle.durability());
+        self.operator.begin_change(changes, self.mode, self.oracle.durability());
         if let Some(durability) = changes.durability {
             self.oracle.may_promise(durability);
         }
@@ -164,11 +164,11 @@ impl Book {
     }
 
     /// They are changed, or nothing is.
-    pub(crate) fn set_ends(&mut self, done: bool, process: &dyn Process) {
-        self.hear_admissions();
+    pub(crate) fn end_set(&mut self, done: bool, process: &dyn Process) {
+        self.collect_admissions();
         self.answers += 1;
         let now = self.oracle.tick();
-        let (mode, durability) = self.operator.ends(done);
+        let (mode, durability) = self.operator.end_change(done);
         self.oracle.promises(durability);
         (self.mode, self.mode_since) = (mode, now);
         trace::event([now.into(), 10, done.into()], format_args!("{now}: set: {done}"));
@@ -183,17 +183,17 @@ impl Book {
     /// Notes the changes that the write buffer has admitted; returns their operations since the
     /// last call.
     pub(crate) fn note_admissions(&mut self, into: &mut Vec<Operation>) {
-        self.hear_admissions();
+        self.collect_admissions();
         into.clear();
         into.append(&mut self.admitted);
     }
 
-    fn hear_admissions(&mut self) {
+    fn collect_admissions(&mut self) {
         let mut admissions = std::mem::take(&mut self.admissions);
         take_admissions(&mut admissions);
         for admission in &admissions {
             let range = (admission.first * self.stamps, admission.count * self.stamps);
-            self.oracle.admitted(admission.operation, range, admission.epoch);
+            self.oracle.record_admission(admission.operation, range, admission.epoch);
             trace::event(
                 [range.0.into(), range.1.into(), admission.epoch.into()],
                 format_args!(
@@ -221,20 +221,20 @@ impl Book {
                      blocks are dirty, {before} were before",
                     admission.operation
                 );
-                self.found(Finding::new(clause, text));
+                self.report(Finding::new(clause, text));
             }
         }
     }
 
-    fn found(&mut self, finding: Finding) {
+    fn report(&mut self, finding: Finding) {
         self.finding.get_or_insert(finding);
     }
 
     /// Notes that a client sends an operation; `any_dirty`: the write buffer is not empty.
-    pub(crate) fn sent(&mut self, kind: Kind, range: Range, any_dirty: bool) -> Pending {
+    pub(crate) fn record_request(&mut self, kind: Kind, range: Range, any_dirty: bool) -> Pending {
         let operation = self.next;
         self.next += 1;
-        self.sends(operation, kind, range, any_dirty)
+        self.record_sending(operation, kind, range, any_dirty)
     }
 
     /// Notes that a change came behind another one on its connection.
@@ -244,38 +244,38 @@ impl Book {
 
     /// Notes that a client sends again a request that was not answered before the process died: the
     /// same bytes.
-    pub(crate) fn sent_again(&mut self, before: &Pending, any_dirty: bool) -> Pending {
-        self.sends(before.operation, before.kind, before.range, any_dirty)
+    pub(crate) fn record_resend(&mut self, before: &Pending, any_dirty: bool) -> Pending {
+        self.record_sending(before.operation, before.kind, before.range, any_dirty)
     }
 
     /// Returns the contents after a discard.
-    fn discarded(&self) -> Content {
+    fn content_after_discard(&self) -> Content {
         match self.disk.with(|disk| disk.model.discard) {
             Discard::Zeroes => Content::Zeros,
             Discard::Ignored => Content::ZerosOrOlder,
         }
     }
 
-    fn sends(
+    fn record_sending(
         &mut self,
         operation: Operation,
         kind: Kind,
         range: Range,
         any_dirty: bool,
     ) -> Pending {
-        self.hear_admissions();
+        self.collect_admissions();
         let content = match kind {
             Kind::Write | Kind::WriteFua => Some(Content::Stamp),
             Kind::Zero | Kind::ZeroFua => Some(Content::Zeros),
-            Kind::Discard => Some(self.discarded()),
+            Kind::Discard => Some(self.content_after_discard()),
             Kind::Read | Kind::Flush | Kind::Status => None,
         };
         let overlaps_dirty =
             self.buffers && content.is_some() && self.may_be_dirty(NEVER, range, any_dirty);
         match content {
             Some(content) => {
-                self.oracle.change_sent(operation, content, range);
-                self.padding(range).for_each(|padding| self.oracle.carries(padding));
+                self.oracle.record_change(operation, content, range);
+                self.padding(range).for_each(|padding| self.oracle.begin_padding(padding));
             }
             None => _ = self.oracle.tick(),
         }
@@ -304,8 +304,8 @@ impl Book {
     }
 
     /// Notes the answer; `stamps` is the result of a read.
-    pub(crate) fn answered(&mut self, pending: &Pending, result: Result, stamps: &[u8]) {
-        self.hear_admissions();
+    pub(crate) fn record_answer(&mut self, pending: &Pending, result: Result, stamps: &[u8]) {
+        self.collect_admissions();
         self.answers += 1;
         let Pending { operation, kind, range, sent, .. } = *pending;
         self.open.retain(|open| open.operation != operation);
@@ -325,16 +325,16 @@ impl Book {
             pending.overlaps_dirty || self.buffers && self.may_be_dirty(sent, range, true);
         match kind {
             Kind::Read if good => {
-                if let Err(finding) = self.oracle.read_answered(sent, range, stamps) {
-                    self.found(finding);
+                if let Err(finding) = self.oracle.record_read_answer(sent, range, stamps) {
+                    self.report(finding);
                 }
             }
-            Kind::Flush if good => self.oracle.flush_answered(sent),
+            Kind::Flush if good => self.oracle.record_flush_answer(sent),
             Kind::Read | Kind::Flush | Kind::Status => _ = self.oracle.tick(),
             _ => {
                 let fua = matches!(kind, Kind::WriteFua | Kind::ZeroFua);
-                self.oracle.change_answered(operation, range, good, fua, sent);
-                self.padding(range).for_each(|padding| self.oracle.carries_no_more(padding));
+                self.oracle.record_change_answer(operation, range, good, fua, sent);
+                self.padding(range).for_each(|padding| self.oracle.end_padding(padding));
             }
         }
         match result {
@@ -368,13 +368,13 @@ impl Book {
                 pending.kind,
                 words(result)
             );
-            self.found(Finding::new("C8", text));
+            self.report(Finding::new("C8", text));
         }
     }
 
     /// Returns since when writes must have reached the disk when they are answered, and by which
     /// clause.
-    fn strict_since(&self) -> Option<(u32, &'static str)> {
+    fn durable_writes_since(&self) -> Option<(u32, &'static str)> {
         match self.mode {
             WriteMode::Through | WriteMode::None => Some((self.mode_since, "C12")),
             WriteMode::Back if self.proven == 0 => {
@@ -387,7 +387,7 @@ impl Book {
     fn check_not_held_back(&mut self, pending: &Pending) {
         let no_write = [Kind::Read, Kind::Flush, Kind::Discard, Kind::Status];
         let is_write = !no_write.contains(&pending.kind);
-        let Some((since, clause)) = self.strict_since() else {
+        let Some((since, clause)) = self.durable_writes_since() else {
             return;
         };
         if !self.buffers
@@ -416,7 +416,7 @@ impl Book {
                      {sector} the disk still has {seen}",
                     pending.operation
                 );
-                return self.found(Finding::new(clause, text));
+                return self.report(Finding::new(clause, text));
             }
         }
     }
@@ -450,21 +450,21 @@ impl Book {
         }
         if doubts && !self.doubt.may {
             let text = "a flush fails as if one had been under way at a kill, and none was";
-            self.found(Finding::new("C8", text));
+            self.report(Finding::new("C8", text));
         }
         if doubts && !is_first || self.doubt.failed > 0 && self.doubt.good > 0 {
             let text =
                 "after a kill during a flush, some clients' first flush fails, and some do not";
-            self.found(Finding::new("C1", text));
+            self.report(Finding::new("C1", text));
         }
         if doubts {
             self.doubted = pending.operation;
-            self.oracle.loss_reported();
+            self.oracle.record_loss_report();
         }
     }
 
     /// Notes that a connection has ended.
-    pub(crate) fn gone(&mut self, was_proven: bool) {
+    pub(crate) fn record_disconnect(&mut self, was_proven: bool) {
         let now = self.oracle.tick();
         self.proven -= u32::from(was_proven);
         if was_proven && self.proven == 0 {
@@ -473,31 +473,31 @@ impl Book {
         trace::event([now.into(), 1, 0], format_args!("{now}: a connection ends"));
     }
 
-    /// Notes the answer to a status: the stretches known from sector `told` on.
-    pub(crate) fn status_answered(
+    /// Notes the answer to a status: the stretches known from sector `first_sector` on.
+    pub(crate) fn record_status_answer(
         &mut self,
         pending: &Pending,
-        told: u32,
+        first_sector: u32,
         answer: Result<Vec<Stretch>>,
     ) {
         let (first, count) = pending.range;
-        let mut sector = told;
+        let mut sector = first_sector;
         for stretch in answer.as_deref().unwrap_or_default() {
             let end = sector + stretch.sectors as u32 * self.stamps;
             let zeros = if stretch.zero { sector.max(first)..end.min(first + count) } else { 0..0 };
             for sector in zeros {
                 if let Err(finding) = self.oracle.check_zero(sector, pending.sent) {
-                    self.found(finding);
+                    self.report(finding);
                 }
             }
             sector = end;
         }
-        self.answered(pending, answer.map(|_| ()), &[]);
+        self.record_answer(pending, answer.map(|_| ()), &[]);
     }
 
     /// Notes that the operator is about to discard dirty data.
-    pub(crate) fn discard_begins(&mut self) {
-        self.hear_admissions();
+    pub(crate) fn begin_discard(&mut self) {
+        self.collect_admissions();
         self.oracle.discarding = true;
         let now = self.oracle.tick();
         trace::event(
@@ -507,11 +507,11 @@ impl Book {
     }
 
     /// Notes that it is discarded, or that nothing was done.
-    pub(crate) fn discard_ends(&mut self, done: bool) {
-        self.hear_admissions();
+    pub(crate) fn end_discard(&mut self, done: bool) {
+        self.collect_admissions();
         self.answers += 1;
         match done {
-            true => self.disk.with(|disk| self.oracle.dirty_discarded(disk)),
+            true => self.disk.with(|disk| self.oracle.record_discard_dirty(disk)),
             false => self.oracle.discarding = false,
         }
         let now = self.oracle.clock;
@@ -520,16 +520,16 @@ impl Book {
     }
 
     /// Notes that the error of the failed volume has been cleared.
-    pub(crate) fn error_cleared(&mut self) {
+    pub(crate) fn record_error_clearing(&mut self) {
         if self.disk.with(|disk| disk.errors[2]) > 0 {
-            self.oracle.error_cleared();
+            self.oracle.record_error_clearing();
         }
         let now = self.oracle.clock;
         trace::event([now.into(), 3, 0], format_args!("{now}: the operator clears the error"));
     }
 
     /// Notes that the write mode has been changed.
-    pub(crate) fn mode_set(&mut self, mode: WriteMode) {
+    pub(crate) fn record_mode(&mut self, mode: WriteMode) {
         let now = self.oracle.tick();
         (self.mode, self.mode_since) = (mode, now);
         trace::event([now.into(), 2, mode as u64], format_args!("{now}: mode {mode:?}"));

@@ -41,7 +41,7 @@ fn geometry(setup: &Setup) -> Geometry {
 }
 
 /// Returns the geometry for taking over the arena: with the configured slots, if possible.
-fn taken_over(setup: &Setup, arena: &Arc<Memory>) -> Geometry {
+fn takeover_geometry(setup: &Setup, arena: &Arc<Memory>) -> Geometry {
     let wanted = geometry(setup);
     let Some(found) = Arena::found(arena) else { return wanted };
     let is_bug = planted::planted(Bug::LeaveDirtySlots);
@@ -106,8 +106,13 @@ impl Subject for Engine {
         below: &Limits,
         arena: &Arc<Memory>,
     ) -> Result<Box<dyn Process>, String> {
-        let shared =
-            Shared::new(below, taken_over(setup, arena), settings(setup), IDENTITY, arena.clone());
+        let shared = Shared::new(
+            below,
+            takeover_geometry(setup, arena),
+            settings(setup),
+            IDENTITY,
+            arena.clone(),
+        );
         match shared {
             Ok(shared) => {
                 shared.force_window_share(setup.engine.window_share);
@@ -159,7 +164,7 @@ impl Subject for Engine {
 
     fn headers(&self, setup: &Setup, arena: &Arc<Memory>) -> Range<usize> {
         let geometry = geometry(setup);
-        let arena = Arena::over(arena.clone(), &geometry, setup.model.grain());
+        let arena = Arena::from_memory(arena.clone(), &geometry, setup.model.grain());
         arena.header_at(0)..arena.header_at(geometry.slots + geometry.slots_spare)
     }
 }
@@ -273,7 +278,7 @@ impl Process for Running {
 struct Client(cache::Client);
 
 impl Connection for Client {
-    fn flushed(&self) {
+    fn record_flush(&self) {
         self.0.flushed();
     }
 

@@ -33,7 +33,7 @@ const RARE: [(&str, u64); 13] = [
 
 impl Bug {
     /// Returns the number of a history that is known to show it; 0 if it is found soon anyway.
-    pub fn known(&self) -> u64 {
+    pub fn known_history(&self) -> u64 {
         RARE.iter().find(|(name, _)| *name == self.name).map_or(0, |(_, number)| *number)
     }
 }

@@ -5,7 +5,7 @@ use crate::oracle::Range;
 use crate::pending::{Kind, Pending};
 use crate::plan::{Act, Change, Step};
 use crate::stamp::{self, GRAIN, Operation};
-use crate::subject::{Connection, Process, on_behalf_of};
+use crate::subject::{Connection, Process, run_for};
 use block::{Advice, Buf, Extent, Fua, Memory, Padding, Request, Result, Stack};
 use cache::Changes;
 use lane::{Event, Lane};
@@ -35,7 +35,7 @@ impl Scratch {
     fn take(&self, sectors: u32) -> Buf {
         let offset = self.used.get();
         self.used.set(offset + (sectors * self.grain) as usize);
-        Buf::over(self.memory.clone(), offset, sectors, self.grain)
+        Buf::from_memory(self.memory.clone(), offset, sectors, self.grain)
     }
 }
 
@@ -82,15 +82,15 @@ impl Client {
         let mut proven = false;
         for step in plan {
             self.lane.sleep_until(self.lane.now() + step.pause_ns).await;
-            self.served().await;
+            self.wait_for_turn().await;
             match step.act {
                 Act::Reconnect => {
                     drop(connection.take());
-                    self.book.borrow_mut().gone(std::mem::take(&mut proven));
+                    self.book.borrow_mut().record_disconnect(std::mem::take(&mut proven));
                 }
                 Act::SetMode(mode) => {
                     self.process.set_mode(mode);
-                    self.book.borrow_mut().mode_set(mode);
+                    self.book.borrow_mut().record_mode(mode);
                 }
                 Act::Set(changes) => self.set(&changes).await,
                 Act::Aside { reads, writes } => {
@@ -100,7 +100,7 @@ impl Client {
                 Act::Advise { first, count } => self.advise((first, count)).await,
                 Act::ClearError if self.process.has_failed() => {
                     self.process.clear_error();
-                    self.book.borrow_mut().error_cleared();
+                    self.book.borrow_mut().record_error_clearing();
                 }
                 Act::DiscardDirty if self.process.has_failed() => self.discard_dirty().await,
                 Act::ClearError | Act::DiscardDirty => {}
@@ -114,7 +114,7 @@ impl Client {
                         let is_first = !std::mem::replace(&mut proven, true);
                         self.book.borrow_mut().proves(!is_first);
                         let connection = connection.as_ref().expect("just connected");
-                        connection.flushed();
+                        connection.record_flush();
                         self.lane.turn().await;
                         flush = Some(Flushing { is_first, doubt: connection.take_doubt() });
                     }
@@ -128,19 +128,19 @@ impl Client {
         self.lane.turn().await;
         drop(connection);
         let mut book = self.book.borrow_mut();
-        book.gone(proven);
+        book.record_disconnect(proven);
         book.clients -= 1;
     }
 
     /// Waits for a turn; for ever, if the process no longer serves its clients.
-    async fn served(&self) {
+    async fn wait_for_turn(&self) {
         self.lane.turn().await;
         poll_fn(|_| if self.alive.get() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
     /// Sends advice. Its answer promises nothing and is not judged; later reads by others are.
     async fn advise(&self, range: Range) {
-        let (at, _) = self.around(range);
+        let (at, _) = self.blocks_around(range);
         let request = Request::Advise { at, advice: Advice::WillNeed };
         if self.stack.try_now(&request).is_none() {
             self.lane.turn().await;
@@ -151,14 +151,14 @@ impl Client {
             })
             .await;
         }
-        self.served().await;
+        self.wait_for_turn().await;
     }
 
     async fn set(&self, changes: &Changes) {
         if let Some(changing) = self.process.set(&self.lane, changes) {
-            self.book.borrow_mut().set_begins(changes);
+            self.book.borrow_mut().begin_set(changes);
             let done = changing.await;
-            self.book.borrow_mut().set_ends(done, self.process.as_ref());
+            self.book.borrow_mut().end_set(done, self.process.as_ref());
         }
     }
 
@@ -168,23 +168,23 @@ impl Client {
             return;
         }
         if let Some(discarding) = self.process.discard_dirty(&self.lane) {
-            self.book.borrow_mut().discard_begins();
+            self.book.borrow_mut().begin_discard();
             let done = discarding.await;
-            self.book.borrow_mut().discard_ends(done);
+            self.book.borrow_mut().end_discard(done);
         }
     }
 
     async fn status(&self, pending: &Pending) {
-        let (at, padding) = self.around(pending.range);
+        let (at, padding) = self.blocks_around(pending.range);
         let answer = self.stack.status(at).await;
         self.lane.rest().await;
-        self.served().await;
-        let told = pending.range.0 - padding.head / GRAIN as u32;
-        self.book.borrow_mut().status_answered(pending, told, answer);
+        self.wait_for_turn().await;
+        let first_sector = pending.range.0 - padding.head / GRAIN as u32;
+        self.book.borrow_mut().record_status_answer(pending, first_sector, answer);
     }
 
     /// Returns the stack's blocks around sectors of the laboratory.
-    fn around(&self, (first, count): Range) -> (Extent, Padding) {
+    fn blocks_around(&self, (first, count): Range) -> (Extent, Padding) {
         let (offset, length) = (u64::from(first) * GRAIN as u64, count * GRAIN as u32);
         self.stack.limits().around(offset, length).expect("inside the disk")
     }
@@ -245,20 +245,20 @@ impl Client {
             Kind::ZeroFua if !fua => Kind::Zero,
             kind => kind,
         };
-        let (at, padding) = self.around((first, count));
+        let (at, padding) = self.blocks_around((first, count));
         let padding = if kind == Kind::Flush { Padding::NONE } else { padding };
         let buffer = self.scratch.take(at.count);
         let dirty = self.process.dirty_blocks() > 0;
         let mut book = self.book.borrow_mut();
         let pending = match act {
-            Act::Again(before) => book.sent_again(&before, dirty),
-            _ => book.sent(kind, (first, count), dirty),
+            Act::Again(before) => book.record_resend(&before, dirty),
+            _ => book.record_request(kind, (first, count), dirty),
         };
         if kind != Kind::Status {
             let mut bytes = vec![0xa5; buffer.bytes()];
             if matches!(kind, Kind::Write | Kind::WriteFua) {
-                let meant = padding.head as usize..bytes.len() - padding.tail as usize;
-                stamp::fill(&mut bytes[meant], pending.operation, first);
+                let body = padding.head as usize..bytes.len() - padding.tail as usize;
+                stamp::fill(&mut bytes[body], pending.operation, first);
             }
             buffer.write(&bytes);
         }
@@ -271,7 +271,7 @@ impl Client {
         // An operation can be complete and not answered: a kill may come between the two, and
         // effects seen in the middle of a step (`midway.rs`) must not have been answered in it.
         self.lane.rest().await;
-        self.served().await;
+        self.wait_for_turn().await;
         let mut bytes = vec![0xa5; buffer.bytes()];
         if pending.kind == Kind::Read {
             buffer.read(&mut bytes);
@@ -282,8 +282,8 @@ impl Client {
             self.book.borrow_mut().doubts(&pending, is_first, doubt.is_err());
             result = doubt;
         }
-        let meant = padding.head as usize..bytes.len() - padding.tail as usize;
-        self.book.borrow_mut().answered(&pending, result, &bytes[meant]);
+        let body = padding.head as usize..bytes.len() - padding.tail as usize;
+        self.book.borrow_mut().record_answer(&pending, result, &bytes[body]);
     }
 
     /// Sends the request, in parts if the subject requires that.
@@ -318,7 +318,7 @@ impl Client {
     async fn ask(&self, operation: Operation, request: Request, padding: Padding) -> Asked {
         let is_read = matches!(request, Request::Read { .. });
         let asks = (padding == Padding::NONE || is_read) && !self.order.must_wait(&request);
-        if asks && let Some(result) = on_behalf_of(operation, || self.stack.try_now(&request)) {
+        if asks && let Some(result) = run_for(operation, || self.stack.try_now(&request)) {
             self.lane.turn().await;
             return Asked::Answered(result);
         }
@@ -332,7 +332,7 @@ impl Client {
             Asked::Running(running) => running,
         };
         poll_fn(|context| match self.alive.get() {
-            true => on_behalf_of(operation, || Pin::new(&mut running).poll(context)),
+            true => run_for(operation, || Pin::new(&mut running).poll(context)),
             false => Poll::Pending,
         })
         .await

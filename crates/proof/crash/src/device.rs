@@ -26,7 +26,7 @@ impl Disk {
     }
 
     /// Returns the same disk as later processes see it, with the size of this model.
-    pub(crate) fn resized(&self, model: &Model) -> Disk {
+    pub(crate) fn with_size_of(&self, model: &Model) -> Disk {
         self.with(|state| state.model.absent = model.absent);
         Disk { limits: model.limits(), state: self.state.clone() }
     }
@@ -87,7 +87,7 @@ impl Block for DiskLane {
             state.serve_read(request, flight.fails, None);
             state.apply(flight, request, true);
             state.complete(flight, request);
-            state.heard(flight, request);
+            state.record_delivery(flight, request);
             Some(answer(request, flight.fails))
         })
     }
@@ -115,7 +115,7 @@ impl Block for DiskLane {
         self.disk.with(|state| state.complete(flight, &request));
         self.lane.turn().await;
         self.disk.with(|state| {
-            state.heard(flight, &request);
+            state.record_delivery(flight, &request);
             state.flushes_asked -= asks;
         });
         answer(&request, flight.fails)

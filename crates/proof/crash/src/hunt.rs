@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Duration, number of threads, and start of a hunt.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms {
+pub struct HuntOptions {
     /// Time limit; without one, only `histories_max` ends the hunt.
     pub time: Option<Duration>,
     /// The number of the history to begin with.
@@ -78,7 +78,7 @@ fn scale_of(number: u64) -> Scale {
 
 struct Shared<'a> {
     subject: &'a dyn Subject,
-    terms: Terms,
+    options: HuntOptions,
     begun: Instant,
     next: AtomicU64,
     stops: AtomicBool,
@@ -91,7 +91,7 @@ impl Shared<'_> {
     }
 
     fn is_over(&self) -> bool {
-        let late = self.terms.time.is_some_and(|time| self.begun.elapsed() >= time);
+        let late = self.options.time.is_some_and(|time| self.begun.elapsed() >= time);
         late || self.stops.load(Ordering::Relaxed)
     }
 
@@ -102,24 +102,24 @@ impl Shared<'_> {
             return None;
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        (number < self.terms.histories_max).then_some(number)
+        (number < self.options.histories_max).then_some(number)
     }
 }
 
 /// Runs histories on every thread until the hunt is over or a promise is broken. `watch` is called
 /// about five times per second with the result so far.
-pub fn hunt(subject: &dyn Subject, terms: Terms, mut watch: impl FnMut(&Hunt)) -> Hunt {
+pub fn hunt(subject: &dyn Subject, options: HuntOptions, mut watch: impl FnMut(&Hunt)) -> Hunt {
     let shared = Shared {
         subject,
-        terms,
+        options,
         begun: now(),
-        next: AtomicU64::new(terms.first),
+        next: AtomicU64::new(options.first),
         stops: AtomicBool::new(false),
         hunt: Mutex::new(Hunt::default()),
     };
     thread::scope(|scope| {
         let mut threads: Vec<_> =
-            (0..terms.threads).map(|_| scope.spawn(|| worker(&shared))).collect();
+            (0..options.threads).map(|_| scope.spawn(|| worker(&shared))).collect();
         while threads.iter().any(|thread| !thread.is_finished()) {
             thread::park_timeout(Duration::from_millis(if shared.is_over() { 5 } else { 200 }));
             watch(&shared.hunt());
@@ -147,7 +147,7 @@ fn cpu_seconds() -> f64 {
 fn worker(shared: &Shared<'_>) {
     while let Some(number) = shared.next() {
         let scale = scale_of(number);
-        let seed = seed_of(shared.terms.base, number);
+        let seed = seed_of(shared.options.base, number);
         let begun = cpu_seconds();
         let outcome = history(shared.subject, seed, scale, false);
         let seconds = cpu_seconds() - begun;

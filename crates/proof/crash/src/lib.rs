@@ -66,7 +66,7 @@ pub use device::{Disk, DiskLane};
 pub use disk::State;
 pub use drive::{Failure, Outcome, history, seed_of};
 pub use finding::Finding;
-pub use hunt::{Hunt, Terms, hunt};
+pub use hunt::{Hunt, HuntOptions, hunt};
 pub use laboratory::Laboratory;
 pub use liars::{Liar, Lie};
 pub use model::{Fault, Faults, Model};

@@ -15,7 +15,7 @@ pub struct Fault {
 impl Faults {
     /// Whether anything may hang. A watchdog may fire early in the laboratory, where time can pass
     /// while all tasks are ready: the planned hang then counts as the cause of an error.
-    pub(crate) fn hangs(&self) -> bool {
+    pub(crate) fn may_hang(&self) -> bool {
         self.hang_ns > 0
     }
 }
@@ -83,12 +83,12 @@ impl Model {
             flush_needed: true,
             fua: self.fua,
             discard: self.discard,
-            ..Limits::plain(u64::from(self.present() / self.stamps), self.grain())
+            ..Limits::plain(u64::from(self.current_sectors() / self.stamps), self.grain())
         }
     }
 
     /// Returns the number of its sectors before it grows.
-    pub(crate) fn present(&self) -> u32 {
+    pub(crate) fn current_sectors(&self) -> u32 {
         self.sectors - self.absent
     }
 

@@ -38,12 +38,17 @@ impl Operator {
     }
 
     /// Begins a change.
-    pub(crate) fn begins(&mut self, changes: &Changes, mode: WriteMode, durability: Durability) {
+    pub(crate) fn begin_change(
+        &mut self,
+        changes: &Changes,
+        mode: WriteMode,
+        durability: Durability,
+    ) {
         self.under_way = Some(UnderWay { changes: *changes, mode, durability });
     }
 
     /// Ends a change; returns the settings in force from now on.
-    pub(crate) fn ends(&mut self, done: bool) -> (WriteMode, Durability) {
+    pub(crate) fn end_change(&mut self, done: bool) -> (WriteMode, Durability) {
         let UnderWay { changes, mode, durability } =
             self.under_way.take().expect("what ends has begun");
         // The longest age so far: blocks that are quiet now may have become dirty under that one.

@@ -69,7 +69,7 @@ impl Oracle {
 
     /// Notes that a process begins, whose flushes have this promise. Requests sent before will not
     /// be answered any more.
-    pub(crate) fn begins(&mut self, durability: Durability) {
+    pub(crate) fn begin_process(&mut self, durability: Durability) {
         self.promises.clear();
         self.promises.push((0, durability));
         self.has_promised_order |= durability == Durability::Ordered;
@@ -96,7 +96,7 @@ impl Oracle {
 
     /// Returns the weakest promise from the tick `sent` until now, and whether it applied all the
     /// time.
-    fn promised_since(&self, sent: u32) -> (Durability, bool) {
+    fn weakest_promise_since(&self, sent: u32) -> (Durability, bool) {
         let after = self.promises.partition_point(|(since, _)| *since <= sent);
         let all = self.promises[after.max(1) - 1..].iter().map(|(_, durability)| *durability);
         let least = all.clone().min_by_key(|&durability| strength(durability));
@@ -104,12 +104,12 @@ impl Oracle {
         (least, all.clone().all(|durability| durability == least))
     }
 
-    fn over(&mut self, (first, count): Range) -> impl Iterator<Item = &mut Vec<Version>> {
+    fn versions_in(&mut self, (first, count): Range) -> impl Iterator<Item = &mut Vec<Version>> {
         self.sectors[first as usize..(first + count) as usize].iter_mut()
     }
 
     /// Notes that a change was sent.
-    pub(crate) fn change_sent(&mut self, operation: Operation, content: Content, range: Range) {
+    pub(crate) fn record_change(&mut self, operation: Operation, content: Content, range: Range) {
         let sent = self.tick();
         let after = self.flushed;
         for sector in range.0..range.0 + range.1 {
@@ -122,26 +122,26 @@ impl Oracle {
     /// Notes that a change sent at `sent` came behind another of its connection, sent at `first`:
     /// where they overlap it takes effect later.
     pub(crate) fn comes_behind(&mut self, range: Range, sent: u32, first: u32) {
-        let own = self.over(range).flatten().filter(|version| version.sent == sent);
+        let own = self.versions_in(range).flatten().filter(|version| version.sent == sent);
         own.for_each(|version| version.behind = first);
     }
 
     /// Notes that a change of parts of blocks was sent, which will rewrite the contents of these
     /// sectors.
-    pub(crate) fn carries(&mut self, padding: Range) {
+    pub(crate) fn begin_padding(&mut self, padding: Range) {
         self.padding.push(padding);
-        self.over(padding).flatten().for_each(|version| version.carried = true);
+        self.versions_in(padding).flatten().for_each(|version| version.carried = true);
     }
 
     /// Notes that it was answered.
-    pub(crate) fn carries_no_more(&mut self, padding: Range) {
+    pub(crate) fn end_padding(&mut self, padding: Range) {
         let index = self.padding.iter().position(|other| *other == padding);
         index.map(|index| self.padding.swap_remove(index));
     }
 
     /// Notes that a change was answered: with success, or with an error, which leaves its effect
     /// open.
-    pub(crate) fn change_answered(
+    pub(crate) fn record_change_answer(
         &mut self,
         operation: Operation,
         range: Range,
@@ -151,11 +151,11 @@ impl Oracle {
     ) {
         let now = self.tick();
         // While the durability changes, an FUA write may have either.
-        let (durability, throughout) = self.promised_since(sent);
+        let (durability, throughout) = self.weakest_promise_since(sent);
         let is = |meaning| fua && throughout && durability == meaning;
         let (durable, ordered) = (is(Durability::Flush), is(Durability::Ordered));
         let mut flushed = 0;
-        for versions in self.over(range) {
+        for versions in self.versions_in(range) {
             let own = versions.iter_mut().rfind(|version| version.operation == operation);
             let own = own.expect("an answer follows a request");
             if !good {
@@ -174,14 +174,14 @@ impl Oracle {
             flushed = if ordered { own.sent } else { 0 };
             let own = *own;
             let older = versions.iter_mut().filter(|version| own.replaces(version));
-            older.for_each(|version| version.dies(now));
+            older.for_each(|version| version.end_at(now));
         }
         self.flushed = self.flushed.max(flushed);
     }
 
     /// Notes that a part of a change was admitted to the write buffer, in this epoch.
-    pub(crate) fn admitted(&mut self, operation: Operation, range: Range, epoch: u32) {
-        for versions in self.over(range) {
+    pub(crate) fn record_admission(&mut self, operation: Operation, range: Range, epoch: u32) {
+        for versions in self.versions_in(range) {
             let own = versions.iter_mut().rfind(|version| version.operation == operation);
             if let Some(own) = own {
                 own.epoch = epoch;
@@ -192,9 +192,9 @@ impl Oracle {
 
     /// Notes that a flush sent at `sent` was answered with success: it covers the changes answered
     /// before that.
-    pub(crate) fn flush_answered(&mut self, sent: u32) {
+    pub(crate) fn record_flush_answer(&mut self, sent: u32) {
         self.tick();
-        match self.promised_since(sent).0 {
+        match self.weakest_promise_since(sent).0 {
             Durability::Flush => {}
             Durability::Ordered => return self.flushed = self.flushed.max(sent),
             Durability::Scratch => return,
@@ -208,7 +208,7 @@ impl Oracle {
     /// Notes that the operator clears the error of a volume whose disk has failed a flush:
     /// write-throughs before that may be lost, and with them the versions they had replaced. Data
     /// in the buffer must still be preserved.
-    pub(crate) fn error_cleared(&mut self) {
+    pub(crate) fn record_error_clearing(&mut self) {
         let now = self.tick();
         for versions in &mut self.sectors {
             if is_loose(versions) {
@@ -239,7 +239,7 @@ impl Oracle {
 
     /// A client's flush has failed because the process is in doubt: no later one covers what the
     /// flush under way at the kill has lost.
-    pub(crate) fn loss_reported(&mut self) {
+    pub(crate) fn record_loss_report(&mut self) {
         self.tick();
         let lost = self.sectors.iter_mut().flatten().filter(|version| version.lost);
         lost.for_each(|version| (version.excused, version.epoch) = (true, 0));
@@ -254,7 +254,7 @@ impl Oracle {
     }
 
     /// Notes that a read sent at `sent` was answered with these stamps.
-    pub(crate) fn read_answered(
+    pub(crate) fn record_read_answer(
         &mut self,
         sent: u32,
         (first, count): Range,
@@ -286,7 +286,7 @@ impl Oracle {
     }
 
     /// Notes that dirty data has been discarded: the disk shows the contents.
-    pub(crate) fn dirty_discarded(&mut self, disk: &State) {
+    pub(crate) fn record_discard_dirty(&mut self, disk: &State) {
         let now = self.tick();
         (self.discarding, self.discarded) = (false, now);
         let padding = &self.padding;
@@ -308,7 +308,7 @@ impl Oracle {
                     }
                 } else if was_done {
                     if !is_carried {
-                        version.dies(now);
+                        version.end_at(now);
                     }
                     version.dropped |= !version.durable;
                 }
@@ -338,7 +338,7 @@ impl Oracle {
         let versions = &self.sectors[sector as usize];
         let mut named = versions.iter().filter(|version| version.shows(operation)).peekable();
         if named.peek().is_none() {
-            return Err(self.unheard(sector, operation));
+            return Err(self.unknown_version_finding(sector, operation));
         }
         if named.any(|version| version.dead > sent) {
             return Ok(());
@@ -353,7 +353,7 @@ impl Oracle {
     }
 
     /// Returns the finding for a version that was never written to this sector.
-    pub(crate) fn unheard(&self, sector: u32, operation: Operation) -> Finding {
+    pub(crate) fn unknown_version_finding(&self, sector: u32, operation: Operation) -> Finding {
         Finding::new(
             if operation == ZERO { "C14" } else { "C4" },
             format!(
@@ -370,7 +370,7 @@ impl Oracle {
             return;
         }
         let versions = &mut self.sectors[sector as usize];
-        let Some(index) = only(versions, operation) else {
+        let Some(index) = only_version(versions, operation) else {
             return; // zeros that may be of several changes
         };
         let own = &mut versions[index];
@@ -386,7 +386,7 @@ impl Oracle {
                 continue;
             }
             if own.replaces(version) || (own.settled != NEVER && version.settled != NEVER) {
-                version.dies(now);
+                version.end_at(now);
             }
             // Stable: a completed discard that is not seen has changed nothing, for good.
             let passed_over = version.content == Content::ZerosOrOlder
@@ -394,7 +394,7 @@ impl Oracle {
                 && own.effective < version.sent;
             if passed_over {
                 version.void = true;
-                version.dies(now);
+                version.end_at(now);
             }
         }
     }
@@ -429,7 +429,7 @@ impl Oracle {
         let mut certain: [Option<&Version>; 8] = [None; 8];
         for ((sector, &operation), certain) in (first..).zip(shown).zip(&mut certain) {
             let versions = &self.sectors[sector as usize];
-            *certain = only(versions, operation).map(|index| &versions[index]);
+            *certain = only_version(versions, operation).map(|index| &versions[index]);
         }
         for ((sector, &operation), seen) in (first..).zip(shown).zip(&certain) {
             let Some(seen) = seen else {
@@ -477,7 +477,7 @@ impl Oracle {
         let versions = &self.sectors[sector as usize];
         match versions.iter().rfind(|version| version.shows(operation)) {
             Some(version) if version.sent > 0 => {
-                format!("{what} (sent at {}{})", version.sent, ended(version))
+                format!("{what} (sent at {}{})", version.sent, describe_end(version))
             }
             _ => what,
         }
@@ -489,7 +489,7 @@ fn holds((first, count): &Range, sector: u32) -> bool {
 }
 
 /// The versions that are neither durable nor held in a buffer.
-pub(crate) fn loose(versions: &[Version]) -> impl Iterator<Item = &Version> {
+pub(crate) fn loose_versions(versions: &[Version]) -> impl Iterator<Item = &Version> {
     versions.iter().filter(|version| {
         let is_it = !version.durable && !version.excused && !version.is_held();
         is_it && !versions.iter().any(|later| later.durable && later.replaces(version))
@@ -497,10 +497,10 @@ pub(crate) fn loose(versions: &[Version]) -> impl Iterator<Item = &Version> {
 }
 
 fn is_loose(versions: &[Version]) -> bool {
-    loose(versions).next().is_some()
+    loose_versions(versions).next().is_some()
 }
 
-fn ended(version: &Version) -> String {
+fn describe_end(version: &Version) -> String {
     let mut text = match version.answered {
         NEVER => ", not answered".to_string(),
         tick => format!(", answered at {tick}"),
@@ -512,7 +512,7 @@ fn ended(version: &Version) -> String {
 }
 
 /// Returns the version that `operation` must be, if there is only one.
-pub(crate) fn only(versions: &[Version], operation: Operation) -> Option<usize> {
+pub(crate) fn only_version(versions: &[Version], operation: Operation) -> Option<usize> {
     let mut named = versions.iter().enumerate().filter(|(_, version)| version.shows(operation));
     let (index, _) = named.next()?;
     named.next().is_none().then_some(index)

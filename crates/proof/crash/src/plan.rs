@@ -84,7 +84,7 @@ pub(crate) fn draw(setup: &Setup, again: &[Pending], random: &mut Random) -> Vec
             follow(setup, &plans[client], &mut act, random);
         }
         if client < silent && matches!(act, Act::Operate { kind: Kind::Flush, .. }) {
-            act = place(setup, Kind::Write, random);
+            act = draw_request(setup, Kind::Write, random);
         }
         let pause_ns = pause(setup, random);
         plans[client].push(Step { pause_ns, act });
@@ -153,7 +153,7 @@ fn share(setup: &Setup, plans: &mut [Vec<Step>]) {
 fn advise(setup: &Setup, plans: &mut [Vec<Step>]) {
     let mut random = Random::new(setup.seed ^ 0x0ad7_1ce5);
     for _ in 0..setup.advices {
-        let Act::Operate { first, count, .. } = place(setup, Kind::Read, &mut random) else {
+        let Act::Operate { first, count, .. } = draw_request(setup, Kind::Read, &mut random) else {
             unreachable!("a read is an operation")
         };
         let client = random.below(plans.len() as u64) as usize;
@@ -172,9 +172,9 @@ fn pair(setup: &Setup, plans: &mut [Vec<Step>]) {
         let mut two = change(setup, &mut random);
         // The second begins inside the first.
         let unit = if setup.bytes { 1 } else { setup.model.logical_sectors };
-        two.count = two.count.min(setup.model.present());
+        two.count = two.count.min(setup.model.current_sectors());
         let into = random.below(u64::from(one.count / unit)) as u32 * unit;
-        two.first = (one.first + into).min(setup.model.present() - two.count);
+        two.first = (one.first + into).min(setup.model.current_sectors() - two.count);
         let client = random.below(plans.len() as u64) as usize;
         let plan = &mut plans[client];
         let at = random.below(plan.len() as u64 + 1) as usize;
@@ -185,7 +185,7 @@ fn pair(setup: &Setup, plans: &mut [Vec<Step>]) {
 fn change(setup: &Setup, random: &mut Random) -> Change {
     let kinds = [Kind::Write, Kind::Write, Kind::WriteFua, Kind::Zero, Kind::Discard];
     let kind = kinds[random.below(kinds.len() as u64) as usize];
-    match place(setup, kind, random) {
+    match draw_request(setup, kind, random) {
         Act::Operate { kind, first, count } => Change { kind, first, count },
         _ => unreachable!("a change is an operation"),
     }
@@ -231,7 +231,7 @@ fn follow(setup: &Setup, plan: &[Step], act: &mut Act, random: &mut Random) {
     if *kind == Kind::Flush || random.one_in(if follows_itself { 8 } else { 2 }) {
         return;
     }
-    let end = setup.model.present();
+    let end = setup.model.current_sectors();
     let is_backward = setup.seed & 1 == 1;
     *first = match is_backward {
         true => before.checked_sub(*count * steps).unwrap_or(end - *count),
@@ -262,21 +262,21 @@ fn operation(setup: &Setup, random: &mut Random) -> Act {
     let mut drawn = random.below(u64::from(total)) as u32;
     for (kind, weight) in weights {
         if drawn < weight {
-            return place(setup, kind, random);
+            return draw_request(setup, kind, random);
         }
         drawn -= weight;
     }
     unreachable!("below the sum of all weights")
 }
 
-fn place(setup: &Setup, kind: Kind, random: &mut Random) -> Act {
+fn draw_request(setup: &Setup, kind: Kind, random: &mut Random) -> Act {
     let kind = match kind {
         Kind::Zero if random.one_in(4) => Kind::ZeroFua,
         other => other,
     };
     // Of any size half of the time, if that is allowed.
     let unit = if setup.bytes { 1 } else { setup.model.logical_sectors };
-    let sectors = setup.model.present();
+    let sectors = setup.model.current_sectors();
     // Whole blocks half of the time, as most writes are.
     let grain = match random.one_in(2) {
         true if setup.bytes => setup.model.logical_sectors,

@@ -42,23 +42,23 @@ pub(crate) struct Expected {
 }
 
 /// A world with one lane, which is reused.
-struct Place {
+struct Environment {
     world: World,
     lane: Lane,
 }
 
-impl Place {
-    fn new(mut world: World) -> Place {
-        Place { lane: world.lane(), world }
+impl Environment {
+    fn new(mut world: World) -> Environment {
+        Environment { lane: world.lane(), world }
     }
 }
 
 /// A reusable place for recoveries.
 pub(crate) struct Recovery {
     /// Tasks take turns: fast.
-    plain: Place,
+    plain: Environment,
     /// The seed chooses: for a part of the states. (The runs that follow a crash all do so.)
-    chosen: Place,
+    chosen: Environment,
     disk: Disk,
     pub(crate) arena: Arc<Memory>,
     buffer: Buf,
@@ -76,8 +76,8 @@ impl Recovery {
         let (sectors, grain) = (model.sectors, model.grain());
         let buffer = Buf::new(sectors / model.stamps, grain);
         Recovery {
-            plain: Place::new(World::timed(Prices::default())),
-            chosen: Place::new(World::chosen(setup.seed)),
+            plain: Environment::new(World::timed(Prices::default())),
+            chosen: Environment::new(World::chosen(setup.seed)),
             disk: Disk::new(model, Faults::default(), setup.seed),
             arena: Arc::new(Memory::heap(arena_bytes)),
             buffer,
@@ -94,7 +94,12 @@ impl Recovery {
 
     /// Starts a process on the arena, and kills it during the start: the next one finds the memory
     /// it left. (A process that refuses the arena leaves it unchanged.)
-    pub(crate) fn die(&mut self, subject: &dyn Subject, setup: &Setup, random: &mut Random) {
+    pub(crate) fn kill_during_start(
+        &mut self,
+        subject: &dyn Subject,
+        setup: &Setup,
+        random: &mut Random,
+    ) {
         let one_of = setup.engine.slots * 2;
         subject.watch_stores(midway::watch(&self.arena, one_of, random));
         let process = subject.start(setup, self.disk.limits(), &self.arena);
@@ -118,13 +123,13 @@ impl Recovery {
     ) -> std::result::Result<(), Finding> {
         let setup = &flushing(setup);
         let chosen = is_chosen(seed);
-        let place = if chosen { &mut self.chosen } else { &mut self.plain };
+        let environment = if chosen { &mut self.chosen } else { &mut self.plain };
         if chosen {
-            place.world.restart(seed);
+            environment.world.restart(seed);
         } else {
-            place.world.abandon();
+            environment.world.abandon();
         }
-        let lane = place.lane.clone();
+        let lane = environment.lane.clone();
         let process = match subject.start(setup, self.disk.limits(), &self.arena) {
             Ok(process) => process,
             Err(error) => return Err(Finding::new("refused", error)),

@@ -71,7 +71,7 @@ impl Run {
         let mut world = World::chosen(random.next_u64());
         let disk = Disk::of(from.disk);
         disk.with(|disk| disk.notes_sent = true);
-        disk.with(|disk| (disk.errors_heard, disk.flushed) = ([0; 3], false));
+        disk.with(|disk| (disk.errors_delivered, disk.flushed) = ([0; 3], false));
         let one_of = setup.limits.midway_one_of;
         let watched = Watched { memory: &from.arena, one_of, random: &mut random };
         let life = Life::start(subject, &setup, &disk, &mut world, watched)?;
@@ -81,7 +81,7 @@ impl Run {
         if life.process.buffers() {
             book.expect_buffer();
         }
-        book.begins(life.process.as_ref());
+        book.begin_process(life.process.as_ref());
         Ok(Run {
             book: Rc::new(RefCell::new(book)),
             disk,
@@ -167,12 +167,12 @@ impl Run {
     /// Its count differs.
     pub(crate) fn check_errors(&self) -> Result<(), Finding> {
         let Some(counted) = self.life.process.errors() else { return Ok(()) };
-        let heard = self.disk.with(|disk| disk.errors_heard).map(u64::from);
-        if counted == heard {
+        let delivered = self.disk.with(|disk| disk.errors_delivered).map(u64::from);
+        if counted == delivered {
             return Ok(());
         }
         let text = format!(
-            "of the disk's errors (reads, changes, flushes) {heard:?} were answered, and {counted:?} \
+            "of the disk's errors (reads, changes, flushes) {delivered:?} were answered, and {counted:?} \
              are counted"
         );
         Err(Finding::new("C8", text))

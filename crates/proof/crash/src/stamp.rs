@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_tells_where_it_belongs() {
+    fn a_stamp_shows_where_it_belongs() {
         let stamp = encode(7, 30);
         assert_eq!(decode(&stamp, 30), Ok(7));
         let foreign = Wrong::Foreign { operation: 7, sector: 30 };

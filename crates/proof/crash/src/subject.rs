@@ -207,7 +207,7 @@ pub trait Process {
 /// A connected client.
 pub trait Connection {
     /// Notes that it has sent a flush.
-    fn flushed(&self);
+    fn record_flush(&self);
 
     /// Called once for every flush.
     ///
@@ -222,7 +222,7 @@ pub trait Connection {
 struct Unnoticed;
 
 impl Connection for Unnoticed {
-    fn flushed(&self) {}
+    fn record_flush(&self) {}
 }
 
 /// A part of a change that a write buffer admitted.
@@ -249,7 +249,7 @@ thread_local! {
 }
 
 /// Runs one poll on behalf of `operation`.
-pub(crate) fn on_behalf_of<R>(operation: Operation, poll: impl FnOnce() -> R) -> R {
+pub(crate) fn run_for<R>(operation: Operation, poll: impl FnOnce() -> R) -> R {
     CURRENT.set(operation);
     let result = poll();
     CURRENT.set(0);

@@ -82,8 +82,10 @@ impl Survivors {
         self.seen.clear(limit);
         (self.drawn, self.limit, self.started) = (0, limit, false);
         for unit in 0..disk.pending.len() {
-            let moving =
-                disk.moving.iter().filter(|moving| disk.ahead_of(moving).any(|at| at == unit));
+            let moving = disk
+                .moving
+                .iter()
+                .filter(|moving| disk.units_ahead_of(moving).any(|at| at == unit));
             self.collect_unit(disk, unit, moving);
         }
         let product = self.open.iter().try_fold(1u32, |product, open| {
@@ -206,7 +208,7 @@ impl Survivors {
     }
 
     /// Returns the number of the chosen candidate for every open unit.
-    pub(crate) fn chosen(&self) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn chosen_candidates(&self) -> impl Iterator<Item = usize> + '_ {
         self.open.iter().zip(&self.choice).map(|(open, index)| open.first + index)
     }
 

@@ -40,15 +40,15 @@ impl Run {
         while !over.get() && (fence == Fence::EveryRing || self.is_awaited(fence)) {
             self.world.step();
         }
-        self.disk.with(|disk| (disk.errors_heard, disk.flushed) = ([0; 3], false));
+        self.disk.with(|disk| (disk.errors_delivered, disk.flushed) = ([0; 3], false));
         self.start_on_cut(subject)?;
-        self.setup.restarted(&mut self.random);
-        self.disk = self.disk.resized(&self.setup.model);
-        self.book.borrow_mut().taken_over(&self.setup.engine, in_flush);
+        self.setup.vary_restart(&mut self.random);
+        self.disk = self.disk.with_size_of(&self.setup.model);
+        self.book.borrow_mut().record_takeover(&self.setup.engine, in_flush);
         let one_of = self.setup.limits.midway_one_of;
         let watched = Watched { memory: &self.arena, one_of, random: &mut self.random };
         let life = Life::start(subject, &self.setup, &self.disk, &mut self.world, watched)?;
-        self.book.borrow_mut().begins(life.process.as_ref());
+        self.book.borrow_mut().begin_process(life.process.as_ref());
         let before = std::mem::replace(&mut self.life, life);
         if !subject.waits_for_owner() {
             self.owner_before = Some((before, self.world.steps() + STEPS_BESIDE));

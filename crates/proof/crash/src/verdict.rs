@@ -2,7 +2,7 @@
 
 use crate::disk::{NEVER, State};
 use crate::finding::Finding;
-use crate::oracle::{Oracle, Version, decode, loose, only};
+use crate::oracle::{Oracle, Version, decode, loose_versions, only_version};
 use crate::stamp::{self, GRAIN, INITIAL, Operation, ZERO};
 
 /// Evidence about the order of epochs in one unit after a power cut: it proves that `proves` had
@@ -28,7 +28,7 @@ impl Epochs {
     pub(crate) const NONE: Epochs =
         Epochs { proves: 0, misses: NEVER, after: 0, missing: NEVER, sent: 0, missing_fua: NEVER };
 
-    pub(crate) fn and(self, other: Epochs) -> Epochs {
+    pub(crate) fn combine(self, other: Epochs) -> Epochs {
         Epochs {
             proves: self.proves.max(other.proves),
             misses: self.misses.min(other.misses),
@@ -80,7 +80,7 @@ impl Oracle {
         for (index, stamp) in bytes.chunks_exact(GRAIN).enumerate() {
             let sector = first + index as u32;
             shown[index] = decode(stamp, sector)?;
-            epochs = epochs.and(self.judge_sector(sector, shown[index])?);
+            epochs = epochs.combine(self.judge_sector(sector, shown[index])?);
         }
         self.check_torn(first, &shown[..bytes.len() / GRAIN])?;
         Ok(epochs)
@@ -108,13 +108,13 @@ impl Oracle {
                 missing_fua: other.missing_fua.max(epochs.missing_fua),
             }));
         }
-        kindest.ok_or_else(|| self.lost(sector, operation))
+        kindest.ok_or_else(|| self.loss_finding(sector, operation))
     }
 
-    fn lost(&self, sector: u32, operation: Operation) -> Finding {
+    fn loss_finding(&self, sector: u32, operation: Operation) -> Finding {
         let versions = &self.sectors[sector as usize];
         let Some(version) = versions.iter().rfind(|version| version.shows(operation)) else {
-            return self.unheard(sector, operation);
+            return self.unknown_version_finding(sector, operation);
         };
         let durable = versions.iter().rfind(|later| later.durable && later.replaces(version));
         let durable = durable.map_or(operation, |later| later.operation);
@@ -166,7 +166,7 @@ impl Oracle {
                 let versions = &self.sectors[other as usize];
                 let is_own = |own: &&Version| own.operation == operation && own.sent == sent;
                 let own = versions.iter().find(is_own);
-                let seen = only(versions, theirs).map(|index| versions[index]);
+                let seen = only_version(versions, theirs).map(|index| versions[index]);
                 if let (Some(own), Some(seen)) = (own, seen)
                     && seen.effective < own.sent
                 {
@@ -200,7 +200,7 @@ impl Oracle {
         let versions = &self.sectors[sector as usize];
         let mut named = versions.iter().filter(|version| version.shows(operation)).peekable();
         if named.peek().is_none() {
-            return Err(self.unheard(sector, operation));
+            return Err(self.unknown_version_finding(sector, operation));
         }
         if named.any(|version| version.dead == NEVER) {
             return Ok(());
@@ -224,7 +224,7 @@ impl Oracle {
             let operation = decode(bytes, sector)?;
             let mut versions = self.sectors[sector as usize].iter();
             if !versions.any(|version| version.shows(operation)) {
-                return Err(self.unheard(sector, operation));
+                return Err(self.unknown_version_finding(sector, operation));
             }
         }
         Ok(())
@@ -282,7 +282,7 @@ impl Oracle {
 /// Notes what the disk may have lost of one sector: what is not held in a buffer, and what that may
 /// have overtaken there. What the buffer has taken in later is still owed.
 fn note_lost(versions: &mut [Version]) {
-    let loose: Vec<Version> = loose(versions).copied().collect();
+    let loose: Vec<Version> = loose_versions(versions).copied().collect();
     let is_later = |version: &Version| loose.iter().all(|loose| version.replaces(loose));
     let may_be_lost =
         |version: &&mut Version| !version.durable && (!version.is_held() || !is_later(version));
@@ -320,12 +320,12 @@ mod tests {
 
     const BUFFERED_EPOCH: u32 = 5;
 
-    fn passed(operation: Operation) -> Version {
+    fn write_through_version(operation: Operation) -> Version {
         Version { effective: operation, ..Version::new(operation, Content::Stamp, operation) }
     }
 
-    fn buffered(operation: Operation) -> Version {
-        Version { epoch: BUFFERED_EPOCH, buffered: true, ..passed(operation) }
+    fn buffered_version(operation: Operation) -> Version {
+        Version { epoch: BUFFERED_EPOCH, buffered: true, ..write_through_version(operation) }
     }
 
     /// The epochs after a takeover of changes of one sector, in the order of their operations.
@@ -339,23 +339,23 @@ mod tests {
 
     #[test]
     fn a_loss_excuses_what_it_had_overtaken_and_nothing_that_was_buffered_later() {
-        let changes = [buffered(10), passed(20), buffered(30)];
+        let changes = [buffered_version(10), write_through_version(20), buffered_version(30)];
         let owed = [BUFFERED_EPOCH, 0, BUFFERED_EPOCH];
         let excused = [0, 0, BUFFERED_EPOCH];
         assert_eq!(epochs(changes, true), excused);
         assert_eq!(epochs(changes, false), owed, "no flush was under way");
-        let all_buffered = [buffered(10), buffered(20), buffered(30)];
+        let all_buffered = [buffered_version(10), buffered_version(20), buffered_version(30)];
         assert_eq!(epochs(all_buffered, true), [BUFFERED_EPOCH; 3]);
     }
 
     #[test]
     fn a_flush_that_fails_in_doubt_excuses_nothing_that_the_disk_has_not_lost() {
         let mut oracle = Oracle::new(2, 1);
-        oracle.sectors[0].push(passed(10));
+        oracle.sectors[0].push(write_through_version(10));
         note_lost(&mut oracle.sectors[0]);
-        oracle.sectors[1].push(passed(20));
+        oracle.sectors[1].push(write_through_version(20));
         oracle.is_taken_over(true, true);
-        oracle.loss_reported();
+        oracle.record_loss_report();
         assert!(oracle.sectors[0][1].excused && !oracle.sectors[1][1].excused);
         assert!(!oracle.sectors[0][0].excused, "it was durable");
     }
@@ -364,7 +364,7 @@ mod tests {
     fn an_order_is_promised_throughout_from_the_first_moment_to_the_last() {
         let mut oracle = Oracle::new(1, 1);
         assert!(!oracle.has_ordered_throughout());
-        oracle.begins(Durability::Ordered);
+        oracle.begin_process(Durability::Ordered);
         assert!(oracle.has_ordered_throughout());
         oracle.promises(Durability::Flush);
         oracle.promises(Durability::Ordered);

@@ -154,7 +154,7 @@ impl Version {
     }
 
     /// Notes that reads sent after this tick do not return it.
-    pub(crate) fn dies(&mut self, tick: u32) {
+    pub(crate) fn end_at(&mut self, tick: u32) {
         self.dead = self.dead.min(tick);
     }
 }

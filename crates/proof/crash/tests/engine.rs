@@ -1,7 +1,7 @@
 //! The engine in the laboratory, as a short test: `cargo xtask crash` runs for any time, optimized,
 //! and `cargo xtask crash --bugs` tests every planted bug.
 
-use crash::{Scale, Terms, history, honest, hunt, seed_of};
+use crash::{HuntOptions, Scale, history, honest, hunt, seed_of};
 
 fn scale_of(number: u64) -> Scale {
     if number.is_multiple_of(4) { Scale::Exhaustive } else { Scale::Swarm }
@@ -59,10 +59,10 @@ fn discarded_data_may_come_back_with_a_change_that_has_read_it() {
 #[test]
 fn some_planted_bugs_are_found() {
     let quick = ["AckBeforeFlush", "WrongOffset", "SkipChecksum", "ReleaseRecovered", "SkipFence"];
-    let terms = Terms { time: None, first: 0, histories_max: 2_000, threads: 2, base: 1 };
+    let options = HuntOptions { time: None, first: 0, histories_max: 2_000, threads: 2, base: 1 };
     for name in quick {
         let bug = crash::by_name(name).expect("a name from the list");
-        let found = hunt(bug.as_ref(), terms, |_| ());
+        let found = hunt(bug.as_ref(), options, |_| ());
         assert!(found.failure.is_some(), "{name} was not found");
     }
 }

@@ -26,7 +26,7 @@ impl Disk {
     pub fn new(sectors: u64, grain: u32) -> Disk {
         let bytes = sectors as usize * grain as usize;
         let (now, durable) = (Arc::new(Memory::heap(bytes)), Arc::new(Memory::heap(bytes)));
-        let ram = Ram::over(now.clone(), sectors, grain);
+        let ram = Ram::from_memory(now.clone(), sectors, grain);
         let limits = Limits { flush_needed: true, ..ram.limits().clone() };
         Disk { ram, durable, now, limits }
     }

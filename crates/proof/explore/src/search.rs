@@ -61,13 +61,13 @@ impl Drop for Round {
     }
 }
 
-/// Runs `scene` in `rounds` rounds of 16 executions. Environment variables: `EXPLORE_TIMES`
+/// Runs `test` in `rounds` rounds of 16 executions. Environment variables: `EXPLORE_TIMES`
 /// multiplies the rounds, `EXPLORE_SEED` selects other rounds, and `EXPLORE_ROUND` runs only one
 /// round.
 ///
 /// # Panics
 /// If an execution panics or ends with all threads waiting.
-pub fn explore(rounds: usize, scene: fn()) {
+pub fn explore(rounds: usize, test: fn()) {
     let first = number_of("EXPLORE_SEED").unwrap_or(0) * 1_000_000;
     let rounds = rounds * number_of("EXPLORE_TIMES").unwrap_or(1);
     let range = match number_of("EXPLORE_ROUND") {
@@ -76,20 +76,20 @@ pub fn explore(rounds: usize, scene: fn()) {
     };
     for round in range {
         let _said = Round(round);
-        Runner::new(scheduler(round), config()).run(scene);
+        Runner::new(scheduler(round), config()).run(test);
     }
 }
 
-/// Runs `scene` in every possible order. For small scenes only.
+/// Runs `test` in every possible order. For small scenes only.
 ///
 /// # Panics
 /// If an execution panics, or there are more than `most` orders.
-pub fn explore_all(most: usize, scene: fn()) {
+pub fn explore_all(most: usize, test: fn()) {
     let ran = Arc::new(AtomicUsize::new(0));
     let counted = ran.clone();
     Runner::new(DfsScheduler::new(Some(most), false), config()).run(move || {
         counted.fetch_add(1, Ordering::Relaxed);
-        scene();
+        test();
     });
     let ran = ran.load(Ordering::Relaxed);
     assert!(ran < most, "there are more than {most} orders");

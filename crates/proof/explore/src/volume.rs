@@ -79,7 +79,7 @@ impl Plan {
 }
 
 /// State that the threads share.
-struct Scene {
+struct SharedState {
     plan: Plan,
     shared: Arc<Shared>,
     disk: Disk,
@@ -92,7 +92,7 @@ struct Scene {
 
 /// A client, which is the only writer of some blocks.
 struct Client {
-    scene: Arc<Scene>,
+    shared_state: Arc<SharedState>,
     stack: Stack,
     cache: Cache,
     number: u32,
@@ -134,7 +134,7 @@ fn filled(value: u64, sectors: u64) -> Buf {
 impl Client {
     /// Chooses one of this client's blocks.
     fn own_block(&mut self) -> u64 {
-        let clients = u64::from(self.scene.plan.lanes * self.scene.plan.clients);
+        let clients = u64::from(self.shared_state.plan.lanes * self.shared_state.plan.clients);
         let mine = (BLOCKS - 1 - u64::from(self.number)) / clients + 1;
         u64::from(self.number) + clients * self.random.below(mine)
     }
@@ -168,7 +168,7 @@ impl Client {
             1 => (0, Request::Discard { at }),
             _ => (stamp, Request::Write { at, from: filled(stamp, sectors), fua }),
         };
-        let ledger = &self.scene.ledger;
+        let ledger = &self.shared_state.ledger;
         let sent: Vec<_> =
             cells.map(|cell| (cell as usize, ledger.record_send(cell as usize, value))).collect();
         self.ask(request).await;
@@ -177,44 +177,45 @@ impl Client {
 
     /// Writes each of this client's blocks once.
     async fn fill(&self) {
-        let clients = u64::from(self.scene.plan.lanes * self.scene.plan.clients);
+        let clients = u64::from(self.shared_state.plan.lanes * self.shared_state.plan.clients);
         for block in (u64::from(self.number)..BLOCKS).step_by(clients as usize) {
             let stamp = u64::from(self.number + 1) << 32 | (block + 1);
             let at = Extent::new(sector(2 * block), BLOCK as u32);
             let cells = [2 * block as usize, 2 * block as usize + 1];
-            let sent = cells.map(|cell| (cell, self.scene.ledger.record_send(cell, stamp)));
+            let sent = cells.map(|cell| (cell, self.shared_state.ledger.record_send(cell, stamp)));
             self.ask(Request::Write { at, from: filled(stamp, BLOCK), fua: false }).await;
-            sent.iter().for_each(|(cell, index)| self.scene.ledger.record_answer(*cell, *index));
+            sent.iter()
+                .for_each(|(cell, index)| self.shared_state.ledger.record_answer(*cell, *index));
         }
     }
 
     async fn read(&mut self) {
         let cell = self.random.below(2 * BLOCKS);
         let into = Buf::new(CELL as u32, GRAIN);
-        let floor = self.scene.ledger.floor(cell as usize);
+        let floor = self.shared_state.ledger.floor(cell as usize);
         let at = Extent::new(sector(cell), CELL as u32);
         self.ask(Request::Read { at, into: into.clone() }).await;
-        self.scene.ledger.check_read(cell as usize, value_of(cell, &into.to_vec()), floor);
+        self.shared_state.ledger.check_read(cell as usize, value_of(cell, &into.to_vec()), floor);
     }
 
     async fn flush(&mut self) {
         let cells = 0..2 * BLOCKS as usize;
-        let floors: Vec<_> = cells.map(|cell| self.scene.ledger.floor(cell)).collect();
+        let floors: Vec<_> = cells.map(|cell| self.shared_state.ledger.floor(cell)).collect();
         self.ask(Request::Flush).await;
-        if self.scene.plan.durability == Durability::Flush {
+        if self.shared_state.plan.durability == Durability::Flush {
             for (cell, floor) in floors.into_iter().enumerate() {
-                let value = value_in(self.scene.disk.durable(), cell as u64);
-                self.scene.ledger.check_durable(cell, value, floor);
+                let value = value_in(self.shared_state.disk.durable(), cell as u64);
+                self.shared_state.ledger.check_durable(cell, value, floor);
             }
         }
     }
 
     async fn work(&mut self) {
-        if self.scene.plan.once {
+        if self.shared_state.plan.once {
             return self.fill().await;
         }
-        for step in 0..self.scene.plan.requests {
-            let kinds = if self.scene.plan.changes { 12 } else { 10 };
+        for step in 0..self.shared_state.plan.requests {
+            let kinds = if self.shared_state.plan.changes { 12 } else { 10 };
             match self.random.below(kinds) {
                 0..7 => self.change(step).await,
                 7..9 => self.read().await,
@@ -237,14 +238,14 @@ impl Client {
     }
 }
 
-impl Scene {
-    fn new(plan: Plan) -> Arc<Scene> {
+impl SharedState {
+    fn new(plan: Plan) -> Arc<SharedState> {
         let disk = Disk::new(BLOCKS * BLOCK, GRAIN);
         let geometry = plan.geometry();
         let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
         let shared = Shared::new(disk.limits(), geometry, plan.settings(), 7, memory)
             .expect("a fresh arena");
-        Arc::new(Scene {
+        Arc::new(SharedState {
             plan,
             shared,
             disk,
@@ -291,13 +292,14 @@ impl Scene {
 }
 
 /// Runs one lane on this thread.
-fn serve(scene: &Arc<Scene>, number: u32, seed: u64) {
+fn serve(shared_state: &Arc<SharedState>, number: u32, seed: u64) {
     let lane = Lane::new();
-    let cache = Cache::attach(&scene.shared, &lane, Stack::new(&lane, scene.disk.on(&lane)));
-    for client in 0..scene.plan.clients {
-        let number = number * scene.plan.clients + client;
+    let cache =
+        Cache::attach(&shared_state.shared, &lane, Stack::new(&lane, shared_state.disk.on(&lane)));
+    for client in 0..shared_state.plan.clients {
+        let number = number * shared_state.plan.clients + client;
         let mut client = Client {
-            scene: scene.clone(),
+            shared_state: shared_state.clone(),
             stack: Stack::new(&lane, cache.clone()),
             cache: cache.clone(),
             number,
@@ -305,16 +307,16 @@ fn serve(scene: &Arc<Scene>, number: u32, seed: u64) {
         };
         let works = async move {
             client.work().await;
-            client.scene.left.fetch_sub(1, Ordering::SeqCst);
-            client.scene.ended.notify();
+            client.shared_state.left.fetch_sub(1, Ordering::SeqCst);
+            client.shared_state.ended.notify();
         };
         lane.spawn(works).expect("a lane has room");
     }
     if number == 0 {
-        let scene = scene.clone();
-        lane.spawn(async move { scene.end(&cache).await }).expect("a lane has room");
+        let shared_state = shared_state.clone();
+        lane.spawn(async move { shared_state.end(&cache).await }).expect("a lane has room");
     }
-    drive(&lane, &scene.clock, number as usize);
+    drive(&lane, &shared_state.clock, number as usize);
 }
 
 /// Checks the amount of dirty data when a change has been admitted. A change that replaces a block
@@ -337,11 +339,11 @@ fn observe(admitted: Admitted, plan: Plan) {
 pub fn run(plan: Plan) {
     planted::observe(Some(Box::new(move |admitted| observe(admitted, plan))));
     let seed = shuttle::rand::thread_rng().r#gen();
-    let scene = Scene::new(plan);
+    let shared_state = SharedState::new(plan);
     let threads: Vec<_> = (0..plan.lanes)
         .map(|number| {
-            let scene = scene.clone();
-            shuttle::thread::spawn(move || serve(&scene, number, seed))
+            let shared_state = shared_state.clone();
+            shuttle::thread::spawn(move || serve(&shared_state, number, seed))
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().expect("a lane's thread ends"));

@@ -254,7 +254,7 @@ fn zeros(sectors: u32) -> Vec<u8> {
 
 /// Parameters of the backing's process.
 #[derive(Clone, Debug)]
-pub struct Terms<'a> {
+pub struct DiskOptions<'a> {
     /// Its socket.
     pub socket: &'a Path,
     /// The disk's size, in bytes: a multiple of 4096.
@@ -269,14 +269,14 @@ pub struct Terms<'a> {
 ///
 /// # Errors
 /// If there is no io_uring, or the socket cannot be opened.
-pub fn serve(terms: &Terms<'_>, commands: OwnedFd) -> io::Result<()> {
+pub fn serve(options: &DiskOptions<'_>, commands: OwnedFd) -> io::Result<()> {
     let lane = Lane::new();
     let ring = Ring::new(&lane)?;
-    let listener = Listener::bind(terms.socket)?;
+    let listener = Listener::bind(options.socket)?;
     let state = Rc::new(State {
         lane: lane.clone(),
-        disk: RefCell::new(Lossy::new(terms.bytes, terms.flushes)),
-        random: RefCell::new(Random::new(terms.seed)),
+        disk: RefCell::new(Lossy::new(options.bytes, options.flushes)),
+        random: RefCell::new(Random::new(options.seed)),
         silent: Cell::new(false),
         life: Cell::new(0),
         fail_writes: Cell::new(false),
@@ -289,7 +289,7 @@ pub fn serve(terms: &Terms<'_>, commands: OwnedFd) -> io::Result<()> {
         flush_needed: true,
         fua: Fua::Native,
         discard: Discard::Zeroes,
-        ..Limits::plain(terms.bytes / block::SECTOR, block::SECTOR as u32)
+        ..Limits::plain(options.bytes / block::SECTOR, block::SECTOR as u32)
     };
     let device = Device { state: state.clone(), limits };
     let exports = Rc::new(Exports::new([Export::new("", Stack::new(&lane, device))]));

@@ -67,7 +67,7 @@ impl Run {
     /// whichever durability the daemon has.
     fn flush(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
         let sent_at = self.ledger().send_flush();
-        self.place.well(&["volume", "flush", "v"])?;
+        self.workspace.well(&["volume", "flush", "v"])?;
         self.ledger().durable(sent_at);
         self.tally.flushes += 1;
         self.ledger().note("flushed by the operator");
@@ -78,10 +78,10 @@ impl Run {
     /// No more requests: the daemon makes all changes durable that a flush has covered, and a power
     /// cut then loses nothing.
     fn quiet(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
-        self.scene.stop.store(true, Ordering::SeqCst);
+        self.shared.stop.store(true, Ordering::SeqCst);
         clients.join();
         let Err(why) = self.flush_as_client() else {
-            if !wait_until(PATIENCE * 3, || self.place.is_clean()) {
+            if !wait_until(PATIENCE * 3, || self.workspace.is_clean()) {
                 self.accuse("what is dirty is not written out while no request comes".to_owned());
             }
             self.ledger().all_durable();
@@ -95,8 +95,8 @@ impl Run {
 
     /// Flushes as a client without other requests. In doubt its first flush must fail.
     fn flush_as_client(&self) -> std::io::Result<()> {
-        let mut connection = Connection::open(&self.place.socket(), Wish::default())?;
-        if self.scene.in_doubt.load(Ordering::SeqCst) && connection.flush().is_ok() {
+        let mut connection = Connection::open(&self.workspace.socket(), Wish::default())?;
+        if self.shared.in_doubt.load(Ordering::SeqCst) && connection.flush().is_ok() {
             self.accuse("the first flush of a client was answered well in doubt".to_owned());
         }
         connection.flush()
@@ -104,14 +104,14 @@ impl Run {
 
     /// `overdrive upgrade`: clients reconnect, and find all data.
     fn upgrade(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
-        if let Err(error) = self.place.well(&["upgrade"]) {
+        if let Err(error) = self.workspace.well(&["upgrade"]) {
             self.accuse(format!("{error:#}"));
         }
         clients.join();
         self.tally.upgrades += 1;
         self.ledger().note("upgraded");
         self.ledger().begin_life(self.left.context("a daemon was there")?);
-        self.scene.errors_expected.store(false, Ordering::SeqCst);
+        self.shared.errors_expected.store(false, Ordering::SeqCst);
         let Some(clients) = self.serve(daemon)? else { return Ok(()) };
         rest(here(Duration::from_millis(100 + self.random.below(200))));
         self.finish(daemon, clients)
@@ -119,14 +119,14 @@ impl Run {
 
     /// The holder dies: the daemon must start another one.
     fn holder(&mut self) -> Result<()> {
-        let killed = self.place.kill_holders()?;
+        let killed = self.workspace.kill_holders()?;
         if killed != 1 {
             self.accuse(format!("{killed} holders were there, not one"));
             return Ok(());
         }
         self.tally.holders += 1;
         self.ledger().note("holder killed");
-        if !wait_until(PATIENCE, || self.place.has_holder()) {
+        if !wait_until(PATIENCE, || self.workspace.has_holder()) {
             self.accuse("the daemon has not started another holder".to_owned());
         }
         Ok(())
@@ -135,7 +135,7 @@ impl Run {
     /// A freeze: the backing holds all answered changes, durably, and does not change.
     fn freeze(&mut self) -> Result<()> {
         let sent_at = self.ledger().send_flush();
-        self.place.well(&["volume", "freeze", "v"])?;
+        self.workspace.well(&["volume", "freeze", "v"])?;
         self.ledger().durable(sent_at);
         self.tally.freezes += 1;
         self.ledger().note("frozen");
@@ -150,26 +150,26 @@ impl Run {
             let place = before.iter().zip(&after).position(|(one, two)| one != two);
             self.accuse(format!("the backing changed in a freeze, at byte {place:?}"));
         }
-        self.place.well(&["volume", "resume", "v"]).map(drop)
+        self.workspace.well(&["volume", "resume", "v"]).map(drop)
     }
 
     /// Waits until the volume is in this state.
     fn becomes(&self, state: &str) -> bool {
         let became = wait_until(PATIENCE, || {
             rest(Duration::from_millis(20));
-            self.place.state() == state
+            self.workspace.state() == state
         });
         if !became {
             self.accuse(format!(
                 "the volume is {}, and does not become {state}",
-                self.place.state()
+                self.workspace.state()
             ));
         }
         became
     }
 
     fn clear_error(&self, arguments: &[&str]) -> bool {
-        let cleared = self.place.well(&[&["volume", "clear-error", "v"], arguments].concat());
+        let cleared = self.workspace.well(&[&["volume", "clear-error", "v"], arguments].concat());
         if let Err(error) = &cleared {
             self.accuse(format!("{error:#}"));
         }
@@ -195,9 +195,9 @@ impl Run {
         self.backing.ask("fail write")?;
         self.ledger().note("fail write");
         let failed = self.becomes("failed");
-        self.scene.stop.store(true, Ordering::SeqCst);
+        self.shared.stop.store(true, Ordering::SeqCst);
         clients.join();
-        let file = self.place.path("rescued");
+        let file = self.workspace.path("rescued");
         let name = file.to_str().context("a plain path")?.to_owned();
         // Saved data is still retained, and can be saved to the same file again.
         let saved = failed && self.clear_error(&["--rescue", &name]) && self.becomes("failed");
@@ -219,7 +219,7 @@ impl Run {
                 daemon.messages()
             ));
         }
-        let path = self.place.path("mended");
+        let path = self.workspace.path("mended");
         fs::write(&path, &image)?;
         self.backing.ask(&format!("load {}", path.display()))?;
         fs::remove_file(path)?;

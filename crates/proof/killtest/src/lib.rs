@@ -32,5 +32,5 @@ mod time;
 pub mod worker;
 
 pub use lives::{Outcome, run};
-pub use plan::Terms;
+pub use plan::RunOptions;
 pub use tally::Tally;

@@ -1,7 +1,7 @@
 //! A run: one volume, one history, many lives of the daemon.
 
 use crate::ledger::Violation;
-use crate::plan::{self, Event, Strike, Terms};
+use crate::plan::{self, Event, RunOptions, Strike};
 use crate::run::Run;
 use crate::stage::Daemon;
 use crate::tally::Tally;
@@ -30,12 +30,12 @@ pub struct Outcome {
 ///
 /// # Errors
 /// Obstacles that are no violation: a missing program, no FUSE.
-pub fn run(terms: Terms, progress: &mut dyn FnMut(&Tally)) -> Result<Outcome> {
+pub fn run(options: RunOptions, progress: &mut dyn FnMut(&Tally)) -> Result<Outcome> {
     let start = now();
-    be_slower(terms.slower);
-    let mut run = Run::new(terms)?;
+    be_slower(options.slower);
+    let mut run = Run::new(options)?;
     while !run.is_over(start) {
-        let event = plan::choose(&mut run.random, &run.terms, &run.tally, &run.last);
+        let event = plan::choose(&mut run.random, &run.options, &run.tally, &run.last);
         let lived = run.life(&event);
         run.last = event;
         run.take_counts();
@@ -52,7 +52,7 @@ pub fn run(terms: Terms, progress: &mut dyn FnMut(&Tally)) -> Result<Outcome> {
         run.take_counts();
     }
     let violations = run.ledger().violations().to_vec();
-    run.place.kill_holders()?;
+    run.workspace.kill_holders()?;
     Ok(Outcome {
         tally: run.tally.clone(),
         violations,
@@ -73,22 +73,22 @@ impl Run {
         if self.is_interrupted() {
             return true;
         }
-        let time = self.terms.time.is_some_and(|time| start.elapsed() >= time);
-        let (kills, cuts) = (self.terms.kills, self.terms.cuts);
+        let time = self.options.time.is_some_and(|time| start.elapsed() >= time);
+        let (kills, cuts) = (self.options.kills, self.options.cuts);
         let done = self.tally.kills >= kills.unwrap_or(0) && self.tally.cuts >= cuts.unwrap_or(0);
         time || ((kills.is_some() || cuts.is_some()) && done)
     }
 
     fn take_counts(&mut self) {
-        self.tally.requests = self.scene.requests.load(Ordering::Relaxed);
-        self.tally.judged_bytes = self.scene.judged_bytes.load(Ordering::Relaxed);
-        self.tally.errors = self.scene.errors.load(Ordering::Relaxed);
-        self.tally.flushes_doubted = self.scene.doubted.load(Ordering::Relaxed);
+        self.tally.requests = self.shared.requests.load(Ordering::Relaxed);
+        self.tally.judged_bytes = self.shared.judged_bytes.load(Ordering::Relaxed);
+        self.tally.errors = self.shared.errors.load(Ordering::Relaxed);
+        self.tally.flushes_doubted = self.shared.doubted.load(Ordering::Relaxed);
     }
 
     /// Returns the durability of the next daemon.
     fn durability(&mut self) -> Durability {
-        let durability = self.terms.mode.next(&mut self.random, self.left, &self.last);
+        let durability = self.options.mode.next(&mut self.random, self.left, &self.last);
         self.tally.ordered += u64::from(durability == Durability::Ordered);
         self.tally.changed += u64::from(self.left.is_some_and(|left| left != durability));
         self.left = Some(durability);
@@ -98,18 +98,18 @@ impl Run {
     /// Returns the write mode of the next daemon. If the backing is to fail, it must be one with
     /// dirty data.
     fn write_mode(&mut self, event: &Event) -> String {
-        let modes = &self.terms.write;
+        let modes = &self.options.write;
         if !modes.is_empty() {
             return modes[self.tally.lives as usize % modes.len()].clone();
         }
         let (usual, past) =
             (["back-now", "back-now", "back"], ["through", "through", "back", "none"]);
-        let goes_past = match event {
+        let bypasses = match event {
             Event::LostFlush(_) => self.random.below(4) > 0,
             Event::Retry | Event::Rescue => false,
             _ => self.random.one_in(6),
         };
-        let modes: &[&str] = if goes_past { &past } else { &usual };
+        let modes: &[&str] = if bypasses { &past } else { &usual };
         modes[self.random.below(modes.len() as u64) as usize].to_owned()
     }
 
@@ -122,7 +122,7 @@ impl Run {
         let mut all = vec!["--memory", &memory, "--write", &write];
         all.extend(["--dirty-age", age, "--retry-time", retry, "--flush-target", "2s"]);
         // By number, so that the other choices are the same without it.
-        let buffers = &self.terms.dirty_bytes;
+        let buffers = &self.options.dirty_bytes;
         let turn = self.tally.lives as usize % buffers.len().max(1);
         if let Some(bytes) = buffers.get(turn).filter(|bytes| *bytes != "default") {
             all.extend(["--dirty-bytes", bytes.as_str()]);
@@ -135,8 +135,8 @@ impl Run {
             Durability::Ordered => "ordered",
             Durability::Scratch => "scratch",
         };
-        all.extend(["--durability", self.terms.serve_as.as_deref().unwrap_or(honest)]);
-        if self.terms.no_holder {
+        all.extend(["--durability", self.options.serve_as.as_deref().unwrap_or(honest)]);
+        if self.options.no_holder {
             all.push("--no-holder");
         }
         all.into_iter().map(str::to_owned).collect()
@@ -154,14 +154,14 @@ impl Run {
         if self.random.one_in(16) {
             self.ledger().doubt();
         }
-        self.scene.stop.store(false, Ordering::SeqCst);
-        self.scene.errors_expected.store(event.fails(), Ordering::SeqCst);
+        self.shared.stop.store(false, Ordering::SeqCst);
+        self.shared.errors_expected.store(event.fails(), Ordering::SeqCst);
         let durability = self.durability();
         self.ledger().begin_life(durability);
         let arguments = self.arguments(event, durability);
         self.ledger().note(&format!("serve {}, to end by {event:?}", arguments.join(" ")));
         let mount = self.mount.as_ref().context("the backing is mounted")?.path.clone();
-        let mut daemon = Daemon::start(&self.place, &mount, &arguments)?;
+        let mut daemon = Daemon::start(&self.workspace, &mount, &arguments)?;
         let result = self.end_by(event, &mut daemon);
         self.said = daemon.messages();
         let recovered = daemon.recovered_bytes();

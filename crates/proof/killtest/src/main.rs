@@ -4,7 +4,7 @@
 use clap::{Parser, Subcommand};
 use killtest::lossy::Flushes;
 use killtest::plan::{Mode, Only};
-use killtest::{Outcome, Tally, Terms, backing};
+use killtest::{Outcome, RunOptions, Tally, backing};
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -101,7 +101,7 @@ fn number(text: &str) -> Result<u64, String> {
 }
 
 impl Arguments {
-    fn terms(&self) -> anyhow::Result<Terms> {
+    fn options(&self) -> anyhow::Result<RunOptions> {
         let counted = self.kills.is_some() || self.cuts.is_some();
         let seconds = self.seconds.or((!counted).then_some(SECONDS));
         let program = match &self.program {
@@ -113,7 +113,7 @@ impl Arguments {
             "{}: is not there; build it with 'cargo build -p overdrive', or name it by --program",
             program.display()
         );
-        Ok(Terms {
+        Ok(RunOptions {
             program,
             seed: self.seed,
             time: seconds.map(Duration::from_secs),
@@ -134,9 +134,9 @@ impl Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let &Some(Hidden::Backing { ref socket, bytes, seed, flushes }) = &arguments.command {
-        let terms = backing::Terms { socket, bytes, seed, flushes };
+        let options = backing::DiskOptions { socket, bytes, seed, flushes };
         let commands = std::io::stdin().as_fd().try_clone_to_owned();
-        return match commands.and_then(|commands| backing::serve(&terms, commands)) {
+        return match commands.and_then(|commands| backing::serve(&options, commands)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failed(&error),
         };
@@ -149,8 +149,8 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let shows = std::io::stderr().is_terminal() && !arguments.json;
-    let outcome = arguments.terms().and_then(|terms| {
-        killtest::run(terms, &mut |tally| {
+    let outcome = arguments.options().and_then(|options| {
+        killtest::run(options, &mut |tally| {
             if shows {
                 show(tally);
             }

@@ -159,7 +159,7 @@ fn one(random: &mut Random, only: Only) -> Event {
 
 /// Terms of a run.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct RunOptions {
     /// The `overdrive` program.
     pub program: PathBuf,
     /// Seed of all choices.
@@ -197,12 +197,12 @@ fn cut_after_flushes(random: &mut Random) -> Event {
 }
 
 /// Chooses the next event; `last`: the event before.
-pub fn choose(random: &mut Random, terms: &Terms, tally: &Tally, last: &Event) -> Event {
+pub fn choose(random: &mut Random, options: &RunOptions, tally: &Tally, last: &Event) -> Event {
     if *last == Event::Change {
         return Event::Cut(Strike::Served(random.below(60)));
     }
     let is_after_lost_flush = matches!(last, Event::LostFlush(_));
-    if let Some(only) = terms.only {
+    if let Some(only) = options.only {
         let cuts = only == Only::LostFlush && is_after_lost_flush && random.below(3) > 0;
         return if cuts { cut_after_flushes(random) } else { one(random, only) };
     }
@@ -211,8 +211,8 @@ pub fn choose(random: &mut Random, terms: &Terms, tally: &Tally, last: &Event) -
         (None, None) => true,
         (None, Some(_)) => false,
     };
-    let kills = open(terms.kills, terms.cuts, tally.kills);
-    let cuts = open(terms.cuts, terms.kills, tally.cuts);
+    let kills = open(options.kills, options.cuts, tally.kills);
+    let cuts = open(options.cuts, options.kills, tally.cuts);
     if cuts && is_after_lost_flush && random.one_in(2) {
         return cut_after_flushes(random);
     }
@@ -220,15 +220,15 @@ pub fn choose(random: &mut Random, terms: &Terms, tally: &Tally, last: &Event) -
         return match random.below(10) {
             0 => Event::Flush,
             1 => Event::Quiet,
-            2 if !terms.no_holder && terms.mode == Mode::Mixed => Event::Change,
+            2 if !options.no_holder && options.mode == Mode::Mixed => Event::Change,
             _ => Event::Cut(strike(random)),
         };
     }
     match random.below(100) {
         0..3 => Event::Stop,
         3..6 => Event::Resize,
-        6..8 if !terms.no_holder => Event::Upgrade,
-        8..10 if !terms.no_holder => Event::Holder,
+        6..8 if !options.no_holder => Event::Upgrade,
+        8..10 if !options.no_holder => Event::Holder,
         10..12 => Event::Freeze,
         12..14 => Event::Retry,
         14..16 => Event::Rescue,

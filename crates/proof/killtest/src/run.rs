@@ -3,11 +3,11 @@
 
 use crate::backing;
 use crate::ledger::Ledger;
-use crate::plan::{Event, Strike, Terms};
-use crate::stage::{Backing, Daemon, Mount, Place};
+use crate::plan::{Event, RunOptions, Strike};
+use crate::stage::{Backing, Daemon, Mount, Workspace};
 use crate::tally::Tally;
 use crate::time::{here, now, rest, wait_until};
-use crate::worker::{End, Habits, Scene, Worker};
+use crate::worker::{End, Habits, SharedState, Worker};
 use anyhow::{Context, Result, ensure};
 use block::Durability;
 use lane::Random;
@@ -30,11 +30,11 @@ const SERVING: Duration = Duration::from_secs(30);
 
 /// State that outlives a daemon.
 pub(crate) struct Run {
-    pub(crate) terms: Terms,
-    pub(crate) place: Place,
+    pub(crate) options: RunOptions,
+    pub(crate) workspace: Workspace,
     pub(crate) backing: Backing,
     pub(crate) mount: Option<Mount>,
-    pub(crate) scene: Arc<Scene>,
+    pub(crate) shared: Arc<SharedState>,
     pub(crate) random: Random,
     pub(crate) tally: Tally,
     /// Durability of the daemon whose memory the next one may take over; None: there is no such
@@ -68,18 +68,18 @@ impl Clients {
 }
 
 impl Run {
-    pub(crate) fn new(terms: Terms) -> Result<Run> {
+    pub(crate) fn new(options: RunOptions) -> Result<Run> {
         let signals = host::signals()?;
         let directory = tempfile::Builder::new().prefix("k").rand_bytes(5).tempdir()?;
-        let mut random = Random::new(terms.seed);
-        let place =
-            Place { directory: directory.path().to_owned(), program: terms.program.clone() };
+        let mut random = Random::new(options.seed);
+        let workspace =
+            Workspace { directory: directory.path().to_owned(), program: options.program.clone() };
         let seed = random.next_u64();
-        let (socket, bytes, flushes) = (&place.path("b"), VOLUME_BYTES, terms.flushes);
-        let backing = Backing::start(&backing::Terms { socket, bytes, seed, flushes })?;
-        let mount = Mount::start(&place.path("disk"), &place.path("b"), VOLUME_BYTES)?;
-        let ledger = Ledger::new(terms.seed, VOLUME_BYTES / block::SECTOR);
-        let scene = Scene {
+        let (socket, bytes, flushes) = (&workspace.path("b"), VOLUME_BYTES, options.flushes);
+        let backing = Backing::start(&backing::DiskOptions { socket, bytes, seed, flushes })?;
+        let mount = Mount::start(&workspace.path("disk"), &workspace.path("b"), VOLUME_BYTES)?;
+        let ledger = Ledger::new(options.seed, VOLUME_BYTES / block::SECTOR);
+        let shared = SharedState {
             ledger: Mutex::new(ledger),
             stop: AtomicBool::new(false),
             errors_expected: AtomicBool::new(false),
@@ -92,11 +92,11 @@ impl Run {
             start: now(),
         };
         Ok(Run {
-            terms,
-            place,
+            options,
+            workspace,
             backing,
             mount: Some(mount),
-            scene: Arc::new(scene),
+            shared: Arc::new(shared),
             random,
             tally: Tally::default(),
             left: None,
@@ -110,7 +110,7 @@ impl Run {
     }
 
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.scene.ledger.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.shared.ledger.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     pub(crate) fn accuse(&self, what: String) {
@@ -120,15 +120,15 @@ impl Run {
     /// Starts clients for a daemon that serves.
     pub(crate) fn clients(&mut self, daemon: &Daemon) -> Clients {
         let in_doubt = daemon.is_in_doubt();
-        self.scene.in_doubt.store(in_doubt, Ordering::SeqCst);
+        self.shared.in_doubt.store(in_doubt, Ordering::SeqCst);
         self.tally.doubts += u64::from(in_doubt);
         if in_doubt && !(self.ledger().excuse() && self.clear_order_in_doubt()) {
             return Clients::default();
         }
-        let socket = self.place.socket();
+        let socket = self.workspace.socket();
         let spawn = |index: u64| {
             let random = self.random.fork();
-            let worker = Worker::new(self.scene.clone(), index, CLIENTS, self.habits, random);
+            let worker = Worker::new(self.shared.clone(), index, CLIENTS, self.habits, random);
             let socket = socket.clone();
             std::thread::spawn(move || worker.run(&socket))
         };
@@ -138,12 +138,12 @@ impl Run {
     /// Clears the failure of a volume that is in doubt and whose order was promised, as an operator
     /// does. False: the daemon died.
     fn clear_order_in_doubt(&mut self) -> bool {
-        if self.place.state() != "failed" {
+        if self.workspace.state() != "failed" {
             return true;
         }
         self.tally.orders_doubted += 1;
         self.ledger().note("failed in doubt about the order, and cleared");
-        self.place.well(&["volume", "clear-error", "v", "--retry"]).is_ok()
+        self.workspace.well(&["volume", "clear-error", "v", "--retry"]).is_ok()
     }
 
     /// Waits until the daemon serves, and starts clients. None: it did not serve, which was noted
@@ -201,7 +201,7 @@ impl Run {
         let early = ended && !reached && !self.reaches_soon();
         if early && self.ledger().violations().is_empty() {
             let ends = format!("the daemon or a client ended by itself: {}", daemon.messages());
-            self.scene.stop.store(true, Ordering::SeqCst);
+            self.shared.stop.store(true, Ordering::SeqCst);
             daemon.signal(Signal::KILL);
             let how = clients.join();
             self.accuse(format!("{ends} {how:?}"));
@@ -239,7 +239,7 @@ impl Run {
 
     /// Kills the daemon, and waits for its clients to end.
     pub(crate) fn finish(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
-        let verifying = self.scene.verifying.load(Ordering::Relaxed) > 0;
+        let verifying = self.shared.verifying.load(Ordering::Relaxed) > 0;
         self.tally.kills_verifying += u64::from(verifying);
         daemon.signal(Signal::KILL);
         self.backing.disarm()?;
@@ -271,23 +271,23 @@ impl Run {
         self.tally.units_lost += numbers.next().unwrap_or(0);
         self.tally.units_given_up += numbers.next().unwrap_or(0);
         self.tally.cuts += 1;
-        let time = self.scene.start.elapsed();
+        let time = self.shared.start.elapsed();
         daemon.signal(Signal::KILL);
         self.mount = None;
         daemon.wait()?;
         clients.join();
-        self.place.kill_holders()?;
+        self.workspace.kill_holders()?;
         let (image, _) = self.dump("left")?;
         self.judge_cut(&image, time);
         ensure!(self.backing.ask("serve")? == "serving", "the backing comes back");
-        let (file, socket) = (self.place.path("disk"), self.place.path("b"));
+        let (file, socket) = (self.workspace.path("disk"), self.workspace.path("b"));
         self.mount = Some(Mount::start(&file, &socket, VOLUME_BYTES)?);
         Ok(())
     }
 
     /// Returns the backing's contents, and the number of its unflushed units.
     pub(crate) fn dump(&self, name: &str) -> Result<(Vec<u8>, u64)> {
-        let path = self.place.path(name);
+        let path = self.workspace.path(name);
         let said = self.backing.ask(&format!("dump {}", path.display()))?;
         let unflushed = said.strip_prefix("dumped ").and_then(|number| number.parse().ok());
         let image = fs::read(&path)?;

@@ -102,12 +102,12 @@ impl Sector {
             }
             Found::Stamp(stamp) => {
                 let ours = stamp.sector == sector && stamp.volume == volume;
-                let as_told = stamp.number == low.number && !low.zeros;
+                let is_expected = stamp.number == low.number && !low.zeros;
                 // The version was replaced, and dropped, during the read.
                 let forgotten = stamp.number < self.versions[0].number;
                 let later =
                     stamp.number > low.number && (forgotten || is_listed(stamp.number, false));
-                ours && (as_told || later)
+                ours && (is_expected || later)
             }
             Found::Torn(_) | Found::Garbage => false,
         }

@@ -1,6 +1,6 @@
 //! The processes around the daemon: the backing, its mount, and the daemon itself.
 
-use crate::backing::{self, Terms};
+use crate::backing::{self, DiskOptions};
 use crate::time::{here, now, wait_until};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
@@ -40,9 +40,9 @@ impl Backing {
     ///
     /// # Errors
     /// If it does not start.
-    pub fn start(terms: &Terms<'_>) -> Result<Backing> {
+    pub fn start(options: &DiskOptions<'_>) -> Result<Backing> {
         let (ours, theirs) = UnixStream::pair()?;
-        let Terms { socket, bytes, seed, flushes } = terms;
+        let DiskOptions { socket, bytes, seed, flushes } = options;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("backing").arg("--socket").arg(socket);
         command.args(["--bytes", &bytes.to_string(), "--seed", &seed.to_string()]);
@@ -56,14 +56,14 @@ impl Backing {
     ///
     /// # Errors
     /// If it does not start.
-    pub fn start_here(terms: &Terms<'_>) -> Result<Backing> {
+    pub fn start_here(options: &DiskOptions<'_>) -> Result<Backing> {
         let (ours, theirs) = UnixStream::pair()?;
-        let Terms { bytes, seed, flushes, .. } = *terms;
-        let socket = terms.socket.to_owned();
+        let DiskOptions { bytes, seed, flushes, .. } = *options;
+        let socket = options.socket.to_owned();
         std::thread::spawn(move || {
-            let terms = Terms { socket: &socket, bytes, seed, flushes };
+            let options = DiskOptions { socket: &socket, bytes, seed, flushes };
             // The thread that waits for its first line notices a failure.
-            let _ = backing::serve(&terms, OwnedFd::from(theirs));
+            let _ = backing::serve(&options, OwnedFd::from(theirs));
         });
         Backing::at(ours, None)
     }
@@ -209,14 +209,14 @@ fn wait_gone(pid: i32) -> bool {
 }
 
 /// The paths of a run, and how `overdrive` is run.
-pub struct Place {
+pub struct Workspace {
     /// The directory; its path is short enough for sockets.
     pub directory: PathBuf,
     /// The `overdrive` program.
     pub program: PathBuf,
 }
 
-impl Place {
+impl Workspace {
     /// A path in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
@@ -267,8 +267,8 @@ impl Place {
 
     /// Whether nothing is dirty, and no epoch is being written, according to `volume stats`.
     pub fn is_clean(&self) -> bool {
-        let told = self.well(&["volume", "stats", "v", "--json"]).unwrap_or_default();
-        let value: serde_json::Value = serde_json::from_str(&told).unwrap_or_default();
+        let stats = self.well(&["volume", "stats", "v", "--json"]).unwrap_or_default();
+        let value: serde_json::Value = serde_json::from_str(&stats).unwrap_or_default();
         let counted = &value["counters"];
         counted["blocks_dirty"] == 0 && counted["epochs_closed"] == 0
     }
@@ -307,18 +307,19 @@ impl Daemon {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start(place: &Place, backing: &Path, arguments: &[String]) -> Result<Daemon> {
-        let errors = place.path("stderr");
-        let mut command = place.command();
+    pub fn start(workspace: &Workspace, backing: &Path, arguments: &[String]) -> Result<Daemon> {
+        let errors = workspace.path("stderr");
+        let mut command = workspace.command();
         command.arg("serve").arg(backing).args(arguments);
-        command.arg("--nbd").arg(format!("unix:{}", place.socket().display()));
+        command.arg("--nbd").arg(format!("unix:{}", workspace.socket().display()));
         // A holder of an earlier life may still write to that life's file.
         let _ = fs::remove_file(&errors);
         let said = File::options().append(true).create(true).open(&errors)?;
         command.args(["--name", "v"]).stdout(Stdio::piped()).stderr(said);
         let started = now();
-        let mut child =
-            command.spawn().with_context(|| format!("cannot start {}", place.program.display()))?;
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("cannot start {}", workspace.program.display()))?;
         let stdout = child.stdout.take().context("piped")?;
         let (sender, lines) = channel();
         std::thread::spawn(move || {

@@ -40,7 +40,7 @@ pub struct Habits {
 }
 
 /// State that all clients share.
-pub struct Scene {
+pub struct SharedState {
     /// The judge.
     pub ledger: Mutex<Ledger>,
     /// Clients end when this is set.
@@ -88,7 +88,7 @@ enum Doing {
 
 /// A client.
 pub struct Worker {
-    scene: Arc<Scene>,
+    shared: Arc<SharedState>,
     /// Index of this client, and the number of clients.
     index: u64,
     count: u64,
@@ -112,14 +112,14 @@ fn poisoned<T>(_: T) -> io::Error {
 impl Worker {
     /// Returns the client with this index among `count`.
     pub fn new(
-        scene: Arc<Scene>,
+        shared: Arc<SharedState>,
         index: u64,
         count: u64,
         habits: Habits,
         random: Random,
     ) -> Worker {
         Worker {
-            scene,
+            shared,
             index,
             count,
             habits,
@@ -136,7 +136,7 @@ impl Worker {
 
     /// Runs until the end.
     pub fn run(mut self, socket: &Path) -> End {
-        self.scene.verifying.fetch_add(1, Ordering::Relaxed);
+        self.shared.verifying.fetch_add(1, Ordering::Relaxed);
         let opened = Connection::open(socket, Wish::default());
         let worked = opened.and_then(|connection| self.work(connection));
         self.verified();
@@ -153,7 +153,7 @@ impl Worker {
         self.trims = agreed.can(NBD_FLAG_SEND_TRIM);
         let mut last = now();
         loop {
-            let stops = self.scene.stop.load(Ordering::Relaxed);
+            let stops = self.shared.stop.load(Ordering::Relaxed);
             if stops && self.under_way.is_empty() {
                 return Ok(true);
             }
@@ -170,7 +170,7 @@ impl Worker {
                     Event::Data { cookie, at, bytes } => self.keep(cookie, at, bytes),
                     Event::Done { cookie, error } => {
                         last = now();
-                        if !complete(&self.scene, &mut self.under_way, cookie, error)? {
+                        if !complete(&self.shared, &mut self.under_way, cookie, error)? {
                             return Ok(false);
                         }
                     }
@@ -180,7 +180,7 @@ impl Worker {
             }
             let patience = here(if stops { GOODBYE } else { PATIENCE });
             if last.elapsed() > patience && !self.under_way.is_empty() {
-                let mut ledger = self.scene.ledger.lock().map_err(poisoned)?;
+                let mut ledger = self.shared.ledger.lock().map_err(poisoned)?;
                 let open = self.under_way.len();
                 ledger.accuse(format!("{open} requests were not answered for {patience:?}"));
                 return Ok(false);
@@ -210,7 +210,7 @@ impl Worker {
             0..55 => self.write(connection),
             55..65 => self.zero(connection),
             _ => {
-                let (first, count) = self.place(false);
+                let (first, count) = self.draw_extent(false);
                 self.read(connection, first, count)
             }
         }
@@ -220,14 +220,14 @@ impl Worker {
     fn verified(&mut self) {
         self.verify_from = None;
         if !std::mem::replace(&mut self.counted, true) {
-            self.scene.verifying.fetch_sub(1, Ordering::Relaxed);
+            self.shared.verifying.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     /// Returns the next chunk of this client with a block that a restart may have damaged.
     fn next_to_verify(&mut self) -> io::Result<Option<u64>> {
-        let scene = self.scene.clone();
-        let ledger = scene.ledger.lock().map_err(poisoned)?;
+        let shared = self.shared.clone();
+        let ledger = shared.ledger.lock().map_err(poisoned)?;
         while let Some(from) = self.verify_from {
             let found = ledger.unverified(from);
             let chunk = found.map(|block| block / CHUNK_BLOCKS);
@@ -242,7 +242,7 @@ impl Worker {
     }
 
     /// Returns the sectors of a request: for a change, only sectors of this client.
-    fn place(&mut self, change: bool) -> (u64, u64) {
+    fn draw_extent(&mut self, change: bool) -> (u64, u64) {
         let region = self.blocks / (self.count + 1);
         let hot = self.random.below(10) < 7;
         let within = |random: &mut Random| random.below(if hot { HOT_BLOCKS } else { region });
@@ -303,7 +303,7 @@ impl Worker {
     }
 
     fn read(&mut self, connection: &mut Connection, first: u64, count: u64) -> io::Result<()> {
-        let promise = self.scene.ledger.lock().map_err(poisoned)?.send_read(first, count as u32);
+        let promise = self.shared.ledger.lock().map_err(poisoned)?.send_read(first, count as u32);
         let cookie = self.send(connection, NBD_CMD_READ, 0, (first, count));
         let bytes = count as usize * SECTOR_BYTES;
         self.under_way.insert(cookie, Doing::Read(promise, vec![0; bytes]));
@@ -312,10 +312,10 @@ impl Worker {
 
     /// Returns sectors for a change in which no other change is in progress; None: there were none
     /// at hand.
-    fn free_place(&mut self) -> io::Result<Option<(u64, u64)>> {
+    fn draw_free_extent(&mut self) -> io::Result<Option<(u64, u64)>> {
         for _ in 0..8 {
-            let (first, count) = self.place(true);
-            if !self.scene.ledger.lock().map_err(poisoned)?.is_busy(first, count) {
+            let (first, count) = self.draw_extent(true);
+            if !self.shared.ledger.lock().map_err(poisoned)?.is_busy(first, count) {
                 return Ok(Some((first, count)));
             }
         }
@@ -323,7 +323,7 @@ impl Worker {
     }
 
     fn write(&mut self, connection: &mut Connection) -> io::Result<()> {
-        let Some((first, count)) = self.free_place()? else { return self.flush(connection) };
+        let Some((first, count)) = self.draw_free_extent()? else { return self.flush(connection) };
         let fua = self.random.one_in(16);
         let flags = if fua { NBD_CMD_FLAG_FUA } else { 0 };
         let cookie = self.cookie();
@@ -335,7 +335,7 @@ impl Worker {
             offset: first * sector,
             length: (count * sector) as u32,
         });
-        let mut ledger = self.scene.ledger.lock().map_err(poisoned)?;
+        let mut ledger = self.shared.ledger.lock().map_err(poisoned)?;
         let stamps = Some((out, self.index as u32));
         let change = ledger.send_change(first, count as u32, fua, stamps);
         drop(ledger);
@@ -345,14 +345,14 @@ impl Worker {
 
     /// Sends zeros, by write-zeroes or a trim.
     fn zero(&mut self, connection: &mut Connection) -> io::Result<()> {
-        let Some((first, count)) = self.free_place()? else { return self.flush(connection) };
+        let Some((first, count)) = self.draw_free_extent()? else { return self.flush(connection) };
         let trim = self.trims && self.random.one_in(3);
         let fua = self.random.one_in(16);
         let mut flags = if fua { NBD_CMD_FLAG_FUA } else { 0 };
         if !trim && self.random.one_in(2) {
             flags |= NBD_CMD_FLAG_NO_HOLE;
         }
-        let mut ledger = self.scene.ledger.lock().map_err(poisoned)?;
+        let mut ledger = self.shared.ledger.lock().map_err(poisoned)?;
         let change = ledger.send_change(first, count as u32, fua, None);
         drop(ledger);
         let command = if trim { NBD_CMD_TRIM } else { NBD_CMD_WRITE_ZEROES };
@@ -362,7 +362,7 @@ impl Worker {
     }
 
     fn flush(&mut self, connection: &mut Connection) -> io::Result<()> {
-        let sent_at = self.scene.ledger.lock().map_err(poisoned)?.send_flush();
+        let sent_at = self.shared.ledger.lock().map_err(poisoned)?.send_flush();
         let cookie = self.send(connection, NBD_CMD_FLUSH, 0, (0, 0));
         let is_first = !std::mem::replace(&mut self.has_flushed, true);
         self.under_way.insert(cookie, Doing::Flush { sent_at, is_first });
@@ -372,34 +372,34 @@ impl Worker {
 
 /// Handles a reply. False: it violates a promise.
 fn complete(
-    scene: &Scene,
+    shared: &SharedState,
     under_way: &mut BTreeMap<u64, Doing>,
     cookie: u64,
     error: u32,
 ) -> io::Result<bool> {
     let Some(doing) = under_way.remove(&cookie) else { return Ok(true) };
     let well = error == 0;
-    scene.requests.fetch_add(1, Ordering::Relaxed);
-    let mut ledger = scene.ledger.lock().map_err(poisoned)?;
-    ledger.pass_time(scene.start.elapsed());
+    shared.requests.fetch_add(1, Ordering::Relaxed);
+    let mut ledger = shared.ledger.lock().map_err(poisoned)?;
+    ledger.pass_time(shared.start.elapsed());
     let is_doubtful = matches!(doing, Doing::Flush { is_first: true, .. })
-        && scene.in_doubt.load(Ordering::SeqCst);
+        && shared.in_doubt.load(Ordering::SeqCst);
     if is_doubtful {
         if well {
             ledger.accuse("the first flush of a client was answered well in doubt".to_owned());
             return Ok(false);
         }
-        scene.doubted.fetch_add(1, Ordering::Relaxed);
+        shared.doubted.fetch_add(1, Ordering::Relaxed);
     } else if !well {
-        scene.errors.fetch_add(1, Ordering::Relaxed);
-        if !scene.errors_expected.load(Ordering::SeqCst) {
+        shared.errors.fetch_add(1, Ordering::Relaxed);
+        if !shared.errors_expected.load(Ordering::SeqCst) {
             ledger.accuse(format!("a request got {} for no reason", error_name(error)));
             return Ok(false);
         }
     }
     match doing {
         Doing::Read(promise, data) if well => {
-            scene.judged_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+            shared.judged_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
             return Ok(ledger.answer_read(&promise, &data));
         }
         Doing::Change(change) => ledger.answer_change(&change, well),

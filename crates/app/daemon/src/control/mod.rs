@@ -6,8 +6,8 @@
 mod client;
 pub mod errors;
 pub mod losses;
+pub mod lower_drives;
 pub mod statistics;
-pub mod under;
 pub mod words;
 
 pub use client::{Daemon, Roll, Silent, call_roll, pause};

@@ -76,9 +76,11 @@ pub struct Guard {
     /// Expected hits of an admitted miss before its eviction; None: too early to estimate.
     pub expected_hits: Option<f64>,
     /// Reason why reads are not cached, if they bypass the cache.
-    pub reads_aside: Option<String>,
+    #[serde(rename = "reads_aside")]
+    pub reads_bypass: Option<String>,
     /// Reason why writes go to the backing, if they bypass the cache.
-    pub writes_aside: Option<String>,
+    #[serde(rename = "writes_aside")]
+    pub writes_bypass: Option<String>,
     /// Number of bypass periods.
     pub times: u64,
     /// Total duration of bypass.

@@ -33,7 +33,7 @@ use blocking::blocking;
 use lane::{Event, Lane, first};
 
 use over_file::OverFile;
-use over_nbd::{OverNbd, Terms};
+use over_nbd::{OverNbd, VolumeProperties};
 use over_ublk::OverUblk;
 use stack::{Exit, Failure, ValveShared};
 use std::cell::{Cell, RefCell};
@@ -112,9 +112,9 @@ enum KernelSide {
 impl KernelSide {
     fn node(&self) -> Option<PathBuf> {
         match self {
-            KernelSide::File(over) => over.node(),
-            KernelSide::Nbd(over, _) => over.node(),
-            KernelSide::Ublk(over, _) => over.node(),
+            KernelSide::File(device) => device.node(),
+            KernelSide::Nbd(device, _) => device.node(),
+            KernelSide::Ublk(device, _) => device.node(),
         }
     }
 
@@ -128,40 +128,40 @@ impl KernelSide {
 
     async fn attach(self) -> Result<(), Failure> {
         match self {
-            KernelSide::File(over) => blocking(move || over.attach()).await?,
-            KernelSide::Nbd(over, front) => {
+            KernelSide::File(device) => blocking(move || device.attach()).await?,
+            KernelSide::Nbd(device, front) => {
                 let processors = std::thread::available_parallelism().map_or(1, usize::from);
-                let count = over.connections(processors.min(CONNECTIONS_MAX));
+                let count = device.connections(processors.min(CONNECTIONS_MAX));
                 let sockets: std::io::Result<Vec<_>> =
                     (0..count).map(|_| front.connect()).collect();
                 let none =
                     |error| Failure::new(Exit::Io, format!("no connection can be made: {error}"));
                 let sockets = sockets.map_err(none)?;
-                blocking(move || over.attach(sockets)).await?
+                blocking(move || device.attach(sockets)).await?
             }
-            KernelSide::Ublk(over, front) => attach_ublk(over, &front).await,
+            KernelSide::Ublk(device, front) => attach_ublk(device, &front).await,
         }
     }
 
     async fn detach(self, last: LastRequest) -> Result<(), Failure> {
         match self {
-            KernelSide::File(over) => blocking(move || over.detach(last)).await?,
-            KernelSide::Nbd(over, _) => blocking(move || over.detach(last)).await?,
-            KernelSide::Ublk(over, _) => blocking(move || over.detach(last)).await?,
+            KernelSide::File(device) => blocking(move || device.detach(last)).await?,
+            KernelSide::Nbd(device, _) => blocking(move || device.detach(last)).await?,
+            KernelSide::Ublk(device, _) => blocking(move || device.detach(last)).await?,
         }
     }
 }
 
 /// Attaches a ublk device in three steps: the driver makes the device, our lanes serve its queues,
 /// and only then can it have a disk.
-async fn attach_ublk(over: Arc<OverUblk>, front: &Ublk) -> Result<(), Failure> {
-    let (queues, preparing) = (front.queues(), over.clone());
+async fn attach_ublk(device: Arc<OverUblk>, front: &Ublk) -> Result<(), Failure> {
+    let (queues, preparing) = (front.queues(), device.clone());
     let prepared = blocking(move || preparing.prepare(queues)).await??;
     let served = front.serve(&prepared.opened).await;
     let start = move || {
-        let started = served.and_then(|()| over.start(&prepared));
+        let started = served.and_then(|()| device.start(&prepared));
         if started.is_err() {
-            over.undo(prepared);
+            device.undo(prepared);
         }
         started
     };
@@ -225,15 +225,21 @@ impl Devices {
                 }))
             }
             RouteFront::Ublk(front) => {
-                let over = OverUblk::new(&self.runtime, volume, identity, limits, keys);
-                KernelSide::Ublk(Arc::new(over), front.clone())
+                let device = OverUblk::new(&self.runtime, volume, identity, limits, keys);
+                KernelSide::Ublk(Arc::new(device), front.clone())
             }
             RouteFront::Nbd(front) => {
                 let is_fua_native = limits.fua == Fua::Native || !limits.flush_needed;
-                let terms =
-                    Terms { identity, block_bytes, is_fua_native, retry_ms, wait_time, keys };
-                let over = OverNbd::new(&self.runtime, volume, &terms);
-                KernelSide::Nbd(Arc::new(over), front.clone())
+                let terms = VolumeProperties {
+                    identity,
+                    block_bytes,
+                    is_fua_native,
+                    retry_ms,
+                    wait_time,
+                    keys,
+                };
+                let device = OverNbd::new(&self.runtime, volume, &terms);
+                KernelSide::Nbd(Arc::new(device), front.clone())
             }
         };
         let last = if is_lost { LastRequest::Nothing } else { LastRequest::Flush };
@@ -308,12 +314,12 @@ impl Devices {
         volume: &str,
         kernel_side: &KernelSide,
     ) -> Option<Arc<ValveShared>> {
-        let KernelSide::File(over) = kernel_side else { return None };
+        let KernelSide::File(device) = kernel_side else { return None };
         let valve = {
             let list = self.list.borrow();
             list.iter().find(|device| device.volume == volume).map(|device| device.valve.clone())?
         };
-        if !over.is_to_be_resized() || !valve.close() {
+        if !device.is_to_be_resized() || !valve.close() {
             return None;
         }
         // If the backing does not answer in time, the device is resized anyway.
@@ -343,8 +349,8 @@ impl Devices {
     /// Those of the system.
     pub(crate) async fn set_retry(&self, volume: &str, retry_ms: u64) -> Result<(), Failure> {
         match self.find(volume) {
-            Some((KernelSide::Nbd(over, _), _)) => {
-                blocking(move || over.set_retry(retry_ms)).await?
+            Some((KernelSide::Nbd(device, _), _)) => {
+                blocking(move || device.set_retry(retry_ms)).await?
             }
             Some((KernelSide::File(_) | KernelSide::Ublk(..), _)) | None => Ok(()),
         }

@@ -63,7 +63,7 @@ pub(super) struct OverNbd {
 }
 
 /// Properties of a volume.
-pub(super) struct Terms<'a> {
+pub(super) struct VolumeProperties<'a> {
     pub(super) identity: &'a str,
     pub(super) block_bytes: u32,
     pub(super) is_fua_native: bool,
@@ -73,19 +73,19 @@ pub(super) struct Terms<'a> {
 }
 
 impl OverNbd {
-    pub(super) fn new(runtime: &Path, volume: &str, terms: &Terms<'_>) -> OverNbd {
+    pub(super) fn new(runtime: &Path, volume: &str, properties: &VolumeProperties<'_>) -> OverNbd {
         let directory = place::directory(runtime, volume);
-        let backing = place::hash(terms.identity);
+        let backing = place::hash(properties.identity);
         OverNbd {
             volume: volume.to_owned(),
             link: place::link(volume),
             backend: format!("{}{backing:016x}", name_prefix(&directory)),
             directory,
-            block_bytes: terms.block_bytes,
-            is_fua_native: terms.is_fua_native,
-            retry_ms: AtomicU64::new(terms.retry_ms),
-            wait_time: terms.wait_time,
-            keys: terms.keys.to_owned(),
+            block_bytes: properties.block_bytes,
+            is_fua_native: properties.is_fua_native,
+            retry_ms: AtomicU64::new(properties.retry_ms),
+            wait_time: properties.wait_time,
+            keys: properties.keys.to_owned(),
         }
     }
 
@@ -141,7 +141,7 @@ impl OverNbd {
     /// There can be no device; the name belongs to another device.
     pub(super) fn attach(&self, sockets: Vec<UnixStream>) -> Result<(), Failure> {
         let wish = Wish { sizes: true, ..Wish::export(&self.volume) };
-        let greet = |socket| Connection::over(socket, wish.clone());
+        let greet = |socket| Connection::from_stream(socket, wish.clone());
         let greeted: io::Result<Vec<_>> = sockets.into_iter().map(greet).collect();
         let greeted = greeted.map_err(self.to_failure("it cannot be connected"))?;
         let options = self.options(greeted[0].agreed());
@@ -231,9 +231,9 @@ impl OverNbd {
 mod tests {
     use super::*;
 
-    fn over(volume: &str, identity: &str) -> OverNbd {
+    fn device_of(volume: &str, identity: &str) -> OverNbd {
         let wait_time = WaitTime(Some(30_000));
-        let terms = Terms {
+        let properties = VolumeProperties {
             identity,
             block_bytes: 512,
             is_fua_native: false,
@@ -241,17 +241,17 @@ mod tests {
             wait_time,
             keys: &[],
         };
-        OverNbd::new(Path::new("/run/overdrive"), volume, &terms)
+        OverNbd::new(Path::new("/run/overdrive"), volume, &properties)
     }
 
     #[test]
     fn the_server_name_contains_the_volume_and_a_hash_of_its_backing() {
-        let db = over("db", "file:1");
-        assert_eq!(db.backend, over("db", "file:1").backend);
-        assert_ne!(db.backend, over("db", "file:2").backend);
+        let db = device_of("db", "file:1");
+        assert_eq!(db.backend, device_of("db", "file:1").backend);
+        assert_ne!(db.backend, device_of("db", "file:2").backend);
         let name_prefix = name_prefix(&db.directory);
         assert!(db.backend.starts_with(&name_prefix));
-        assert!(!over("db2", "file:1").backend.starts_with(&name_prefix));
+        assert!(!device_of("db2", "file:1").backend.starts_with(&name_prefix));
         assert_eq!(db.wait_time.duration(), Some(Duration::from_secs(30)));
         assert!(db.timeout() > Duration::from_secs(10), "above the time of retries");
     }
@@ -260,7 +260,7 @@ mod tests {
     fn fua_is_announced_only_if_the_backing_has_it() {
         let export = ExportInfo { bytes: 1 << 20, flags: u16::MAX };
         let agreed = Agreed { export, sizes: None, structured: false, contexts: Vec::new() };
-        let mut db = over("db", "file:1");
+        let mut db = device_of("db", "file:1");
         assert_eq!(db.options(&agreed).flags & NBD_FLAG_SEND_FUA, 0);
         assert_ne!(db.options(&agreed).flags & NBD_FLAG_SEND_FLUSH, 0);
         db.is_fua_native = true;

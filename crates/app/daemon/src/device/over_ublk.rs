@@ -318,14 +318,14 @@ mod tests {
     #[test]
     fn the_note_contains_hashes_of_the_volume_and_its_backing() {
         let limits = Limits::plain(1 << 11, 512);
-        let over = |volume: &str, identity: &str| {
+        let device_of = |volume: &str, identity: &str| {
             OverUblk::new(Path::new("/run/overdrive"), volume, identity, &limits, &[])
         };
-        let db = over("db", "file:1");
-        assert_eq!(db.note, over("db", "file:1").note);
-        assert_ne!(db.note, over("db", "file:2").note);
-        assert_eq!(db.note >> 32, over("db", "file:2").note >> 32);
-        assert_ne!(db.note >> 32, over("db2", "file:1").note >> 32);
+        let db = device_of("db", "file:1");
+        assert_eq!(db.note, device_of("db", "file:1").note);
+        assert_ne!(db.note, device_of("db", "file:2").note);
+        assert_eq!(db.note >> 32, device_of("db", "file:2").note >> 32);
+        assert_ne!(db.note >> 32, device_of("db2", "file:1").note >> 32);
         assert_eq!(db.node(), None);
     }
 }

@@ -10,25 +10,25 @@ const PORT: u16 = 10_809;
 
 /// An address to listen at.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum NbdAddress {
     /// A unix socket. Its directory must exist; only the runtime directory is created.
     Unix(PathBuf),
     /// TCP, without encryption or authentication.
     Tcp(SocketAddr),
 }
 
-impl Place {
+impl NbdAddress {
     /// Parses `unix:PATH` or `tcp:ADDRESS[:PORT]`; the latter only with `insecure_tcp`.
     ///
     /// # Errors
     /// Usage, with a correction.
-    pub fn parse(text: &str, insecure_tcp: bool) -> Result<Place, Failure> {
+    pub fn parse(text: &str, insecure_tcp: bool) -> Result<NbdAddress, Failure> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
         if let Some(path) = text.strip_prefix("unix:") {
             if path.is_empty() {
                 return Err(usage("--nbd unix: needs a path; write unix:PATH".into()));
             }
-            return Ok(Place::Unix(PathBuf::from(path)));
+            return Ok(NbdAddress::Unix(PathBuf::from(path)));
         }
         let Some(address) = text.strip_prefix("tcp:") else {
             return Err(usage(format!("--nbd {text}: write unix:PATH or tcp:ADDRESS:PORT")));
@@ -43,17 +43,17 @@ impl Place {
         }
         let found = address.to_socket_addrs().or_else(|_| (address, PORT).to_socket_addrs());
         let found = found.ok().and_then(|mut all| all.next());
-        found.map(Place::Tcp).ok_or_else(|| {
+        found.map(NbdAddress::Tcp).ok_or_else(|| {
             usage(format!("--nbd {text}: '{address}' is not an address; write tcp:127.0.0.1:10809"))
         })
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for NbdAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Unix(path) => write!(f, "unix:{}", path.display()),
-            Place::Tcp(address) => write!(f, "tcp:{address}"),
+            NbdAddress::Unix(path) => write!(f, "unix:{}", path.display()),
+            NbdAddress::Tcp(address) => write!(f, "tcp:{address}"),
         }
     }
 }
@@ -64,14 +64,14 @@ mod tests {
 
     #[test]
     fn places_are_read_or_refused_with_a_mend() {
-        let unix = Place::parse("unix:/run/x.sock", false).expect("a path");
-        assert_eq!(unix, Place::Unix(PathBuf::from("/run/x.sock")));
-        let refused = Place::parse("tcp:127.0.0.1:10809", false).expect_err("not asked for");
+        let unix = NbdAddress::parse("unix:/run/x.sock", false).expect("a path");
+        assert_eq!(unix, NbdAddress::Unix(PathBuf::from("/run/x.sock")));
+        let refused = NbdAddress::parse("tcp:127.0.0.1:10809", false).expect_err("not asked for");
         assert!(refused.message.contains("--insecure-tcp"), "{refused}");
-        let tcp = Place::parse("tcp:127.0.0.1", true).expect("the usual port");
+        let tcp = NbdAddress::parse("tcp:127.0.0.1", true).expect("the usual port");
         assert_eq!(tcp.to_string(), "tcp:127.0.0.1:10809");
         for bad in ["unix:", "/run/x.sock", "tcp:", "tcp:host:port:port"] {
-            assert_eq!(Place::parse(bad, true).expect_err(bad).exit, Exit::Usage, "{bad}");
+            assert_eq!(NbdAddress::parse(bad, true).expect_err(bad).exit, Exit::Usage, "{bad}");
         }
     }
 }

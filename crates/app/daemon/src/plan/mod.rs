@@ -12,7 +12,7 @@ use ring::Polling;
 use stack::{Keep, Volume};
 use std::path::PathBuf;
 
-pub use address::Place;
+pub use address::NbdAddress;
 pub use route::Route;
 
 /// A volume to serve.
@@ -28,7 +28,7 @@ pub struct Planned {
 /// An address to listen at, and its exports.
 pub struct Listening {
     /// The address.
-    pub place: Place,
+    pub address: NbdAddress,
     /// Names of volumes, at least one.
     pub exports: Vec<String>,
 }

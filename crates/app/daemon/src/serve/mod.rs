@@ -17,11 +17,11 @@ mod power;
 mod pressure;
 mod ready;
 mod sensor;
-mod site;
-mod sites;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod volume_service;
+mod volume_services;
 mod watch;
 
 use crate::control::losses::Losses;
@@ -46,13 +46,13 @@ use operator::Control;
 use pressure::Threads;
 use ready::ReadyActions;
 use ring::{Listener, Ring};
-use site::Site;
-use sites::Sites;
 use stack::{Exit, Failure, OpenFlags, Volume};
 use std::path::Path;
 use std::process::Child;
 use std::rc::Rc;
 use std::sync::Arc;
+use volume_service::VolumeService;
+use volume_services::VolumeServices;
 use watch::Watch;
 
 pub use captive::Captive;
@@ -130,8 +130,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     // The requests of clients in progress are bounded per process, over all fronts.
     let (fronts, budget) = (Fronts::default(), Arc::new(Budget::default()));
     let mut inherited = Inherited::find();
-    for Listening { place, exports } in &plan.listeners {
-        fronts.add(Nbd::bind(&ring, place, &plan.runtime, &mut inherited, &budget)?, exports);
+    for Listening { address, exports } in &plan.listeners {
+        fronts.add(Nbd::bind(&ring, address, &plan.runtime, &mut inherited, &budget)?, exports);
     }
     // Volumes for which a device or a mount in use has waited since an earlier process.
     let mut waited_for = Vec::new();
@@ -161,7 +161,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
             .to_owned()),
     };
     let threads = Threads::default();
-    let (mut sites, mut addresses) = (Vec::new(), Vec::new());
+    let (mut services, mut addresses) = (Vec::new(), Vec::new());
     for planned in plan.volumes {
         let Planned { name, backing, volume } = planned;
         let is_waited_for = waited_for.contains(&name);
@@ -173,27 +173,33 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         let address = found.first().cloned().unwrap_or_default();
         addresses.extend(found);
         let lane_volume = LaneVolume::new(&name, &volume, &threads, plan.quiet);
-        let site = Site::new(&name, &backing, address, volume, lane_volume, &ring)?;
+        let service = VolumeService::new(&name, &backing, address, volume, lane_volume, &ring)?;
         if let Some((_, way)) = ways.iter().find(|(volume, _)| *volume == name) {
-            site.add_to(&devices, way, wait_time_of(&plan.attachments, &name));
+            service.add_to(&devices, way, wait_time_of(&plan.attachments, &name));
         }
         if let Some(loss) = loss {
-            crate::tell!("overdrive: {name}: {}", site.loss_failure(loss, true));
+            crate::tell!("overdrive: {name}: {}", service.loss_failure(loss, true));
         }
-        sites.push(site);
+        services.push(service);
     }
     threads.join(ring.polled());
-    let lanes = Lanes::start(plan.threads, &setup(&sites, &threads), plan.poll)?;
-    let actions =
-        ReadyActions::new(plan.run, &sites, &plan.listeners, &plan.mounts, addresses, plan.ready);
-    let sites = Sites::new(sites, fronts, devices, lanes.clone(), program);
+    let lanes = Lanes::start(plan.threads, &setup(&services, &threads), plan.poll)?;
+    let actions = ReadyActions::new(
+        plan.run,
+        &services,
+        &plan.listeners,
+        &plan.mounts,
+        addresses,
+        plan.ready,
+    );
+    let services = VolumeServices::new(services, fronts, devices, lanes.clone(), program);
     // The last step that may fail: a start that serves nothing leaves the records unchanged.
-    sites.record()?;
+    services.record()?;
     let start_ns = lane.now();
-    let daemon = RunningDaemon { ring: ring.clone(), sites: sites.clone(), control, signals };
+    let daemon = RunningDaemon { ring: ring.clone(), services: services.clone(), control, signals };
     let captive = ring.block_on(daemon.run(actions)).map_err(ring_failure)?;
-    let volumes = sites.served();
-    if let Some(failure) = sites.failure() {
+    let volumes = services.served();
+    if let Some(failure) = services.failure() {
         return Err(failure);
     }
     let (poll_spent_ns, poll_vain_ns) = (threads.poll_spent_ns(), threads.poll_vain_ns());
@@ -274,8 +280,8 @@ fn mount_info(kind: &str, exports: &[String], plan: &DaemonPlan) -> MountInfo {
 
 /// Returns the setup of each further lane: it serves these volumes, and its thread joins the
 /// others.
-fn setup(sites: &[Rc<Site>], threads: &Threads) -> Arc<Setup> {
-    let volumes: Vec<_> = sites.iter().map(|site| site.lane_volume.clone()).collect();
+fn setup(services: &[Rc<VolumeService>], threads: &Threads) -> Arc<Setup> {
+    let volumes: Vec<_> = services.iter().map(|service| service.lane_volume.clone()).collect();
     let threads = threads.clone();
     Arc::new(move |ring| {
         threads.join(ring.polled());
@@ -286,7 +292,7 @@ fn setup(sites: &[Rc<Site>], threads: &Threads) -> Arc<Setup> {
 /// A daemon whose volumes are served: its ring, its volumes, its control socket and its signals.
 struct RunningDaemon {
     ring: Ring,
-    sites: Rc<Sites>,
+    services: Rc<VolumeServices>,
     control: Listener,
     signals: File,
 }
@@ -295,33 +301,33 @@ impl RunningDaemon {
     /// Serves until the end is requested, then carries it out.
     async fn run(self, actions: ReadyActions) -> Option<Captive> {
         let lane = self.ring.lane().clone();
-        let fronts = &self.sites.fronts;
+        let fronts = &self.services.fronts;
         let export = |name: &str| {
-            let site = self.sites.find(name).ok()?;
-            Some(site.lane_volume.export(&lane, &site.attached))
+            let service = self.services.find(name).ok()?;
+            Some(service.lane_volume.export(&lane, &service.attached))
         };
-        fronts.open(&self.sites.lanes, export);
-        Control::open(&self.ring, &self.sites, self.control.file().clone());
-        for site in self.sites.all() {
-            if let Some(memory) = site.volume.memory() {
+        fronts.open(&self.services.lanes, export);
+        Control::open(&self.ring, &self.services, self.control.file().clone());
+        for service in self.services.all() {
+            if let Some(memory) = service.volume.memory() {
                 // The thread is not joined; it ends by itself.
                 drop(memory.warm());
             }
-            Watch::new(&self.ring, &site).start();
-            site.lane_volume.start_sensor(&lane);
+            Watch::new(&self.ring, &service).start();
+            service.lane_volume.start_sensor(&lane);
         }
         let captive = match self.begin(actions).await {
             Ok(child) => self.wait(child).await,
             Err(failure) => {
-                self.sites.note_failure(failure);
-                self.sites.end(Ending::Stop);
+                self.services.note_failure(failure);
+                self.services.end(Ending::Stop);
                 None
             }
         };
         // The wait ends when a stop or an upgrade is requested.
-        let ending = self.sites.ending().unwrap_or(Ending::Stop);
+        let ending = self.services.ending().unwrap_or(Ending::Stop);
         if ending == Ending::Stop {
-            self.sites.devices.detach_idle().await;
+            self.services.devices.detach_idle().await;
         }
         fronts.close(ending);
         if ending == Ending::Upgrade {
@@ -331,13 +337,13 @@ impl RunningDaemon {
         }
         // An error means that there is no service manager to notify.
         let _ = holder::notify_stopping();
-        for site in self.sites.all() {
-            if let Err(failure) = self.sites.close(&site).await {
-                self.sites.note_failure(failure);
+        for service in self.services.all() {
+            if let Err(failure) = self.services.close(&service).await {
+                self.services.note_failure(failure);
             }
         }
         fronts.end(lane.now() + GOODBYE_NS).await;
-        self.sites.lanes.end(&lane, lane.now() + GOODBYE_NS).await;
+        self.services.lanes.end(&lane, lane.now() + GOODBYE_NS).await;
         let _ = ring::shutdown(self.control.file());
         // Lets the notified workers and watches end: a task that stays would keep its ring alive.
         lane.rest().await;
@@ -347,8 +353,8 @@ impl RunningDaemon {
 
     /// Makes the devices, once the volumes below them are served, and announces all addresses.
     async fn begin(&self, actions: ReadyActions) -> Result<Option<Child>, Failure> {
-        self.sites.devices.attach().await?;
-        self.sites.mark_faces().await?;
+        self.services.devices.attach().await?;
+        self.services.mark_faces().await?;
         let child = actions.run()?;
         crate::former::forget_former();
         let _ = holder::notify_ready();
@@ -359,17 +365,17 @@ impl RunningDaemon {
     async fn wait(&self, child: Option<Child>) -> Option<Captive> {
         if let Some(child) = child {
             let captive = captive::wait_for(&self.ring, child, &self.signals).await;
-            self.sites.end(Ending::Stop);
+            self.services.end(Ending::Stop);
             return Some(captive);
         }
         loop {
-            let seen = self.sites.end_requested.seen();
-            if self.sites.ending().is_some() {
+            let seen = self.services.end_requested.seen();
+            if self.services.ending().is_some() {
                 return None;
             }
             let signal = self.ring.readable(&self.signals);
-            if either(signal, self.sites.end_requested.after(seen)).await == Which::First {
-                self.sites.end(Ending::Stop);
+            if either(signal, self.services.end_requested.after(seen)).await == Which::First {
+                self.services.end(Ending::Stop);
             }
         }
     }
@@ -378,18 +384,18 @@ impl RunningDaemon {
     /// and a new client waits in a listener's queue. Returns if it fails.
     async fn upgrade(&self) {
         let lane = self.ring.lane().clone();
-        for site in self.sites.all() {
-            site.lane_volume.stop.ask();
+        for service in self.services.all() {
+            service.lane_volume.stop.ask();
         }
-        let fronts = &self.sites.fronts;
+        let fronts = &self.services.fronts;
         fronts.end(lane.now() + GOODBYE_NS).await;
         // Checked again: a holder may have died since the upgrade was requested.
-        let kept = self.sites.all().iter().all(|site| site.volume.outlives_exec());
+        let kept = self.services.all().iter().all(|service| service.volume.outlives_exec());
         let held = self.hold_flushes().await;
         let left = fronts.leave();
         if !kept {
             crate::tell!("overdrive: a holder has died: data is written back instead of upgrading");
-        } else if let (Some(program), Ok(left)) = (self.sites.program(), left) {
+        } else if let (Some(program), Ok(left)) = (self.services.program(), left) {
             let error = crate::former::execute(&program, &left);
             crate::complain!(
                 "overdrive: the running program cannot be executed again either: {error}"
@@ -406,8 +412,8 @@ impl RunningDaemon {
         let lane = self.ring.lane();
         let until_ns = lane.now() + GOODBYE_NS;
         let mut held = Vec::new();
-        for site in self.sites.all() {
-            let Some(cache) = &site.attached.cache else { continue };
+        for service in self.services.all() {
+            let Some(cache) = &service.attached.cache else { continue };
             if either(cache.hold_flushes(), lane.sleep_until(until_ns)).await == Which::First {
                 held.push(cache.clone());
             }

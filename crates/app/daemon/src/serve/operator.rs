@@ -4,9 +4,9 @@
 //! client, so that many of them cannot lock an operator out. A connection is closed after 5 s with
 //! half a request or an unread answer, and after 5 min of silence. Its client then connects again.
 
-use super::site::Site;
-use super::sites::Sites;
 use super::stats;
+use super::volume_service::VolumeService;
+use super::volume_services::VolumeServices;
 use crate::control::words::{Answer, Ask, LINE_BYTES_MAX, UNKNOWN_ASK};
 use block::{Kind, Memory, Part};
 use host::File;
@@ -85,17 +85,17 @@ impl Connection {
 /// The control socket of a daemon.
 pub(crate) struct Control {
     ring: Ring,
-    sites: Rc<Sites>,
+    services: Rc<VolumeServices>,
     open: RefCell<Vec<Rc<Connection>>>,
     is_sweeping: Cell<bool>,
 }
 
 impl Control {
     /// Starts to listen, until the listener is shut down.
-    pub(crate) fn open(ring: &Ring, sites: &Rc<Sites>, listener: File) {
-        let (ring, sites) = (ring.clone(), sites.clone());
+    pub(crate) fn open(ring: &Ring, services: &Rc<VolumeServices>, listener: File) {
+        let (ring, services) = (ring.clone(), services.clone());
         let open = RefCell::new(Vec::with_capacity(CONNECTIONS_MAX));
-        let control = Rc::new(Control { ring, sites, open, is_sweeping: Cell::new(false) });
+        let control = Rc::new(Control { ring, services, open, is_sweeping: Cell::new(false) });
         let lane = control.ring.lane().clone();
         let accepting = async move { control.accept(&listener).await };
         lane.spawn(accepting).expect("a fresh lane has room");
@@ -225,45 +225,45 @@ impl Control {
     async fn answer(&self, ask: Ask) -> Result<serde_json::Value, Failure> {
         let done = |()| serde_json::Value::Null;
         match ask {
-            Ask::List => Ok(self.sites.rows()),
+            Ask::List => Ok(self.services.rows()),
             Ask::Show { volume } => {
-                let site = self.site(&volume)?;
-                Ok(site.show(&self.sites.row(&site), self.sites.lanes.threads()))
+                let service = self.service(&volume)?;
+                Ok(service.show(&self.services.row(&service), self.services.lanes.threads()))
             }
-            Ask::Stats { volume } => Ok(serde_json::json!(stats::of(&*self.site(&volume)?))),
+            Ask::Stats { volume } => Ok(serde_json::json!(stats::of(&*self.service(&volume)?))),
             Ask::Flush { volume } => {
-                let site = self.site(&volume)?;
-                site.flush().await.map(|()| serde_json::json!(site.losses()))
+                let service = self.service(&volume)?;
+                service.flush().await.map(|()| serde_json::json!(service.losses()))
             }
-            Ask::Pause { volume } => self.site(&volume)?.pause().await.map(done),
+            Ask::Pause { volume } => self.service(&volume)?.pause().await.map(done),
             Ask::Freeze { volume } => {
-                let site = self.site(&volume)?;
-                site.freeze().await.map(|()| serde_json::json!(site.losses()))
+                let service = self.service(&volume)?;
+                service.freeze().await.map(|()| serde_json::json!(service.losses()))
             }
-            Ask::Resume { volume } => self.site(&volume)?.resume().map(done),
+            Ask::Resume { volume } => self.service(&volume)?.resume().map(done),
             Ask::Set { volume, changes } => {
-                let notes = self.sites.set(&volume, &changes).await?;
+                let notes = self.services.set(&volume, &changes).await?;
                 Ok(notes.into())
             }
             Ask::ClearError { volume, discard_dirty, failure, saved_to } => {
-                self.site(&volume)?.clear_error(discard_dirty, failure, saved_to).await
+                self.service(&volume)?.clear_error(discard_dirty, failure, saved_to).await
             }
             Ask::PowerCut { volume, seed, off_ns } => {
-                self.site(&volume)?.power_cut(seed, off_ns).await
+                self.service(&volume)?.power_cut(seed, off_ns).await
             }
             Ask::Detach { volume, force } => {
-                let losses = self.sites.detach(&volume, force).await;
+                let losses = self.services.detach(&volume, force).await;
                 losses.map(|losses| serde_json::json!(losses))
             }
             Ask::Version => Ok(env!("CARGO_PKG_VERSION").into()),
-            Ask::Upgrade => self.sites.upgrade().map(done),
+            Ask::Upgrade => self.services.upgrade().map(done),
             Ask::Upgraded => crate::former::check_upgraded().map(done),
             Ask::Memory { .. } => unreachable!("it has a separate answer"),
         }
     }
 
-    fn site(&self, name: &str) -> Result<Rc<Site>, Failure> {
-        self.sites.find(name)
+    fn service(&self, name: &str) -> Result<Rc<VolumeService>, Failure> {
+        self.services.find(name)
     }
 
     async fn send(&self, connection: &Connection, answer: &Answer) -> block::Result {
@@ -276,12 +276,12 @@ impl Control {
     }
 
     async fn reply_memory(&self, connection: &Connection, volume: &str) -> block::Result {
-        let site = match self.site(volume) {
-            Ok(site) => site,
+        let service = match self.service(volume) {
+            Ok(service) => service,
             Err(failure) => return self.send(connection, &answer_of(Err(failure))).await,
         };
-        let failed = site.shared().filter(|shared| shared.has_failed());
-        let (Some(memory), Some(shared)) = (site.volume.memory(), failed) else {
+        let failed = service.shared().filter(|shared| shared.has_failed());
+        let (Some(memory), Some(shared)) = (service.volume.memory(), failed) else {
             let message =
                 format!("{volume}: has not failed; its memory still changes and cannot be copied");
             let failure = Failure::new(Exit::Negative, message);

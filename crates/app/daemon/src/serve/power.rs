@@ -1,11 +1,11 @@
 //! The power of a modelled drive, which an operator may cut.
 
-use super::site::Site;
+use super::volume_service::VolumeService;
 use drives::SLOT_BYTES;
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
 
-impl Site {
+impl VolumeService {
     /// Cuts the power of the modelled drive below; power returns after `off_ns`.
     pub(crate) async fn power_cut(&self, seed: u64, off_ns: u64) -> Result<Value, Failure> {
         let negative = |message: String| Err(Failure::new(Exit::Negative, message));

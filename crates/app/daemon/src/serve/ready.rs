@@ -1,8 +1,8 @@
 //! Actions once everything is served: starting the captive command, and printing the addresses.
 
 use super::captive;
-use super::site::Site;
-use crate::plan::{Listening, Mounting, Place, Ready};
+use super::volume_service::VolumeService;
+use crate::plan::{Listening, Mounting, NbdAddress, Ready};
 use stack::Failure;
 use std::path::PathBuf;
 use std::process::Child;
@@ -20,20 +20,20 @@ impl ReadyActions {
     /// Prepares to print these addresses, and to start this command.
     pub(super) fn new(
         command: Option<String>,
-        sites: &[Rc<Site>],
+        services: &[Rc<VolumeService>],
         listeners: &[Listening],
         mounts: &[Mounting],
         addresses: Vec<String>,
         ready: Ready,
     ) -> ReadyActions {
-        let socket = match listeners.first().map(|listening| &listening.place) {
-            Some(Place::Unix(path)) => path.clone(),
+        let socket = match listeners.first().map(|listening| &listening.address) {
+            Some(NbdAddress::Unix(path)) => path.clone(),
             _ => PathBuf::new(),
         };
         let file = mounts.first().and_then(|mounting| {
             mounting.exports.first().map(|name| mounting.directory.join(name))
         });
-        let uri = sites.first().map_or(String::new(), |site| site.address.clone());
+        let uri = services.first().map_or(String::new(), |service| service.address.clone());
         let environment = captive::Environment { uri, socket, file };
         ReadyActions { command, environment, addresses, ready }
     }

@@ -1,6 +1,6 @@
 //! Gathers a volume's statistics.
 
-use super::site::Site;
+use super::volume_service::VolumeService;
 use crate::control::statistics::{
     Attribute, Backing, BackingKinds, Curve, Flash, Guard, Lately, Member, Model, Point, Policy,
     Process, Queue, Statistics,
@@ -14,29 +14,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BLOCK_BYTES: u64 = 4096;
 
 /// Returns all statistics of a volume.
-pub(crate) fn of(site: &Site) -> Statistics {
-    let now_ns = site.ring.lane().now();
-    let (shared, row) = (site.shared(), site.row());
-    let members = site.volume.pool().map(|pool| pool.statistics()).unwrap_or_default();
-    let (faults, threads) = (host::faults(), &site.lane_volume.threads);
+pub(crate) fn of(service: &VolumeService) -> Statistics {
+    let now_ns = service.ring.lane().now();
+    let (shared, row) = (service.shared(), service.row());
+    let members = service.volume.pool().map(|pool| pool.statistics()).unwrap_or_default();
+    let (faults, threads) = (host::faults(), &service.lane_volume.threads);
     Statistics {
         schema: Statistics::SCHEMA.to_owned(),
-        volume: site.name.clone(),
+        volume: service.name.clone(),
         now_ns,
         memory_bytes: row.memory_bytes,
         write: row.write,
         durability: shared.map(|shared| shared.settings().durability),
         state: row.state,
         clients: row.clients,
-        held_changes: site.volume.valve().held(),
+        held_changes: service.volume.valve().held(),
         counters: shared.map(|shared| shared.counters(now_ns)).unwrap_or_default(),
         latencies: shared.map(|shared| shared.histograms()).unwrap_or_default(),
         guard: shared.map(|shared| guard(shared, now_ns)),
         policy: shared.map(|shared| policy(shared)),
         curve: shared.and_then(|shared| curve(shared, row.memory_bytes, now_ns)),
-        backing: backing(site, now_ns),
-        losses: site.losses(),
-        model: site.volume.model().map(|drive| model(drive)),
+        backing: backing(service, now_ns),
+        losses: service.losses(),
+        model: service.volume.model().map(|drive| model(drive)),
         members: members.iter().map(member).collect(),
         process: Process {
             page_faults_minor: faults.minor,
@@ -53,8 +53,8 @@ fn guard(shared: &cache::Shared, now_ns: u64) -> Guard {
     Guard {
         on: state.on,
         expected_hits: shared.expected_hits(),
-        reads_aside: why(state.bypass.reads),
-        writes_aside: why(state.bypass.writes),
+        reads_bypass: why(state.bypass.reads),
+        writes_bypass: why(state.bypass.writes),
         times: state.times,
         bypass_ns: state.bypass_ns,
     }
@@ -94,11 +94,11 @@ fn curve(shared: &cache::Shared, memory_bytes: u64, now_ns: u64) -> Option<Curve
     })
 }
 
-fn backing(site: &Site, now_ns: u64) -> Backing {
+fn backing(service: &VolumeService, now_ns: u64) -> Backing {
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let errors = site.errors();
-    let Some(counts) = site.volume.counts() else {
-        let counted = site.shared().map(|shared| shared.counters(now_ns)).unwrap_or_default();
+    let errors = service.errors();
+    let Some(counts) = service.volume.counts() else {
+        let counted = service.shared().map(|shared| shared.counters(now_ns)).unwrap_or_default();
         return Backing {
             reads: counted.read_misses,
             changes: counted.writes_through + counted.runs_written + counted.zeroes_written,

@@ -131,15 +131,15 @@ impl Caller {
 }
 
 /// Actions of clients and an operator while the volume is served.
-async fn act(front: Rc<Direct>, sites: Rc<Sites>) {
-    let site = sites.find("one").expect("it is served");
-    assert_eq!(site.row().uri, "direct:one");
+async fn act(front: Rc<Direct>, services: Rc<VolumeServices>) {
+    let service = services.find("one").expect("it is served");
+    assert_eq!(service.row().uri, "direct:one");
     assert!(front.enter("three").is_none());
     let (one, two) = (front.enter("one"), front.enter("two"));
     let (one, two) = (one.expect("it is served"), two.expect("it is served"));
-    assert_eq!(site.clients(), 1);
+    assert_eq!(service.clients(), 1);
 
-    let shared = site.shared().expect("it has a cache").clone();
+    let shared = service.shared().expect("it has a cache").clone();
     one.write(1).await;
     assert_eq!((shared.dirty_blocks(), shared.counters(0).writes_through_unproven), (0, 1));
     // C11: the client has now proven that it flushes.
@@ -150,12 +150,12 @@ async fn act(front: Rc<Direct>, sites: Rc<Sites>) {
     assert_eq!(one.client.in_flight(), 0);
 
     one.leave_when_asked();
-    sites.detach("one", false).await.expect("all is written out");
-    assert_eq!((site.clients(), shared.dirty_blocks()), (0, 0));
+    services.detach("one", false).await.expect("all is written out");
+    assert_eq!((service.clients(), shared.dirty_blocks()), (0, 0));
     assert!(front.enter("one").is_none(), "it is off the list");
     two.write(3).await;
     two.leave_when_asked();
-    sites.end(Ending::Stop);
+    services.end(Ending::Stop);
 }
 
 fn volume(name: &str) -> Volume {
@@ -166,30 +166,37 @@ fn volume(name: &str) -> Volume {
 }
 
 /// Returns volumes of two names, served on this number of threads.
-fn sites(ring: &Ring, fronts: Fronts, names: &[String], count: usize) -> Rc<Sites> {
+fn services(ring: &Ring, fronts: Fronts, names: &[String], count: usize) -> Rc<VolumeServices> {
     let threads = Threads::default();
-    let sites = names.iter().map(|name| {
+    let services = names.iter().map(|name| {
         let volume = volume(name);
         let lane_volume = LaneVolume::new(name, &volume, &threads, true);
-        Site::new(name, "ram:8M", fronts.addresses(name).remove(0), volume, lane_volume, ring)
-            .expect("it attaches")
+        VolumeService::new(
+            name,
+            "ram:8M",
+            fronts.addresses(name).remove(0),
+            volume,
+            lane_volume,
+            ring,
+        )
+        .expect("it attaches")
     });
-    let sites: Vec<_> = sites.collect();
+    let services: Vec<_> = services.collect();
     threads.join(ring.polled());
-    let lanes =
-        Lanes::start(count, &setup(&sites, &threads), Polling::Off).expect("threads are to be had");
+    let lanes = Lanes::start(count, &setup(&services, &threads), Polling::Off)
+        .expect("threads are to be had");
     let devices = Devices::new(ring.lane(), Path::new("/nowhere"));
-    Sites::new(sites, fronts, devices, lanes, Err("a test".to_owned()))
+    VolumeServices::new(services, fronts, devices, lanes, Err("a test".to_owned()))
 }
 
 /// Runs the life of a daemon while `acting` acts on it; the daemon ends with that.
-fn run(ring: &Ring, sites: &Rc<Sites>, acting: impl Future<Output = ()> + 'static) {
+fn run(ring: &Ring, services: &Rc<VolumeServices>, acting: impl Future<Output = ()> + 'static) {
     let runtime = tempfile::tempdir().expect("room");
     // No signal arrives.
     let (signals, _other_end) = UnixStream::pair().expect("a pair");
     let daemon = RunningDaemon {
         ring: ring.clone(),
-        sites: sites.clone(),
+        services: services.clone(),
         control: Listener::bind_private(&runtime.path().join("control")).expect("a socket"),
         signals: Arc::new(signals.into()),
     };
@@ -202,7 +209,7 @@ fn run(ring: &Ring, sites: &Rc<Sites>, acting: impl Future<Output = ()> + 'stati
         running.await
     });
     assert!(captive.expect("the ring is well").is_none());
-    assert!(sites.failure().is_none());
+    assert!(services.failure().is_none());
 }
 
 #[test]
@@ -211,10 +218,10 @@ fn another_front_needs_no_change_of_the_daemon() {
     let (front, fronts) = (Rc::new(Direct::default()), Fronts::default());
     let names = ["one", "two"].map(str::to_owned);
     fronts.add(front.clone(), &names);
-    let sites = sites(&ring, fronts, &names, 1);
-    run(&ring, &sites, act(front.clone(), sites.clone()));
+    let services = services(&ring, fronts, &names, 1);
+    run(&ring, &services, act(front.clone(), services.clone()));
     assert_eq!((front.callers.get(), front.endings.take()), (0, vec![Ending::Stop]));
-    let served: Vec<_> = sites.served().into_iter().map(|served| served.uri).collect();
+    let served: Vec<_> = services.served().into_iter().map(|served| served.uri).collect();
     assert_eq!(served, ["direct:one", "direct:two"]);
 }
 
@@ -262,9 +269,9 @@ fn clients_on_several_lanes_meet_in_one_volume() {
     let (front, fronts) = (Rc::new(Direct::default()), Fronts::default());
     let names = ["one", "two"].map(str::to_owned);
     fronts.add(front.clone(), &names);
-    let sites = sites(&ring, fronts, &names, 3);
-    let acting = sites.clone();
-    run(&ring, &sites, async move {
+    let services = services(&ring, fronts, &names, 3);
+    let acting = services.clone();
+    run(&ring, &services, async move {
         let lanes = &acting.lanes;
         // One connection on each lane, then a second one on the first lane that loses a connection.
         let mut seats: Vec<_> = (0..3).map(|_| lanes.seat()).collect();
@@ -278,10 +285,10 @@ fn clients_on_several_lanes_meet_in_one_volume() {
             lane.post(client_of(number, &report));
             wait_for(&report, number.into()).await;
         }
-        let site = acting.find("one").expect("it is served");
-        let shared = site.shared().expect("a cache").clone();
-        assert_eq!((site.clients(), shared.dirty_blocks()), (0, 1));
-        drop(site);
+        let service = acting.find("one").expect("it is served");
+        let shared = service.shared().expect("a cache").clone();
+        assert_eq!((service.clients(), shared.dirty_blocks()), (0, 1));
+        drop(service);
         // Written back, and off every lane: no handle of it is left.
         acting.detach("one", false).await.expect("all is written out");
         assert_eq!(shared.dirty_blocks(), 0);

@@ -1,7 +1,7 @@
 //! Reports events to the operator that clients see only as errors.
 
 use super::captive::either;
-use super::site::Site;
+use super::volume_service::VolumeService;
 use crate::control::errors::BackingErrors;
 use ring::Ring;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ const HOLDER_PAUSE_NS: u64 = 5_000_000_000;
 #[derive(Clone)]
 pub(crate) struct Watch {
     ring: Ring,
-    site: Rc<Site>,
+    service: Rc<VolumeService>,
 }
 
 /// Events already reported.
@@ -31,8 +31,8 @@ struct ReportState {
 }
 
 impl Watch {
-    pub(crate) fn new(ring: &Ring, site: &Rc<Site>) -> Watch {
-        Watch { ring: ring.clone(), site: site.clone() }
+    pub(crate) fn new(ring: &Ring, service: &Rc<VolumeService>) -> Watch {
+        Watch { ring: ring.clone(), service: service.clone() }
     }
 
     /// Starts; it ends with the site.
@@ -46,24 +46,24 @@ impl Watch {
     /// Reports stalls, errors and failures, until the volume ends.
     async fn report(self) {
         let lane = self.ring.lane();
-        let name = &self.site.name;
+        let name = &self.service.name;
         let mut reported = ReportState::default();
         loop {
-            let seen = self.site.ended.seen();
-            let stopped = self.site.has_ended();
-            let stalled = self.site.attached.stack.stall().is_some_and(|stall| stall.is_on());
+            let seen = self.service.ended.seen();
+            let stopped = self.service.has_ended();
+            let stalled = self.service.attached.stack.stall().is_some_and(|stall| stall.is_on());
             if stalled {
                 // A freeze that waits for changes to end then checks whether to give up.
-                self.site.volume.valve().nudge();
+                self.service.volume.valve().nudge();
             }
             match reported.of_stall(stalled) {
                 Some(news) if stalled => crate::complain!("overdrive: {name}: {news}"),
                 Some(news) => crate::tell!("overdrive: {name}: {news}"),
                 None => {}
             }
-            let failed = self.site.shared().is_some_and(|shared| shared.has_failed());
-            let retried = self.site.shared().is_some() && !failed;
-            let errors = self.site.errors();
+            let failed = self.service.shared().is_some_and(|shared| shared.has_failed());
+            let retried = self.service.shared().is_some() && !failed;
+            let errors = self.service.errors();
             if let Some(news) = reported.of_errors(errors, retried, lane.now(), stopped) {
                 crate::complain!("overdrive: {name}: {news}");
             }
@@ -76,7 +76,7 @@ impl Watch {
             if stopped {
                 return;
             }
-            either(self.site.ended.after(seen), lane.sleep_until(lane.now() + PERIOD_NS)).await;
+            either(self.service.ended.after(seen), lane.sleep_until(lane.now() + PERIOD_NS)).await;
         }
     }
 
@@ -84,28 +84,28 @@ impl Watch {
     async fn replace_dead_holders(self) {
         let lane = self.ring.lane();
         loop {
-            let seen = self.site.ended.seen();
-            let is_over = || self.site.has_ended() || self.site.lane_volume.stop.is_asked();
+            let seen = self.service.ended.seen();
+            let is_over = || self.service.has_ended() || self.service.lane_volume.stop.is_asked();
             if is_over() {
                 return;
             }
-            let Some(socket) = self.site.volume.keeper_socket() else {
-                self.site.ended.after(seen).await;
+            let Some(socket) = self.service.volume.keeper_socket() else {
+                self.service.ended.after(seen).await;
                 continue;
             };
-            either(self.ring.readable(&socket), self.site.ended.after(seen)).await;
+            either(self.ring.readable(&socket), self.service.ended.after(seen)).await;
             if is_over() {
                 return;
             }
-            let name = &self.site.name;
-            match self.site.volume.keep_again() {
+            let name = &self.service.name;
+            match self.service.volume.keep_again() {
                 Ok(()) => {
                     crate::tell!("overdrive: {name}: its holder has ended; another one was started")
                 }
                 Err(failure) => {
                     crate::complain!("overdrive: {failure}; trying again");
                     let pause = lane.sleep_until(lane.now() + HOLDER_PAUSE_NS);
-                    either(self.site.ended.after(seen), pause).await;
+                    either(self.service.ended.after(seen), pause).await;
                 }
             }
         }

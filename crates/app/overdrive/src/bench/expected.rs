@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_in_two_units() {
+    fn times_are_reported_in_two_units() {
         let cases =
             [(1, "1 s"), (60, "1 min"), (190, "3 min 10 s"), (3600, "1 h"), (86_460, "24 h 1 min")];
         for (seconds, words) in cases {

@@ -8,7 +8,7 @@ use rigs::{Live, Wishes};
 use stack::{Exit, Failure};
 use std::io::Read;
 use std::path::Path;
-use suites::fio::Place;
+use suites::fio::FioTarget;
 use suites::{Job, SPAN_MIN, Suite, Target, WithoutWrites};
 
 /// Number of modelled drives suggested if no target has the given name.
@@ -205,7 +205,7 @@ impl LiveOptions {
 
     /// Returns the target as fio would find it, and its size: nothing is written, so no data is
     /// lost.
-    pub(super) fn look(&self, text: &str) -> Result<(Target, Place), Failure> {
+    pub(super) fn look(&self, text: &str) -> Result<(Target, FioTarget), Failure> {
         self.check_size()?;
         let uri = self.uri(text)?;
         let place = uri.as_deref().unwrap_or(text);
@@ -214,8 +214,8 @@ impl LiveOptions {
             None => rigs::size_of(place)?,
         };
         let place = match place.starts_with("nbd+unix://") {
-            true => Place::Uri(place.to_owned()),
-            false => Place::Path(place.to_owned()),
+            true => FioTarget::Uri(place.to_owned()),
+            false => FioTarget::Path(place.to_owned()),
         };
         Ok((Target::of_rig(text, bytes, SEED), place))
     }

@@ -56,8 +56,8 @@ fn run_one(arguments: &Arguments, spare_percent: u32) -> Result<Run, Failure> {
     let mut watch = early.map_or_else(watch, Ok)?;
     // A simulated run ends soon, and a program that reads JSON waits for its end.
     let is_watched = std::io::stderr().is_terminal();
-    let is_told = is_watched || plan.target.model.is_none() && !arguments.json;
-    if let Some(time) = is_told.then(|| expected::time(&plan)).flatten() {
+    let is_shown = is_watched || plan.target.model.is_none() && !arguments.json;
+    if let Some(time) = is_shown.then(|| expected::time(&plan)).flatten() {
         daemon::tell!("overdrive: {time}");
     }
     let (mut outcome, ended) = suites::run_on(rig, &plan, &mut watch);

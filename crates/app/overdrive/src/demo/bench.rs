@@ -1,7 +1,7 @@
 //! The measurements: three sides, two workloads, all data verified.
 
 use super::children::Children;
-use super::database::{self, Measured, Place};
+use super::database::{self, DatabaseTarget, Measured};
 use super::image;
 use super::page_cache::{Disk, PageCache};
 use super::scale::Scale;
@@ -63,10 +63,10 @@ struct Opened {
 }
 
 impl Opened {
-    fn place(&self) -> Place<'_> {
+    fn target(&self) -> DatabaseTarget<'_> {
         match &self.disk {
-            Some(disk) => Place::Path(disk.device()),
-            None => Place::Uri(self.server.uri()),
+            Some(disk) => DatabaseTarget::Path(disk.device()),
+            None => DatabaseTarget::Uri(self.server.uri()),
         }
     }
 
@@ -161,8 +161,8 @@ impl Bench<'_> {
         let reference = self.path("reference.img");
         image::copy(&self.disk, &reference)?;
         let fio = Command::new(tools::find("fio").unwrap_or("fio".into()));
-        let place = Place::Path(&reference);
-        database::play(self.children, self.directory, fio, &self.scale, &place, &mut || ())
+        let target = DatabaseTarget::Path(&reference);
+        database::play(self.children, self.directory, fio, &self.scale, &target, &mut || ())
             .map(|_| ())
     }
 
@@ -180,11 +180,11 @@ impl Bench<'_> {
             self.directory,
             fio,
             &self.scale,
-            &opened.place(),
+            &opened.target(),
             &mut follow,
         )?;
         let page_cache_peak = self.cache_of(side).map(|cache| cache.cgroup.take_peak());
-        self.nbdcopy(Side::Bare, &opened.place(), &out)?;
+        self.nbdcopy(Side::Bare, &opened.target(), &out)?;
         let counted = opened.close(self.children)?;
         let name = side.name();
         let reference = self.path("reference.img");
@@ -202,17 +202,17 @@ impl Bench<'_> {
         let _ = std::fs::remove_file(&out);
         let opened = self.open(side, &self.disk)?;
         self.begin(side);
-        let ns = self.nbdcopy(side, &opened.place(), &out)?;
+        let ns = self.nbdcopy(side, &opened.target(), &out)?;
         opened.close(self.children)?;
         verify::same(&format!("the copy ({})", side.name()), &out, &self.disk)?;
         Ok(ns)
     }
 
-    fn nbdcopy(&self, side: Side, place: &Place, out: &Path) -> Result<u64, Failure> {
+    fn nbdcopy(&self, side: Side, target: &DatabaseTarget, out: &Path) -> Result<u64, Failure> {
         let mut command = self.client(side, "nbdcopy");
-        match place {
-            Place::Uri(uri) => command.arg(uri),
-            Place::Path(path) => command.arg(path),
+        match target {
+            DatabaseTarget::Uri(uri) => command.arg(uri),
+            DatabaseTarget::Path(path) => command.arg(path),
         };
         // The output's own pages are not part of the comparison.
         let mut follow = self.follow(side, self.scale.disk_bytes());

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Target of fio.
-pub(super) enum Place<'a> {
+pub(super) enum DatabaseTarget<'a> {
     /// An NBD export, with fio's own client.
     Uri(&'a str),
     /// A file or a device, through the page cache.
@@ -30,7 +30,7 @@ pub(super) struct Measured {
     pub(super) ns: u64,
 }
 
-fn arguments(scale: &Scale, place: &Place) -> Vec<String> {
+fn arguments(scale: &Scale, target: &DatabaseTarget) -> Vec<String> {
     let mut list: Vec<String> = ["--name=database", "--thread", "--rw=randrw", "--rwmixread=70"]
         .into_iter()
         .chain(["--bs=4k", "--random_distribution=zipf:1.1", "--norandommap", "--iodepth=1"])
@@ -44,9 +44,9 @@ fn arguments(scale: &Scale, place: &Place) -> Vec<String> {
     // The number of operations is the limit, not the number of bytes.
     list.push("--io_size=1t".into());
     list.push(format!("--number_ios={}", scale.operations));
-    match place {
-        Place::Uri(uri) => list.extend(["--ioengine=nbd".into(), format!("--uri={uri}")]),
-        Place::Path(path) => {
+    match target {
+        DatabaseTarget::Uri(uri) => list.extend(["--ioengine=nbd".into(), format!("--uri={uri}")]),
+        DatabaseTarget::Path(path) => {
             list.push("--ioengine=psync".into());
             // A colon would begin a second file name.
             let path = path.to_string_lossy().replace(':', "\\:");
@@ -74,10 +74,10 @@ pub(super) fn play(
     directory: &Path,
     mut fio: Command,
     scale: &Scale,
-    place: &Place,
+    target: &DatabaseTarget,
     tick: &mut dyn FnMut(),
 ) -> Result<Measured, Failure> {
-    children.run("fio", fio.args(arguments(scale, place)), tick)?;
+    children.run("fio", fio.args(arguments(scale, target)), tick)?;
     let text = fs::read_to_string(directory.join("fio.json")).unwrap_or_default();
     parse(&text).filter(|measured| measured.operations == scale.operations).ok_or_else(|| {
         Failure::new(Exit::Negative, "fio did not report the whole workload; try fio 3.30 or later")

@@ -85,8 +85,8 @@ pub(super) fn start(name: &str, log: &Path) -> Result<Started, Failure> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(messages);
     let mut supervisor = command.spawn().map_err(trouble)?;
     let mut line = String::new();
-    let told = supervisor.stdout.take().expect("piped");
-    let read = BufReader::new(told).read_line(&mut line);
+    let stdout = supervisor.stdout.take().expect("piped");
+    let read = BufReader::new(stdout).read_line(&mut line);
     if read.is_ok_and(|bytes| bytes > 0) {
         return Ok(Started::Ready);
     }
@@ -169,14 +169,14 @@ impl Supervisor<'_> {
         #[allow(clippy::disallowed_methods, reason = "a process without a lane")]
         let begun = Instant::now();
         let mut child = self.program.start(&self.arguments.arguments).map_err(trouble)?;
-        let mut told = child.stdout.take();
+        let mut stdout = child.stdout.take();
         let pid = Pid::from_child(&child);
         let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| trouble(errno.into()))?;
         let mut served = false;
         loop {
-            let ready = self.wait(&ended, told.as_ref()).map_err(trouble)?;
-            if ready.told
-                && let Some(line) = told.take().and_then(first_line)
+            let ready = self.wait(&ended, stdout.as_ref()).map_err(trouble)?;
+            if ready.has_output
+                && let Some(line) = stdout.take().and_then(first_line)
             {
                 served = true;
                 self.serves(&line);
@@ -193,13 +193,13 @@ impl Supervisor<'_> {
         }
     }
 
-    fn wait(&self, ended: &OwnedFd, told: Option<&ChildStdout>) -> std::io::Result<Ready> {
+    fn wait(&self, ended: &OwnedFd, stdout: Option<&ChildStdout>) -> std::io::Result<Ready> {
         let mut polled =
             vec![PollFd::new(ended, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
-        polled.extend(told.map(|told| PollFd::new(told, PollFlags::IN)));
+        polled.extend(stdout.map(|stdout| PollFd::new(stdout, PollFlags::IN)));
         while matches!(poll(&mut polled, None), Err(rustix::io::Errno::INTR)) {}
         let is_ready = |index: usize| polled.get(index).is_some_and(|fd| !fd.revents().is_empty());
-        Ok(Ready { ended: is_ready(0), signal: is_ready(1), told: is_ready(2) })
+        Ok(Ready { ended: is_ready(0), signal: is_ready(1), has_output: is_ready(2) })
     }
 
     /// Notes that the daemon serves: forwards its line, and registers this process as the device's
@@ -239,12 +239,12 @@ struct Ready {
     ended: bool,
     signal: bool,
     /// The daemon has printed a line, or has closed its output.
-    told: bool,
+    has_output: bool,
 }
 
 /// Returns the line that a daemon prints once it serves. None: it has ended without one.
-fn first_line(told: ChildStdout) -> Option<String> {
+fn first_line(stdout: ChildStdout) -> Option<String> {
     let mut line = String::new();
-    BufReader::new(told).read_line(&mut line).ok().filter(|bytes| *bytes > 0)?;
+    BufReader::new(stdout).read_line(&mut line).ok().filter(|bytes| *bytes > 0)?;
     Some(line)
 }

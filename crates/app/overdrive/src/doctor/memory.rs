@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_locked_memory_is_told_with_what_follows() {
+    fn a_limit_of_locked_memory_is_reported_with_what_follows() {
         assert_eq!(locked_up_to(None).state, State::Ok);
         let little = locked_up_to(Some(8 << 20));
         assert_eq!((little.state, little.group), (State::Limited, Group::Serve));

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_found_is_told_with_a_mend_where_it_is_less() {
+    fn what_was_found_is_reported_with_a_mend_where_it_is_less() {
         assert_eq!(direct_check(&Direct::Yes).state, State::Ok);
         let less = direct_check(&Direct::No("tmpfs".into()));
         assert!(less.state == State::Limited && less.mend.is_some());

@@ -32,9 +32,9 @@ pub(super) fn as_json(aged: &Aged) -> Value {
         "write_amplification_life": aged.health.write_amplification,
         "write_amplification": aged.simulated,
         "alpha": aged.alpha,
-        "predicted": aged.predicted.map(|told| told.amplification),
-        "predicted_form": aged.predicted.map(|told| told.form),
-        "predicted_source": aged.predicted.map(|told| told.source),
+        "predicted": aged.predicted.map(|prediction| prediction.amplification),
+        "predicted_form": aged.predicted.map(|prediction| prediction.form),
+        "predicted_source": aged.predicted.map(|prediction| prediction.source),
         "worn_percent": aged.health.worn_percent,
         "attributes": attributes,
     })
@@ -55,11 +55,11 @@ pub(super) fn as_text(aged: &Aged, model: &Model) -> String {
     line("WA, the whole life", format!("{:.3}", aged.health.write_amplification));
     line("WA, simulated, steady", format!("{:.3}", aged.simulated));
     match aged.predicted {
-        Some(told) => {
-            let off = (aged.simulated / told.amplification - 1.0) * 100.0;
-            line("WA, by theory", format!("{:.3} ({off:+.1} % off)", told.amplification));
+        Some(prediction) => {
+            let off = (aged.simulated / prediction.amplification - 1.0) * 100.0;
+            line("WA, by theory", format!("{:.3} ({off:+.1} % off)", prediction.amplification));
             let alpha = aged.alpha;
-            line("", format!("{}, alpha {alpha:.4}: {}", told.form, told.source));
+            line("", format!("{}, alpha {alpha:.4}: {}", prediction.form, prediction.source));
         }
         None => line("WA, by theory", "these victims have no closed form".to_owned()),
     }

@@ -2,7 +2,7 @@
 
 use super::report::{as_json, as_text, ask};
 use super::{members, modelled};
-use daemon::control::under::{self, Under};
+use daemon::control::lower_drives::{self, LowerDrives};
 use stack::{Exit, Failure};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -27,9 +27,9 @@ pub(super) struct Options {
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let device = match find_drives(&options.name)? {
-        Under::Device(path) => path,
-        Under::Model(served) => return modelled::run(served, options.json),
-        Under::Members(served, paths) => return members::run(served, paths, options.json),
+        LowerDrives::Device(path) => path,
+        LowerDrives::Model(served) => return modelled::run(served, options.json),
+        LowerDrives::Members(served, paths) => return members::run(served, paths, options.json),
     };
     let report = ask(&device)?;
     let place = device.display().to_string();
@@ -43,18 +43,20 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the drives that a name stands for.
-fn find_drives(name: &Path) -> Result<Under, Failure> {
+fn find_drives(name: &Path) -> Result<LowerDrives, Failure> {
     let text = name.display();
     let is_path = text.to_string().contains('/');
     let path = if is_path { name.to_owned() } else { Path::new("/dev").join(name) };
     match std::fs::metadata(&path).map(|found| found.file_type()) {
-        Ok(kind) if kind.is_block_device() || kind.is_char_device() => Ok(Under::Device(path)),
+        Ok(kind) if kind.is_block_device() || kind.is_char_device() => {
+            Ok(LowerDrives::Device(path))
+        }
         Ok(_) if is_path => {
             let message =
                 format!("{text}: is not a device; name one that 'overdrive drive list' shows");
             Err(Failure::new(Exit::Usage, message))
         }
         // /dev has directories, too, and a volume may have the name of one of them.
-        _ => under::find(name),
+        _ => lower_drives::find(name),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::columns::{self, Cell, Column, Style};
 use clap::ValueEnum;
-use daemon::control::under;
+use daemon::control::lower_drives;
 use host::disks::{Device, Roots, devices};
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
@@ -84,7 +84,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Failure::new(Exit::Io, message)
     })?;
     found.retain(|device| options.all || device.size_bytes > 0);
-    for (name, volume) in under::devices() {
+    for (name, volume) in lower_drives::devices() {
         if let Some(device) = found.iter_mut().find(|device| device.name == name) {
             device.uses.push(format!("overdrive:{volume}"));
         }

@@ -2,7 +2,7 @@
 
 use super::report::{as_json, as_text, ask};
 use block::printable;
-use daemon::control::under::Served;
+use daemon::control::lower_drives::Served;
 use host::smartctl::Report;
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
@@ -20,7 +20,7 @@ struct Member {
 }
 
 enum Known {
-    Told(Box<Report>),
+    Report(Box<Report>),
     /// It is no device.
     Image,
     /// The volume is served without it.
@@ -37,7 +37,7 @@ impl Member {
             Some(path) => match std::fs::metadata(path).map(|found| found.is_file()) {
                 Ok(true) => Known::Image,
                 Ok(false) => {
-                    ask(path).map_or_else(Known::Refused, |report| Known::Told(Box::new(report)))
+                    ask(path).map_or_else(Known::Refused, |report| Known::Report(Box::new(report)))
                 }
                 Err(error) => {
                     let message =
@@ -52,7 +52,7 @@ impl Member {
     /// Returns a sentence to print instead of a report.
     fn why(&self) -> Option<String> {
         match &self.health {
-            Known::Told(_) => None,
+            Known::Report(_) => None,
             Known::Image => Some(format!(
                 "{}: is not a device and has no health; name the drive below it",
                 self.name
@@ -63,14 +63,14 @@ impl Member {
     }
 
     fn fails(&self) -> bool {
-        let says_so = matches!(&self.health, Known::Told(report) if report.passed == Some(false));
+        let says_so = matches!(&self.health, Known::Report(report) if report.passed == Some(false));
         let is_lost = self.state.as_deref() == Some("failed");
         says_so || is_lost || matches!(self.health, Known::Missing)
     }
 
     fn as_json(&self) -> Value {
         let health = match &self.health {
-            Known::Told(report) => as_json(&self.name, report),
+            Known::Report(report) => as_json(&self.name, report),
             _ => Value::Null,
         };
         json!({
@@ -89,7 +89,7 @@ impl Member {
         }
         text.push('\n');
         match (&self.health, self.why()) {
-            (Known::Told(report), _) => text.push_str(&as_text(&self.name, report)),
+            (Known::Report(report), _) => text.push_str(&as_text(&self.name, report)),
             (_, why) => _ = writeln!(text, "{}", printable(&why.unwrap_or_default())),
         }
         text
@@ -103,11 +103,11 @@ pub(super) fn run(
     paths: Vec<Option<PathBuf>>,
     as_object: bool,
 ) -> Result<ExitCode, Failure> {
-    let told = served.stats()?;
+    let stats = served.stats()?;
     let members = paths.into_iter().enumerate();
     let members: Vec<Member> = members
         .map(|(index, path)| {
-            Member::of(path, told.members.get(index).map(|member| member.state.as_str()))
+            Member::of(path, stats.members.get(index).map(|member| member.state.as_str()))
         })
         .collect();
     if as_object {
@@ -143,19 +143,19 @@ mod tests {
             state: state.map(str::to_owned),
             health,
         };
-        let told = |passed| Known::Told(Box::new(Report { passed, ..Report::default() }));
+        let report_with = |passed| Known::Report(Box::new(Report { passed, ..Report::default() }));
         for (member, fails) in [
-            (member(told(Some(true)), Some("good")), false),
-            (member(told(None), None), false),
-            (member(told(Some(false)), Some("good")), true),
-            (member(told(Some(true)), Some("failed")), true),
+            (member(report_with(Some(true)), Some("good")), false),
+            (member(report_with(None), None), false),
+            (member(report_with(Some(false)), Some("good")), true),
+            (member(report_with(Some(true)), Some("failed")), true),
             (member(Known::Image, Some("slow")), false),
             (member(Known::Missing, None), true),
         ] {
             assert_eq!(member.fails(), fails, "{}", member.as_json());
             assert_eq!(member.as_json()["fails"], fails);
         }
-        let text = member(told(Some(false)), Some("good")).as_text(2);
+        let text = member(report_with(Some(false)), Some("good")).as_text(2);
         assert!(text.starts_with("member 2             /dev/sdb, good\n"), "{text}");
         assert!(text.contains("its own verdict      FAILING"), "{text}");
     }

@@ -3,8 +3,8 @@
 
 use super::report::{as_json, as_text};
 use block::Size;
+use daemon::control::lower_drives::Served;
 use daemon::control::statistics::{Attribute, Flash, Lately, Model};
-use daemon::control::under::Served;
 use daemon::control::words::Row;
 use drives::{Predicted, predicted};
 use host::smartctl::{Line, Report};
@@ -18,8 +18,8 @@ const ASSUMED: &str = "4 KiB writes, uniformly at random over all of a full driv
 
 /// Prints a modelled drive's report.
 pub(super) fn run(mut served: Served, as_object: bool) -> Result<ExitCode, Failure> {
-    let told = served.stats()?;
-    print(served.row(), told.model.as_ref(), as_object)?;
+    let stats = served.stats()?;
+    print(served.row(), stats.model.as_ref(), as_object)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -106,9 +106,9 @@ fn lately_json(lately: &Lately) -> Value {
         "write_amplification": lately.write_amplification,
         "steady": lately.steady,
         "alpha": lately.alpha,
-        "predicted": theory.map(|told| told.amplification),
-        "predicted_form": theory.map(|told| told.form),
-        "predicted_source": theory.map(|told| told.source),
+        "predicted": theory.map(|prediction| prediction.amplification),
+        "predicted_form": theory.map(|prediction| prediction.form),
+        "predicted_source": theory.map(|prediction| prediction.source),
         "predicted_assumes": theory.map(|_| ASSUMED),
     })
 }
@@ -121,10 +121,13 @@ fn lately_text(lately: &Lately) -> String {
     let simulated = lately.write_amplification;
     line("WA, lately", format!("{simulated:.3}, {state}, over the host's last {written}"));
     match theory(lately) {
-        Some(told) => {
-            let off = (simulated / told.amplification - 1.0) * 100.0;
-            line("WA, by theory", format!("{:.3} ({off:+.1} % off)", told.amplification));
-            line("", format!("{}, alpha {:.4}: {}", told.form, lately.alpha, told.source));
+        Some(prediction) => {
+            let off = (simulated / prediction.amplification - 1.0) * 100.0;
+            line("WA, by theory", format!("{:.3} ({off:+.1} % off)", prediction.amplification));
+            line(
+                "",
+                format!("{}, alpha {:.4}: {}", prediction.form, lately.alpha, prediction.source),
+            );
             line("", format!("assumes {ASSUMED}"));
         }
         None if lately.steady => {

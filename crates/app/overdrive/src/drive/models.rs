@@ -72,7 +72,8 @@ impl Column<Model> for Heading {
             Kind::Disk(_) => None,
         };
         let derived: Option<Derived> = flash.map(|flash| flash.derived());
-        let told = |key| Cell::Number(model.published(key).map(|published| published.value));
+        let published_value =
+            |key| Cell::Number(model.published(key).map(|published| published.value));
         let text = |text: &str| Cell::Text(text.to_owned());
         match self {
             Heading::Name => text(&model.name),
@@ -86,10 +87,10 @@ impl Column<Model> for Heading {
             Heading::Op => percent(derived.map(|derived| derived.over_provisioning)),
             Heading::Spare => percent(derived.map(|derived| derived.spare)),
             Heading::Slc => Cell::Size(flash.map_or(0, |flash| flash.slc_static_bytes)),
-            Heading::SeqRead => told("sequential_read_mb_s"),
-            Heading::SeqWrite => told("sequential_write_mb_s"),
-            Heading::RandRead => told("random_read_iops"),
-            Heading::RandWrite => told("random_write_iops"),
+            Heading::SeqRead => published_value("sequential_read_mb_s"),
+            Heading::SeqWrite => published_value("sequential_write_mb_s"),
+            Heading::RandRead => published_value("random_read_iops"),
+            Heading::RandWrite => published_value("random_write_iops"),
             Heading::Year => {
                 Cell::Number(Some(f64::from(model.about.year)).filter(|year| *year > 0.0))
             }

@@ -4,7 +4,7 @@ use block::{Size, printable};
 use drives::{Derived, Fact, FlashModel, Kind, Model};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use suites::published::{figures_of, kept};
+use suites::published::{figures_of, stored_value};
 
 /// Returns the name of a model's kind.
 pub(super) fn kind(model: &Model) -> &'static str {
@@ -17,7 +17,7 @@ pub(super) fn kind(model: &Model) -> &'static str {
 /// Returns a model's entry in a list.
 pub(super) fn summary(model: &Model) -> Value {
     let published: serde_json::Map<String, Value> =
-        model.published.iter().map(|told| (told.key.to_owned(), json!(told.value))).collect();
+        model.published.iter().map(|entry| (entry.key.to_owned(), json!(entry.value))).collect();
     let mut object = json!({
         "name": model.name,
         "title": model.title,
@@ -55,17 +55,17 @@ pub(super) fn as_json(model: &Model) -> Value {
         .collect();
     let published = model.published.iter();
     object["published"] = published
-        .map(|told| json!({ "key": told.key, "value": told.value, "source": told.source }))
+        .map(|entry| json!({ "key": entry.key, "value": entry.value, "source": entry.source }))
         .collect();
     let figures = if is_preset(model) { figures_of(&model.name) } else { Vec::new() };
     object["compared"] = figures
         .iter()
-        .map(|told| {
-            let found = kept(told);
+        .map(|figure| {
+            let found = stored_value(figure);
             json!({
-                "what": told.what, "unit": told.unit, "state": told.class.name(),
-                "worth": told.worth.name(), "published": told.wanted.told(), "modelled": found,
-                "error": found.map(|found| told.wanted.error(found)), "source": told.source,
+                "what": figure.what, "unit": figure.unit, "state": figure.class.name(),
+                "worth": figure.worth.name(), "published": figure.wanted.to_text(), "modelled": found,
+                "error": found.map(|found| figure.wanted.error(found)), "source": figure.source,
             })
         })
         .collect();
@@ -86,9 +86,9 @@ fn derived_json(derived: &Derived) -> Value {
         "flat_map_bytes": derived.flat_map_bytes,
         "native_bytes_per_second": derived.native_bytes_per_second,
         "slc_bytes_per_second": derived.slc_bytes_per_second,
-        "write_amplification": derived.predicted.map(|told| told.amplification),
-        "write_amplification_form": derived.predicted.map(|told| told.form),
-        "write_amplification_source": derived.predicted.map(|told| told.source),
+        "write_amplification": derived.predicted.map(|prediction| prediction.amplification),
+        "write_amplification_form": derived.predicted.map(|prediction| prediction.form),
+        "write_amplification_source": derived.predicted.map(|prediction| prediction.source),
         "die_bound_iops": derived.die_bound_iops,
         "firmware_bound_iops": derived.firmware_bound_iops,
     })
@@ -146,32 +146,32 @@ fn published_text(model: &Model) -> String {
             "test", "state", "published", "modelled", "error", "worth"
         );
     }
-    for told in &figures {
-        let wanted = format!("{} {}", told.wanted.told(), told.unit);
-        let (found, error) = match kept(told) {
+    for figure in &figures {
+        let wanted = format!("{} {}", figure.wanted.to_text(), figure.unit);
+        let (found, error) = match stored_value(figure) {
             Some(found) => {
                 let digits = if found.abs() < 100.0 { 2 } else { 0 };
-                let error = told.wanted.error(found) * 100.0;
+                let error = figure.wanted.error(found) * 100.0;
                 (format!("{found:.digits$}"), format!("{error:+.0} %"))
             }
             None => ("-".to_owned(), "-".to_owned()),
         };
-        let (state, worth) = (told.class.name(), told.worth.name());
+        let (state, worth) = (figure.class.name(), figure.worth.name());
         _ = writeln!(
             text,
             "{:<68} {state:<8} {wanted:>16} {found:>9} {error:>8}  {worth:<10} {}",
-            told.what, told.source
+            figure.what, figure.source
         );
     }
     // Figures that no test of the suites measures, and those of a user's file.
-    let rest = model.published.iter().filter(|told| figures.iter().all(|it| it.what != told.key));
+    let rest = model.published.iter().filter(|entry| figures.iter().all(|it| it.what != entry.key));
     let rest: Vec<_> = rest.collect();
     if !rest.is_empty() {
         _ = writeln!(text, "\nOther published figures");
     }
-    for told in rest {
-        let source = printable(&told.source);
-        _ = writeln!(text, "{:<22} {:<16} {source}", told.key, told.value);
+    for entry in rest {
+        let source = printable(&entry.source);
+        _ = writeln!(text, "{:<22} {:<16} {source}", entry.key, entry.value);
     }
     text
 }
@@ -206,8 +206,9 @@ fn derived_text(flash: &FlashModel) -> String {
         line("dies, one bit per cell", rate(slc));
     }
     match derived.predicted {
-        Some(told) => {
-            let (value, form, source) = (told.amplification, told.form, told.source);
+        Some(prediction) => {
+            let (value, form, source) =
+                (prediction.amplification, prediction.form, prediction.source);
             line("write amplification", format!("{value:.2} by theory: {form} ({source})"));
         }
         None => line("write amplification", "these victims have no closed form".to_owned()),

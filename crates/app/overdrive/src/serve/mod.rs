@@ -11,7 +11,9 @@ use cache::Counters;
 use daemon::config::{self, Config, ConfigVolume};
 use daemon::control::losses::Losses;
 use daemon::units::WaitTime;
-use daemon::{Attaching, DaemonPlan, Listening, Mounting, Place, Planned, Served, units as sizes};
+use daemon::{
+    Attaching, DaemonPlan, Listening, Mounting, NbdAddress, Planned, Served, units as sizes,
+};
 use holder::Records;
 use ring::Polling;
 use stack::{Exit, Failure, Keep, OpenFlags};
@@ -101,9 +103,9 @@ impl Arguments {
     fn single(&self, backing: &str) -> Result<Config, Failure> {
         let name = self.name.clone().unwrap_or_else(|| name_of(backing));
         let nbd = match &self.nbd {
-            Some(place) => Some(Place::parse(place, self.insecure_tcp)?),
+            Some(text) => Some(NbdAddress::parse(text, self.insecure_tcp)?),
             None if self.fuse.is_some() => None,
-            None => Some(Place::Unix(daemon::runtime_directory().join(file_name(&name)))),
+            None => Some(NbdAddress::Unix(daemon::runtime_directory().join(file_name(&name)))),
         };
         let volume = ConfigVolume { nbd, ..ConfigVolume::new(&name, backing) };
         let fuse = self.fuse.clone();
@@ -147,7 +149,7 @@ impl Arguments {
         let is_reached = |volume: &ConfigVolume| volume.nbd.is_some() || volume.attach;
         if config.fuse.is_none() && config.nbd.is_none() && !config.volumes.iter().all(is_reached) {
             let stem = name_of(&path.to_string_lossy());
-            config.nbd = Some(Place::Unix(daemon::runtime_directory().join(file_name(&stem))));
+            config.nbd = Some(NbdAddress::Unix(daemon::runtime_directory().join(file_name(&stem))));
         }
         Ok(config)
     }
@@ -180,12 +182,12 @@ fn file_name(name: &str) -> String {
 fn listeners(config: &Config) -> Vec<Listening> {
     let mut listeners: Vec<Listening> = Vec::new();
     for volume in &config.volumes {
-        let Some(place) = volume.nbd.as_ref().or(config.nbd.as_ref()) else { continue };
-        match listeners.iter_mut().find(|listening| listening.place == *place) {
+        let Some(address) = volume.nbd.as_ref().or(config.nbd.as_ref()) else { continue };
+        match listeners.iter_mut().find(|listening| listening.address == *address) {
             Some(listening) => listening.exports.push(volume.name.clone()),
             None => {
                 let exports = vec![volume.name.clone()];
-                listeners.push(Listening { place: place.clone(), exports });
+                listeners.push(Listening { address: address.clone(), exports });
             }
         }
     }

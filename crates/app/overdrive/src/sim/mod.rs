@@ -108,8 +108,8 @@ fn format_help() -> String {
 
 fn memory(text: &str) -> Result<Memory, String> {
     if text.contains('%') {
-        let told = format!("'{text}' is not a share; write it like 10% or 0.5%, up to 1000%");
-        return Memory::percent(text).ok_or(told);
+        let message = format!("'{text}' is not a share; write it like 10% or 0.5%, up to 1000%");
+        return Memory::percent(text).ok_or(message);
     }
     text.parse().map(|size: Size| Memory::Bytes(size.0))
 }
@@ -119,9 +119,9 @@ fn sample(text: &str) -> Result<Sample, String> {
         return Ok(Sample::Auto);
     }
     let rate = text.parse().ok().and_then(Rate::new).map(Sample::Fixed);
-    let told = "it is not a share of the blocks; write a number above 0 and up to 1, like 0.1, \
+    let message = "it is not a share of the blocks; write a number above 0 and up to 1, like 0.1, \
                 or auto";
-    rate.ok_or_else(|| told.to_owned())
+    rate.ok_or_else(|| message.to_owned())
 }
 
 fn policies() -> String {
@@ -178,8 +178,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if outcome.is_complete {
         return Ok(ExitCode::SUCCESS);
     }
-    let told = format!("{}: interrupted; the figures are for its beginning", plan.path.display());
-    Err(Failure::new(Exit::Negative, told))
+    let message =
+        format!("{}: interrupted; the figures are for its beginning", plan.path.display());
+    Err(Failure::new(Exit::Negative, message))
 }
 
 fn failure(error: Error) -> Failure {

@@ -131,8 +131,8 @@ fn ratios(page: &mut String, plan: &Plan, outcome: &Outcome) {
         page.push_str("</tr>\n");
     }
     page.push_str("</table></div>\n");
-    if let Some(told) = table::mistrust(outcome) {
-        _ = writeln!(page, "<p class=\"sub\">{}</p>", escaped(&told));
+    if let Some(warning) = table::mistrust(outcome) {
+        _ = writeln!(page, "<p class=\"sub\">{}</p>", escaped(&warning));
     }
 }
 
@@ -141,8 +141,8 @@ fn trace(page: &mut String, plan: &Plan, outcome: &Outcome) {
     if !outcome.is_complete {
         page.push_str("<tr><td>read</td><td>its beginning: it was interrupted</td></tr>\n");
     }
-    for (what, told) in table::facts(plan, outcome) {
-        _ = writeln!(page, "<tr><td>{what}</td><td>{}</td></tr>", escaped(&told));
+    for (what, value) in table::facts(plan, outcome) {
+        _ = writeln!(page, "<tr><td>{what}</td><td>{}</td></tr>", escaped(&value));
     }
     if !plan.devices.is_empty() {
         let names = escaped(&plan.devices.join(", "));
@@ -158,7 +158,7 @@ fn method(page: &mut String, plan: &Plan, outcome: &Outcome) {
         true => "Only reads count, and admit their blocks.",
         false => "Reads and writes both count, and both admit their blocks.",
     };
-    let mut told = vec![format!(
+    let mut paragraphs = vec![format!(
         "A request counts by the blocks of 4 KiB that it touches, each once; blocks of different \
          devices are different. {which} Flushes, discards and zeros touch no block. Requests are \
          in the order of the file."
@@ -167,26 +167,26 @@ fn method(page: &mut String, plan: &Plan, outcome: &Outcome) {
         1 => String::new(),
         count => format!(", split in {count} shards of equal size by regions of 4 MiB"),
     };
-    told.push(format!(
+    paragraphs.push(format!(
         "A miss ratio is the share of block accesses whose block the cache did not hold. Each \
          policy is simulated with each size{shards}; every cache is empty at the start, and a \
          cold miss is a miss. The lowest ratio of each size is bold, if they differ."
     ));
     if has(What::Optimum) {
-        told.push(
+        paragraphs.push(
             "opt is Belady's optimum: it evicts the block whose next access is last, and may not \
              admit the block just read. No policy misses less."
                 .to_owned(),
         );
     }
     if plan.policies.iter().any(|choice| choice.name == "default") {
-        told.push(format!("default is the policy of overdrive serve: {}.", DEFAULT.name()));
+        paragraphs.push(format!("default is the policy of overdrive serve: {}.", DEFAULT.name()));
     }
-    told.extend(of_sample(outcome));
+    paragraphs.extend(of_sample(outcome));
     if !outcome.footprint.is_exact {
-        told.push("The footprint is estimated, with a standard error of 0.41 %.".to_owned());
+        paragraphs.push("The footprint is estimated, with a standard error of 0.41 %.".to_owned());
     }
-    for paragraph in told {
+    for paragraph in paragraphs {
         _ = writeln!(page, "<p>{}</p>", escaped(&paragraph));
     }
     page.push_str(
@@ -269,7 +269,7 @@ mod tests {
         let (plan, mut outcome) = sampled(&NAMES, &MISSES);
         outcome.is_complete = false;
         let page = page(&plan, &outcome);
-        for told in [
+        for part in [
             "Interrupted: all figures are for the trace's beginning.",
             "; not complete; Overdrive",
             "estimated from a sample of 0.5, of the trace",
@@ -281,7 +281,7 @@ mod tests {
             "SHARDS-adj",
             "Below 8 MiB caches have fewer than 1,000 sampled slots",
         ] {
-            assert!(page.contains(told), "{told}: {page}");
+            assert!(page.contains(part), "{part}: {page}");
         }
         let raw = raw(&page);
         assert_eq!((&raw["complete"], &raw["sample_rate"]), (&false.into(), &0.5.into()));

@@ -9,7 +9,7 @@ const DEVICES_SHOWN: usize = 8;
 
 pub(super) fn lines(plan: &Plan, outcome: &Outcome) -> Vec<String> {
     let facts = facts(plan, outcome).into_iter();
-    let mut lines: Vec<String> = facts.map(|(what, told)| format!("{what:<11}{told}")).collect();
+    let mut lines: Vec<String> = facts.map(|(what, value)| format!("{what:<11}{value}")).collect();
     lines.push(String::new());
     lines.extend(aligned(&rows(plan, outcome)));
     lines.extend(mistrust(outcome));

@@ -105,13 +105,13 @@ mod tests {
         let mount = Some(waiting(None));
         let volume = "no such volume".to_owned();
         let file = WaitingVolume { volume, node: None, route: None, mount };
-        let told = explain(&file);
+        let message = explain(&file);
         assert!(
-            told.contains("'overdrive serve x' continues it, 'umount -f /run/files'"),
-            "{told}"
+            message.contains("'overdrive serve x' continues it, 'umount -f /run/files'"),
+            "{message}"
         );
         let device = WaitingVolume { route: Some(daemon::Route::Ublk), mount: None, ..file };
-        let told = explain(&device);
-        assert!(told.contains("'overdrive detach no such volume --force' gives"), "{told}");
+        let message = explain(&device);
+        assert!(message.contains("'overdrive detach no such volume --force' gives"), "{message}");
     }
 }

@@ -1,7 +1,7 @@
 //! `overdrive volume clear-error`: the ways out of the failed state (C8).
 
 use super::Target;
-use super::meant::{ClearTarget, find_target};
+use super::clear_target::{ClearTarget, find_target};
 use block::Size;
 use daemon::control::words::{Ask, State};
 use daemon::{MemoryUser, Rescued, check_rescue_place, rescue, runtime_directory};

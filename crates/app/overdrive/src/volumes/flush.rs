@@ -1,6 +1,6 @@
 //! `overdrive volume flush`: one volume, or all volumes before the machine sleeps.
 
-use super::meant::silent_holder;
+use super::clear_target::silent_holder;
 use super::waiting::ask_all;
 use super::{Name, Target, losses_in, roll, simple};
 use block::Size;

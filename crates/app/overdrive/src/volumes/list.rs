@@ -1,6 +1,6 @@
 //! `overdrive volume list`, after lsblk.
 
-use super::meant::silent_holder;
+use super::clear_target::silent_holder;
 use super::{absent, mount_points, roll};
 use crate::columns::{self, Cell, Style};
 use clap::ValueEnum;

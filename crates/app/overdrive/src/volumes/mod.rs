@@ -2,9 +2,9 @@
 
 mod absent;
 mod clear;
+mod clear_target;
 mod flush;
 mod list;
-mod meant;
 mod power;
 mod set;
 mod show;
@@ -332,11 +332,11 @@ mod tests {
 
     #[test]
     fn an_upgrade_says_from_which_version_to_which() {
-        let told = upgraded(Some("0.1.0"), Some("0.2.0"), &[]);
-        assert!(told.contains("upgraded from 0.1.0 to 0.2.0 "), "{told}");
-        let told = upgraded(None, Some("0.2.0"), &[]);
-        assert!(told.contains("from an earlier version to 0.2.0"), "{told}");
-        let told = upgraded(Some("0.2.0"), Some("0.2.0"), &[]);
-        assert!(told.contains("from 0.2.0 to the same version"), "{told}");
+        let message = upgraded(Some("0.1.0"), Some("0.2.0"), &[]);
+        assert!(message.contains("upgraded from 0.1.0 to 0.2.0 "), "{message}");
+        let message = upgraded(None, Some("0.2.0"), &[]);
+        assert!(message.contains("from an earlier version to 0.2.0"), "{message}");
+        let message = upgraded(Some("0.2.0"), Some("0.2.0"), &[]);
+        assert!(message.contains("from 0.2.0 to the same version"), "{message}");
     }
 }

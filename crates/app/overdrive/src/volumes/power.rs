@@ -28,16 +28,16 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     let volume = target.row.name.clone();
     let off_ns = options.off.saturating_mul(1_000_000);
     let ask = Ask::PowerCut { volume: volume.clone(), seed: options.seed, off_ns };
-    let told = target.daemon.ask(&ask)?;
+    let answer = target.daemon.ask(&ask)?;
     if options.json {
         let mut said =
             serde_json::json!({ "schema": "overdrive.volume-power-cut/1", "volume": volume });
-        if let (Some(said), Some(told)) = (said.as_object_mut(), told.as_object()) {
-            said.extend(told.clone());
+        if let (Some(said), Some(answer)) = (said.as_object_mut(), answer.as_object()) {
+            said.extend(answer.clone());
         }
         daemon::say!("{said}");
     } else {
-        let lost = Size(told["lost_bytes"].as_u64().unwrap_or(0));
+        let lost = Size(answer["lost_bytes"].as_u64().unwrap_or(0));
         daemon::say!("{volume} power cut; {lost} of its drive reverted to an older version");
     }
     Ok(ExitCode::SUCCESS)

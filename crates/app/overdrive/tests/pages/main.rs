@@ -78,7 +78,7 @@ fn wrong(browser: &mut Browser, page: &Path) -> Vec<String> {
             browser.open(page, size, scheme);
             let place = format!("{} px, {scheme}", size.0);
             let found = browser.value(&format!("({LOOK})(null)"));
-            wrong.extend(told(&found).map(|it| format!("{place}: {it}")));
+            wrong.extend(describe_faults(&found).map(|it| format!("{place}: {it}")));
             wrong.extend(misdeeds(&browser.events, page));
             papers.push(browser.value("getComputedStyle(document.body).backgroundColor"));
         }
@@ -87,7 +87,7 @@ fn wrong(browser: &mut Browser, page: &Path) -> Vec<String> {
     browser.open(page, PAPER, "dark");
     browser.media("print", "dark");
     let found = browser.value(&format!("({LOOK})('rgb(255, 255, 255)')"));
-    wrong.extend(told(&found).map(|it| format!("printed: {it}")));
+    wrong.extend(describe_faults(&found).map(|it| format!("printed: {it}")));
     if papers[0] == papers[1] {
         wrong.push(format!("light and dark are both on {}", papers[0]));
     }
@@ -104,7 +104,7 @@ fn wrong(browser: &mut Browser, page: &Path) -> Vec<String> {
     wrong
 }
 
-fn told(found: &Value) -> impl Iterator<Item = String> {
+fn describe_faults(found: &Value) -> impl Iterator<Item = String> {
     let list = found.as_array().expect("a list").iter();
     list.map(|it| it.as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>().into_iter()
 }

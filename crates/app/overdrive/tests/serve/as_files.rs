@@ -258,7 +258,7 @@ fn a_user_who_is_not_root_mounts_by_fusermount3() {
 struct Loop(String);
 
 impl Loop {
-    fn over(file: &Path) -> Loop {
+    fn attach(file: &Path) -> Loop {
         let file = file.display().to_string();
         Loop(
             run("losetup", &["--direct-io=on", "--show", "-f", &file])
@@ -304,7 +304,7 @@ fn survives(make: &[&str], check: &[&str]) {
     let files = Files::start(512, &[]);
     let (place, path) = (files.directory.with_file_name("mounted"), files.path());
     fs::create_dir(&place).expect("room");
-    let (place, device) = (place.display().to_string(), Loop::over(&path));
+    let (place, device) = (place.display().to_string(), Loop::attach(&path));
     assert_eq!(
         (device.says("queue/write_cache"), device.says("loop/dio")),
         ("write back".into(), "1".into())

@@ -160,7 +160,7 @@ assert h.pread(4096, 4 << 20) == bytes(4096), "what is still there is served"
 "#;
 
 #[test]
-fn a_backing_that_shrinks_is_told_to_clients_and_to_the_operator() {
+fn a_backing_that_shrinks_is_reported_to_clients_and_to_the_operator() {
     if !have_libnbd() {
         return;
     }
@@ -180,7 +180,7 @@ fn a_backing_that_shrinks_is_told_to_clients_and_to_the_operator() {
 pub(crate) struct Loop(pub(crate) String);
 
 impl Loop {
-    pub(crate) fn over(image: &std::path::Path) -> Option<Loop> {
+    pub(crate) fn attach(image: &std::path::Path) -> Option<Loop> {
         if !is_root() || !have(&["losetup"]) {
             println!("skipped: loop devices need root");
             return None;
@@ -205,7 +205,7 @@ impl Drop for Loop {
 fn an_image_behind_a_loop_device_and_a_mounted_device_are_refused() {
     let place = place();
     let image = image(&place, 16);
-    let Some(device) = Loop::over(&image) else {
+    let Some(device) = Loop::attach(&image) else {
         return;
     };
     let options = ["-q", "--run", "exit 99"];

@@ -223,15 +223,15 @@ except nbd.Error: pass
             .arg(&note)
             .spawn()
             .expect("Debian's Python");
-        let noted = || {
+        let count_flushes = || {
             let bytes = fs::read(&note).unwrap_or_default();
             let bytes = bytes.try_into().unwrap_or_default();
             u64::from_le_bytes(bytes)
         };
-        crate::common::wait_until("flushes", || noted() > 100 + 500 * round);
+        crate::common::wait_until("flushes", || count_flushes() > 100 + 500 * round);
         server.kill();
         writer.wait().expect("our child");
-        let durable = noted();
+        let durable = count_flushes();
         assert!(durable < 4096, "it was killed under way");
         assert!(stamped(&fs::read(&image).expect("served"), 0, durable), "of {durable} blocks");
     }

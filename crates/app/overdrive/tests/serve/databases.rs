@@ -50,7 +50,7 @@ impl Drop for Writer {
     }
 }
 
-fn noted(notes: &Path) -> u64 {
+fn last_note(notes: &Path) -> u64 {
     notes_of(notes).last().map_or(0, |note| note.0)
 }
 
@@ -71,10 +71,10 @@ fn check_rows(database: &Path, notes: &Path) {
         ended.stdout.trim().to_owned()
     };
     assert_eq!(ask("PRAGMA integrity_check"), "ok");
-    let noted = noted(notes);
-    assert!(noted > 0, "nothing was committed: this proves nothing");
-    let there = ask(&format!("SELECT count(*) FROM rows WHERE number <= {noted}"));
-    assert_eq!(there, noted.to_string(), "commits that were acknowledged are gone");
+    let last_note = last_note(notes);
+    assert!(last_note > 0, "nothing was committed: this proves nothing");
+    let there = ask(&format!("SELECT count(*) FROM rows WHERE number <= {last_note}"));
+    assert_eq!(there, last_note.to_string(), "commits that were acknowledged are gone");
     assert_eq!(ask("SELECT count(*) FROM rows WHERE length(text) <> number % 3000"), "0");
 }
 
@@ -96,8 +96,8 @@ fn sqlite_keeps_every_commit_through_kills_of_the_daemon() {
     let notes = place.path().join("notes");
     let mut writer = Writer::start(&database, &notes, dice.pick(&["WAL", "DELETE", "TRUNCATE"]));
     server = kill_and_restart(server, 5, &mut dice);
-    let before = noted(&notes);
-    wait_until("it goes on", || noted(&notes) > before);
+    let before = last_note(&notes);
+    wait_until("it goes on", || last_note(&notes) > before);
     assert!(writer.runs(), "the writer met an error");
     drop(writer);
     check_rows(&database, &notes);
@@ -124,16 +124,16 @@ fn sqlite_keeps_every_commit_through_power_cuts() {
     let mut mounted = Mounted::new(&server);
     for _ in 0..scaled(3) {
         let database = mounted.mount_point().join("rows.db");
-        let before = noted(&notes);
+        let before = last_note(&notes);
         let writer = Writer::start(&database, &notes, journal);
-        wait_until("commits", || noted(&notes) > before + 20);
+        wait_until("commits", || last_note(&notes) > before + 20);
         pause(Duration::from_millis(dice.between(0, 1000)));
         let home = server.kill();
         // No data that the client still has may reach the image after the cut.
         drop(mounted);
         drop(writer);
         server = Server::start_in(&home, &image, &options);
-        mounted = Mounted::over(&server);
+        mounted = Mounted::attach(&server);
         mounted.mount();
         check_rows(&mounted.mount_point().join("rows.db"), &notes);
     }

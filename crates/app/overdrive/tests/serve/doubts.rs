@@ -46,7 +46,7 @@ fn reports_doubt(answer: Ended) {
 }
 
 #[test]
-fn an_operator_who_flushes_or_freezes_is_told_of_a_doubt() {
+fn an_operator_who_flushes_or_freezes_is_informed_of_a_doubt() {
     if !have_libnbd() {
         return;
     }

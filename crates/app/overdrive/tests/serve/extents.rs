@@ -24,7 +24,7 @@ const HOLE: u64 = 3;
 const ZERO: u64 = 2;
 
 #[test]
-fn holes_data_and_zeros_are_told_apart_whether_written_out_or_not() {
+fn holes_data_and_zeros_are_distinguished_whether_written_out_or_not() {
     if !have(&["nbdinfo", "qemu-io"]) {
         return;
     }

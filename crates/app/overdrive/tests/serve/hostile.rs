@@ -32,7 +32,7 @@ impl Rude {
     /// Connects and performs the whole handshake correctly.
     fn inside(server: &Server) -> Rude {
         let rude = Rude::dial(server);
-        let inside = Connection::over(&rude.0, Wish::default()).expect("both agree");
+        let inside = Connection::from_stream(&rude.0, Wish::default()).expect("both agree");
         assert_eq!(inside.agreed().export.bytes, SIZE);
         drop(inside);
         rude

@@ -54,7 +54,7 @@ fn sample(mib: u64) -> (TempDir, PathBuf) {
 fn a_loop_device_over_a_served_file_is_refused_by_every_command() {
     let (_place, path) = sample(16);
     let server = Server::start(&path, &["--memory", "4M"]);
-    let Some(device) = Loop::over(&path) else { return };
+    let Some(device) = Loop::attach(&path) else { return };
     let words = ["lies on", text(&path), "which is locked by process", "overdrive"];
     all_refused(&Home::new(), &device.0, &words);
     server.end().well();
@@ -64,7 +64,7 @@ fn a_loop_device_over_a_served_file_is_refused_by_every_command() {
 #[test]
 fn a_second_loop_device_over_a_file_is_refused_by_every_command() {
     let (_place, path) = sample(16);
-    let (Some(first), Some(second)) = (Loop::over(&path), Loop::over(&path)) else { return };
+    let (Some(first), Some(second)) = (Loop::attach(&path), Loop::attach(&path)) else { return };
     let words = ["lies on", text(&path), "which is attached to", &first.0];
     all_refused(&Home::new(), &second.0, &words);
     assert!(fs::read(&path).expect("ours") == vec![7; 16 << 20], "nothing was changed");
@@ -73,8 +73,8 @@ fn a_second_loop_device_over_a_file_is_refused_by_every_command() {
 #[test]
 fn a_device_under_a_loop_device_is_refused_by_every_command() {
     let (_place, path) = sample(16);
-    let Some(lower) = Loop::over(&path) else { return };
-    let upper = Loop::over(Path::new(&lower.0)).expect("as the first");
+    let Some(lower) = Loop::attach(&path) else { return };
+    let upper = Loop::attach(Path::new(&lower.0)).expect("as the first");
     let words = [&*lower.0, "is attached to", &upper.0];
     all_refused(&Home::new(), &lower.0, &words);
 }
@@ -82,7 +82,7 @@ fn a_device_under_a_loop_device_is_refused_by_every_command() {
 #[test]
 fn a_volume_on_an_attached_volume_s_device_is_served() {
     let (_place, path) = sample(16);
-    if Loop::over(&path).is_none() {
+    if Loop::attach(&path).is_none() {
         return;
     }
     let _alone = no_namespaces();

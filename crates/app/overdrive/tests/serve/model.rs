@@ -49,8 +49,11 @@ fn a_modelled_drive_verifies_bare_and_behind_the_cache() {
             "{model}"
         );
         assert!(model["lateness"]["count"].as_u64() > Some(100), "{model}");
-        let told = server.volume(&["stats"]).well().stdout;
-        assert!(told.contains("Samsung 840 EVO 250 GB") && told.contains("lateness"), "{told}");
+        let stdout = server.volume(&["stats"]).well().stdout;
+        assert!(
+            stdout.contains("Samsung 840 EVO 250 GB") && stdout.contains("lateness"),
+            "{stdout}"
+        );
         assert!(server.stderr().contains("its data is in the memory of this process"));
         server.end().well();
     }
@@ -152,14 +155,14 @@ fn behind_the_cache_a_power_cut_loses_nothing_within_the_retry_time() {
     let runtime = format!("XDG_RUNTIME_DIR={}", server.home.runtime().display());
     let cut = ["env", &runtime, crate::common::OVERDRIVE, "volume", "power-cut", "--off", "300ms"];
     let ended = python(BEHIND_THE_CACHE, &[&[server.uri.as_str()][..], &cut].concat()).well();
-    let told = stats(&server);
+    let report = stats(&server);
     let cuts = ended.stdout.lines().last().expect("how many cuts it took");
-    assert_eq!(told["model"]["power_cuts"].to_string(), cuts);
-    println!("lost below: {}", told["model"]["lost_bytes"]);
-    let errors = &told["counters"];
+    assert_eq!(report["model"]["power_cuts"].to_string(), cuts);
+    println!("lost below: {}", report["model"]["lost_bytes"]);
+    let errors = &report["counters"];
     let seen = ["errors_write", "errors_flush"].map(|name| errors[name].as_u64().unwrap_or(0));
     assert!(seen.iter().sum::<u64>() > 0, "the cache has seen it: {errors}");
-    assert_eq!(told["state"], "serving");
+    assert_eq!(report["state"], "serving");
     server.end().well();
 }
 
@@ -223,20 +226,23 @@ fn the_health_of_a_served_model_is_what_was_written_to_it() {
     let program = "import nbd, sys\nh = nbd.NBD(); h.connect_uri(sys.argv[1])\n\
                    for n in range(128): h.pwrite(bytes([n + 1]) * 65536, n * 65536)\nh.flush()\n";
     python(program, &[&server.uri]).well();
-    let told = health(&server, &["--json"]).json("overdrive.drive.health/1");
-    assert_eq!(told["host_written_bytes"], 8 << 20, "{told}");
-    assert_eq!((&told["device"], &told["modelled"]), (&EVO.into(), &true.into()));
-    assert!(told["nand_written_bytes"].as_u64() >= Some(8 << 20), "{told}");
-    assert!(told["worn_percent"] == 0 && told["spare_percent"].is_null(), "{told}");
-    let lines = told["attributes"].as_array().expect("a list");
+    let report = health(&server, &["--json"]).json("overdrive.drive.health/1");
+    assert_eq!(report["host_written_bytes"], 8 << 20, "{report}");
+    assert_eq!((&report["device"], &report["modelled"]), (&EVO.into(), &true.into()));
+    assert!(report["nand_written_bytes"].as_u64() >= Some(8 << 20), "{report}");
+    assert!(report["worn_percent"] == 0 && report["spare_percent"].is_null(), "{report}");
+    let lines = report["attributes"].as_array().expect("a list");
     let written = lines.iter().find(|line| line["id"] == 241).expect("Samsung's");
     assert_eq!(written["raw"], (16 << 10).to_string());
-    assert!(told["lately"]["predicted"].is_null(), "a new drive has not been cleaned: {told}");
+    assert!(report["lately"]["predicted"].is_null(), "a new drive has not been cleaned: {report}");
     let text = health(&server, &[]).well().stdout;
     assert!(text.contains("host writes          8 MiB"), "{text}");
     assert!(text.contains("241 Total_LBAs_Written             100 16384"), "{text}");
     assert!(text.contains("WA, by theory        none yet"), "{text}");
-    assert!(told["free_superblocks"].as_u64() > Some(100) && told["erases_least"] == 0, "{told}");
+    assert!(
+        report["free_superblocks"].as_u64() > Some(100) && report["erases_least"] == 0,
+        "{report}"
+    );
     server.end().well();
     let disk = Server::start("model:wd-velociraptor-1000?size=64M", &["--memory", "0"]);
     health(&disk, &[]).refused(1, &["is a hard disk", "not modelled"]);
@@ -255,19 +261,19 @@ fn a_drive_in_steady_use_amplifies_as_its_health_says_that_theory_says() {
     for (state, is_steady) in [("steady", true), ("filled", false)] {
         let backing = format!("model:{}?state={state}", path.display());
         let server = Server::start(backing, &["--memory", "0"]);
-        let told = health(&server, &["--json"]).json("overdrive.drive.health/1");
-        let lately = &told["lately"];
-        assert_eq!(lately["steady"], is_steady, "{told}");
+        let report = health(&server, &["--json"]).json("overdrive.drive.health/1");
+        let lately = &report["lately"];
+        assert_eq!(lately["steady"], is_steady, "{report}");
         let text = health(&server, &[]).well().stdout;
         assert_eq!(text.contains("% off)"), is_steady, "{text}");
         let (found, by_theory) = (&lately["write_amplification"], &lately["predicted"]);
         if is_steady {
-            assert!(by_theory.as_f64() > Some(1.5), "it has little to spare: {told}");
+            assert!(by_theory.as_f64() > Some(1.5), "it has little to spare: {report}");
             let off = found.as_f64().unwrap_or(0.0) / by_theory.as_f64().unwrap_or(1.0) - 1.0;
             assert!(off.abs() < 0.06, "{off}");
             assert!(lately["predicted_assumes"].as_str().is_some_and(|it| it.contains("random")));
         } else {
-            assert_eq!((found.as_f64(), by_theory.as_f64()), (Some(1.0), None), "{told}");
+            assert_eq!((found.as_f64(), by_theory.as_f64()), (Some(1.0), None), "{report}");
         }
         server.end().well();
     }

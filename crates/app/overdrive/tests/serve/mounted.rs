@@ -35,14 +35,14 @@ pub(crate) struct Mounted {
 impl Mounted {
     /// Connects a device to the server, and makes a file system.
     pub(crate) fn new(server: &Server) -> Mounted {
-        let mounted = Mounted::over(server);
+        let mounted = Mounted::attach(server);
         run("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0", mounted.device()]).well();
         mounted.mount();
         mounted
     }
 
     /// Connects a device to the server.
-    pub(crate) fn over(server: &Server) -> Mounted {
+    pub(crate) fn attach(server: &Server) -> Mounted {
         let directory = tempfile::Builder::new().prefix("od").tempdir_in("/tmp").expect("room");
         open_to_others(directory.path());
         let path = |name: &str| directory.path().join(name);
@@ -93,7 +93,7 @@ impl Mounted {
 
     /// Makes an XFS, and mounts it.
     pub(crate) fn new_xfs(server: &Server) -> Mounted {
-        let mounted = Mounted::over(server);
+        let mounted = Mounted::attach(server);
         run("mkfs.xfs", &["-q", mounted.device()]).well();
         mounted.mount_xfs();
         mounted

@@ -107,7 +107,7 @@ fn stats_begin_with_a_verdict_and_show_all_volumes_without_a_name() {
 }
 
 #[test]
-fn a_flush_that_takes_long_tells_how_far_it_is() {
+fn a_flush_that_takes_long_reports_how_far_it_is() {
     if !have_libnbd() {
         return;
     }
@@ -119,10 +119,10 @@ fn a_flush_that_takes_long_tells_how_far_it_is() {
     python(EPOCHS, &[&server.uri]).well();
     let flushed = server.volume(&["flush"]).well();
     assert_eq!(flushed.stdout, "ram-16M flushed\n");
-    let told = &flushed.stderr;
+    let stderr = &flushed.stderr;
     assert!(
-        told.contains("ram-16M: ") && told.contains("are left to be written back, about"),
-        "{told}"
+        stderr.contains("ram-16M: ") && stderr.contains("are left to be written back, about"),
+        "{stderr}"
     );
     python(EPOCHS, &[&server.uri]).well();
     let detached = server.volume(&["detach"]).well();
@@ -287,7 +287,7 @@ fn other_users_are_refused_even_where_the_directories_let_them_in() {
 }
 
 #[test]
-fn a_service_manager_is_told_when_clients_can_connect_and_when_it_ends() {
+fn a_service_manager_is_informed_when_clients_can_connect_and_when_it_ends() {
     let home = Home::new();
     let path = home.path().join("notify");
     let manager = UnixDatagram::bind(&path).expect("a fresh home");
@@ -295,14 +295,14 @@ fn a_service_manager_is_told_when_clients_can_connect_and_when_it_ends() {
     let mut command = home.command(&["serve", "ram:8M", "--memory", "1M"]);
     command.env("NOTIFY_SOCKET", &path);
     let server = Server::run_in(&home, command);
-    let told = || {
+    let next_state = || {
         let mut bytes = [0; 100];
         let length = manager.recv(&mut bytes).expect("a word");
         String::from_utf8_lossy(&bytes[..length]).into_owned()
     };
-    assert_eq!(told(), "READY=1");
+    assert_eq!(next_state(), "READY=1");
     server.end().well();
-    assert_eq!(told(), "STOPPING=1");
+    assert_eq!(next_state(), "STOPPING=1");
 }
 
 #[test]
@@ -351,9 +351,9 @@ fn no_name_moves_a_terminals_cursor_or_splits_a_line() {
     assert_eq!(rows["volumes"][0]["name"], odd);
     assert_eq!(rows["volumes"][0]["backing"], plain(&image));
     for arguments in [&["show", odd][..], &["stats", odd], &["flush", odd]] {
-        let told = server.volume(arguments).well();
-        assert!(is_plain(&told.stdout), "{arguments:?}: {:?}", told.stdout);
-        assert!(!told.stdout.contains("a\nb"), "{arguments:?}: {:?}", told.stdout);
+        let output = server.volume(arguments).well();
+        assert!(is_plain(&output.stdout), "{arguments:?}: {:?}", output.stdout);
+        assert!(!output.stdout.contains("a\nb"), "{arguments:?}: {:?}", output.stdout);
     }
     let missing = place.path().join(format!("missing{odd}"));
     for (arguments, status) in [

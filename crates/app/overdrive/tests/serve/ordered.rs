@@ -59,13 +59,18 @@ impl Commits {
     /// A commit that could not be noted any more may be; commits from before must be.
     pub(crate) fn judge(&mut self, what: &str, last: u64, cut: f64) {
         let notes = notes_of(&self.notes);
-        let noted = notes.last().expect("there are").0;
-        assert!(last <= noted + 1, "{what}: commit {last} is there, but {noted} was the last");
+        let last_noted = notes.last().expect("there are").0;
+        assert!(
+            last <= last_noted + 1,
+            "{what}: commit {last} is there, but {last_noted} was the last"
+        );
         assert!(last >= self.kept, "{what}: {} was there after the last cut", self.kept);
         // Numbers that were lost in an earlier cut are used again.
         let lost = notes[self.judged..].iter().find(|note| note.0 == last + 1);
         let age = lost.map_or(0.0, |note| (cut - note.1).max(0.0));
-        println!("{what}: {last} of {noted} commits are left, the first lost is {age:.3} s old");
+        println!(
+            "{what}: {last} of {last_noted} commits are left, the first lost is {age:.3} s old"
+        );
         (self.kept, self.judged) = (last, notes.len());
     }
 }
@@ -156,7 +161,7 @@ const XFS: Kind =
 /// A journalling file system through power cuts: it recovers by its own means, its own checker
 /// finds nothing, and of the commits the first ones are present.
 fn recovers(kind: &Kind, flushes: Flushes, options: &[&str], dice: &mut Dice, cuts: u64) {
-    let mut host = Host::over(flushes, kind.mib, options, dice);
+    let mut host = Host::start(flushes, kind.mib, options, dice);
     let notes = tempfile::NamedTempFile::new().expect("room");
     let mut commits = Commits::new(notes.path().to_owned());
     let mut mounted = (kind.make)(host.server());
@@ -177,7 +182,7 @@ fn recovers(kind: &Kind, flushes: Flushes, options: &[&str], dice: &mut Dice, cu
         let cut = host.cut(mounted, dice);
         drop(writer);
         host.power_on();
-        mounted = Mounted::over(host.server());
+        mounted = Mounted::attach(host.server());
         (kind.mount)(&mounted);
         let ended = run("/usr/bin/python3", &["-c", CHECK, plain(&mounted.mount_point())]).well();
         commits.judge("files", ended.stdout.trim().parse().expect("a number"), cut);

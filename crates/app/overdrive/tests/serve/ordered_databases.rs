@@ -43,7 +43,7 @@ fn sqlite(journal: &str) {
         let cut = host.cut(mounted, &mut dice);
         drop(writer);
         host.power_on();
-        mounted = Mounted::over(host.server());
+        mounted = Mounted::attach(host.server());
         mounted.mount();
         commits.judge(journal, rows(&database(&mounted)), cut);
         writer = Writer::start(&database(&mounted), notes.path(), journal);
@@ -185,7 +185,7 @@ fn postgresql_recovers_from_power_cuts_without_a_hole() {
         drop((writer, bench));
         database.die();
         host.power_on();
-        mounted = Mounted::over(host.server());
+        mounted = Mounted::attach(host.server());
         mounted.mount();
         database = Database::start(&programs, &mounted, home.path());
         commits.judge("PostgreSQL", database.rows(), cut);

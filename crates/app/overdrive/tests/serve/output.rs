@@ -8,20 +8,20 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 #[test]
-fn with_json_the_standard_output_is_one_object_and_the_uri_is_told_beside_it() {
+fn with_json_the_standard_output_is_one_object_and_the_uri_is_reported_beside_it() {
     let home = Home::new();
-    let (said, told) = (home.path().join("said"), home.path().join("told"));
+    let (stdout, stderr) = (home.path().join("said"), home.path().join("told"));
     let file = |path| fs::File::create(path).expect("a fresh home");
     let mut command = home.command(&["serve", "ram:8M", "--memory", "1M", "--json"]);
-    command.stdout(file(&said)).stderr(file(&told));
+    command.stdout(file(&stdout)).stderr(file(&stderr));
     let mut child = command.spawn().expect("the binary under test");
     let read = |path: &Path| fs::read_to_string(path).expect("text");
-    wait_until("the URI is told", || read(&told).contains("nbd+unix:///ram-8M?"));
+    wait_until("the URI is told", || read(&stderr).contains("nbd+unix:///ram-8M?"));
     kill_process(Pid::from_child(&child), Signal::TERM).expect("it lives");
     assert!(child.wait().expect("our child").success());
-    let object: serde_json::Value = serde_json::from_str(&read(&said)).expect("one object");
+    let object: serde_json::Value = serde_json::from_str(&read(&stdout)).expect("one object");
     let uri = object["volumes"][0]["uri"].as_str().expect("a text");
-    assert!(read(&told).lines().any(|line| line == uri), "{uri}");
+    assert!(read(&stderr).lines().any(|line| line == uri), "{uri}");
 }
 
 #[test]
@@ -56,8 +56,8 @@ fn lines_of_a_life(journal: bool) -> Vec<String> {
     }
     let server = Server::run_in(&home, command);
     server.end().well();
-    let said = fs::read_to_string(&errors).expect("text");
-    said.lines().map(str::to_owned).collect()
+    let stdout = fs::read_to_string(&errors).expect("text");
+    stdout.lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -65,8 +65,8 @@ fn messages_of_a_daemon_have_a_time_and_a_severity_once_it_serves() {
     let lines = lines_of_a_life(false);
     let (first, last) = (lines.first().expect("a note"), lines.last().expect("a summary"));
     assert!(first.starts_with("overdrive: the volume has only 4 MiB"), "{first}");
-    let said = host::without_stamp(last);
-    assert!(said.starts_with("overdrive: 0 reads") && last.contains("Z notice "), "{last}");
+    let stdout = host::without_stamp(last);
+    assert!(stdout.starts_with("overdrive: 0 reads") && last.contains("Z notice "), "{last}");
 }
 
 #[test]

@@ -135,9 +135,13 @@ fn the_health_of_a_pool_is_that_of_its_members() {
         let server = Server::start(format!("pool:{list}"), &["--memory", "0"]);
         let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
         let ask = ["drive", "health", stats["volume"].as_str().expect("it has a name")];
-        let told = server.home.overdrive(&ask);
-        assert_eq!(told.status, status, "{}{}", told.stdout, told.stderr);
-        assert!(told.stdout.contains(&format!("{}: is not a device", names[0])), "{}", told.stdout);
+        let answer = server.home.overdrive(&ask);
+        assert_eq!(answer.status, status, "{}{}", answer.stdout, answer.stderr);
+        assert!(
+            answer.stdout.contains(&format!("{}: is not a device", names[0])),
+            "{}",
+            answer.stdout
+        );
         let json = server.home.overdrive(&[&ask[..], &["--json"]].concat());
         assert_eq!(json.status, status, "{}", json.stderr);
         let json: serde_json::Value = serde_json::from_str(&json.stdout).expect("one JSON object");

@@ -11,7 +11,7 @@ use crate::common::{Server, pause, wait_until};
 use crate::dice::Dice;
 use crate::home::Home;
 use crate::mounted::{Mounted, plain};
-use killtest::backing::Terms;
+use killtest::backing::DiskOptions;
 use killtest::lossy::Flushes;
 use killtest::stage::{Backing, Mount};
 use rustix::process::{Pid, Signal, kill_process};
@@ -34,16 +34,16 @@ pub(crate) struct Host {
 impl Host {
     /// Returns a host with an empty disk, which serves it with these options.
     pub(crate) fn new(mib: u64, options: &[&str], dice: &mut Dice) -> Host {
-        Host::over(Flushes::Honest, mib, options, dice)
+        Host::start(Flushes::Honest, mib, options, dice)
     }
 
     /// Returns a host with a disk that may lie about flushes.
-    pub(crate) fn over(flushes: Flushes, mib: u64, options: &[&str], dice: &mut Dice) -> Host {
+    pub(crate) fn start(flushes: Flushes, mib: u64, options: &[&str], dice: &mut Dice) -> Host {
         let (home, bytes) = (Home::new(), mib << 20);
         let socket = &home.path().join("lossy");
         let seed = dice.between(0, u64::from(u32::MAX));
-        let terms = Terms { socket, bytes, seed, flushes };
-        let disk = Backing::start_here(&terms).expect("a disk");
+        let disk_options = DiskOptions { socket, bytes, seed, flushes };
+        let disk = Backing::start_here(&disk_options).expect("a disk");
         let options = options.iter().map(|&option| option.to_owned()).collect();
         let mut host = Host { server: None, mount: None, disk, bytes, options, home };
         host.power_on();

@@ -75,7 +75,7 @@ impl Drop for Bench {
 }
 
 #[test]
-fn a_client_that_reconnects_is_told_of_no_error_by_upgrades_and_restarts() {
+fn a_client_that_reconnects_receives_no_error_from_upgrades_and_restarts() {
     if !have(&["qemu-img"]) {
         return;
     }

@@ -7,7 +7,7 @@ use crate::failure::{Exit, Failure};
 use crate::setup_lane::SetupLane;
 use block::{Limits, Size, Stack};
 use host::{FileVolume, Intent, OpenOptions};
-use pool::{Gone, Layout, PoolShared, Reason, Refusal};
+use pool::{Layout, MissingDevice, PoolShared, Reason, Refusal};
 use ring::{FileBackend, Ring};
 use std::io::Read;
 use std::os::fd::BorrowedFd;
@@ -61,7 +61,7 @@ impl OpenNode for PoolNode {
         let present = present.expect("a pool was opened with at least one member");
         let member = |member: &Option<Box<dyn OpenNode>>| match member {
             Some(node) => node.attach(ring).stack,
-            None => Stack::new(lane, Gone::new(present.limits())),
+            None => Stack::new(lane, MissingDevice::new(present.limits())),
         };
         let members = self.members.iter().map(member).collect();
         let pool = pool::Pool::attach(&self.shared, lane, members);

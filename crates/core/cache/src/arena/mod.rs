@@ -139,9 +139,9 @@ pub(crate) enum Clean {
     /// Fetched ahead of a stream, and not read yet.
     Unread = 1,
     /// Fetched ahead of a stream that is too long to be cached, and not read yet.
-    UnreadPassing = 2,
+    UnreadBypassed = 2,
     /// Read or written by such a stream, or only held until it is durable: evicted first.
-    Passed = 3,
+    Bypassed = 3,
 }
 
 /// A slot's header, decoded.
@@ -174,12 +174,12 @@ impl Header {
 
     /// Returns the header of the same clean slot, held in another way.
     pub(crate) fn becomes(&self, clean: Clean) -> Header {
-        let filled_at = if clean == Clean::Passed { 0 } else { self.filled_at() };
+        let filled_at = if clean == Clean::Bypassed { 0 } else { self.filled_at() };
         Header { epoch: self.epoch, ..Header::of_clean(self.block, self.mask, clean, filled_at) }
     }
 
     /// Makes the header of a clean slot of the policy ([`Clean::Kept`]) or one that is evicted
-    /// first ([`Clean::Passed`]), with the stamp of a write-through, or 0.
+    /// first ([`Clean::Bypassed`]), with the stamp of a write-through, or 0.
     pub(crate) fn of_copy(block: u64, mask: u8, clean: Clean, stamp: u32) -> Header {
         let sequence = u64::from(stamp) << 2 | clean as u64;
         Header { sequence, ..Header::of_clean(block, mask, Clean::Kept, 0) }
@@ -204,8 +204,8 @@ impl Header {
         match self.sequence & 3 {
             0 => Clean::Kept,
             1 => Clean::Unread,
-            2 => Clean::UnreadPassing,
-            _ => Clean::Passed,
+            2 => Clean::UnreadBypassed,
+            _ => Clean::Bypassed,
         }
     }
 
@@ -294,7 +294,7 @@ impl Arena {
     ///
     /// # Panics
     /// If the memory is smaller than [`Arena::bytes`].
-    pub fn over(memory: Arc<Memory>, geometry: &Geometry, grain: u32) -> Arena {
+    pub fn from_memory(memory: Arc<Memory>, geometry: &Geometry, grain: u32) -> Arena {
         let layout = Layout::of(geometry, grain);
         assert!(memory.bytes() >= layout.bytes, "the arena's memory is too small");
         Arena { memory, grain, layout }

@@ -11,7 +11,7 @@ fn arena() -> (Arena, Geometry) {
         ..Geometry::default()
     };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 16)));
-    (Arena::over(memory, &geometry, 16), geometry)
+    (Arena::from_memory(memory, &geometry, 16), geometry)
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn what_lies_in_the_memory_is_as_the_picture_says() {
     {
         let geometry = Geometry { format, slots: 65_538, ..shape };
         let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 16)));
-        let arena = Arena::over(memory, &geometry, 16);
+        let arena = Arena::from_memory(memory, &geometry, 16);
         check_picture(&arena, headers_at, extents_at);
     }
 }
@@ -145,7 +145,7 @@ fn every_part_begins_after_the_one_before_it_and_real_ones_at_a_page() {
         let geometry = Geometry { format, ..geometry };
         let bytes = slots_at + 24 * 8 * grain as usize;
         assert_eq!(Arena::bytes(&geometry, grain), bytes);
-        let arena = Arena::over(Arc::new(Memory::heap(bytes)), &geometry, grain);
+        let arena = Arena::from_memory(Arc::new(Memory::heap(bytes)), &geometry, grain);
         assert_eq!(arena.header_at(23), headers_at + 23 * 16);
         assert_eq!(arena.extent_words(0)[0], extents_at);
         assert_eq!(arena.sector_at(0, 0), slots_at);

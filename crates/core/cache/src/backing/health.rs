@@ -376,7 +376,7 @@ mod tests {
     fn failed() -> (Health, Epochs) {
         let geometry = Geometry { slots: 8, region_blocks: 8, ..Geometry::default() };
         let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 16)));
-        let health = Health::new(Arena::over(memory, &geometry, 16));
+        let health = Health::new(Arena::from_memory(memory, &geometry, 16));
         let mut epochs = Epochs::new(1, 0, 0);
         health.tainted.store(true, Ordering::SeqCst);
         health.fail(&mut epochs, ERROR);

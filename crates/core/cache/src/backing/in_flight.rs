@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_changes_are_told_apart_and_all_generations_may_hang() {
+    fn reads_and_changes_are_distinguished_and_all_generations_may_hang() {
         let (in_flight, mut ages) = (InFlight::default(), Ages::default());
         let mut open = alloc::vec::Vec::new();
         for _ in 0..20 {

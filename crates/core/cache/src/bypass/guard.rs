@@ -43,7 +43,7 @@ pub struct Window {
     pub backing_write_ns: u64,
     /// Minimum time of a block that was written through during the bypass, in nanoseconds; 0: not
     /// known.
-    pub passed_write_ns: u64,
+    pub bypassed_write_ns: u64,
     /// Latency of a hit, in nanoseconds.
     pub hit_ns: u64,
     /// Cost of admitting or absorbing a block, in nanoseconds of a processor.
@@ -335,8 +335,8 @@ impl Guard {
             self.buffered.add(window);
         }
         self.write_through_ns -= self.write_through_ns.div_ceil(WRITE_THROUGH_FORGETS);
-        if window.passed_write_ns > 0 {
-            self.write_through_ns = window.passed_write_ns;
+        if window.bypassed_write_ns > 0 {
+            self.write_through_ns = window.bypassed_write_ns;
         }
         let is_slow = is_slow(window.backing_write_ns.max(self.write_through_ns), window.copy_ns);
         // A copy is cheap compared with a request to a slow backing, and clients do not wait for

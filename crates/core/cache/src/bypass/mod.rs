@@ -211,7 +211,7 @@ impl Bypass {
                 expected_hits: costs.expected_hits,
                 backing_read_median_ns: self.backing_read_median_ns.load(Ordering::Relaxed),
                 backing_write_ns: costs.backing_write_ns,
-                passed_write_ns: self.write_throughs.take().unwrap_or(0),
+                bypassed_write_ns: self.write_throughs.take().unwrap_or(0),
                 copy_ns,
                 pressure: costs.pressure,
                 ..view.window(counted)
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quickest_of_some_writes_that_pass_tells_what_the_backing_takes() {
+    fn the_quickest_of_some_bypassed_writes_measures_what_the_backing_takes() {
         let bypass = Bypass::default();
         (0..8).for_each(|_| bypass.write_through_took(5000, 1, 0));
         assert_eq!(bypass.write_throughs.take(), None, "writes are not bypassed");
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn most_reads_tell_what_the_backing_takes() {
+    fn most_reads_measure_what_the_backing_takes() {
         const WAIT_NS: u64 = 8_000_000;
         let about = |ns: u64, expected: u64| ns > expected / 2 && ns < expected * 2;
         assert!(about(after(0, 500_000, 0, 0), 500_000));

@@ -212,8 +212,8 @@ impl RecoveredEpochs {
     /// Searches all live slots and range headers.
     pub(crate) fn find(arena: &Arena, geometry: &Geometry) -> RecoveredEpochs {
         // The open epoch may have no dirty data; then only the record shows its number.
-        let noted = arena.epoch();
-        let mut newest: Option<u16> = (noted != 0).then_some(noted as u16);
+        let last_epoch = arena.epoch();
+        let mut newest: Option<u16> = (last_epoch != 0).then_some(last_epoch as u16);
         let mut oldest: Option<u16> = None;
         let mut sequence: Option<u64> = None;
         let (mut ranges, mut holds_copies) = (false, false);

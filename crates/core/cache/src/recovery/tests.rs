@@ -51,7 +51,7 @@ fn take(memory: &Arc<Memory>, durability: Durability) -> Shared {
 fn left(durability: Durability) -> (Arc<Memory>, Arena) {
     let memory = memory();
     take(&memory, durability);
-    (memory.clone(), Arena::over(memory, &GEOMETRY, GRAIN))
+    (memory.clone(), Arena::from_memory(memory, &GEOMETRY, GRAIN))
 }
 
 fn closed(shared: &Shared) -> u32 {
@@ -148,7 +148,7 @@ fn what_was_durable_is_forgotten_for_good() {
     arena.note_durable(4);
     let found = Arena::found(&memory).expect("an arena").survey();
     assert_eq!((found.dirty_blocks, found.ranges), (1, 0));
-    let rescue = crate::Rescue::over(memory.clone()).expect("an arena");
+    let rescue = crate::Rescue::from_memory(memory.clone()).expect("an arena");
     assert_eq!(rescue.rescued_sectors(), 8);
     let shared = take(&memory, Durability::Flush);
     assert_eq!((closed(&shared), shared.dirty_blocks()), (0, 1));
@@ -288,9 +288,9 @@ fn where_an_order_is_promised_held_copies_go_before_every_epoch_that_was_closed(
 fn a_kill_while_a_held_copy_becomes_dirty_loses_nothing() {
     let copies = |stamp| {
         let answered = Header::of_copy(1, 0xff, Clean::Kept, stamp);
-        let passed = Header::of_copy(2, 0x0f, Clean::Passed, stamp);
+        let bypassed = Header::of_copy(2, 0x0f, Clean::Bypassed, stamp);
         let unanswered = Header { shadowed: true, ..Header::of_copy(3, 0xff, Clean::Kept, 0) };
-        [answered, passed, unanswered]
+        [answered, bypassed, unanswered]
     };
     for durability in [Durability::Flush, Durability::Ordered] {
         let (memory, arena) = left(durability);
@@ -319,7 +319,7 @@ fn a_kill_while_a_held_copy_becomes_dirty_loses_nothing() {
 #[test]
 fn an_epoch_stands_beside_no_other_kind_of_clean_slot() {
     let (memory, arena) = left(Durability::Flush);
-    for clean in [Clean::Kept, Clean::Unread, Clean::UnreadPassing, Clean::Passed] {
+    for clean in [Clean::Kept, Clean::Unread, Clean::UnreadBypassed, Clean::Bypassed] {
         arena.publish(1, &Header::of_clean(1, 0xff, clean, 0));
         memory.word(arena.header_at(1)).fetch_or(5, Ordering::Relaxed);
         assert_eq!(arena.verified(1), None, "{clean:?}");

@@ -95,17 +95,17 @@ impl Rescue {
     ///
     /// # Errors
     /// The memory holds no arena: its superblock is not one, or is damaged.
-    pub fn over(memory: Arc<Memory>) -> Result<Rescue, Unrecoverable> {
+    pub fn from_memory(memory: Arc<Memory>) -> Result<Rescue, Unrecoverable> {
         Rescue::find(memory, true)
     }
 
-    /// [`Rescue::over`] for a failed volume that is served. The volume may continue to serve reads,
-    /// but its error may not be cleared until the rescue is dropped. Held copies are left out: they
-    /// are clean, so a read may evict one, and fill its slot with another block.
+    /// [`Rescue::from_memory`] for a failed volume that is served. The volume may continue to serve
+    /// reads, but its error may not be cleared until the rescue is dropped. Held copies are left
+    /// out: they are clean, so a read may evict one, and fill its slot with another block.
     ///
     /// # Errors
-    /// Those of [`Rescue::over`].
-    pub fn over_served(memory: Arc<Memory>) -> Result<Rescue, Unrecoverable> {
+    /// Those of [`Rescue::from_memory`].
+    pub fn from_served_memory(memory: Arc<Memory>) -> Result<Rescue, Unrecoverable> {
         Rescue::find(memory, false)
     }
 

@@ -34,7 +34,7 @@ fn fixture_of(shards: u32, sectors: u64, epoch: u64) -> Fixture {
         ..Geometry::SMALLEST
     };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
-    let arena = Arena::over(memory.clone(), &geometry, GRAIN);
+    let arena = Arena::from_memory(memory.clone(), &geometry, GRAIN);
     arena.adopt(&geometry, sectors, 7);
     arena.note_epoch(epoch);
     Fixture { memory, arena }
@@ -51,7 +51,7 @@ impl Fixture {
     }
 
     fn rescue(&self) -> Rescue {
-        Rescue::over(self.memory.clone()).expect("an arena")
+        Rescue::from_memory(self.memory.clone()).expect("an arena")
     }
 
     fn pieces(&self) -> Vec<Piece> {
@@ -93,7 +93,7 @@ fn held_copies_are_saved_only_where_no_read_can_take_their_slots() {
     let stamp = fixture.arena.round_stamp();
     fixture.arena.publish(1, &Header::of_copy(5, 0xff, Clean::Kept, stamp));
     assert_eq!(fixture.pieces(), [(8, 8, Some(0)), (40, 8, Some(1))]);
-    let served = Rescue::over_served(fixture.memory.clone()).expect("an arena");
+    let served = Rescue::from_served_memory(fixture.memory.clone()).expect("an arena");
     assert_eq!(served.items().map(|item| item.first_sector).collect::<Vec<_>>(), [8]);
 }
 
@@ -198,9 +198,9 @@ fn memory_that_is_no_arena_is_refused() {
     let fixture = fixture(800, 9);
     assert!(fixture.rescue().is_empty());
     fixture.memory.word(16).fetch_xor(1, Ordering::Relaxed);
-    assert!(Rescue::over(fixture.memory.clone()).is_err(), "a damaged superblock");
+    assert!(Rescue::from_memory(fixture.memory.clone()).is_err(), "a damaged superblock");
     let zeros = Arc::new(Memory::heap(fixture.memory.bytes()));
-    assert!(Rescue::over(zeros).is_err(), "zeros are no arena");
+    assert!(Rescue::from_memory(zeros).is_err(), "zeros are no arena");
 }
 
 #[test]

@@ -96,7 +96,7 @@ impl Shard {
             });
             mask |= header.mask;
         }
-        let clean = if keeps { Clean::Kept } else { Clean::Passed };
+        let clean = if keeps { Clean::Kept } else { Clean::Bypassed };
         let stamp = if holds { self.arena.round_stamp() } else { 0 };
         let header = Header { shadowed: true, ..Header::of_copy(block, mask, clean, stamp) };
         self.arena.publish(self.base + slot, &header);
@@ -157,9 +157,9 @@ impl Shard {
             let _ = self.policy.miss(Hash::of(block));
             return self.publish_clean(slot, block, mask, stamp, Cause::WriteThrough);
         }
-        let header = Header::of_copy(block, mask, Clean::Passed, stamp);
+        let header = Header::of_copy(block, mask, Clean::Bypassed, stamp);
         self.arena.publish(self.base + slot, &header);
         self.index.insert(Hash::of(block), slot);
-        self.links.push_back(&mut self.ahead.passed, slot);
+        self.links.push_back(&mut self.ahead.bypassed, slot);
     }
 }

@@ -21,7 +21,7 @@ mod discard_dirty;
 mod early_writeback;
 pub(crate) mod fetches;
 mod held_copies;
-mod passing;
+mod long_streams;
 mod read;
 mod readahead;
 mod rebuild;
@@ -278,9 +278,9 @@ impl Shard {
         if let Some(slot) = self.links.pop_front(&mut self.free) {
             return Some(slot);
         }
-        self.take_passed_or_stale()
+        self.take_bypassed_or_stale()
             .or_else(|| self.take_victim(block))
-            .or_else(|| self.take_passed(0))
+            .or_else(|| self.take_bypassed(0))
             .or_else(|| self.take_unread())
     }
 

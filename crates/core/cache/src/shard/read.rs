@@ -133,11 +133,11 @@ impl Shard {
             _ => self.streams.read(at, found.blocks, false),
         };
         // Blocks of a bypassed stream are not reported to the samplers.
-        match found.passing {
+        match found.bypasses {
             false => self.accessed(first, blocks, found.kept, Access::Read),
             true => self.record_uncached_reads(found.blocks),
         }
-        self.note_long(at, update, found.passing);
+        self.note_long(at, update, found.bypasses);
     }
 
     /// Decides whether a miss of one block, of which nothing is held, bypasses the cache.
@@ -256,16 +256,16 @@ impl Shard {
             ..Candidate::new(rules, reader.origin())
         };
         // Blocks of a bypassed stream are reported neither to the policy nor to the samplers.
-        let passes = candidate.would_pollute();
-        candidate.is_wanted = !passes && self.policy_admits_any(from..=to);
+        let bypasses = candidate.would_pollute();
+        candidate.is_wanted = !bypasses && self.policy_admits_any(from..=to);
         let admission = candidate.admission();
-        if !passes {
+        if !bypasses {
             self.accessed(first, blocks, missed + found.kept, Access::Read);
         }
         if admission != Admission::Keep {
-            self.record_uncached_reads(missed + if passes { found.blocks } else { 0 });
+            self.record_uncached_reads(missed + if bypasses { found.blocks } else { 0 });
         }
-        self.note_long(at, update, passes);
+        self.note_long(at, update, bypasses);
         self.counters.read_misses += 1;
         if let Admission::Skip(reason) = admission {
             reason.count(&mut self.counters);

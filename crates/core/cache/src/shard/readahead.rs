@@ -32,7 +32,7 @@ const SLOTS_ONE_IN: u32 = 4;
 const SHARE_ONE_IN: u32 = 8;
 /// The blocks that were passed last stay while other slots can be taken: requests that end inside
 /// blocks return to them.
-const PASSED_MIN: u32 = 8;
+const BYPASSED_MIN: u32 = 8;
 /// If there are N unread blocks, a block makes room for readahead when this number times N blocks
 /// have been requested since it was fetched. If all streams continue at one speed, it is read
 /// before N have.
@@ -53,14 +53,14 @@ pub(super) struct Ahead {
     /// Not read yet, the oldest first.
     pub(super) unread: List,
     /// Read by a bypassed stream, the oldest first.
-    pub(super) passed: List,
+    pub(super) bypassed: List,
     /// Blocks that are being fetched.
     coming: u32,
     /// Counts blocks that were evicted, requested ahead whether there was room or not, or read and
     /// not admitted. Unread blocks age by it.
     pub(super) clock: u64,
     /// The dirty slots of streams of writes that are too long to be cached.
-    passing: Bits,
+    bypasses: Bits,
     /// The blocks fetched ahead that the current request has found.
     found: FoundAhead,
 }
@@ -73,34 +73,34 @@ pub(super) struct FoundAhead {
     /// Those of them that are cached from now on.
     pub(super) kept: u32,
     /// Some belong to a bypassed stream.
-    pub(super) passing: bool,
+    pub(super) bypasses: bool,
 }
 
 impl Ahead {
     pub(super) fn new(slots: u32) -> Ahead {
         Ahead {
             unread: List::EMPTY,
-            passed: List::EMPTY,
+            bypassed: List::EMPTY,
             coming: 0,
             clock: 0,
-            passing: Bits::new(slots),
+            bypasses: Bits::new(slots),
             found: FoundAhead::default(),
         }
     }
 
     /// Whether a dirty slot belongs to a stream that is too long to be cached.
-    pub(super) fn is_passing(&self, slot: u32) -> bool {
-        self.passing.get(slot)
+    pub(super) fn is_bypassed(&self, slot: u32) -> bool {
+        self.bypasses.get(slot)
     }
 
     /// Sets whether a dirty slot belongs to a stream that is too long to be cached.
-    pub(super) fn set_passing(&mut self, slot: u32, to: bool) {
-        self.passing.set(slot, to);
+    pub(super) fn set_bypassed(&mut self, slot: u32, to: bool) {
+        self.bypasses.set(slot, to);
     }
 
     /// The number of slots that hold blocks fetched ahead: all of them can be taken.
     pub(super) fn slots(&self) -> u32 {
-        self.unread.length + self.passed.length
+        self.unread.length + self.bypassed.length
     }
 
     /// The number of blocks that were fetched ahead, or are being fetched, and were not read yet.
@@ -115,13 +115,16 @@ impl Ahead {
 
     /// The lists, each with the states that a header in it may have.
     pub(super) fn lists(&self) -> [(&List, &'static [Clean]); 2] {
-        [(&self.unread, &[Clean::Unread, Clean::UnreadPassing]), (&self.passed, &[Clean::Passed])]
+        [
+            (&self.unread, &[Clean::Unread, Clean::UnreadBypassed]),
+            (&self.bypassed, &[Clean::Bypassed]),
+        ]
     }
 
     /// Whether the current request has found any block that was fetched ahead.
     #[inline]
     pub(super) fn has_found(&self) -> bool {
-        self.found.passing | (self.found.blocks > 0)
+        self.found.bypasses | (self.found.blocks > 0)
     }
 
     /// Returns and resets the blocks that the request has found.
@@ -201,7 +204,7 @@ impl Shard {
         fetch: &Fetch,
         from: &Buf,
         blocks: Range<u64>,
-        passing: bool,
+        bypasses: bool,
     ) {
         let first = blocks_of(&fetch.at).0;
         let mut lost = 0;
@@ -211,7 +214,7 @@ impl Shard {
                 self.fills.mark(fetch.id, block, 0xff) != 0 || !self.fills.keeps(fetch.id);
             let may_keep = !is_changed || planted(Bug::KeepOvertakenReadahead);
             let skip = (block - first) as u32 * BLOCK_SECTORS;
-            let is_kept = may_keep && self.install_ahead(gauges, block, from, skip, passing);
+            let is_kept = may_keep && self.install_ahead(gauges, block, from, skip, bypasses);
             lost += u32::from(!is_kept);
         }
         self.streams.not_unread(lost);
@@ -223,17 +226,17 @@ impl Shard {
         block: u64,
         from: &Buf,
         skip: u32,
-        passing: bool,
+        bypasses: bool,
     ) -> bool {
         if !self.is_missing(block) {
             return false;
         }
         let candidate = Candidate {
-            is_long_stream: passing,
+            is_long_stream: bypasses,
             free: self.free.length,
             ..Candidate::new(Rules::KEEP, Origin::Ahead)
         };
-        let passing = !candidate.is_admitted();
+        let bypasses = !candidate.is_admitted();
         let Some(slot) = self.take_slot_ahead(block) else { return false };
         self.arena.put(self.base + slot, 0, from, skip, BLOCK_SECTORS);
         // The held part, if it is not the victim, is contained in the fetched data.
@@ -241,7 +244,7 @@ impl Shard {
             self.note_lost_copy(&header);
             self.retire(gauges, old, &header);
         }
-        let clean = if passing { Clean::UnreadPassing } else { Clean::Unread };
+        let clean = if bypasses { Clean::UnreadBypassed } else { Clean::Unread };
         let header = Header::of_clean(block, 0xff, clean, self.ahead.clock);
         self.arena.publish(self.base + slot, &header);
         self.index.insert(Hash::of(block), slot);
@@ -255,25 +258,25 @@ impl Shard {
         if let Some(slot) = self.links.pop_front(&mut self.free) {
             return Some(slot);
         }
-        let passed = if self.ahead.slots() < most { PASSED_MIN } else { 0 };
-        self.take_passed_durable(passed).or_else(|| self.take_victim(block))
+        let bypassed = if self.ahead.slots() < most { BYPASSED_MIN } else { 0 };
+        self.take_bypassed_durable(bypassed).or_else(|| self.take_victim(block))
     }
 
     /// Takes the slot that was passed first, if there are more than `least`.
-    pub(super) fn take_passed(&mut self, least: u32) -> Option<u32> {
-        if self.ahead.passed.length <= least {
+    pub(super) fn take_bypassed(&mut self, least: u32) -> Option<u32> {
+        if self.ahead.bypassed.length <= least {
             return None;
         }
-        let slot = self.links.pop_front(&mut self.ahead.passed)?;
+        let slot = self.links.pop_front(&mut self.ahead.bypassed)?;
         Some(self.emptied(slot))
     }
 
-    /// [`Shard::take_passed`], unless the first passed block was written through and the backing
+    /// [`Shard::take_bypassed`], unless the first passed block was written through and the backing
     /// has not been flushed since.
-    fn take_passed_durable(&mut self, least: u32) -> Option<u32> {
-        let head = self.ahead.passed.head;
+    fn take_bypassed_durable(&mut self, least: u32) -> Option<u32> {
+        let head = self.ahead.bypassed.head;
         let is_held = head != NIL && self.arena.is_unflushed(&self.header(head));
-        if is_held { None } else { self.take_passed(least) }
+        if is_held { None } else { self.take_bypassed(least) }
     }
 
     /// Takes the slot that has been unread for the longest time.
@@ -285,9 +288,9 @@ impl Shard {
 
     /// Takes a slot whose block is less useful than any other: it was passed, or has been unread
     /// for as long as an admitted block stays without a read.
-    pub(super) fn take_passed_or_stale(&mut self) -> Option<u32> {
+    pub(super) fn take_bypassed_or_stale(&mut self) -> Option<u32> {
         let unread_max = self.slots.into();
-        self.take_passed_durable(PASSED_MIN).or_else(|| self.take_unread_older_than(unread_max))
+        self.take_bypassed_durable(BYPASSED_MIN).or_else(|| self.take_unread_older_than(unread_max))
     }
 
     /// Takes the slot that has been unread for the longest time, if that is longer than this.
@@ -318,11 +321,11 @@ impl Shard {
     pub(super) fn unlink_ahead(&mut self, slot: u32, header: &Header) {
         match header.clean() {
             Clean::Kept => unreachable!("it is the policy's"),
-            Clean::Unread | Clean::UnreadPassing => {
+            Clean::Unread | Clean::UnreadBypassed => {
                 self.links.remove(&mut self.ahead.unread, slot);
                 self.was_wasted(header.block);
             }
-            Clean::Passed => self.links.remove(&mut self.ahead.passed, slot),
+            Clean::Bypassed => self.links.remove(&mut self.ahead.bypassed, slot),
         }
     }
 
@@ -332,12 +335,12 @@ impl Shard {
         let found = &mut self.ahead.found;
         match header.clean() {
             Clean::Kept => unreachable!("it is the policy's"),
-            Clean::Passed => return found.passing = true,
-            Clean::UnreadPassing => {
-                found.passing = true;
+            Clean::Bypassed => return found.bypasses = true,
+            Clean::UnreadBypassed => {
+                found.bypasses = true;
                 self.links.remove(&mut self.ahead.unread, slot);
-                self.links.push_back(&mut self.ahead.passed, slot);
-                self.arena.publish(self.base + slot, &header.becomes(Clean::Passed));
+                self.links.push_back(&mut self.ahead.bypassed, slot);
+                self.arena.publish(self.base + slot, &header.becomes(Clean::Bypassed));
             }
             Clean::Unread => {
                 found.kept += 1;

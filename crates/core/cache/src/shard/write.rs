@@ -323,15 +323,15 @@ impl Shard {
         }
         let is_held = self.presence(block) != 0;
         // A block that was cached stays cached, however long the stream is.
-        let passes = skipped.is_some_and(|candidate| {
+        let bypasses = skipped.is_some_and(|candidate| {
             !Candidate { is_kept: self.is_kept(block), ..*candidate }.is_admitted()
         });
-        if !passes {
+        if !bypasses {
             self.accessed(block, 1, u32::from(!is_held), Access::Absorb);
         }
         // Taking a slot may evict a clean copy of this same block: look for it afterwards.
         let slot = self.take_slot(block).expect("room was asked for");
-        self.ahead.set_passing(slot, passes);
+        self.ahead.set_bypassed(slot, bypasses);
         if planted(Bug::PublishBeforeFill) {
             let epoch = self.epoch as u16;
             let state = State::Dirty;

@@ -78,25 +78,25 @@ impl Shard {
         let keeps_some = copies.keeps_new || copies.keeps_old && blocks.clone().any(is_cached);
         let origin = Origin::WriteThrough { copies: keeps_some };
         let mut candidate = Candidate::new(copies.rules, origin);
-        let is_aside = match candidate.admission() {
+        let is_bypassed = match candidate.admission() {
             Admission::Skip(SkipReason::NoCopy | SkipReason::Mode) => false,
             before => {
                 candidate = self.follow_write(&change.at, candidate);
                 before != Admission::Keep
             }
         };
-        let passes = candidate.would_pollute();
+        let pollutes = candidate.would_pollute();
         let mut is_held = true;
         for block in blocks {
             // A block that was cached stays cached, however long the stream is.
-            let is_kept = passes && self.is_kept(block);
+            let is_kept = pollutes && self.is_kept(block);
             let keeps = Candidate { is_kept, ..candidate }.is_admitted();
             let has_copy = self.begin_copy(gauges, change, block, keeps, copies);
             self.hide_overwritten(&change.at, block, has_copy);
             is_held &= has_copy;
         }
         // The samplers also see blocks that would have been admitted without the bypass.
-        let is_sampled = is_aside && !passes && matches!(change.source, Source::Data(_));
+        let is_sampled = is_bypassed && !pollutes && matches!(change.source, Source::Data(_));
         WriteThroughBegun { is_held, is_sampled }
     }
 

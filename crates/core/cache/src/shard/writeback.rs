@@ -366,7 +366,7 @@ impl Shard {
     /// Returns a dirty block that is about to become clean, as a candidate.
     fn clean_candidate(&self, slot: u32) -> Candidate {
         Candidate {
-            is_long_stream: self.ahead.is_passing(slot),
+            is_long_stream: self.ahead.is_bypassed(slot),
             free: self.free.length,
             ..Candidate::new(Rules::KEEP, Origin::Absorbed)
         }

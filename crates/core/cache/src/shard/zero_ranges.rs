@@ -300,7 +300,7 @@ mod tests {
 
     fn arena() -> Arena {
         let memory = Arc::new(Memory::heap(Arena::bytes(&GEOMETRY, 16)));
-        Arena::over(memory, &GEOMETRY, 16)
+        Arena::from_memory(memory, &GEOMETRY, 16)
     }
 
     fn zeroes() -> Zeroes {

@@ -105,7 +105,7 @@ pub(crate) struct StreamUpdate {
 pub(crate) struct Piece {
     pub(crate) at: Extent,
     /// The stream is too long to be cached.
-    pub(crate) passing: bool,
+    pub(crate) bypasses: bool,
     begun: Begun,
 }
 
@@ -285,8 +285,8 @@ impl Streams {
         });
         match next {
             Some((at, sectors)) => {
-                let passing = sectors > self.long_sectors && !self.long_pays();
-                Some(Piece { at, passing, begun })
+                let bypasses = sectors > self.long_sectors && !self.long_pays();
+                Some(Piece { at, bypasses, begun })
             }
             None => {
                 self.depth.cancel();

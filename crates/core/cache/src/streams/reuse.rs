@@ -14,7 +14,7 @@ use policy::Hash;
 /// a cache's slots has at most half of this size.
 const PLACES_MAX: usize = 8192;
 /// Blocks of the sample after which the weight of older ones is halved.
-const NOTED: u32 = 1024;
+const NOTE_COUNT_MAX: u32 = 1024;
 /// Minimum number of blocks for a judgement.
 const ENOUGH: u32 = 32;
 /// One in this number must be read again.
@@ -31,14 +31,14 @@ pub(super) struct Reuse {
     notes: Box<[Option<Note>]>,
     /// Slots of the cache.
     slots: u32,
-    noted: u32,
+    note_count: u32,
     again: u32,
 }
 
 impl Reuse {
     pub(super) fn new(slots: u32) -> Reuse {
         let places = (slots as usize * 2).min(PLACES_MAX);
-        Reuse { notes: vec![None; places].into_boxed_slice(), slots, noted: 0, again: 0 }
+        Reuse { notes: vec![None; places].into_boxed_slice(), slots, note_count: 0, again: 0 }
     }
 
     fn place(&mut self, hash: Hash) -> &mut Option<Note> {
@@ -50,9 +50,9 @@ impl Reuse {
     /// 2^32.
     pub(super) fn note(&mut self, hash: Hash, came: u32) {
         *self.place(hash) = Some(Note { hash: hash.bits() as u32, came });
-        self.noted += 1;
-        if self.noted >= NOTED {
-            (self.noted, self.again) = (self.noted / 2, self.again / 2);
+        self.note_count += 1;
+        if self.note_count >= NOTE_COUNT_MAX {
+            (self.note_count, self.again) = (self.note_count / 2, self.again / 2);
         }
     }
 
@@ -69,7 +69,7 @@ impl Reuse {
 
     /// Whether the blocks of long streams are worth caching.
     pub(super) fn pays(&self) -> bool {
-        self.noted >= ENOUGH && self.again * ONE_IN >= self.noted
+        self.note_count >= ENOUGH && self.again * ONE_IN >= self.note_count
     }
 }
 

@@ -78,7 +78,8 @@ impl Handle {
                 .get_or_insert_with(|| Buf::new(most * BLOCK_SECTORS, shared.limits.grain))
                 .part(0, fetch.at.count);
             let result = self.read_ahead_below(fetch.at, into.clone()).await;
-            self.end_readahead(entry, &fetch, result.is_ok().then_some(&into), piece.passing).await;
+            self.end_readahead(entry, &fetch, result.is_ok().then_some(&into), piece.bypasses)
+                .await;
             came = fetch.at == piece.at && result.is_ok();
             first = if result.is_ok() { fetch.at.end() } else { end };
         }
@@ -130,7 +131,7 @@ impl Handle {
         entry: &ShardEntry,
         fetch: &Fetch,
         from: Option<&Buf>,
-        passing: bool,
+        bypasses: bool,
     ) {
         let gauges = &self.shared.gauges;
         let (first, blocks) = blocks_of(&fetch.at);
@@ -139,7 +140,7 @@ impl Handle {
             for slice in slices(all) {
                 self.lane.turn().await;
                 entry.shard.with(|shard| {
-                    shard.keep_readahead(gauges, fetch, from, slice.clone(), passing);
+                    shard.keep_readahead(gauges, fetch, from, slice.clone(), bypasses);
                     if slice.end == first + u64::from(blocks) {
                         shard.end_fetch(gauges, fetch);
                     }

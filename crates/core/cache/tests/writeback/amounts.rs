@@ -180,7 +180,7 @@ fn zeros_that_come_while_it_is_written_early_do_not_keep_the_epoch_from_being_wr
 }
 
 #[test]
-fn zeros_that_take_long_do_not_tell_how_fast_blocks_are_written() {
+fn zeros_that_take_long_do_not_show_how_fast_blocks_are_written() {
     let mut scene = scene(settings());
     scene.state.times.set(Times { zero: 10_000 * MS, ..Times::default() });
     let at = Extent::new(40_000, 64 * 8);
@@ -211,7 +211,7 @@ fn up_to_its_limit_the_buffer_takes_everything_and_nothing_beyond() {
 }
 
 #[test]
-fn a_flush_that_finds_nothing_to_flush_tells_nothing_of_how_long_one_takes() {
+fn a_flush_that_finds_nothing_to_flush_is_no_sample_of_how_long_one_takes() {
     let mut scene = scene(settings());
     scene.fill(1);
     for _ in 0..8 {

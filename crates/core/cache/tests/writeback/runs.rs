@@ -97,7 +97,7 @@ fn a_run_takes_along_what_lies_before_it_too() {
 }
 
 #[test]
-fn a_lane_is_told_how_many_tasks_it_must_have_room_for() {
+fn a_lane_is_informed_how_many_tasks_it_must_have_room_for() {
     let scene = scene(Settings { workers: 5, stall_time_ns: 1000 * MS, ..settings() });
     assert_eq!(scene.shared.tasks_a_lane(), scene.lane.tasks());
 }

@@ -1,9 +1,9 @@
 //! The layer `record`: records each request with its time and its result.
 
-mod place;
 mod ring;
+mod switch;
 
-pub use place::{Recordable, RecorderSwitch};
+pub use switch::{Recordable, RecorderSwitch};
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -81,7 +81,7 @@ impl Recorder {
 }
 
 impl Layer for Recorder {
-    fn below(&self) -> &Stack {
+    fn lower(&self) -> &Stack {
         &self.below
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 struct Plain(Stack);
 
 impl Layer for Plain {
-    fn below(&self) -> &Stack {
+    fn lower(&self) -> &Stack {
         &self.0
     }
 }
@@ -88,17 +88,17 @@ fn answers(wrap: impl FnOnce(&Lane, Stack) -> Stack) -> Vec<String> {
     let (below, log, stall) = odd(&lane);
     let stack = wrap(&lane, below);
     let padding = Padding { head: 3, tail: 5 };
-    let mut told = vec![format!("{:?}", stack.limits())];
+    let mut lines = vec![format!("{:?}", stack.limits())];
     for request in [read(8, 8), write(16, 8, 7), Request::Flush] {
-        told.push(format!("{:?}", stack.try_now(&request)));
+        lines.push(format!("{:?}", stack.try_now(&request)));
         stack.prefetch(std::slice::from_ref(&request));
-        told.push(format!("{:?}", ended(&mut world, stack.run(request.clone()))));
-        told.push(format!("{:?}", ended(&mut world, stack.run_padded(request, padding))));
+        lines.push(format!("{:?}", ended(&mut world, stack.run(request.clone()))));
+        lines.push(format!("{:?}", ended(&mut world, stack.run_padded(request, padding))));
     }
-    told.push(format!("{:?}", ended(&mut world, stack.status(Extent::new(8, 8)))));
-    told.push(format!("{}", stack.stall().is_some_and(|found| Arc::ptr_eq(found, &stall))));
-    told.extend(log.take());
-    told
+    lines.push(format!("{:?}", ended(&mut world, stack.status(Extent::new(8, 8)))));
+    lines.push(format!("{}", stack.stall().is_some_and(|found| Arc::ptr_eq(found, &stall))));
+    lines.extend(log.take());
+    lines
 }
 
 #[test]

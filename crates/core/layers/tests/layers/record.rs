@@ -102,9 +102,9 @@ fn it_may_stand_beside_the_section_of_what_answers_at_once() {
 fn a_recorder_is_switched_on_and_off_under_requests() {
     let mut world = world();
     let lane = world.lane();
-    let place = RecorderSwitch::new();
+    let switch = RecorderSwitch::new();
     let below = delayed(&lane, &spec(100, 50, 700, 8));
-    let stack = Stack::new(&lane, Recordable::attach(&place, below));
+    let stack = Stack::new(&lane, Recordable::attach(&switch, below));
     let (first, mut one) = RecorderShared::new(3, 16);
     let (second, mut two) = RecorderShared::new(3, 16);
     let ends = Ends::default();
@@ -118,8 +118,8 @@ fn a_recorder_is_switched_on_and_off_under_requests() {
         for (time_us, recorder) in switches {
             switching.sleep_until(time_us * 1000).await;
             match recorder {
-                Some(recorder) => place.switch_on(recorder),
-                None => place.switch_off(),
+                Some(recorder) => switch.switch_on(recorder),
+                None => switch.switch_off(),
             }
         }
     })

@@ -332,7 +332,7 @@ fn what_came_while_the_backing_was_stalled_is_not_done_later() {
     let stall = Arc::new(Stall::default());
     device.stall = Some(stall.clone());
     let stack = on_top_of(&device);
-    let told = run(&mut world, &lane, async move {
+    let result = run(&mut world, &lane, async move {
         stall.set(true);
         let from = Buf::new(1, GRAIN);
         from.write(&[2; GRAIN as usize]);
@@ -342,12 +342,12 @@ fn what_came_while_the_backing_was_stalled_is_not_done_later() {
             stack.run_padded_unless_stalled(Request::Write { at, from, fua: false }, padding)
         );
         // Polled once during the stall: the client then gets the error.
-        let told =
+        let result =
             std::future::poll_fn(|context| Poll::Ready(running.as_mut().poll(context))).await;
         stall.set(false);
-        told
+        result
     });
-    assert!(matches!(told, Poll::Ready(Err(_))), "{told:?}");
+    assert!(matches!(result, Poll::Ready(Err(_))), "{result:?}");
     assert_eq!(device.bytes()[..16], [0; 16]);
 }
 
@@ -364,7 +364,7 @@ fn what_only_waited_when_the_backing_stalled_is_not_done_later() {
         let stack = on_top_of(&device);
         let (first, second) = (stack.clone(), stack.clone());
         let answers = Rc::new(RefCell::new(Vec::new()));
-        let (noted, later) = (answers.clone(), lane.clone());
+        let (log, later) = (answers.clone(), lane.clone());
         lane.spawn(async move { _ = change(&first, Change::Write(1), 3, 4, false).await })
             .expect("a slot is free");
         lane.spawn(async move {
@@ -378,7 +378,7 @@ fn what_only_waited_when_the_backing_stalled_is_not_done_later() {
                 Padding::NONE => second.run_unless_stalled(request).await,
                 padding => second.run_padded_unless_stalled(request, padding).await,
             };
-            noted.borrow_mut().push(answer.map_err(|error| error.kind));
+            log.borrow_mut().push(answer.map_err(|error| error.kind));
             stall.set(false);
         })
         .expect("a slot is free");

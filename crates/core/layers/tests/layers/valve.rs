@@ -49,12 +49,12 @@ fn it_is_quiet_once_the_changes_below_have_ended() {
     send(&ends, &stack, "early", 0, write(0, 8, 1));
     send(&ends, &stack, "late", 50, write(0, 8, 2));
     let quiet_us = Rc::new(Cell::new(0));
-    let (closer, noted, closing) = (shared.clone(), quiet_us.clone(), lane.clone());
+    let (closer, result, closing) = (shared.clone(), quiet_us.clone(), lane.clone());
     let close = async move {
         closing.sleep_until(20_000).await;
         closer.close();
         assert!(closer.quiet(|| false).await);
-        noted.set(closing.now() / 1000);
+        result.set(closing.now() / 1000);
         closing.sleep_until(1_000_000).await;
         closer.open();
     };
@@ -65,14 +65,14 @@ fn it_is_quiet_once_the_changes_below_have_ended() {
 }
 
 #[test]
-fn who_waits_for_quiet_may_give_up_and_is_told_of_an_opening() {
+fn who_waits_for_quiet_may_give_up_and_is_informed_of_an_opening() {
     let mut world = world();
     let lane = world.lane();
     let (shared, stack) = valved(&lane);
     let ends = Ends::default();
     send(&ends, &stack, "write", 0, write(0, 8, 1));
     let answers = Rc::new(Cell::new((true, true)));
-    let (closer, noted, closing) = (shared.clone(), answers.clone(), lane.clone());
+    let (closer, result, closing) = (shared.clone(), answers.clone(), lane.clone());
     let close = async move {
         closing.sleep_until(10_000).await;
         closer.close();
@@ -84,7 +84,7 @@ fn who_waits_for_quiet_may_give_up_and_is_told_of_an_opening() {
             opener.open();
         };
         closing.spawn(open).expect("a slot is free");
-        noted.set((impatient, closer.quiet(|| false).await));
+        result.set((impatient, closer.quiet(|| false).await));
     };
     lane.spawn(close).expect("a slot is free");
     while world.step() {}
@@ -120,7 +120,7 @@ struct Hanging {
 }
 
 impl Layer for Hanging {
-    fn below(&self) -> &Stack {
+    fn lower(&self) -> &Stack {
         &self.below
     }
 

@@ -43,7 +43,7 @@ fn writes_that_a_member_refuses_go_to_another() {
 }
 
 #[test]
-fn a_flush_that_a_member_refuses_is_told_once_and_what_it_lost_is_never_shown_as_good() {
+fn a_flush_that_a_member_refuses_is_reported_once_and_what_it_lost_is_never_shown_as_good() {
     let (mut world, lane) = world();
     // The first two flushes are those of the opening.
     let faults = FaultsSpec { flush_from: 3, ..FaultsSpec::default() };

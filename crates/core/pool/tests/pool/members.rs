@@ -3,7 +3,7 @@
 use crate::common::{byte_of, drive, member, open, pool_of, run, world, write};
 use block::{Extent, Request, Stack};
 use lane::{Lane, World};
-use pool::{Gone, MemberState, Pool, Reason, Refusal};
+use pool::{MemberState, MissingDevice, Pool, Reason, Refusal};
 
 const SLOTS: u64 = 600;
 
@@ -60,7 +60,7 @@ fn a_missing_member_takes_its_slots_along_and_is_renewed_when_it_comes_back() {
         }
         stack.run(Request::Flush).await.expect("a sound pool");
         let mut without = members.clone();
-        without[1] = Stack::new(&on, Gone::new(members[0].limits().clone()));
+        without[1] = Stack::new(&on, MissingDevice::new(members[0].limits().clone()));
         let there = [Some(members[0].clone()), None, Some(members[2].clone())];
         let shared = pool::open(&there).await.expect("two of three");
         assert_eq!(shared.statistics()[1].state, MemberState::Failed);
@@ -113,7 +113,7 @@ fn members_that_were_gone_in_turn_come_together() {
 }
 
 #[test]
-fn only_the_owner_is_told_of_a_discard_and_only_once_it_is_durable() {
+fn only_the_owner_is_informed_of_a_discard_and_only_once_it_is_durable() {
     let (mut world, lane) = world();
     let members = three(&lane);
     let (shared, stack) = pool_of(&mut world, &lane, &members);

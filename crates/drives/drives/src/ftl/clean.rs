@@ -1,7 +1,7 @@
 //! Cleaning: chooses victims, relocates valid slots, and paces that.
 
 use super::state::{BUFFERED, NOWHERE, Victim};
-use super::{Ftl, Nand, Pacing, Place, Purpose, Victims};
+use super::{Ftl, Nand, Pacing, Purpose, UnitAddress, Victims};
 
 /// Slots whose owners and places are looked up together, so that their cache misses overlap.
 const CHUNK: usize = 64;
@@ -240,7 +240,7 @@ impl Ftl {
 
 /// Gathers the slots of one unit into one read, and counts the runs among them.
 struct Reads {
-    place: Place,
+    place: UnitAddress,
     slots: u32,
     runs: u32,
     /// The next slot of a run: physical and logical.
@@ -249,7 +249,7 @@ struct Reads {
 
 impl Reads {
     fn new(superblock: u32, slc: bool) -> Reads {
-        let place = Place { superblock, unit: 0, slc };
+        let place = UnitAddress { superblock, unit: 0, slc };
         Reads { place, slots: 0, runs: 0, next: (NOWHERE, NOWHERE) }
     }
 

@@ -13,7 +13,7 @@
 
 use super::blocks::Blocks;
 use super::state::{BUFFERED, Frontier, NONE, NOWHERE, Victim};
-use super::{Ftl, Idle, Nand, Place, Purpose};
+use super::{Ftl, Idle, Nand, Purpose, UnitAddress};
 
 /// The destination of the next unit.
 enum Goal {
@@ -231,7 +231,7 @@ impl Ftl {
                     continue;
                 }
                 if N::TIMED {
-                    reads.add(self.place_of(physical), physical, logical, nand);
+                    reads.add(self.address_of(physical), physical, logical, nand);
                 }
                 self.move_slot(logical, physical, target + at);
                 copied += 1;
@@ -276,7 +276,7 @@ impl Ftl {
 
 /// Collects slots that are read for a merge: those of one unit in one read.
 struct Sources {
-    place: Option<Place>,
+    place: Option<UnitAddress>,
     slots: u32,
     runs: u32,
     next: (u32, u32),
@@ -287,7 +287,7 @@ impl Sources {
         Sources { place: None, slots: 0, runs: 0, next: (NOWHERE, NOWHERE) }
     }
 
-    fn add<N: Nand>(&mut self, place: Place, physical: u32, logical: u32, nand: &mut N) {
+    fn add<N: Nand>(&mut self, place: UnitAddress, physical: u32, logical: u32, nand: &mut N) {
         if self.place != Some(place) {
             self.end(nand);
             self.place = Some(place);

@@ -4,7 +4,7 @@
 //! remaining pages always fit into the superblock that was opened last.
 
 use super::frontier::{Frontier, NONE, Victim};
-use super::{Counters, Nand, Place, Purpose};
+use super::{Counters, Nand, Purpose, UnitAddress};
 use crate::shape::NOWHERE;
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -126,12 +126,12 @@ impl MapArea {
         books.counters.map_programs += 1;
         if self.open.next.is_multiple_of(self.unit_slots) {
             let unit = self.open.next / self.unit_slots - 1;
-            nand.program(self.place(self.open.superblock, unit), Purpose::Map);
+            nand.program(self.address(self.open.superblock, unit), Purpose::Map);
         }
     }
 
-    fn place(&self, superblock: u32, unit: u32) -> Place {
-        Place { superblock: self.first + superblock, unit, slc: self.slc }
+    fn address(&self, superblock: u32, unit: u32) -> UnitAddress {
+        UnitAddress { superblock: self.first + superblock, unit, slc: self.slc }
     }
 
     /// Moves pages of the emptiest superblock once the last free one is open, in proportion to the
@@ -180,7 +180,7 @@ impl MapArea {
         let slots = first..first + self.unit_slots;
         let count = slots.clone().filter(|slot| is_valid(self, *slot)).count() as u32;
         if count > 0 {
-            nand.read(self.place(victim.superblock, unit), count, count);
+            nand.read(self.address(victim.superblock, unit), count, count);
         }
         for slot in slots {
             if is_valid(self, slot) {
@@ -226,14 +226,14 @@ mod tests {
     impl Nand for Counted {
         const TIMED: bool = true;
 
-        fn read(&mut self, _: Place, slots: u32, _: u32) {
+        fn read(&mut self, _: UnitAddress, slots: u32, _: u32) {
             self.reads += slots;
             self.now += slots;
             self.burst = self.burst.max(self.now);
         }
 
-        fn program(&mut self, place: Place, purpose: Purpose) {
-            assert_eq!((purpose, place.slc), (Purpose::Map, false));
+        fn program(&mut self, address: UnitAddress, purpose: Purpose) {
+            assert_eq!((purpose, address.slc), (Purpose::Map, false));
             self.programs += 1;
         }
 

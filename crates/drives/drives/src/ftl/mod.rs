@@ -30,7 +30,7 @@ pub use table::{MapCost, MapKind};
 
 /// A unit of flash, by its superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct UnitAddress {
     /// The superblock.
     pub superblock: u32,
     /// The unit in it; its die is `unit % dies`.
@@ -59,13 +59,13 @@ pub trait Nand {
     /// changes the map once for each. Cleaning checks the validity of each slot, so each is a run;
     /// when a superblock is folded or a block merged, slots that are adjacent on the flash and for
     /// the host are one run.
-    fn read(&mut self, place: Place, slots: u32, runs: u32);
+    fn read(&mut self, address: UnitAddress, slots: u32, runs: u32);
 
     /// Reads a page of the map for a slot that is moved.
     fn look_up(&mut self);
 
     /// Programs a unit.
-    fn program(&mut self, place: Place, purpose: Purpose);
+    fn program(&mut self, address: UnitAddress, purpose: Purpose);
 
     /// Erases a superblock, which will be used in this mode.
     fn erase(&mut self, superblock: u32, slc: bool);

@@ -4,7 +4,7 @@ use super::blocks::Blocks;
 use super::map::Map;
 use super::map_pages::MapPages;
 use super::table::{MapCost, Table};
-use super::{Counters, Nand, Place, Purpose, Settings};
+use super::{Counters, Nand, Purpose, Settings, UnitAddress};
 use crate::random::Random;
 use crate::shape::{ADDRESSES, Divider, Shape};
 use alloc::collections::VecDeque;
@@ -242,7 +242,7 @@ impl Ftl {
         match self.map.at(logical) {
             NOWHERE => Found::Nowhere,
             buffered if buffered >= BUFFERED => Found::Buffer,
-            physical => Found::Flash(self.place_of(physical)),
+            physical => Found::Flash(self.address_of(physical)),
         }
     }
 
@@ -253,11 +253,11 @@ impl Ftl {
         self.map.entry(logical)
     }
 
-    pub(crate) fn place_of(&self, physical: u32) -> Place {
+    pub(crate) fn address_of(&self, physical: u32) -> UnitAddress {
         let superblock = self.by_superblock.divide(physical);
         let position = physical - superblock * self.superblock_slots;
         let unit = position / self.shape.unit_slots;
-        Place { superblock, unit, slc: self.slc[superblock as usize] }
+        UnitAddress { superblock, unit, slc: self.slc[superblock as usize] }
     }
 
     /// Looks up a slot for a read; returns the cost in map pages.
@@ -347,7 +347,7 @@ impl Ftl {
         purpose: Purpose,
     ) {
         let unit = frontier.next / self.shape.unit_slots - 1;
-        nand.program(Place { superblock: frontier.superblock, unit, slc }, purpose);
+        nand.program(UnitAddress { superblock: frontier.superblock, unit, slc }, purpose);
     }
 }
 
@@ -359,5 +359,5 @@ pub enum Found {
     /// In the volatile buffer.
     Buffer,
     /// On the flash.
-    Flash(Place),
+    Flash(UnitAddress),
 }

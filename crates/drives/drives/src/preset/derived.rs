@@ -122,8 +122,8 @@ impl FlashModel {
             slc_bytes_per_second: slc.then(|| rate(timing.slc_program_ns)),
             predicted,
             die_bound_iops: predicted
-                .map(|told| theory::die_bound_iops(&times, told.amplification)),
-            firmware_bound_iops: predicted.map(|told| firmware(told.amplification)),
+                .map(|prediction| theory::die_bound_iops(&times, prediction.amplification)),
+            firmware_bound_iops: predicted.map(|prediction| firmware(prediction.amplification)),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! data under way in memory. So no die waits for another one, and the dies' work is conserved.
 
 use super::timing::Timing;
-use crate::ftl::{Nand, Place, Purpose};
+use crate::ftl::{Nand, Purpose, UnitAddress};
 use crate::shape::{Divider, Shape};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -29,7 +29,7 @@ pub(super) struct Flash {
     /// The time when the last host unit will be programmed.
     pub(super) host_end: u64,
     /// Its location.
-    pub(super) host_place: Place,
+    pub(super) host_unit: UnitAddress,
     /// Whether a later merge has erased it since.
     pub(super) host_is_erased: bool,
     /// The latest end of all operations so far.
@@ -62,7 +62,7 @@ impl Flash {
             native_free: 0,
             now: 0,
             host_end: 0,
-            host_place: Place { superblock: 0, unit: 0, slc: false },
+            host_unit: UnitAddress { superblock: 0, unit: 0, slc: false },
             host_is_erased: false,
             all_end: 0,
             opened: vec![0; superblocks as usize],
@@ -102,12 +102,12 @@ impl Flash {
     /// The read goes before waiting programs, but waits for the running operation. Only the end of
     /// all waiting operations is known, so the rest of the running one is computed as that time
     /// modulo a program's time.
-    pub(super) fn host_read(&mut self, place: Place, slots: u32, at: u64) -> u64 {
-        let die = (place.unit % self.dies) as usize;
+    pub(super) fn host_read(&mut self, address: UnitAddress, slots: u32, at: u64) -> u64 {
+        let die = (address.unit % self.dies) as usize;
         self.now = at;
-        let (read, program) = self.times(place);
+        let (read, program) = self.times(address);
         let reads = slots.div_ceil(self.timing.read_slots).max(1);
-        let retries = 1 + u64::from(self.retries(place.superblock, at));
+        let retries = 1 + u64::from(self.retries(address.superblock, at));
         let duration = u64::from(reads) * read * retries;
         self.die_reads += u64::from(reads) * retries;
         let waiting = self.die_free[die].saturating_sub(at);
@@ -123,12 +123,12 @@ impl Flash {
     pub(super) fn map(&mut self, reads: u32, programs: u32, at: u64) -> u64 {
         let mut done = at;
         for _ in 0..reads {
-            let place = self.next_map_place();
-            done = self.host_read(place, 1, done);
+            let address = self.next_map_unit();
+            done = self.host_read(address, 1, done);
         }
         for _ in 0..programs {
-            let place = self.next_map_place();
-            let die = (place.unit % self.dies) as usize;
+            let address = self.next_map_unit();
+            let die = (address.unit % self.dies) as usize;
             self.now = at;
             self.transfer(die, 1);
             // Firmware keeps its map in blocks with one bit a cell, if it has such blocks.
@@ -142,21 +142,22 @@ impl Flash {
         done
     }
 
-    fn next_map_place(&mut self) -> Place {
+    fn next_map_unit(&mut self) -> UnitAddress {
         self.map_die = (self.map_die + 1) % self.dies;
-        Place { superblock: u32::MAX, unit: self.map_die, slc: false }
+        UnitAddress { superblock: u32::MAX, unit: self.map_die, slc: false }
     }
 
     /// Returns the times to read and to program this unit.
     #[inline]
-    fn times(&self, place: Place) -> (u64, u64) {
+    fn times(&self, address: UnitAddress) -> (u64, u64) {
         let spread = &self.timing.spread;
-        let block = spread.block_factor_256(self.seed, place.superblock, place.unit % self.dies);
-        if place.slc {
+        let block =
+            spread.block_factor_256(self.seed, address.superblock, address.unit % self.dies);
+        if address.slc {
             let (read, program) = (self.timing.slc_read_ns, self.timing.slc_program_ns);
             return ((read * block) >> 8, (program * block) >> 8);
         }
-        let page = spread.page_type(self.pages.divide(place.unit));
+        let page = spread.page_type(self.pages.divide(address.unit));
         let of = |time: u64, factor: u32| (((time * block) >> 8) * u64::from(factor)) >> 8;
         let read = of(self.timing.read_ns, spread.read_256[page]);
         (read, of(self.timing.program_ns, spread.program_256[page]))
@@ -183,9 +184,9 @@ impl Flash {
 impl Nand for Flash {
     const TIMED: bool = true;
 
-    fn read(&mut self, place: Place, slots: u32, runs: u32) {
-        let die = (place.unit % self.dies) as usize;
-        let (read, _) = self.times(place);
+    fn read(&mut self, address: UnitAddress, slots: u32, runs: u32) {
+        let die = (address.unit % self.dies) as usize;
+        let (read, _) = self.times(address);
         let reads = slots.div_ceil(self.timing.read_slots);
         self.die_reads += u64::from(reads);
         let duration = u64::from(reads) * read + u64::from(slots) * self.timing.channel_slot_ns;
@@ -205,12 +206,12 @@ impl Nand for Flash {
         }
     }
 
-    fn program(&mut self, place: Place, purpose: Purpose) {
-        let die = (place.unit % self.dies) as usize;
-        let (_, program) = self.times(place);
+    fn program(&mut self, address: UnitAddress, purpose: Purpose) {
+        let die = (address.unit % self.dies) as usize;
+        let (_, program) = self.times(address);
         let transfer = u64::from(self.unit_slots) * self.timing.channel_slot_ns;
         let mut earliest = self.transfer(die, self.unit_slots) - transfer;
-        if purpose == Purpose::Host && !place.slc && self.timing.native_slot_ns > 0 {
+        if purpose == Purpose::Host && !address.slc && self.timing.native_slot_ns > 0 {
             earliest = earliest.max(self.native_free);
             let limit = u64::from(self.unit_slots) * self.timing.native_slot_ns;
             self.native_free = self.native_free.max(self.now) + limit;
@@ -218,7 +219,7 @@ impl Nand for Flash {
         let end = self.occupy(die, earliest, transfer + program);
         if purpose == Purpose::Host {
             self.host_end = end;
-            self.host_place = place;
+            self.host_unit = address;
             self.host_is_erased = false;
         }
     }
@@ -226,7 +227,7 @@ impl Nand for Flash {
     fn erase(&mut self, superblock: u32, slc: bool) {
         let erase = if slc { self.timing.slc_erase_ns } else { self.timing.erase_ns };
         self.opened[superblock as usize] = self.now;
-        self.host_is_erased |= superblock == self.host_place.superblock;
+        self.host_is_erased |= superblock == self.host_unit.superblock;
         for die in 0..self.dies as usize {
             self.occupy(die, self.now, erase);
         }

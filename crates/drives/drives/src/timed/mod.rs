@@ -11,7 +11,7 @@ mod timing;
 pub use spread::Spread;
 pub use timing::{Timing, slot_ns};
 
-use crate::ftl::{Found, Ftl, Idle, MapCost, Place};
+use crate::ftl::{Found, Ftl, Idle, MapCost, UnitAddress};
 use crate::random::Random;
 use crate::shape::SLOT_BYTES;
 use alloc::collections::BinaryHeap;
@@ -244,7 +244,7 @@ impl Timed {
     fn program(&mut self, at: u64) {
         self.flash.now = at;
         let slots = self.ftl.program(&mut self.flash);
-        let Place { superblock, unit, .. } = self.flash.host_place;
+        let UnitAddress { superblock, unit, .. } = self.flash.host_unit;
         let end = self.flash.host_end;
         let erases = self.ftl.erases()[superblock as usize];
         let erases = erases - u32::from(self.flash.host_is_erased);
@@ -300,7 +300,7 @@ impl Timed {
     /// Reads slots from their locations; returns when the last one is there.
     fn gather(&mut self, start: u64, end: u64, at: u64) -> u64 {
         let mut done = at;
-        let mut unit: Option<(Place, u32)> = None;
+        let mut unit: Option<(UnitAddress, u32)> = None;
         for slot in start..end {
             let cost = self.ftl.look_up(slot as u32);
             let known = self.pay_map(cost, at);

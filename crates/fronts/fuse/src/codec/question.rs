@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_or_not_known_is_told_apart() {
+    fn what_is_short_or_not_known_is_distinguished() {
         assert_eq!(parse(&message(READ, &[0; 8])), Question::Malformed);
         assert_eq!(parse(&message(LOOKUP, b"no end")), Question::Malformed);
         assert_eq!(parse(&message(LOOKUP, &[b'a'; 400])), Question::Malformed);

@@ -43,7 +43,7 @@ impl Connection {
     /// The system's errors. With [`super::Fault`] as the inner error: the server violates the
     /// protocol, or refuses the export.
     pub fn open(socket: &Path, wish: Wish) -> io::Result<Connection> {
-        Connection::over(UnixStream::connect(socket)?, wish)
+        Connection::from_stream(UnixStream::connect(socket)?, wish)
     }
 }
 
@@ -52,7 +52,7 @@ impl<S: AsFd> Connection<S> {
     ///
     /// # Errors
     /// As [`Connection::open`].
-    pub fn over(stream: S, wish: Wish) -> io::Result<Connection<S>> {
+    pub fn from_stream(stream: S, wish: Wish) -> io::Result<Connection<S>> {
         Connection::open_within(stream, wish, HANDSHAKE)
     }
 
@@ -280,14 +280,14 @@ impl<S: AsFd> Connection<S> {
         offset: u64,
         length: u32,
     ) -> io::Result<Vec<(u32, Vec<Descriptor>)>> {
-        let mut told = Vec::new();
+        let mut contexts = Vec::new();
         self.start(NBD_CMD_BLOCK_STATUS, flags, offset, length, &[])?;
         self.finish(NBD_CMD_BLOCK_STATUS, |event| {
             if let Event::Status { context, extents, .. } = event {
-                told.push((context, extents));
+                contexts.push((context, extents));
             }
         })?;
-        Ok(told)
+        Ok(contexts)
     }
 
     /// Sends the farewell as far as that is possible without waiting. Errors are ignored: the

@@ -98,7 +98,7 @@ impl<W: Wire> Remote<W> {
     ///
     /// # Panics
     /// If the lane has fewer than two free task slots.
-    pub fn over(lane: &Lane, wire: W, agreed: &Agreed) -> Remote<W> {
+    pub fn from_wire(lane: &Lane, wire: W, agreed: &Agreed) -> Remote<W> {
         let contexts = agreed.contexts.iter().map(|context| context.0).collect();
         let state = State {
             pending: Vec::new(),
@@ -308,7 +308,7 @@ async fn send<W: Wire>(shared: Rc<Shared<W>>) {
 async fn receive<W: Wire>(shared: Rc<Shared<W>>) {
     let memory = Arc::new(Memory::heap(STAGE_BYTES));
     let sectors = (STAGE_BYTES as u64 / SECTOR) as u32;
-    let stage = Buf::over(memory.clone(), 0, sectors, SECTOR as u32);
+    let stage = Buf::from_memory(memory.clone(), 0, sectors, SECTOR as u32);
     let mut bytes = vec![0; STAGE_BYTES];
     loop {
         let received = shared.wire.receive(&memory, 0, STAGE_BYTES).await;

@@ -141,7 +141,7 @@ impl<'a> InfoRequest<'a> {
     }
 
     /// Whether the client requested this `NBD_INFO_...`.
-    pub fn wants(&self, info: u16) -> bool {
+    pub fn requests_info(&self, info: u16) -> bool {
         self.wanted.chunks_exact(2).any(|bytes| bytes == info.to_be_bytes())
     }
 

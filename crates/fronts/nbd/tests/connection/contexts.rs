@@ -153,7 +153,7 @@ fn malformed_queries_are_refused() {
 }
 
 #[test]
-fn block_status_tells_what_the_stack_knows() {
+fn block_status_reports_what_the_stack_knows() {
     for unit in [512, 4096] {
         let mut scene = scene();
         scene.device.limits.block_logical_bytes = unit;
@@ -212,7 +212,7 @@ fn block_status_that_is_wrong_or_fails_is_refused() {
 }
 
 #[test]
-fn many_stretches_are_told_piece_by_piece() {
+fn many_stretches_are_reported_piece_by_piece() {
     let mut scene = scene();
     scene.options.in_flight_bytes_max = 64 << 10;
     let hole = Stretch { sectors: 1, hole: true, zero: true };

@@ -41,7 +41,7 @@ fn an_unknown_name_has_no_answer_but_hanging_up() {
 }
 
 #[test]
-fn by_go_with_everything_told() {
+fn by_go_with_all_information() {
     let (end, ()) = Scene::timed().play(async |client: Client| {
         client.greet(BARE).await;
         let wanted = [NBD_INFO_NAME, NBD_INFO_DESCRIPTION, NBD_INFO_BLOCK_SIZE];
@@ -85,9 +85,9 @@ fn flags_and_sizes_follow_the_limits() {
     };
     scene.structured = true;
     let (_, (info, sizes)) = scene.play(async |client: Client| {
-        let told = client.go().await;
+        let answers = client.go().await;
         client.goodbye().await;
-        told
+        answers
     });
     let (set, unset) = (
         NBD_FLAG_READ_ONLY | NBD_FLAG_ROTATIONAL | NBD_FLAG_SEND_DF | NBD_FLAG_SEND_FAST_ZERO,
@@ -275,14 +275,15 @@ fn information_that_is_not_known_is_left_out() {
     Scene::timed().play(async |client: Client| {
         client.greet(FIXED).await;
         let wanted = [4711, NBD_INFO_NAME, 0xffff, NBD_INFO_NAME];
-        let told = client.option(NBD_OPT_INFO, &InfoRequest::encode("other", &wanted)).await;
-        let kinds: Vec<_> = told.iter().map(|(kind, data)| (*kind, data.get(1).copied())).collect();
+        let answers = client.option(NBD_OPT_INFO, &InfoRequest::encode("other", &wanted)).await;
+        let kinds: Vec<_> =
+            answers.iter().map(|(kind, data)| (*kind, data.get(1).copied())).collect();
         let info = |kind| (NBD_REP_INFO, Some(kind));
         assert_eq!(kinds, [info(0), info(3), info(1), (NBD_REP_ACK, None)]);
-        assert_eq!(told[0].1.len(), 12);
-        assert_eq!(told[1].1.len(), 14);
+        assert_eq!(answers[0].1.len(), 12);
+        assert_eq!(answers[1].1.len(), 14);
         let again = client.option(NBD_OPT_GO, &InfoRequest::encode("other", &wanted)).await;
-        assert_eq!(again, told, "the same answer to the same question, and no zeros behind it");
+        assert_eq!(again, answers, "the same answer to the same question, and no zeros behind it");
         assert_eq!(client.read(0, 512).await, (0, vec![0; 512]));
         client.goodbye().await;
     });
@@ -298,9 +299,9 @@ fn block_sizes_keep_their_bounds() {
         scene.device.limits.block_physical_bytes = physical;
         scene.device.limits.io_max_bytes = io_max;
         let (_, (info, sizes)) = scene.play(async |client: Client| {
-            let told = client.go().await;
+            let answers = client.go().await;
             client.goodbye().await;
-            told
+            answers
         });
         assert!(sizes.min.is_power_of_two() && sizes.min <= 65536);
         assert!(sizes.preferred.is_power_of_two() && sizes.preferred >= sizes.min.max(512));

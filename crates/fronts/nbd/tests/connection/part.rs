@@ -173,7 +173,7 @@ fn fua_on_bytes_reaches_the_device_as_it_does_on_blocks() {
 }
 
 #[test]
-fn a_status_of_bytes_is_told_from_the_first_to_the_last() {
+fn a_status_of_bytes_is_reported_from_the_first_to_the_last() {
     let mut scene = Scene::timed();
     scene.unaligned();
     scene.structured = true;
@@ -184,9 +184,9 @@ fn a_status_of_bytes_is_told_from_the_first_to_the_last() {
         client.select("", &["base:allocation"]).await;
         client.enter("").await;
         let zero = NBD_STATE_HOLE | NBD_STATE_ZERO;
-        let told = client.status(0, 100, 4096).await;
-        assert_eq!(told.1[..2], [(1948, 0), (2048, zero)]);
-        assert_eq!(told.1.iter().map(|(length, _)| length).sum::<u32>(), 1008 * 512 - 100);
+        let status = client.status(0, 100, 4096).await;
+        assert_eq!(status.1[..2], [(1948, 0), (2048, zero)]);
+        assert_eq!(status.1.iter().map(|(length, _)| length).sum::<u32>(), 1008 * 512 - 100);
         let one = client.status(NBD_CMD_FLAG_REQ_ONE, 2049, 3).await;
         assert_eq!(one, (0, vec![(3, zero)]));
         client.goodbye().await;

@@ -3,15 +3,15 @@
 use crate::client::{Client, request};
 use crate::scene::Scene;
 use nbd::codec::*;
-use nbd::{End, Place, Places};
+use nbd::{ConnectionLimit, ConnectionPermit, End};
 use std::sync::Arc;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Returns a scene with `places` places, and one of them, as if taken by another client.
-fn scene(places: usize) -> (Scene, Place) {
+fn scene(places: usize) -> (Scene, ConnectionPermit) {
     let mut scene = Scene::timed();
-    scene.options.places = Arc::new(Places::new(places));
+    scene.options.places = Arc::new(ConnectionLimit::new(places));
     let place = scene.options.places.take().expect("a place");
     (scene, place)
 }

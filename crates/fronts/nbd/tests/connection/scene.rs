@@ -104,7 +104,7 @@ impl Scene {
         self.unaligned = Some(UnalignedShared::new(&self.device.limits));
     }
 
-    fn over(mut world: World, seed: u64, sectors: u64) -> Scene {
+    fn with_world(mut world: World, seed: u64, sectors: u64) -> Scene {
         let lane = world.lane();
         Scene {
             device: Device::new(&lane, sectors, seed),
@@ -121,13 +121,13 @@ impl Scene {
 
     /// A scene in which time passes normally.
     pub(crate) fn timed() -> Scene {
-        Scene::over(World::timed(Prices::default()), 1, 80 << 11)
+        Scene::with_world(World::timed(Prices::default()), 1, 80 << 11)
     }
 
     /// A scene whose seed decides every step. Time may pass at any moment, so there are no time
     /// limits.
     pub(crate) fn chosen(seed: u64) -> Scene {
-        let mut scene = Scene::over(World::chosen(seed), seed, 4 << 11);
+        let mut scene = Scene::with_world(World::chosen(seed), seed, 4 << 11);
         scene.options.handshake_ms = None;
         scene.options.drain_ms = None;
         scene.options.linger_ms = None;

@@ -25,7 +25,7 @@ pub(crate) fn codec(input: &[u8]) {
     if let Ok(request) = InfoRequest::parse(input) {
         let wanted = input[4 + request.name.len() + 2..].chunks(2);
         let wanted: Vec<u16> = wanted.map(|two| u16::from_be_bytes([two[0], two[1]])).collect();
-        assert!(wanted.iter().all(|&info| request.wants(info)));
+        assert!(wanted.iter().all(|&info| request.requests_info(info)));
         assert_eq!(InfoRequest::encode(request.name, &wanted), input);
     }
     if let Some((name, text)) = parse_listed(input) {

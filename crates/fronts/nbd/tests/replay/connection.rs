@@ -111,21 +111,21 @@ pub(crate) fn connection(input: &[u8]) {
     bytes.extend_from_slice(said);
     let memory = Arc::new(Memory::heap(VOLUME_BYTES));
     memory.write(0, &pattern());
-    let (end, heard) = play(*knobs, *seed, bytes, &memory);
+    let (end, replies) = play(*knobs, *seed, bytes, &memory);
     assert!(!matches!(end, End::Busy | End::TimedOut | End::Stopped), "{end:?}");
     let mut contents = vec![0; VOLUME_BYTES];
     memory.read(0, &mut contents);
     let unit = if knobs & BYTES != 0 { 1 } else { 512 };
     check_contents(&contents, said, unit);
     if knobs & ENTERED != 0 {
-        check_replies(&heard, unit);
+        check_replies(&replies, unit);
     }
 }
 
 fn play(knobs: u8, seed: u8, bytes: Vec<u8>, memory: &Arc<Memory>) -> (End, Vec<u8>) {
     let mut world = World::chosen(u64::from(seed));
     let lane = world.lane();
-    let ram = Ram::over(memory.clone(), SECTORS, 512);
+    let ram = Ram::from_memory(memory.clone(), SECTORS, 512);
     let mut limits = ram.limits().clone();
     limits.block_logical_bytes = if knobs & LARGE_BLOCKS != 0 { 4096 } else { 512 };
     if knobs & WITHOUT_FUA != 0 {
@@ -154,14 +154,14 @@ fn play(knobs: u8, seed: u8, bytes: Vec<u8>, memory: &Arc<Memory>) -> (End, Vec<
     };
     let budget = options.budget.clone();
     let ended = Rc::new(Cell::new(None));
-    let heard = Rc::new(RefCell::new(Vec::new()));
+    let replies = Rc::new(RefCell::new(Vec::new()));
     let (end, serving_lane) = (ended.clone(), lane.clone());
     lane.spawn(async move {
         end.set(Some(serve(serving_lane, server, exports(device), options).await));
     })
     .expect("a slot is free");
-    let hearing = heard.clone();
-    lane.spawn(async move { talk(&client, &bytes, &hearing).await }).expect("a slot is free");
+    let replies_too = replies.clone();
+    lane.spawn(async move { talk(&client, &bytes, &replies_too).await }).expect("a slot is free");
     while world.step() {
         assert!(world.steps() < STEPS_MAX, "the connection never ends");
     }
@@ -170,7 +170,7 @@ fn play(knobs: u8, seed: u8, bytes: Vec<u8>, memory: &Arc<Memory>) -> (End, Vec<
     assert_eq!(budget.used(), Load::default(), "something was not given back");
     // A single request is always admitted; none is larger than the volume.
     assert!(peak.get() <= IN_FLIGHT_BYTES_MAX.max(VOLUME_BYTES), "{} bytes", peak.get());
-    (end, heard.take())
+    (end, replies.take())
 }
 
 fn exports(device: Device) -> Rc<Exports> {
@@ -188,7 +188,7 @@ fn exports(device: Device) -> Rc<Exports> {
 }
 
 /// Sends all bytes and ends the sending direction, then receives until the server disconnects.
-async fn talk(client: &Pipe, bytes: &[u8], heard: &RefCell<Vec<u8>>) {
+async fn talk(client: &Pipe, bytes: &[u8], replies: &RefCell<Vec<u8>>) {
     let saying = async {
         let memory = Arc::new(Memory::heap(bytes.len()));
         memory.write(0, bytes);
@@ -197,19 +197,19 @@ async fn talk(client: &Pipe, bytes: &[u8], heard: &RefCell<Vec<u8>>) {
         let _ = client.send(&[part]).await;
         client.finish();
     };
-    let hearing = async {
+    let replies_too = async {
         let memory = Arc::new(Memory::heap(8192));
         while let Ok(count @ 1..) = client.receive(&memory, 0, 8192).await {
             let mut piece = vec![0; count];
             memory.read(0, &mut piece);
-            heard.borrow_mut().extend(piece);
+            replies.borrow_mut().extend(piece);
         }
     };
-    let (mut saying, mut hearing) = (pin!(saying), pin!(hearing));
+    let (mut saying, mut replies_too) = (pin!(saying), pin!(replies_too));
     let (mut said, mut ended) = (false, false);
     std::future::poll_fn(|context| {
         said = said || saying.as_mut().poll(context).is_ready();
-        ended = ended || hearing.as_mut().poll(context).is_ready();
+        ended = ended || replies_too.as_mut().poll(context).is_ready();
         if said && ended { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
@@ -258,8 +258,8 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> &'a [u8] {
 }
 
 /// With chunks, a server's messages can be parsed without the requests.
-fn check_replies(heard: &[u8], unit: usize) {
-    let mut rest = heard;
+fn check_replies(replies: &[u8], unit: usize) {
+    let mut rest = replies;
     take(&mut rest, GREETING_BYTES);
     loop {
         let bytes = take(&mut rest, OPTION_REPLY_HEADER_BYTES).first_chunk();

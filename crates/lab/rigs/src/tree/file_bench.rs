@@ -12,7 +12,9 @@ use rustix::io::Errno;
 use stack::{Exit, Failure};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use suites::{Bed, FILE_SETS, FileSet, Halt, Outcome, Plan, Preparation, Row, Step, Target, Watch};
+use suites::{
+    FILE_SETS, FileSet, Halt, Outcome, Plan, Preparation, Row, Step, Target, TestRig, Watch,
+};
 
 /// Default part of the free space that random writes fill for the used state.
 const USED_PERCENT: u64 = 90;
@@ -42,7 +44,7 @@ pub struct FileBench {
 /// The used state, and how it was reached.
 struct Worn {
     /// The steps that led to it.
-    told: String,
+    preparation: String,
     /// The size of the file of random writes.
     bytes: u64,
 }
@@ -80,7 +82,7 @@ impl FileBench {
                 format!("--span {}: random writes need a file of at least 1M", Size(bytes));
             return Err(Failure::new(Exit::Usage, message));
         }
-        let of_plan = |set: &&FileSet| STATES.iter().any(|state| plan.wants(&test(set, state)));
+        let of_plan = |set: &&FileSet| STATES.iter().any(|state| plan.selects(&test(set, state)));
         let sets = FILE_SETS.iter().filter(of_plan).map(|set| set.scaled(wanted.share_percent));
         let Some(largest) = sets.max_by_key(|set| set.bytes + 4096 * set.files) else {
             let only = plan.only.as_deref().unwrap_or_default();
@@ -159,7 +161,7 @@ impl FileBench {
         look: &mut Look<'_>,
         outcome: &mut Outcome,
     ) -> Result<(), Halt> {
-        let wanted = |set: &&FileSet| self.plan.wants(&test(set, state));
+        let wanted = |set: &&FileSet| self.plan.selects(&test(set, state));
         let sets: Vec<&FileSet> = FILE_SETS.iter().filter(wanted).collect();
         if sets.is_empty() {
             return Ok(());
@@ -188,7 +190,7 @@ impl FileBench {
         let (copied, result) = set.copy(folder, look);
         let mb_per_second = copied.bytes as f64 * 1e3 / copied.took_ns.max(1) as f64;
         let row = Row::plain(test(whole, state), "MB/s", mb_per_second);
-        let prepared = worn.map_or("as found", |worn| &worn.told);
+        let prepared = worn.map_or("as found", |worn| &worn.preparation);
         if copied.bytes > 0 {
             outcome.rows.push(Row {
                 cold: coldness.is_cold(),
@@ -258,22 +260,22 @@ impl FileBench {
         let content = Content::random(seed);
         let wishes =
             Wishes { size: None, destroy: false, read_only: false, verify: false, content };
-        let rig = Live::over(file.into(), &wishes);
+        let rig = Live::from_file(file.into(), &wishes);
         let rig = rig.map_err(|failure| Halt::Plan(failure.message))?;
         let torture = Step::torture(self.plan.time_ns);
         let steps = Preparation(vec![Step::Fill { data_percent: 100 }, torture]);
         let target = Target::of_rig(&self.plan.target.text, bytes, seed);
         let plan = Plan { target, cache: None, ..self.plan.clone() };
-        let mut bed = Bed::over(Box::new(rig), &plan, look.watch())?;
-        let prepared = bed.prepare(&steps, bytes, seed);
-        let told = format!("{steps} on a file of {}", Size(bytes));
+        let mut rig = TestRig::with_rig(Box::new(rig), &plan, look.watch())?;
+        let prepared = rig.prepare(&steps, bytes, seed);
+        let preparation = format!("{steps} on a file of {}", Size(bytes));
         for record in prepared.iter().flatten() {
             let row = Row::rate("random writes before the used state", record);
             let shortened = self.time_shortened();
-            outcome.rows.push(Row { prepared: told.clone(), shortened, ..row });
+            outcome.rows.push(Row { prepared: preparation.clone(), shortened, ..row });
         }
-        bed.halt().cloned().map_or(Ok(()), Err)?;
-        prepared.map(|_| Worn { told, bytes })
+        rig.halt().cloned().map_or(Ok(()), Err)?;
+        prepared.map(|_| Worn { preparation, bytes })
     }
 }
 

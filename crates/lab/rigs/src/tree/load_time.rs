@@ -179,7 +179,7 @@ fn add(outcome: &mut Outcome, pass: &str, loaded: &Loaded, coldness: Coldness, p
         of(", data", "MB/s", loaded.bytes as f64 / 1e6 / seconds, Some(&loaded.of_reads)),
         of(", files", "files/s", loaded.files as f64 / seconds, None),
     ];
-    let wanted = rows.into_iter().filter(|row| outcome.plan.wants(&row.test));
+    let wanted = rows.into_iter().filter(|row| outcome.plan.selects(&row.test));
     outcome.rows.extend(wanted.collect::<Vec<_>>());
     if loaded.left_out > 0 {
         outcome

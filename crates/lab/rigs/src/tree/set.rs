@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_copy_tells_what_it_has_done() {
+    fn an_interrupted_copy_reports_what_it_has_done() {
         let directory = tempfile::tempdir().expect("a directory");
         let set = FILE_SETS[0].scaled(1.0);
         let folder = &mut Folder::open(directory.path()).expect("a folder");

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_room_is_told_in_numbers() {
+    fn too_little_room_is_reported_in_numbers() {
         let directory = tempfile::tempdir().expect("a directory");
         let site = TestDirectory::find(directory.path()).expect("there");
         assert!(site.check_room(1, 1, "x").is_ok());

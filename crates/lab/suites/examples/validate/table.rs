@@ -37,7 +37,7 @@ impl Table {
         let is_met = error.abs() * 100.0 <= percent;
         let verdict = if is_met { "" } else { "MISSED" };
         self.missed += usize::from(!is_met);
-        let wanted = Wanted::Near(target).told();
+        let wanted = Wanted::Near(target).to_text();
         line("", what, "", Worth::Theory, &wanted, found, error, verdict);
         let (drive, class) = (String::new(), Class::New);
         self.rows.push(Row { drive, class, worth: Worth::Theory, error });
@@ -55,7 +55,7 @@ impl Table {
             (false, Some(reason)) => format!("missed: {reason}"),
         };
         self.missed += usize::from(is_near == figure.missed.is_some());
-        let wanted = format!("{} {}", figure.wanted.told(), figure.unit);
+        let wanted = format!("{} {}", figure.wanted.to_text(), figure.unit);
         let class = figure.class.name();
         line(&figure.drive, &figure.what, class, figure.worth, &wanted, found, error, &verdict);
         self.found.push((figure.drive.clone(), figure.what.clone(), found));
@@ -111,10 +111,10 @@ impl Table {
                 median.map_or("none left".to_owned(), |median| format!("{median:.1} %")),
             );
         }
-        let told: Vec<String> =
+        let left_out: Vec<String> =
             each.iter().map(|(drive, median)| format!("{drive} {median}")).collect();
-        if !told.is_empty() {
-            println!("         without {}", told.join(", "));
+        if !left_out.is_empty() {
+            println!("         without {}", left_out.join(", "));
         }
     }
 }

@@ -5,7 +5,7 @@
 //! drive is reliable only if a figure of that drive, in that state and for that kind of requests,
 //! was published and is met.
 
-use super::{Class, Figure, Row as Place, Worth, figures_of, kept};
+use super::{Class, Figure, Row as FigureRow, Worth, figures_of, stored_value};
 use crate::access::Access;
 use crate::outcome::Outcome;
 use crate::preparation::{Preparation, Step};
@@ -31,9 +31,9 @@ fn doubt(figures: &[Figure], class: Class, access: Access) -> Option<String> {
     let alike = figures.iter().filter(|figure| figure.class == class && of(figure) == access);
     let mut checked = false;
     for figure in alike {
-        let Some(found) = kept(figure) else { continue };
+        let Some(found) = stored_value(figure) else { continue };
         if let Some(reason) = figure.missed {
-            let (wanted, unit) = (figure.wanted.told(), figure.unit);
+            let (wanted, unit) = (figure.wanted.to_text(), figure.unit);
             let what = format!("the model has {found:.0} {unit}, but {wanted} were published");
             return Some(format!("{what} ({}): {reason}", figure.source));
         }
@@ -47,7 +47,7 @@ fn doubt(figures: &[Figure], class: Class, access: Access) -> Option<String> {
 
 /// Returns the kind of requests of a figure.
 fn of(figure: &Figure) -> Access {
-    let (Place::Value(test) | Place::MeanUs(test) | Place::MostUs(test)) = &figure.row;
+    let (FigureRow::Value(test) | FigureRow::MeanUs(test) | FigureRow::MostUs(test)) = &figure.row;
     match figure.plan.suite.name {
         "trim" | "seqfill" => Access::SequentialWrites,
         "consistency" => Access::RandomWrites,

@@ -3,12 +3,12 @@
 //!
 //! Only a figure that did not go into the model tests it, so each figure names its evidence.
 
-mod beside;
+mod comparison;
 mod doubt;
 mod reviews;
 mod specification;
 
-pub use beside::{Beside, beside};
+pub use comparison::{FigureComparison, compare_with_published};
 pub use doubt::mark_doubts;
 
 use crate::plan::Plan;
@@ -92,7 +92,7 @@ impl Wanted {
     }
 
     /// Formats it for users.
-    pub fn told(self) -> String {
+    pub fn to_text(self) -> String {
         let figure = |value: f64| match value.abs() < 100.0 {
             true => format!("{}", (value * 1000.0).round() / 1000.0),
             false => format!("{value:.0}"),
@@ -168,18 +168,18 @@ pub fn figures_of(name: &str) -> Vec<Figure> {
 /// measured value, in the order of the figures except that those of one plan come together. None:
 /// the suite has no such row.
 pub fn measure(figures: &[Figure], mut each: impl FnMut(&Figure, Option<f64>)) {
-    let mut told = vec![false; figures.len()];
+    let mut is_measured = vec![false; figures.len()];
     for number in 0..figures.len() {
-        if told[number] {
+        if is_measured[number] {
             continue;
         }
         let plan = &figures[number].plan;
         let (outcome, _) = run(plan, &mut ());
         for (other, figure) in figures.iter().enumerate().skip(number) {
-            if told[other] || figure.plan != *plan {
+            if is_measured[other] || figure.plan != *plan {
                 continue;
             }
-            told[other] = true;
+            is_measured[other] = true;
             let found = figure.found(&outcome);
             each(figure, found);
         }
@@ -192,7 +192,7 @@ const KEPT: &str = include_str!("modelled.tsv");
 /// Returns the value of a figure at the last full measurement
 /// (`cargo run --release -p suites --example validate -- --write`), so that it can be shown without
 /// minutes of simulation. None: it was not measured then.
-pub fn kept(figure: &Figure) -> Option<f64> {
+pub fn stored_value(figure: &Figure) -> Option<f64> {
     kept_in(KEPT, &figure.drive, &figure.what)
 }
 

@@ -380,7 +380,7 @@ fn figure(
     };
     let state = plan.state.then(&plan.preparation);
     let (worn, _) = state.at_trim();
-    let told = match (test.suite, class) {
+    let suffix = match (test.suite, class) {
         ("trim", Class::New) => String::new(),
         ("trim", Class::Worn) => format!(" after {worn}"),
         ("fourcorners" | "corners", _) if !state.0.is_empty() => format!(" after {state}"),
@@ -388,7 +388,7 @@ fn figure(
         _ if test.spare_percent > 0 => format!(", {} % left unused", test.spare_percent),
         _ => String::new(),
     };
-    let key = what.to_owned() + &told;
+    let key = what.to_owned() + &suffix;
     let missed = MISSED.iter().find(|(known, row, _)| *known == drive && key.starts_with(row));
     Figure {
         drive: drive.to_owned(),

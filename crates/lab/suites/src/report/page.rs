@@ -3,7 +3,7 @@
 use super::text::{latencies, notes};
 use crate::outcome::Outcome;
 use crate::plots;
-use crate::published::{Beside, beside};
+use crate::published::{FigureComparison, compare_with_published};
 use crate::suite::{self, Suite};
 use report::page::{Page, facts, section, side_by_side};
 use report::plot::escaped;
@@ -65,17 +65,18 @@ pub fn overlaid(outcomes: &[Outcome]) -> String {
 }
 
 fn with_published(outcome: &Outcome) -> Outcome {
-    let published = beside(outcome).iter().map(Beside::published).collect();
+    let published =
+        compare_with_published(outcome).iter().map(FigureComparison::published).collect();
     Outcome { published, ..outcome.clone() }
 }
 
 /// Returns the verdicts, a sentence for each outcome.
 fn verdicts(outcomes: &[Outcome], suite: Option<&dyn Suite>) -> String {
-    let told = outcomes.iter().map(|outcome| match outcomes.len() {
+    let verdicts = outcomes.iter().map(|outcome| match outcomes.len() {
         1 => verdict(outcome, suite),
         _ => format!("{}: {}", plots::variant(outcome), verdict(outcome, suite)),
     });
-    told.collect::<Vec<_>>().join("\n")
+    verdicts.collect::<Vec<_>>().join("\n")
 }
 
 fn verdict(outcome: &Outcome, suite: Option<&dyn Suite>) -> String {
@@ -111,14 +112,14 @@ fn table(outcome: &Outcome) -> String {
 /// Returns a table of the drive's published figures and the measured ones; empty if there are none.
 fn published(outcomes: &[Outcome]) -> String {
     let mut rows = String::new();
-    for it in outcomes.iter().flat_map(beside) {
+    for it in outcomes.iter().flat_map(compare_with_published) {
         let error = 100.0 * it.figure.wanted.error(it.found);
         _ = writeln!(
             rows,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{error:+.0} %</td><td>{}</td>\
              <td>{}</td><td>{}</td></tr>",
             escaped(&it.figure.what),
-            it.figure.wanted.told(),
+            it.figure.wanted.to_text(),
             figure(it.found),
             it.figure.unit,
             it.figure.worth.name(),
@@ -139,33 +140,33 @@ fn published(outcomes: &[Outcome]) -> String {
 }
 
 fn method(outcomes: &[Outcome]) -> String {
-    let mut told = String::new();
+    let mut html = String::new();
     let mut said: Vec<&str> = Vec::new();
     for sentence in outcomes.iter().flat_map(|outcome| &outcome.method) {
         if !said.contains(&sentence.as_str()) {
             said.push(sentence);
-            _ = writeln!(told, "<p>{}</p>", escaped(sentence));
+            _ = writeln!(html, "<p>{}</p>", escaped(sentence));
         }
     }
-    let Some(outcome) = outcomes.first() else { return told };
-    told.push_str(
+    let Some(outcome) = outcomes.first() else { return html };
+    html.push_str(
         "<p>Latency is measured from the time at which a request was due. Rates include the final \
          flush.",
     );
     if outcome.plan.target.model.is_some() {
-        told.push_str(
+        html.push_str(
             " The drive is a model: each of its numbers has a source, or is marked as assumed, in its \
              file.",
         );
     }
     if outcome.plan.cache.is_some() && outcome.time == "virtual" {
-        told.push_str(
+        html.push_str(
             " The cache is the engine of 'overdrive serve'. Its work takes simulated time: the raw \
              data has the costs, and the machine on which they were measured.",
         );
     }
-    told.push_str("</p>\n");
-    told + &facts(&known(outcome))
+    html.push_str("</p>\n");
+    html + &facts(&known(outcome))
 }
 
 /// Returns facts about the drive, its state, the machine and the command.
@@ -197,5 +198,5 @@ fn known(outcome: &Outcome) -> Vec<(&'static str, String)> {
         ("seed", plan.target.options.seed.to_string()),
         ("machine", machine),
     ];
-    facts.into_iter().filter(|(_, told)| !told.is_empty()).collect()
+    facts.into_iter().filter(|(_, value)| !value.is_empty()).collect()
 }

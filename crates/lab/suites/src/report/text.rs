@@ -100,15 +100,15 @@ fn table(rows: &[Row]) -> String {
         .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
         .collect();
     for line in &lines {
-        let mut told = String::new();
+        let mut padded = String::new();
         for (column, cell) in line.iter().enumerate() {
             let width = widths[column];
             _ = match column {
-                0 | 2 | 8 => write!(told, "{cell:<width$}  "),
-                _ => write!(told, "{cell:>width$}  "),
+                0 | 2 | 8 => write!(padded, "{cell:<width$}  "),
+                _ => write!(padded, "{cell:>width$}  "),
             };
         }
-        _ = writeln!(text, "{}", told.trim_end());
+        _ = writeln!(text, "{}", padded.trim_end());
     }
     text
 }

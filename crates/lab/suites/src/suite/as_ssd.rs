@@ -16,10 +16,10 @@
 
 use super::parts::{SECOND, lay_out, reads, with_ceiling, writes};
 use super::{Suite, WithoutWrites};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
+use crate::test_rig::TestRig;
 use load::{Load, Order};
 
 const SEQUENTIAL_BYTES: u32 = 16 << 20;
@@ -45,10 +45,10 @@ impl Suite for AsSsd {
         WithoutWrites::Usually
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-        lay_out(bed, plan, outcome)?;
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        lay_out(rig, plan, outcome)?;
         let (largest, least) =
-            (bed.top().limits().io_max_bytes, bed.top().limits().block_logical_bytes);
+            (rig.top().limits().io_max_bytes, rig.top().limits().block_logical_bytes);
         let sequential = SEQUENTIAL_BYTES.min(largest);
         outcome.say(format!(
             "Each test took {} s. Sequential transfers were {}, accesses {} bytes.",
@@ -68,15 +68,15 @@ impl Suite for AsSsd {
             .enumerate()
             {
                 let test = format!("{name} {direction}");
-                let record = bed.load(&test, load(plan, order, bytes, depth, part as u64))?;
+                let record = rig.load(&test, load(plan, order, bytes, depth, part as u64))?;
                 let row = match name {
                     "Acc.time" => Row::access(test, &record),
-                    _ => with_ceiling(bed, Row::binary_throughput(test, &record)),
+                    _ => with_ceiling(rig, Row::binary_throughput(test, &record)),
                 };
-                outcome.add(bed, row);
+                outcome.add(rig, row);
             }
         }
-        score(bed, outcome);
+        score(rig, outcome);
         Ok(())
     }
 
@@ -111,7 +111,7 @@ impl Suite for AsSsd {
     }
 }
 
-fn score(bed: &Bed, outcome: &mut Outcome) {
+fn score(rig: &TestRig, outcome: &mut Outcome) {
     let part = |direction: &str| {
         let value = |name: &str| outcome.row(&format!("{name} {direction}")).map(|row| row.value);
         Some(value("Seq")? / 10.0 + value("4K")? + value("4K-64Thrd")?)
@@ -120,7 +120,7 @@ fn score(bed: &Bed, outcome: &mut Outcome) {
     let whole = read.zip(write).map(|(read, write)| read + 1.5 * write);
     for (test, value) in [("Score read", read), ("Score write", write), ("Score", whole)] {
         if let Some(value) = value {
-            outcome.add_derived(bed, Row::plain(test, "points", value));
+            outcome.add_derived(rig, Row::plain(test, "points", value));
         }
     }
 }

@@ -18,10 +18,10 @@
 use super::era::{self, Era};
 use super::parts::{SECOND, lay_out, reads, with_ceiling, writes};
 use super::{Suite, WithoutWrites};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
+use crate::test_rig::TestRig;
 use load::{Load, Order, Record};
 use std::fmt::Write;
 
@@ -92,8 +92,8 @@ impl Suite for Cdm {
         WithoutWrites::Usually
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-        lay_out(bed, plan, outcome)?;
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        lay_out(rig, plan, outcome)?;
         outcome.say(format!(
             "Each test ran six times for {} s; a row is the median of the last five. The block shows the best of \
              them, as CrystalDiskMark does, with the mean latency of all five.",
@@ -103,14 +103,14 @@ impl Suite for Cdm {
         {
             for (part, (_, name, order, bytes, depth)) in version(plan).tests.iter().enumerate() {
                 let test = format!("{name} {direction}");
-                if plan.wants(&test) {
+                if plan.selects(&test) {
                     let load =
                         |run: usize| load(plan, *order, *bytes, *depth, (part * 10 + run) as u64);
-                    runs(bed, outcome, &test, load)?;
-                    bed.rest(INTERVAL_NS)?;
+                    runs(rig, outcome, &test, load)?;
+                    rig.rest(INTERVAL_NS)?;
                 }
             }
-            bed.empty_cache()?;
+            rig.empty_cache()?;
         }
         Ok(())
     }
@@ -197,25 +197,25 @@ fn line(text: &str, row: &Row, bytes: u32, depth: u32) -> String {
 }
 
 fn runs(
-    bed: &mut Bed,
+    rig: &mut TestRig,
     outcome: &mut Outcome,
     test: &str,
     load: impl Fn(usize) -> Load,
 ) -> Result<(), Halt> {
-    let first = bed.load(test, load(0))?;
+    let first = rig.load(test, load(0))?;
     let row = Row::throughput(format!("{test}, first run"), &first);
-    let cold = bed.is_cached().then_some(true);
-    outcome.add(bed, Row { cold, ..with_ceiling(bed, row) });
+    let cold = rig.is_cached().then_some(true);
+    outcome.add(rig, Row { cold, ..with_ceiling(rig, row) });
     let mut records: Vec<Record> = Vec::new();
     for run in 1..=RUNS {
-        match bed.load(test, load(run)) {
+        match rig.load(test, load(run)) {
             Ok(record) => records.push(record),
             Err(_) if !records.is_empty() => break,
             Err(halt) => return Err(halt),
         }
     }
     let row = Row::median_throughput(test, &records);
-    let cold = bed.is_cached().then_some(false);
-    outcome.add(bed, Row { cold, ..with_ceiling(bed, row) });
+    let cold = rig.is_cached().then_some(false);
+    outcome.add(rig, Row { cold, ..with_ceiling(rig, row) });
     Ok(())
 }

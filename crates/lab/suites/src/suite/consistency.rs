@@ -11,11 +11,11 @@
 use super::Suite;
 use super::era::{self, Era};
 use super::parts::{SECOND, lay_out, with_ceiling, writes};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row, Second, Series};
 use crate::plan::{Plan, Profile};
 use crate::plots;
+use crate::test_rig::TestRig;
 use load::Order;
 use report::chart::{self, STEADY_SECONDS, Sequence};
 use report::plot::Level;
@@ -106,9 +106,9 @@ impl Suite for Consistency {
         era::all(&ERAS)
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         let seconds = plan.time_ns.div_ceil(SECOND) as usize;
-        lay_out(bed, plan, outcome)?;
+        lay_out(rig, plan, outcome)?;
         outcome.say(format!(
             "Then it was written in random 4 KiB over the first {}, 32 at a time, for {seconds} s; {} % of \
              it was never written.",
@@ -116,23 +116,23 @@ impl Suite for Consistency {
             plan.spare_percent
         ));
         let load = writes(plan, Order::Random, 4096, 32, 1);
-        let record = bed.load("random writes", load)?;
+        let record = rig.load("random writes", load)?;
         let whole = Row::rate("random 4 KiB write, QD32", &record);
         let partial = whole.partial;
         let mut answered = whole.seconds.clone();
-        outcome.add(bed, with_ceiling(bed, whole));
+        outcome.add(rig, with_ceiling(rig, whole));
         answered.truncate(seconds);
-        rows(bed, outcome, "all seconds", &answered, partial);
+        rows(rig, outcome, "all seconds", &answered, partial);
         let steady = steady(plan);
         let seen = steady.of(answered.len()).map_or(&[][..], |range| &answered[range]);
-        rows(bed, outcome, &steady.name(), seen, partial);
+        rows(rig, outcome, &steady.name(), seen, partial);
         if let Steady::Last(_) = steady {
-            over_deviation(bed, outcome, &steady.name());
+            over_deviation(rig, outcome, &steady.name());
         }
         let rates: Vec<f64> = answered.iter().map(|second| second.value).collect();
         if let Some(fall) = fall(&rates) {
             let test = format!("the first second below {FALL_PERCENT} % of the first minute");
-            outcome.add(bed, Row { partial, ..Row::plain(test, "s", fall as f64) });
+            outcome.add(rig, Row { partial, ..Row::plain(test, "s", fall as f64) });
         }
         outcome.series.push(Series {
             name: "answers in each second".to_owned(),
@@ -186,7 +186,7 @@ impl Suite for Consistency {
 }
 
 /// Adds the minimum, the first percentile, the mean and the standard deviation of the seconds.
-fn rows(bed: &Bed, outcome: &mut Outcome, name: &str, answered: &[Second], partial: bool) {
+fn rows(rig: &TestRig, outcome: &mut Outcome, name: &str, answered: &[Second], partial: bool) {
     if answered.is_empty() {
         return;
     }
@@ -210,17 +210,17 @@ fn rows(bed: &Bed, outcome: &mut Outcome, name: &str, answered: &[Second], parti
         let row = Row::plain(format!("{name}, {what} of a second"), "IOPS", value);
         // Only the mean has the seconds as samples, which give its interval.
         let seconds = if what == "mean" { answered.to_vec() } else { Vec::new() };
-        outcome.add(bed, Row { partial, seconds, ..row });
+        outcome.add(rig, Row { partial, seconds, ..row });
     }
 }
 
 /// Adds AnandTech's consistency of 2015: the mean divided by the standard deviation.
-fn over_deviation(bed: &Bed, outcome: &mut Outcome, name: &str) {
+fn over_deviation(rig: &TestRig, outcome: &mut Outcome, name: &str) {
     let row = |what: &str| outcome.row(&format!("{name}, {what} of a second"));
     let (Some(mean), Some(deviation)) = (row("mean"), row("standard deviation")) else { return };
     let (value, partial) = (mean.value / deviation.value.max(1e-9), mean.partial);
     let test = format!("{name}, mean over standard deviation");
-    outcome.add(bed, Row { partial, ..Row::plain(test, "x", value) });
+    outcome.add(rig, Row { partial, ..Row::plain(test, "x", value) });
 }
 
 /// A rate below this percentage of the first minute's counts as a fall.

@@ -6,10 +6,10 @@
 
 use super::parts::{SECOND, lay_out, reads, with_ceiling, writes};
 use super::{Suite, WithoutWrites};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
+use crate::test_rig::TestRig;
 use load::{Load, Order};
 
 /// A corner: its name, the order, bytes of a request, requests under way.
@@ -49,80 +49,80 @@ impl Suite for Corners {
         WithoutWrites::IfAsked
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-        lay_out(bed, plan, outcome)?;
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        lay_out(rig, plan, outcome)?;
         outcome.say(format!(
             "Each test took {} s; the drive was idle for 5 s between tests.",
             plan.time_ns as f64 / 1e9
         ));
-        if bed.is_cached() {
+        if rig.is_cached() {
             outcome.say(
                 "Each read was made twice: cold, with an empty cache, and warm, with other addresses \
                  after the whole span had been read once in order.",
             );
         }
         for (part, corner) in CORNERS.iter().enumerate() {
-            read(bed, plan, outcome, corner, part as u64)?;
+            read(rig, plan, outcome, corner, part as u64)?;
         }
-        bed.empty_cache()?;
+        rig.empty_cache()?;
         for (part, (name, order, bytes, depth)) in CORNERS.iter().enumerate() {
             let test = format!("write, {name}");
-            if plan.wants(&test) {
+            if plan.selects(&test) {
                 let load = writes(plan, *order, *bytes, *depth, 100 + part as u64);
-                measure(bed, outcome, test, load, None)?;
-                bed.rest(PAUSE_NS)?;
+                measure(rig, outcome, test, load, None)?;
+                rig.rest(PAUSE_NS)?;
             }
         }
         let test = "70 % read, random 4 KiB, QD32";
-        if !plan.wants(test) {
+        if !plan.selects(test) {
             return Ok(());
         }
         let mixed = writes(plan, Order::Random, 4096, 32, 200);
         let mixed = Load { reads_percent: 70, ..mixed };
-        measure(bed, outcome, test.to_owned(), mixed, None)
+        measure(rig, outcome, test.to_owned(), mixed, None)
     }
 }
 
 fn read(
-    bed: &mut Bed,
+    rig: &mut TestRig,
     plan: &Plan,
     outcome: &mut Outcome,
     (name, order, bytes, depth): &Corner,
     part: u64,
 ) -> Result<(), Halt> {
     let test = format!("read, {name}");
-    if !plan.wants(&test) {
+    if !plan.selects(&test) {
         return Ok(());
     }
     let load = reads(plan, *order, *bytes, *depth, part);
-    if !bed.is_cached() {
-        measure(bed, outcome, test, load, None)?;
-        return bed.rest(PAUSE_NS);
+    if !rig.is_cached() {
+        measure(rig, outcome, test, load, None)?;
+        return rig.rest(PAUSE_NS);
     }
-    bed.empty_cache()?;
-    measure(bed, outcome, test.clone(), load, Some(true))?;
-    bed.rest(PAUSE_NS)?;
+    rig.empty_cache()?;
+    measure(rig, outcome, test.clone(), load, Some(true))?;
+    rig.rest(PAUSE_NS)?;
     let whole = reads(plan, Order::Sequential, 128 << 10, 4, 0);
     let limit = load::Limit::requests(whole.blocks());
-    bed.load("warming", Load { limit, ..whole })?;
+    rig.load("warming", Load { limit, ..whole })?;
     let other = reads(plan, *order, *bytes, *depth, 50 + part);
-    measure(bed, outcome, test, other, Some(false))?;
-    bed.rest(PAUSE_NS)
+    measure(rig, outcome, test, other, Some(false))?;
+    rig.rest(PAUSE_NS)
 }
 
 fn measure(
-    bed: &mut Bed,
+    rig: &mut TestRig,
     outcome: &mut Outcome,
     test: String,
     load: Load,
     cold: Option<bool>,
 ) -> Result<(), Halt> {
     let order = load.order;
-    let record = bed.load(&test, load)?;
+    let record = rig.load(&test, load)?;
     let row = match order {
         Order::Sequential => Row::throughput(test, &record),
         _ => Row::rate(test, &record),
     };
-    outcome.add(bed, Row { cold, ..with_ceiling(bed, row) });
+    outcome.add(rig, Row { cold, ..with_ceiling(rig, row) });
     Ok(())
 }

@@ -6,11 +6,11 @@
 
 use super::parts::{SECOND, lay_out, with_ceiling, writes};
 use super::{Suite, WithoutWrites};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::job::Job;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
+use crate::test_rig::TestRig;
 use load::{Load, Order, Record};
 
 /// See the module documentation.
@@ -34,32 +34,32 @@ impl Suite for Custom {
         WithoutWrites::Usually
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-        let wanted = (1..).zip(&plan.jobs).filter(|(_, job)| plan.wants(&job.name()));
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        let wanted = (1..).zip(&plan.jobs).filter(|(_, job)| plan.selects(&job.name()));
         let loads: Vec<(&Job, Load)> =
             wanted.map(|(part, job)| (job, load(plan, job, part))).collect();
         // Loads that the target does not support are reported before anything is written.
         for (job, load) in &loads {
-            let checked = load.check(bed.top().limits());
+            let checked = load.check(rig.top().limits());
             checked.map_err(|error| Halt::Plan(format!("load '{}': {error}", job.name())))?;
         }
-        lay_out(bed, plan, outcome)?;
-        let usual = bed.content();
+        lay_out(rig, plan, outcome)?;
+        let usual = rig.content();
         for (job, load) in loads {
             match job.name {
                 Some(_) => outcome.say(job.text(&load)),
                 None => outcome.say(format!("The load ran for {} s.", plan.time_ns as f64 / 1e9)),
             }
             if job.idle_before_ns > 0 {
-                bed.idle(job.idle_before_ns)?;
+                rig.idle(job.idle_before_ns)?;
             }
             if let Some(content) = usual.map(|usual| job.content(usual))
-                && bed.content() != Some(content)
+                && rig.content() != Some(content)
             {
-                bed.set_content(content);
+                rig.set_content(content);
             }
-            let record = bed.load(&job.name(), load)?;
-            add_rows(bed, outcome, job, &record);
+            let record = rig.load(&job.name(), load)?;
+            add_rows(rig, outcome, job, &record);
         }
         Ok(())
     }
@@ -69,15 +69,15 @@ fn load(plan: &Plan, job: &Job, part: u64) -> Load {
     job.load(writes(plan, job.pattern.0, job.block_bytes, job.depth, part))
 }
 
-fn add_rows(bed: &Bed, outcome: &mut Outcome, job: &Job, record: &Record) {
+fn add_rows(rig: &TestRig, outcome: &mut Outcome, job: &Job, record: &Record) {
     let in_order = job.pattern.0 == Order::Sequential;
     let row = match job.name.is_some() && in_order {
         true => Row::throughput(job.name(), record),
         false => Row::rate(job.name(), record),
     };
-    outcome.add(bed, with_ceiling(bed, row));
+    outcome.add(rig, with_ceiling(rig, row));
     if job.name.is_none() {
         let throughput = Row::throughput("the same in MB/s", record);
-        outcome.add(bed, Row { latency: None, punctual: None, flush_ns: None, ..throughput });
+        outcome.add(rig, Row { latency: None, punctual: None, flush_ns: None, ..throughput });
     }
 }

@@ -12,12 +12,12 @@
 
 use super::parts::{REST_NS, SECOND, seed};
 use super::{Suite, replayed};
-use crate::bed::Bed;
 use crate::file_set::FILE_SETS;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
 use crate::preparation::{Preparation, Step};
+use crate::test_rig::TestRig;
 
 /// See the module documentation.
 pub(super) struct FileBench;
@@ -40,7 +40,7 @@ impl Suite for FileBench {
         true
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         let about = replayed::recording(FILE_SETS[0].name, plan)?.about;
         replayed::say(outcome, &about);
         outcome.say(
@@ -52,19 +52,19 @@ impl Suite for FileBench {
         );
         for (number, state) in ["fresh", "used"].into_iter().enumerate() {
             let test = |name: &str| format!("{name}, {state}");
-            let sets = FILE_SETS.iter().filter(|set| plan.wants(&test(set.name)));
+            let sets = FILE_SETS.iter().filter(|set| plan.selects(&test(set.name)));
             let mut names = sets.map(|set| set.name).peekable();
             if names.peek().is_none() {
                 continue;
             }
             if state == "used" {
-                wear(bed, plan, outcome)?;
+                wear(rig, plan, outcome)?;
             }
             let seed = seed(plan, 2000 + number as u64);
-            bed.prepare(&plan.preparation, plan.span(), seed)?;
+            rig.prepare(&plan.preparation, plan.span(), seed)?;
             // Only the used state depends on the duration of its writes.
             let shortened = plan.shortened().filter(|_| state == "used");
-            let mut one = |name| copy(bed, plan, outcome, name, &test(name), shortened.as_ref());
+            let mut one = |name| copy(rig, plan, outcome, name, &test(name), shortened.as_ref());
             names.try_for_each(&mut one)?;
         }
         Ok(())
@@ -72,17 +72,17 @@ impl Suite for FileBench {
 }
 
 /// Writes at random over the whole drive, which brings it into the used state.
-fn wear(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+fn wear(rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
     let steps = Preparation(vec![Step::Fill { data_percent: 100 }, Step::torture(plan.time_ns)]);
     let bytes = plan.target.bytes() / 100 * u64::from(100 - plan.spare_percent) / 4096 * 4096;
-    for record in bed.prepare(&steps, bytes, seed(plan, 1000))? {
-        outcome.add(bed, Row::rate("random writes before the used state", &record));
+    for record in rig.prepare(&steps, bytes, seed(plan, 1000))? {
+        outcome.add(rig, Row::rate("random writes before the used state", &record));
     }
     Ok(())
 }
 
 fn copy(
-    bed: &mut Bed,
+    rig: &mut TestRig,
     plan: &Plan,
     outcome: &mut Outcome,
     name: &str,
@@ -91,15 +91,15 @@ fn copy(
 ) -> Result<(), Halt> {
     let recording = replayed::recording(name, plan)?;
     // SLC areas are folded after earlier copies, and the cache is empty at the start of each copy.
-    bed.rest(REST_NS)?;
-    bed.empty_cache()?;
-    let record = bed.replay(test, &recording.trace)?;
+    rig.rest(REST_NS)?;
+    rig.empty_cache()?;
+    let record = rig.replay(test, &recording.trace)?;
     let value = replayed::mb_per_second(&recording, &record);
     let row = replayed::row(test, "MB/s", value, &recording.about, &record);
     let shortened = row.shortened.map(|own| match shortened {
         Some(time) => format!("{own}, random writes for {time}"),
         None => own,
     });
-    replayed::add(outcome, bed, Row { cold: bed.is_cached().then_some(true), shortened, ..row });
+    replayed::add(outcome, rig, Row { cold: rig.is_cached().then_some(true), shortened, ..row });
     Ok(())
 }

@@ -15,11 +15,11 @@
 use super::era::{self, Era};
 use super::parts::{SECOND, lay_out, reads, seed, throughput, writes};
 use super::{Suite, WithoutWrites};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::Outcome;
 use crate::plan::{Plan, Profile};
 use crate::preparation::Preparation;
+use crate::test_rig::TestRig;
 use block::Size;
 use load::{Limit, Load, Order};
 
@@ -109,9 +109,9 @@ impl Suite for FourCorners {
         WithoutWrites::IfAsked
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         let corners = era::of(plan, &ERAS).unwrap_or(&USUAL);
-        lay_out(bed, plan, outcome)?;
+        lay_out(rig, plan, outcome)?;
         let all = Plan { span_bytes: None, ..plan.clone() };
         let sequential = |load: Load| Load {
             limit: Limit::time(plan.shortened_ns(corners.sequential_ns)),
@@ -119,28 +119,28 @@ impl Suite for FourCorners {
         };
         for depth in corners.depths {
             let load = writes(plan, Order::Random, 4096, *depth, part(*depth, 1));
-            throughput(bed, plan, outcome, format!("random 4 KiB write, QD{depth}"), load)?;
+            throughput(rig, plan, outcome, format!("random 4 KiB write, QD{depth}"), load)?;
         }
         if corners.reads_all {
-            write_all(bed, &all, outcome)?;
+            write_all(rig, &all, outcome)?;
         }
         let read_plan = if corners.reads_all { &all } else { plan };
         for depth in corners.depths {
             let load = reads(read_plan, Order::Random, 4096, *depth, part(*depth, 2));
-            throughput(bed, plan, outcome, format!("random 4 KiB read, QD{depth}"), load)?;
+            throughput(rig, plan, outcome, format!("random 4 KiB read, QD{depth}"), load)?;
         }
         for percent in corners.mixes {
             let load = writes(plan, Order::Random, 4096, MIX_DEPTH, 3000 + u64::from(*percent));
             let load = Load { reads_percent: *percent, ..load };
             let test = format!("{percent} % reads, random 4 KiB, QD{MIX_DEPTH}");
-            throughput(bed, plan, outcome, test, load)?;
+            throughput(rig, plan, outcome, test, load)?;
         }
         let (bytes, order) = (corners.sequential_bytes, Order::Sequential);
         let size = Size(bytes.into());
         let write = sequential(writes(&all, order, bytes, 1, 3));
-        throughput(bed, plan, outcome, format!("sequential {size} write, QD1"), write)?;
+        throughput(rig, plan, outcome, format!("sequential {size} write, QD1"), write)?;
         let read = sequential(reads(&all, order, bytes, 1, 4));
-        throughput(bed, plan, outcome, format!("sequential {size} read, QD1"), read)
+        throughput(rig, plan, outcome, format!("sequential {size} read, QD1"), read)
     }
 }
 
@@ -151,10 +151,10 @@ fn part(depth: u32, direction: u64) -> u64 {
 }
 
 /// Writes the whole drive in order, unless its state implies that it is already written.
-fn write_all(bed: &mut Bed, all: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+fn write_all(rig: &mut TestRig, all: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
     if all.reads_only || all.state.leaves_all_written() {
         return Ok(());
     }
     outcome.say("Before the reads the whole drive was written in order.");
-    bed.prepare(&Preparation::preset("filled"), all.span(), seed(all, 2000)).map(drop)
+    rig.prepare(&Preparation::preset("filled"), all.span(), seed(all, 2000)).map(drop)
 }

@@ -10,11 +10,11 @@
 
 use super::parts::{SECOND, lay_out, reads, with_ceiling, writes};
 use super::{Suite, WithoutWrites, trim::rates};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{BINARY_MB, Outcome, Row, Series};
 use crate::plan::{Plan, Profile};
 use crate::plots;
+use crate::test_rig::TestRig;
 use load::{Limit, Load, Order};
 use report::words::figure;
 use std::fmt::Write;
@@ -46,22 +46,22 @@ impl Suite for HdTune {
         WithoutWrites::Usually
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-        lay_out(bed, plan, outcome)?;
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        lay_out(rig, plan, outcome)?;
         outcome.say(format!(
             "{} were {}read in order, 64 KiB at a time, one after the other. Random accesses took {} s for each size.",
             block::Size(plan.span()),
             if plan.reads_only { "" } else { "written in order and then " },
             plan.time_ns as f64 / 1e9
         ));
-        pass(bed, plan, outcome, "write", writes(plan, Order::Sequential, BLOCK, 1, 1))?;
-        bed.empty_cache()?;
-        pass(bed, plan, outcome, "read", reads(plan, Order::Sequential, BLOCK, 1, 2))?;
-        let least = bed.top().limits().block_logical_bytes;
+        pass(rig, plan, outcome, "write", writes(plan, Order::Sequential, BLOCK, 1, 1))?;
+        rig.empty_cache()?;
+        pass(rig, plan, outcome, "read", reads(plan, Order::Sequential, BLOCK, 1, 2))?;
+        let least = rig.top().limits().block_logical_bytes;
         for (direction, load) in [("read", reads as fn(&_, _, _, _, _) -> Load), ("write", writes)]
         {
             for (part, (bytes, name)) in ACCESSES.iter().enumerate() {
-                bed.empty_cache()?;
+                rig.empty_cache()?;
                 if *bytes < least {
                     outcome.say(format!(
                         "The target does not support accesses of {name}: its blocks have {least} \
@@ -71,8 +71,8 @@ impl Suite for HdTune {
                 }
                 let test = format!("{direction} access, {name}");
                 let load = load(plan, Order::Random, *bytes, 1, 10 + part as u64);
-                let record = bed.load(&test, Load { flush: false, ..load })?;
-                outcome.add(bed, Row::access(test, &record));
+                let record = rig.load(&test, Load { flush: false, ..load })?;
+                outcome.add(rig, Row::access(test, &record));
             }
         }
         Ok(())
@@ -144,7 +144,7 @@ fn access_line(name: &str, bytes: u32, row: &Row) -> String {
 
 /// Runs one pass over the span.
 fn pass(
-    bed: &mut Bed,
+    rig: &mut TestRig,
     plan: &Plan,
     outcome: &mut Outcome,
     direction: &str,
@@ -152,10 +152,10 @@ fn pass(
 ) -> Result<(), Halt> {
     let mark_bytes = (plan.span() / POSITIONS).next_multiple_of(1 << 20);
     let limit = Limit::requests(load.blocks());
-    let record = bed.load(&format!("{direction} in order"), Load { limit, mark_bytes, ..load })?;
+    let record = rig.load(&format!("{direction} in order"), Load { limit, mark_bytes, ..load })?;
     let row = Row::binary_throughput(format!("{direction}, average"), &record);
     let partial = row.partial;
-    outcome.add(bed, with_ceiling(bed, row));
+    outcome.add(rig, with_ceiling(rig, row));
     let values = rates(&record.marks_ns, mark_bytes);
     let values: Vec<f64> = values.into_iter().map(|rate| rate * 1e6 / BINARY_MB).collect();
     let least = values.iter().copied().reduce(f64::min);
@@ -163,10 +163,10 @@ fn pass(
     for (name, value) in [("least", least), ("largest", largest)] {
         if let Some(value) = value {
             let row = Row::plain(format!("{direction}, {name}"), "MiB/s", value);
-            outcome.add(bed, Row { partial, ..row });
+            outcome.add(rig, Row { partial, ..row });
         }
     }
-    if bed.skipped() {
+    if rig.skipped() {
         return Ok(());
     }
     let step = mark_bytes as f64 / 1e9;

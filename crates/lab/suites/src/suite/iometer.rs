@@ -23,11 +23,11 @@
 use super::era::{self, Era};
 use super::parts::{SECOND, lay_out, with_ceiling, writes};
 use super::{Suite, WithoutWrites};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
 use crate::plots;
+use crate::test_rig::TestRig;
 use load::{Load, Mix, Order};
 
 const K: u32 = 1024;
@@ -119,9 +119,9 @@ impl Suite for Iometer {
         WithoutWrites::IfAsked
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-        lay_out(bed, plan, outcome)?;
-        let unit = bed.top().limits().block_logical_bytes;
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        lay_out(rig, plan, outcome)?;
+        let unit = rig.top().limits().block_logical_bytes;
         let rounded = match unit {
             512 => String::new(),
             _ => format!(" Sizes were rounded up to multiples of {unit} bytes."),
@@ -131,15 +131,15 @@ impl Suite for Iometer {
         for (part, (name, mix, reads_percent)) in PATTERNS.iter().enumerate() {
             for depth in era::of(plan, &ERAS).copied().unwrap_or(DEPTHS).iter().copied() {
                 let test = format!("{name}, QD{depth}");
-                if plan.wants(&test) {
+                if plan.selects(&test) {
                     let number = part as u64 * 100 + u64::from(depth);
                     let load = writes(plan, Order::Mixed(mix), unit, depth, number);
                     let load = Load { reads_percent: *reads_percent, ..load };
-                    let record = bed.load(&test, load)?;
-                    outcome.add(bed, with_ceiling(bed, Row::rate(test, &record)));
+                    let record = rig.load(&test, load)?;
+                    outcome.add(rig, with_ceiling(rig, Row::rate(test, &record)));
                 }
             }
-            bed.empty_cache()?;
+            rig.empty_cache()?;
         }
         Ok(())
     }

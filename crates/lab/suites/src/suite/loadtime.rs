@@ -9,10 +9,10 @@
 
 use super::parts::{before, seed};
 use super::{Suite, WithoutWrites, replayed};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
+use crate::test_rig::TestRig;
 
 /// See the module documentation.
 pub(super) struct LoadTime;
@@ -39,22 +39,22 @@ impl Suite for LoadTime {
         WithoutWrites::IfAsked
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         let recording = replayed::recording("loadtime", plan)?;
         let about = &recording.about;
-        before(bed, plan)?;
-        bed.prepare(&plan.preparation, plan.span(), seed(plan, 1000))?;
+        before(rig, plan)?;
+        rig.prepare(&plan.preparation, plan.span(), seed(plan, 1000))?;
         replayed::say(outcome, about);
         outcome.say(
             "When the load was recorded, no file was in the host's page cache. The replay reads \
              everything in both loads, so the second load is faster only by the blocks that a \
              cache here holds.",
         );
-        bed.empty_cache()?;
+        rig.empty_cache()?;
         for (pass, is_cold) in [("first load", true), ("second load", false)] {
-            let record = bed.replay(pass, &recording.trace)?;
+            let record = rig.replay(pass, &recording.trace)?;
             let seconds = record.elapsed_ns().max(1) as f64 / 1e9;
-            let cold = bed.is_cached().then_some(is_cold);
+            let cold = rig.is_cached().then_some(is_cold);
             let rows = [
                 (String::new(), "s", seconds),
                 (", data".to_owned(), "MB/s", record.bytes as f64 / 1e6 / seconds),
@@ -62,7 +62,7 @@ impl Suite for LoadTime {
             ];
             for (what, unit, value) in rows {
                 let row = replayed::row(&format!("{pass}{what}"), unit, value, about, &record);
-                replayed::add(outcome, bed, Row { cold, ..row });
+                replayed::add(outcome, rig, Row { cold, ..row });
             }
         }
         Ok(())

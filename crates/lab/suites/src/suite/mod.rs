@@ -23,12 +23,12 @@ mod trim;
 pub use era::{Era, plan_in};
 pub use qd1::{QD1_READ, QD1_SATURATING, QD1_WRITE};
 
-use crate::bed::Bed;
 use crate::halt::{Halt, Watch};
 use crate::outcome::{IN_USE, Outcome};
 use crate::plan::{Plan, Profile};
 use crate::plots;
 use crate::rig::{Modelled, Rig};
+use crate::test_rig::TestRig;
 use block::{CacheSpec, Size, WriteMode};
 
 /// A suite: the tests on a device, and their report. It is one file of this folder and a line in
@@ -46,7 +46,7 @@ pub trait Suite: Sync {
     ///
     /// # Errors
     /// Why it is not complete.
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt>;
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt>;
 
     /// Returns the cache with this much memory that it uses by default.
     ///
@@ -167,13 +167,13 @@ fn run_into(
     let unknown = || Halt::Plan(format!("there is no suite '{}'", plan.suite.name));
     let suite = find(plan.suite.name).ok_or_else(unknown)?;
     let era = plan.era.map(|year| era::find(suite, year)).transpose().map_err(Halt::Plan)?;
-    let mut bed = Bed::over(rig, plan, watch)?;
-    outcome.time = bed.time();
+    let mut rig = TestRig::with_rig(rig, plan, watch)?;
+    outcome.time = rig.time();
     if let Some(era) = era {
         outcome.say(format!("The test is that of {era}: {}.", era.about));
     }
     outcome.say(preparation_text(plan, outcome.time));
-    outcome.facts = bed.facts();
+    outcome.facts = rig.facts();
     let direct = outcome.facts.iter().find(|(name, value)| *name == "direct_io" && value != "yes");
     if let Some((_, why)) = direct.cloned() {
         outcome.say(format!(
@@ -184,14 +184,14 @@ fn run_into(
     if let Some((_, users)) = in_use.cloned() {
         outcome.say(format!("{users}: the results include the load of other users."));
     }
-    let start_ns = bed.now();
-    let result = suite.run(&mut bed, plan, outcome);
-    outcome.elapsed_ns = bed.now() - start_ns;
-    outcome.counters = bed.cache_counters();
-    outcome.drive = bed.health();
-    bed.remarks().iter().for_each(|sentence| outcome.say(sentence));
+    let start_ns = rig.now();
+    let result = suite.run(&mut rig, plan, outcome);
+    outcome.elapsed_ns = rig.now() - start_ns;
+    outcome.counters = rig.cache_counters();
+    outcome.drive = rig.health();
+    rig.remarks().iter().for_each(|sentence| outcome.say(sentence));
     // A suite that was stopped in its last part is also interrupted.
-    bed.halt().cloned().map_or(result, Err)
+    rig.halt().cloned().map_or(result, Err)
 }
 
 /// Describes the preparation of the drive in one sentence.

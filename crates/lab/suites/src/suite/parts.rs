@@ -1,10 +1,10 @@
 //! Parts that several suites share: preparations, loads, and tests.
 
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::Plan;
 use crate::preparation::Preparation;
+use crate::test_rig::TestRig;
 use load::{Limit, Load, Order};
 
 pub(super) const SECOND: u64 = 1_000_000_000;
@@ -13,27 +13,27 @@ pub(super) const SECOND: u64 = 1_000_000_000;
 pub(super) const REST_NS: u64 = 60 * SECOND;
 
 /// Brings the whole drive into the plan's state, and then the span into the suite's.
-pub(super) fn lay_out(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-    before(bed, plan)?;
-    prepare(bed, plan, outcome, &plan.preparation)
+pub(super) fn lay_out(rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+    before(rig, plan)?;
+    prepare(rig, plan, outcome, &plan.preparation)
 }
 
 /// Brings the whole drive into the plan's state.
-pub(super) fn before(bed: &mut Bed, plan: &Plan) -> Result<(), Halt> {
+pub(super) fn before(rig: &mut TestRig, plan: &Plan) -> Result<(), Halt> {
     let all = plan.target.bytes() / 4096 * 4096;
-    bed.prepare(&plan.state, all, plan.target.options.seed).map(drop)
+    rig.prepare(&plan.state, all, plan.target.options.seed).map(drop)
 }
 
 /// Prepares the plan's span; a torture has its own row.
 pub(super) fn prepare(
-    bed: &mut Bed,
+    rig: &mut TestRig,
     plan: &Plan,
     outcome: &mut Outcome,
     preparation: &Preparation,
 ) -> Result<(), Halt> {
-    let tortures = bed.prepare(preparation, plan.span(), seed(plan, 1000))?;
+    let tortures = rig.prepare(preparation, plan.span(), seed(plan, 1000))?;
     for record in tortures {
-        outcome.add(bed, Row::rate("torture: random writes", &record));
+        outcome.add(rig, Row::rate("torture: random writes", &record));
     }
     Ok(())
 }
@@ -60,22 +60,22 @@ pub(super) fn seed(plan: &Plan, part: u64) -> u64 {
 
 /// Runs a test whose figure is MB per second, if it is selected.
 pub(super) fn throughput(
-    bed: &mut Bed,
+    rig: &mut TestRig,
     plan: &Plan,
     outcome: &mut Outcome,
     test: String,
     load: Load,
 ) -> Result<(), Halt> {
-    if !plan.wants(&test) {
+    if !plan.selects(&test) {
         return Ok(());
     }
-    let record = bed.load(&test, load)?;
-    outcome.add(bed, with_ceiling(bed, Row::throughput(test, &record)));
+    let record = rig.load(&test, load)?;
+    outcome.add(rig, with_ceiling(rig, Row::throughput(test, &record)));
     Ok(())
 }
 
 /// Sets the ceiling of the last load's row, and the share of time in which the machine kept that
 /// load waiting.
-pub(super) fn with_ceiling(bed: &Bed, row: Row) -> Row {
-    Row { ceiling: bed.ceiling(row.value), kept_waiting: bed.kept_waiting(), ..row }
+pub(super) fn with_ceiling(rig: &TestRig, row: Row) -> Row {
+    Row { ceiling: rig.ceiling(row.value), kept_waiting: rig.kept_waiting(), ..row }
 }

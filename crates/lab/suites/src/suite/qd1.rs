@@ -4,10 +4,10 @@
 
 use super::parts::{REST_NS, SECOND, lay_out, reads, with_ceiling, writes};
 use super::{Suite, WithoutWrites};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{AGE_OFF_MS, Plan, Profile};
+use crate::test_rig::TestRig;
 use block::{CacheSpec, Size, WriteMode};
 use load::Order;
 use report::words::{figure, time};
@@ -40,31 +40,31 @@ impl Suite for Qd1 {
         WithoutWrites::IfAsked
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-        lay_out(bed, plan, outcome)?;
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        lay_out(rig, plan, outcome)?;
         outcome.say(format!(
             "Each test took {} s and a final flush; the drive was idle for 60 s between tests.",
             plan.time_ns as f64 / 1e9
         ));
         for (part, (test, depth)) in [(QD1_WRITE, 1), (QD1_SATURATING, 32)].into_iter().enumerate()
         {
-            if !plan.wants(test) {
+            if !plan.selects(test) {
                 continue;
             }
             let load = writes(plan, Order::Random, 4096, depth, part as u64);
-            let record = bed.load(test, load)?;
-            outcome.add(bed, with_ceiling(bed, Row::rate(test, &record)));
-            bed.rest(REST_NS)?;
-            bed.empty_cache()?;
+            let record = rig.load(test, load)?;
+            outcome.add(rig, with_ceiling(rig, Row::rate(test, &record)));
+            rig.rest(REST_NS)?;
+            rig.empty_cache()?;
         }
-        if !plan.wants(QD1_READ) {
+        if !plan.selects(QD1_READ) {
             return Ok(());
         }
         let load = reads(plan, Order::Random, 4096, 1, 2);
-        let record = bed.load(QD1_READ, load)?;
-        let cold = bed.is_cached().then_some(true);
-        let row = with_ceiling(bed, Row::rate(QD1_READ, &record));
-        outcome.add(bed, Row { cold, ..row });
+        let record = rig.load(QD1_READ, load)?;
+        let cold = rig.is_cached().then_some(true);
+        let row = with_ceiling(rig, Row::rate(QD1_READ, &record));
+        outcome.add(rig, Row { cold, ..row });
         Ok(())
     }
 

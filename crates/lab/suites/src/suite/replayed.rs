@@ -1,10 +1,10 @@
 //! Recordings for targets without a file system, and the rows of a replay.
 
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::Plan;
 use crate::recording::{About, Recording};
+use crate::test_rig::TestRig;
 use block::{SECTOR, Size};
 use load::{End, Record};
 use trace::Operation;
@@ -62,11 +62,11 @@ pub(super) fn row(
 }
 
 /// Adds a row, with the preparation of the device before.
-pub(super) fn add(outcome: &mut Outcome, bed: &Bed, row: Row) {
-    if !outcome.plan.wants(&row.test) {
+pub(super) fn add(outcome: &mut Outcome, rig: &TestRig, row: Row) {
+    if !outcome.plan.selects(&row.test) {
         return;
     }
-    outcome.push(bed, row);
+    outcome.push(rig, row);
 }
 
 /// Adds the method of any replay.

@@ -3,12 +3,12 @@
 
 use super::parts::{lay_out, with_ceiling, writes};
 use super::{Suite, trim::rates};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::knee::knee;
 use crate::outcome::{Outcome, Row, Series};
 use crate::plan::{Plan, Profile};
 use crate::plots;
+use crate::test_rig::TestRig;
 use load::{Limit, Load, Order};
 use report::words::figure;
 
@@ -33,8 +33,8 @@ impl Suite for Seqfill {
         &PROFILE
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-        lay_out(bed, plan, outcome)?;
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        lay_out(rig, plan, outcome)?;
         let span = plan.span();
         outcome.say(format!(
             "Then its first {} were written in order, 128 KiB at a time, 32 in flight.",
@@ -45,10 +45,10 @@ impl Suite for Seqfill {
         let time_ns = if plan.time_ns == 0 { u64::MAX } else { plan.time_ns };
         let limit = Limit { requests: load.blocks(), time_ns };
         let load = Load { limit, mark_bytes, ..load };
-        let record = bed.load("sequential writes", load)?;
+        let record = rig.load("sequential writes", load)?;
         let row = Row::throughput("sequential 128 KiB write, QD32", &record);
         let partial = row.partial;
-        outcome.add(bed, with_ceiling(bed, row));
+        outcome.add(rig, with_ceiling(rig, row));
         let values = rates(&record.marks_ns, mark_bytes);
         if let Some(knee) = knee(&values) {
             let step = mark_bytes as f64 / 1e9;
@@ -57,7 +57,7 @@ impl Suite for Seqfill {
                 ("knee", "GB", knee.at as f64 * step),
                 ("after the knee", "MB/s", knee.after),
             ] {
-                outcome.add(bed, Row { partial, ..Row::plain(test, unit, value) });
+                outcome.add(rig, Row { partial, ..Row::plain(test, unit, value) });
             }
         }
         outcome.series.push(Series {

@@ -12,11 +12,11 @@
 use super::era::{self, Era};
 use super::parts::{SECOND, lay_out, reads, with_ceiling, writes};
 use super::{Suite, WithoutWrites};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
 use crate::plots;
+use crate::test_rig::TestRig;
 use block::Size;
 use load::{Load, Order};
 use report::words::figure;
@@ -84,8 +84,8 @@ const LEAST: u64 = 512;
 const MOST: u64 = 8 << 20;
 
 /// Returns transfer sizes that the device supports, up to `most`: each twice the one before.
-fn sizes(bed: &Bed, most: u64) -> impl Iterator<Item = u64> + use<> {
-    let limits = bed.top().limits();
+fn sizes(rig: &TestRig, most: u64) -> impl Iterator<Item = u64> + use<> {
+    let limits = rig.top().limits();
     let least = LEAST.max(limits.block_logical_bytes.into());
     let most = most.min(limits.io_max_bytes.into());
     std::iter::successors(Some(least), |bytes| Some(bytes * 2))
@@ -105,51 +105,55 @@ impl Suite for Sizes {
         WithoutWrites::IfAsked
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         if self.data_percent < 100 {
-            bed.set_data_percent(self.data_percent);
+            rig.set_data_percent(self.data_percent);
             outcome.say(
                 "The written data is compressible to nearly nothing; ?data=PERCENT sets how far a \
                  modelled drive compresses it.",
             );
         }
-        lay_out(bed, plan, outcome)?;
+        lay_out(rig, plan, outcome)?;
         outcome.say(format!(
             "With each size the span was written in order for {} s, {DEPTH} transfers in flight, \
              and then read.",
             plan.time_ns as f64 / 1e9
         ));
-        if bed.is_cached() {
+        if rig.is_cached() {
             outcome.say("The cache was emptied between a size's writes and its reads, and before the next size.");
         }
         let most = *era::of(plan, self.eras).unwrap_or(&MOST);
-        let taken = u64::from(bed.top().limits().io_max_bytes);
+        let taken = u64::from(rig.top().limits().io_max_bytes);
         if taken < most {
             outcome.say(format!("The target supports no transfers above {}.", Size(taken)));
         }
-        for (part, bytes) in sizes(bed, most).enumerate() {
+        for (part, bytes) in sizes(rig, most).enumerate() {
             let order = Order::Sequential;
             let write = writes(plan, order, bytes as u32, DEPTH, part as u64);
-            measure(bed, outcome, format!("write, {}", Size(bytes)), write, None)?;
-            bed.empty_cache()?;
+            measure(rig, outcome, format!("write, {}", Size(bytes)), write, None)?;
+            rig.empty_cache()?;
             let read = reads(plan, order, bytes as u32, DEPTH, 100 + part as u64);
-            let cold = bed.is_cached().then_some(true);
-            measure(bed, outcome, format!("read, {}", Size(bytes)), read, cold)?;
-            bed.empty_cache()?;
+            let cold = rig.is_cached().then_some(true);
+            measure(rig, outcome, format!("read, {}", Size(bytes)), read, cold)?;
+            rig.empty_cache()?;
         }
         Ok(())
     }
 
     /// Returns the smallest size at which each direction reaches nine tenths of its best.
     fn verdict(&self, outcome: &Outcome) -> Option<String> {
-        let told = |direction: &str| {
+        let best_of = |direction: &str| {
             let rows = || outcome.rows.iter().filter(|row| row.test.starts_with(direction));
             let best = rows().map(|row| row.value).reduce(f64::max)?;
             let first = rows().find(|row| row.value >= 0.9 * best)?;
             let (_, size) = first.test.split_once(", ")?;
             Some(format!("{} MB/s (nine tenths of that at {size})", figure(best)))
         };
-        Some(format!("At best it writes {}, and reads {}.", told("write, ")?, told("read, ")?))
+        Some(format!(
+            "At best it writes {}, and reads {}.",
+            best_of("write, ")?,
+            best_of("read, ")?
+        ))
     }
 
     fn plots(&self, outcome: &Outcome) -> Vec<String> {
@@ -158,14 +162,14 @@ impl Suite for Sizes {
 }
 
 fn measure(
-    bed: &mut Bed,
+    rig: &mut TestRig,
     outcome: &mut Outcome,
     test: String,
     load: Load,
     cold: Option<bool>,
 ) -> Result<(), Halt> {
-    let record = bed.load(&test, load)?;
-    let row = with_ceiling(bed, Row::throughput(test, &record));
-    outcome.add(bed, Row { cold, ..row });
+    let record = rig.load(&test, load)?;
+    let row = with_ceiling(rig, Row::throughput(test, &record));
+    outcome.add(rig, Row { cold, ..row });
     Ok(())
 }

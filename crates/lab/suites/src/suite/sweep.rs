@@ -7,11 +7,11 @@
 
 use super::parts::{SECOND, lay_out, reads, throughput, writes};
 use super::{Suite, WithoutWrites};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::Outcome;
 use crate::plan::{Plan, Profile};
 use crate::plots;
+use crate::test_rig::TestRig;
 use block::Size;
 use load::{Load, Order};
 
@@ -42,9 +42,9 @@ impl Suite for Sweep {
         WithoutWrites::IfAsked
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-        lay_out(bed, plan, outcome)?;
-        let limits = bed.top().limits().clone();
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        lay_out(rig, plan, outcome)?;
+        let limits = rig.top().limits().clone();
         let least = LEAST.max(limits.block_logical_bytes.into());
         let most = MOST.min(limits.io_max_bytes.into());
         outcome.say(format!(
@@ -70,15 +70,15 @@ impl Suite for Sweep {
                         depth,
                         bytes * 1000 + u64::from(depth),
                     );
-                    throughput(bed, plan, outcome, test, load)?;
+                    throughput(rig, plan, outcome, test, load)?;
                 }
             }
-            bed.empty_cache()?;
+            rig.empty_cache()?;
         }
         for reads_percent in (0..=100).step_by(10) {
             let test = format!("{reads_percent} % reads, random 4 KiB, QD32");
             let load = writes(plan, Order::Random, 4096, 32, 7 + u64::from(reads_percent));
-            throughput(bed, plan, outcome, test, Load { reads_percent, ..load })?;
+            throughput(rig, plan, outcome, test, Load { reads_percent, ..load })?;
         }
         Ok(())
     }

@@ -13,12 +13,12 @@
 use super::Suite;
 use super::era::{self, Era};
 use super::parts::{SECOND, before, prepare, with_ceiling, writes};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row, Series};
 use crate::plan::{Plan, Profile};
 use crate::plots;
 use crate::preparation::Preparation;
+use crate::test_rig::TestRig;
 use load::{Limit, Load, Order};
 use report::words::figure;
 
@@ -105,20 +105,20 @@ impl Suite for Trim {
         era::all(&ERAS)
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-        before(bed, plan)?;
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        before(rig, plan)?;
         let passes = passes(plan);
         let (worn, trimmed) = plan.preparation.at_trim();
         outcome.say(method(plan, passes, &worn, &trimmed));
         let [clean, dirty, after] = passes.names;
-        pass(bed, plan, outcome, clean, 1)?;
-        prepare(bed, plan, outcome, &worn)?;
-        pass(bed, plan, outcome, dirty, 3)?;
+        pass(rig, plan, outcome, clean, 1)?;
+        prepare(rig, plan, outcome, &worn)?;
+        pass(rig, plan, outcome, dirty, 3)?;
         if trimmed.0.is_empty() {
             return Ok(());
         }
-        prepare(bed, plan, outcome, &trimmed)?;
-        pass(bed, plan, outcome, after, 4)
+        prepare(rig, plan, outcome, &trimmed)?;
+        pass(rig, plan, outcome, after, 4)
     }
 
     fn verdict(&self, outcome: &Outcome) -> Option<String> {
@@ -172,7 +172,7 @@ fn method(plan: &Plan, passes: &Passes, worn: &Preparation, trimmed: &Preparatio
 }
 
 fn pass(
-    bed: &mut Bed,
+    rig: &mut TestRig,
     plan: &Plan,
     outcome: &mut Outcome,
     name: &str,
@@ -189,9 +189,9 @@ fn pass(
         }
         false => load,
     };
-    let record = bed.load(&format!("{name} pass"), load)?;
+    let record = rig.load(&format!("{name} pass"), load)?;
     let row = Row::throughput(row_name(name, passes), &record);
-    outcome.add(bed, with_ceiling(bed, row));
+    outcome.add(rig, with_ceiling(rig, row));
     if is_sequential {
         outcome.series.push(Series {
             name: name.to_owned(),

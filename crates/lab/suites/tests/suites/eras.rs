@@ -11,7 +11,7 @@ fn in_year(name: &str, year: u16, time_ns: u64) -> Plan {
 }
 
 #[test]
-fn every_era_is_told_and_a_year_without_one_is_refused() {
+fn every_era_is_reported_and_a_year_without_one_is_refused() {
     let page = include_str!("../../../../../docs/SUITES.md");
     for suite in suites::ALL {
         let name = suite.profile().name;

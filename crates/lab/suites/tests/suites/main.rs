@@ -148,9 +148,9 @@ fn consistency_falls_after_the_fill_and_spare_area_raises_it() {
 
 /// Checks that the figures of each second agree with those of the whole run.
 fn seconds_add_up(outcome: &Outcome) {
-    let told = report::json(outcome);
+    let json = report::json(outcome);
     let names = ["answers in each second", "mean latency", "p99 latency", "max latency"];
-    let all = told["series"].as_array().expect("series");
+    let all = json["series"].as_array().expect("series");
     assert_eq!(all.len(), names.len(), "{all:?}");
     for (series, name) in all.iter().zip(names) {
         assert!(series["name"].as_str().is_some_and(|it| it.ends_with(name)), "{series}");
@@ -165,7 +165,7 @@ fn seconds_add_up(outcome: &Outcome) {
         assert!((value(1, second) / mean_us - 1.0).abs() < 0.05, "{second}: {mean_us}");
         assert!(value(1, second) <= value(2, second) && value(2, second) <= value(3, second));
     }
-    let whole = &told["rows"][0];
+    let whole = &json["rows"][0];
     let longest = (0..12).map(|second| value(3, second)).fold(0.0, f64::max);
     assert!(longest * 1e3 <= whole["max_ns"].as_f64().expect("a latency") + 1.0);
     let buckets = whole["buckets"].as_array().expect("a distribution");
@@ -271,29 +271,29 @@ fn write_modes_reach_the_engine() {
 #[test]
 fn the_same_seed_gives_the_same_bytes_and_another_one_others() {
     for plan in [plan("consistency"), cached("qd1", 64 << 20)] {
-        let told = |plan: &Plan| {
+        let run_plan = |plan: &Plan| {
             let outcome = run(plan);
             (report::json(&outcome).to_string(), report::text(&outcome), report::page(&outcome))
         };
         let mut other = plan.clone();
         other.target.options.seed = 4;
-        let once = told(&plan);
-        assert_eq!(once, told(&plan));
-        assert_ne!(once.0.replace("\"seed\":3", ""), told(&other).0.replace("\"seed\":4", ""));
+        let once = run_plan(&plan);
+        assert_eq!(once, run_plan(&plan));
+        assert_ne!(once.0.replace("\"seed\":3", ""), run_plan(&other).0.replace("\"seed\":4", ""));
     }
 }
 
 #[test]
 fn the_object_has_the_keys_that_are_promised() {
     let outcome = run(&cached("corners", 64 << 20));
-    let told = report::json(&outcome);
-    assert_eq!(told["schema"], "overdrive.bench/1");
-    assert_eq!((&told["suite"], &told["cached"]), (&"corners".into(), &true.into()));
-    assert_eq!(told["target"], outcome.plan.target.text);
-    assert_eq!((&told["state"], &told["seed"]), (&"fresh".into(), &3.into()));
-    assert_eq!(told["prices"]["hit_ns"], 300);
-    assert_eq!(told["cache"]["memory"], 64 << 20);
-    let rows = told["rows"].as_array().expect("rows");
+    let json = report::json(&outcome);
+    assert_eq!(json["schema"], "overdrive.bench/1");
+    assert_eq!((&json["suite"], &json["cached"]), (&"corners".into(), &true.into()));
+    assert_eq!(json["target"], outcome.plan.target.text);
+    assert_eq!((&json["state"], &json["seed"]), (&"fresh".into(), &3.into()));
+    assert_eq!(json["prices"]["hit_ns"], 300);
+    assert_eq!(json["cache"]["memory"], 64 << 20);
+    let rows = json["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), outcome.rows.len());
     for row in rows {
         assert!(row["test"].is_string() && row["unit"].is_string() && row["value"].is_number());
@@ -345,10 +345,10 @@ fn spare_parts_of_several_sizes_are_overlaid_and_all_in_the_data() {
     assert_eq!(scatter.matches("<figure>").count(), 3);
     assert_eq!(scatter.matches("class=\"dots c1\"").count(), 3, "a second colour in each");
     assert!(page.contains("</svg>25 % spare</span>") && page.contains("<h3>25 % spare</h3>"));
-    let told = report::json_of(&outcomes);
-    assert_eq!(told["variants"][0], report::json(&outcomes[1]));
+    let json = report::json_of(&outcomes);
+    assert_eq!(json["variants"][0], report::json(&outcomes[1]));
     assert_eq!(
-        (&told["spare_percent"], report::json_of(&outcomes[..1])["variants"].is_null()),
+        (&json["spare_percent"], report::json_of(&outcomes[..1])["variants"].is_null()),
         (&0.into(), true)
     );
 }
@@ -361,14 +361,14 @@ fn what_was_published_stands_beside_what_was_modelled() {
     let short = Plan { time_ns: SECOND / 10, span_bytes: Some(64 << 20), ..plan };
     let page = report::page(&run(&short));
     // 22,769 requests per second, 43.5 us on average: reviews.md.
-    for told in [
+    for part in [
         "<td>22769</td>",
         "<td>43.5</td>",
         "published: for 60 s",
         "class=\"published\"",
         "class=\"put\"",
     ] {
-        assert!(page.contains(told), "{told}");
+        assert!(page.contains(part), "{part}");
     }
     let worn = Preparation::parse("fill,random:100%").expect("sound");
     let page = report::page(&run(&Plan { preparation: worn, ..short }));
@@ -387,7 +387,7 @@ impl Watch for Impatient {
 }
 
 #[test]
-fn an_interrupted_suite_tells_what_it_has() {
+fn an_interrupted_suite_reports_what_it_has() {
     let whole = run(&plan("trim"));
     // A counter that large never interrupts: it counts the looks.
     let mut patient = Impatient(Cell::new(u32::MAX));
@@ -398,8 +398,8 @@ fn an_interrupted_suite_tells_what_it_has() {
     assert_eq!(ended, Err(Halt::Interrupted));
     assert!(!outcome.complete && !outcome.rows.is_empty() && outcome.rows.len() < whole.rows.len());
     assert!(outcome.rows.last().is_some_and(|row| row.partial));
-    let told = report::json(&outcome);
-    assert_eq!((&told["complete"], &told["schema"]), (&false.into(), &"overdrive.bench/1".into()));
+    let json = report::json(&outcome);
+    assert_eq!((&json["complete"], &json["schema"]), (&false.into(), &"overdrive.bench/1".into()));
     assert!(report::text(&outcome).contains("not complete"));
     assert!(report::page(&outcome).contains("Not complete"));
     // At the first look there is no result yet, and the page reports that as well.
@@ -571,10 +571,10 @@ fn every_suite_can_be_listed_for_fio() {
         assert_eq!(ended, Ok(()), "{name}");
         let loads = listing.borrow();
         assert!(!loads.is_empty(), "{name} does nothing");
-        let place = suites::fio::Place::Path("/dev/disk/by-path/a:b".to_owned());
+        let target = suites::fio::FioTarget::Path("/dev/disk/by-path/a:b".to_owned());
         let loads =
             loads.iter().map(|(name, load)| (name.clone(), load.clone(), load::Content::random(1)));
-        let text = suites::fio::job_file(name, &place, &loads.collect::<Vec<_>>());
+        let text = suites::fio::job_file(name, &target, &loads.collect::<Vec<_>>());
         assert!(text.contains("\nfilename=/dev/disk/by-path/a\\:b\n"), "{text}");
         assert_eq!(text.matches("\nstonewall\n").count(), text.matches("\nrw=").count());
     }

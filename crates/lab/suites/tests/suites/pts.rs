@@ -7,10 +7,10 @@ use suites::{Outcome, Plan, report};
 fn check_rounds(outcome: &Outcome, tracked: &str) {
     let rounds = outcome.series[0].values.len();
     assert!((5..=25).contains(&rounds), "{rounds}");
-    let told = outcome.method.join(" ");
-    assert_eq!(told.contains("NOT steady"), !told.contains("Steady over rounds"), "{told}");
-    assert!(told.contains(&format!("rounds {} to {rounds}: average ", rounds - 4)), "{told}");
-    assert!(told.contains(" allowed (20 %); slope line ") && told.contains(" allowed (10 %)."));
+    let method = outcome.method.join(" ");
+    assert_eq!(method.contains("NOT steady"), !method.contains("Steady over rounds"), "{method}");
+    assert!(method.contains(&format!("rounds {} to {rounds}: average ", rounds - 4)), "{method}");
+    assert!(method.contains(" allowed (20 %); slope line ") && method.contains(" allowed (10 %)."));
     let row = row(outcome, tracked);
     assert_eq!(row.samples, outcome.series[0].values[rounds - 5..]);
     assert!((row.value - row.samples.iter().sum::<f64>() / 5.0).abs() < 1e-9 * row.value);
@@ -24,9 +24,9 @@ fn pts_goes_on_until_it_is_steady_or_says_that_it_is_not() {
     let outcome = run(&plan("pts"));
     assert_eq!(outcome.rows.len(), 56);
     check_rounds(&outcome, "0/100, random 4 KiB");
-    let told = report::json(&outcome);
-    assert_eq!(told["rows"][0]["samples_of"], "runs");
-    assert_eq!(told["series"].as_array().map(Vec::len), Some(1), "no seconds of the last round");
+    let json = report::json(&outcome);
+    assert_eq!(json["rows"][0]["samples_of"], "runs");
+    assert_eq!(json["series"].as_array().map(Vec::len), Some(1), "no seconds of the last round");
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn pts_throughput_reads_and_writes_in_order() {
 }
 
 #[test]
-fn pts_latency_has_one_under_way_and_tells_mean_and_longest() {
+fn pts_latency_has_one_under_way_and_reports_mean_and_longest() {
     let outcome = run(&plan("pts-latency"));
     assert_eq!(outcome.rows.len(), 9, "{:?}", tests(&outcome));
     check_rounds(&outcome, "0/100, random 4 KiB, QD1");
@@ -61,8 +61,8 @@ fn pts_wsat_shows_the_fall_minute_by_minute() {
     assert_eq!(value(&outcome, "first minute"), rates[0]);
     assert_eq!(row(&outcome, "last five minutes").samples, rates[1..]);
     assert!(rates[0] > rates[5], "{rates:?}");
-    let told = outcome.method.join(" ");
-    assert!(told.contains("teady at the end: minutes 2 to 6: average "), "{told}");
+    let method = outcome.method.join(" ");
+    assert!(method.contains("teady at the end: minutes 2 to 6: average "), "{method}");
     // The small drive is written four times before the time is over.
     let short = run(&plan("pts-wsat"));
     assert!(short.elapsed_ns < 400 * SECOND, "{}", short.elapsed_ns);

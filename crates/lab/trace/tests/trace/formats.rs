@@ -121,8 +121,8 @@ fn the_five_columns_have_two_readings() {
             .to_owned())
     );
     for line in ["1 2 3 4 2", "1 2 3 4", "1 2 3 4 1 9", "1.5 2 3 4 1", "-1 2 3 4 1", "x"] {
-        let told = bad(Format::Ssdsim, format!("1 0 8 8 1\n{line}").as_bytes());
-        assert_eq!(told, format!("line 2: not 'ns device sector sectors 0|1': {line}"));
+        let message = bad(Format::Ssdsim, format!("1 0 8 8 1\n{line}").as_bytes());
+        assert_eq!(message, format!("line 2: not 'ns device sector sectors 0|1': {line}"));
     }
     let far = bad(Format::Mqsim, b"1 0 18446744073709551615 8 1");
     assert!(far.starts_with("line 1: the request reaches beyond 1 EiB: "), "{far}");
@@ -148,7 +148,7 @@ fn disksim_counts_in_milliseconds_and_its_flags_are_hexadecimal() {
 }
 
 #[test]
-fn the_formats_with_commas_are_told_apart() {
+fn the_formats_with_commas_are_distinguished() {
     let msr = b"Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n\
         128166372003061629,usr,0,Read,7014609920,24576,41286\n\
         128166372016382155,usr,1,Write,2517,512,1963\n128166372016382155,usr,0,write,0,512,1\n";
@@ -199,9 +199,9 @@ fn the_formats_with_commas_are_told_apart() {
         let more = [bytes, b"\x1b[2J broken\n"].concat();
         assert_eq!(detected("x.csv", &more), Ok(format));
         let lines = more.iter().filter(|byte| **byte == b'\n').count();
-        let told = bad(format, &more);
-        assert!(told.starts_with(&format!("line {lines}: not '")), "{told}");
-        assert!(told.ends_with(": \\x1b[2J broken"), "{told}");
+        let message = bad(format, &more);
+        assert!(message.starts_with(&format!("line {lines}: not '")), "{message}");
+        assert!(message.ends_with(": \\x1b[2J broken"), "{message}");
     }
     let late = bad(Format::Alibaba, b"1,R,0,512,18446744073709551615");
     assert!(late.starts_with("line 1: the time is out of range"), "{late}");
@@ -225,7 +225,7 @@ CPU0 (blk.txt):
 ";
 
 #[test]
-fn blkparse_is_put_in_order_and_merges_are_told() {
+fn blkparse_is_put_in_order_and_merges_are_reported() {
     let expected: [Short; 4] = [
         (100, 0, Out, 4096, 8192),
         (900, 0, In, 282_624 * 512, 4096),
@@ -243,8 +243,8 @@ fn blkparse_is_put_in_order_and_merges_are_told() {
     let sent = BLKPARSE.replace(" Q ", " X ");
     assert_eq!(detected("x", sent.as_bytes()), Ok(Format::BlkparseSent));
     for line in ["259,2 0 1 0.1 1 Q R 8 8", "259,2 0 1 0.1 1 Q R", "259 0 1 0.1 1 Q R 8 + 8", "x"] {
-        let told = bad(Format::Blkparse, BLKPARSE.replace("CPU0", line).as_bytes());
-        assert!(told.starts_with("line 11: not 'major,minor cpu"), "{told}");
+        let message = bad(Format::Blkparse, BLKPARSE.replace("CPU0", line).as_bytes());
+        assert!(message.starts_with("line 11: not 'major,minor cpu"), "{message}");
     }
 }
 
@@ -282,7 +282,7 @@ fn joined_texts_of_blkparse_are_read_to_their_end() {
         (INPUT.to_owned() + &quiet, 3, 0, 2),
     ] {
         let (read, _, notes) = whole(Format::Blkparse, text.as_bytes());
-        let notes = notes.unwrap_or_else(|told| panic!("{told} in {text}"));
+        let notes = notes.unwrap_or_else(|error| panic!("{error} in {text}"));
         assert_eq!((read.len(), notes.joined, notes.skipped_lines), (accesses, joined, skipped));
         assert_eq!(notes.late, 0);
         assert_eq!(detected("x", text.as_bytes()), Ok(Format::Blkparse));
@@ -295,8 +295,8 @@ fn joined_texts_of_blkparse_are_read_to_their_end() {
     let notes = notes.expect("good");
     assert_eq!((notes.other_events, notes.skipped_lines, notes.merged), (5, 2, 1));
     for line in ["java", "java ()", "java (x)", "(7)", "java(7)", "8,0 0 1 0.1 x Q R 8 + 8"] {
-        let told = bad(Format::Blkparse, (quiet.clone() + line + "\n" + &quiet).as_bytes());
-        assert!(told.starts_with("line 5: not 'major,minor cpu"), "{told}");
+        let message = bad(Format::Blkparse, (quiet.clone() + line + "\n" + &quiet).as_bytes());
+        assert!(message.starts_with("line 5: not 'major,minor cpu"), "{message}");
     }
 }
 
@@ -311,7 +311,7 @@ fn headings_comments_and_marks_of_text_are_skipped_and_counted() {
     ] {
         for text in [text.to_owned(), format!("{mark}{text}")] {
             let (accesses, _, notes) = whole(Format::Csv, text.as_bytes());
-            let notes = notes.unwrap_or_else(|told| panic!("{told} in {text}"));
+            let notes = notes.unwrap_or_else(|error| panic!("{error} in {text}"));
             assert_eq!((accesses.len(), notes.skipped_lines), (1, skipped), "{text}");
             assert_eq!(detected("x", text.as_bytes()), Ok(Format::Csv), "{text}");
         }
@@ -413,7 +413,7 @@ fn a_line_has_a_longest_length() {
         assert_eq!(told, "line 1: the line is longer than 4096 bytes");
         let mut reader = Reader::new(format);
         let endless = (0..).find_map(|_| reader.feed(&[b' '; 1000], &mut Vec::new()).err());
-        assert!(endless.is_some_and(|told| told.to_string().contains("longer than 4096")));
+        assert!(endless.is_some_and(|message| message.to_string().contains("longer than 4096")));
     }
 }
 

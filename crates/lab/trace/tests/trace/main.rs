@@ -138,8 +138,8 @@ fn lines_that_are_none_are_named() {
         "1 99999999999 3 4 1",
         "1 2 18446744073709551615 4 1",
     ] {
-        let told = refused(format!("1 0 8 8 1\n{bad}\n").as_bytes());
-        assert!(told.starts_with("line 2: "), "{told}");
+        let message = refused(format!("1 0 8 8 1\n{bad}\n").as_bytes());
+        assert!(message.starts_with("line 2: "), "{message}");
     }
     assert!(refused(b"\n").contains("no request"));
 }

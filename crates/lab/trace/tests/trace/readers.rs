@@ -29,16 +29,16 @@ pub(crate) fn all(format: Format, bytes: &[u8], piece: usize) {
         assert!(access.first_byte.checked_add(access.bytes).is_some_and(|end| end <= END_MAX));
         assert!(access.bytes <= BYTES_MAX || access.direction == Direction::Other);
     }
-    if let Err(told) = ended {
-        let has_place = ["line ", "byte ", "block "].iter().any(|place| told.starts_with(place));
-        let is_of_whole = told.starts_with("the file ") || told.starts_with("the recording ");
-        assert!(has_place || is_of_whole, "{told}");
-        assert!(!told.contains(char::is_control) && told.len() < 1000, "{told}");
+    if let Err(message) = ended {
+        let has_place = ["line ", "byte ", "block "].iter().any(|place| message.starts_with(place));
+        let is_of_whole = message.starts_with("the file ") || message.starts_with("the recording ");
+        assert!(has_place || is_of_whole, "{message}");
+        assert!(!message.contains(char::is_control) && message.len() < 1000, "{message}");
     }
     let in_pieces = read(format, bytes.chunks(piece.max(1)));
     assert_eq!(in_pieces, whole);
     if let Err(malformed) = Format::detect("x", bytes, true) {
-        let told = malformed.to_string();
-        assert!(!told.is_empty() && !told.contains(char::is_control), "{told}");
+        let message = malformed.to_string();
+        assert!(!message.is_empty() && !message.contains(char::is_control), "{message}");
     }
 }

@@ -34,17 +34,17 @@ pub(crate) fn is_alive(pid: i32) -> bool {
     fs::exists(format!("/proc/{pid}")).unwrap_or(false)
 }
 
-pub(crate) struct Place {
+pub(crate) struct TestDirectory {
     pub(crate) directory: tempfile::TempDir,
     pub(crate) image: PathBuf,
 }
 
-impl Place {
-    pub(crate) fn new() -> Place {
+impl TestDirectory {
+    pub(crate) fn new() -> TestDirectory {
         let directory = tempfile::tempdir().expect("a directory");
         let image = directory.path().join("image");
         fs::write(&image, [0; 4096]).expect("an image");
-        Place { directory, image }
+        TestDirectory { directory, image }
     }
 
     pub(crate) fn runtime(&self) -> PathBuf {
@@ -78,7 +78,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         // A holder left by a failed test would stay for ever, so it is discarded.
         for status in Keeper::list(&self.runtime()).unwrap_or_default() {

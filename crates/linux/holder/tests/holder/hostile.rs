@@ -1,6 +1,6 @@
 //! Hostile and faulty clients.
 
-use crate::common::{Place, eventually, kill};
+use crate::common::{TestDirectory, eventually, kill};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Connects as a client that does not use the library. None: the listen queue is full.
-fn connect(place: &Place) -> Option<OwnedFd> {
+fn connect(place: &TestDirectory) -> Option<OwnedFd> {
     let path = place.runtime().join(format!("holders/{}.sock", place.key()));
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
@@ -35,7 +35,7 @@ fn answer(socket: &OwnedFd) -> String {
     String::from_utf8_lossy(&buffer[..bytes]).into_owned()
 }
 
-fn orphan(place: &Place) -> i32 {
+fn orphan(place: &TestDirectory) -> i32 {
     let mut daemon = place.daemon("start");
     daemon.says(&["started", "ready"]).order("dirty 1").says(&["done"]);
     daemon.kill();
@@ -49,7 +49,7 @@ fn descriptors(pid: i32) -> usize {
 
 #[test]
 fn what_is_not_understood_is_answered_and_changes_nothing() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let holder = orphan(&place);
     let before = descriptors(holder);
     let deep = format!("{}{}", "[".repeat(20_000), "]".repeat(20_000));
@@ -100,7 +100,7 @@ fn what_is_not_understood_is_answered_and_changes_nothing() {
 /// A holder that was stopped then finds requests of clients that have given up.
 #[test]
 fn a_client_that_has_given_up_takes_nothing() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let holder = orphan(&place);
     let takes = || place.status().expect("it answers").takes;
     let before = takes();
@@ -118,7 +118,7 @@ fn a_client_that_has_given_up_takes_nothing() {
 
 #[test]
 fn a_crowd_of_silent_ones_keeps_nobody_out() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let holder = orphan(&place);
     let mut crowd = Vec::new();
     let mut connected = 0;
@@ -148,7 +148,7 @@ fn a_crowd_of_silent_ones_keeps_nobody_out() {
 
 #[test]
 fn who_does_not_read_is_cut_off() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     orphan(&place);
     let socket = connect(&place).expect("no other is there");
     rustix::io::ioctl_fionbio(&socket, true).expect("a socket");

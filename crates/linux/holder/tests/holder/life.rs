@@ -1,6 +1,6 @@
 //! A holder is owned, orphaned, taken over, and ends.
 
-use crate::common::{Place, eventually, is_alive, kill};
+use crate::common::{TestDirectory, eventually, is_alive, kill};
 use holder::{Busy, Keeper, Record, Records};
 use rustix::process::Signal;
 use std::fs;
@@ -8,7 +8,7 @@ use std::io;
 
 #[test]
 fn a_killed_daemon_loses_nothing_and_the_next_one_goes_on() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let mut first = place.daemon("start");
     first.says(&["started", "ready"]).order("dirty 3").says(&["done"]);
     let status = place.status().expect("a holder");
@@ -32,7 +32,7 @@ fn a_killed_daemon_loses_nothing_and_the_next_one_goes_on() {
 
 #[test]
 fn killed_again_and_again_it_is_always_found_at_once() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let mut daemon = place.daemon("start");
     daemon.says(&["started", "ready"]).order("dirty 1").says(&["done"]);
     for _ in 0..20 {
@@ -46,7 +46,7 @@ fn killed_again_and_again_it_is_always_found_at_once() {
 
 #[test]
 fn of_many_who_want_it_one_gets_it() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let mut daemon = place.daemon("start");
     daemon.says(&["started", "ready"]).order("dirty 1").says(&["done"]);
     daemon.kill();
@@ -62,7 +62,7 @@ fn of_many_who_want_it_one_gets_it() {
 
 #[test]
 fn with_nothing_dirty_the_holder_goes_with_its_daemon() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let mut daemon = place.daemon("start");
     daemon.says(&["started", "ready"]);
     let holder = place.status().expect("a holder").holder_pid;
@@ -76,7 +76,7 @@ fn with_nothing_dirty_the_holder_goes_with_its_daemon() {
 /// The next process finds in the record whether data was lost with the memory.
 #[test]
 fn a_holder_clears_the_record_when_it_ends_with_nothing_dirty_and_not_when_it_is_killed() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let records = Records::of(&place.runtime());
     for is_killed in [false, true] {
         let mut daemon = place.daemon("start");
@@ -98,7 +98,7 @@ fn a_holder_clears_the_record_when_it_ends_with_nothing_dirty_and_not_when_it_is
 
 #[test]
 fn a_failure_outlives_the_daemon_also_with_nothing_dirty() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let mut daemon = place.daemon("start");
     daemon.says(&["started", "ready"]).order("failed").says(&["done"]).order("dirty 0");
     daemon.says(&["done"]);
@@ -112,7 +112,7 @@ fn a_failure_outlives_the_daemon_also_with_nothing_dirty() {
 
 #[test]
 fn while_it_is_owned_it_is_busy() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let mut owner = place.daemon("start");
     owner.says(&["started", "ready"]).order("dirty 1").says(&["done"]);
     place.daemon("find").says(&[&format!("busy {}", owner.pid())]);
@@ -123,7 +123,7 @@ fn while_it_is_owned_it_is_busy() {
     second.says(&["started"]);
     assert!(second.line().starts_with("error "), "locked");
     let looked = Keeper::look(&place.runtime(), &place.key()).expect("it answers").expect("it is");
-    assert_eq!(looked.kept.volume, "vol");
+    assert_eq!(looked.retained.volume, "vol");
     let mut text = [0; 8];
     rustix::io::pread(&looked.arena, &mut text, 4096).expect("memory");
     assert_eq!(&text, b"precious");
@@ -133,7 +133,7 @@ fn while_it_is_owned_it_is_busy() {
 
 #[test]
 fn a_new_program_in_the_same_process_takes_over() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let mut daemon = place.daemon("start");
     daemon.says(&["started", "ready"]).order("dirty 7").says(&["done"]);
     let pid = daemon.pid();
@@ -144,7 +144,7 @@ fn a_new_program_in_the_same_process_takes_over() {
 
 #[test]
 fn a_killed_holder_shows_at_the_owner_who_starts_another() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let mut daemon = place.daemon("start");
     daemon.says(&["started", "ready"]).order("dirty 2").says(&["done"]);
     let holder = place.status().expect("a holder").holder_pid;
@@ -163,7 +163,7 @@ fn a_killed_holder_shows_at_the_owner_who_starts_another() {
 
 #[test]
 fn the_socket_of_a_killed_holder_is_swept_and_that_of_a_stopped_one_is_not() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let mut daemon = place.daemon("start");
     daemon.says(&["started", "ready"]).order("dirty 2").says(&["done"]);
     let holder = place.status().expect("a holder").holder_pid;
@@ -182,7 +182,7 @@ fn the_socket_of_a_killed_holder_is_swept_and_that_of_a_stopped_one_is_not() {
 
 #[test]
 fn a_deleted_image_needs_no_holder() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let mut daemon = place.daemon("start");
     daemon.says(&["started", "ready"]).order("dirty 2").says(&["done"]);
     let holder = place.status().expect("a holder").holder_pid;
@@ -195,7 +195,7 @@ fn a_deleted_image_needs_no_holder() {
 
 #[test]
 fn an_orphan_is_found_again_after_its_directory_has_gone() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let mut daemon = place.daemon("start");
     daemon.says(&["started", "ready"]).order("dirty 2").says(&["done"]);
     fs::remove_dir_all(place.runtime().join("holders")).expect("it is there");
@@ -214,7 +214,7 @@ fn may_choose_score() -> bool {
 
 #[test]
 fn signals_end_it_only_where_nothing_is_lost() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let mut daemon = place.daemon("start");
     daemon.says(&["started", "ready"]).order("failed").says(&["done"]);
     let holder = place.status().expect("a holder").holder_pid;
@@ -254,9 +254,9 @@ fn called_by_hand_it_says_that_there_is_no_use() -> io::Result<()> {
 
 #[test]
 fn a_program_that_is_no_holder_is_an_error() -> io::Result<()> {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let image = fs::File::open(&place.image)?;
-    let kept = holder::Kept {
+    let retained = holder::RetainedVolume {
         volume: "v".into(),
         backing: "b".into(),
         key: place.key(),
@@ -264,7 +264,7 @@ fn a_program_that_is_no_holder_is_an_error() -> io::Result<()> {
     };
     let fd = std::os::fd::AsFd::as_fd(&image);
     for program in ["/bin/true", "/bin/false", "/nowhere"] {
-        let refused = Keeper::start(&place.runtime(), &kept, fd, &[fd], program.as_ref());
+        let refused = Keeper::start(&place.runtime(), &retained, fd, &[fd], program.as_ref());
         let message = refused.expect_err("no holder").to_string();
         assert!(message.starts_with(program), "{message}");
     }

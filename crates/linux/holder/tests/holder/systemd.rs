@@ -1,6 +1,6 @@
 //! A service manager with a descriptor store, as far as a daemon uses it.
 
-use crate::common::{Daemon, Place, TRIAL, eventually};
+use crate::common::{Daemon, TRIAL, TestDirectory, eventually};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,7 +49,7 @@ fn handle(socket: &UnixDatagram, stored: &Stored) -> bool {
 }
 
 impl Manager {
-    fn new(place: &Place) -> Manager {
+    fn new(place: &TestDirectory) -> Manager {
         let path = place.directory.path().join("notify");
         let socket = UnixDatagram::bind(&path).expect("a socket");
         let stored = Stored::default();
@@ -68,7 +68,7 @@ impl Manager {
 
     /// Starts a daemon with the stored descriptors from 3 on. Only a shell can put them there
     /// without unsafe code: they come as its stdin, stdout and stderr.
-    fn restart(&self, place: &Place, output: &Path) -> ExitStatus {
+    fn restart(&self, place: &TestDirectory, output: &Path) -> ExitStatus {
         let script = "exec 3<&0 4<&1 5<&2 </dev/null >\"$OUTPUT\" 2>&1; LISTEN_PID=$$; \
                       export LISTEN_PID; exec \"$@\"";
         let mut command = Command::new("sh");
@@ -98,7 +98,7 @@ impl Drop for Manager {
 
 #[test]
 fn the_service_managers_store_keeps_as_a_holder_does() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let manager = Manager::new(&place);
     let mut command = place.command("start");
     manager.offer(&mut command);
@@ -120,7 +120,7 @@ fn the_service_managers_store_keeps_as_a_holder_does() {
 
 #[test]
 fn a_release_empties_the_store() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let manager = Manager::new(&place);
     let mut command = place.command("start");
     manager.offer(&mut command);
@@ -133,7 +133,7 @@ fn a_release_empties_the_store() {
 
 #[test]
 fn an_incomplete_store_is_cleared_and_counts_as_nothing() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let manager = Manager::new(&place);
     for what in ["backing", "kept", "other"] {
         let file = fs::File::open(&place.image).expect("the image");
@@ -148,7 +148,7 @@ fn an_incomplete_store_is_cleared_and_counts_as_nothing() {
 
 #[test]
 fn a_manager_without_a_store_means_a_holder() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let manager = Manager::new(&place);
     let mut command = place.command("start");
     manager.offer(&mut command);
@@ -161,7 +161,7 @@ fn a_manager_without_a_store_means_a_holder() {
 
 #[test]
 fn descriptors_that_are_not_there_are_not_believed() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     for count in ["1000", "4000000000", "7"] {
         let script = "LISTEN_PID=$$; export LISTEN_PID; exec \"$@\"";
         let mut command = Command::new("sh");

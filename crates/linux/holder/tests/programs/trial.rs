@@ -4,7 +4,7 @@
 //! Their memory is simpler than an arena: a number of dirty blocks, whether the volume has failed,
 //! and some bytes that must not be lost.
 
-use holder::{Contents, Found, Keeper, Kept, Terms};
+use holder::{Contents, Found, HolderOptions, Keeper, RetainedVolume};
 use ring::{Fence, HugePages, SharedMemory, shared_memory};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::FlockOperation;
@@ -35,7 +35,7 @@ fn survey(arena: BorrowedFd<'_>) -> io::Result<Contents> {
 struct Daemon {
     runtime: PathBuf,
     image: PathBuf,
-    kept: Kept,
+    retained: RetainedVolume,
     arena: SharedMemory,
     backing: Vec<OwnedFd>,
     keeper: Option<Keeper>,
@@ -55,7 +55,7 @@ impl Daemon {
         arena.memory().write(TEXT_AT, TEXT);
         let fence = Fence::take(arena.file(), 1000)?;
         let key = holder::key_at(image)?;
-        let kept = Kept {
+        let retained = RetainedVolume {
             volume: "vol".into(),
             backing: image.display().to_string(),
             key,
@@ -65,7 +65,7 @@ impl Daemon {
         let mut daemon = Daemon {
             runtime,
             image,
-            kept,
+            retained,
             arena,
             backing: vec![backing],
             keeper: None,
@@ -79,16 +79,17 @@ impl Daemon {
         let arena = self.arena.file();
         let backing: Vec<_> = self.backing.iter().map(OwnedFd::as_fd).collect();
         let program = own_program();
-        self.keeper = Some(Keeper::start(&self.runtime, &self.kept, arena, &backing, &program)?);
+        self.keeper =
+            Some(Keeper::start(&self.runtime, &self.retained, arena, &backing, &program)?);
         Ok(())
     }
 
-    fn over(runtime: &Path, image: &Path, found: Found) -> io::Result<Daemon> {
-        let Found { kept, arena, backing, keeper } = found;
+    fn with_found(runtime: &Path, image: &Path, found: Found) -> io::Result<Daemon> {
+        let Found { retained, arena, backing, keeper } = found;
         let arena = SharedMemory::adopt(arena)?;
         let fence = Fence::take(arena.file(), 5000)?;
         let (runtime, image) = (runtime.to_owned(), image.to_owned());
-        Ok(Daemon { runtime, image, kept, arena, backing, keeper: Some(keeper), _fence: fence })
+        Ok(Daemon { runtime, image, retained, arena, backing, keeper: Some(keeper), _fence: fence })
     }
 
     fn obey(mut self, line: &str) -> io::Result<Option<Daemon>> {
@@ -127,7 +128,7 @@ fn found_line(daemon: &Daemon) -> io::Result<String> {
     daemon.arena.memory().read(TEXT_AT, &mut text);
     let dirty = word(daemon.arena.file(), DIRTY_AT)?;
     let text = String::from_utf8_lossy(&text);
-    Ok(format!("found {dirty} {text} {}", daemon.kept.volume))
+    Ok(format!("found {dirty} {text} {}", daemon.retained.volume))
 }
 
 fn daemon(mode: &str, runtime: &Path, image: &Path) -> io::Result<()> {
@@ -141,7 +142,7 @@ fn daemon(mode: &str, runtime: &Path, image: &Path) -> io::Result<()> {
                 return Ok(());
             }
             Ok(Some(found)) => {
-                let daemon = Daemon::over(runtime, image, found)?;
+                let daemon = Daemon::with_found(runtime, image, found)?;
                 println!("{}", found_line(&daemon)?);
                 daemon
             }
@@ -169,9 +170,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        [holder::HOLD] => {
-            holder::hold_on(&Terms { survey: &survey, look_every: Duration::from_millis(50) })
-        }
+        [holder::HOLD] => holder::hold_on(&HolderOptions {
+            survey: &survey,
+            look_every: Duration::from_millis(50),
+        }),
         [mode, runtime, image] => match daemon(mode, Path::new(runtime), Path::new(image)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

@@ -53,7 +53,7 @@ fn examine(name: &str, path: &Path, mounts: &[Mount], answering: Option<u64>) ->
 
 /// Returns the file of a loop device. Waits for an answer of its file system.
 fn query_file(name: &str) -> Option<Identity> {
-    LoopDevice::named(name)?.under().ok()
+    LoopDevice::named(name)?.backing_identity().ok()
 }
 
 impl Loop {

@@ -23,7 +23,7 @@ pub(super) trait Machine {
     /// Returns all loop devices.
     fn loops(&self) -> &[Loop];
     /// Returns the file or device below a loop device, which is below the device to be opened.
-    fn under(&self, found: &Loop) -> Under;
+    fn backing_identity(&self, found: &Loop) -> Under;
     /// Returns the members of a mapped device or an array.
     fn members(&self, device: u64) -> Vec<u64>;
     /// Returns the disk of a partition, the partition's first byte on it, and its length in bytes.
@@ -92,7 +92,7 @@ impl Machine for Live {
         &self.loops
     }
 
-    fn under(&self, found: &Loop) -> Under {
+    fn backing_identity(&self, found: &Loop) -> Under {
         found.examine_now()
     }
 

@@ -84,7 +84,7 @@ fn steps_below(machine: &impl Machine, device: u64) -> Vec<Step> {
         }
         if let Some(found) = machine.loops().iter().find(|found| found.device == device) {
             let range = shifted(&range, &found.range);
-            lower.push((machine.under(found), found.path.clone(), range, Some(device)));
+            lower.push((machine.backing_identity(found), found.path.clone(), range, Some(device)));
         }
         for (under, path, range, through) in lower {
             if let Under::Known(Identity::Device { number }) = under {
@@ -109,12 +109,12 @@ fn loops_over<'a>(
 }
 
 /// Returns the uses of a device and its partitions by layers above.
-fn above(machine: &impl Machine, device: u64, writes: bool) -> Vec<Finding> {
+fn findings_above(machine: &impl Machine, device: u64, writes: bool) -> Vec<Finding> {
     let usages = |device: u64| {
         let under = Under::Known(Identity::Device { number: device });
-        let over = loops_over(machine, &under, &WHOLE, None);
-        let over: Vec<_> = over.map(|found| Usage::Loop(found.name.clone())).collect();
-        machine.usage(device).into_iter().chain(over)
+        let loops = loops_over(machine, &under, &WHOLE, None);
+        let loops: Vec<_> = loops.map(|found| Usage::Loop(found.name.clone())).collect();
+        machine.usage(device).into_iter().chain(loops)
     };
     let own = usages(device).map(|usage| Finding::of(Relation::Itself, usage));
     let partitions = machine.partitions(device).into_iter().flat_map(|partition| {
@@ -129,7 +129,7 @@ fn above(machine: &impl Machine, device: u64, writes: bool) -> Vec<Finding> {
 }
 
 /// Returns the uses of the layers below a device, except by the device itself.
-fn below(machine: &impl Machine, device: u64, writes: bool) -> Vec<Finding> {
+fn findings_below(machine: &impl Machine, device: u64, writes: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for Step { under, path, range, through } in steps_below(machine, device) {
         let mut find =
@@ -146,7 +146,7 @@ fn below(machine: &impl Machine, device: u64, writes: bool) -> Vec<Finding> {
         }
         match under {
             Under::Known(Identity::Device { number }) => {
-                let over = above(machine, number, writes).into_iter();
+                let over = findings_above(machine, number, writes).into_iter();
                 // Loop devices over it were found above; one of them is the examined layer.
                 let over = over.filter(|it| !matches!(it.usage, Usage::Loop(_)));
                 let usages: Vec<_> = over.map(|finding| finding.usage).collect();
@@ -173,15 +173,15 @@ fn below(machine: &impl Machine, device: u64, writes: bool) -> Vec<Finding> {
 fn users_of(machine: &impl Machine, target: Identity, writes: bool) -> Vec<Finding> {
     match target {
         Identity::Device { number } => {
-            let mut findings = above(machine, number, writes);
-            findings.extend(below(machine, number, writes));
+            let mut findings = findings_above(machine, number, writes);
+            findings.extend(findings_below(machine, number, writes));
             findings
         }
         Identity::File { .. } => {
             let swap = machine.is_swap(target).then_some(Usage::Swap);
             let under = Under::Known(target);
-            let over = loops_over(machine, &under, &WHOLE, None);
-            let usages = swap.into_iter().chain(over.map(|it| Usage::Loop(it.name.clone())));
+            let loops = loops_over(machine, &under, &WHOLE, None);
+            let usages = swap.into_iter().chain(loops.map(|it| Usage::Loop(it.name.clone())));
             usages.map(|usage| Finding::of(Relation::Itself, usage)).collect()
         }
     }
@@ -199,7 +199,7 @@ pub(crate) fn find(target: Identity, writes: bool) -> Vec<Finding> {
 
 /// Finds users above a device or one of its partitions.
 pub(crate) fn find_above(device: u64) -> Vec<Finding> {
-    above(&Live::new(None), device, true)
+    findings_above(&Live::new(None), device, true)
 }
 
 #[cfg(test)]

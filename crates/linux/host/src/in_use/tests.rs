@@ -23,7 +23,7 @@ impl Machine for Described {
         &self.loops
     }
 
-    fn under(&self, found: &Loop) -> Under {
+    fn backing_identity(&self, found: &Loop) -> Under {
         found.under.clone()
     }
 
@@ -80,7 +80,7 @@ fn disk(number: u64) -> Identity {
     Identity::Device { number }
 }
 
-fn over(device: u64, under: Under, range: Range<u64>) -> Loop {
+fn loop_over(device: u64, under: Under, range: Range<u64>) -> Loop {
     let path = match &under {
         Under::Known(Identity::File { number, .. }) => format!("/images/{number}"),
         Under::Known(Identity::Device { number }) => format!("/dev/d{number}"),
@@ -97,8 +97,8 @@ fn words(machine: &Described, target: Identity) -> Vec<String> {
 fn a_loop_device_over_a_locked_file_is_in_use_however_deep() {
     let machine = Described {
         loops: vec![
-            over(10, Under::Known(file(7)), WHOLE),
-            over(11, Under::Known(disk(20)), WHOLE),
+            loop_over(10, Under::Known(file(7)), WHOLE),
+            loop_over(11, Under::Known(disk(20)), WHOLE),
         ],
         // LVM on the first loop device, a partition on LVM, and the second loop device on the
         // partition.
@@ -119,9 +119,9 @@ fn a_loop_device_over_a_locked_file_is_in_use_however_deep() {
 fn two_loop_devices_over_one_file_are_two_faces_where_they_overlap() {
     let machine = Described {
         loops: vec![
-            over(10, Under::Known(file(7)), 0..MIB),
-            over(11, Under::Known(file(7)), MIB..2 * MIB),
-            over(12, Under::Known(file(7)), MIB..u64::MAX),
+            loop_over(10, Under::Known(file(7)), 0..MIB),
+            loop_over(11, Under::Known(file(7)), MIB..2 * MIB),
+            loop_over(12, Under::Known(file(7)), MIB..u64::MAX),
         ],
         ..Described::default()
     };
@@ -135,7 +135,10 @@ fn two_loop_devices_over_one_file_are_two_faces_where_they_overlap() {
 #[test]
 fn a_loop_device_over_a_disk_inherits_its_users_and_the_disk_its_loop_device() {
     let machine = Described {
-        loops: vec![over(10, Under::Known(disk(1)), WHOLE), over(11, Under::Known(disk(3)), WHOLE)],
+        loops: vec![
+            loop_over(10, Under::Known(disk(1)), WHOLE),
+            loop_over(11, Under::Known(disk(3)), WHOLE),
+        ],
         partitions: vec![(2, 1, MIB, MIB)],
         mounted: vec![2],
         claimed: vec![3],
@@ -159,7 +162,7 @@ fn a_loop_device_over_a_disk_inherits_its_users_and_the_disk_its_loop_device() {
 fn volumes_that_share_a_member_and_those_on_an_attached_volume_are_free() {
     let served = Under::Served(PathBuf::from("/run/overdrive/devices/db/db"));
     let machine = Described {
-        loops: vec![over(10, served.clone(), WHOLE)],
+        loops: vec![loop_over(10, served.clone(), WHOLE)],
         // Two logical volumes on one physical one, which is a volume of Overdrive.
         members: vec![(20, vec![10]), (21, vec![10])],
         mounted: vec![21],
@@ -169,7 +172,7 @@ fn volumes_that_share_a_member_and_those_on_an_attached_volume_are_free() {
     assert_eq!(words(&machine, disk(20)), [""; 0]);
     assert_eq!(words(&machine, disk(10)), [""; 0], "its exclusive opening decides");
     // A second loop device over the volume's file is the same disk a second time.
-    let twice = vec![over(10, served.clone(), WHOLE), over(11, served, WHOLE)];
+    let twice = vec![loop_over(10, served.clone(), WHOLE), loop_over(11, served, WHOLE)];
     let machine = Described { loops: twice, ..machine };
     let expected = ["lies on /run/overdrive/devices/db/db, which is attached to /dev/loop11"];
     assert_eq!(words(&machine, disk(20)), expected);
@@ -178,7 +181,7 @@ fn volumes_that_share_a_member_and_those_on_an_attached_volume_are_free() {
 #[test]
 fn a_file_that_cannot_be_examined_is_in_use() {
     let unknown = Under::Unknown(PathBuf::from("/elsewhere/x"));
-    let loops = vec![over(10, unknown, WHOLE)];
+    let loops = vec![loop_over(10, unknown, WHOLE)];
     let machine = Described { loops, ..Described::default() };
     let expected = ["lies on /elsewhere/x, which cannot be examined"];
     assert_eq!(words(&machine, disk(10)), expected);
@@ -187,7 +190,7 @@ fn a_file_that_cannot_be_examined_is_in_use() {
 #[test]
 fn backings_of_devices_that_wait_are_in_use_below_and_above() {
     let machine = Described {
-        loops: vec![over(10, Under::Known(file(7)), WHOLE)],
+        loops: vec![loop_over(10, Under::Known(file(7)), WHOLE)],
         partitions: vec![(2, 1, MIB, MIB), (4, 3, MIB, MIB)],
         backings: vec![file(7), disk(2), disk(3)],
         ..Described::default()

@@ -127,12 +127,13 @@ impl Client {
         });
     }
 
-    /// Receives at least once, and passes the latency of every read that this answers to `heard`.
-    /// The slot of the read is then free. Returns the time, and the number of reads.
+    /// Receives at least once, and passes the latency of every read that this answers to
+    /// `record_latency`. The slot of the read is then free. Returns the time, and the number of
+    /// reads.
     fn receive_answers(
         &mut self,
         waiting: Waiting,
-        heard: &mut impl FnMut(u64),
+        record_latency: &mut impl FnMut(u64),
     ) -> Result<(u64, usize)> {
         match waiting {
             Waiting::Blocked | Waiting::OnRing => self.connection.receive()?,
@@ -143,19 +144,23 @@ impl Client {
             }
         }
         let now_ns = wall_ns();
-        let answered = self.process_received(now_ns, heard)?;
+        let answered = self.process_received(now_ns, record_latency)?;
         Ok((now_ns, answered))
     }
 
     /// Processes the received bytes. A read is answered when the last byte of its payload has
     /// arrived.
-    fn process_received(&mut self, now_ns: u64, heard: &mut impl FnMut(u64)) -> Result<usize> {
+    fn process_received(
+        &mut self,
+        now_ns: u64,
+        record_latency: &mut impl FnMut(u64),
+    ) -> Result<usize> {
         let mut answered = 0;
         while let Some(event) = self.connection.event()? {
             if let Event::Done { cookie, error } = event {
                 ensure!(error == 0, "the server answers with {}", error_name(error));
                 answered += 1;
-                heard(now_ns.saturating_sub(self.asked_ns[cookie as usize]));
+                record_latency(now_ns.saturating_sub(self.asked_ns[cookie as usize]));
                 self.free.push(cookie as u16);
             }
         }

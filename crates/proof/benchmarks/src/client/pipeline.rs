@@ -44,8 +44,8 @@ impl Run {
 }
 
 impl Client {
-    /// Keeps a window of reads under way, of the blocks that `next` returns; `heard` receives the
-    /// latency of each in nanoseconds.
+    /// Keeps a window of reads under way, of the blocks that `next` returns; `record_latency`
+    /// receives the latency of each in nanoseconds.
     ///
     /// # Errors
     /// If the server refuses one, or the connection breaks.
@@ -53,7 +53,7 @@ impl Client {
         &mut self,
         window: Window,
         mut next: impl FnMut() -> u64,
-        mut heard: impl FnMut(u64),
+        mut record_latency: impl FnMut(u64),
     ) -> Result<Run> {
         let reads = window.reads.clamp(1, WINDOW_MAX);
         self.free.clear();
@@ -65,7 +65,7 @@ impl Client {
         let end = start + window.run_ms * 1_000_000;
         let mut requests = 0;
         let now = loop {
-            let (now, answered) = self.receive_answers(window.waiting, &mut heard)?;
+            let (now, answered) = self.receive_answers(window.waiting, &mut record_latency)?;
             requests += answered as u64;
             if now >= end {
                 break now;

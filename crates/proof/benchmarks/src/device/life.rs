@@ -4,7 +4,7 @@
 use super::Attached;
 use crate::mounted::well;
 use crate::overdrive::Overdrive;
-use crate::program::{Site, TemporaryPath, fill};
+use crate::program::{ProgramOptions, TemporaryPath, fill};
 use crate::sides::{Pairs, Side, in_turns, median, verdict, wall_ns};
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{Advice, OFlags, fadvise};
@@ -38,8 +38,13 @@ fn print_result(what: &str, found: &[f64], most: f64) {
 ///
 /// # Errors
 /// Those of a command.
-pub(super) fn run(overdrive: &Overdrive, site: &Site, dirty_mib: u64, rounds: usize) -> Result<()> {
-    let image = site.file("device-life");
+pub(super) fn run(
+    overdrive: &Overdrive,
+    program_options: &ProgramOptions,
+    dirty_mib: u64,
+    rounds: usize,
+) -> Result<()> {
+    let image = program_options.file("device-life");
     fill(image.path(), 512 << 20)?;
     well("mkfs.ext4", &["-q", "-F", &image.path().display().to_string()])?;
     let (mut mounted, mut answered) = (Vec::new(), Vec::new());
@@ -50,7 +55,7 @@ pub(super) fn run(overdrive: &Overdrive, site: &Site, dirty_mib: u64, rounds: us
     print_result("from 'overdrive mount' to a listed directory", &mounted, MOUNTED_MAX_MS);
     print_result("from kill -9 to the next answer of the device", &answered, ANSWER_MAX_MS);
     drop(image);
-    detach(overdrive, site, dirty_mib, rounds)
+    detach(overdrive, program_options, dirty_mib, rounds)
 }
 
 fn mount(overdrive: &Overdrive, image: &Path) -> Result<f64> {
@@ -91,8 +96,13 @@ fn kill(overdrive: &Overdrive, image: &Path) -> Result<f64> {
 
 /// Compares the detach of a device with much dirty data with sequential writes of the same bytes to
 /// the image itself, bypassing the page cache.
-fn detach(overdrive: &Overdrive, site: &Site, dirty_mib: u64, rounds: usize) -> Result<()> {
-    let image = site.file("device-dirty");
+fn detach(
+    overdrive: &Overdrive,
+    program_options: &ProgramOptions,
+    dirty_mib: u64,
+    rounds: usize,
+) -> Result<()> {
+    let image = program_options.file("device-dirty");
     fill(image.path(), dirty_mib << 20)?;
     // The rest is a hole: a cache is not larger than its volume.
     File::options().write(true).open(image.path())?.set_len((dirty_mib * 4) << 20)?;

@@ -8,7 +8,7 @@ mod peers;
 
 use crate::mounted::can_mount;
 use crate::overdrive::Overdrive;
-use crate::program::{Site, TemporaryPath, fill};
+use crate::program::{ProgramOptions, TemporaryPath, fill};
 use crate::sides::Pairs;
 use anyhow::{Result, ensure};
 
@@ -18,7 +18,7 @@ pub(crate) use load::{Load, fio};
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    site: Site,
+    program_options: ProgramOptions,
     /// Which rows: `reads` (4 KiB hits against other servers), `verify` (verified writes), `life`
     /// (attach, kill, detach).
     #[arg(long, value_delimiter = ',', default_value = "reads,verify,life")]
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for row in &arguments.rows {
         ensure!(known.contains(&row.as_str()), "--rows {row}: known are {}", known.join(", "));
     }
-    let overdrive = Overdrive::find(&arguments.site)?;
+    let overdrive = Overdrive::find(&arguments.program_options)?;
     let asked = |row: &str| arguments.rows.iter().any(|asked| asked == row);
     if asked("reads") {
         reads(&overdrive, arguments)?;
@@ -59,14 +59,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         verify(&overdrive, arguments)?;
     }
     if asked("life") {
-        life::run(&overdrive, &arguments.site, arguments.dirty_mib, arguments.rounds)?;
+        life::run(&overdrive, &arguments.program_options, arguments.dirty_mib, arguments.rounds)?;
     }
     Ok(())
 }
 
 /// Makes an image with all blocks allocated on the disk.
 fn image(arguments: &Arguments, name: &str) -> Result<TemporaryPath> {
-    let image = arguments.site.file(name);
+    let image = arguments.program_options.file(name);
     fill(image.path(), arguments.image_mib << 20)?;
     Ok(image)
 }

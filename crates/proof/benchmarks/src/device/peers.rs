@@ -72,7 +72,7 @@ pub(super) fn qemu(image: &Path) -> Result<Peer> {
     wait_until("qemu-storage-daemon", || {
         std::fs::metadata(&file).is_ok_and(|found| found.dev() != before)
     })?;
-    let device = Loop::over(&file, true)?;
+    let device = Loop::attach(&file, true)?;
     Ok(Peer { device, _file: Shown::ByItself { _process: process }, _directory: directory })
 }
 
@@ -93,8 +93,8 @@ pub(super) fn nbdfuse(image: &Path) -> Result<Peer> {
     let process = Process(child);
     wait_until("nbdkit", || socket.exists())?;
     let uri = format!("nbd+unix:///?socket={}", socket.display());
-    let fuse = Fuse::over(&uri, directory.path().join("fuse"))?;
-    let device = Loop::over(&fuse.file(), true)?;
+    let fuse = Fuse::attach(&uri, directory.path().join("fuse"))?;
+    let device = Loop::attach(&fuse.file(), true)?;
     let shown = Shown::ByNbdfuse { _fuse: fuse, _process: process };
     Ok(Peer { device, _file: shown, _directory: directory })
 }

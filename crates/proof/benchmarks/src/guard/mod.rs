@@ -11,7 +11,7 @@ mod cold;
 use crate::fio::{Load, fio_load};
 use crate::overdrive::Overdrive;
 use crate::processors::Processors;
-use crate::program::{Program, Site, TemporaryPath, fill, pause_ms};
+use crate::program::{Program, ProgramOptions, TemporaryPath, fill, pause_ms};
 use crate::sides::{Pairs, Side, in_turns, verdict, wall_ns};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -20,7 +20,7 @@ use std::process::{Child, Command, Stdio};
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    site: Site,
+    program_options: ProgramOptions,
     /// Comparisons: fast (backings where the cache cannot help), cold (a cold cache over a slow
     /// one).
     #[arg(long, value_delimiter = ',', default_value = "fast,cold")]
@@ -173,7 +173,7 @@ fn print(what: &str, (periods, used): &(Pairs, Pairs)) {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let overdrive = Overdrive::find(&arguments.site)?;
+    let overdrive = Overdrive::find(&arguments.program_options)?;
     for rows in &arguments.rows {
         match rows.as_str() {
             "fast" => fast(&overdrive, arguments)?,
@@ -186,7 +186,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 fn fast(overdrive: &Overdrive, arguments: &Arguments) -> Result<()> {
     let (processors, split) = (Processors::all()?, Processors::split()?);
-    let files = ["with", "without"].map(|name| arguments.site.file(&format!("guard-{name}")));
+    let files =
+        ["with", "without"].map(|name| arguments.program_options.file(&format!("guard-{name}")));
     let memory = match arguments.control {
         true => "0".to_owned(),
         false => format!("{}M", arguments.memory_mib),

@@ -40,7 +40,7 @@ fn off(kind: Kind, slots: u32, blocks: impl Iterator<Item = u64>) -> Option<Off>
     let answer = curve.answer(accesses, caches[PRESENT].1)?;
     let full = caches.iter().map(|(_, misses)| *misses as f64 / accesses as f64);
     let points: Vec<(f64, f64)> = answer.miss_ratios.into_iter().zip(full).collect();
-    let most = points.iter().map(|(told, full)| (told - full).abs()).fold(0.0, f64::max);
+    let most = points.iter().map(|(estimate, full)| (estimate - full).abs()).fold(0.0, f64::max);
     Some(Off { most, points, is_too_small: answer.is_too_small })
 }
 
@@ -52,8 +52,11 @@ pub(crate) fn run(traces: &[Trace]) {
         let slots = trace.slots(PERCENT);
         for kind in [Kind::Lru, simulator::DEFAULT] {
             let Some(off) = off(kind, slots, trace.blocks()) else { continue };
-            let points: Vec<String> =
-                off.points.iter().map(|(told, full)| format!("{told:.3} ({full:.3})")).collect();
+            let points: Vec<String> = off
+                .points
+                .iter()
+                .map(|(estimate, full)| format!("{estimate:.3} ({full:.3})"))
+                .collect();
             let verdict = match off.is_too_small {
                 true => "says itself that it is too small".to_owned(),
                 false => format!("target 0.02: {}", verdict(off.most <= 0.02)),

@@ -100,10 +100,11 @@ pub(crate) fn run(traces: &[Trace]) -> Result<()> {
         closed.iter().map(mean).zip(&choices).map(|(mean, choice)| (mean, choice.name)).collect();
     means.retain(|(_, name)| *name != "opt");
     means.sort_by(|one, other| other.0.total_cmp(&one.0));
-    let told: Vec<String> = means.iter().map(|(mean, name)| format!("{name} {mean:.1}")).collect();
+    let entries: Vec<String> =
+        means.iter().map(|(mean, name)| format!("{name} {mean:.1}")).collect();
     println!(
         "mean: {}  target the served one first: {}",
-        told.join(", "),
+        entries.join(", "),
         verdict(means.first().is_some_and(|first| first.1 == simulator::DEFAULT.name())),
     );
     for ((ratio, cell), shards) in worst.into_iter().zip([1, SHARDS]) {

@@ -14,7 +14,7 @@ mod tracepoints;
 use crate::device::Attached;
 use crate::mounted::{Mounted, can_mount, well};
 use crate::overdrive::Overdrive;
-use crate::program::Site;
+use crate::program::ProgramOptions;
 use anyhow::{Context, Result, ensure};
 use rigs::tree::{Folder, Look, Set, found, load};
 use std::fs;
@@ -27,7 +27,7 @@ use tracepoints::Tracing;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    site: Site,
+    program_options: ProgramOptions,
     /// Percentage of each file set.
     #[arg(long, default_value_t = 10.0)]
     share: f64,
@@ -173,7 +173,7 @@ fn write(into: &Path, name: &str, about: &About, events: &[Event]) -> Result<()>
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     can_mount()?;
-    let overdrive = Overdrive::find(&arguments.site)?;
+    let overdrive = Overdrive::find(&arguments.program_options)?;
     fs::create_dir_all(&arguments.into)?;
     let wants = |name: &str| arguments.only.as_ref().is_none_or(|only| only == name);
     for set in FILE_SETS {

@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn requests_are_paired_with_their_answers() {
         let events = events(TEXT).expect("understood");
-        let told: Vec<_> = events
+        let found: Vec<_> = events
             .iter()
             .map(|event| (event.operation, event.first, event.sectors, event.took_ns))
             .collect();
@@ -189,12 +189,12 @@ mod tests {
             (Operation::Write { fua: true }, 50888, 8, Some(110_000)),
             (Operation::Flush, 0, 0, Some(264_000)),
         ];
-        assert_eq!(told, wanted);
+        assert_eq!(found, wanted);
         assert_eq!(events[0].time_ns, 3_162_501_803_000);
     }
 
     #[test]
-    fn what_was_lost_or_is_open_or_is_strange_is_told() {
+    fn what_was_lost_or_is_open_or_is_strange_is_reported() {
         let lost = TEXT.replace("8/8", "8/9");
         assert!(super::events(&lost).expect_err("lost").to_string().contains("were lost"));
         let open =

@@ -8,7 +8,7 @@ mod null;
 
 use crate::device::{Attached, Load, fio};
 use crate::overdrive::Overdrive;
-use crate::program::{Site, TemporaryPath, fill};
+use crate::program::{ProgramOptions, TemporaryPath, fill};
 use crate::sides::{Pairs, Side, in_turns, verdict};
 use anyhow::Result;
 use null::Null;
@@ -17,7 +17,7 @@ use std::path::Path;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    site: Site,
+    program_options: ProgramOptions,
     /// Size of each device, in MiB; all of it is in memory.
     #[arg(long, default_value_t = 64)]
     image_mib: u64,
@@ -85,7 +85,7 @@ fn against(
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let place = TemporaryPath::directory("routes")?;
-    let overdrive = Overdrive::find(&arguments.site)?;
+    let overdrive = Overdrive::find(&arguments.program_options)?;
     let null = Null::start(arguments.image_mib << 20, arguments.threads)?;
     let ublk = attach(&overdrive, place.path(), arguments, "ublk")?;
     let node = ublk.node();

@@ -36,9 +36,9 @@ impl Null {
         let any = u32::MAX;
         let (io_bytes_max, tags) = (IO_BYTES_MAX, TAGS);
         let wanted = DeviceInfo { device: any, queues, tags, state: 0, io_bytes_max, note: 0 };
-        let mut told = wanted.encode();
-        ask(Command::Add, any, 0, &mut told)?;
-        let made = DeviceInfo::parse(&told).context("ublk: no device is made")?;
+        let mut info = wanted.encode();
+        ask(Command::Add, any, 0, &mut info)?;
+        let made = DeviceInfo::parse(&info).context("ublk: no device is made")?;
         let number = made.device;
         let limits = Limits::plain(bytes / SECTOR, SECTOR as u32);
         ask(Command::SetParams, number, 0, &mut Params::of(&limits, io_bytes_max).encode())?;
@@ -71,12 +71,17 @@ fn serve(file: &File, number: u16, tags: u16) {
         let (ring, queue, left) = (ring.clone(), queue.clone(), left.clone());
         let memory = Arc::new(Memory::heap(IO_BYTES_MAX as usize));
         let sectors = IO_BYTES_MAX / SECTOR as u32;
-        let buffer = Buf::over(memory, 0, sectors, SECTOR as u32);
+        let buffer = Buf::from_memory(memory, 0, sectors, SECTOR as u32);
         let answer = async move {
             let mut fetched = ring.fetch(&queue, tag, None, &buffer).await;
             while fetched == 0 {
-                let told = queue.descriptor(tag);
-                let sectors = u32::from_ne_bytes([told[4], told[5], told[6], told[7]]);
+                let descriptor = queue.descriptor(tag);
+                let sectors = u32::from_ne_bytes([
+                    descriptor[4],
+                    descriptor[5],
+                    descriptor[6],
+                    descriptor[7],
+                ]);
                 let bytes = (sectors * SECTOR as u32) as i32;
                 fetched = ring.fetch(&queue, tag, Some(bytes), &buffer).await;
             }

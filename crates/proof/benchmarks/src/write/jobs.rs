@@ -55,12 +55,12 @@ pub(crate) fn run_all(
             });
         }
         drop(sender);
-        let (mut early, mut told) = (BTreeMap::new(), 0);
+        let (mut early, mut next) = (BTreeMap::new(), 0);
         for (number, result) in found {
             early.insert(number, result?);
-            while let Some(found) = early.remove(&told) {
-                each(told, found)?;
-                told += 1;
+            while let Some(found) = early.remove(&next) {
+                each(next, found)?;
+                next += 1;
             }
         }
         Ok(())
@@ -82,13 +82,13 @@ mod tests {
         };
         // The first takes longest.
         let jobs: Vec<Job> = [20_000, 1, 2, 3, 400].map(job).into();
-        let mut told = Vec::new();
+        let mut results = Vec::new();
         run_all(&jobs, Prices::default(), |number, found| {
-            told.push((number, found.writes));
+            results.push((number, found.writes));
             Ok(())
         })
         .expect("none fails");
-        assert_eq!(told, [(0, 20_000), (1, 1), (2, 2), (3, 3), (4, 400)]);
+        assert_eq!(results, [(0, 20_000), (1, 1), (2, 2), (3, 3), (4, 400)]);
         let error = run_all(&jobs, Prices::default(), |_, _| anyhow::bail!("enough"));
         assert!(error.is_err());
     }

@@ -13,7 +13,7 @@ use anyhow::{Result, ensure};
 use block::Stack;
 use cache::BLOCK_SECTORS;
 use lane::{Prices, World};
-use load::{End, Replay, Running, Source, Terms};
+use load::{End, Replay, RunOptions, Running, Source};
 use trace::Trace;
 
 /// Rows: speed-up of the trace.
@@ -42,7 +42,7 @@ fn replay(source: impl Source + 'static, prices: Prices, is_cached: bool) -> Res
     let spec = is_cached.then(|| spec(GIB));
     let cache = spec.map(|spec| attach(&lane, &spec, below.clone())).transpose()?;
     let stack = cache.clone().map_or(below, |cache| Stack::new(&lane, cache));
-    let running = Running::of(&stack, source, Terms::depth(UNDER_WAY))?;
+    let running = Running::of(&stack, source, RunOptions::depth(UNDER_WAY))?;
     world.run_until(|| running.is_done());
     let record = running.record();
     ensure!(record.end == End::Limit, "the replay ended with {:?}", record.end);

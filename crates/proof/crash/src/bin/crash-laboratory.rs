@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
-use crash::{Bug, Failure, Hunt, Outcome, Scale, Subject, Tally, Terms};
+use crash::{Bug, Failure, Hunt, HuntOptions, Outcome, Scale, Subject, Tally};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -132,7 +132,7 @@ fn report_failures(arguments: &Arguments, failures: &[Failure]) {
 
 /// Runs swarms and exhaustive histories until the time is up.
 fn run(arguments: &Arguments, subject: &dyn Subject) -> ExitCode {
-    let terms = Terms {
+    let options = HuntOptions {
         time: arguments.histories.is_none().then(|| Duration::from_secs(arguments.seconds)),
         first: 0,
         histories_max: arguments.histories.unwrap_or(u64::MAX),
@@ -140,7 +140,7 @@ fn run(arguments: &Arguments, subject: &dyn Subject) -> ExitCode {
         base: arguments.base,
     };
     let shows = std::io::stderr().is_terminal() && arguments.seconds > 2;
-    let hunt = crash::hunt(subject, terms, |hunt| {
+    let hunt = crash::hunt(subject, options, |hunt| {
         if shows {
             let states = hunt.swarm.states() + hunt.exhaustive.states();
             eprint!("\r{states} states, {} violations   ", usize::from(hunt.failure.is_some()));
@@ -150,15 +150,15 @@ fn run(arguments: &Arguments, subject: &dyn Subject) -> ExitCode {
         eprint!("\r{:60}\r", "");
     }
     if arguments.json {
-        println!("{:#}", as_json(&hunt, terms));
+        println!("{:#}", as_json(&hunt, options));
     } else {
-        print_hunt(&hunt, terms);
+        print_hunt(&hunt, options);
         report_failures(arguments, hunt.failure.as_slice());
     }
     status(hunt.failure.is_none())
 }
 
-fn print_hunt(hunt: &Hunt, terms: Terms) {
+fn print_hunt(hunt: &Hunt, options: HuntOptions) {
     let line = |name: &str, tally: &Tally, rate: f64| {
         println!(
             "{name:11} {:8} histories {:12} distinct states {:9.0} a second a core",
@@ -186,16 +186,16 @@ fn print_hunt(hunt: &Hunt, terms: Terms) {
         "{} violations in {:.1} s on {} threads, traces {:#018x}",
         usize::from(hunt.failure.is_some()),
         hunt.seconds,
-        terms.threads,
+        options.threads,
         hunt.traces
     );
 }
 
-fn as_json(hunt: &Hunt, terms: Terms) -> serde_json::Value {
+fn as_json(hunt: &Hunt, options: HuntOptions) -> serde_json::Value {
     serde_json::json!({
         "schema": "overdrive.crash/1",
-        "seed": terms.base,
-        "threads": terms.threads,
+        "seed": options.base,
+        "threads": options.threads,
         "seconds": hunt.seconds,
         "histories": hunt.swarm.histories + hunt.exhaustive.histories,
         "states": hunt.swarm.states() + hunt.exhaustive.states(),
@@ -222,14 +222,14 @@ fn try_bugs(arguments: &Arguments) -> ExitCode {
     for bug in crash::bugs() {
         for round in 0..arguments.rounds {
             let base = crash::seed_of(arguments.base, round);
-            let terms = Terms {
+            let options = HuntOptions {
                 time: None,
-                first: if arguments.known { bug.known() } else { 0 },
+                first: if arguments.known { bug.known_history() } else { 0 },
                 histories_max: BUG_HISTORIES_MAX,
                 threads: arguments.threads(),
                 base,
             };
-            let hunt = crash::hunt(bug.subject.as_ref(), terms, |_| ());
+            let hunt = crash::hunt(bug.subject.as_ref(), options, |_| ());
             missed += usize::from(hunt.failure.is_none());
             report_bug(arguments, &bug, &hunt);
             rows.push(bug_as_json(&bug, base, &hunt));

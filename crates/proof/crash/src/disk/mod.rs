@@ -135,7 +135,7 @@ pub struct State {
     /// Errors returned: reads, writes, flushes.
     pub(crate) errors: [u32; 3],
     /// Errors that the process has received: reads, changes, flushes.
-    pub(crate) errors_heard: [u32; 3],
+    pub(crate) errors_delivered: [u32; 3],
     /// The stamps of failed reads: first and count.
     failed_reads: Vec<(u32, u32)>,
     /// Increases with every change of the states that a crash could leave.
@@ -161,8 +161,8 @@ pub struct State {
 }
 
 /// Returns the errors that count as returned before any request was sent.
-fn excused(faults: &Faults) -> [u32; 3] {
-    if faults.hangs() { [1, 1, 0] } else { [0; 3] }
+fn excused_errors(faults: &Faults) -> [u32; 3] {
+    if faults.may_hang() { [1, 1, 0] } else { [0; 3] }
 }
 
 impl State {
@@ -182,8 +182,8 @@ impl State {
             reads: 0,
             writes: 0,
             flushes: 0,
-            errors: excused(&faults),
-            errors_heard: [0; 3],
+            errors: excused_errors(&faults),
+            errors_delivered: [0; 3],
             failed_reads: Vec::new(),
             flushing: Vec::new(),
             flushes_asked: 0,
@@ -501,13 +501,13 @@ impl State {
     }
 
     /// Notes that the process receives the answer.
-    pub(crate) fn heard(&mut self, flight: Flight, request: &Request) {
+    pub(crate) fn record_delivery(&mut self, flight: Flight, request: &Request) {
         let kind = match request {
             Request::Read { .. } => 0,
             Request::Flush => 2,
             _ => 1,
         };
-        self.errors_heard[kind] += u32::from(flight.fails);
+        self.errors_delivered[kind] += u32::from(flight.fails);
     }
 
     /// Returns the stretches of zeros and of other contents, as reads would show them.
@@ -538,7 +538,10 @@ impl State {
     }
 
     /// Returns the units that a moving change has not reached yet.
-    pub(crate) fn ahead_of<'a>(&self, moving: &'a Moving) -> impl Iterator<Item = usize> + 'a {
+    pub(crate) fn units_ahead_of<'a>(
+        &self,
+        moving: &'a Moving,
+    ) -> impl Iterator<Item = usize> + 'a {
         let unit_sectors = self.model.unit_sectors;
         let count = moving.units(unit_sectors).1;
         (moving.applied..count).map(move |index| moving.nth_unit(index, unit_sectors) as usize)

@@ -120,7 +120,7 @@ impl<'a> Laboratory<'a> {
     /// their work, and dropping them could panic again.
     fn go_to_the_end(&mut self, run: Run) -> Result<(), Finding> {
         let mut run = ManuallyDrop::new(run);
-        let result = self.go(&mut run);
+        let result = self.run_history(&mut run);
         drop(ManuallyDrop::into_inner(run));
         result
     }
@@ -161,8 +161,8 @@ impl<'a> Laboratory<'a> {
         run.disk.with(|disk| survivors.collect(disk, run.setup.limits.power));
         let closed = self.judge_candidates(run, survivors)?;
         while survivors.next(&mut run.random) {
-            let chosen = survivors.chosen().map(|candidate| self.verdicts[candidate]);
-            let epochs = chosen.fold(closed, Epochs::and);
+            let chosen = survivors.chosen_candidates().map(|candidate| self.verdicts[candidate]);
+            let epochs = chosen.fold(closed, Epochs::combine);
             let place = |finding: Finding| {
                 finding.at(format_args!("power cut, survivors {}", survivors.describe()))
             };
@@ -197,7 +197,7 @@ impl<'a> Laboratory<'a> {
             match open.next_if(|(open, _)| *open == unit) {
                 None => {
                     let epochs = oracle.judge_unit(unit as u32, bytes).map_err(place)?;
-                    closed = closed.and(epochs);
+                    closed = closed.combine(epochs);
                 }
                 Some((_, candidates)) => {
                     for candidate in candidates {
@@ -329,7 +329,7 @@ impl<'a> Laboratory<'a> {
             damage(&recovery.arena, headers, &mut run.random);
         }
         if !damaged && run.random.one_in(DIES_AGAIN_ONE_IN) {
-            recovery.die(self.subject, &run.setup, &mut run.random);
+            recovery.kill_during_start(self.subject, &run.setup, &mut run.random);
         }
         let in_flush = midway.is_some() || run.disk.with(|disk| disk.flushes_asked > 0);
         let may_fail = run.book.borrow().doubt_after(in_flush, Durability::Flush).may_fail;
@@ -355,7 +355,7 @@ impl<'a> Laboratory<'a> {
 
     fn go_on_after_power_cut(&mut self, run: &mut Run, image: &[u8]) -> Result<(), Finding> {
         let seed = run.random.next_u64();
-        let setup = run.setup.afterwards(seed, run.depth + 1 == DEPTH_MAX);
+        let setup = run.setup.setup_after_crash(seed, run.depth + 1 == DEPTH_MAX);
         let mut disk = State::new(setup.model.clone(), setup.faults, seed);
         disk.load(image);
         let book = run.book.borrow();
@@ -364,7 +364,7 @@ impl<'a> Laboratory<'a> {
             arena: Arc::new(Memory::heap(run.arena.bytes())),
             oracle: book.oracle.after_power_cut(image)?,
             next: book.next_operation(),
-            again: again(run, &book),
+            again: requests_to_resend(run, &book),
             depth: run.depth + 1,
             doubt: Doubt::default(),
         };
@@ -379,7 +379,7 @@ impl<'a> Laboratory<'a> {
         landed: u32,
     ) -> Result<(), Finding> {
         let seed = run.random.next_u64();
-        let setup = run.setup.afterwards(seed, run.depth + 1 == DEPTH_MAX);
+        let setup = run.setup.setup_after_crash(seed, run.depth + 1 == DEPTH_MAX);
         let mut disk = State::new(setup.model.clone(), setup.faults, seed);
         let fence = self.subject.fence();
         run.disk.with(|from| {
@@ -399,7 +399,7 @@ impl<'a> Laboratory<'a> {
             disk,
             arena: Arc::new(arena),
             next: book.next_operation(),
-            again: again(run, &book),
+            again: requests_to_resend(run, &book),
             depth: run.depth + 1,
             doubt: book.doubt_after(in_flush, setup.engine.durability),
         };
@@ -424,7 +424,7 @@ impl<'a> Laboratory<'a> {
 
 /// Returns the requests that clients send again in the run that follows a crash: half of the time
 /// they do.
-fn again(run: &Run, book: &Book) -> Vec<Pending> {
+fn requests_to_resend(run: &Run, book: &Book) -> Vec<Pending> {
     match run.random.clone().one_in(2) {
         true => book.open().to_vec(),
         false => Vec::new(),

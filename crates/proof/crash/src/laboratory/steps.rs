@@ -10,7 +10,7 @@ const STEPS_MAX: u64 = 400_000;
 
 impl Laboratory<'_> {
     /// Runs to the end, with every crash.
-    pub(super) fn go(&mut self, run: &mut Run) -> Result<(), Finding> {
+    pub(super) fn run_history(&mut self, run: &mut Run) -> Result<(), Finding> {
         while run.book.borrow().clients > 0 {
             if !self.step(run)? {
                 let state = run.life.process.describe();
@@ -41,12 +41,12 @@ impl Laboratory<'_> {
         let moved = run.step(self.subject);
         self.kills_midway(run)?;
         if moved {
-            self.after_step(run)?;
+            self.check_after_step(run)?;
         }
         Ok(moved)
     }
 
-    fn after_step(&mut self, run: &mut Run) -> Result<(), Finding> {
+    fn check_after_step(&mut self, run: &mut Run) -> Result<(), Finding> {
         run.check_step()?;
         let changed = run.has_changed();
         if changed || !run.admitted.is_empty() {

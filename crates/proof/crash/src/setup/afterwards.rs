@@ -39,8 +39,8 @@ impl Setup {
     }
 
     /// Restarts the process, with the same settings or, in histories that change them, with others.
-    pub(crate) fn restarted(&mut self, random: &mut Random) {
-        self.resized(random);
+    pub(crate) fn vary_restart(&mut self, random: &mut Random) {
+        self.vary_sizes(random);
         if self.sets > 0 {
             Dice(random.fork()).restarts(self);
         }
@@ -48,7 +48,7 @@ impl Setup {
 
     /// Gives the next process another number of slots, if the arena has room for more, longer or
     /// shorter ranges of zeros, if those are short, and possibly a disk that has grown.
-    fn resized(&mut self, random: &mut Random) {
+    fn vary_sizes(&mut self, random: &mut Random) {
         if self.model.absent > 0 && random.one_in(2) {
             self.model.absent = 0;
         }
@@ -63,7 +63,7 @@ impl Setup {
 
     /// Returns the setup of the run that follows a crash: shorter, and with only a few states
     /// tested.
-    pub(crate) fn afterwards(&self, seed: u64, deepest: bool) -> Setup {
+    pub(crate) fn setup_after_crash(&self, seed: u64, deepest: bool) -> Setup {
         let mut dice = Dice(Random::new(seed));
         let mut next = self.clone();
         next.seed = seed;
@@ -73,17 +73,17 @@ impl Setup {
         next.takeovers = 0;
         next.discards = next.clears;
         next.engine.stall_time_ns = 0;
-        next.lanes = dice.within(1, self.lanes);
-        next.clients = dice.within(1, 2);
-        next.operations = dice.within(1, 8);
+        next.lanes = dice.number_between(1, self.lanes);
+        next.clients = dice.number_between(1, 2);
+        next.operations = dice.number_between(1, 8);
         next.mode_switches = 0;
-        next.sets = self.sets.min(dice.within(0, 2));
+        next.sets = self.sets.min(dice.number_between(0, 2));
         next.bypasses = self.bypasses.min(4);
         next.window_shares = self.window_shares.min(2);
         next.advices = self.advices.min(2);
         next.pairs = self.pairs.min(1);
         dice.restarts(&mut next);
-        next.resized(&mut dice.0);
+        next.vary_sizes(&mut dice.0);
         next.limits = Limits {
             power: self.limits.power.min(8),
             kill: self.limits.kill.min(2),

@@ -35,7 +35,7 @@ pub(super) fn model(dice: &mut Dice, small: bool) -> Model {
     let unit_sectors = dice.pick(&[8, 8, 8, 1]);
     let logical_sectors = if unit_sectors == 8 { dice.pick(&[1, 1, 1, 8]) } else { 1 };
     Model {
-        sectors: if small { 8 * dice.within(3, 6) } else { 8 * dice.within(6, 12) },
+        sectors: if small { 8 * dice.number_between(3, 6) } else { 8 * dice.number_between(6, 12) },
         absent: 0,
         unit_sectors,
         logical_sectors,
@@ -49,7 +49,7 @@ pub(super) fn model(dice: &mut Dice, small: bool) -> Model {
 
 pub(super) fn engine(dice: &mut Dice, small: bool) -> EngineSetup {
     let modes = [WriteMode::Back, WriteMode::BackNow, WriteMode::BackNow, WriteMode::Through];
-    let slots = if small { dice.within(6, 12) } else { dice.within(8, 16) };
+    let slots = if small { dice.number_between(6, 12) } else { dice.number_between(8, 16) };
     EngineSetup {
         durability: Durability::Flush,
         format: Format::Four,
@@ -61,15 +61,15 @@ pub(super) fn engine(dice: &mut Dice, small: bool) -> EngineSetup {
         region_blocks: dice.pick(&[1, 4, 4, 8]),
         extents: dice.pick(&[1, 4, 8]),
         zeros_blocks: 1 << 20,
-        fills: dice.within(1, 4),
+        fills: dice.number_between(1, 4),
         run_blocks: dice.pick(&[1, 2, 4, 8]),
         slice_blocks: 256,
-        dirty_blocks_max: dice.within(2, slots * 3 / 4),
+        dirty_blocks_max: dice.number_between(2, slots * 3 / 4),
         dirty_age_ns: dice.pick(&[50_000, 500_000, 5_000_000]),
         flush_target_ns: dice.pick(&[0, 0, 300_000, 1_000_000]),
         retry_time_ns: dice.pick(&[0, 1_000_000, 20_000_000]),
         stall_time_ns: 0,
-        workers: dice.within(1, 3),
+        workers: dice.number_between(1, 3),
         absorb_blocks_max: dice.pick(&[1, 2, 8]),
         fill_cost_ns: dice.pick(&[0, 0, 400]),
         policy: dice.pick(&[Kind::Adaptive, Kind::Adaptive, Kind::Lru, Kind::Sieve]),
@@ -81,9 +81,9 @@ pub(super) fn engine(dice: &mut Dice, small: bool) -> EngineSetup {
 
 pub(super) fn mix(dice: &mut Dice) -> Mix {
     Mix {
-        read: dice.within(0, 6),
-        write: dice.within(4, 10),
-        fua: dice.within(0, 2),
+        read: dice.number_between(0, 6),
+        write: dice.number_between(4, 10),
+        fua: dice.number_between(0, 2),
         zero: dice.pick(&[0, 1, 2]),
         discard: dice.pick(&[0, 0, 1, 2]),
         flush: dice.pick(&[0, 1, 1, 2, 3]),

@@ -6,7 +6,7 @@ use lane::Random;
 pub(super) struct Dice(pub(super) Random);
 
 impl Dice {
-    pub(super) fn within(&mut self, low: u32, high: u32) -> u32 {
+    pub(super) fn number_between(&mut self, low: u32, high: u32) -> u32 {
         low + self.0.below(u64::from(high - low + 1)) as u32
     }
 
@@ -19,6 +19,6 @@ impl Dice {
         if self.0.one_in(2) {
             return Fault::default();
         }
-        Fault { from: self.within(1, among), count: self.pick(&[0, 1, 1, 1, 2, 5]) }
+        Fault { from: self.number_between(1, among), count: self.pick(&[0, 1, 1, 1, 2, 5]) }
     }
 }

@@ -7,12 +7,12 @@ use block::{Durability, Fua, WriteMode};
 
 impl Dice {
     /// In one history of four, the disk does not answer, and an operator reacts.
-    pub(super) fn hangs(&mut self, setup: &mut Setup) {
+    pub(super) fn plan_hangs(&mut self, setup: &mut Setup) {
         if !self.0.one_in(4) {
             return;
         }
         let hang = |dice: &mut Dice, one_in, among| match dice.0.one_in(one_in) {
-            true => Fault { from: dice.within(1, among), count: dice.pick(&[1, 1, 2, 4]) },
+            true => Fault { from: dice.number_between(1, among), count: dice.pick(&[1, 1, 2, 4]) },
             false => Fault::default(),
         };
         setup.faults.hang = match self.0.one_in(3) {
@@ -31,17 +31,17 @@ impl Dice {
         setup.think_ns = stall_time_ns * self.pick(&[0, 1, 2]);
         setup.clients = setup.clients.max(3);
         setup.hot_one_in = self.pick(&[1, 1, 3]);
-        setup.mix.fua = self.within(1, 4);
-        setup.clears = self.within(1, 6);
-        setup.discards = self.within(0, 2);
-        setup.limits = setup.limits.few();
+        setup.mix.fua = self.number_between(1, 4);
+        setup.clears = self.number_between(1, 6);
+        setup.discards = self.number_between(0, 2);
+        setup.limits = setup.limits.reduced();
     }
 
     /// In half of those, an operator soon sees that the volume has failed, and clears that while
     /// the disk still hangs.
     pub(super) fn looks(&mut self, setup: &mut Setup) {
         if setup.faults.hang_ns > 0 && self.0.one_in(2) {
-            setup.looks = self.within(8, 24);
+            setup.looks = self.number_between(8, 24);
         }
     }
 
@@ -51,15 +51,17 @@ impl Dice {
             return;
         }
         let among = setup.operations / 2;
-        setup.faults.write = Fault { from: self.within(1, among), count: self.pick(&[1, 5, 20]) };
-        setup.faults.flush = Fault { from: self.within(1, 6), count: self.pick(&[0, 1, 1]) };
+        setup.faults.write =
+            Fault { from: self.number_between(1, among), count: self.pick(&[1, 5, 20]) };
+        setup.faults.flush =
+            Fault { from: self.number_between(1, 6), count: self.pick(&[0, 1, 1]) };
         setup.engine.retry_time_ns = 0;
         setup.mix.read = 6;
         setup.mix.flush = setup.mix.flush.max(1);
-        setup.clients = self.within(1, 2);
-        setup.clears = self.within(0, 1);
-        setup.discards = self.within(4, 8);
-        setup.limits = setup.limits.few();
+        setup.clients = self.number_between(1, 2);
+        setup.clears = self.number_between(0, 1);
+        setup.discards = self.number_between(4, 8);
+        setup.limits = setup.limits.reduced();
     }
 
     /// One history of six has many flushes, of every kind, some of which fail.
@@ -68,10 +70,11 @@ impl Dice {
             return;
         }
         setup.model.fua = self.pick(&[Fua::None, Fua::None, Fua::Native]);
-        setup.faults.flush = Fault { from: self.within(1, 8), count: self.pick(&[1, 1, 2]) };
+        setup.faults.flush =
+            Fault { from: self.number_between(1, 8), count: self.pick(&[1, 1, 2]) };
         setup.engine.retry_time_ns = self.pick(&[1_000_000, 20_000_000]);
-        setup.mix.fua = self.within(2, 5);
-        setup.mix.flush = self.within(1, 4);
+        setup.mix.fua = self.number_between(2, 5);
+        setup.mix.flush = self.number_between(1, 4);
         setup.clients = setup.clients.max(2);
         setup.clears = self.pick(&[0, 1, 2]);
         setup.takeovers = setup.takeovers.max(1);
@@ -87,8 +90,8 @@ impl Dice {
         let modes = [WriteMode::Through, WriteMode::Through, WriteMode::Back, WriteMode::None];
         setup.engine.mode = self.pick(&[modes[0], modes[1], modes[2], modes[3], setup.engine.mode]);
         setup.mix.write = setup.mix.write.max(8);
-        setup.mix.flush = setup.mix.flush.max(self.within(2, 5));
-        setup.takeovers = self.within(1, 3);
+        setup.mix.flush = setup.mix.flush.max(self.number_between(2, 5));
+        setup.takeovers = self.number_between(1, 3);
         setup.clients = setup.clients.max(2);
         setup.engine.fill_cost_ns = self.pick(&[0, 0, setup.engine.fill_cost_ns]);
         if self.0.one_in(2) {
@@ -98,7 +101,7 @@ impl Dice {
 
     /// In one history of five a copy is expensive: no copy of a write-through is retained, unless
     /// it is cached for reads.
-    pub(super) fn unheld(&mut self, setup: &mut Setup) {
+    pub(super) fn make_copies_expensive(&mut self, setup: &mut Setup) {
         if self.0.one_in(5) {
             setup.engine.fill_cost_ns = 100_000_000;
         }

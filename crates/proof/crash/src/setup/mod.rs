@@ -111,7 +111,7 @@ pub struct Limits {
 
 impl Limits {
     /// Returns lower limits, for histories that are not about crashes.
-    fn few(self) -> Limits {
+    fn reduced(self) -> Limits {
         Limits {
             power: self.power.min(1),
             kill: self.kill.min(1),
@@ -206,7 +206,7 @@ impl Setup {
     pub fn new(seed: u64, scale: Scale) -> Setup {
         let mut setup = Setup::of_blocks(seed, scale);
         Dice(Random::new(seed ^ 0x0b17_e500)).bytes(&mut setup);
-        Dice(Random::new(seed ^ 0x006_2035)).grows(&mut setup);
+        Dice(Random::new(seed ^ 0x006_2035)).plan_growth(&mut setup);
         setup
     }
 
@@ -232,9 +232,9 @@ impl Setup {
             faults,
             flushes_fail: true,
             engine: base::engine(&mut dice, small),
-            lanes: if small { dice.within(1, 2) } else { dice.within(1, 3) },
-            clients: if small { dice.within(1, 3) } else { dice.within(1, 6) },
-            operations: if small { dice.within(5, 8) } else { dice.within(50, 72) },
+            lanes: if small { dice.number_between(1, 2) } else { dice.number_between(1, 3) },
+            clients: if small { dice.number_between(1, 3) } else { dice.number_between(1, 6) },
+            operations: if small { dice.number_between(5, 8) } else { dice.number_between(50, 72) },
             mix: base::mix(&mut dice),
             think_ns: dice.pick(&[0, 1_000, 20_000, 200_000]),
             sectors_max: dice.pick(&[2, 8, 16, 24]).max(model.logical_sectors),
@@ -258,14 +258,14 @@ impl Setup {
             model,
         };
         dice.flushes(&mut setup);
-        dice.hangs(&mut setup);
+        dice.plan_hangs(&mut setup);
         dice.discards(&mut setup);
         dice.zeroes(&mut setup);
         // With separate dice: all other histories stay unchanged.
         Dice(Random::new(seed ^ 0x04de_4ed0)).orders(&mut setup);
-        Dice(Random::new(seed ^ 0x0ea4_1900)).early(&mut setup);
+        Dice(Random::new(seed ^ 0x0ea4_1900)).plan_early_writeback(&mut setup);
         Dice(Random::new(seed ^ 0x5e77_1295)).changes(&mut setup);
-        Dice(Random::new(seed ^ 0x0704_5e1f)).turns(&mut setup);
+        Dice(Random::new(seed ^ 0x0704_5e1f)).plan_throttling(&mut setup);
         Dice(Random::new(seed ^ 0x1007_5000)).looks(&mut setup);
         Dice(Random::new(seed ^ 0x51_1ce5)).releases(&mut setup);
         Dice(Random::new(seed ^ 0x05a4_d500)).shards(&mut setup);
@@ -276,7 +276,7 @@ impl Setup {
         Dice(Random::new(seed ^ 0x0005_74ea)).streams(&mut setup);
         Dice(Random::new(seed ^ 0x0a11_17a0)).pairs(&mut setup);
         Dice(Random::new(seed ^ 0x1a7e_f150)).late_flushes(&mut setup);
-        Dice(Random::new(seed ^ 0x0004_e1d0)).unheld(&mut setup);
+        Dice(Random::new(seed ^ 0x0004_e1d0)).make_copies_expensive(&mut setup);
         setup
     }
 }

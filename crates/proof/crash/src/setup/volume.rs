@@ -30,10 +30,10 @@ impl Dice {
     pub(super) fn sizes(&mut self, setup: &mut Setup) {
         let engine = &mut setup.engine;
         (engine.slots_least, engine.slots_max) = (engine.slots, engine.slots);
-        match self.within(0, 11) {
+        match self.number_between(0, 11) {
             0 => engine.format = Format::Two,
             1 | 2 => {
-                engine.slots_max += self.within(1, 8) * engine.shards;
+                engine.slots_max += self.number_between(1, 8) * engine.shards;
                 engine.slots = self.pick(&[engine.slots, engine.slots_max]);
                 setup.takeovers = setup.takeovers.max(1);
             }
@@ -44,18 +44,18 @@ impl Dice {
     /// In one history of twelve, the disk grows between two processes, by blocks or by parts of
     /// them, while data is dirty. Before it grows, or if it had its size from the start, it may
     /// have been truncated for a while.
-    pub(super) fn grows(&mut self, setup: &mut Setup) {
+    pub(super) fn plan_growth(&mut self, setup: &mut Setup) {
         if !self.0.one_in(12) {
             return;
         }
         let model = &mut setup.model;
         let unit = self.pick(&[model.logical_sectors, model.block_sectors()]);
-        setup.cut = unit * self.within(1, model.sectors / 2 / unit);
+        setup.cut = unit * self.number_between(1, model.sectors / 2 / unit);
         model.absent = self.pick(&[setup.cut, setup.cut, setup.cut, 0]);
         let engine = &mut setup.engine;
         engine.mode = self.pick(&[WriteMode::BackNow, WriteMode::BackNow, engine.mode]);
         engine.dirty_age_ns = self.pick(&[engine.dirty_age_ns, 50_000_000]);
-        setup.takeovers = setup.takeovers.max(self.within(1, 3));
+        setup.takeovers = setup.takeovers.max(self.number_between(1, 3));
         setup.takeover_one_in = setup.takeover_one_in.min(self.pick(&[40, 100, 300]));
     }
 
@@ -72,22 +72,22 @@ impl Dice {
     /// have.
     pub(super) fn lanes(&mut self, setup: &mut Setup) {
         if self.0.one_in(2) {
-            setup.lanes = self.within(1, 4);
+            setup.lanes = self.number_between(1, 4);
         }
     }
 
     /// In one history of four, an operator changes settings; in one of four, the guard switches
     /// often; fewer of those with a hanging disk, which have their own subject.
     pub(super) fn changes(&mut self, setup: &mut Setup) {
-        let what = self.within(0, 7);
+        let what = self.number_between(0, 7);
         if setup.engine.stall_time_ns > 0 && !self.0.one_in(3) {
             return;
         }
         if what <= 1 {
-            setup.sets = self.within(1, 6);
-            setup.mix.flush = setup.mix.flush.max(self.within(1, 4));
+            setup.sets = self.number_between(1, 6);
+            setup.mix.flush = setup.mix.flush.max(self.number_between(1, 4));
             setup.clients = setup.clients.max(2);
-            setup.takeovers = setup.takeovers.max(self.within(0, 1));
+            setup.takeovers = setup.takeovers.max(self.number_between(0, 1));
         }
         if what == 1 || what == 2 {
             setup.bypasses = self.pick(&[2, 6, 20]);

@@ -4,7 +4,7 @@ use crate::book::{Book, Seen, seen_in};
 use block::{Buf, Discard, Extent, Fua, Request, Stack};
 use crash::{Disk, Fault, Faults, GRAIN, Model, State};
 use lane::{Lane, Random, World};
-use pool::{Gone, Layout, Pool, PoolShared, SLOT_SECTORS};
+use pool::{Layout, MissingDevice, Pool, PoolShared, SLOT_SECTORS};
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
@@ -189,7 +189,7 @@ pub(crate) fn recover_without(
         let shared = open_without(members.clone(), gone).await?;
         if let Some(gone) = gone {
             let limits = members[gone].limits().clone();
-            members[gone] = Stack::new(&on, Gone::new(limits));
+            members[gone] = Stack::new(&on, MissingDevice::new(limits));
         }
         let stack = Stack::new(&on, Pool::attach(&shared, &on, members));
         read_all(stack, slots).await

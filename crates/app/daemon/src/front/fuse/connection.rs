@@ -10,7 +10,7 @@
 
 use super::mountpoint::Mountpoint;
 use crate::front::Inherited;
-use holder::{Busy, Description, Found, Keeper, Kept};
+use holder::{Busy, Description, Found, Keeper, RetainedVolume};
 use host::File;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::MemfdFlags;
@@ -77,7 +77,7 @@ impl Connection {
         }
         if let Some(found) = find(place, keep)? {
             if is_mounted(&found.backing[0]) {
-                if found.kept.volume != contents {
+                if found.retained.volume != contents {
                     found.keeper.abandon();
                     return Err(other_contents(place));
                 }
@@ -192,7 +192,7 @@ fn start(
     keep: &Keep,
     device: &OwnedFd,
 ) -> Result<Keeper, Failure> {
-    let kept = Kept {
+    let retained = RetainedVolume {
         volume: contents.to_owned(),
         backing: place.path().display().to_string(),
         key: holder::mount_key(place.path()),
@@ -202,6 +202,6 @@ fn start(
     let memory = rustix::fs::memfd_create("overdrive-mount", MemfdFlags::CLOEXEC);
     let memory = memory.map_err(|errno| holder_failure(place, &errno.into()))?;
     let started =
-        Keeper::start(&keep.runtime, &kept, memory.as_fd(), &[device.as_fd()], &keep.program);
+        Keeper::start(&keep.runtime, &retained, memory.as_fd(), &[device.as_fd()], &keep.program);
     started.map_err(|error| holder_failure(place, &error))
 }

@@ -1,7 +1,7 @@
 //! Listening at an address for NBD, and the URIs of exports there.
 
 use crate::front::Inherited;
-use crate::plan::Place;
+use crate::plan::NbdAddress;
 use ring::Listener;
 use stack::{Exit, Failure};
 use std::path::Path;
@@ -15,7 +15,7 @@ fn pause() {
     std::thread::sleep(std::time::Duration::from_millis(10));
 }
 
-impl Place {
+impl NbdAddress {
     /// Listens there, or continues with the listener of an earlier program of this process.
     pub(crate) fn listen(
         &self,
@@ -34,8 +34,8 @@ impl Place {
                 _ => Exit::Usage,
             };
             // Most of the listener's sentences name the address, but not those of the system.
-            let place = self.to_string();
-            let bare = place.split_once(':').map_or("", |(_, rest)| rest);
+            let text = self.to_string();
+            let bare = text.split_once(':').map_or("", |(_, rest)| rest);
             let error = error.to_string();
             let what = error.strip_prefix(&format!("{bare}: ")).unwrap_or(&error);
             Failure::new(exit, format!("cannot listen at {bare}: {what} (--nbd unix:PATH)"))
@@ -48,9 +48,11 @@ impl Place {
         let mut tries = 0;
         loop {
             let bound = match self {
-                Place::Unix(path) if path.parent() == Some(runtime) => Listener::bind_private(path),
-                Place::Unix(path) => Listener::bind(path),
-                Place::Tcp(address) => Listener::bind_tcp(*address),
+                NbdAddress::Unix(path) if path.parent() == Some(runtime) => {
+                    Listener::bind_private(path)
+                }
+                NbdAddress::Unix(path) => Listener::bind(path),
+                NbdAddress::Tcp(address) => Listener::bind_tcp(*address),
             };
             let taken =
                 bound.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse);
@@ -66,10 +68,10 @@ impl Place {
     /// project.
     pub(crate) fn uri(&self, export: &str, listener: &Listener) -> String {
         match self {
-            Place::Unix(path) => {
+            NbdAddress::Unix(path) => {
                 format!("nbd+unix:///{}?socket={}", escape(export), escape(&path.to_string_lossy()))
             }
-            Place::Tcp(address) => {
+            NbdAddress::Tcp(address) => {
                 let address = listener.address().unwrap_or(*address);
                 format!("nbd://{address}/{}", escape(export))
             }

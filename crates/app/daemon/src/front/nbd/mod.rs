@@ -7,7 +7,7 @@ mod service;
 
 use super::{EndFuture, Ending, Front, Inherited};
 use crate::lanes::Lanes;
-use crate::plan::Place;
+use crate::plan::NbdAddress;
 use block::Kind;
 use export::{Budget, Export};
 use host::File;
@@ -32,7 +32,7 @@ const REFUSED_PAUSE_NS: u64 = 1_000_000_000;
 
 /// A listener, and all its connections.
 pub(crate) struct Nbd {
-    place: Place,
+    address: NbdAddress,
     listener: Listener,
     service: Service,
     refused: Cell<u64>,
@@ -47,15 +47,15 @@ impl Nbd {
     /// Listening at the address fails.
     pub(crate) fn bind(
         ring: &Ring,
-        place: &Place,
+        address: &NbdAddress,
         runtime: &Path,
         inherited: &mut Inherited,
         budget: &Arc<Budget>,
     ) -> Result<Rc<Nbd>, Failure> {
         Ok(Rc::new(Nbd {
-            place: place.clone(),
-            listener: place.listen(runtime, inherited)?,
-            service: Service::new(ring, place.to_string(), CONNECTIONS_MAX, budget),
+            address: address.clone(),
+            listener: address.listen(runtime, inherited)?,
+            service: Service::new(ring, address.to_string(), CONNECTIONS_MAX, budget),
             refused: Cell::new(0),
             refused_reported_ns: Cell::new(None),
         }))
@@ -108,7 +108,7 @@ impl Nbd {
 
 impl Front for Nbd {
     fn address(&self, export: &str) -> String {
-        self.place.uri(export, &self.listener)
+        self.address.uri(export, &self.listener)
     }
 
     fn open(self: Rc<Self>, exports: Vec<Export>, lanes: &Rc<Lanes>) {
@@ -134,6 +134,6 @@ impl Front for Nbd {
     }
 
     fn handover_files(&self) -> Vec<(String, File)> {
-        vec![(self.place.to_string(), self.listener.file().clone())]
+        vec![(self.address.to_string(), self.listener.file().clone())]
     }
 }

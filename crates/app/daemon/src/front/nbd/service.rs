@@ -1,7 +1,7 @@
 //! Serves sockets from any source, each on the lane with the fewest connections.
 
 use crate::lanes::{Lanes, Seat};
-use ::nbd::{Exports, Options, Places};
+use ::nbd::{ConnectionLimit, Exports, Options};
 use export::{Budget, Export};
 use lane::first;
 use ring::{Ring, Socket};
@@ -30,7 +30,7 @@ impl Service {
         connections_max: usize,
         budget: &Arc<Budget>,
     ) -> Service {
-        let (places, budget) = (Arc::new(Places::new(connections_max)), budget.clone());
+        let (places, budget) = (Arc::new(ConnectionLimit::new(connections_max)), budget.clone());
         Service {
             ring: ring.clone(),
             name,
@@ -89,7 +89,7 @@ impl Service {
 struct Connection {
     socket: OwnedFd,
     options: Options,
-    place: ::nbd::Place,
+    place: ::nbd::ConnectionPermit,
     seat: Seat,
 }
 

@@ -197,14 +197,14 @@ mod tests {
             ("[[load]]\n[[load]]", "two loads are called 'random 4 KiB reads, QD1'"),
             ("[[load]]\nname = 'a'\n[[load]]\nname = 'a'", "two loads are called 'a'"),
         ] {
-            let told = wrong(text);
-            assert!(told.contains(says), "{text}: {told}");
+            let message = wrong(text);
+            assert!(message.contains(says), "{text}: {message}");
         }
         assert!(!wrong("[[load]\n").is_empty());
     }
 
     #[test]
-    fn the_file_and_the_line_are_told() {
+    fn the_file_and_the_line_are_reported() {
         let file = tempfile::NamedTempFile::new().expect("a place for it");
         let text = "[[load]]\nname = \"a\"\n\n[[load]]\ndepth = 4\nreads = \"most\"\n";
         std::fs::write(file.path(), text).expect("room");

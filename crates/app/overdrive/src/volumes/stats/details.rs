@@ -80,7 +80,10 @@ fn print_cache(stats: &Statistics, all: bool) {
     stats.policy.iter().for_each(|policy| print_policy(policy, all));
     stats.curve.iter().for_each(print_curve);
     let has_stepped = stats.guard.as_ref().is_none_or(|guard| {
-        !guard.on || guard.times > 0 || guard.reads_aside.is_some() || guard.writes_aside.is_some()
+        !guard.on
+            || guard.times > 0
+            || guard.reads_bypass.is_some()
+            || guard.writes_bypass.is_some()
     });
     line(
         has_stepped,
@@ -224,8 +227,8 @@ fn guard(guard: &Guard) -> String {
     }
     let side = |why: &Option<String>, what: &str| Some(format!("{what} ({})", why.as_ref()?));
     let sides: Vec<String> = [
-        side(&guard.reads_aside, "reads are not cached"),
-        side(&guard.writes_aside, "writes are written through"),
+        side(&guard.reads_bypass, "reads are not cached"),
+        side(&guard.writes_bypass, "writes are written through"),
     ]
     .into_iter()
     .flatten()

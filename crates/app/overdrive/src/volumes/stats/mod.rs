@@ -66,8 +66,8 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     }
     if options.json {
         // Printed as received: the daemon may be newer, and report more.
-        let told = chosen.iter_mut().map(Chosen::ask).collect::<Result<Vec<_>, _>>()?;
-        match &told[..] {
+        let answers = chosen.iter_mut().map(Chosen::ask).collect::<Result<Vec<_>, _>>()?;
+        match &answers[..] {
             [one] => daemon::say!("{one}"),
             all => {
                 let schema = "overdrive.volumes-stats/1";

@@ -71,7 +71,7 @@ pub(super) fn is_claimed(attach: &[&str]) {
     let linked = fs::hard_link(&disk.image, &link);
     linked.or_else(|_| std::os::unix::fs::symlink(&disk.image, &link)).expect("room");
     attach_other(&Home::new(), &link);
-    if let Some(over) = Loop::over(&disk.image) {
+    if let Some(over) = Loop::attach(&disk.image) {
         let words = ["lies on", "is the backing of", &disk.name];
         disk.home.overdrive(&["attach", &over.0, "--name", &another]).refused(5, &words);
     }

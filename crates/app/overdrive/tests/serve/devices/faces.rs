@@ -33,7 +33,7 @@ fn said_of(disk: &Disk, node: &Path) -> Option<String> {
 }
 
 #[test]
-fn udev_can_tell_a_volume_from_the_device_that_it_lies_on() {
+fn udev_can_distinguish_a_volume_from_the_device_that_it_lies_on() {
     if !have_devices(&["losetup"]) {
         return;
     }

@@ -182,9 +182,9 @@ fn an_upgrade_is_not_noticed() {
     let watching = watching.spawn().expect("started");
     pause(Duration::from_secs(1));
     let daemon = disk.daemon();
-    let told = disk.home.overdrive(&["upgrade"]).well().stdout;
+    let stdout = disk.home.overdrive(&["upgrade"]).well().stdout;
     let version = env!("CARGO_PKG_VERSION");
-    assert!(told.contains(&format!("{} upgraded from {version} to", disk.name)), "{told}");
+    assert!(stdout.contains(&format!("{} upgraded from {version} to", disk.name)), "{stdout}");
     assert_eq!(disk.daemon(), daemon, "the same process");
     fio.join().expect("it ran").well();
     // A holder that was orphaned for a moment would have reported it by now.

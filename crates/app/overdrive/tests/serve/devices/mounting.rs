@@ -20,9 +20,9 @@ fn an_image_is_mounted_and_unmounted_in_one_step_each() {
     }
     let disk = Disk::new(64);
     run("mkfs.ext4", &["-q", text(&disk.image)]).well();
-    let told = disk.mount_in_one_step(&["-o", "noatime"]).well().stdout;
+    let stdout = disk.mount_in_one_step(&["-o", "noatime"]).well().stdout;
     let directory = disk.directory();
-    assert_eq!(told.trim(), format!("/dev/overdrive/{} on {}", disk.name, directory.display()));
+    assert_eq!(stdout.trim(), format!("/dev/overdrive/{} on {}", disk.name, directory.display()));
     fs::write(directory.join("file"), "there").expect("room");
     assert_eq!(disk.row()["mounted"], serde_json::json!([directory]));
     disk.home.overdrive(&["umount", text(&directory)]).well();

@@ -112,7 +112,7 @@ impl FlushNote {
 
 impl Arena {
     fn flush_note(&self) -> FlushNote {
-        FlushNote(self.noted(FLUSH_NOTE_AT))
+        FlushNote(self.load_word(FLUSH_NOTE_AT))
     }
 
     fn change_flush_note(&self, change: impl Fn(FlushNote) -> FlushNote) {

@@ -203,7 +203,7 @@ impl Arena {
         }
     }
 
-    fn noted(&self, offset: usize) -> u64 {
+    fn load_word(&self, offset: usize) -> u64 {
         self.memory().word(offset).load(Ordering::Acquire)
     }
 
@@ -219,7 +219,7 @@ impl Arena {
     /// Returns the geometry with the number of live slots that was noted last: the maximum if the
     /// note is damaged, so that no slot is missed.
     pub(crate) fn as_noted(&self, geometry: &Geometry) -> Geometry {
-        let word = self.noted(LIVE_AT);
+        let word = self.load_word(LIVE_AT);
         let live = word as u32;
         let is_sound = (word >> 32) as u32 == !live
             && (1..=geometry.slots_max()).contains(&live)
@@ -240,7 +240,7 @@ impl Arena {
 
     /// Returns the number of the open epoch, as last noted; 0: never.
     pub(crate) fn epoch(&self) -> u64 {
-        self.noted(EPOCH_AT)
+        self.load_word(EPOCH_AT)
     }
 
     /// Notes the number of the open epoch, before any block has it.
@@ -250,7 +250,7 @@ impl Arena {
 
     /// Returns the epochs that are known to be durable.
     pub(crate) fn durable(&self) -> DurableEpochs {
-        let (open, durable) = (self.epoch(), self.noted(DURABLE_AT));
+        let (open, durable) = (self.epoch(), self.load_word(DURABLE_AT));
         // If the note is far from the current epochs, it is about another version's epochs, or
         // about discarded ones.
         let is_near = (1..=CHAIN_MAX as u64 + 2).contains(&open.wrapping_sub(durable));
@@ -271,7 +271,7 @@ impl Arena {
 
     /// Returns the volume's condition.
     pub(crate) fn condition(&self) -> Condition {
-        match self.noted(CONDITION_AT) {
+        match self.load_word(CONDITION_AT) {
             2 => Condition::Discarding,
             0 if !self.has_lost_flush() => Condition::Well,
             _ => Condition::Failed,
@@ -285,7 +285,7 @@ impl Arena {
 
     /// Returns the number of failed flushes of the backing.
     pub(crate) fn flushes_failed(&self) -> u64 {
-        self.noted(FLUSHES_FAILED_AT)
+        self.load_word(FLUSHES_FAILED_AT)
     }
 
     /// Counts a failed flush of the backing. One flush runs at a time, so no other task counts.
@@ -301,13 +301,13 @@ impl Arena {
 
     /// Whether a flush of the backing has failed and may have lost data.
     pub(crate) fn has_lost_flush(&self) -> bool {
-        self.flushes_failed() != self.noted(FLUSHES_MENDED_AT)
+        self.flushes_failed() != self.load_word(FLUSHES_MENDED_AT)
     }
 
     /// Whether clients were promised that data covered by a flush precedes data that they sent
     /// later.
     pub(crate) fn is_ordered(&self) -> bool {
-        self.noted(ORDERED_AT) != NOT_ORDERED
+        self.load_word(ORDERED_AT) != NOT_ORDERED
     }
 
     /// Notes whether that is promised: before the promise begins, and after it ends and all data
@@ -347,7 +347,7 @@ impl Arena {
         if !sane || memory.bytes() < Arena::bytes(&geometry, grain) {
             return None;
         }
-        let arena = Arena::over(memory.clone(), &geometry, grain);
+        let arena = Arena::from_memory(memory.clone(), &geometry, grain);
         let geometry = arena.as_noted(&geometry);
         Some(Found { arena, geometry, grain, sectors, identity: words[6] })
     }

@@ -8,11 +8,11 @@ fn arena() -> (Arc<Memory>, Arena, Geometry) {
     let geometry =
         Geometry { slots: 8, shards: 2, region_blocks: 8, extents: 3, ..Geometry::default() };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
-    (memory.clone(), Arena::over(memory, &geometry, GRAIN), geometry)
+    (memory.clone(), Arena::from_memory(memory, &geometry, GRAIN), geometry)
 }
 
 #[test]
-fn only_its_own_kind_is_recognised_and_the_reason_is_told() {
+fn only_its_own_kind_is_recognised_and_the_reason_is_reported() {
     let (memory, arena, geometry) = arena();
     assert_eq!(arena.is_mine(&geometry, 64, 7), Ok(false));
     arena.adopt(&geometry, 64, 7);
@@ -197,7 +197,7 @@ fn the_slots_that_are_live_are_as_noted_and_all_where_the_note_is_damaged() {
         ..Geometry::default()
     };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
-    let arena = Arena::over(memory.clone(), &geometry, GRAIN);
+    let arena = Arena::from_memory(memory.clone(), &geometry, GRAIN);
     arena.adopt(&geometry, 64, 7);
     assert_eq!(Arena::found(&memory).expect("an arena").geometry, geometry);
     let all = Geometry { slots: 16, slots_spare: 0, ..geometry };
@@ -221,7 +221,7 @@ fn an_arena_is_resized_within_its_places_unless_something_dirty_would_go() {
         ..Geometry::default()
     };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
-    let arena = Arena::over(memory.clone(), &geometry, GRAIN);
+    let arena = Arena::from_memory(memory.clone(), &geometry, GRAIN);
     arena.adopt(&geometry, 64, 7);
     let found = Arena::found(&memory).expect("an arena");
     let slots = |wanted| found.resized(wanted).map(|resized| (resized.slots, resized.slots_spare));

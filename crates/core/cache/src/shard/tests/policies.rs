@@ -46,7 +46,14 @@ fn memory() -> Arc<Memory> {
 fn shard(kind: Kind) -> Shard {
     let sampling = Arc::new(Sampling::new(kind, GEOMETRY.slots));
     let streams = Arc::new(Streams::new(1 << 30, &GEOMETRY, u32::MAX));
-    Shard::new(kind, sampling, streams, Arena::over(memory(), &GEOMETRY, GRAIN), 0, &GEOMETRY)
+    Shard::new(
+        kind,
+        sampling,
+        streams,
+        Arena::from_memory(memory(), &GEOMETRY, GRAIN),
+        0,
+        &GEOMETRY,
+    )
 }
 
 /// Reads a block as a request does, with a backing that answers immediately. Returns whether it was

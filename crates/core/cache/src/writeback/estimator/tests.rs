@@ -245,16 +245,16 @@ fn what_others_are_served_beside_runs_counts_as_blocks_of_theirs() {
 }
 
 #[test]
-fn a_rate_is_told_from_256_blocks_and_the_time_they_took() {
+fn a_rate_is_measured_from_256_blocks_and_the_time_they_took() {
     const SECOND_NS: u64 = 1_000_000_000;
     let rate_of = |blocks: u32, ns: u64| {
         let drain = Estimator::default();
         assert!(drain.may_begin(7, QUIET));
-        let told = drain.end(7 + ns, 7, blocks, 64, QUIET);
+        let is_measured = drain.end(7 + ns, 7, blocks, 64, QUIET);
         let left = (&drain.sample_blocks, &drain.sample_ns);
         let left = (left.0.load(Ordering::Relaxed), left.1.load(Ordering::Relaxed));
-        assert_eq!(left, if told { (0, 0) } else { (blocks.into(), ns) });
-        told.then(|| drain.blocks_per_second.load(Ordering::Relaxed))
+        assert_eq!(left, if is_measured { (0, 0) } else { (blocks.into(), ns) });
+        is_measured.then(|| drain.blocks_per_second.load(Ordering::Relaxed))
     };
     assert_eq!(rate_of(255, SECOND_NS), None);
     assert_eq!(rate_of(256, SECOND_NS), Some(256));
@@ -364,7 +364,7 @@ fn what_is_not_known_of_a_size_follows_from_its_neighbours() {
 }
 
 #[test]
-fn what_a_block_takes_is_told_by_the_shortest_runs_that_were_sent() {
+fn what_a_block_takes_is_measured_by_the_shortest_runs_that_were_sent() {
     assert_eq!(Estimator::default().block_ns(), None);
     assert_eq!(knowing(&[(4, 1000), (8, 1400)]).block_ns(), Some(250));
     assert_eq!(knowing(&[(2048, 1000)]).block_ns(), Some(1), "it is known");

@@ -6,12 +6,12 @@
 
 use super::rounds::{self, Matrix};
 use super::{CELL_NS, DEPTH, PREPARATION};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
 use crate::plots;
 use crate::suite::Suite;
+use crate::test_rig::TestRig;
 use block::Size;
 use report::words::figure;
 
@@ -35,13 +35,13 @@ impl Suite for Iops {
         &PROFILE
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         let matrix = Matrix {
-            cells: rounds::random_cells(bed, &READS, &SIZES, DEPTH, name),
+            cells: rounds::random_cells(rig, &READS, &SIZES, DEPTH, name),
             tracked: (name(0, 4096), "random 4 KiB writes"),
             row: |test, record| Row::rate(test, record),
         };
-        rounds::run(bed, plan, outcome, &matrix)
+        rounds::run(rig, plan, outcome, &matrix)
     }
 
     fn verdict(&self, outcome: &Outcome) -> Option<String> {

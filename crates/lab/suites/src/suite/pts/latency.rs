@@ -6,11 +6,11 @@
 
 use super::rounds::{self, Matrix};
 use super::{CELL_NS, PREPARATION};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
 use crate::suite::Suite;
+use crate::test_rig::TestRig;
 use block::Size;
 use report::bars::{Bar, Test, bars};
 use report::words::time;
@@ -35,13 +35,13 @@ impl Suite for LatencyTest {
         &PROFILE
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         let matrix = Matrix {
-            cells: rounds::random_cells(bed, &READS, &SIZES, 1, name),
+            cells: rounds::random_cells(rig, &READS, &SIZES, 1, name),
             tracked: (name(0, 4096), "mean latency of random 4 KiB writes"),
             row: |test, record| Row::access(test, record),
         };
-        rounds::run(bed, plan, outcome, &matrix)
+        rounds::run(rig, plan, outcome, &matrix)
     }
 
     fn verdict(&self, outcome: &Outcome) -> Option<String> {

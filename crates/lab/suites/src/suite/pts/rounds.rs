@@ -1,11 +1,11 @@
 //! Rounds of a matrix of cells, until five of them are steady.
 
 use super::steady::{self, Determination, WINDOW};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row, Series};
 use crate::plan::Plan;
 use crate::suite::parts::{before, seed, with_ceiling, writes};
+use crate::test_rig::TestRig;
 use load::{Latency, Load, Order, Record};
 
 /// Maximum number of rounds.
@@ -23,13 +23,13 @@ pub(super) struct Cell {
 /// Returns random requests of all these sizes that the device supports, in all these mixes; `name`
 /// makes a name from the mix and the size.
 pub(super) fn random_cells(
-    bed: &Bed,
+    rig: &TestRig,
     reads_percent: &[u32],
     block_bytes: &[u32],
     depth: u32,
     name: fn(u32, u32) -> String,
 ) -> Vec<Cell> {
-    let least = bed.top().limits().block_logical_bytes;
+    let least = rig.top().limits().block_logical_bytes;
     let cell = |reads_percent, block_bytes| Cell {
         test: name(reads_percent, block_bytes),
         order: Order::Random,
@@ -65,36 +65,41 @@ struct Measured {
 /// Purges the drive, writes it, and runs rounds. In any case the outcome contains everything
 /// measured until then.
 pub(super) fn run(
-    bed: &mut Bed,
+    rig: &mut TestRig,
     plan: &Plan,
     outcome: &mut Outcome,
     matrix: &Matrix,
 ) -> Result<(), Halt> {
-    before(bed, plan)?;
-    bed.prepare(&plan.preparation, plan.span(), seed(plan, 1000))?;
+    before(rig, plan)?;
+    rig.prepare(&plan.preparation, plan.span(), seed(plan, 1000))?;
     let mut measured = Measured::default();
     let is_steady = |tracked: &[f64]| Determination::of(tracked).is_some_and(|it| it.is_steady());
     let mut ended = Ok(());
     while measured.rounds.len() < ROUNDS_MAX && !is_steady(&measured.tracked) && ended.is_ok() {
-        ended = round(bed, plan, matrix, &mut measured);
+        ended = round(rig, plan, matrix, &mut measured);
     }
-    add_rows(bed, plan, outcome, matrix, &measured);
+    add_rows(rig, plan, outcome, matrix, &measured);
     ended
 }
 
 /// Runs all cells once.
-fn round(bed: &mut Bed, plan: &Plan, matrix: &Matrix, measured: &mut Measured) -> Result<(), Halt> {
+fn round(
+    rig: &mut TestRig,
+    plan: &Plan,
+    matrix: &Matrix,
+    measured: &mut Measured,
+) -> Result<(), Halt> {
     let number = measured.rounds.len();
     for (part, cell) in matrix.cells.iter().enumerate() {
         let load =
             writes(plan, cell.order, cell.block_bytes, cell.depth, (number * 100 + part) as u64);
         let load = Load { reads_percent: cell.reads_percent, flush: false, ..load };
-        let record = bed.load(&format!("round {}: {}", number + 1, cell.test), load)?;
+        let record = rig.load(&format!("round {}: {}", number + 1, cell.test), load)?;
         let row = (matrix.row)(cell.test.clone(), &record);
-        measured.begun.push(with_ceiling(bed, row));
+        measured.begun.push(with_ceiling(rig, row));
     }
     // A round that was interrupted in its last cell is not complete.
-    if let Some(halt) = bed.halt() {
+    if let Some(halt) = rig.halt() {
         return Err(halt.clone());
     }
     let rows = std::mem::take(&mut measured.begun);
@@ -105,7 +110,13 @@ fn round(bed: &mut Bed, plan: &Plan, matrix: &Matrix, measured: &mut Measured) -
 }
 
 /// Adds the rows: the mean of each cell over the window, then the cells of an incomplete round.
-fn add_rows(bed: &Bed, plan: &Plan, outcome: &mut Outcome, matrix: &Matrix, measured: &Measured) {
+fn add_rows(
+    rig: &TestRig,
+    plan: &Plan,
+    outcome: &mut Outcome,
+    matrix: &Matrix,
+    measured: &Measured,
+) {
     let rounds = &measured.rounds;
     outcome.say(format!(
         "It was trimmed, written twice over in order, and then each cell took {} s in each round.",
@@ -118,12 +129,12 @@ fn add_rows(bed: &Bed, plan: &Plan, outcome: &mut Outcome, matrix: &Matrix, meas
     for cell in 0..cells {
         let row = mean(window, cell);
         // A test that was stopped before it was steady has no final result.
-        let partial = row.partial || bed.halt().is_some();
-        outcome.add(bed, Row { partial, ..row });
+        let partial = row.partial || rig.halt().is_some();
+        outcome.add(rig, Row { partial, ..row });
     }
     for row in &measured.begun {
         let test = format!("round {}, not ended: {}", rounds.len() + 1, row.test);
-        outcome.add(bed, Row { test, partial: true, ..row.clone() });
+        outcome.add(rig, Row { test, partial: true, ..row.clone() });
     }
     outcome.series.push(Series {
         name: format!("{} by round", matrix.tracked.1),
@@ -138,7 +149,7 @@ fn add_rows(bed: &Bed, plan: &Plan, outcome: &mut Outcome, matrix: &Matrix, meas
 fn verdict(what: &str, unit: &str, tracked: &[f64]) -> String {
     let found = Determination::of(tracked);
     let figures = found.as_ref().map(|found| found.text(unit, "round"));
-    let figures = figures.map_or(String::new(), |told| format!(" {what}, {told}"));
+    let figures = figures.map_or(String::new(), |values| format!(" {what}, {values}"));
     match found.filter(Determination::is_steady).map(|found| found.rounds()) {
         Some((first, last)) => format!("Steady over rounds {first} to {last}:{figures}"),
         None => format!(

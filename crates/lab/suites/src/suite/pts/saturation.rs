@@ -6,12 +6,12 @@
 
 use super::DEPTH;
 use super::steady::{Determination, WINDOW};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row, Series};
 use crate::plan::{Plan, Profile};
 use crate::suite::Suite;
 use crate::suite::parts::{SECOND, before, seed, with_ceiling, writes};
+use crate::test_rig::TestRig;
 use block::Size;
 use load::{Limit, Load, Order, Record};
 use report::axis::Axis;
@@ -42,14 +42,14 @@ impl Suite for Saturation {
         &PROFILE
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-        before(bed, plan)?;
-        bed.prepare(&plan.preparation, plan.span(), seed(plan, 1000))?;
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        before(rig, plan)?;
+        rig.prepare(&plan.preparation, plan.span(), seed(plan, 1000))?;
         let load = writes(plan, Order::Random, BLOCK_BYTES, DEPTH, 1);
         let requests = FILLS * plan.span() / u64::from(BLOCK_BYTES);
         let limit = Limit { time_ns: plan.time_ns, requests };
         let record =
-            bed.load("random 4 KiB writes", Load { limit, interval_ns: MINUTE_NS, ..load })?;
+            rig.load("random 4 KiB writes", Load { limit, interval_ns: MINUTE_NS, ..load })?;
         outcome.say(format!(
             "Then it was written in random 4 KiB over {}, {DEPTH} at a time, for {FILLS} times as much or {} s: {} \
              were written, {:.2} times as much.",
@@ -58,7 +58,7 @@ impl Suite for Saturation {
             Size(record.bytes >> 20 << 20),
             record.bytes as f64 / plan.span() as f64
         ));
-        add_rows(bed, outcome, &record);
+        add_rows(rig, outcome, &record);
         Ok(())
     }
 
@@ -83,15 +83,15 @@ fn minutes(record: &Record) -> Vec<f64> {
     counts.map(|count| f64::from(*count) / 60.0).collect()
 }
 
-fn add_rows(bed: &Bed, outcome: &mut Outcome, record: &Record) {
+fn add_rows(rig: &TestRig, outcome: &mut Outcome, record: &Record) {
     let minutes = minutes(record);
     let row = Row::rate("random 4 KiB write, QD32", record);
     let partial = row.partial;
-    outcome.add(bed, with_ceiling(bed, Row { samples: minutes.clone(), ..row }));
+    outcome.add(rig, with_ceiling(rig, Row { samples: minutes.clone(), ..row }));
     let mut add = |test: &str, samples: &[f64]| {
         let mean = samples.iter().sum::<f64>() / samples.len() as f64;
         let row = Row { partial, samples: samples.to_vec(), ..Row::plain(test, "IOPS", mean) };
-        outcome.add(bed, row);
+        outcome.add(rig, row);
     };
     if let Some(first) = minutes.first() {
         add(FIRST, &[*first]);

@@ -4,12 +4,12 @@
 
 use super::rounds::{self, Cell, Matrix};
 use super::{CELL_NS, DEPTH, PREPARATION};
-use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
 use crate::plots;
 use crate::suite::Suite;
+use crate::test_rig::TestRig;
 use load::Order;
 use report::words::figure;
 
@@ -34,7 +34,7 @@ impl Suite for Throughput {
         &PROFILE
     }
 
-    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+    fn run(&self, rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         let cell = |test: &str, reads_percent| Cell {
             test: test.to_owned(),
             order: Order::Sequential,
@@ -47,7 +47,7 @@ impl Suite for Throughput {
             tracked: (WRITE.to_owned(), "sequential 1 MiB writes"),
             row: |test, record| Row::throughput(test, record),
         };
-        rounds::run(bed, plan, outcome, &matrix)
+        rounds::run(rig, plan, outcome, &matrix)
     }
 
     fn verdict(&self, outcome: &Outcome) -> Option<String> {

@@ -22,8 +22,8 @@ impl Shard {
             let slot = self.ahead.unread.head;
             let header = self.header(slot);
             self.unlink_ahead(slot, &header);
-            self.links.push_back(&mut self.ahead.passed, slot);
-            self.arena.publish(self.base + slot, &header.becomes(Clean::Passed));
+            self.links.push_back(&mut self.ahead.bypassed, slot);
+            self.arena.publish(self.base + slot, &header.becomes(Clean::Bypassed));
         }
     }
 
@@ -60,7 +60,7 @@ impl Shard {
     pub(super) fn is_kept(&self, block: u64) -> bool {
         let is_kept = |(slot, header): (u32, Header)| match header.is_ahead() {
             true => header.clean() == Clean::Unread,
-            false => !(header.state.is_dirty() && self.ahead.is_passing(slot)),
+            false => !(header.state.is_dirty() && self.ahead.is_bypassed(slot)),
         };
         self.current(block).is_some_and(is_kept)
     }
@@ -69,8 +69,8 @@ impl Shard {
     pub(super) fn pass_written(&mut self, slot: u32, header: &Header) {
         self.policy.forget(&mut self.links, slot, Held::Dirty);
         let Header { block, mask, .. } = *header;
-        let header = Header::of_clean(block, mask, Clean::Passed, 0);
+        let header = Header::of_clean(block, mask, Clean::Bypassed, 0);
         self.arena.publish(self.base + slot, &header);
-        self.links.push_back(&mut self.ahead.passed, slot);
+        self.links.push_back(&mut self.ahead.bypassed, slot);
     }
 }

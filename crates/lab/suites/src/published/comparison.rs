@@ -1,13 +1,13 @@
 //! Published figures for the rows of an outcome.
 
-use super::{Figure, Row as Place, Wanted, class_of, figures_of};
+use super::{Figure, Row as FigureRow, Wanted, class_of, figures_of};
 use crate::outcome::{Outcome, Published};
 use crate::plan::Plan;
 use block::Size;
 
 /// A published figure next to the measured one.
 #[derive(Clone, Debug)]
-pub struct Beside {
+pub struct FigureComparison {
     /// The published figure.
     pub figure: Figure,
     /// The value measured here, in the figure's unit.
@@ -16,7 +16,7 @@ pub struct Beside {
     pub differs: Option<String>,
 }
 
-impl Beside {
+impl FigureComparison {
     /// Returns the same for a plot.
     pub fn published(&self) -> Published {
         let Figure { what, unit, wanted, row, .. } = &self.figure;
@@ -26,17 +26,17 @@ impl Beside {
             Wanted::Least(low) => (low, f64::INFINITY),
         };
         let test = match row {
-            Place::Value(test) => Some(test.clone()),
-            Place::MeanUs(_) | Place::MostUs(_) => None,
+            FigureRow::Value(test) => Some(test.clone()),
+            FigureRow::MeanUs(_) | FigureRow::MostUs(_) => None,
         };
-        Published { test, what: format!("{}: {what}", wanted.told()), unit, low, high }
+        Published { test, what: format!("{}: {what}", wanted.to_text()), unit, low, high }
     }
 }
 
 /// Returns the published figures of the modelled drive for the same test, with the same spare part
 /// and in the same state: new, worn or trimmed. Other differences of the review are described.
 /// Empty for a real target.
-pub fn beside(outcome: &Outcome) -> Vec<Beside> {
+pub fn compare_with_published(outcome: &Outcome) -> Vec<FigureComparison> {
     let plan = &outcome.plan;
     let Some(model) = &plan.target.model else { return Vec::new() };
     let is_preset = drives::Model::names().any(|known| known == model.name);
@@ -46,7 +46,7 @@ pub fn beside(outcome: &Outcome) -> Vec<Beside> {
         figures.into_iter().filter(|figure| figure.plan.target.model.as_ref() == Some(model));
     let found = figures.filter(|figure| is_comparable(&figure.plan, plan)).filter_map(|figure| {
         let found = figure.found(outcome)?;
-        Some(Beside { differs: differs(&figure, plan), figure, found })
+        Some(FigureComparison { differs: differs(&figure, plan), figure, found })
     });
     found.collect()
 }
@@ -65,21 +65,21 @@ fn is_comparable(there: &Plan, here: &Plan) -> bool {
 /// Describes the differences of the published test.
 fn differs(figure: &Figure, here: &Plan) -> Option<String> {
     let there = &figure.plan;
-    let mut told = Vec::new();
+    let mut differences = Vec::new();
     let (before, before_here) =
         (there.state.then(&there.preparation), here.state.then(&here.preparation));
     if before != before_here {
         let steps = if before.0.is_empty() { "nothing".to_owned() } else { before.to_string() };
-        told.push(format!("published: prepared by {steps}"));
+        differences.push(format!("published: prepared by {steps}"));
     }
     if there.span() != here.span() {
-        told.push(format!("published: over {}", Size(there.span())));
+        differences.push(format!("published: over {}", Size(there.span())));
     }
     if there.time_ns != here.time_ns && there.time_ns < 1_000_000_000_000_000 {
-        told.push(format!("published: for {} s", there.time_ns as f64 / 1e9));
+        differences.push(format!("published: for {} s", there.time_ns as f64 / 1e9));
     }
     if here.cache.is_some() {
-        told.push("published: without a cache".to_owned());
+        differences.push("published: without a cache".to_owned());
     }
-    (!told.is_empty()).then(|| told.join("; "))
+    (!differences.is_empty()).then(|| differences.join("; "))
 }

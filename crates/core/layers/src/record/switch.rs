@@ -1,4 +1,4 @@
-//! A position in a stack where a recorder is switched on and off while the stack serves.
+//! A place in a stack where a recorder is switched on and off while it serves.
 
 use super::{Recorder, RecorderShared};
 use alloc::rc::Rc;
@@ -8,7 +8,7 @@ use core::cell::{Cell, RefCell};
 use core::sync::atomic::{AtomicU64, Ordering};
 use lane::Lock;
 
-/// The part of such a position that all lanes share. At first no recorder is on.
+/// The half of such a place that all lanes share. It begins empty.
 #[derive(Default)]
 pub struct RecorderSwitch {
     /// Counts the switches, so that a lane notices one by a load.
@@ -17,31 +17,31 @@ pub struct RecorderSwitch {
 }
 
 impl RecorderSwitch {
-    /// A position without a recorder.
+    /// An empty place.
     pub fn new() -> Arc<RecorderSwitch> {
         Arc::default()
     }
 
-    /// Records requests that arrive from now on. Switches off a recorder that was on before.
+    /// Records requests that arrive from now on, in place of a recorder that was on before.
     pub fn switch_on(&self, recorder: Arc<RecorderShared>) {
         self.switch(Some(recorder));
     }
 
-    /// Stops recording. Requests in flight are still recorded when they are answered.
+    /// Records no more. Requests under way are still recorded when they are answered.
     pub fn switch_off(&self) {
         self.switch(None);
     }
 
     fn switch(&self, recorder: Option<Arc<RecorderShared>>) {
-        // An operator's thread does this, not a task of a lane: no step of a task is counted.
-        self.recorder.peek(|place| *place = recorder);
+        // Not a step of a task: an operator's, beside what lanes do.
+        self.recorder.peek(|switch| *switch = recorder);
         self.switches.fetch_add(1, Ordering::Release);
     }
 }
 
-/// One lane's handle on such a position. Without a recorder it costs a load for each request.
+/// One lane's handle on a place for a recorder. Empty, it costs a load for each request.
 pub struct Recordable {
-    place: Arc<RecorderSwitch>,
+    switch: Arc<RecorderSwitch>,
     /// The switches that this lane has noticed.
     noticed: Cell<u64>,
     /// The recorder that is on, as this lane uses it.
@@ -50,16 +50,16 @@ pub struct Recordable {
 }
 
 impl Recordable {
-    /// Creates one lane's handle, in front of `below`.
-    pub fn attach(place: &Arc<RecorderSwitch>, below: Stack) -> Recordable {
-        let (place, noticed) = (place.clone(), Cell::new(0));
-        Recordable { place, noticed, recorder: RefCell::default(), below }
+    /// The place as one lane sees it, in front of `below`.
+    pub fn attach(switch: &Arc<RecorderSwitch>, below: Stack) -> Recordable {
+        let (switch, noticed) = (switch.clone(), Cell::new(0));
+        Recordable { switch, noticed, recorder: RefCell::default(), below }
     }
 
     /// The recorder that is on.
     #[inline]
     fn recorder(&self) -> Option<Rc<Recorder>> {
-        if self.place.switches.load(Ordering::Acquire) != self.noticed.get() {
+        if self.switch.switches.load(Ordering::Acquire) != self.noticed.get() {
             self.notice();
         }
         self.recorder.borrow().clone()
@@ -67,16 +67,16 @@ impl Recordable {
 
     #[cold]
     fn notice(&self) {
-        // Before the recorder is read: the next request notices a later switch.
-        self.noticed.set(self.place.switches.load(Ordering::Acquire));
-        let shared = self.place.recorder.peek(|place| place.clone());
+        // Before the look: a switch after it is noticed by the next request.
+        self.noticed.set(self.switch.switches.load(Ordering::Acquire));
+        let shared = self.switch.recorder.peek(|switch| switch.clone());
         let recorder = |shared| Rc::new(Recorder::attach(&shared, self.below.clone()));
         *self.recorder.borrow_mut() = shared.map(recorder);
     }
 }
 
 impl Layer for Recordable {
-    fn below(&self) -> &Stack {
+    fn lower(&self) -> &Stack {
         &self.below
     }
 

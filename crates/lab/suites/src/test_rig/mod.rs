@@ -12,7 +12,9 @@ use block::{CacheSpec, SECTOR, Stack};
 use cache::Cache;
 use drives::SLOT_BYTES;
 use lane::Lane;
-use load::{Alone, Content, Data, Dependent, End, Limit, Load, Record, Running, Source, Terms};
+use load::{
+    Alone, Content, Data, Dependent, End, Limit, Load, Record, RunOptions, Running, Source,
+};
 use std::cell::Cell;
 use std::rc::Rc;
 use trace::{Operation, Trace};
@@ -28,7 +30,7 @@ const LAST_ANSWERS_NS: u64 = 10_000_000_000;
 const REPLAY_DEPTH: u32 = 256;
 
 /// A rig, with or without the product's cache in front of its device.
-pub struct Bed<'a> {
+pub struct TestRig<'a> {
     rig: Box<dyn Rig>,
     lane: Lane,
     below: Stack,
@@ -64,26 +66,30 @@ pub struct Bed<'a> {
     remarks: Vec<String>,
 }
 
-impl<'a> Bed<'a> {
+impl<'a> TestRig<'a> {
     /// Returns a new modelled drive in virtual time, and an empty cache if the plan has one.
     ///
     /// # Errors
     /// The target is not a modelled drive, or its options do not fit the model.
-    pub fn new(plan: &Plan, watch: &'a mut dyn Watch) -> Result<Bed<'a>, Halt> {
+    pub fn new(plan: &Plan, watch: &'a mut dyn Watch) -> Result<TestRig<'a>, Halt> {
         let rig = Modelled::new(&plan.target, plan.prices).map_err(Halt::Plan)?;
-        Bed::over(Box::new(rig), plan, watch)
+        TestRig::with_rig(Box::new(rig), plan, watch)
     }
 
     /// Returns the rig's device, and an empty cache if the plan has one.
     ///
     /// # Errors
     /// The cache's sizes do not fit together.
-    pub fn over(rig: Box<dyn Rig>, plan: &Plan, watch: &'a mut dyn Watch) -> Result<Bed<'a>, Halt> {
+    pub fn with_rig(
+        rig: Box<dyn Rig>,
+        plan: &Plan,
+        watch: &'a mut dyn Watch,
+    ) -> Result<TestRig<'a>, Halt> {
         // Data written by others is not compared.
         let data = rig.data().filter(|_| !plan.reads_only);
         let below = rig.device().clone();
         let rig_tasks = below.lane().tasks();
-        let mut bed = Bed {
+        let mut test_rig = TestRig {
             rig,
             data,
             written: 0,
@@ -105,8 +111,8 @@ impl<'a> Bed<'a> {
             skipped: false,
             rest_share: plan.rest_share,
         };
-        bed.empty_cache()?;
-        Ok(bed)
+        test_rig.empty_cache()?;
+        Ok(test_rig)
     }
 
     /// Returns the stack that receives the suite's requests.
@@ -290,10 +296,13 @@ impl<'a> Bed<'a> {
         let end = trace.events().iter().map(|event| event.first + u64::from(event.sectors)).max();
         let unit = u64::from(limits.block_logical_bytes).max(SLOT_BYTES);
         self.write_first((end.unwrap_or(0) * SECTOR).next_multiple_of(unit))?;
-        let terms = Terms { limit: Limit::requests(source.steps()), ..Terms::depth(REPLAY_DEPTH) };
+        let run_options = RunOptions {
+            limit: Limit::requests(source.steps()),
+            ..RunOptions::depth(REPLAY_DEPTH)
+        };
         // The replay waits as the recorded program did, mostly for one answer.
         self.rig.begins(1);
-        let running = Running::with(&self.top, source, terms, self.data.as_ref())?;
+        let running = Running::with(&self.top, source, run_options, self.data.as_ref())?;
         self.follow(stage, &running, None)
     }
 
@@ -398,8 +407,8 @@ impl<'a> Bed<'a> {
         task: impl Future<Output = block::Result> + 'static,
     ) -> Rc<Cell<Option<block::Result>>> {
         let ended = Rc::new(Cell::new(None));
-        let told = ended.clone();
-        let task = async move { told.set(Some(task.await)) };
+        let result = ended.clone();
+        let task = async move { result.set(Some(task.await)) };
         self.lane.spawn(task).expect("the lane has room for a task");
         ended
     }

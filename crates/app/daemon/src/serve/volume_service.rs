@@ -21,7 +21,7 @@ const BLOCK: u64 = BLOCK_SECTORS as u64 * block::SECTOR;
 
 /// A volume while this daemon serves it, on its home lane: the open volume, its address, and the
 /// state that an operator changes.
-pub(crate) struct Site {
+pub(crate) struct VolumeService {
     pub(crate) name: String,
     /// The backing, with absolute paths.
     pub(crate) backing: String,
@@ -57,7 +57,7 @@ fn reads(counters: &Counters) -> (u64, u64) {
     (counters.read_hits + counters.read_misses + counters.read_joins, counters.read_hits)
 }
 
-impl Site {
+impl VolumeService {
     pub(crate) fn new(
         name: &str,
         backing: &str,
@@ -65,10 +65,10 @@ impl Site {
         volume: Volume,
         lane_volume: LaneVolume,
         ring: &Ring,
-    ) -> Result<Rc<Site>, Failure> {
+    ) -> Result<Rc<VolumeService>, Failure> {
         let attached = lane_volume.attach(ring)?;
         let in_doubt = volume.cache().is_some_and(|shared| shared.is_in_doubt());
-        Ok(Rc::new(Site {
+        Ok(Rc::new(VolumeService {
             name: name.to_owned(),
             backing: stack::absolute(backing),
             volume,

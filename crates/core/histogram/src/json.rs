@@ -40,7 +40,7 @@ struct Input {
 
 impl Serialize for Snapshot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let told = Output {
+        let output = Output {
             count: self.count(),
             mean_ns: self.mean(),
             p50_ns: self.quantile(0.5),
@@ -51,7 +51,7 @@ impl Serialize for Snapshot {
             sum_ns: self.sum(),
             buckets: self.buckets().collect(),
         };
-        told.serialize(serializer)
+        output.serialize(serializer)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::ServedVolume;
 use super::captive::{Which, either};
-use super::site::Site;
+use super::volume_service::VolumeService;
 use crate::control::losses::Losses;
 use crate::control::words::Row;
 use crate::device::{self, Devices};
@@ -24,8 +24,8 @@ const END_NS: u64 = 60_000_000_000;
 const LEAVE_PAUSE_NS: u64 = 50_000_000;
 
 /// All volumes that this daemon serves, with the fronts, devices and lanes that serve them.
-pub(crate) struct Sites {
-    list: RefCell<Vec<Rc<Site>>>,
+pub(crate) struct VolumeServices {
+    list: RefCell<Vec<Rc<VolumeService>>>,
     /// Fronts by which clients reach them.
     pub(crate) fronts: Fronts,
     /// Block devices among them.
@@ -41,15 +41,15 @@ pub(crate) struct Sites {
     served: RefCell<Vec<ServedVolume>>,
 }
 
-impl Sites {
+impl VolumeServices {
     pub(crate) fn new(
-        list: Vec<Rc<Site>>,
+        list: Vec<Rc<VolumeService>>,
         fronts: Fronts,
         devices: Devices,
         lanes: Rc<Lanes>,
         program: Result<PathBuf, String>,
-    ) -> Rc<Sites> {
-        Rc::new(Sites {
+    ) -> Rc<VolumeServices> {
+        Rc::new(VolumeServices {
             list: RefCell::new(list),
             fronts,
             devices,
@@ -62,7 +62,7 @@ impl Sites {
         })
     }
 
-    pub(crate) fn all(&self) -> Vec<Rc<Site>> {
+    pub(crate) fn all(&self) -> Vec<Rc<VolumeService>> {
         self.list.borrow().clone()
     }
 
@@ -72,16 +72,16 @@ impl Sites {
     /// A record cannot be written.
     pub(crate) fn record(&self) -> Result<(), Failure> {
         let list = self.list.borrow();
-        let recorded = list.iter().try_for_each(|site| site.volume.record());
+        let recorded = list.iter().try_for_each(|service| service.volume.record());
         if recorded.is_err() {
-            list.iter().for_each(|site| site.volume.restore_record());
+            list.iter().for_each(|service| service.volume.restore_record());
         }
         recorded
     }
 
-    pub(crate) fn find(&self, name: &str) -> Result<Rc<Site>, Failure> {
+    pub(crate) fn find(&self, name: &str) -> Result<Rc<VolumeService>, Failure> {
         let list = self.list.borrow();
-        let found = list.iter().find(|site| site.name == name);
+        let found = list.iter().find(|service| service.name == name);
         found.cloned().ok_or_else(|| {
             let message =
                 format!("{name}: there is no volume of this name; see 'overdrive volume list'");
@@ -90,15 +90,15 @@ impl Sites {
     }
 
     pub(crate) fn rows(&self) -> serde_json::Value {
-        let rows: Vec<_> = self.list.borrow().iter().map(|site| self.row(site)).collect();
+        let rows: Vec<_> = self.list.borrow().iter().map(|service| self.row(service)).collect();
         serde_json::to_value(rows).expect("plain data")
     }
 
     /// Returns a volume's row of the list, with its device.
-    pub(crate) fn row(&self, site: &Site) -> Row {
-        let Some((node, route)) = self.devices.node(&site.name) else { return site.row() };
+    pub(crate) fn row(&self, service: &VolumeService) -> Row {
+        let Some((node, route)) = self.devices.node(&service.name) else { return service.row() };
         let (device, route) = (node.display().to_string(), route.word().to_owned());
-        Row { device, route, ..site.row() }
+        Row { device, route, ..service.row() }
     }
 
     /// Returns the reason for the end, once it is requested.
@@ -131,18 +131,18 @@ impl Sites {
             );
             return Err(Failure::new(Exit::Usage, message));
         }
-        let unkept = self.list.borrow().iter().any(|site| !site.volume.outlives_exec());
+        let unkept = self.list.borrow().iter().any(|service| !service.volume.outlives_exec());
         if unkept {
             let message = "no holder retains the memory of a volume of this daemon, so it would \
                            be lost; restart the daemon instead (under systemd: systemctl restart)";
             return Err(Failure::new(Exit::Usage, message));
         }
         let list = self.list.borrow();
-        if let Some(site) = list.iter().find(|site| site.is_held()) {
+        if let Some(service) = list.iter().find(|service| service.is_held()) {
             let message = format!(
                 "{}: is frozen or paused, and the new program could not continue that; resume it \
                  first",
-                site.name
+                service.name
             );
             return Err(Failure::new(Exit::Busy, message));
         }
@@ -153,9 +153,9 @@ impl Sites {
 
     /// Changes settings of a volume, all of them or none; returns notes for the operator.
     pub(crate) async fn set(&self, name: &str, changes: &[String]) -> Result<Vec<String>, Failure> {
-        let site = self.find(name)?;
-        let notes = site.set(changes).await?;
-        self.devices.set_retry(name, site.retry_ms()).await?;
+        let service = self.find(name)?;
+        let notes = service.set(changes).await?;
+        self.devices.set_retry(name, service.retry_ms()).await?;
         Ok(notes)
     }
 
@@ -163,22 +163,22 @@ impl Sites {
     /// then releases the backing. A device that is in use is refused, and nothing changes. One that
     /// cannot be flushed is refused as well, unless `force` is set.
     pub(crate) async fn detach(&self, name: &str, force: bool) -> Result<Losses, Failure> {
-        let site = self.find(name)?;
+        let service = self.find(name)?;
         self.devices.detach(name, force).await?;
         self.fronts.remove(name);
-        let result = self.close(&site).await;
-        let losses = site.losses();
+        let result = self.close(&service).await;
+        let losses = service.losses();
         if let Err(failure) = &result {
             crate::complain!("overdrive: {name}: {failure}");
             self.note_failure(failure.clone());
         }
         self.list.borrow_mut().retain(|other| other.name != name);
         // Lets the notified workers and the watch end, which drops their handles of the backing.
-        let lane = site.ring.lane();
+        let lane = service.ring.lane();
         self.lanes.forget(lane, name).await;
         lane.rest().await;
         if result.is_err() {
-            self.leave_to_holder(site);
+            self.leave_to_holder(service);
         }
         if self.list.borrow().is_empty() {
             self.end(Ending::Stop);
@@ -191,10 +191,10 @@ impl Sites {
     /// # Errors
     /// No thread can be started.
     pub(crate) async fn mark_faces(&self) -> Result<(), Failure> {
-        for site in self.all() {
-            if self.devices.node(&site.name).is_some() {
-                let keys = site.volume.keys();
-                device::mark_device(self.devices.runtime(), &site.name, &keys).await?;
+        for service in self.all() {
+            if self.devices.node(&service.name).is_some() {
+                let keys = service.volume.keys();
+                device::mark_device(self.devices.runtime(), &service.name, &keys).await?;
             }
         }
         Ok(())
@@ -204,12 +204,12 @@ impl Sites {
     /// rescued while this daemon continues. The volume stays this daemon's while a request of it is
     /// in progress, because its memory may still change. Another daemon can serve it only after
     /// this process has ended, which proves that its I/O has ended (C15).
-    fn leave_to_holder(&self, site: Rc<Site>) {
-        let (Some(keeper), Some(shared)) = (site.volume.take_keeper(), site.shared()) else {
+    fn leave_to_holder(&self, service: Rc<VolumeService>) {
+        let (Some(keeper), Some(shared)) = (service.volume.take_keeper(), service.shared()) else {
             return;
         };
-        let (memory, lane) = (Arc::downgrade(shared), site.ring.lane().clone());
-        drop(site);
+        let (memory, lane) = (Arc::downgrade(shared), service.ring.lane().clone());
+        drop(service);
         let leaving = {
             let lane = lane.clone();
             async move {
@@ -224,22 +224,22 @@ impl Sites {
     }
 
     /// Disconnects a volume's clients, and writes back all dirty data.
-    pub(crate) async fn close(&self, site: &Rc<Site>) -> Result<(), Failure> {
-        let lane = site.ring.lane().clone();
-        site.lane_volume.stop.ask();
-        site.volume.valve().refuse();
+    pub(crate) async fn close(&self, service: &Rc<VolumeService>) -> Result<(), Failure> {
+        let lane = service.ring.lane().clone();
+        service.lane_volume.stop.ask();
+        service.volume.valve().refuse();
         let deadline_ns = lane.now() + END_NS;
-        while site.clients() > 0 && lane.now() < deadline_ns {
-            let changed = &site.lane_volume.clients.changed;
+        while service.clients() > 0 && lane.now() < deadline_ns {
+            let changed = &service.lane_volume.clients.changed;
             let seen = changed.seen();
-            if site.clients() > 0 {
+            if service.clients() > 0 {
                 either(changed.after(seen), lane.sleep_until(deadline_ns)).await;
             }
         }
         // A separate task: a backing that does not answer must not block the end, and requests
         // begun there must not be dropped.
         let drained = Rc::new((Cell::new(None), Event::new()));
-        let (place, working) = (drained.clone(), site.clone());
+        let (place, working) = (drained.clone(), service.clone());
         let seen = drained.1.seen();
         let work = async move {
             place.0.set(Some(working.drain().await));
@@ -252,37 +252,38 @@ impl Sites {
             (Which::First, Some(result)) => result,
             _ => Err(block::Error::new(block::Kind::Io, "wait any longer for the backing")),
         };
-        let counters = site.shared().map(|shared| shared.counters(lane.now()));
-        let (name, backing, uri) = (site.name.clone(), site.backing.clone(), site.address.clone());
-        let losses = site.losses();
+        let counters = service.shared().map(|shared| shared.counters(lane.now()));
+        let (name, backing, uri) =
+            (service.name.clone(), service.backing.clone(), service.address.clone());
+        let losses = service.losses();
         self.served.borrow_mut().push(ServedVolume { name, backing, uri, counters, losses });
-        if let Some(shared) = site.shared() {
+        if let Some(shared) = service.shared() {
             shared.stop();
         }
-        site.end();
+        service.end();
         match result {
-            Err(error) => Err(site.not_drained(error)),
+            Err(error) => Err(service.not_drained(error)),
             Ok(()) => {
-                site.volume.release();
-                let is_attached = self.devices.has(&site.name);
-                site.volume.end_record(is_attached);
-                if self.devices.node(&site.name).is_none() {
-                    host::forget_backings(&site.volume.keys(), &site.name);
-                    device::unmark_backing(self.devices.runtime(), &site.volume.keys()).await?;
+                service.volume.release();
+                let is_attached = self.devices.has(&service.name);
+                service.volume.end_record(is_attached);
+                if self.devices.node(&service.name).is_none() {
+                    host::forget_backings(&service.volume.keys(), &service.name);
+                    device::unmark_backing(self.devices.runtime(), &service.volume.keys()).await?;
                 }
-                if let Some(loss) = site.volume.loss() {
-                    return Err(site.loss_failure(loss, is_attached));
+                if let Some(loss) = service.volume.loss() {
+                    return Err(service.loss_failure(loss, is_attached));
                 }
-                site.volume.damage().map_or(Ok(()), |damage| Err(Failure::new(Exit::Io, damage)))
+                service.volume.damage().map_or(Ok(()), |damage| Err(Failure::new(Exit::Io, damage)))
             }
         }
     }
 
     /// Keeps the first failure for the command's message and exit status; later ones are printed.
     pub(crate) fn note_failure(&self, failure: Failure) {
-        let mut noted = self.failure.borrow_mut();
-        match &*noted {
-            None => *noted = Some(failure),
+        let mut first_failure = self.failure.borrow_mut();
+        match &*first_failure {
+            None => *first_failure = Some(failure),
             Some(first) => crate::complain!("overdrive: {first}; also: {failure}"),
         }
     }

@@ -16,7 +16,7 @@ pub struct Served {
 }
 
 /// The drives below a volume.
-pub enum Under {
+pub enum LowerDrives {
     /// A device: its path.
     Device(PathBuf),
     /// A modelled drive, in the daemon.
@@ -29,7 +29,7 @@ pub enum Under {
 ///
 /// # Errors
 /// There is no such volume, or it lies on no drive.
-pub fn find(name: &Path) -> Result<Under, Failure> {
+pub fn find(name: &Path) -> Result<LowerDrives, Failure> {
     let text = name.display();
     let negative = |message: String| Err(Failure::new(Exit::Negative, message));
     let roll = call_roll(&runtime_directory());
@@ -45,7 +45,7 @@ pub fn find(name: &Path) -> Result<Under, Failure> {
     };
     let backing = &served.row.backing;
     if backing.starts_with("model:") {
-        return Ok(Under::Model(served));
+        return Ok(LowerDrives::Model(served));
     }
     let path_of = |spec| match spec {
         Spec::File { path, .. } => Some(served.resolve(&path)),
@@ -57,7 +57,7 @@ pub fn find(name: &Path) -> Result<Under, Failure> {
         }
         Ok(Spec::Stripe { members, .. }) => members.into_iter().map(path_of).collect(),
         Ok(Spec::File { path, .. }) if is_device(&served.resolve(&path)) => {
-            return Ok(Under::Device(served.resolve(&path)));
+            return Ok(LowerDrives::Device(served.resolve(&path)));
         }
         _ => {
             return negative(format!(
@@ -65,7 +65,7 @@ pub fn find(name: &Path) -> Result<Under, Failure> {
             ));
         }
     };
-    Ok(Under::Members(served, members))
+    Ok(LowerDrives::Members(served, members))
 }
 
 fn is_device(path: &Path) -> bool {

@@ -14,7 +14,7 @@ pub(crate) const BACKING_BYTES: usize = 4096;
 
 /// Identity of a retained volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Kept {
+pub struct RetainedVolume {
     /// The volume's name.
     pub volume: String,
     /// The backing as its user wrote it, for messages.
@@ -27,7 +27,7 @@ pub struct Kept {
     pub is_recorded: bool,
 }
 
-impl Kept {
+impl RetainedVolume {
     /// Checks that it can be retained: it is part of every answer, and the key becomes the name of
     /// a file.
     pub(crate) fn check(&self) -> io::Result<()> {
@@ -50,7 +50,7 @@ impl Kept {
 #[derive(Debug)]
 pub struct Looked {
     /// Identity of the volume.
-    pub kept: Kept,
+    pub retained: RetainedVolume,
     /// The memory with its dirty blocks.
     pub arena: OwnedFd,
 }
@@ -58,7 +58,7 @@ pub struct Looked {
 /// The retained memory and backing of a volume.
 #[derive(Debug)]
 pub(crate) struct Taken {
-    pub(crate) kept: Kept,
+    pub(crate) retained: RetainedVolume,
     pub(crate) arena: OwnedFd,
     pub(crate) backing: Vec<OwnedFd>,
 }

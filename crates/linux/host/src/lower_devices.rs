@@ -17,7 +17,7 @@ const STEPS_MAX: usize = 256;
 /// key is that of the file system alone (`system-NUMBER`).
 pub fn keys_below(directory: &Path) -> Vec<String> {
     let system = fs::metadata(directory).ok().map(|found| found.dev());
-    below(system.into_iter().chain(device_of(directory)))
+    keys_of_all(system.into_iter().chain(device_of(directory)))
 }
 
 /// Same as [`keys_below`], for a file or a device with this key; includes the device itself.
@@ -32,11 +32,11 @@ pub fn keys_below_backing<'a>(key: &str, paths: impl Iterator<Item = &'a Path>) 
     };
     let is_hidden = rustix::fs::major(own) == 0;
     let by_path = paths.filter(|_| is_hidden).filter_map(source_device);
-    below(std::iter::once(own).chain(by_path))
+    keys_of_all(std::iter::once(own).chain(by_path))
 }
 
 /// Returns the keys of these devices, or file systems, and of everything below them.
-fn below(tops: impl Iterator<Item = u64>) -> Vec<String> {
+fn keys_of_all(tops: impl Iterator<Item = u64>) -> Vec<String> {
     let mut keys = Vec::new();
     let mut left: Vec<u64> = Vec::new();
     for top in tops {

@@ -1,6 +1,6 @@
 //! Brings the device into a state before it is measured: writes, trims and waits.
 
-use super::Bed;
+use super::TestRig;
 use crate::halt::Halt;
 use crate::preparation::{Preparation, Step};
 use block::{Discard, Extent, Request, SECTOR, Size, Stack};
@@ -15,7 +15,7 @@ use std::task::Poll;
 /// Slots written in no time between two calls of the watch.
 const AGED: u64 = 1 << 20;
 
-impl Bed<'_> {
+impl TestRig<'_> {
     /// Runs the steps of a preparation on the first bytes of the device. Steps that take no time
     /// bypass the cache, which is emptied before. If the rig cannot do them in no time, they are
     /// really written. Returns the record of each torture.
@@ -152,11 +152,11 @@ impl Bed<'_> {
         }
         let (from_ns, woken) = (self.lane.now(), Rc::new(Event::new()));
         let lane = self.lane.clone();
-        let (until_ns, told) = (from_ns.saturating_add(ns), woken.clone());
+        let (until_ns, wakes) = (from_ns.saturating_add(ns), woken.clone());
         let sleep = async move {
             // An interrupt ends the sleep.
             let mut sleep = pin!(lane.sleep_until(until_ns));
-            let mut wake = pin!(told.after(0));
+            let mut wake = pin!(wakes.after(0));
             poll_fn(|context| {
                 let over = sleep.as_mut().poll(context).is_ready();
                 if over || wake.as_mut().poll(context).is_ready() {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// taken, [`crate::Options::rest_ms`] limits the time of a client that has sent an incomplete
 /// request.
 #[derive(Debug)]
-pub struct Places {
+pub struct ConnectionLimit {
     most: usize,
     taken: AtomicUsize,
     /// Triggered when the last place is taken.
@@ -18,36 +18,36 @@ pub struct Places {
 
 /// A place of a connection; dropping it frees the place.
 #[derive(Debug)]
-pub struct Place(Arc<Places>);
+pub struct ConnectionPermit(Arc<ConnectionLimit>);
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.0.taken.fetch_sub(1, Ordering::SeqCst);
         self.0.left.notify();
     }
 }
 
-impl Default for Places {
+impl Default for ConnectionLimit {
     /// More than there can be connections.
-    fn default() -> Places {
-        Places::new(usize::MAX)
+    fn default() -> ConnectionLimit {
+        ConnectionLimit::new(usize::MAX)
     }
 }
 
-impl Places {
+impl ConnectionLimit {
     /// Creates `most` free places.
-    pub fn new(most: usize) -> Places {
-        Places { most, taken: AtomicUsize::new(0), full: Event::new(), left: Event::new() }
+    pub fn new(most: usize) -> ConnectionLimit {
+        ConnectionLimit { most, taken: AtomicUsize::new(0), full: Event::new(), left: Event::new() }
     }
 
     /// Takes a place. None: all are taken.
-    pub fn take(self: &Arc<Self>) -> Option<Place> {
+    pub fn take(self: &Arc<Self>) -> Option<ConnectionPermit> {
         let add = |taken| (taken < self.most).then(|| taken + 1);
         self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).ok()?;
         if self.are_taken() {
             self.full.notify();
         }
-        Some(Place(self.clone()))
+        Some(ConnectionPermit(self.clone()))
     }
 
     /// Number of places taken.
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn places_are_taken_and_left() {
-        let places = Arc::new(Places::new(2));
+        let places = Arc::new(ConnectionLimit::new(2));
         let first = places.take();
         assert!(first.is_some() && !places.are_taken());
         let second = places.take().expect("the last one");
