@@ -51,7 +51,6 @@ const WIDTH: usize = 100;
 const LEFT: &[(&str, Counts)] = &[
     ("crates/app/daemon", [0, 4, 0, 0, 0]),
     ("crates/app/overdrive", [1, 1, 3, 0, 0]),
-    ("crates/core/cache", [3, 1, 1, 0, 0]),
     ("crates/drives/drives", [0, 0, 4, 0, 0]),
     ("crates/lab/load", [0, 0, 3, 0, 0]),
     ("crates/lab/rigs", [0, 0, 3, 0, 1]),
@@ -59,7 +58,6 @@ const LEFT: &[(&str, Counts)] = &[
     ("crates/lab/suites", [0, 0, 4, 0, 0]),
     ("crates/lab/trace", [0, 0, 2, 0, 0]),
     ("crates/proof/benchmarks", [0, 0, 2, 0, 0]),
-    ("crates/proof/crash", [3, 2, 4, 0, 0]),
     ("crates/proof/killtest", [0, 0, 3, 0, 0]),
     ("docs", [0, 0, 0, 1, 0]),
 ];

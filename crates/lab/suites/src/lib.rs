@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   Plan (plain data) --run--> suite/: one file a suite: loads, waits, states
-//!                                |         over a TestRig: our cache, on a Rig: a device and a loop
+//!                                |         a TestRig: our cache, on a Rig: device and loop
 //!                                v
 //!                             Outcome: rows, series --> report/: text, JSON, one HTML page
 //! ```

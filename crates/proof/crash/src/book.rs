@@ -130,7 +130,7 @@ impl Book {
         Doubt { follows_kill: true, may, may_fail, ..Doubt::default() }
     }
 
-    /// This process begins, with so much that is dirty, and in doubt or not.
+    /// This process begins, with its number of dirty blocks, and in doubt or not.
     pub(crate) fn begin_process(&mut self, process: &dyn Process) {
         self.dirty_blocks = process.dirty_blocks();
         self.operator.holds(self.dirty_blocks);

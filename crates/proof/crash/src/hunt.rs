@@ -107,7 +107,7 @@ impl Shared<'_> {
 }
 
 /// Runs histories on every thread until the hunt is over or a promise is broken. `watch` is called
-/// about five times per second with the result so far.
+/// about five times per second with the present result.
 pub fn hunt(subject: &dyn Subject, options: HuntOptions, mut watch: impl FnMut(&Hunt)) -> Hunt {
     let shared = Shared {
         subject,

@@ -51,7 +51,7 @@ impl Operator {
     pub(crate) fn end_change(&mut self, done: bool) -> (WriteMode, Durability) {
         let UnderWay { changes, mode, durability } =
             self.under_way.take().expect("what ends has begun");
-        // The longest age so far: blocks that are quiet now may have become dirty under that one.
+        // The longest age until now: blocks that are quiet may have become dirty under that one.
         self.dirty_age_ns = self.dirty_age_ns.max(changes.dirty_age_ns.unwrap_or(0));
         if !done {
             return (mode, durability);

@@ -220,9 +220,9 @@ impl Oracle {
         }
     }
 
-    /// A process has taken over. `in_flush`: a flush was under way at a kill. What that has lost
-    /// holds back no later epoch. `in_doubt`: the process reports the loss; otherwise it still has
-    /// all of it, or newer data in its place.
+    /// A process has taken over. `in_flush`: a flush was under way at a kill. Versions that it has
+    /// lost hold back no later epoch. `in_doubt`: the process reports the loss; otherwise it still
+    /// has all of it, or newer data in its place.
     pub(crate) fn is_taken_over(&mut self, in_flush: bool, in_doubt: bool) {
         for version in self.sectors.iter_mut().flatten() {
             if version.lost && in_flush {
@@ -245,8 +245,8 @@ impl Oracle {
         lost.for_each(|version| (version.excused, version.epoch) = (true, 0));
     }
 
-    /// Whether the disk shows what a failed flush has taken from it, and no buffer holds it: then
-    /// only the process that was told knows of the loss, and no later one can answer for it.
+    /// Whether a failed flush has taken a version from the disk that no buffer holds. Only the
+    /// process that received the error can report this loss, and no later one can.
     pub(crate) fn is_lost(&self, disk: &State) -> bool {
         (0..)
             .zip(&self.sectors)

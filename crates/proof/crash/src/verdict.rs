@@ -279,8 +279,8 @@ impl Oracle {
     }
 }
 
-/// Notes what the disk may have lost of one sector: what is not held in a buffer, and what that may
-/// have overtaken there. What the buffer has taken in later is still owed.
+/// Marks the versions of one sector that the disk may have lost: those that no buffer holds, and
+/// buffered ones that they may have overtaken. Versions that were buffered later are still owed.
 fn note_lost(versions: &mut [Version]) {
     let loose: Vec<Version> = loose_versions(versions).copied().collect();
     let is_later = |version: &Version| loose.iter().all(|loose| version.replaces(loose));
@@ -291,7 +291,7 @@ fn note_lost(versions: &mut [Version]) {
     }
 }
 
-/// What this version says, if it is left; `None`: a durable one has replaced it.
+/// Returns the epochs that a remaining version proves; `None`: a durable one has replaced it.
 fn epochs_of(versions: &[Version], version: &Version) -> Option<Epochs> {
     let (after, sent) = (version.after, version.sent);
     let mut epochs = Epochs { proves: version.proves(), after, sent, ..Epochs::NONE };

@@ -49,7 +49,7 @@ pub(crate) struct Version {
     pub(crate) settled: u32,
     /// A flush that was under way at a kill has lost it, or what had gone past the buffer after it.
     pub(crate) lost: bool,
-    /// The operator was told that the disk has lost it, or may have: no flush makes it durable.
+    /// A report said that the disk has lost it, or may have: no flush makes it durable.
     pub(crate) excused: bool,
     /// Answered with an error at this tick: if it has an effect, it comes before changes sent
     /// later.

@@ -164,7 +164,7 @@ impl Shard {
     /// become clean. A version that is still to be written settles the doubt, and is written next
     /// if a flush may wait for it.
     fn doubt(&mut self, gauges: &Gauges, block: u64) {
-        // Whatever the backing has of the block, no data here could restore it.
+        // No data here could restore the block on the backing.
         self.arena.note_unheld();
         if let Some((slot, _)) = self.take_unanswered(block) {
             self.free_slot(slot);

@@ -253,7 +253,7 @@ impl Streams {
         self.unread.load(Ordering::Relaxed)
     }
 
-    /// Whether there are so many unread blocks that no shard may have more than its share.
+    /// Whether the number of unread blocks allows no shard to have more than its share.
     pub(crate) fn is_full(&self) -> bool {
         self.unread() >= self.unread_max
     }

@@ -1,4 +1,4 @@
-//! A read that takes so long that its slot's place could have been given to another slot.
+//! A read during which its slot could have been given to another block.
 
 use crate::book::seen_in;
 use crate::scene::{Hardware, open, run, stacks};
