@@ -18,8 +18,9 @@ const CURVE_SLOTS_MIN: u32 = 64 * 64;
 /// The samplers of a volume and their results.
 pub(crate) struct Sampling {
     samplers: Samplers,
-    /// The window's share, in 1024ths; 0: the policy has none. Every value that a reader may see is
-    /// valid, so it is not one of the atomics of which the explorer tries all orders.
+    /// The window's share, as the arbiter returns it; 0: the policy has none. Every value that a
+    /// reader may see is valid, so it is not one of the atomics of which the explorer tries all
+    /// orders.
     share: AtomicU32,
     arbiter: Option<Lock<Arbiter>>,
     curve: Option<Lock<Window>>,
@@ -106,7 +107,7 @@ impl Sampling {
         self.samplers
     }
 
-    /// Returns the window's share, in 1024ths, if the policy has a window.
+    /// Returns the window's share for the policy, if it has a window.
     #[inline]
     pub(crate) fn window_share(&self) -> Option<u32> {
         match self.share.load(Ordering::Relaxed) {
@@ -115,7 +116,7 @@ impl Sampling {
         }
     }
 
-    /// Sets the share of the policy's window, in 1024ths.
+    /// Sets the share of the policy's window.
     pub(crate) fn set_window_share(&self, share: u32) {
         self.share.store(share, Ordering::Relaxed);
         self.in_window(|window| window.curve.set_window_share(share));

@@ -315,7 +315,8 @@ impl Shared {
                 }
             });
         }
-        PolicyReport { kind, queues, window_share: self.sampling.window_share() }
+        let window_share = self.sampling.window_share().map(policy::window_share);
+        PolicyReport { kind, queues, window_share }
     }
 
     /// The estimated recent misses of caches of other sizes. None: nothing was accessed yet.

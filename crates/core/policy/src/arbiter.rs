@@ -2,10 +2,11 @@
 //! works.
 //!
 //! *Shadows* are small caches without bytes. They see the reads of a sample of all blocks, and each
-//! has another share: from 3 % to the whole cache, which is LRU. A shadow is smaller than the cache
-//! by the same factor as the sample (C. Waldspurger et al., "Cache Modeling and Optimization using
-//! Miniature Simulations", ATC 2017). The cache takes the share of the shadow with the fewest
-//! misses, once the difference is statistically significant.
+//! has another share: from 3 % to the whole cache, which is LRU. One has a guarded main part, and
+//! one a main part of proven blocks only. A shadow is smaller than the cache by the same factor as
+//! the sample (C. Waldspurger et al., "Cache Modeling and Optimization using Miniature
+//! Simulations", ATC 2017). The cache takes the share of the shadow with the fewest misses, once
+//! the difference is statistically significant.
 //!
 //! If the whole hot set changes repeatedly within a few times the cache's size, the cache may have
 //! up to 2 % more misses than LRU until the change is detected.
@@ -16,10 +17,11 @@
 use crate::Hash;
 use crate::sampler::{Owner, Sampler};
 use crate::slots::Slots;
-use crate::window::ALL;
+use crate::window::{ALL, GUARDED, PROVEN};
 
 /// Shares of the shadows, in 1024ths.
-const SHARES: [u32; 5] = [ALL, ALL / 2, ALL / 4, ALL / 10, ALL / 32];
+const SHARES: [u32; 7] =
+    [ALL, ALL / 2, ALL / 4, ALL / 10, ALL / 32, (ALL / 4) | PROVEN, (ALL / 32) | GUARDED];
 /// Index of [`FIRST_SHARE`](crate::window::FIRST_SHARE) in `SHARES`.
 const FIRST: usize = 0;
 /// Slots of a shadow; up to twice that.
@@ -39,9 +41,11 @@ struct Memory {
 impl Memory {
     /// Half-life of 64 comparisons, in which a shadow sees eight times as many reads as it has
     /// slots.
-    const SLOW: Memory = Memory { keeps: 0.98923, deviations_squared: 1.0, misses: [0.0; 5] };
+    const SLOW: Memory =
+        Memory { keeps: 0.98923, deviations_squared: 1.0, misses: [0.0; SHARES.len()] };
     /// Half-life of four comparisons.
-    const QUICK: Memory = Memory { keeps: 0.8409, deviations_squared: 16.0, misses: [0.0; 5] };
+    const QUICK: Memory =
+        Memory { keeps: 0.8409, deviations_squared: 16.0, misses: [0.0; SHARES.len()] };
 
     /// Decays the counts. Returns the shadow that is significantly better than the current one, if
     /// there is one.
@@ -92,7 +96,8 @@ impl Arbiter {
         self.sampler
     }
 
-    /// The window's share, in 1024ths.
+    /// Returns the window's share, and the rules for main, for
+    /// [`Policy::set_window_share`](crate::Policy::set_window_share).
     pub fn share(&self) -> u32 {
         SHARES[self.current]
     }
@@ -120,7 +125,7 @@ impl Arbiter {
 mod tests {
     use super::*;
     use crate::brute_force::draw;
-    use crate::{Kind, misses};
+    use crate::{Kind, misses, window_share};
     use std::vec::Vec;
 
     /// Returns the last share for a cache of `slots` slots that reads these blocks, and the number
@@ -140,7 +145,7 @@ mod tests {
     fn the_share_follows_what_is_read() {
         // For a loop twice the cache's size, the largest main part has the most hits.
         let loops = (0..200_000u64).map(|read| read % 8000);
-        assert_eq!(chosen(4000, loops).0, ALL / 32);
+        assert_eq!(window_share(chosen(4000, loops).0), ALL / 32);
         // Each block is read again once, after 3,500 others.
         let again = (0..200_000u64)
             .map(|read| if read % 2 == 0 { read } else { read.saturating_sub(3501) });

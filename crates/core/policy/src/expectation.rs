@@ -83,7 +83,7 @@ impl Expectation {
         self.sampler
     }
 
-    /// Sets the window's share, in 1024ths, if the policy is [`Kind::Adaptive`].
+    /// Sets the window's share, as [`Policy::set_window_share`].
     pub fn set_window_share(&mut self, share: u32) {
         self.shadow.set_window_share(share);
     }

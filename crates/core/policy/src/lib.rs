@@ -56,6 +56,7 @@ pub use policy::Policy;
 pub use sampler::Sampler;
 pub use shards::{REGION_BLOCKS, shard_of};
 pub use simulation::{Simulation, misses};
+pub use window::window_share;
 
 /// Maximum number of slots that a search for a victim passes, because it holds the shard's lock.
 /// The next slot is evicted, however often it was read.

@@ -139,7 +139,9 @@ impl Policy {
         dispatch!(&mut self.0, policy => policy.forget(links, slot, held));
     }
 
-    /// Sets the window's share of the cache, in 1024ths, if the policy is [`Kind::Adaptive`].
+    /// Sets the window's share of the cache if the policy is [`Kind::Adaptive`]: in 1024ths, as in
+    /// [`window_share`](crate::window_share), or as [`Arbiter`](crate::Arbiter) returns it, with
+    /// the rules for main.
     pub fn set_window_share(&mut self, share: u32) {
         if let Which::Window(window) = &mut self.0 {
             window.set_share(share);

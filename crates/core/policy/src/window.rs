@@ -5,8 +5,8 @@
 //! ```text
 //!            window                                    main
 //!   miss --> [ young      |  old       ] -- read? ---> [ second chances ] --> gone
-//!                 reads      reads          not
-//!                 are not    count           |
+//!                 reads      reads          not                 for as many rounds as
+//!                 are not    count           |                  reads, three at most
 //!                 counted                    v
 //!                                          ghosts (names only) -- read again ----> main
 //! ```
@@ -18,6 +18,19 @@
 //! not full: so a part of a loop that is larger than the cache stays cached, where queues of proven
 //! blocks alone would keep nothing. And the window's share is chosen while the cache works
 //! (`arbiter.rs`).
+//!
+//! A slot of the main part counts up to three reads, and each pass of the hand takes one of them.
+//! So a block that is read three times as often as another stays three times as long, which one bit
+//! cannot do. Three is what fits beside the list in four bits.
+//!
+//! Main can be *guarded*: a ghost that is read again then enters it only if the hand finds a slot
+//! without reads among the next two; the hand takes one read of each slot that it passes. Otherwise
+//! the block enters the window. Without the guard each such block evicts one of main, even if all
+//! of them are read more often: in a loop, or if the same blocks are hot for long. With the guard
+//! main follows a change more slowly.
+//!
+//! And main can be *proven* only: then blocks that were not read do not fill it, and the window
+//! takes the rest of the cache. The arbiter decides about both, as about the shares.
 //!
 //! A slot that was dirty enters the window like a miss, unless its block was in the main part
 //! before it was overwritten: then it returns there. Reads and writes while it was dirty count.
@@ -31,22 +44,38 @@ const OLD: usize = 1;
 const MAIN: usize = 2;
 /// The bits of a slot's state.
 const PLACE: u64 = 3;
+/// One read, and the bits of all.
 const READ: u64 = 4;
+const READS: u64 = 12;
 
 /// The whole cache, as a share.
 pub(crate) const ALL: u32 = 1024;
+/// Added to a share if main is guarded.
+pub(crate) const GUARDED: u32 = 1 << 16;
+/// Added to a share if only proven blocks enter main.
+pub(crate) const PROVEN: u32 = 1 << 17;
+/// Slots of a guarded main part of which one must be without reads.
+const GUARDS: u32 = 2;
 /// Initial share: LRU, until a shadow is better.
 pub(crate) const FIRST_SHARE: u32 = ALL;
+
+/// Returns the window's share of the cache, in 1024ths, of a value that
+/// [`Arbiter`](crate::Arbiter) has returned.
+pub fn window_share(share: u32) -> u32 {
+    share & !(GUARDED | PROVEN)
+}
 
 pub(crate) struct Window {
     /// Young, old and main, oldest first.
     lists: [List; 3],
-    /// `| was read 1 | list 2 |` of each slot: the list of a clean slot, and whether it was read
-    /// since, if reads count there. They are adjacent because a hit needs both.
+    /// `| reads 2 | list 2 |` of each slot: the list of a clean slot, and its reads since, if reads
+    /// count there. They are adjacent because a hit needs both.
     states: Packed<4>,
     ghosts: Fingerprints,
     /// The window's share, in 1024ths.
     share: u32,
+    is_guarded: bool,
+    is_proven_only: bool,
 }
 
 impl Window {
@@ -55,13 +84,18 @@ impl Window {
             lists: [List::EMPTY; 3],
             states: Packed::EMPTY,
             ghosts: Fingerprints::new(0),
-            share,
+            share: window_share(share),
+            is_guarded: share & GUARDED != 0,
+            is_proven_only: share & PROVEN != 0,
         }
     }
 
-    /// Sets the window's share, in 1024ths; the next evictions adjust the lists to it.
+    /// Sets the window's share, in 1024ths, plus [`GUARDED`] or [`PROVEN`]; the next evictions
+    /// adjust the lists to it.
     pub(crate) fn set_share(&mut self, share: u32) {
-        self.share = share;
+        self.share = window_share(share);
+        self.is_guarded = share & GUARDED != 0;
+        self.is_proven_only = share & PROVEN != 0;
     }
 
     fn is_lru(&self) -> bool {
@@ -84,19 +118,29 @@ impl Window {
     }
 
     fn set_place(&mut self, slot: u32, place: usize) {
-        let read = self.states.get(slot) & READ;
-        self.states.set(slot, read | place as u64);
+        let reads = self.states.get(slot) & READS;
+        self.states.set(slot, reads | place as u64);
     }
 
     fn was_read(&self, slot: u32) -> bool {
-        self.states.get(slot) & READ != 0
+        self.states.get(slot) & READS != 0
     }
 
-    /// Returns whether the slot was read, and clears the mark.
-    fn take_read(&mut self, slot: u32) -> bool {
+    /// Returns whether the slot was read, and takes all its reads.
+    fn take_reads(&mut self, slot: u32) -> bool {
         let state = self.states.get(slot);
         self.states.set(slot, state & PLACE);
-        state & READ != 0
+        state & READS != 0
+    }
+
+    /// Returns whether the slot was read, and takes one of its reads.
+    fn take_read(&mut self, slot: u32) -> bool {
+        let state = self.states.get(slot);
+        let was_read = state & READS != 0;
+        if was_read {
+            self.states.set(slot, state - READ);
+        }
+        was_read
     }
 
     /// Makes a clean slot the newest one: it was read, and the window is the whole cache.
@@ -117,8 +161,24 @@ impl Window {
     }
 
     /// Whether its block was in main before it was overwritten, or left the window recently.
-    fn is_proven(&mut self, slot: u32, hash: Hash) -> bool {
-        self.place(slot) == MAIN || self.ghosts.remove(hash)
+    fn is_proven(&mut self, links: &mut Links, slot: u32, hash: Hash) -> bool {
+        self.place(slot) == MAIN || self.ghosts.remove(hash) && self.main_yields(links)
+    }
+
+    /// Whether main takes a block that has returned: unless it is guarded, always.
+    fn main_yields(&mut self, links: &mut Links) -> bool {
+        let main_max = self.clean().saturating_sub(self.window_max());
+        if !self.is_guarded || self.lists[MAIN].length < main_max {
+            return true;
+        }
+        for _ in 0..GUARDS {
+            let List { head, length, .. } = self.lists[MAIN];
+            if length == 0 || !self.take_read(head) {
+                return true;
+            }
+            links.touch(&mut self.lists[MAIN], head);
+        }
+        false
     }
 
     /// The oldest slot of the window.
@@ -136,7 +196,7 @@ impl Window {
             if length == 0 {
                 return self.oldest();
             }
-            if !self.take_read(head) {
+            if !self.take_reads(head) {
                 return Some(head);
             }
             self.move_to(links, head, YOUNG);
@@ -156,18 +216,18 @@ impl Window {
                 return None;
             }
             let slot = self.oldest()?;
-            if main == main_max && !self.was_read(slot) {
+            if (main == main_max || self.is_proven_only) && !self.was_read(slot) {
                 return Some(slot);
             }
             *walked += 1;
-            self.take_read(slot);
+            self.take_reads(slot);
             self.move_to(links, slot, MAIN);
         }
         None
     }
 
-    /// Returns the first slot of main that was not read since it was last passed; moves those
-    /// before it to the end.
+    /// Returns the first slot of main without reads; takes one read of those before it, and moves
+    /// them to the end.
     fn main_victim(&mut self, links: &mut Links, walked: &mut u32) -> Option<u32> {
         while self.lists[MAIN].length > 0 {
             let slot = self.lists[MAIN].head;
@@ -194,13 +254,14 @@ impl Replacement for Window {
         }
         let state = self.states.get(slot);
         let is_young = held == Held::Clean && state == YOUNG as u64;
-        if !is_young && state & READ == 0 {
-            self.states.set(slot, state | READ);
+        if !is_young && state & READS != READS {
+            self.states.set(slot, state + READ);
         }
     }
 
     fn admit(&mut self, links: &mut Links, slot: u32, hash: Hash, _: Cause) {
-        let place = if !self.is_lru() && self.is_proven(slot, hash) { MAIN } else { YOUNG };
+        let is_proven = !self.is_lru() && self.is_proven(links, slot, hash);
+        let place = if is_proven { MAIN } else { YOUNG };
         self.set_place(slot, place);
         links.push_back(&mut self.lists[place], slot);
         let young_max = if self.is_lru() { u32::MAX } else { self.window_max().div_ceil(2) };
@@ -255,12 +316,14 @@ mod tests {
 
     /// The rules above on vectors of blocks, oldest at 0.
     struct Plain {
-        young: Vec<(u64, bool)>,
-        old: Vec<(u64, bool)>,
-        main: Vec<(u64, bool)>,
+        young: Vec<(u64, u8)>,
+        old: Vec<(u64, u8)>,
+        main: Vec<(u64, u8)>,
         ghosts: Fingerprints,
         size: usize,
         share: usize,
+        is_guarded: bool,
+        is_proven_only: bool,
     }
 
     impl Plain {
@@ -279,17 +342,31 @@ mod tests {
                     break;
                 }
                 let list = if self.old.is_empty() { &mut self.young } else { &mut self.old };
-                let (block, was_read) = list.remove(0);
-                if main == main_max && !was_read {
+                let (block, reads) = list.remove(0);
+                if (main == main_max || self.is_proven_only) && reads == 0 {
                     return self.ghosts.push(Hash::of(block));
                 }
-                self.main.push((block, false));
+                self.main.push((block, 0));
             }
-            while self.main[0].1 {
-                let (block, _) = self.main.remove(0);
-                self.main.push((block, false));
-            }
+            while self.main_passes() {}
             self.main.remove(0);
+        }
+
+        /// Takes a read of the first block and moves it to the end. False: it has none.
+        fn main_passes(&mut self) -> bool {
+            let was_read = self.main[0].1 > 0;
+            if was_read {
+                let (block, reads) = self.main.remove(0);
+                self.main.push((block, reads - 1));
+            }
+            was_read
+        }
+
+        fn main_yields(&mut self) -> bool {
+            let held = self.young.len() + self.old.len() + self.main.len();
+            let is_full = self.main.len() >= held.saturating_sub(self.window_max());
+            let passes = |plain: &mut Plain| !plain.main.is_empty() && plain.main_passes();
+            !(self.is_guarded && is_full && passes(self) && passes(self))
         }
 
         fn read(&mut self, block: u64) -> bool {
@@ -297,16 +374,16 @@ mod tests {
                 return true;
             }
             let mut held = self.old.iter_mut().chain(&mut self.main);
-            if let Some((_, was_read)) = held.find(|(other, _)| *other == block) {
-                *was_read = true;
+            if let Some((_, reads)) = held.find(|(other, _)| *other == block) {
+                *reads = (*reads + 1).min(3);
                 return true;
             }
             if self.young.len() + self.old.len() + self.main.len() == self.size {
                 self.evict();
             }
-            match self.ghosts.remove(Hash::of(block)) {
-                true => self.main.push((block, false)),
-                false => self.young.push((block, false)),
+            match self.ghosts.remove(Hash::of(block)) && self.main_yields() {
+                true => self.main.push((block, 0)),
+                false => self.young.push((block, 0)),
             }
             let young_max = self.window_max().div_ceil(2);
             for _ in 0..2 {
@@ -323,13 +400,18 @@ mod tests {
         fn each_read_ends_as_the_rules_say(
             slots in 2..40u32,
             share in 1..1000u32,
+            is_guarded: bool,
+            is_proven_only: bool,
             blocks in proptest::collection::vec(0..80u64, 0..1000),
         ) {
-            let mut window = Slots::with_window(share, slots);
+            let flags = [is_guarded, is_proven_only].map(u32::from);
+            let flags = (flags[0] * GUARDED) | (flags[1] * PROVEN);
+            let mut window = Slots::with_window(share | flags, slots);
             let ghosts = Fingerprints::new(slots * 9 / 10);
             let (young, old, main) = (Vec::new(), Vec::new(), Vec::new());
             let (size, share) = (slots as usize, share as usize);
-            let mut plain = Plain { young, old, main, ghosts, size, share };
+            let mut plain =
+                Plain { young, old, main, ghosts, size, share, is_guarded, is_proven_only };
             for block in blocks {
                 prop_assert_eq!(window.read_hash(Hash::of(block)), plain.read(block));
             }
@@ -353,7 +435,8 @@ mod tests {
         for read in 0..20_000 {
             if read % 97 == 0 {
                 let share = [1, ALL / 32, ALL / 4, ALL / 2, ALL][draw(&mut state, 5) as usize];
-                window.set_window_share(share);
+                let flags = [0, GUARDED, PROVEN][draw(&mut state, 3) as usize];
+                window.set_window_share(share | flags);
             }
             window.read_hash(Hash::of(draw(&mut state, 300)));
             let held: u32 = window.lists().iter().map(|list| list.length).sum();

@@ -56,8 +56,18 @@ impl Extent {
 
     /// Returns an extent in sectors.
     pub(crate) fn of_sectors(sector: u64, sectors: u64) -> Result<Extent, &'static str> {
-        let bytes = sectors.checked_mul(SECTOR_BYTES).ok_or("the request reaches beyond 1 EiB")?;
-        Extent::of_sector(sector, bytes)
+        Extent::of_blocks(sector, sectors, SECTOR_BYTES)
+    }
+
+    /// Returns an extent in blocks of this size.
+    pub(crate) fn of_blocks(
+        first: u64,
+        blocks: u64,
+        block_bytes: u64,
+    ) -> Result<Extent, &'static str> {
+        let bytes =
+            |blocks: u64| blocks.checked_mul(block_bytes).ok_or("the request reaches beyond 1 EiB");
+        Extent::of_bytes(bytes(first)?, bytes(blocks)?)
     }
 
     /// Returns the access to it.

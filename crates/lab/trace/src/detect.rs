@@ -40,8 +40,15 @@ impl fmt::Display for Undetected {
 impl core::error::Error for Undetected {}
 
 /// The line formats that are tried; no line is valid in two of them.
-const OF_LINES: [Format; 6] =
-    [Format::Msr, Format::Alibaba, Format::Spc, Format::Tencent, Format::Blkparse, Format::Csv];
+const OF_LINES: [Format; 7] = [
+    Format::Msr,
+    Format::Alibaba,
+    Format::Spc,
+    Format::Tencent,
+    Format::Blkparse,
+    Format::Arc,
+    Format::Csv,
+];
 
 impl Format {
     /// Detects the format of a file by its name (of which the last component counts) and its first

@@ -33,13 +33,17 @@ pub enum Format {
     OracleGeneral,
     /// libCacheSim's oracleGeneral; each object is a separate block.
     OracleGeneralObjects,
+    /// The text of ARC's traces; each block is a page of 4 KiB.
+    Arc,
+    /// The text of ARC's traces; a block is a sector of 512 bytes.
+    ArcSectors,
     /// Lines `op offset length`.
     Csv,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Format; 16] = [
+    pub const ALL: [Format; 18] = [
         Format::Recording,
         Format::Vscsi,
         Format::Ssdsim,
@@ -55,6 +59,8 @@ impl Format {
         Format::BlkparseSent,
         Format::OracleGeneral,
         Format::OracleGeneralObjects,
+        Format::Arc,
+        Format::ArcSectors,
         Format::Csv,
     ];
 
@@ -76,6 +82,8 @@ impl Format {
             Format::BlkparseSent => "blkparse-d",
             Format::OracleGeneral => "oracleGeneral",
             Format::OracleGeneralObjects => "oracleGeneral-objects",
+            Format::Arc => "arc",
+            Format::ArcSectors => "arc-512",
             Format::Csv => "csv",
         }
     }
@@ -103,12 +111,17 @@ impl Format {
             | Format::Spc
             | Format::Blkparse
             | Format::BlkparseSent
+            | Format::Arc
+            | Format::ArcSectors
             | Format::Csv => false,
         }
     }
 
     /// Whether it distinguishes reads from writes.
     pub fn has_directions(self) -> bool {
-        !matches!(self, Format::OracleGeneral | Format::OracleGeneralObjects)
+        !matches!(
+            self,
+            Format::OracleGeneral | Format::OracleGeneralObjects | Format::Arc | Format::ArcSectors
+        )
     }
 }

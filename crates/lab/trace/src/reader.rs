@@ -8,7 +8,7 @@ use crate::formats::blkparse::{Blkparse, Event};
 use crate::formats::oracle_general::{self, Object};
 use crate::formats::recorded::Recorded;
 use crate::formats::{
-    Found, ReadIs, alibaba, csv, disksim, mqsim, msr, spc, ssdsim, tencent, vscsi,
+    Found, ReadIs, alibaba, arc, csv, disksim, mqsim, msr, spc, ssdsim, tencent, vscsi,
 };
 use crate::malformed::Malformed;
 use crate::window::Window;
@@ -83,6 +83,7 @@ enum Line {
     Tencent,
     Spc,
     Blkparse(Blkparse),
+    Arc(arc::Block),
     Csv,
 }
 
@@ -126,6 +127,8 @@ impl Reader {
             Format::Spc => lines(Line::Spc),
             Format::Blkparse => lines(Line::Blkparse(Blkparse::new(Event::Queued))),
             Format::BlkparseSent => lines(Line::Blkparse(Blkparse::new(Event::Sent))),
+            Format::Arc => lines(Line::Arc(arc::Block::Page)),
+            Format::ArcSectors => lines(Line::Arc(arc::Block::Sector)),
             Format::Csv => lines(Line::Csv),
         };
         let is_unordered = matches!(format, Format::Blkparse | Format::BlkparseSent);
@@ -296,6 +299,7 @@ impl Line {
                 }
                 found
             }
+            Line::Arc(block) => arc::line(line, *block, devices),
             Line::Csv => csv::line(line, devices),
         }
     }

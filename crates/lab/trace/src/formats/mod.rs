@@ -1,6 +1,7 @@
 //! The formats: one file each, with the layout, the units and their source.
 
 pub(crate) mod alibaba;
+pub(crate) mod arc;
 pub(crate) mod blkparse;
 pub(crate) mod csv;
 pub(crate) mod disksim;

@@ -326,6 +326,35 @@ fn headings_comments_and_marks_of_text_are_skipped_and_counted() {
 }
 
 #[test]
+fn blocks_of_arc_are_pages_or_sectors() {
+    let text = b"110765 64 0 0\n110888 1 0 1\r\n\n 110829\t59 7 2";
+    let expected: [Short; 3] = [
+        (0, 0, In, 110_765 * 4096, 64 * 4096),
+        (0, 0, In, 110_888 * 4096, 4096),
+        (0, 0, In, 110_829 * 4096, 59 * 4096),
+    ];
+    assert_eq!(good(Format::Arc, text), expected);
+    let sectors = expected.map(|it| (it.0, it.1, it.2, it.3 / 8, it.4 / 8));
+    assert_eq!(good(Format::ArcSectors, text), sectors);
+    assert_eq!(detected("OLTP.lis", text), Ok(Format::Arc));
+    assert_eq!(detected("x", b"1 1 0 0\n2 1 0 0\n"), Ok(Format::Arc), "without numbers");
+    for line in ["1 2 3", "1 2 3 4 5", "1 2 3 x", "1,2,3,4", "-1 2 0 0", "1.5 2 0 0", "x"] {
+        let told = bad(Format::Arc, format!("1 1 0 0\n{line}").as_bytes());
+        assert_eq!(told, format!("line 2: not 'block blocks ignored request': {line}"));
+    }
+    for (format, last) in [(Format::Arc, 1u64 << 48), (Format::ArcSectors, 1 << 51)] {
+        assert_eq!(good(format, format!("{} 1 0 0", last - 1).as_bytes()).len(), 1);
+        for first in [last, u64::MAX] {
+            let far = bad(format, format!("{first} 1 0 0").as_bytes());
+            assert!(far.starts_with("line 1: it reaches beyond 1 EiB: "), "{far}");
+        }
+    }
+    assert_eq!(good(Format::Arc, b"0 262144 0 0")[0].4, 1 << 30);
+    let long = bad(Format::Arc, b"0 262145 0 0");
+    assert!(long.starts_with("line 1: it is longer than 1 GiB"), "{long}");
+}
+
+#[test]
 fn objects_are_sectors_or_names() {
     let file =
         [oracle(1, 42, 512, 1), oracle(1, 42, 9000, -1), oracle(3, (1 << 48) - 2, 512, i64::MAX)]
@@ -441,6 +470,7 @@ fn seed(format: Format) -> Vec<u8> {
         Format::Spc => b"0,303567,3584,w,0.000000\n".to_vec(),
         Format::Blkparse | Format::BlkparseSent => BLKPARSE.as_bytes().to_vec(),
         Format::Csv => b"R,0,4096\n".to_vec(),
+        Format::Arc | Format::ArcSectors => b"110765 64 0 0\n".to_vec(),
         _ => b"7961.833 0 20228336 8 0\n".to_vec(),
     }
 }

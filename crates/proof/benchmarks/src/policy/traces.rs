@@ -41,6 +41,19 @@ impl Trace {
         self.requests.iter().flat_map(Request::blocks)
     }
 
+    /// Returns the collection it is from, by its format: traces of one collection resemble one
+    /// another more than those of another do.
+    pub(crate) fn family(&self) -> &'static str {
+        match self.file.as_ref().map(|(_, format)| format) {
+            Some(Format::Vscsi) => "CloudPhysics",
+            Some(Format::Ssdsim | Format::Mqsim) => "SSDsim",
+            Some(Format::Disksim) => "DiskSim",
+            Some(Format::Arc) => "ARC",
+            Some(_) => "others",
+            None => "generated",
+        }
+    }
+
     /// Returns this percentage of the footprint, as slots.
     pub(crate) fn slots(&self, percent: u32) -> u32 {
         (u64::from(self.footprint) * u64::from(percent) / 100).max(1) as u32
@@ -71,7 +84,8 @@ pub(crate) fn find(directory: &Path) -> Result<Vec<Trace>> {
         paths.push(entry?.path());
     }
     paths.sort();
-    for path in paths.into_iter().filter(|path| path.extension().is_some_and(|end| end == "xz")) {
+    let is_trace = |path: &PathBuf| path.extension().is_some_and(|end| end == "xz" || end == "zst");
+    for path in paths.into_iter().filter(is_trace) {
         traces.push(read(path)?);
     }
     Ok(traces)
