@@ -50,7 +50,7 @@ struct Inner {
     chooser: RefCell<Option<Random>>,
     simulated: Cell<bool>,
     polls: Cell<u64>,
-    lockstep: Cell<bool>,
+    lockstep_ns: Cell<Option<u64>>,
 }
 
 impl Drop for Inner {
@@ -94,7 +94,7 @@ impl Lane {
             chooser: RefCell::new(None),
             simulated: Cell::new(false),
             polls: Cell::new(0),
-            lockstep: Cell::new(false),
+            lockstep_ns: Cell::new(None),
         }))
     }
 
@@ -131,18 +131,19 @@ impl Lane {
         self.0.polls.get()
     }
 
-    /// Records what a front has observed last: whether its client had sent a single request, which
-    /// was answered immediately. Then the next request comes only after the answer. Only in this
-    /// case the live loop may poll instead of sleeping.
+    /// Records a front's last observation: whether its client had sent one request, while no other
+    /// was in flight, and has now been answered. The next request is then expected only after the
+    /// answer, and only then the live loop may poll. Call it with true when the answer is sent, and
+    /// with false when the wait for the client begins without an answer.
     #[inline]
     pub fn set_lockstep(&self, is_lockstep: bool) {
-        self.0.lockstep.set(is_lockstep);
+        self.0.lockstep_ns.set(is_lockstep.then(|| self.now()));
     }
 
-    /// The value of the last [`Lane::set_lockstep`].
+    /// Time of the last [`Lane::set_lockstep`] with true. None: the last call was with false.
     #[inline]
-    pub fn is_lockstep(&self) -> bool {
-        self.0.lockstep.get()
+    pub fn lockstep_since_ns(&self) -> Option<u64> {
+        self.0.lockstep_ns.get()
     }
 
     /// Charges work to the lane's own clock. No effect live.

@@ -8,7 +8,7 @@ use crate::mount::Mount;
 use block::{Error, Kind, Part, Result};
 use export::{Bounds, Buffer, Client, Export, Operation, Unwatched};
 use lane::{Lane, first};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -54,6 +54,8 @@ pub struct Session<D> {
     pub(crate) outbox: Outbox,
     lane: Lane,
     volumes: RefCell<Vec<Rc<Volume>>>,
+    /// Whether the last message came alone, while no request was in flight.
+    is_lone: Cell<bool>,
 }
 
 impl<D: Device> Session<D> {
@@ -79,6 +81,7 @@ impl<D: Device> Session<D> {
             outbox: Outbox::new(),
             lane: lane.clone(),
             volumes: RefCell::new(volumes),
+            is_lone: Cell::new(false),
         })
     }
 
@@ -149,7 +152,8 @@ impl<D: Device> Session<D> {
 
     /// Serves a message, and all messages that have arrived by then.
     async fn serve_all(self: &Rc<Self>, inbox: &Inbox, bytes: usize) -> Result {
-        let (mut next, mut taken) = (Some(bytes), 0);
+        let (mut next, mut taken, came_alone) = (Some(bytes), 0, self.is_idle());
+        self.is_lone.set(false);
         while let Some(bytes) = next {
             taken += 1;
             if taken % BURST == 0 {
@@ -161,9 +165,14 @@ impl<D: Device> Session<D> {
             }
             next = self.device.receive_now(&inbox.parts)?;
         }
-        let is_idle = self.volumes.borrow().iter().all(|volume| volume.client.in_flight() == 0);
-        self.lane.set_lockstep(taken == 1 && is_idle);
+        self.is_lone.set(taken == 1 && came_alone);
+        self.lane.set_lockstep(self.is_lone.get() && self.is_idle());
         Ok(())
+    }
+
+    /// Whether no request of this lane is in flight.
+    fn is_idle(&self) -> bool {
+        self.volumes.borrow().iter().all(|volume| volume.client.in_flight() == 0)
     }
 
     async fn serve(self: &Rc<Self>, inbox: &Inbox, bytes: usize) {
@@ -276,6 +285,9 @@ impl<D: Device> Session<D> {
         let ActiveRequest { volume, buffer, busy, .. } = active;
         volume.client.withdraw(buffer);
         drop(busy);
+        if self.is_lone.get() && self.is_idle() {
+            self.lane.set_lockstep(true);
+        }
     }
 
     fn succeed(&self, active: &ActiveRequest) {

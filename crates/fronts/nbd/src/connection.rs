@@ -54,6 +54,8 @@ pub(crate) struct Connection<W> {
     pub(crate) outbox: RefCell<Outbox>,
     /// Whether a send is in progress.
     pub(crate) sending: Cell<bool>,
+    /// Whether the client's last message was one request, while no other was in flight.
+    pub(crate) is_lone: Cell<bool>,
     /// Whether the receiver waits for the client, and for nothing else.
     pub(crate) receiving: Cell<bool>,
     pub(crate) rest: Rest,
@@ -86,6 +88,7 @@ impl<W: Wire> Connection<W> {
             places: options.places.clone(),
             outbox: RefCell::new(Outbox::new(options.buffer_bytes, options.in_flight_max)),
             sending: Cell::new(false),
+            is_lone: Cell::new(false),
             receiving: Cell::new(false),
             rest: Rest::default(),
             closed: Cell::new(false),
@@ -217,6 +220,12 @@ impl<W: Wire> Connection<W> {
         }
     }
 
+    /// Whether the client sent one request alone, and has been answered. Valid while the receiver
+    /// waits for the client.
+    pub(crate) fn is_lockstep(&self) -> bool {
+        self.is_lone.get() && self.client.in_flight() == 0
+    }
+
     /// Sends all ready replies, including those that become ready while it sends. Returns
     /// immediately if a send is in progress, which then sends them.
     #[inline]
@@ -236,6 +245,9 @@ impl<W: Wire> Connection<W> {
             }
             // Only after the send: requests of a client that does not read stay in flight.
             self.client.answered(side.counted, &mut side.buffers);
+            if self.is_lockstep() {
+                self.client.lane().set_lockstep(true);
+            }
             self.outbox.borrow_mut().put_back(side);
         }
         self.sending.set(false);

@@ -89,7 +89,7 @@ impl<W: Wire> Receiver<W> {
                 self.connection.rest.await_from(self.connection.client.lane().now());
             }
             if rest < DIRECT_BYTES_MIN {
-                self.receive().await?;
+                self.receive_rest().await?;
                 filled += self.inbox.copy_out(memory, offset + filled, rest);
                 continue;
             }
@@ -131,7 +131,7 @@ impl<W: Wire> Receiver<W> {
                 if rest == 0 {
                     return Ok(());
                 }
-                self.receive().await?;
+                self.receive_rest().await?;
             }
         };
         until(&connection.wire, over, skipping).await

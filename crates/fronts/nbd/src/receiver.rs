@@ -33,6 +33,8 @@ pub(crate) struct Receiver<W> {
     missed: Vec<(u64, Extent)>,
     /// Requests taken since the receiver last waited for the client.
     taken: u32,
+    /// Whether no request was in flight when they arrived.
+    came_alone: bool,
     /// Larger reads get their own buffer.
     inline_bytes_max: usize,
 }
@@ -50,6 +52,7 @@ impl<W: Wire> Receiver<W> {
             marks: Vec::with_capacity(RUN_MAX),
             missed: Vec::with_capacity(RUN_MAX),
             taken: 0,
+            came_alone: true,
             inline_bytes_max,
         }
     }
@@ -85,20 +88,28 @@ impl<W: Wire> Receiver<W> {
         }
     }
 
-    /// Sends ready replies, and waits for the client.
+    /// Sends ready replies, and waits for the client's next request.
     pub(crate) async fn receive(&mut self) -> Step {
         let connection = self.connection.clone();
         if self.inbox.available() > 0 && !connection.rest.is_awaited() {
             connection.rest.await_from(connection.client.lane().now());
         }
-        let was_one = std::mem::take(&mut self.taken) == 1;
+        connection.is_lone.set(std::mem::take(&mut self.taken) == 1 && self.came_alone);
         let receive = async {
             // The ready replies have been sent by now.
-            let client = &connection.client;
-            client.lane().set_lockstep(was_one && client.in_flight() == 0);
+            connection.client.lane().set_lockstep(connection.is_lockstep());
             self.inbox.receive(&connection.wire).await
         };
         let received = connection.wait_for(pin!(receive)).await;
+        connection.is_lone.set(false);
+        self.came_alone = connection.client.in_flight() == 0;
+        self.arrived(received)
+    }
+
+    /// Waits for the rest of a request of which a part has arrived. Sends ready replies.
+    pub(crate) async fn receive_rest(&mut self) -> Step {
+        let connection = self.connection.clone();
+        let received = connection.wait_for(pin!(self.inbox.receive(&connection.wire))).await;
         self.arrived(received)
     }
 

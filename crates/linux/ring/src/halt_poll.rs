@@ -1,11 +1,15 @@
 //! The time that a lane polls before it sleeps. It grows and shrinks with the previous waits, as in
 //! KVM for halted processors.
 //!
-//! If a poll ends without a result, a short wait doubles the time, and a wait that is too long for
-//! any poll halves it. In addition, polling must have a benefit: for clients that send requests at
-//! their own times, it takes processor time without making them faster. So polling begins with a
-//! trial, and continues only while requests arrive at shorter intervals than when the lane slept.
-//! Polls without a result are limited by a budget.
+//! A short wait during which the lane slept grows the limit; a wait that is too long for any poll
+//! shrinks it. In addition, polling must have a benefit: for clients that send requests at their
+//! own times, it takes processor time without making them faster. So polling begins with a trial,
+//! and continues only while requests follow the answers sooner than when the lane slept. Polls
+//! without a result are limited by a budget.
+//!
+//! A wait is the time from an answer to the next request. The time from a request to its answer is
+//! no part of it: polling does not change it, and some answers come from a slow device. Its mean
+//! only decides whether shorter waits make the client noticeably faster.
 //!
 //! No clock and no system call here. Source: the kernel's Documentation/virt/kvm/halt-polling.rst,
 //! and `grow_halt_poll_ns` and `shrink_halt_poll_ns` in virt/kvm/kvm_main.c.
@@ -14,10 +18,9 @@
 pub(crate) const LIMIT_MAX_NS: u64 = 50_000;
 /// Initial limit, and the minimum after shrinking, in nanoseconds.
 const LIMIT_START_NS: u64 = 10_000;
-/// Maximum interval between requests for polling, in nanoseconds. If both the client and the lane
-/// sleep, an interval contains two wake-ups, of up to 75 us each on virtual processors; polling
-/// could shorten only the rest.
-const PERIOD_MAX_NS: u64 = 200_000;
+/// Maximum wait for polling, in nanoseconds. If both the client and the lane sleep, a wait contains
+/// two wake-ups, of up to 75 us each on virtual processors; polling could shorten only the rest.
+const WAIT_MAX_NS: u64 = 200_000;
 /// Number of requests of a trial, and of the measurement that it is compared with.
 const TRIAL: u32 = 32;
 /// Maximum number of slower requests in between, which are not counted: on a shared machine, nearly
@@ -25,8 +28,13 @@ const TRIAL: u32 = 32;
 const SLOW_MAX: u32 = TRIAL / 4;
 /// Number of consecutive slow requests that ends polling.
 const SLOW_IN_A_ROW_MAX: u32 = 3;
-/// Maximum interval with polling, in eighths of the interval without, for polling to continue.
-const GAIN_EIGHTHS: u64 = 7;
+/// Minimum gain for polling: this part of the interval between requests while the lane slept.
+const GAIN_PART: u64 = 8;
+/// Number of requests over which the time from request to answer is averaged.
+const SERVICE_REQUESTS: u64 = 64;
+/// Longer service counts as this long, so that one stall does not prevent polling for seconds; in
+/// nanoseconds.
+const SERVICE_MAX_NS: u64 = 1_000_000;
 /// Minimum sleep after a failed trial, doubled each time; in nanoseconds.
 const PAUSE_MIN_NS: u64 = 20_000_000;
 const PAUSE_MAX_NS: u64 = 1_000_000_000;
@@ -42,6 +50,8 @@ const BUDGET_MAX_NS: u64 = 2_000_000;
 pub(crate) struct Arrival {
     /// Time of arrival.
     pub(crate) now_ns: u64,
+    /// Time of the answer to the request before.
+    pub(crate) answered_ns: u64,
     /// Part of the wait that was spent polling.
     pub(crate) polled_ns: u64,
     /// Whether the lane has slept.
@@ -79,14 +89,16 @@ pub(crate) struct HaltPoll {
     limit_ns: u64,
     /// Arrival of the previous request.
     before_ns: u64,
-    /// Requests of the current trial or measurement, and the sum of their intervals.
+    /// Requests of the current trial or measurement, and the sum of the waits for them.
     requests: u32,
     sum_ns: u64,
     /// Slow requests that were not counted, in total and in a row.
     slow: u32,
     slow_in_a_row: u32,
-    /// The mean interval while the lane slept.
+    /// The mean wait while the lane slept.
     slept_ns: u64,
+    /// The moving mean of the time from request to answer, times [`SERVICE_REQUESTS`].
+    service_sum_ns: u64,
     /// The initial limit of the next trial.
     start_ns: u64,
     /// Start of the current spell of polling.
@@ -109,6 +121,7 @@ impl Default for HaltPoll {
             slow: 0,
             slow_in_a_row: 0,
             slept_ns: 0,
+            service_sum_ns: 0,
             start_ns: LIMIT_START_NS,
             began_ns: 0,
             polled_ns: 0,
@@ -125,19 +138,36 @@ impl HaltPoll {
         self.limit_ns
     }
 
+    /// Returns the number of waits counted in the current trial or measurement.
+    #[cfg(test)]
+    pub(crate) fn counted(&self) -> u32 {
+        self.requests
+    }
+
     /// Records the arrival of a request. Returns true if a trial is due, for which
     /// [`HaltPoll::begin`] may be called.
     pub(crate) fn record_arrival(&mut self, arrival: &Arrival) -> bool {
-        let period_ns = arrival.now_ns.saturating_sub(self.before_ns);
+        let wait_ns = arrival.now_ns.saturating_sub(arrival.answered_ns);
+        if arrival.is_alone {
+            let service_ns = arrival.answered_ns.saturating_sub(self.before_ns);
+            self.service_sum_ns -= self.service_sum_ns / SERVICE_REQUESTS;
+            self.service_sum_ns += service_ns.min(SERVICE_MAX_NS);
+        }
         self.before_ns = arrival.now_ns;
         self.budget.fill(arrival.now_ns);
         match self.limit_ns {
-            0 => self.record_after_sleep(arrival, period_ns),
+            0 => self.record_after_sleep(arrival, wait_ns),
             _ => {
-                self.record_while_polling(arrival, period_ns);
+                self.record_while_polling(arrival, wait_ns);
                 false
             }
         }
+    }
+
+    /// Whether waits that are shorter by this much make the client noticeably faster.
+    fn is_worth(&self, gain_ns: u64) -> bool {
+        let period_ns = self.slept_ns + self.service_sum_ns / SERVICE_REQUESTS;
+        gain_ns * GAIN_PART >= period_ns
     }
 
     fn restart(&mut self) {
@@ -145,21 +175,21 @@ impl HaltPoll {
         (self.slow, self.slow_in_a_row) = (0, 0);
     }
 
-    /// Counts an interval, unless it is too long.
-    fn count(&mut self, period_ns: u64) {
-        if period_ns > PERIOD_MAX_NS {
+    /// Counts a wait, unless it is too long.
+    fn count(&mut self, wait_ns: u64) {
+        if wait_ns > WAIT_MAX_NS {
             self.slow += 1;
             self.slow_in_a_row += 1;
         } else {
             self.slow_in_a_row = 0;
             self.requests += 1;
-            self.sum_ns += period_ns;
+            self.sum_ns += wait_ns;
         }
     }
 
-    /// Measures the mean interval of consecutive requests, with which a trial is compared.
-    fn record_after_sleep(&mut self, arrival: &Arrival, period_ns: u64) -> bool {
-        self.count(period_ns);
+    /// Measures the mean wait for consecutive requests, with which a trial is compared.
+    fn record_after_sleep(&mut self, arrival: &Arrival, wait_ns: u64) -> bool {
+        self.count(wait_ns);
         if !arrival.is_alone || self.slow > SLOW_MAX {
             self.restart();
             return false;
@@ -169,7 +199,8 @@ impl HaltPoll {
         }
         self.slept_ns = self.sum_ns / u64::from(self.requests);
         self.restart();
-        arrival.now_ns >= self.not_before_ns && self.budget.left_ns >= 2 * LIMIT_MAX_NS
+        let may_try = arrival.now_ns >= self.not_before_ns && self.is_worth(self.slept_ns);
+        may_try && self.budget.left_ns >= 2 * LIMIT_MAX_NS
     }
 
     /// Starts polling.
@@ -194,7 +225,7 @@ impl HaltPoll {
         self.end();
     }
 
-    fn record_while_polling(&mut self, arrival: &Arrival, period_ns: u64) {
+    fn record_while_polling(&mut self, arrival: &Arrival, wait_ns: u64) {
         if arrival.has_slept {
             self.budget.take(arrival.polled_ns);
         } else {
@@ -203,9 +234,13 @@ impl HaltPoll {
         if !arrival.is_alone {
             return self.end();
         }
-        self.count(period_ns);
+        if arrival.has_slept && arrival.polled_ns == 0 {
+            // Another lane had the permit, or a request was in flight when the wait began.
+            return;
+        }
+        self.count(wait_ns);
         if arrival.has_slept {
-            self.resize(period_ns);
+            self.resize(wait_ns);
         }
         let is_too_slow = self.slow_in_a_row == SLOW_IN_A_ROW_MAX || self.slow > SLOW_MAX;
         if is_too_slow || self.budget.left_ns < LIMIT_MAX_NS {
@@ -215,8 +250,8 @@ impl HaltPoll {
     }
 
     /// Adjusts the limit after a poll without a result.
-    fn resize(&mut self, period_ns: u64) {
-        if period_ns <= PERIOD_MAX_NS && self.limit_ns < LIMIT_MAX_NS {
+    fn resize(&mut self, wait_ns: u64) {
+        if wait_ns <= WAIT_MAX_NS && self.limit_ns < LIMIT_MAX_NS {
             self.limit_ns = (2 * self.limit_ns).min(LIMIT_MAX_NS);
         } else {
             self.limit_ns = (self.limit_ns / 2).max(LIMIT_START_NS);
@@ -229,7 +264,7 @@ impl HaltPoll {
             return;
         }
         let mean_ns = self.sum_ns / u64::from(self.requests);
-        if mean_ns * 8 > self.slept_ns * GAIN_EIGHTHS {
+        if !self.is_worth(self.slept_ns.saturating_sub(mean_ns)) {
             return self.fail();
         }
         self.pause_ns = PAUSE_MIN_NS;
@@ -254,6 +289,8 @@ mod tests {
         /// lane sleeps.
         gap_ns: u64,
         wake_ns: u64,
+        /// Time from the previous request to its answer.
+        service_ns: u64,
         /// Interval of a client that sends at its own times, in nanoseconds.
         own_time_ns: Option<u64>,
         spent_ns: u64,
@@ -269,6 +306,7 @@ mod tests {
                 now_ns,
                 gap_ns,
                 wake_ns,
+                service_ns: 0,
                 own_time_ns: None,
                 spent_ns: 0,
                 vain_ns: 0,
@@ -279,6 +317,8 @@ mod tests {
         /// Simulates one wait, and the request that ends it.
         fn step(&mut self, is_alone: bool) {
             let limit_ns = self.poll.limit_ns();
+            self.now_ns += self.service_ns;
+            let answered_ns = self.now_ns;
             let due = self.own_time_ns.map(|every| (self.now_ns / every + 1) * every - self.now_ns);
             let gap_ns = due.unwrap_or(self.gap_ns);
             let has_slept = gap_ns > limit_ns;
@@ -286,7 +326,8 @@ mod tests {
             self.spent_ns += polled_ns;
             self.vain_ns += if has_slept { polled_ns } else { 0 };
             self.now_ns += gap_ns + if has_slept { self.wake_ns } else { 0 };
-            let arrival = Arrival { now_ns: self.now_ns, polled_ns, has_slept, is_alone };
+            let arrival =
+                Arrival { now_ns: self.now_ns, answered_ns, polled_ns, has_slept, is_alone };
             if self.poll.record_arrival(&arrival) && self.may_poll {
                 self.poll.begin();
             }
@@ -307,8 +348,8 @@ mod tests {
     #[test]
     fn short_waits_grow_the_limit_until_it_meets_them() {
         let mut world = World::new(30_000, 30_000);
-        world.steps(TRIAL);
-        assert_eq!(world.poll.limit_ns(), 0, "the first period is not known");
+        world.steps(TRIAL - 1);
+        assert_eq!(world.poll.limit_ns(), 0, "too few requests to compare with");
         let mut seen = Vec::new();
         for _ in 0..8 {
             world.step(true);
@@ -369,6 +410,43 @@ mod tests {
         let before = world.spent_ns;
         world.run(10_000_000_000);
         assert!(world.spent_ns - before < 20_000_000, "trials become rare");
+    }
+
+    /// Steps `world` with hits, of which one in `every` is a miss that takes half a millisecond.
+    /// Returns how many of 40,000 requests were polled for.
+    fn polled_of_misses(every: u32) -> u32 {
+        let mut world = World::new(10_000, 25_000);
+        let mut polling = 0;
+        for round in 0..40_000 {
+            world.service_ns = if round % every == 0 { 500_000 } else { 3_000 };
+            world.step(true);
+            polling += u32::from(world.poll.limit_ns() > 0);
+        }
+        polling
+    }
+
+    #[test]
+    fn misses_between_hits_do_not_end_it_unless_they_are_most_of_the_time() {
+        assert!(polled_of_misses(10) > 36_000, "{}", polled_of_misses(10));
+        let most = polled_of_misses(1);
+        assert!(most <= TRIAL, "{most}: shorter waits would make hardly a difference");
+    }
+
+    #[test]
+    fn a_wait_that_could_not_be_polled_says_nothing() {
+        let mut world = World::new(30_000, 30_000);
+        world.steps(2 * TRIAL);
+        let limit_ns = world.poll.limit_ns();
+        assert_eq!(limit_ns, 40_000);
+        for _ in 0..1000 {
+            world.now_ns += 300_000;
+            let answered_ns = world.now_ns - 150_000;
+            let now_ns = world.now_ns;
+            let arrival =
+                Arrival { now_ns, answered_ns, polled_ns: 0, has_slept: true, is_alone: true };
+            world.poll.record_arrival(&arrival);
+        }
+        assert_eq!(world.poll.limit_ns(), limit_ns);
     }
 
     #[test]

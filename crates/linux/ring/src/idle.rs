@@ -50,8 +50,8 @@ pub(crate) struct Idle {
     polled: Arc<Polled>,
     /// Total polling time when the last news was detected.
     spent_before_ns: Cell<u64>,
-    /// Number of sleeps.
-    sleeps: Cell<u64>,
+    /// Time of the last sleep, on the lane's clock.
+    slept_ns: Cell<Option<u64>>,
     /// Number of receivers that check their sockets directly while the loop polls.
     direct_receivers: Cell<usize>,
     /// Their permit to poll, if polling is adaptive.
@@ -72,9 +72,11 @@ struct Adaptive {
     poll: HaltPoll,
     /// None if polling is not adaptive.
     contention: Option<Contention>,
-    /// Total polling time at the last request, and the socket of that request.
+    /// Total polling time at the last request, the socket of that request, and the time of the
+    /// answer before it.
     spent_ns: u64,
     socket: RawFd,
+    answered_ns: Option<u64>,
 }
 
 /// The next action of a loop that has nothing to do.
@@ -174,30 +176,33 @@ impl Idle {
         &self.polled
     }
 
-    /// Returns the number of sleeps of the loop.
-    pub(crate) fn sleeps(&self) -> u64 {
-        self.sleeps.get()
-    }
-
     /// Records that the loop will now sleep.
-    pub(crate) fn note_sleep(&self) {
-        self.sleeps.set(self.sleeps.get() + 1);
+    pub(crate) fn note_sleep(&self, lane: &Lane) {
+        self.slept_ns.set(Some(lane.now()));
     }
 
-    /// Records the arrival of a request from this socket, and adapts the polling time. `sleeps` is
-    /// the value of [`Idle::sleeps`] when the wait for the request began.
-    pub(crate) fn record_arrival(&self, lane: &Lane, socket: RawFd, sleeps: u64) {
+    /// Records the arrival of data from this socket, and adapts the polling time if it is a new
+    /// request.
+    pub(crate) fn record_arrival(&self, lane: &Lane, socket: RawFd) {
         if self.polling.get() != Polling::Adaptive {
             return;
         }
         let mut adaptive = self.adaptive.borrow_mut();
+        let answered_ns = lane.lockstep_since_ns();
+        let is_same = std::mem::replace(&mut adaptive.socket, socket) == socket;
+        let before_ns = std::mem::replace(&mut adaptive.answered_ns, answered_ns);
+        if is_same && answered_ns.is_some() && answered_ns == before_ns {
+            // The rest of the same request, such as the payload of a write.
+            return;
+        }
         let spent_ns = self.polled.spent_ns();
         let polled_ns = spent_ns - std::mem::replace(&mut adaptive.spent_ns, spent_ns);
-        let is_same = std::mem::replace(&mut adaptive.socket, socket) == socket;
-        let has_slept = self.sleeps.get() != sleeps;
+        let has_slept = answered_ns.is_some() && self.slept_ns.get() >= answered_ns;
         let has_waited = has_slept || polled_ns > 0;
-        let is_alone = is_same && has_waited && lane.is_lockstep();
-        let arrival = Arrival { now_ns: lane.now(), polled_ns, has_slept, is_alone };
+        let is_alone = is_same && has_waited && answered_ns.is_some();
+        let now_ns = lane.now();
+        let answered_ns = answered_ns.unwrap_or(now_ns);
+        let arrival = Arrival { now_ns, answered_ns, polled_ns, has_slept, is_alone };
         if let Some(lanes_max) = adaptive.record_arrival(&arrival) {
             self.lanes_max.set(lanes_max);
         }
@@ -205,27 +210,41 @@ impl Idle {
     }
 
     /// Lets a receiver check its socket directly while the loop polls. None: the loop does not
-    /// poll, or the maximum is reached.
+    /// poll, or the maximum is reached. Adaptive polling does not begin while a request is in
+    /// flight: its answer takes longer than a poll.
     pub(crate) fn begin_direct<'a>(&'a self, lane: &'a Lane) -> Option<DirectReceiver<'a>> {
         let (limit_ns, direct_receivers) = (self.limit_ns.get(), self.direct_receivers.get());
         if limit_ns == 0 || self.is_over.get() || direct_receivers == DIRECT_RECEIVERS_MAX {
             return None;
         }
-        if direct_receivers == 0 && self.polling.get() == Polling::Adaptive {
-            *self.permit.borrow_mut() = Some(POLLING_LANES.take(self.lanes_max.get())?);
+        if self.polling.get() == Polling::Adaptive {
+            lane.lockstep_since_ns()?;
+            if direct_receivers == 0 && !self.take_permit() {
+                return None;
+            }
         }
         self.direct_receivers.set(direct_receivers + 1);
         let end_ns = lane.now().saturating_add(limit_ns.max(DIRECT_MIN_NS));
         Some(DirectReceiver { idle: self, lane, end_ns })
     }
 
-    /// Decides whether a loop with nothing to do polls, and until when. Adaptive polling requires a
-    /// receiver that checks its socket, because it is only for clients' requests.
+    /// Lets this lane poll, if a processor is free for it.
+    fn take_permit(&self) -> bool {
+        let mut permit = self.permit.borrow_mut();
+        if permit.is_none() {
+            *permit = POLLING_LANES.take(self.lanes_max.get());
+        }
+        permit.is_some()
+    }
+
+    /// Decides whether a loop with nothing to do polls, and until when. Adaptive polling is only
+    /// for clients: it requires a receiver that checks its socket, or an answer that was sent while
+    /// the receiver waited in the ring.
     pub(crate) fn next(&self, lane: &Lane) -> Next {
         let limit_ns = self.limit_ns.get();
         let is_fixed = matches!(self.polling.get(), Polling::Fixed(_)) && limit_ns > 0;
         if !is_fixed && !self.has_direct_receivers() {
-            return Next::Sleep;
+            return self.next_after_answer(lane, limit_ns);
         }
         let start_ns = now_ns();
         let had_news = self.news.take();
@@ -239,6 +258,23 @@ impl Idle {
             return Next::Poll(Poll { start_ns, end_ns, deadline_ns, had_news });
         }
         if start_ns >= deadline_ns || self.end(start_ns) { Next::Continue } else { Next::Sleep }
+    }
+
+    /// Decides whether the loop polls for the request that follows an answer, while the receiver
+    /// waits in the ring.
+    fn next_after_answer(&self, lane: &Lane, limit_ns: u64) -> Next {
+        let Some(answered_ns) = lane.lockstep_since_ns().filter(|_| limit_ns > 0) else {
+            return Next::Sleep;
+        };
+        let start_ns = now_ns();
+        let deadline_ns = lane.next_deadline().unwrap_or(u64::MAX);
+        let end_ns = answered_ns.saturating_add(limit_ns).min(deadline_ns);
+        if start_ns >= end_ns || !self.take_permit() {
+            return Next::Sleep;
+        }
+        let had_news = self.news.take();
+        self.spent_before_ns.set(self.polled.spent_ns());
+        Next::Poll(Poll { start_ns, end_ns, deadline_ns, had_news })
     }
 
     /// Checks `has_news` repeatedly until something has arrived or the time is over. Returns true
@@ -262,6 +298,9 @@ impl Idle {
         self.round_ns.set(now);
         if !found {
             self.end(now);
+        }
+        if !self.has_direct_receivers() {
+            *self.permit.borrow_mut() = None;
         }
         found
     }
@@ -326,6 +365,8 @@ mod tests {
         idle.lanes_max.set(1000);
         idle.note_news();
         assert!(matches!(idle.next(&lane), Next::Sleep));
+        assert!(idle.begin_direct(&lane).is_none(), "a request is in flight");
+        lane.set_lockstep(true);
         let receiver = idle.begin_direct(&lane).expect("it polls");
         assert!(matches!(idle.next(&lane), Next::Poll(_)));
         assert!(idle.permit.borrow().is_some());
@@ -335,7 +376,50 @@ mod tests {
     }
 
     #[test]
-    fn a_direct_receiver_submits_to_the_ring_before_the_loop_sleeps() {
+    fn requests_in_pieces_and_late_answers_are_counted_as_one_wait_each() {
+        let (idle, lane) = (Idle::default(), Lane::new());
+        idle.set_polling(Polling::Adaptive);
+        let after = |ns: u64| lane.set_now(lane.now() + ns);
+        let counted = || idle.adaptive.borrow().poll.counted();
+        after(1_000_000);
+        idle.record_arrival(&lane, 7);
+        for number in 1..=20 {
+            lane.set_lockstep(false);
+            idle.note_sleep(&lane);
+            after(500_000);
+            lane.set_lockstep(true);
+            assert!(matches!(idle.next(&lane), Next::Sleep), "no trial has begun");
+            idle.note_sleep(&lane);
+            after(40_000);
+            idle.record_arrival(&lane, 7);
+            idle.record_arrival(&lane, 7);
+            assert_eq!(counted(), number, "the payload is no request");
+        }
+        lane.set_lockstep(false);
+        after(40_000);
+        idle.record_arrival(&lane, 7);
+        assert_eq!(counted(), 0, "another request was in flight");
+    }
+
+    #[test]
+    fn the_loop_polls_for_a_moment_after_an_answer_while_the_receiver_waits_in_the_ring() {
+        let (idle, lane) = (Idle::default(), Lane::new());
+        idle.set_polling(Polling::Adaptive);
+        idle.limit_ns.set(1_000_000_000);
+        idle.lanes_max.set(1000);
+        lane.set_now(now_ns());
+        assert!(matches!(idle.next(&lane), Next::Sleep), "a request is in flight");
+        lane.set_lockstep(true);
+        let Next::Poll(period) = idle.next(&lane) else { panic!("it polls") };
+        assert!(idle.permit.borrow().is_some());
+        assert!(idle.poll(&period, || true));
+        assert!(idle.permit.borrow().is_none(), "another lane may poll");
+        idle.limit_ns.set(1);
+        assert!(matches!(idle.next(&lane), Next::Sleep), "the answer was sent too long ago");
+    }
+
+    #[test]
+    fn a_receiver_that_asks_goes_to_the_ring_before_the_loop_sleeps() {
         let (idle, lane) = (Idle::default(), Lane::new());
         idle.set_polling(Polling::Fixed(Duration::from_secs(1)));
         let receiver = idle.begin_direct(&lane).expect("it polls");
@@ -351,12 +435,12 @@ mod tests {
         let (idle, lane) = (Idle::default(), Lane::new());
         idle.set_polling(Polling::Fixed(Duration::from_millis(1)));
         idle.note_news();
-        let Next::Poll(look) = idle.next(&lane) else { panic!("it polls") };
-        assert!(idle.poll(&look, || true));
+        let Next::Poll(period) = idle.next(&lane) else { panic!("it polls") };
+        assert!(idle.poll(&period, || true));
         assert_eq!(idle.polled.vain_ns(), 0);
-        let Next::Poll(look) = idle.next(&lane) else { panic!("there was news") };
+        let Next::Poll(period) = idle.next(&lane) else { panic!("there was news") };
         let before = idle.polled.spent_ns();
-        assert!(!idle.poll(&look, || false));
+        assert!(!idle.poll(&period, || false));
         let vain = idle.polled.spent_ns() - before;
         assert!(vain > 0);
         assert_eq!(idle.polled.vain_ns(), vain);

@@ -90,15 +90,13 @@ impl Ring {
     /// # Errors
     /// As [`take_message`].
     pub async fn message(&self, device: &File, parts: &[Part]) -> Result<usize> {
-        let idle = &self.0.idle;
-        let sleeps = idle.sleeps();
         loop {
             let taken = match take_message(device, parts)? {
                 None => self.message_polling(device, parts).await?,
                 taken => taken,
             };
             if let Some(bytes) = taken {
-                idle.record_arrival(self.lane(), device.as_raw_fd(), sleeps);
+                self.0.idle.record_arrival(self.lane(), device.as_raw_fd());
                 return Ok(bytes);
             }
             self.readable(device).await?;

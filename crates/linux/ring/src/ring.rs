@@ -340,7 +340,7 @@ impl Inner {
         if !self.lane.park() {
             return self.submit();
         }
-        self.idle.note_sleep();
+        self.idle.note_sleep(&self.lane);
         let entered = self.enter(1, deadline);
         self.lane.unpark();
         entered?;

@@ -110,8 +110,6 @@ impl Ring {
         offset: usize,
         length: usize,
     ) -> Result<usize> {
-        let idle = &self.0.idle;
-        let sleeps = idle.sleeps();
         let mut at_once = self.receive_polling(socket, memory, offset, length).await;
         loop {
             let result = match at_once.take() {
@@ -123,7 +121,7 @@ impl Ring {
             } else if result < 0 {
                 return Err(failure(result, "receive"));
             } else {
-                idle.record_arrival(self.lane(), socket.as_raw_fd(), sleeps);
+                self.0.idle.record_arrival(self.lane(), socket.as_raw_fd());
                 return Ok(result as usize);
             }
         }

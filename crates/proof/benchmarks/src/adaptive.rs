@@ -5,11 +5,12 @@ use crate::client::{Waiting, Window};
 use crate::contestant::Contestant;
 use crate::overdrive::Overdrive;
 use crate::processors::Processors;
-use crate::program::pause_ms;
+use crate::program::{fill, pause_ms};
 use crate::rivals;
 use crate::sides::{Pairs, Side, in_turns, verdict};
 use anyhow::{Context, Result};
 use serde_json::Value;
+use std::path::Path;
 
 /// The parameters of the measurement.
 pub(crate) struct Plan {
@@ -21,6 +22,10 @@ pub(crate) struct Plan {
 /// Minimum rates for one read at a time, relative to nbdkit: without polling, and with it.
 const OFF_MIN: f64 = 1.0;
 const ADAPTIVE_MIN: f64 = 1.3;
+/// Minimum rate for one write at a time, relative to nbdkit.
+const WRITES_MIN: f64 = 1.0;
+/// Blocks that are written.
+const WRITTEN_BLOCKS: u64 = 4096;
 /// Maximum processor time relative to no polling, for loads that gain nothing from it.
 const COST_MAX: f64 = 1.1;
 /// Maximum polling time without an answer, in percent of the server's time.
@@ -94,7 +99,46 @@ pub(crate) fn run(
     vain(rig)
 }
 
-/// Compares speed and its cost.
+/// Compares writes, one at a time, to a part of the volume that memory holds.
+pub(crate) fn writes(
+    overdrive: &Overdrive,
+    processors: &Processors,
+    backing: &str,
+    plan: &Plan,
+) -> Result<()> {
+    let (on, memory) = (processors.of_servers(), format!("{}M", plan.mib * 2));
+    let serve = |name, poll: &[&str]| -> Result<Contestant> {
+        let fixed = ["--no-holder", "--guard", "off", "--memory", memory.as_str()];
+        let path = format!("{backing}.{name}");
+        fill(Path::new(&path), plan.mib << 20)?;
+        let program = overdrive.serve(&on, name, &path, &[&fixed, poll].concat());
+        // The server has it open.
+        std::fs::remove_file(&path)?;
+        let mut contestant = Contestant::new(name, program?)?;
+        // Writes of a client that has never flushed are written through.
+        contestant.client.flush()?;
+        Ok(contestant)
+    };
+    let socket = overdrive.directory().join("nbdkit-writes");
+    let nbdkit = rivals::nbdkit_memory(&on, &socket, plan.mib << 20)?;
+    let mut nbdkit = Contestant::new("nbdkit memory", nbdkit)?;
+    let mut adaptive = serve("adaptive-writes", &[])?;
+    let mut off = serve("off-writes", &["--poll", "off"])?;
+    let mut fixed = serve("fixed-writes", &["--poll"])?;
+    processors.take_clients()?;
+    let adaptive = &mut adaptive;
+    for (what, theirs, least) in [
+        ("one write at a time, adaptive against nbdkit memory", &mut nbdkit, WRITES_MIN),
+        ("one write at a time, adaptive against --poll off", &mut off, 1.0),
+        ("one write at a time, adaptive against --poll", &mut fixed, 0.0),
+    ] {
+        let run = |one: &mut Contestant| one.writes(plan.run_ms, WRITTEN_BLOCKS);
+        compare(what, adaptive, theirs, plan, least, run)?;
+    }
+    Ok(())
+}
+
+/// Compares the speed of reads and its cost.
 fn speed(
     what: &str,
     ours: &mut Contestant,
@@ -103,10 +147,20 @@ fn speed(
     plan: &Plan,
     least: f64,
 ) -> Result<()> {
-    let found = in_turns(plan.pairs, |side| {
-        let contestant = if side == Side::A { &mut *ours } else { &mut *theirs };
-        contestant.reads(window)
-    })?;
+    compare(what, ours, theirs, plan, least, |contestant| contestant.reads(window))
+}
+
+/// Compares the speed of a run and its cost.
+fn compare(
+    what: &str,
+    ours: &mut Contestant,
+    theirs: &mut Contestant,
+    plan: &Plan,
+    least: f64,
+    run: impl Fn(&mut Contestant) -> Result<(f64, f64)>,
+) -> Result<()> {
+    let found =
+        in_turns(plan.pairs, |side| run(if side == Side::A { &mut *ours } else { &mut *theirs }))?;
     let periods = Pairs::of(&found, |(period, _)| *period);
     let used = Pairs::of(&found, |(_, used)| *used);
     println!(

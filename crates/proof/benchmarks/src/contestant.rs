@@ -56,4 +56,17 @@ impl Contestant {
         let used = self.used_ns()? - before;
         Ok((run.period_ns(), used as f64 / run.requests.max(1) as f64))
     }
+
+    /// Writes to the first `blocks` blocks, one at a time. Returns the nanoseconds between answers,
+    /// and the server's nanoseconds per request.
+    ///
+    /// # Errors
+    /// If it refuses, or has ended.
+    pub(crate) fn writes(&mut self, run_ms: u64, blocks: u64) -> Result<(f64, f64)> {
+        let before = self.used_ns()?;
+        let random = &mut self.random;
+        let run = self.client.writes(run_ms, || random.below(blocks))?;
+        let used = self.used_ns()? - before;
+        Ok((run.period_ns(), used as f64 / run.requests.max(1) as f64))
+    }
 }

@@ -25,8 +25,8 @@ pub(crate) struct Arguments {
     /// Milliseconds of each run.
     #[arg(long, default_value_t = 1500)]
     run_ms: u32,
-    /// Parts to measure: adaptive, fixed, wait.
-    #[arg(long, value_delimiter = ',', default_value = "adaptive,fixed,wait")]
+    /// Parts to measure: adaptive, writes, fixed, wait.
+    #[arg(long, value_delimiter = ',', default_value = "adaptive,writes,fixed,wait")]
     parts: Vec<String>,
 }
 
@@ -93,6 +93,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if wants("adaptive") {
         let plan = adaptive::Plan { mib, pairs, run_ms: run_ms.into() };
         adaptive::run(&overdrive, &processors, &backing, &plan)?;
+    }
+    if wants("writes") {
+        let plan = adaptive::Plan { mib, pairs, run_ms: run_ms.into() };
+        adaptive::writes(&overdrive, &processors, &backing, &plan)?;
     }
     if wants("fixed") {
         let mut rig = TestRig::new(&overdrive, &processors, &backing, mib)?;

@@ -7,6 +7,7 @@ mod contexts;
 mod handshake;
 mod hostile;
 mod limits;
+mod lockstep;
 mod part;
 mod places;
 mod refused;

@@ -1,6 +1,6 @@
 //! A window of reads that is kept full.
 
-use super::{Client, WINDOW_MAX, Waiting};
+use super::{BLOCK, Client, WINDOW_MAX, Waiting};
 use crate::sides::wall_ns;
 use anyhow::Result;
 
@@ -81,5 +81,23 @@ impl Client {
             self.receive_answers(window.waiting, &mut |_| ())?;
         }
         Ok(Run { requests, took_ns: now - start })
+    }
+
+    /// Writes blocks that `next` returns, one at a time, for `run_ms` milliseconds.
+    ///
+    /// # Errors
+    /// If the server refuses one, or the connection breaks.
+    pub(crate) fn writes(&mut self, run_ms: u64, mut next: impl FnMut() -> u64) -> Result<Run> {
+        let (data, start) = ([0x5a; BLOCK], wall_ns());
+        let end = start + run_ms * 1_000_000;
+        let mut requests = 0;
+        loop {
+            self.write(next() * BLOCK as u64, &data)?;
+            requests += 1;
+            let now = wall_ns();
+            if now >= end {
+                return Ok(Run { requests, took_ns: now - start });
+            }
+        }
     }
 }
