@@ -12,7 +12,6 @@
 
 mod alone;
 mod backing;
-mod counted;
 mod failure;
 mod file_backing;
 mod flags;
@@ -23,17 +22,15 @@ mod node;
 mod opening;
 mod planted;
 mod recorded;
-mod sampled;
 mod shared;
 mod target;
 mod volume;
 
 pub use backing::{Backing, Backings, Former, Opened, Opening};
-pub use counted::{Counts, Kind};
 pub use failure::{Exit, Failure};
 pub use flags::OpenFlags;
 pub use keep::Keep;
-pub use layers::ValveShared;
+pub use layers::{Counts, Kind, ValveShared};
 pub use near::{near, similar};
 pub use node::{Attached, Health, Identity, OpenNode, Unkept, create_pool};
 pub use opening::{SCRATCH, check_dirty};

@@ -1,9 +1,7 @@
 //! A place in a stack where a recorder is switched on and off while it serves.
 
-use super::{Recorder, RecorderShared};
-use alloc::rc::Rc;
+use super::RecorderShared;
 use alloc::sync::Arc;
-use block::{Layer, Padding, Request, Result, Stack};
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::{AtomicU64, Ordering};
 use lane::Lock;
@@ -17,11 +15,6 @@ pub struct RecorderPlace {
 }
 
 impl RecorderPlace {
-    /// An empty place.
-    pub fn new() -> Arc<RecorderPlace> {
-        Arc::default()
-    }
-
     /// Records requests that arrive from now on, in place of a recorder that was on before.
     pub fn switch_on(&self, recorder: Arc<RecorderShared>) {
         self.switch(Some(recorder));
@@ -40,58 +33,28 @@ impl RecorderPlace {
 }
 
 /// One lane's handle on a place for a recorder. Empty, it costs a load for each request.
-pub struct Recordable {
-    place: Arc<RecorderPlace>,
+#[derive(Default)]
+pub(crate) struct LaneRecorder {
     /// The switches that this lane has noticed.
     noticed: Cell<u64>,
-    /// The recorder that is on, as this lane uses it.
-    recorder: RefCell<Option<Rc<Recorder>>>,
-    below: Stack,
+    /// The recorder that is on.
+    recorder: RefCell<Option<Arc<RecorderShared>>>,
 }
 
-impl Recordable {
-    /// The place as one lane sees it, in front of `below`.
-    pub fn attach(place: &Arc<RecorderPlace>, below: Stack) -> Recordable {
-        let (place, noticed) = (place.clone(), Cell::new(0));
-        Recordable { place, noticed, recorder: RefCell::default(), below }
-    }
-
-    /// The recorder that is on.
+impl LaneRecorder {
+    /// Returns the recorder that is on in `place`, always the same place.
     #[inline]
-    fn recorder(&self) -> Option<Rc<Recorder>> {
-        if self.place.switches.load(Ordering::Acquire) != self.noticed.get() {
-            self.notice();
+    pub(crate) fn current(&self, place: &RecorderPlace) -> Option<Arc<RecorderShared>> {
+        if place.switches.load(Ordering::Acquire) != self.noticed.get() {
+            self.notice(place);
         }
         self.recorder.borrow().clone()
     }
 
     #[cold]
-    fn notice(&self) {
+    fn notice(&self, place: &RecorderPlace) {
         // Before the look: a switch after it is noticed by the next request.
-        self.noticed.set(self.place.switches.load(Ordering::Acquire));
-        let shared = self.place.recorder.peek(|place| place.clone());
-        let recorder = |shared| Rc::new(Recorder::attach(&shared, self.below.clone()));
-        *self.recorder.borrow_mut() = shared.map(recorder);
-    }
-}
-
-impl Layer for Recordable {
-    fn below(&self) -> &Stack {
-        &self.below
-    }
-
-    #[inline]
-    fn try_now(&self, request: &Request) -> Option<Result> {
-        match self.recorder() {
-            None => self.below.try_now(request),
-            Some(recorder) => Layer::try_now(&*recorder, request),
-        }
-    }
-
-    async fn serve(&self, request: Request, padding: Padding) -> Result {
-        match self.recorder() {
-            None => self.below.serve(request, padding).await,
-            Some(recorder) => Layer::serve(&*recorder, request, padding).await,
-        }
+        self.noticed.set(place.switches.load(Ordering::Acquire));
+        *self.recorder.borrow_mut() = place.recorder.peek(|recorder| recorder.clone());
     }
 }
