@@ -2,9 +2,9 @@
 //! fails.
 
 use crate::codec::*;
-use crate::connection::{Pending, ReplyKind, bytes_of, window};
+use crate::connection::{Connection, Pending, window};
 use crate::end::{End, until};
-use crate::outbox::Header;
+use crate::outbox::{Header, ReplyKind, bytes_of};
 use crate::receiver::{Receiver, Step};
 use block::Wire;
 use block::{Buf, Extent, Padding, Request};
@@ -20,7 +20,7 @@ const MIB: usize = 1 << 20;
 impl<W: Wire> Receiver<W> {
     pub(crate) async fn write(&mut self, cookie: u64, at: Extent, fua: bool) -> Step {
         let connection = self.connection.clone();
-        let client = &connection.client;
+        let Connection { wire, client, features, outbox, .. } = &*connection;
         let write =
             |from: Buf| client.operation(Request::Write { at, from, fua }, Padding::NONE, fua);
         let mut is_asked = false;
@@ -31,7 +31,8 @@ impl<W: Wire> Receiver<W> {
             client.turn().await;
             if let Some(result) = client.ask(request) {
                 self.inbox.consume(bytes_of(at));
-                connection.answer(connection.bare(cookie, ReplyKind::Stored, result)).await;
+                let reply = Header::without_data(*features, cookie, ReplyKind::Stored, result);
+                outbox.answer(reply, wire, client).await;
                 return Ok(());
             }
             is_asked = true;
@@ -60,7 +61,9 @@ impl<W: Wire> Receiver<W> {
         let buffer = match connection.admit(bytes).await {
             Ok(buffer) => buffer,
             Err(error) => {
-                let reply = connection.bare(cookie, ReplyKind::Stored, Err(error));
+                let reply_kind = ReplyKind::Stored;
+                let reply =
+                    Header::without_data(connection.features, cookie, reply_kind, Err(error));
                 return self.refuse(reply, part.len()).await.map(|()| None);
             }
         };
@@ -93,8 +96,9 @@ impl<W: Wire> Receiver<W> {
                 filled += self.inbox.copy_out(memory, offset + filled, rest);
                 continue;
             }
-            let receive = pin!(self.connection.wire.receive(memory, offset + filled, rest));
-            let received = self.connection.wait_for(receive).await;
+            let Connection { wire, client, outbox, .. } = &*self.connection;
+            let receive = pin!(wire.receive(memory, offset + filled, rest));
+            let received = outbox.wait_for(receive, wire, client).await;
             self.arrived(received)?;
             filled += received.unwrap_or(0).min(rest);
         }
@@ -110,7 +114,8 @@ impl<W: Wire> Receiver<W> {
         if payload_bytes > 0 {
             self.skip(payload_bytes).await?;
         }
-        self.connection.answer(reply).await;
+        let Connection { wire, client, outbox, .. } = &*self.connection;
+        outbox.answer(reply, wire, client).await;
         Ok(())
     }
 
