@@ -58,22 +58,11 @@ impl Cache {
 impl Cache {
     /// Waits until no flush of the backing is in progress, and prevents new ones.
     pub async fn hold_flushes(&self) {
-        let (lane, backing) = (&self.0.lane, &self.0.shared.backing);
-        loop {
-            lane.turn().await;
-            let seen = backing.flush_gate_changed.seen();
-            if backing.flush_gate.with(|flush_gate| flush_gate.hold()) {
-                return;
-            }
-            backing.flush_gate_changed.after(seen).await;
-        }
+        self.0.shared.backing.flushes.hold(&self.0.lane).await;
     }
 
     /// Allows flushes again, after [`Cache::hold_flushes`].
     pub async fn release_flushes(&self) {
-        self.0.lane.turn().await;
-        let backing = &self.0.shared.backing;
-        backing.flush_gate.with(|flush_gate| flush_gate.release());
-        backing.flush_gate_changed.notify();
+        self.0.shared.backing.flushes.release(&self.0.lane).await;
     }
 }
