@@ -9,7 +9,7 @@ use crate::inbox::Inbox;
 use crate::outbox::{Header, RUN_MAX, ReplyKind, Slot, bytes_of};
 use crate::status;
 use block::Wire;
-use block::{Advice, Extent, Padding, Request, Result};
+use block::{Advice, Buf, Extent, Padding, Request, Result};
 use export::{Deadline, Operation};
 use lane::first;
 use std::pin::pin;
@@ -291,6 +291,39 @@ impl<W: Wire> Receiver<W> {
             connection.work.notify();
         };
         self.connection.client.launch(asking).await;
+    }
+
+    /// Serves a write of whole blocks, from the receive buffer if its payload has arrived and the
+    /// engine answers immediately.
+    async fn write(&mut self, cookie: u64, at: Extent, fua: bool) -> Step {
+        let connection = self.connection.clone();
+        let Connection { wire, client, features, outbox, .. } = &*connection;
+        let write =
+            |from: Buf| client.operation(Request::Write { at, from, fua }, Padding::NONE, fua);
+        let mut is_asked = false;
+        if let Some(operation) = self.inbox.window(at.count).map(write)
+            && let Some(request) = operation.plain()
+        {
+            client.note(&operation).await;
+            client.turn().await;
+            if let Some(result) = client.ask(request) {
+                self.inbox.consume(bytes_of(at));
+                let reply = Header::without_data(*features, cookie, ReplyKind::Stored, result);
+                outbox.answer(reply, wire, client).await;
+                return Ok(());
+            }
+            is_asked = true;
+        }
+        let bytes = bytes_of(at);
+        let Some(pending) = self.take_in(cookie, bytes, 0..bytes).await? else { return Ok(()) };
+        let operation = write(window(&pending.buffer, at));
+        if is_asked {
+            self.start(pending, operation).await;
+        } else {
+            client.note(&operation).await;
+            self.ask_or_start(pending, operation).await;
+        }
+        Ok(())
     }
 
     /// Serves a change without payload, or a flush.
