@@ -12,7 +12,6 @@
 
 mod backing;
 mod backing_records;
-mod counted;
 mod failure;
 mod file_backing;
 mod flags;
@@ -22,7 +21,6 @@ mod near;
 mod node;
 mod opening;
 mod planted;
-mod sampled;
 mod setup_lane;
 mod shared;
 mod target;
@@ -30,11 +28,10 @@ mod volume;
 
 pub use backing::{Backing, Backings, Former, Opened, Opening};
 pub use backing_records::Loss;
-pub use counted::{Counts, Kind};
 pub use failure::{Exit, Failure};
 pub use flags::OpenFlags;
 pub use keep::Keep;
-pub use layers::ValveShared;
+pub use layers::{Counts, Kind, ValveShared};
 pub use near::{near, similar};
 pub use node::{Attached, Health, Identity, OpenNode, Unkept, create_pool};
 pub use opening::{SCRATCH, check_dirty};

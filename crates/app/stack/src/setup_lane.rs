@@ -10,7 +10,7 @@ pub(crate) struct SetupLane {
     ring: Ring,
 }
 
-fn ring_failure(error: std::io::Error) -> Failure {
+pub(crate) fn ring_failure(error: std::io::Error) -> Failure {
     Failure::new(Exit::Io, format!("io_uring: {error}"))
 }
 

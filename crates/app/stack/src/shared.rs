@@ -1,34 +1,26 @@
 //! State that the lanes of a volume share. Each lane attaches its own handles to it, on any thread.
 
-use crate::counted::{Counted, Counts};
 use crate::failure::{Exit, Failure};
 use crate::node::{Attached, CacheNode, OpenNode};
-use crate::sampled::Sampled;
+use crate::setup_lane::ring_failure;
 use block::Stack;
 use cache::Shared;
 use lane::TASKS_MAX;
-use layers::{Recordable, RecorderSwitch, Unaligned, UnalignedShared, Valve, ValveShared};
+use layers::{Counts, RecorderSwitch, Sampler, Top, TopShared, ValveShared};
 use ring::Ring;
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 
-/// The shared state of a volume: that of its stack, and that of the layers on top of every stack.
+/// The shared halves of a volume: those of its stack, and that of the layer that every volume has
+/// on top.
 pub struct SharedHalves {
     node: Box<dyn OpenNode>,
-    valve: Arc<ValveShared>,
-    unaligned: Arc<UnalignedShared>,
-    counts: Arc<Counts>,
-    recorder: Arc<RecorderSwitch>,
+    top: Arc<TopShared>,
 }
 
 impl SharedHalves {
     pub(crate) fn new(node: Box<dyn OpenNode>) -> SharedHalves {
-        SharedHalves {
-            unaligned: UnalignedShared::new(&node.limits()),
-            node,
-            valve: ValveShared::new(),
-            counts: Arc::default(),
-            recorder: RecorderSwitch::new(),
-        }
+        SharedHalves { top: TopShared::new(&node.limits()), node }
     }
 
     pub(crate) fn node(&self) -> &dyn OpenNode {
@@ -36,16 +28,16 @@ impl SharedHalves {
     }
 
     pub(crate) fn valve(&self) -> &Arc<ValveShared> {
-        &self.valve
+        self.top.valve()
     }
 
     pub(crate) fn counts(&self) -> &Counts {
-        &self.counts
+        self.top.counts()
     }
 
-    /// Returns the layer above the cache in which a recorder of clients' requests can be placed.
+    /// Returns the place for a recorder of clients' requests, above the cache.
     pub fn recorder(&self) -> &RecorderSwitch {
-        &self.recorder
+        self.top.recorder()
     }
 
     /// Returns the shared half of the cache, if there is one.
@@ -69,13 +61,8 @@ impl SharedHalves {
             ring.hold(fence).map_err(ring_failure)?;
         }
         let Attached { stack, cache } = self.node.attach(ring);
-        let mut stack = Stack::new(ring.lane(), Valve::attach(&self.valve, stack));
-        stack = match self.cache() {
-            Some(shared) => Stack::new(ring.lane(), Sampled::new(shared, stack)),
-            None => Stack::new(ring.lane(), Counted::new(&self.counts, stack)),
-        };
-        stack = Stack::new(ring.lane(), Recordable::attach(&self.recorder, stack));
-        stack = Stack::new(ring.lane(), Unaligned::attach(&self.unaligned, stack));
+        let sampler = self.cache().map(sampler);
+        let stack = Stack::new(ring.lane(), Top::attach(&self.top, sampler, stack));
         Ok(Attached { stack, cache })
     }
 }
@@ -86,6 +73,12 @@ const TASKS_FREE: usize = 512;
 const TOO_MANY: &str =
     "serve: these are too many volumes for one daemon; serve some of them with another one";
 
-fn ring_failure(error: std::io::Error) -> Failure {
-    Failure::new(Exit::Io, format!("io_uring: {error}"))
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn sampler(shared: &Arc<Shared>) -> Sampler {
+    let shared = shared.clone();
+    Sampler::new(now_ns, move |ns| shared.hit_sampled(ns))
 }

@@ -2,7 +2,6 @@
 
 use crate::backing::Backings;
 use crate::backing_records::{BackingRecords, Loss};
-use crate::counted::Counts;
 use crate::failure::{Exit, Failure};
 use crate::flags::OpenFlags;
 use crate::keep::Keep;
@@ -12,7 +11,7 @@ use crate::shared::SharedHalves;
 use block::Spec;
 use cache::Shared;
 use holder::Keeper;
-use layers::ValveShared;
+use layers::{Counts, ValveShared};
 use pool::PoolShared;
 use ring::{Ring, SharedMemory};
 use rustix::event::{PollFd, PollFlags, Timespec};

@@ -38,8 +38,8 @@ pub use request::{Advice, Extent, Request};
 pub use settings::{CacheSpec, Durability, Policy, WriteMode};
 pub use size::{Size, VOLUME_BYTES_MAX};
 pub use spec::{DelaySpec, DriveState, FaultsSpec, ModelSpec, Spec};
-pub use stack::{Block, Stack};
-pub use stall::{Stall, UnlessStalled};
+pub use stack::{Block, Stack, UnlessStalled};
+pub use stall::Stall;
 pub use status::Stretch;
 pub use wire::Wire;
 

@@ -4,12 +4,14 @@ use crate::error::{Error, Kind, Result};
 use crate::limits::Limits;
 use crate::padding::Padding;
 use crate::request::{Extent, Request};
-use crate::stall::{Stall, UnlessStalled};
+use crate::stall::Stall;
 use crate::status::Stretch;
-use lane::{Lane, Pooled};
+use lane::{Lane, Pooled, TASKS_MAX};
 use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 /// A block device as one lane sees it.
 ///
@@ -193,5 +195,47 @@ impl Stack {
     /// See [`Block::stall`].
     pub fn stall(&self) -> Option<&Arc<Stall>> {
         self.top.stall()
+    }
+}
+
+/// A request to a stack that waits only while the backing answers.
+pub struct UnlessStalled<T = ()> {
+    lane: Lane,
+    stall: Option<Arc<Stall>>,
+    running: Option<Pooled<Result<T>>>,
+}
+
+impl<T> UnlessStalled<T> {
+    fn new(lane: &Lane, stall: Option<Arc<Stall>>, running: Pooled<Result<T>>) -> Self {
+        UnlessStalled { lane: lane.clone(), stall, running: Some(running) }
+    }
+
+    /// Returns the error with which it would end now, if the backing has stalled.
+    pub fn stalled(&self) -> Option<Error> {
+        self.stall.as_ref().filter(|stall| stall.is_on()).map(|stall| stall.error())
+    }
+}
+
+impl<T: 'static> Future for UnlessStalled<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        let running = self.running.as_mut().expect("polled again after its end");
+        if let Poll::Ready(result) = Pin::new(running).poll(context) {
+            self.running = None;
+            return Poll::Ready(result);
+        }
+        let Some(error) = self.stalled() else { return Poll::Pending };
+        // No task slot is free to continue it in the background: then the client waits.
+        if self.lane.tasks() >= TASKS_MAX {
+            return Poll::Pending;
+        }
+        let running = self.running.take().expect("it has not ended");
+        let left_behind = async move {
+            // The client has already received an error.
+            let _ = running.await;
+        };
+        self.lane.spawn(left_behind).expect("a task slot was free");
+        Poll::Ready(Err(error))
     }
 }

@@ -5,13 +5,9 @@
 //! stack get an error, and each request that was started continues as a separate task until the
 //! backing answers again.
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind};
 use lane::atomic::{AtomicBool, AtomicU64, Ordering};
-use lane::{Event, Lane, Pooled, TASKS_MAX};
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use lane::{Event, Lane};
 
 /// The error that clients get.
 const STALLED: Error = Error::new(Kind::Io, "wait any longer: the backing does not answer");
@@ -65,49 +61,5 @@ impl Stall {
     /// Wakes the relays without a change of the state.
     pub fn nudge(&self) {
         self.changed.notify();
-    }
-}
-
-/// A request to a stack that waits only while the backing answers.
-pub struct UnlessStalled<T = ()> {
-    lane: Lane,
-    stall: Option<Arc<Stall>>,
-    running: Option<Pooled<Result<T>>>,
-}
-
-impl<T> UnlessStalled<T> {
-    pub(crate) fn new(lane: &Lane, stall: Option<Arc<Stall>>, running: Pooled<Result<T>>) -> Self {
-        UnlessStalled { lane: lane.clone(), stall, running: Some(running) }
-    }
-
-    /// Returns the error with which it would end now, if the backing has stalled.
-    pub fn stalled(&self) -> Option<Error> {
-        self.stall.as_ref().filter(|stall| stall.is_on()).map(|stall| stall.error())
-    }
-}
-
-impl<T: 'static> Future for UnlessStalled<T> {
-    type Output = Result<T>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
-        let running = self.running.as_mut().expect("polled again after its end");
-        if let Poll::Ready(result) = Pin::new(running).poll(context) {
-            self.running = None;
-            return Poll::Ready(result);
-        }
-        if !self.stall.as_ref().is_some_and(|stall| stall.is_on()) {
-            return Poll::Pending;
-        }
-        // No task slot is free to continue it in the background: then the client waits.
-        if self.lane.tasks() >= TASKS_MAX {
-            return Poll::Pending;
-        }
-        let running = self.running.take().expect("it has not ended");
-        let left_behind = async move {
-            // The client has already received an error.
-            let _ = running.await;
-        };
-        self.lane.spawn(left_behind).expect("a task slot was free");
-        Poll::Ready(Err(STALLED))
     }
 }

@@ -1,19 +1,15 @@
 //! A volume's cache as one lane sees it: the state and functions that its requests and its tasks
 //! share.
 
-use crate::backing::flush_gate::FlushStep;
 use crate::backing::in_flight::RequestKind;
 use crate::dirty::level::Level;
 use crate::planted::{Bug, planted};
 use crate::shared::Shared;
 use alloc::sync::Arc;
-use block::{Error, Kind, Request, Result, Stack};
+use block::{Error, Request, Result, Stack};
 use core::cell::Cell;
 use lane::atomic::Ordering;
 use lane::{Event, Lane};
-
-pub(crate) const LOST: Error =
-    Error::new(Kind::Io, "flush: another request's flush of the backing failed");
 
 /// A volume's cache as one lane sees it.
 pub(crate) struct Handle {
@@ -79,27 +75,7 @@ impl Handle {
     /// Makes everything durable that the backing has received, by a flush that begins after this
     /// call.
     pub(crate) async fn flush_below(&self) -> Result {
-        self.lane.turn().await;
-        let target = self.shared.backing.flush_gate.with(|flush_gate| flush_gate.target());
-        let mut error = LOST;
-        loop {
-            self.lane.turn().await;
-            let seen = self.shared.backing.flush_gate_changed.seen();
-            match self.shared.backing.flush_gate.with(|flush_gate| flush_gate.step(target)) {
-                FlushStep::Done(good) => return if good { Ok(()) } else { Err(error) },
-                FlushStep::Wait => self.shared.backing.flush_gate_changed.after(seen).await,
-                FlushStep::Lead => {
-                    let result = self.send_flush().await;
-                    error = result.err().unwrap_or(error);
-                    self.lane.turn().await;
-                    self.shared
-                        .backing
-                        .flush_gate
-                        .with(|flush_gate| flush_gate.report(result.is_ok()));
-                    self.shared.backing.flush_gate_changed.notify();
-                }
-            }
-        }
+        self.shared.backing.flushes.run(&self.lane, async || self.send_flush().await).await
     }
 
     /// Sends a flush to the backing. The arena records the start and the result: after a kill in

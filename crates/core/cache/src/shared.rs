@@ -385,7 +385,7 @@ impl Shared {
     /// requires it any more and no epoch is closed. To be called in a section of the epochs: no
     /// epoch can be closed during it. (A flush that closes an epoch because it has not
     /// seen the change of settings yet detects that when the closing is done: see
-    /// `request/flush.rs`.)
+    /// `tasks/commit.rs`.)
     pub(crate) fn publish_closed(&self, epochs: &Epochs) {
         let closed = epochs.closed();
         self.gauges.publish_closed(closed, epochs.closed_since());

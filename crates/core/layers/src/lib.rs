@@ -1,7 +1,8 @@
 //! Layers around a cache. Below it, for tests, benchmarks and the demo: a [`Delay`] makes a device
-//! slow, and [`Faults`] make it fail. On top of it: a [`Valve`] holds changes back, and above that
-//! [`Unaligned`] serves requests for parts of blocks. A [`Recorder`] records the requests at any
-//! position. An [`ArrivalOrder`], one per client, is above all of them.
+//! slow, and [`Faults`] make it fail. Above it: [`Top`], which every served stack has, serves
+//! requests for parts of blocks, records and counts requests, and holds changes back. A
+//! [`Recorder`] records the requests at any position. An [`ArrivalOrder`], one per client, is above
+//! all of them.
 //!
 //! All are ordinary [`block::Block`]s: they run in virtual time and live. Each has a shared part,
 //! created once per volume, and a handle per lane. They enter their sections between two `turn`s,
@@ -14,6 +15,7 @@ extern crate alloc;
 extern crate std;
 
 mod arrival;
+mod counts;
 mod delay;
 mod device;
 mod faults;
@@ -21,13 +23,17 @@ mod merge;
 pub mod planted;
 mod ranges;
 mod record;
+mod sampler;
+mod top;
 mod unaligned;
 mod valve;
 mod wanted;
 
 pub use arrival::{ArrivalOrder, InOrder};
+pub use counts::{Counts, Kind};
 pub use delay::{Delay, DelayShared};
 pub use faults::{Faults, FaultsShared};
-pub use record::{Recordable, Recorder, RecorderShared, RecorderSwitch, Recording};
-pub use unaligned::{Unaligned, UnalignedShared};
-pub use valve::{Valve, ValveShared};
+pub use record::{Recorder, RecorderShared, RecorderSwitch, Recording};
+pub use sampler::Sampler;
+pub use top::{Top, TopShared};
+pub use valve::ValveShared;

@@ -1,9 +1,10 @@
-//! Read-modify-write: a change that covers its first and last block only in part.
+//! Read-modify-write: a change that covers its first and last block only in part, and the changes
+//! of whole blocks that meet one.
 //!
-//! All reads precede all writes, so that a failed read changes nothing.
+//! In a merge, all reads precede all writes, so that a failed read changes nothing.
 
 use crate::planted::{Bug, planted};
-use crate::unaligned::Unaligned;
+use crate::top::Top;
 use crate::wanted::Since;
 use block::{Buf, Discard, Extent, Limits, Padding, Request, Result};
 use core::ops::Range;
@@ -64,9 +65,57 @@ fn piece(request: &Request, first: u32, count: u32) -> Request {
     }
 }
 
-impl Unaligned {
-    /// Makes a change whose range was taken before.
-    pub(crate) async fn merge(
+impl Top {
+    /// Serves a change of whole blocks while parts of blocks are being changed.
+    pub(crate) async fn change_in_turn(&self, at: Extent, request: Request) -> Result {
+        let (unaligned, since) = (&self.shared.unaligned, Since::now(&self.below));
+        let place = unaligned.take(&self.below, at, false, since).await?;
+        let result = self.serve_whole(request, since).await;
+        unaligned.give(self.below.lane(), place).await;
+        result
+    }
+
+    /// Serves a change of a part of its first or last block.
+    pub(crate) async fn change_part(
+        &self,
+        at: Extent,
+        request: Request,
+        padding: Padding,
+    ) -> Result {
+        let unaligned = &self.shared.unaligned;
+        unaligned.announce();
+        let result = self.change_announced(at, request, padding).await;
+        unaligned.withdraw();
+        result
+    }
+
+    async fn change_announced(&self, at: Extent, request: Request, padding: Padding) -> Result {
+        let (unaligned, since) = (&self.shared.unaligned, Since::now(&self.below));
+        let place = unaligned.take(&self.below, at, true, since).await?;
+        let scratch = unaligned.scratch(place);
+        let result = self.merge(at, request, padding, &scratch, since).await;
+        unaligned.give(self.below.lane(), place).await;
+        result
+    }
+
+    /// Serves a request of whole blocks in the stack below. A change that arrived at `since` is
+    /// refused if its client may have an error by now: checked after each wait, because a stall may
+    /// begin and end during one.
+    async fn serve_whole(&self, request: Request, since: Since) -> Result {
+        let is_change = request.is_change();
+        let check = || if is_change { since.still_wanted(&self.below) } else { Ok(()) };
+        self.below.lane().turn().await;
+        check()?;
+        if let Some(result) = self.try_below(&request) {
+            return result;
+        }
+        self.below.lane().turn().await;
+        check()?;
+        self.serve_below(request).await
+    }
+
+    /// Changes a range that was taken before.
+    async fn merge(
         &self,
         at: Extent,
         mut request: Request,

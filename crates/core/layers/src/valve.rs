@@ -1,12 +1,12 @@
-//! The layer `valve`: holds changes back while it is closed.
+//! The valve: holds changes back while it is closed.
 //!
-//! It is on top of a stack. When it is closed and quiet, and everything below was made durable, the
-//! backing is a consistent source for a snapshot: nothing changes until the valve is opened again.
-//! Reads and flushes are still served.
+//! It is a part of the [top layer](crate::Top). When it is closed and quiet, and everything below
+//! was made durable, the backing is a consistent source for a snapshot: nothing changes until the
+//! valve is opened again. Reads and flushes are still served.
 
 use crate::wanted::Since;
 use alloc::sync::Arc;
-use block::{Error, Kind, Layer, Padding, Request, Result, Stack};
+use block::{Error, Kind, Result, Stack};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use lane::Event;
 
@@ -88,9 +88,10 @@ impl ValveShared {
     }
 
     /// Counts a change. Returns false if the valve is closed; it is not counted then.
-    fn enter(&self) -> bool {
-        // Counted before the check: if a task closes the valve and then reads a count of 0, no
-        // change is between its count and its check.
+    #[inline]
+    pub(crate) fn enter(&self) -> bool {
+        // Counted before the check: a task that closes the valve and then reads a count of 0 can be
+        // sure that no other is between the two steps.
         self.under_way.fetch_add(1, Ordering::SeqCst);
         if self.is_closed() {
             self.leave();
@@ -99,73 +100,29 @@ impl ValveShared {
         true
     }
 
-    fn leave(&self) {
+    #[inline]
+    pub(crate) fn leave(&self) {
         let last = self.under_way.fetch_sub(1, Ordering::SeqCst) == 1;
         if last && self.is_closed() {
             self.changed.notify();
         }
     }
-}
-
-/// One lane's handle on a valve.
-pub struct Valve {
-    shared: Arc<ValveShared>,
-    below: Stack,
-}
-
-impl Valve {
-    /// Creates one lane's handle on the valve, on top of `below`.
-    pub fn attach(shared: &Arc<ValveShared>, below: Stack) -> Valve {
-        Valve { shared: shared.clone(), below }
-    }
-
-    /// Separate, so that [`Layer::try_now`] is a single jump for requests that change nothing.
-    #[inline(never)]
-    fn try_change(&self, request: &Request) -> Option<Result> {
-        if !self.shared.enter() {
-            return None;
-        }
-        let answer = self.below.try_now(request);
-        self.shared.leave();
-        answer
-    }
-}
-
-impl Layer for Valve {
-    fn lower(&self) -> &Stack {
-        &self.below
-    }
-
-    #[inline]
-    fn try_now(&self, request: &Request) -> Option<Result> {
-        if request.is_change() { self.try_change(request) } else { self.below.try_now(request) }
-    }
-
-    async fn serve(&self, request: Request, padding: Padding) -> Result {
-        if !request.is_change() {
-            return self.below.serve(request, padding).await;
-        }
-        let since = Since::now(&self.below);
-        let mut waited = false;
+    /// Waits until the valve is open, and counts a change that arrives now. A change that waits
+    /// here may have got an error meanwhile, if the backing has stalled: then it fails.
+    pub(crate) async fn wait(&self, below: &Stack) -> Result {
+        let since = Since::now(below);
         loop {
-            let seen = self.shared.opened.seen();
-            if self.shared.enter() {
+            let seen = self.opened.seen();
+            if self.enter() {
                 break;
             }
-            waited = true;
-            if self.shared.refusing.load(Ordering::SeqCst) {
+            if self.refusing.load(Ordering::SeqCst) {
                 return Err(STOPPING);
             }
-            self.shared.held.fetch_add(1, Ordering::Relaxed);
-            self.shared.opened.after(seen).await;
-            self.shared.held.fetch_sub(1, Ordering::Relaxed);
+            self.held.fetch_add(1, Ordering::Relaxed);
+            self.opened.after(seen).await;
+            self.held.fetch_sub(1, Ordering::Relaxed);
         }
-        if waited && let Err(error) = since.still_wanted(&self.below) {
-            self.shared.leave();
-            return Err(error);
-        }
-        let result = self.below.serve(request, padding).await;
-        self.shared.leave();
-        result
+        since.still_wanted(below).inspect_err(|_| self.leave())
     }
 }

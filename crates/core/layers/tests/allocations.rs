@@ -4,7 +4,7 @@ use allocations::of_this_thread;
 use block::{Buf, DelaySpec, Extent, FaultsSpec, Padding, Ram, Request, Stack};
 use lane::{Prices, World};
 use layers::{ArrivalOrder, Delay, DelayShared, Faults, FaultsShared};
-use layers::{Recordable, RecorderShared, RecorderSwitch, Unaligned, UnalignedShared};
+use layers::{RecorderShared, Top, TopShared};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -21,9 +21,9 @@ fn requests_in_stride_allocate_nothing() {
     let delayed = Stack::new(&lane, Delay::attach(shared, &lane, failing));
     // The ring is full before allocations are counted: then it drops events.
     let (shared, mut recording) = RecorderShared::new(0, 512);
-    let switch = RecorderSwitch::new();
-    switch.switch_on(shared);
-    let stack = Stack::new(&lane, Recordable::attach(&switch, delayed));
+    let top = TopShared::new(delayed.limits());
+    top.recorder().switch_on(shared);
+    let stack = Stack::new(&lane, Top::attach(&top, None, delayed));
     let rounds = Rc::new(Cell::new(0u64));
     for task in 0..16u64 {
         let (stack, rounds) = (stack.clone(), rounds.clone());
@@ -60,8 +60,8 @@ fn parts_of_blocks_in_stride_allocate_nothing() {
     let ram = Stack::new(&lane, Ram::new(1024, GRAIN));
     let shared = DelayShared::new(&DelaySpec::default());
     let below = Stack::new(&lane, Delay::attach(shared, &lane, ram));
-    let shared = UnalignedShared::new(below.limits());
-    let stack = Stack::new(&lane, Unaligned::attach(&shared, below));
+    let shared = TopShared::new(below.limits());
+    let stack = Stack::new(&lane, Top::attach(&shared, None, below));
     let rounds = Rc::new(Cell::new(0u64));
     for task in 0..16u64 {
         let (stack, rounds) = (stack.clone(), rounds.clone());

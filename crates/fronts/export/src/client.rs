@@ -5,15 +5,16 @@ use crate::counting::counting;
 use crate::export::Export;
 use crate::operation::Operation;
 use crate::pool::{Buffer, Pool, occupied};
-use crate::running::Running;
 use crate::session::Session;
 use crate::stop::Stop;
 use block::{Extent, Kind, Limits, Padding, Request, Result, Stack, Stretch};
 use lane::{Lane, TASKS_MAX};
-use layers::ArrivalOrder;
+use layers::{ArrivalOrder, InOrder};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 /// Limits on a client's requests in flight.
 #[derive(Clone, Debug)]
@@ -269,5 +270,45 @@ impl Drop for Client {
     /// Releases the load of a client whose world has died.
     fn drop(&mut self) {
         self.bounds.budget.give(self.in_flight.get(), self.in_flight_bytes.get());
+    }
+}
+
+/// Future that resolves to the stack's answer to an operation and to the flush after it. It is
+/// small, and its request is in the lane's memory already, because it is moved into a task.
+pub struct Running {
+    asked: InOrder,
+    /// Set if a flush follows.
+    then_flush: Option<(Stack, ArrivalOrder)>,
+    /// Error that is answered instead of success.
+    doubt: Result,
+}
+
+impl Running {
+    /// Orders changes by the order of these calls. `doubt`: see [`crate::Session::take_doubt`].
+    pub(crate) fn new(
+        stack: &Stack,
+        order: &ArrivalOrder,
+        operation: Operation,
+        doubt: Result,
+    ) -> Running {
+        let Operation { request, padding, then_flush, .. } = operation;
+        let asked = order.run(stack, request, padding);
+        Running { asked, then_flush: then_flush.then(|| (stack.clone(), order.clone())), doubt }
+    }
+}
+
+impl Future for Running {
+    type Output = Result;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result> {
+        loop {
+            let result = ready!(Pin::new(&mut self.asked).poll(context));
+            match self.then_flush.take() {
+                Some((stack, order)) if result.is_ok() => {
+                    self.asked = order.run(&stack, Request::Flush, Padding::NONE);
+                }
+                _ => return Poll::Ready(result.and(self.doubt)),
+            }
+        }
     }
 }

@@ -23,15 +23,13 @@ mod counting;
 mod export;
 mod operation;
 mod pool;
-mod running;
 mod session;
 mod stop;
 
 pub use budget::{Budget, Load};
-pub use client::{Bounds, Client};
+pub use client::{Bounds, Client, Running};
 pub use export::Export;
 pub use operation::Operation;
 pub use pool::Buffer;
-pub use running::Running;
 pub use session::{Session, Unwatched};
 pub use stop::{Deadline, Stop};

@@ -1,11 +1,17 @@
-//! Replies that are waiting to be sent.
+//! Replies: their headers, the room in which they wait, and how they are sent.
 
+use crate::action::Features;
 use crate::codec::*;
 use crate::windows::{PLACE_BYTES, Windows};
-use block::{Buf, Memory, Part};
-use export::Buffer;
+use block::{Buf, Error, Extent, Memory, Padding, Part, Result, SECTOR, Wire};
+use export::{Buffer, Client};
+use lane::Event;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
 use std::ops::Range;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 
 /// Maximum number of parts of one send (`IOV_MAX`).
 const PARTS_MAX: usize = 1024;
@@ -31,22 +37,88 @@ impl Header {
         Header { bytes, length: from.len() }
     }
 
+    /// Returns a simple reply; `error`: 0 for success.
+    pub(crate) fn simple(cookie: u64, error: u32) -> Header {
+        Header::new(&SimpleReply { error, cookie }.encode())
+    }
+
+    /// Length of the header of a read's reply.
+    #[inline]
+    pub(crate) fn bytes_of_read(features: Features) -> usize {
+        if features.structured { DATA_CHUNK_BYTES } else { SIMPLE_REPLY_BYTES }
+    }
+
+    /// Returns the header of the reply to a read of this extent without the padding.
+    #[inline]
+    pub(crate) fn of_read(
+        features: Features,
+        cookie: u64,
+        (at, padding): (Extent, Padding),
+        result: Result,
+    ) -> Header {
+        let error = result.err().map(|error| error_of(error.kind, false));
+        match error {
+            _ if !features.structured => Header::simple(cookie, error.unwrap_or(0)),
+            Some(error) => Header::new(&error_chunk(cookie, error)),
+            None => {
+                let offset = at.first * SECTOR + u64::from(padding.head);
+                let bytes = bytes_of(at) - padding.bytes();
+                Header::new(&data_chunk(cookie, offset, bytes as u32))
+            }
+        }
+    }
+
+    /// Returns the header of the reply to a valid request, without data.
+    pub(crate) fn without_data(
+        features: Features,
+        cookie: u64,
+        reply_kind: ReplyKind,
+        result: Result,
+    ) -> Header {
+        let stored = matches!(reply_kind, ReplyKind::Stored);
+        let error = result.err().map_or(0, |error| error_of(error.kind, stored));
+        match reply_kind {
+            ReplyKind::Data(..) | ReplyKind::Status { .. } if features.structured => {
+                Header::new(&error_chunk(cookie, error))
+            }
+            _ => Header::simple(cookie, error),
+        }
+    }
+
     fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 }
 
+/// The contents of a reply if the request succeeds.
+#[derive(Clone, Copy)]
+pub(crate) enum ReplyKind {
+    /// The data of this extent without the padding. The request's buffer then holds all of it.
+    Data(Extent, Padding),
+    /// The status of this extent without the padding; `one`: of its beginning.
+    Status { at: Extent, padding: Padding, one: bool },
+    /// No data.
+    Done,
+    /// No data, for a request that stores something: it has other error numbers.
+    Stored,
+}
+
+/// Length in bytes of an extent that has a buffer.
+pub(crate) fn bytes_of(at: Extent) -> usize {
+    at.count as usize * SECTOR as usize
+}
+
 /// Replies that are sent together.
-pub(crate) struct Side {
+struct Side {
     memory: Arc<Memory>,
     windows: Windows,
     used: usize,
     /// Parts to send, in order.
-    pub(crate) parts: Vec<Part>,
+    parts: Vec<Part>,
     /// Buffers of payloads that are sent without a copy.
-    pub(crate) buffers: Vec<Buffer>,
+    buffers: Vec<Buffer>,
     /// Number of replies whose requests count as in flight.
-    pub(crate) counted: usize,
+    counted: usize,
 }
 
 impl Side {
@@ -84,8 +156,8 @@ pub(crate) struct Slot {
     payload_bytes: usize,
 }
 
-/// Two sides: one is filled while the other is sent.
-pub(crate) struct Outbox {
+/// Replies on two sides: one is filled while the other is sent.
+pub(crate) struct Replies {
     filling: Box<Side>,
     spare: Option<Box<Side>>,
     /// A run of reads has reserved room here: this side must not be sent yet.
@@ -96,12 +168,12 @@ pub(crate) struct Outbox {
     inline_parts: usize,
 }
 
-impl Outbox {
-    /// Creates an outbox whose sides have `bytes` bytes for replies of the receiver. The replies of
+impl Replies {
+    /// Creates sides that have `bytes` bytes for replies of the receiver. The replies of
     /// up to `counted_max` requests in flight always have room in addition.
-    pub(crate) fn new(bytes: usize, counted_max: usize) -> Outbox {
+    fn new(bytes: usize, counted_max: usize) -> Replies {
         let all = bytes + counted_max * HEADER_BYTES_MAX;
-        Outbox {
+        Replies {
             filling: Side::new(all),
             spare: Some(Side::new(all)),
             held: false,
@@ -113,20 +185,20 @@ impl Outbox {
 
     /// Whether the receiver may put a reply of this length here now, header included.
     #[inline]
-    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+    fn has_room(&self, bytes: usize) -> bool {
         let side = &*self.filling;
         side.used + bytes <= self.inline_bytes && side.parts.len() < self.inline_parts
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.filling.parts.is_empty()
     }
 
     /// Reserves room for the header and the payload of a read that may be answered immediately.
-    /// This side is not sent until [`Outbox::release`]. None: no room.
+    /// This side is not sent until [`Replies::release`]. None: no room.
     #[inline]
     pub(crate) fn reserve(&mut self, header_bytes: usize, sectors: u32) -> Option<(Slot, Buf)> {
-        let payload_bytes = sectors as usize * block::SECTOR as usize;
+        let payload_bytes = sectors as usize * SECTOR as usize;
         // A run adds at most one part per read, and none of them is counted yet.
         let parts = self.filling.parts.len() + RUN_MAX;
         if !self.has_room(header_bytes + payload_bytes) || parts > self.inline_parts {
@@ -189,7 +261,7 @@ impl Outbox {
 
     /// Returns the ready replies to be sent. None: there are none, or they must not be sent yet.
     #[inline]
-    pub(crate) fn turn_over(&mut self) -> Option<Box<Side>> {
+    fn turn_over(&mut self) -> Option<Box<Side>> {
         if self.held || self.is_empty() {
             return None;
         }
@@ -198,11 +270,146 @@ impl Outbox {
     }
 
     /// Takes back a side whose replies were sent and whose buffers were taken out.
-    pub(crate) fn put_back(&mut self, mut side: Box<Side>) {
+    fn put_back(&mut self, mut side: Box<Side>) {
         side.parts.clear();
         side.used = 0;
         side.counted = 0;
         self.spare = Some(side);
+    }
+}
+
+/// The outbox of a connection. Its sends get the wire and the client of that connection.
+pub(crate) struct Outbox {
+    pub(crate) replies: RefCell<Replies>,
+    /// Whether a send is in progress.
+    sending: Cell<bool>,
+    /// Whether the client's last message was one request, while no other was in flight.
+    pub(crate) is_lone: Cell<bool>,
+    /// Whether the receiver waits for the client, and for nothing else.
+    pub(crate) receiving: Cell<bool>,
+    /// The error of the wire: replies are discarded from then on.
+    pub(crate) broken: Cell<Option<Error>>,
+    /// Triggered when replies were sent: the receiver may have room again.
+    pub(crate) room: Event,
+}
+
+impl Outbox {
+    /// Creates an outbox; see [`Replies::new`].
+    pub(crate) fn new(bytes: usize, counted_max: usize) -> Outbox {
+        Outbox {
+            replies: RefCell::new(Replies::new(bytes, counted_max)),
+            sending: Cell::new(false),
+            is_lone: Cell::new(false),
+            receiving: Cell::new(false),
+            broken: Cell::new(None),
+            room: Event::new(),
+        }
+    }
+
+    /// Whether no reply waits, and none is being sent.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.sending.get() && self.replies.borrow().is_empty()
+    }
+
+    /// Queues a reply that consists of its header only, as soon as there is room for it.
+    pub(crate) async fn answer(&self, header: Header, wire: &impl Wire, client: &Client) {
+        if !self.replies.borrow().has_room(HEADER_BYTES_MAX) {
+            self.wait_for_room(HEADER_BYTES_MAX, wire, client).await;
+        }
+        self.replies.borrow_mut().put(&header, None);
+    }
+
+    /// Waits until a reply of this length may be queued.
+    pub(crate) async fn wait_for_room(&self, bytes: usize, wire: &impl Wire, client: &Client) {
+        loop {
+            let seen = self.room.seen();
+            if self.replies.borrow().has_room(bytes) {
+                return;
+            }
+            self.send_ready(wire, client).await;
+            if self.replies.borrow().has_room(bytes) {
+                return;
+            }
+            self.room.after(seen).await;
+        }
+    }
+
+    /// Whether the client sent one request alone, and has been answered. Valid while the receiver
+    /// waits for the client.
+    pub(crate) fn is_lockstep(&self, client: &Client) -> bool {
+        self.is_lone.get() && client.in_flight() == 0
+    }
+
+    /// Sends all ready replies, including those that become ready while it sends. Returns
+    /// immediately if a send is in progress, which then sends them.
+    #[inline]
+    pub(crate) async fn send_ready(&self, wire: &impl Wire, client: &Client) {
+        if self.sending.get() {
+            return;
+        }
+        self.sending.set(true);
+        loop {
+            let side = self.replies.borrow_mut().turn_over();
+            let Some(mut side) = side else { break };
+            if self.broken.get().is_none()
+                && let Err(error) = wire.send(&side.parts).await
+            {
+                self.broken.set(Some(error));
+                wire.shutdown();
+            }
+            // Only after the send: requests of a client that does not read stay in flight.
+            client.answered(side.counted, &mut side.buffers);
+            if self.is_lockstep(client) {
+                client.lane().set_lockstep(true);
+            }
+            self.replies.borrow_mut().put_back(side);
+        }
+        self.sending.set(false);
+    }
+
+    /// Waits for the client while nothing else is waited for. The caller pins `receive`: passed by
+    /// value, it would be moved into each future on the way, which reserves room for it each time.
+    pub(crate) async fn wait_for<T>(
+        &self,
+        receive: Pin<&mut impl Future<Output = T>>,
+        wire: &impl Wire,
+        client: &Client,
+    ) -> T {
+        self.receiving.set(true);
+        let received = self.send_beside(receive, wire, client).await;
+        self.receiving.set(false);
+        received
+    }
+
+    /// Sends ready replies in parallel with a receive, so that one system call submits both and the
+    /// next request need not wait until the send has completed. Ends when both have ended.
+    async fn send_beside<T>(
+        &self,
+        mut receive: Pin<&mut impl Future<Output = T>>,
+        wire: &impl Wire,
+        client: &Client,
+    ) -> T {
+        let mut send = pin!(self.send_ready(wire, client));
+        let (mut sent, mut received) = (false, None);
+        std::future::poll_fn(|context| {
+            if !sent && send.as_mut().poll(context).is_ready() {
+                sent = true;
+                // Otherwise a task that waits for the last replies to be sent would not be woken.
+                if client.stop().is_asked() {
+                    self.room.notify();
+                }
+            }
+            if received.is_none()
+                && let Poll::Ready(value) = receive.as_mut().poll(context)
+            {
+                received = Some(value);
+            }
+            match received.take_if(|_| sent) {
+                Some(value) => Poll::Ready(value),
+                None => Poll::Pending,
+            }
+        })
+        .await
     }
 }
 
@@ -222,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_run_of_hits_is_one_part_and_a_miss_leaves_no_trace() {
-        let mut outbox = Outbox::new(64 << 10, 4);
+        let mut outbox = Replies::new(64 << 10, 4);
         let header = Header::new(&[9; SIMPLE_REPLY_BYTES]);
         let mut slots = Vec::new();
         for byte in 1..=3 {
@@ -247,7 +454,7 @@ mod tests {
 
     #[test]
     fn replies_in_flight_find_room_in_a_full_outbox() {
-        let mut outbox = Outbox::new(4096, 4);
+        let mut outbox = Replies::new(4096, 4);
         let header = Header::new(&[1; HEADER_BYTES_MAX]);
         while outbox.has_room(HEADER_BYTES_MAX) {
             outbox.put(&header, None);

@@ -3,8 +3,9 @@
 //! Their buffers have room for the whole blocks; the payload is at its position within these.
 
 use crate::codec::*;
-use crate::connection::{ReplyKind, bytes_of, window};
+use crate::connection::window;
 use crate::end::End;
+use crate::outbox::{ReplyKind, bytes_of};
 use crate::receiver::Receiver;
 use block::Wire;
 use block::{Extent, Padding, Request};

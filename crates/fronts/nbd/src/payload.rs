@@ -1,13 +1,12 @@
-//! Writes in the receiver: a payload follows the header, and must be received even if the request
-//! fails.
+//! Payloads of writes in the receiver: they follow the header, and must be received even if the
+//! request fails.
 
 use crate::codec::*;
-use crate::connection::{Pending, ReplyKind, bytes_of, window};
+use crate::connection::{Connection, Pending};
 use crate::end::{End, until};
-use crate::outbox::Header;
+use crate::outbox::{Header, ReplyKind};
 use crate::receiver::{Receiver, Step};
 use block::Wire;
-use block::{Buf, Extent, Padding, Request};
 use export::{Buffer, Deadline};
 use std::ops::Range;
 use std::pin::pin;
@@ -18,36 +17,6 @@ const DIRECT_BYTES_MIN: usize = 64 << 10;
 const MIB: usize = 1 << 20;
 
 impl<W: Wire> Receiver<W> {
-    pub(crate) async fn write(&mut self, cookie: u64, at: Extent, fua: bool) -> Step {
-        let connection = self.connection.clone();
-        let client = &connection.client;
-        let write =
-            |from: Buf| client.operation(Request::Write { at, from, fua }, Padding::NONE, fua);
-        let mut is_asked = false;
-        if let Some(operation) = self.inbox.window(at.count).map(write)
-            && let Some(request) = operation.plain()
-        {
-            client.note(&operation).await;
-            client.turn().await;
-            if let Some(result) = client.ask(request) {
-                self.inbox.consume(bytes_of(at));
-                connection.answer(connection.bare(cookie, ReplyKind::Stored, result)).await;
-                return Ok(());
-            }
-            is_asked = true;
-        }
-        let bytes = bytes_of(at);
-        let Some(pending) = self.take_in(cookie, bytes, 0..bytes).await? else { return Ok(()) };
-        let operation = write(window(&pending.buffer, at));
-        if is_asked {
-            self.start(pending, operation).await;
-        } else {
-            client.note(&operation).await;
-            self.ask_or_start(pending, operation).await;
-        }
-        Ok(())
-    }
-
     /// Admits a write with a buffer of `bytes` bytes, and receives its payload into `part` of the
     /// buffer. None: it was refused, and has been answered.
     pub(crate) async fn take_in(
@@ -60,7 +29,9 @@ impl<W: Wire> Receiver<W> {
         let buffer = match connection.admit(bytes).await {
             Ok(buffer) => buffer,
             Err(error) => {
-                let reply = connection.bare(cookie, ReplyKind::Stored, Err(error));
+                let reply_kind = ReplyKind::Stored;
+                let reply =
+                    Header::without_data(connection.features, cookie, reply_kind, Err(error));
                 return self.refuse(reply, part.len()).await.map(|()| None);
             }
         };
@@ -93,8 +64,9 @@ impl<W: Wire> Receiver<W> {
                 filled += self.inbox.copy_out(memory, offset + filled, rest);
                 continue;
             }
-            let receive = pin!(self.connection.wire.receive(memory, offset + filled, rest));
-            let received = self.connection.wait_for(receive).await;
+            let Connection { wire, client, outbox, .. } = &*self.connection;
+            let receive = pin!(wire.receive(memory, offset + filled, rest));
+            let received = outbox.wait_for(receive, wire, client).await;
             self.arrived(received)?;
             filled += received.unwrap_or(0).min(rest);
         }
@@ -110,7 +82,8 @@ impl<W: Wire> Receiver<W> {
         if payload_bytes > 0 {
             self.skip(payload_bytes).await?;
         }
-        self.connection.answer(reply).await;
+        let Connection { wire, client, outbox, .. } = &*self.connection;
+        outbox.answer(reply, wire, client).await;
         Ok(())
     }
 

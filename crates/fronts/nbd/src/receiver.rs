@@ -3,13 +3,13 @@
 
 use crate::action::{Action, refusal_error, understand};
 use crate::codec::*;
-use crate::connection::{Connection, Pending, ReplyKind, bytes_of, window};
+use crate::connection::{Connection, Pending, window};
 use crate::end::End;
 use crate::inbox::Inbox;
-use crate::outbox::{RUN_MAX, Slot};
+use crate::outbox::{Header, RUN_MAX, ReplyKind, Slot, bytes_of};
 use crate::status;
 use block::Wire;
-use block::{Advice, Extent, Padding, Request, Result};
+use block::{Advice, Buf, Extent, Padding, Request, Result};
 use export::{Deadline, Operation};
 use lane::first;
 use std::pin::pin;
@@ -81,7 +81,9 @@ impl<W: Wire> Receiver<W> {
         loop {
             self.inbox.consume(self.inbox.available());
             let connection = self.connection.clone();
-            let received = connection.wait_for(pin!(self.inbox.receive(&connection.wire))).await;
+            let Connection { wire, client, outbox, .. } = &*connection;
+            let receive = pin!(self.inbox.receive(wire));
+            let received = outbox.wait_for(receive, wire, client).await;
             if !received.is_ok_and(|count| count > 0) {
                 return;
             }
@@ -94,22 +96,24 @@ impl<W: Wire> Receiver<W> {
         if self.inbox.available() > 0 && !connection.rest.is_awaited() {
             connection.rest.await_from(connection.client.lane().now());
         }
-        connection.is_lone.set(std::mem::take(&mut self.taken) == 1 && self.came_alone);
+        let Connection { wire, client, outbox, .. } = &*connection;
+        outbox.is_lone.set(std::mem::take(&mut self.taken) == 1 && self.came_alone);
         let receive = async {
             // The ready replies have been sent by now.
-            connection.client.lane().set_lockstep(connection.is_lockstep());
-            self.inbox.receive(&connection.wire).await
+            client.lane().set_lockstep(outbox.is_lockstep(client));
+            self.inbox.receive(wire).await
         };
-        let received = connection.wait_for(pin!(receive)).await;
-        connection.is_lone.set(false);
-        self.came_alone = connection.client.in_flight() == 0;
+        let received = outbox.wait_for(pin!(receive), wire, client).await;
+        outbox.is_lone.set(false);
+        self.came_alone = client.in_flight() == 0;
         self.arrived(received)
     }
 
     /// Waits for the rest of a request of which a part has arrived. Sends ready replies.
     pub(crate) async fn receive_rest(&mut self) -> Step {
         let connection = self.connection.clone();
-        let received = connection.wait_for(pin!(self.inbox.receive(&connection.wire))).await;
+        let Connection { wire, client, outbox, .. } = &*connection;
+        let received = outbox.wait_for(pin!(self.inbox.receive(wire)), wire, client).await;
         self.arrived(received)
     }
 
@@ -120,7 +124,7 @@ impl<W: Wire> Receiver<W> {
             Err(error) => Err(End::Failed(error)),
             Ok(_) if self.connection.client.stop().is_asked() => Err(End::Stopped),
             Ok(0) if self.connection.rest.is_late.get() => Err(End::TimedOut),
-            Ok(0) => Err(self.connection.broken.get().map_or(End::Closed, End::Failed)),
+            Ok(0) => Err(self.connection.outbox.broken.get().map_or(End::Closed, End::Failed)),
             Ok(_) => Ok(()),
         }
     }
@@ -195,7 +199,7 @@ impl<W: Wire> Receiver<W> {
     /// Adds a read to the run, or serves it alone if it is large.
     #[inline]
     async fn read(&mut self, cookie: u64, at: Extent) {
-        let header_bytes = self.connection.read_header_bytes();
+        let header_bytes = Header::bytes_of_read(self.connection.features);
         if bytes_of(at) > self.inline_bytes_max {
             self.serve_run().await;
             return self.large_read(cookie, at).await;
@@ -208,7 +212,8 @@ impl<W: Wire> Receiver<W> {
         }
         self.serve_run().await;
         let bytes = header_bytes + bytes_of(at);
-        self.connection.outbox_room(bytes).await;
+        let Connection { wire, client, outbox, .. } = &*self.connection;
+        outbox.wait_for_room(bytes, wire, client).await;
         if !self.reserve(cookie, at, header_bytes) {
             self.large_read(cookie, at).await;
         }
@@ -216,8 +221,8 @@ impl<W: Wire> Receiver<W> {
 
     #[inline]
     fn reserve(&mut self, cookie: u64, at: Extent, header_bytes: usize) -> bool {
-        let mut outbox = self.connection.outbox.borrow_mut();
-        let Some((slot, into)) = outbox.reserve(header_bytes, at.count) else {
+        let mut replies = self.connection.outbox.replies.borrow_mut();
+        let Some((slot, into)) = replies.reserve(header_bytes, at.count) else {
             return false;
         };
         self.run.push(Request::Read { at, into });
@@ -242,13 +247,14 @@ impl<W: Wire> Receiver<W> {
                 self.missed.push((mark.cookie, mark.at));
                 continue;
             };
-            let header = connection.read_header(mark.cookie, mark.at, Padding::NONE, result);
-            let mut outbox = connection.outbox.borrow_mut();
-            outbox.fill(mark.slot, &header, result.is_ok());
+            let header =
+                Header::of_read(connection.features, mark.cookie, (mark.at, Padding::NONE), result);
+            let mut replies = connection.outbox.replies.borrow_mut();
+            replies.fill(mark.slot, &header, result.is_ok());
         }
         self.run.clear();
         self.marks.clear();
-        connection.outbox.borrow_mut().release();
+        connection.outbox.replies.borrow_mut().release();
         for index in 0..self.missed.len() {
             let (cookie, at) = self.missed[index];
             let reply_kind = ReplyKind::Data(at, Padding::NONE);
@@ -278,7 +284,7 @@ impl<W: Wire> Receiver<W> {
     /// client that has gone is dropped.
     pub(crate) async fn advise(&mut self, cookie: u64, at: Extent) {
         let Some(pending) = self.admit(cookie, ReplyKind::Done, 0).await else { return };
-        if self.connection.broken.get().is_some() {
+        if self.connection.outbox.broken.get().is_some() {
             return self.connection.client.withdraw(pending.buffer);
         }
         let advise = Request::Advise { at, advice: Advice::WillNeed };
@@ -300,6 +306,39 @@ impl<W: Wire> Receiver<W> {
         self.connection.client.launch(asking).await;
     }
 
+    /// Serves a write of whole blocks, from the receive buffer if its payload has arrived and the
+    /// engine answers immediately.
+    async fn write(&mut self, cookie: u64, at: Extent, fua: bool) -> Step {
+        let connection = self.connection.clone();
+        let Connection { wire, client, features, outbox, .. } = &*connection;
+        let write =
+            |from: Buf| client.operation(Request::Write { at, from, fua }, Padding::NONE, fua);
+        let mut is_asked = false;
+        if let Some(operation) = self.inbox.window(at.count).map(write)
+            && let Some(request) = operation.plain()
+        {
+            client.note(&operation).await;
+            client.turn().await;
+            if let Some(result) = client.ask(request) {
+                self.inbox.consume(bytes_of(at));
+                let reply = Header::without_data(*features, cookie, ReplyKind::Stored, result);
+                outbox.answer(reply, wire, client).await;
+                return Ok(());
+            }
+            is_asked = true;
+        }
+        let bytes = bytes_of(at);
+        let Some(pending) = self.take_in(cookie, bytes, 0..bytes).await? else { return Ok(()) };
+        let operation = write(window(&pending.buffer, at));
+        if is_asked {
+            self.start(pending, operation).await;
+        } else {
+            client.note(&operation).await;
+            self.ask_or_start(pending, operation).await;
+        }
+        Ok(())
+    }
+
     /// Serves a change without payload, or a flush.
     async fn change(&mut self, cookie: u64, operation: Operation) {
         let reply_kind = if operation.is_change() { ReplyKind::Stored } else { ReplyKind::Done };
@@ -317,13 +356,15 @@ impl<W: Wire> Receiver<W> {
         let connection = self.connection.clone();
         match connection.admit(bytes).await {
             // A read of a client that has gone would waste the backing's time.
-            Ok(buffer) if bytes > 0 && connection.broken.get().is_some() => {
+            Ok(buffer) if bytes > 0 && connection.outbox.broken.get().is_some() => {
                 connection.client.withdraw(buffer);
                 None
             }
             Ok(buffer) => Some(Pending { cookie, reply_kind, buffer }),
             Err(error) => {
-                connection.answer(connection.bare(cookie, reply_kind, Err(error))).await;
+                let Connection { wire, client, features, outbox, .. } = &*connection;
+                let reply = Header::without_data(*features, cookie, reply_kind, Err(error));
+                outbox.answer(reply, wire, client).await;
                 None
             }
         }
@@ -368,11 +409,11 @@ impl<W: Wire> Receiver<W> {
         let mut patient = true;
         connection.work.notify();
         loop {
-            let seen = connection.room.seen();
+            let seen = connection.outbox.room.seen();
             if connection.is_idle() {
                 break;
             }
-            let room = connection.room.after(seen);
+            let room = connection.outbox.room.after(seen);
             if !patient {
                 room.await;
             } else if deadline.has_come() {
@@ -385,11 +426,11 @@ impl<W: Wire> Receiver<W> {
         connection.closed.set(true);
         connection.work.notify();
         loop {
-            let seen = connection.room.seen();
+            let seen = connection.outbox.room.seen();
             if connection.sender_gone.get() {
                 return;
             }
-            connection.room.after(seen).await;
+            connection.outbox.room.after(seen).await;
         }
     }
 }

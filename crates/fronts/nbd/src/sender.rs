@@ -23,7 +23,7 @@ pub(crate) async fn run<W: Wire>(connection: Rc<Connection<W>>) {
     })
     .await;
     connection.sender_gone.set(true);
-    connection.room.notify();
+    connection.outbox.room.notify();
 }
 
 /// Requests that end together are all in the outbox before this task is polled, so they share a
@@ -31,8 +31,8 @@ pub(crate) async fn run<W: Wire>(connection: Rc<Connection<W>>) {
 async fn send<W: Wire>(connection: &Connection<W>) {
     loop {
         let seen = connection.work.seen();
-        connection.send_ready().await;
-        connection.room.notify();
+        connection.outbox.send_ready(&connection.wire, &connection.client).await;
+        connection.outbox.room.notify();
         if connection.closed.get() {
             return;
         }
@@ -47,8 +47,8 @@ async fn watch_stop<W: Wire>(connection: &Connection<W>) {
     connection.client.stop().wait().await;
     let deadline = Deadline::new(connection.client.lane(), connection.drain_ms);
     loop {
-        let seen = connection.room.seen();
-        if connection.receiving.get() && connection.is_idle() {
+        let seen = connection.outbox.room.seen();
+        if connection.outbox.receiving.get() && connection.is_idle() {
             connection.wire.finish();
             Deadline::new(connection.client.lane(), connection.linger_ms).wait().await;
             break;
@@ -56,7 +56,7 @@ async fn watch_stop<W: Wire>(connection: &Connection<W>) {
         if deadline.has_come() {
             break;
         }
-        first(connection.room.after(seen), deadline.wait()).await;
+        first(connection.outbox.room.after(seen), deadline.wait()).await;
     }
     connection.wire.shutdown();
     std::future::pending().await

@@ -8,7 +8,7 @@ use crate::setup::Setup;
 use crate::subject::{Process, Subject};
 use block::{Memory, Stack};
 use lane::{Lane, Random, World};
-use layers::{Unaligned, UnalignedShared};
+use layers::{Sampler, Top, TopShared};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -45,14 +45,14 @@ impl Life {
         subject.watch_stores(0);
         let process = process.map_err(|error| Finding::new("refused", error))?;
         let process: Rc<dyn Process> = Rc::from(process);
-        let bytes = setup.bytes.then(|| UnalignedShared::new(disk.limits()));
+        let top = TopShared::new(disk.limits());
         let attach = |ring| {
             let lane = world.lane();
             let below = Stack::new(&lane, disk.on_ring(&lane, ring));
-            let mut stack = process.attach(&lane, below);
-            if let Some(shared) = &bytes {
-                stack = Stack::new(&lane, Unaligned::attach(shared, stack));
-            }
+            let below = process.attach(&lane, below);
+            let clock = lane.clone();
+            let sampler = Sampler::new(move || clock.now(), |_| ());
+            let stack = Stack::new(&lane, Top::attach(&top, Some(sampler), below));
             (lane, stack)
         };
         let lanes = (0..setup.lanes).map(attach).collect();

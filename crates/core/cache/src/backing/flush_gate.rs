@@ -5,9 +5,67 @@
 //! waits for one that begins after its request; the first task that finds none running leads it,
 //! the others share it.
 
+use block::{Error, Kind, Result};
+use lane::{Event, Lane, Lock};
+
+pub(crate) const LOST: Error =
+    Error::new(Kind::Io, "flush: another request's flush of the backing failed");
+
+/// The flushes of a volume's backing.
+#[derive(Default)]
+pub(crate) struct Flushes {
+    gate: Lock<FlushGate>,
+    /// Notified when a flush has ended.
+    changed: Event,
+}
+
+impl Flushes {
+    /// Waits for a flush that begins after this call, and returns its result. Leads flushes by
+    /// `send` if no other task does.
+    pub(crate) async fn run(&self, lane: &Lane, mut send: impl AsyncFnMut() -> Result) -> Result {
+        lane.turn().await;
+        let target = self.gate.with(|gate| gate.target());
+        let mut error = LOST;
+        loop {
+            lane.turn().await;
+            let seen = self.changed.seen();
+            match self.gate.with(|gate| gate.step(target)) {
+                FlushStep::Done(good) => return if good { Ok(()) } else { Err(error) },
+                FlushStep::Wait => self.changed.after(seen).await,
+                FlushStep::Lead => {
+                    let result = send().await;
+                    error = result.err().unwrap_or(error);
+                    lane.turn().await;
+                    self.gate.with(|gate| gate.report(result.is_ok()));
+                    self.changed.notify();
+                }
+            }
+        }
+    }
+
+    /// Waits until no flush is in progress, and prevents new ones.
+    pub(crate) async fn hold(&self, lane: &Lane) {
+        loop {
+            lane.turn().await;
+            let seen = self.changed.seen();
+            if self.gate.with(|gate| gate.hold()) {
+                return;
+            }
+            self.changed.after(seen).await;
+        }
+    }
+
+    /// Allows flushes again, after [`Flushes::hold`].
+    pub(crate) async fn release(&self, lane: &Lane) {
+        lane.turn().await;
+        self.gate.with(|gate| gate.release());
+        self.changed.notify();
+    }
+}
+
 /// The flushes of a volume, by number.
 #[derive(Debug, Default)]
-pub(crate) struct FlushGate {
+struct FlushGate {
     running: bool,
     /// Flushes that have ended.
     ended: u64,
@@ -17,7 +75,7 @@ pub(crate) struct FlushGate {
 
 /// The next step of a task that needs a flush.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum FlushStep {
+enum FlushStep {
     /// Nothing: the flush is over; true if it succeeded.
     Done(bool),
     Wait,
@@ -27,12 +85,12 @@ pub(crate) enum FlushStep {
 
 impl FlushGate {
     /// Returns the number of the first flush that begins after now.
-    pub(crate) fn target(&self) -> u64 {
+    fn target(&self) -> u64 {
         self.ended + 1 + u64::from(self.running)
     }
 
     /// Returns the next step towards the flush with this number.
-    pub(crate) fn step(&mut self, target: u64) -> FlushStep {
+    fn step(&mut self, target: u64) -> FlushStep {
         if self.ended >= target {
             let age = self.ended - target;
             // For a task that comes too late, the result of its flush is no longer stored: it
@@ -47,19 +105,19 @@ impl FlushGate {
     }
 
     /// Prevents new flushes from now on. Returns false if one is in progress.
-    pub(crate) fn hold(&mut self) -> bool {
+    fn hold(&mut self) -> bool {
         let is_free = !self.running;
         self.running = true;
         is_free
     }
 
     /// Allows flushes again, after [`FlushGate::hold`].
-    pub(crate) fn release(&mut self) {
+    fn release(&mut self) {
         self.running = false;
     }
 
     /// Records the end of the flush that was led.
-    pub(crate) fn report(&mut self, good: bool) {
+    fn report(&mut self, good: bool) {
         self.running = false;
         self.ended += 1;
         self.failed = self.failed << 1 | u64::from(!good);

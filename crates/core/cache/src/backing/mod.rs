@@ -7,22 +7,19 @@ pub(crate) mod retry;
 pub(crate) mod write_times;
 
 use crate::arena::Arena;
-use crate::backing::flush_gate::FlushGate;
+use crate::backing::flush_gate::Flushes;
 use crate::backing::health::Health;
 use crate::backing::in_flight::InFlight;
 use crate::backing::write_times::WriteTimes;
 use alloc::sync::Arc;
 use block::Stall;
 use lane::atomic::{AtomicU64, Ordering};
-use lane::{Event, Lock};
 
 /// The state of the backing that all lanes share.
 pub(crate) struct Backing {
     /// Data that it may have lost, and whether the volume has failed because of that.
     pub(crate) health: Health,
-    pub(crate) flush_gate: Lock<FlushGate>,
-    /// Notified when a flush of the backing has ended.
-    pub(crate) flush_gate_changed: Event,
+    pub(crate) flushes: Flushes,
     /// Requests that it has not answered.
     pub(crate) in_flight: InFlight,
     pub(crate) write_times: WriteTimes,
@@ -36,8 +33,7 @@ impl Backing {
     pub(crate) fn new(arena: Arena) -> Backing {
         Backing {
             health: Health::new(arena),
-            flush_gate: Lock::default(),
-            flush_gate_changed: Event::new(),
+            flushes: Flushes::default(),
             in_flight: InFlight::default(),
             write_times: WriteTimes::new(),
             stall: Arc::default(),

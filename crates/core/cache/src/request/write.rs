@@ -81,8 +81,18 @@ impl Handle {
             Some(admit)
         })?;
         self.lane.charge(Cost::Absorb, blocks_of(&change.at).1);
-        self.shared.writeback.start_if(&self.shared.gauges, admit);
+        self.start_writeback(admit);
         Some(Ok(()))
+    }
+
+    /// Wakes the flusher if enough blocks are dirty. During early writeback, the workers do that.
+    fn start_writeback(&self, admit: Admit) {
+        let writeback = &self.shared.writeback;
+        if matches!(admit, Admit::Absorbed { start: true, .. })
+            && !(self.shared.gauges.is_early() && writeback.leave_to_workers())
+        {
+            writeback.kick.notify();
+        }
     }
 
     /// Serves a discard. If the backing would ignore it, nothing changes, so that later reads are
@@ -199,7 +209,7 @@ impl Handle {
             match admit {
                 Admit::Absorbed { throttle_blocks, .. } => {
                     self.lane.charge(Cost::Absorb, blocks);
-                    self.shared.writeback.start_if(&self.shared.gauges, admit);
+                    self.start_writeback(admit);
                     self.wait_throttled(throttle_blocks).await;
                     return Ok(true);
                 }

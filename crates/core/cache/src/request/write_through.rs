@@ -1,8 +1,9 @@
 //! Write-throughs: changes that are sent to the backing before they are answered.
 
+use crate::backing::flush_gate::LOST;
 use crate::backing::in_flight::RequestKind;
 use crate::blocks::{SLICE, blocks_of};
-use crate::handle::{Handle, LOST};
+use crate::handle::Handle;
 use crate::planted::{Bug, planted};
 use crate::shard::shards::ShardEntry;
 use crate::shard::{Change, Source};

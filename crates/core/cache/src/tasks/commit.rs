@@ -1,19 +1,85 @@
 //! Writeback: the commit of an epoch. It closes the epoch, waits for the workers, flushes the
 //! backing, and then releases the durable blocks. Settling does the same, without closing an epoch,
 //! for blocks that were written back early.
+//!
+//! A client's flush waits for the commit of its epoch. In `ordered` mode it only closes the open
+//! epoch, and the flusher writes back closed epochs in their order. In `scratch` mode it does
+//! nothing.
 
 use crate::backing::retry::Pauses;
 use crate::dirty::gauges::Gauges;
-use crate::epochs::{Epochs, Start, Step};
+use crate::dirty::limits;
+use crate::epochs::{Close, Epochs, Start, Step};
 use crate::handle::Handle;
 use crate::planted::{Bug, planted};
 use crate::shard::Shard;
 use crate::shared::Shared;
-use block::{Error, Result};
+use block::{Durability, Error, Result};
 use lane::Cost;
 use lane::atomic::Ordering;
 
 impl Handle {
+    /// Serves a client's flush. While the backing hangs, it is refused immediately, so that
+    /// abandoned tasks do not pile up.
+    pub(crate) async fn flush_for_client(&self) -> Result {
+        if self.shared.backing.stall.is_on() {
+            return Err(self.shared.backing.stall.error());
+        }
+        let cleared = self.shared.backing.health.times_cleared();
+        self.shared.epochs.flush_begins();
+        let result = match self.shared.settings.durability() {
+            Durability::Flush => self.flush().await,
+            Durability::Ordered => self.close_epoch().await,
+            Durability::Scratch => self.ignore().await,
+        };
+        self.shared.epochs.flush_ends();
+        result.and(self.shared.backing.health.unless_cleared(cleared))
+    }
+
+    /// A flush that does nothing. Fails if the volume has failed (C8).
+    async fn ignore(&self) -> Result {
+        self.shared.stats.count_flush();
+        self.lane.turn().await;
+        self.shared.epochs.with(|epochs| epochs.failure())
+    }
+
+    /// Orders all changes completed before this call before all changes sent after it: closes the
+    /// open epoch, if it is not empty.
+    async fn close_epoch(&self) -> Result {
+        self.lane.charge(Cost::Flush, 1);
+        self.shared.stats.count_flush();
+        let mut target = None;
+        loop {
+            self.lane.turn().await;
+            let seen = self.shared.epochs.changed.seen();
+            let flush_ns = self.shared.writeback.estimator.pace().flush_ns;
+            let step = self.shared.epochs.with(|epochs| {
+                let target = *target.get_or_insert(epochs.target());
+                let most = limits::chain_max(self.shared.settings.dirty_age_ns(), flush_ns);
+                let step = epochs.close_step(target, self.shared.gauges.is_open_empty(), most);
+                if matches!(step, Close::Lead { .. }) {
+                    self.shared.note_closing(epochs);
+                }
+                step
+            });
+            match step {
+                // Settings may have changed during this flush: the order of an epoch closed now
+                // would not be kept.
+                Close::Done(Ok(())) if !self.shared.settings.wants_order() => {
+                    return self.make_durable(target.expect("asked for above")).await;
+                }
+                Close::Done(result) => return result,
+                Close::Wait => self.shared.epochs.changed.after(seen).await,
+                Close::Lead { epoch } => {
+                    close(self, epoch, false).await;
+                    if !planted(Bug::LeaveClosed) {
+                        self.shared.writeback.kick.notify();
+                    }
+                }
+            }
+        }
+    }
+
     /// Makes every closed epoch durable.
     pub(crate) async fn commit_closed(&self) -> Result {
         self.lane.turn().await;
@@ -180,7 +246,7 @@ async fn flush_first(handle: &Handle) -> bool {
 /// Closes the open epoch shard by shard. Each shard has its own epoch number: with one counter for
 /// all, a late write could join an epoch that is already flushed. `begins`: the closed epoch is
 /// also the next one to be written back.
-pub(crate) async fn close(handle: &Handle, epoch: u64, begins: bool) {
+async fn close(handle: &Handle, epoch: u64, begins: bool) {
     let shared = &handle.shared;
     shared.arena.note_epoch(epoch + 1);
     for entry in shared.shards.iter() {

@@ -2,7 +2,7 @@
 //! readahead tasks and a relay; on one lane the flusher and the watchdog.
 //!
 //! ```text
-//!   flusher ---> commit <--- a client's flush (request/flush.rs)
+//!   flusher ---> commit <--- a client's flush
 //!                  |  closes an epoch, waits for the workers, flushes the backing, releases
 //!   workers ---> runs of blocks and zeros, to the backing
 //! ```

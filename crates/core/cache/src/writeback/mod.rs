@@ -4,8 +4,6 @@
 pub(crate) mod estimator;
 pub(crate) mod tasks;
 
-use crate::dirty::gauges::Gauges;
-use crate::shard::Admit;
 use crate::writeback::estimator::Estimator;
 use lane::Event;
 use lane::atomic::{AtomicBool, Ordering};
@@ -32,21 +30,12 @@ impl Writeback {
         }
     }
 
-    /// Wakes the flusher if enough blocks are dirty, or leaves that to the workers.
-    pub(crate) fn start_if(&self, gauges: &Gauges, admit: Admit) {
-        if !matches!(admit, Admit::Absorbed { start: true, .. }) {
-            return;
-        }
-        // During early writeback, the workers notify the flusher. But they may be idle, because
-        // zeros that are pending now forbid early writeback. Either this check sees that, or the
-        // last worker sees the flag.
-        if gauges.is_early() {
-            self.left_to_workers.store(true, Ordering::SeqCst);
-            if self.estimator.in_flight() > 0 {
-                return;
-            }
-        }
-        self.kick.notify();
+    /// Leaves it to the workers to notify the flusher. Returns false if they are idle: they may
+    /// have found nothing that they may write, because zeros are pending since. Either this check
+    /// sees that, or the last worker sees the flag.
+    pub(crate) fn leave_to_workers(&self) -> bool {
+        self.left_to_workers.store(true, Ordering::SeqCst);
+        self.estimator.in_flight() > 0
     }
 
     /// Returns true, once, if a worker that has found no work must notify the flusher.

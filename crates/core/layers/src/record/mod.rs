@@ -3,11 +3,13 @@
 mod ring;
 mod switch;
 
-pub use switch::{Recordable, RecorderSwitch};
+pub(crate) use switch::LaneRecorder;
+pub use switch::RecorderSwitch;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::{Layer, Padding, Request, Result, Stack};
+use lane::Lane;
 use ring::Ring;
 use trace::{Event, Operation};
 
@@ -28,6 +30,31 @@ impl RecorderShared {
         let shared = Arc::new(RecorderShared { ring: Ring::new(events_max), device });
         (shared.clone(), Recording(shared))
     }
+
+    /// Creates the event of a request that arrives now.
+    #[inline]
+    pub(crate) fn begin(&self, request: &Request, lane: &Lane) -> Event {
+        let operation = match *request {
+            Request::Read { .. } => Operation::Read,
+            Request::Write { fua, .. } => Operation::Write { fua },
+            Request::Flush => Operation::Flush,
+            Request::Discard { .. } => Operation::Discard,
+            Request::Zero { fua, may_unmap, .. } => Operation::Zero { fua, may_unmap },
+            Request::Advise { .. } => Operation::Advise,
+        };
+        let (first, sectors) = request.extent().map_or((0, 0), |at| (at.first, at.count));
+        let (time_ns, device) = (lane.now(), self.device);
+        Event { time_ns, took_ns: None, operation, device, first, sectors, failed: None }
+    }
+
+    /// Records that the request is answered now. Neither waits nor allocates nor enters a section:
+    /// it may run in `try_now`, next to the section of the device below.
+    #[inline]
+    pub(crate) fn end(&self, event: Event, result: Result, lane: &Lane) {
+        let took_ns = Some(lane.now() - event.time_ns);
+        let failed = result.err().map(|error| error.errno);
+        self.ring.push(Event { took_ns, failed, ..event }.to_words());
+    }
 }
 
 impl Recording {
@@ -41,8 +68,8 @@ impl Recording {
     }
 }
 
-/// One lane's handle on a recorder. It forwards requests unchanged. For a part of a block it
-/// records the whole block.
+/// One lane's handle on a recorder that is always on. It forwards requests unchanged. For a part of
+/// a block it records the whole block.
 pub struct Recorder {
     shared: Arc<RecorderShared>,
     below: Stack,
@@ -53,31 +80,6 @@ impl Recorder {
     pub fn attach(shared: &Arc<RecorderShared>, below: Stack) -> Recorder {
         Recorder { shared: shared.clone(), below }
     }
-
-    /// Creates the event of a request that arrives now.
-    #[inline]
-    fn event_of(&self, request: &Request) -> Event {
-        let operation = match *request {
-            Request::Read { .. } => Operation::Read,
-            Request::Write { fua, .. } => Operation::Write { fua },
-            Request::Flush => Operation::Flush,
-            Request::Discard { .. } => Operation::Discard,
-            Request::Zero { fua, may_unmap, .. } => Operation::Zero { fua, may_unmap },
-            Request::Advise { .. } => Operation::Advise,
-        };
-        let (first, sectors) = request.extent().map_or((0, 0), |at| (at.first, at.count));
-        let (time_ns, device) = (self.below.lane().now(), self.shared.device);
-        Event { time_ns, took_ns: None, operation, device, first, sectors, failed: None }
-    }
-
-    /// Records that the request is answered now. Neither waits nor allocates nor enters a section:
-    /// it may run in `try_now`, next to the section of the device below.
-    #[inline]
-    fn record(&self, event: Event, result: Result) {
-        let took_ns = Some(self.below.lane().now() - event.time_ns);
-        let failed = result.err().map(|error| error.errno);
-        self.shared.ring.push(Event { took_ns, failed, ..event }.to_words());
-    }
 }
 
 impl Layer for Recorder {
@@ -87,16 +89,16 @@ impl Layer for Recorder {
 
     #[inline]
     fn try_now(&self, request: &Request) -> Option<Result> {
-        let event = self.event_of(request);
+        let event = self.shared.begin(request, self.below.lane());
         let result = self.below.try_now(request)?;
-        self.record(event, result);
+        self.shared.end(event, result, self.below.lane());
         Some(result)
     }
 
     async fn serve(&self, request: Request, padding: Padding) -> Result {
-        let event = self.event_of(&request);
+        let event = self.shared.begin(&request, self.below.lane());
         let result = self.below.serve(request, padding).await;
-        self.record(event, result);
+        self.shared.end(event, result, self.below.lane());
         result
     }
 }

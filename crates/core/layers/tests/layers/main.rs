@@ -5,5 +5,6 @@ mod delay;
 mod faults;
 mod plain;
 mod record;
+mod top;
 mod unaligned;
 mod valve;

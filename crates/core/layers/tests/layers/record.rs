@@ -3,7 +3,7 @@
 use crate::common::{Ends, GRAIN, delayed, end_of, ram, read, send, spec, world, write};
 use block::{Block, Extent, FaultsSpec, Limits, Ram, Request, Result, Stack};
 use lane::{Lock, World};
-use layers::{Faults, FaultsShared, Recordable, Recorder, RecorderShared, RecorderSwitch};
+use layers::{Faults, FaultsShared, Recorder, RecorderShared, Top, TopShared};
 use trace::{Event, Operation};
 
 fn event(time_us: u64, took_us: u64, operation: Operation, first: u64, sectors: u32) -> Event {
@@ -102,9 +102,9 @@ fn it_may_stand_beside_the_section_of_what_answers_at_once() {
 fn a_recorder_is_switched_on_and_off_under_requests() {
     let mut world = world();
     let lane = world.lane();
-    let switch = RecorderSwitch::new();
     let below = delayed(&lane, &spec(100, 50, 700, 8));
-    let stack = Stack::new(&lane, Recordable::attach(&switch, below));
+    let top = TopShared::new(below.limits());
+    let stack = Stack::new(&lane, Top::attach(&top, None, below));
     let (first, mut one) = RecorderShared::new(3, 16);
     let (second, mut two) = RecorderShared::new(3, 16);
     let ends = Ends::default();
@@ -118,8 +118,8 @@ fn a_recorder_is_switched_on_and_off_under_requests() {
         for (time_us, recorder) in switches {
             switching.sleep_until(time_us * 1000).await;
             match recorder {
-                Some(recorder) => switch.switch_on(recorder),
-                None => switch.switch_off(),
+                Some(recorder) => top.recorder().switch_on(recorder),
+                None => top.recorder().switch_off(),
             }
         }
     })

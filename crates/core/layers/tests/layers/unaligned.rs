@@ -6,7 +6,7 @@ use block::{
     Stall,
 };
 use lane::{Lane, Random, World};
-use layers::{Unaligned, UnalignedShared};
+use layers::{Top, TopShared};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -88,8 +88,8 @@ impl Block for Device {
 
 fn on_top_of(device: &Device) -> Stack {
     let below = Stack::new(&device.lane, device.clone());
-    let shared = UnalignedShared::new(below.limits());
-    Stack::new(&device.lane, Unaligned::attach(&shared, below))
+    let shared = TopShared::new(below.limits());
+    Stack::new(&device.lane, Top::attach(&shared, None, below))
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -3,15 +3,15 @@
 use crate::common::{Ends, delayed, end_of, read, send, spec, world, write};
 use block::{Layer, Request, Stack, Stall};
 use lane::Lane;
-use layers::{Valve, ValveShared};
+use layers::{Top, TopShared, ValveShared};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 fn valved(lane: &Lane) -> (Arc<ValveShared>, Stack) {
-    let shared = ValveShared::new();
     let below = delayed(lane, &spec(10, 100, 10, 4));
-    (shared.clone(), Stack::new(lane, Valve::attach(&shared, below)))
+    let shared = TopShared::new(below.limits());
+    (shared.valve().clone(), Stack::new(lane, Top::attach(&shared, None, below)))
 }
 
 #[test]
@@ -136,8 +136,9 @@ fn what_was_held_while_the_backing_stalled_is_not_done_later() {
     let stall = Arc::new(Stall::default());
     let below = delayed(&lane, &spec(10, 100, 10, 4));
     let below = Stack::new(&lane, Hanging { below, stall: stall.clone() });
-    let shared = ValveShared::new();
-    let stack = Stack::new(&lane, Valve::attach(&shared, below));
+    let shared = TopShared::new(below.limits());
+    let stack = Stack::new(&lane, Top::attach(&shared, None, below));
+    let shared = shared.valve().clone();
     let results = Rc::new(Cell::new([None; 2]));
     assert!(shared.close());
     for (index, at_ns) in [(0, 0), (1, 3_000_000)] {

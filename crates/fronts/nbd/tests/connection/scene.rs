@@ -5,7 +5,7 @@ use crate::stack::{Device, Log};
 use block::{Memory, Part, Result, Stack};
 use export::{Export, Load, Session};
 use lane::{Lane, Lock, Prices, World};
-use layers::{Unaligned, UnalignedShared};
+use layers::{Top, TopShared};
 use nbd::{End, Exports, Options, Pipe, Wire, pipe, serve};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -95,13 +95,13 @@ pub(crate) struct Scene {
     /// Capacity of the pipe in each direction.
     pub(crate) capacity: usize,
     pub(crate) change_export: fn(&mut Export),
-    unaligned: Option<Arc<UnalignedShared>>,
+    unaligned: Option<Arc<TopShared>>,
 }
 
 impl Scene {
     /// Adds a layer that supports parts of blocks, on top of the device.
     pub(crate) fn unaligned(&mut self) {
-        self.unaligned = Some(UnalignedShared::new(&self.device.limits));
+        self.unaligned = Some(TopShared::new(&self.device.limits));
     }
 
     fn with_world(mut world: World, seed: u64, sectors: u64) -> Scene {
@@ -183,7 +183,7 @@ impl Scene {
         let (log, shard) = (self.log(), self.device.shard.clone());
         let mut stack = Stack::new(&self.lane, self.device.clone());
         if let Some(shared) = &self.unaligned {
-            stack = Stack::new(&self.lane, Unaligned::attach(shared, stack));
+            stack = Stack::new(&self.lane, Top::attach(shared, None, stack));
         }
         let mut export = Export::new("disk", stack);
         export.description = "a disk of the test".to_owned();

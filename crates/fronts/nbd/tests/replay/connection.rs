@@ -7,7 +7,7 @@
 use block::{Block, Extent, Limits, Memory, Part, Ram, Request, Result, Stack, Stretch};
 use export::{Export, Load};
 use lane::{Lane, Random, World};
-use layers::{Unaligned, UnalignedShared};
+use layers::{Top, TopShared};
 use nbd::codec::*;
 use nbd::{End, Exports, Options, Pipe, Wire, pipe, serve};
 use std::cell::{Cell, RefCell};
@@ -178,8 +178,8 @@ fn exports(device: Device) -> Rc<Exports> {
     let bytes = device.knobs & BYTES != 0;
     let mut stack = Stack::new(&lane, device);
     if bytes {
-        let shared = UnalignedShared::new(stack.limits());
-        stack = Stack::new(&lane, Unaligned::attach(&shared, stack));
+        let shared = TopShared::new(stack.limits());
+        stack = Stack::new(&lane, Top::attach(&shared, None, stack));
     }
     let mut locked = Export::new("locked", stack.clone());
     locked.read_only = true;

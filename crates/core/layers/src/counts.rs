@@ -1,9 +1,8 @@
 //! Counts the requests to a backing, for volumes without a cache.
 
-use block::{Layer, Padding, Request, Result, SECTOR, Stack};
+use block::{Request, Result, SECTOR};
+use core::sync::atomic::{AtomicU64, Ordering};
 use lane::Lane;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Requests to a backing, by kind.
 #[derive(Default, Debug)]
@@ -59,48 +58,35 @@ impl Counts {
             Request::Advise { .. } => return None,
         })
     }
+
+    /// Counts a request that was answered immediately.
+    #[inline]
+    pub(crate) fn count(&self, request: &Request, result: &Result) {
+        if let Some(kind) = self.of(request) {
+            kind.count(bytes_of(request), result, 0);
+        }
+    }
+
+    /// Begins to count a request, which is counted at [`Counting::end`].
+    pub(crate) fn begin(&self, request: &Request, lane: &Lane) -> Option<Counting<'_>> {
+        let kind = self.of(request)?;
+        Some(Counting { kind, bytes: bytes_of(request), start_ns: lane.now() })
+    }
+}
+
+/// A request in flight that is counted at its end.
+pub(crate) struct Counting<'a> {
+    kind: &'a Kind,
+    bytes: u64,
+    start_ns: u64,
+}
+
+impl Counting<'_> {
+    pub(crate) fn end(self, result: &Result, lane: &Lane) {
+        self.kind.count(self.bytes, result, lane.now().saturating_sub(self.start_ns));
+    }
 }
 
 fn bytes_of(request: &Request) -> u64 {
     request.extent().map_or(0, |at| u64::from(at.count) * SECTOR)
-}
-
-/// The top of a stack without a cache, as a lane sees it.
-pub(crate) struct Counted {
-    counts: Arc<Counts>,
-    lane: Lane,
-    below: Stack,
-}
-
-impl Counted {
-    pub(crate) fn new(counts: &Arc<Counts>, below: Stack) -> Counted {
-        Counted { counts: counts.clone(), lane: below.lane().clone(), below }
-    }
-}
-
-impl Layer for Counted {
-    fn lower(&self) -> &Stack {
-        &self.below
-    }
-
-    #[inline]
-    fn try_now(&self, request: &Request) -> Option<Result> {
-        let answer = self.below.try_now(request);
-        if let Some(result) = &answer
-            && let Some(kind) = self.counts.of(request)
-        {
-            kind.count(bytes_of(request), result, 0);
-        }
-        answer
-    }
-
-    async fn serve(&self, request: Request, padding: Padding) -> Result {
-        let (kind, bytes, start_ns) =
-            (self.counts.of(&request), bytes_of(&request), self.lane.now());
-        let result = self.below.serve(request, padding).await;
-        if let Some(kind) = kind {
-            kind.count(bytes, &result, self.lane.now().saturating_sub(start_ns));
-        }
-        result
-    }
 }
