@@ -146,7 +146,8 @@ impl Fills {
         }
     }
 
-    /// Marks sectors of a block as suspect, because they were written through.
+    /// Marks sectors of a block as suspect, because they are written through: before that is sent,
+    /// since the backing may show it before its answer, and again after the answer.
     pub(crate) fn suspect(&mut self, block: u64, mask: u8) {
         for fill in &self.active {
             if block >= fill.first && block < fill.end {

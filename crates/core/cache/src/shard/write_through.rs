@@ -91,6 +91,8 @@ impl Shard {
             // A block that was cached stays cached, however long the stream is.
             let is_kept = pollutes && self.is_kept(block);
             let keeps = Candidate { is_kept, ..candidate }.is_admitted();
+            let (sector, sectors, _) = share(&change.at, block);
+            self.fills.suspect(block, bits(sector, sectors));
             let has_copy = self.begin_copy(gauges, change, block, keeps, copies);
             self.hide_overwritten(&change.at, block, has_copy);
             is_held &= has_copy;

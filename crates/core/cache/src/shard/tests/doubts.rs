@@ -136,11 +136,7 @@ impl Scene {
         let at = Extent::new(block * 8, 8);
         let look = self.shard(|shard, _| shard.look(Rules::KEEP, Reader::Client, &at, &into));
         match look {
-            Look::Hit => {
-                let mut bytes = vec![0; into.bytes()];
-                into.read(&mut bytes);
-                Some(bytes.chunks(GRAIN as usize).map(|sector| sector[0]).collect())
-            }
+            Look::Hit => Some(firsts(&into)),
             Look::Wait => panic!("nothing else is under way"),
             Look::Fetch(fetch) => {
                 self.shard(|shard, gauges| shard.end_fetch(gauges, &fetch));
@@ -246,6 +242,41 @@ fn a_change_that_was_sent_is_taken_over_though_it_was_not_answered() {
     assert_eq!(scene.read(3), Some(vec![1, 1, 1, 1, 2, 2, 2, 2]));
     assert_eq!(scene.shared.dirty_blocks(), 1);
     scene.shared.check();
+}
+
+/// Returns the first byte of every sector.
+fn firsts(buffer: &Buf) -> Vec<u8> {
+    let mut bytes = vec![0; buffer.bytes()];
+    buffer.read(&mut bytes);
+    bytes.chunks(GRAIN as usize).map(|sector| sector[0]).collect()
+}
+
+#[test]
+fn a_read_shows_no_part_of_an_unanswered_change_that_a_successor_would_take_back() {
+    let [old, newest, into] = [1, 3, 3].map(|byte| filled(8, byte));
+    let (newer, at) = (filled(7, 2), Extent::new(24, 8));
+    let scene = Scene::new();
+    let fetch = |rules| {
+        let look = scene.shard(|shard, _| shard.look(rules, Reader::Client, &at, &into));
+        let Look::Fetch(fetch) = look else { panic!("nothing is cached, nothing joined") };
+        fetch
+    };
+    let (late, first) = (fetch(KEEP_NOTHING), fetch(Rules::KEEP));
+    scene.shard(|shard, gauges| {
+        assert!(shard.overlay(&first, &old, 3..4));
+        assert_eq!(shard.keep(gauges, &first, &old, 3..4), 1);
+        shard.end_fetch(gauges, &first);
+    });
+    let (part, source) = (Extent::new(24, 7), Source::Data(&newer));
+    let (change, settings) =
+        (Change { barred: None, ..Scene::change(part, source) }, scene.shared.settings());
+    let admit = scene.shard(|shard, gauges| shard.admit(gauges, &settings, &change));
+    assert!(matches!(admit, Admit::Absorbed { .. }), "{admit:?}");
+    assert!(scene.send(at, Source::Data(&newest), Rules::KEEP));
+    // The backing has performed the last change before it has read, and has not answered it.
+    assert!(scene.shard(|shard, _| shard.overlay(&late, &into, 3..4)));
+    assert_eq!(firsts(&into), [2, 2, 2, 2, 2, 2, 2, 1]);
+    assert_eq!(scene.killed().read(3), Some(firsts(&into)));
 }
 
 #[test]
