@@ -277,10 +277,11 @@ impl Client {
             buffer.read(&mut bytes);
         }
         if let Some(Flushing { is_first, doubt }) = flush
-            && result.is_ok()
+            && (result.is_ok() || doubt.is_err())
         {
+            // The client cannot distinguish errors: one of the backing reports the doubt as well.
             self.book.borrow_mut().doubts(&pending, is_first, doubt.is_err());
-            result = doubt;
+            result = result.and(doubt);
         }
         let body = padding.head as usize..bytes.len() - padding.tail as usize;
         self.book.borrow_mut().record_answer(&pending, result, &bytes[body]);

@@ -55,6 +55,21 @@ fn discarded_data_may_come_back_with_a_change_that_has_read_it() {
     assert!(history(honest().as_ref(), seed, Scale::Swarm, false).failure.is_none());
 }
 
+/// A read showed a sector of an unanswered write-through beside newer sectors from memory, and the
+/// recovery after a kill wrote the older sector again.
+#[test]
+fn a_sector_that_a_read_has_shown_outlives_a_kill() {
+    let seed = 0x9b41_8121_0a1b_1342;
+    assert!(history(honest().as_ref(), seed, Scale::Swarm, false).failure.is_none());
+}
+
+/// The flush that had to report a doubt failed because the backing stalled: the client has an error.
+#[test]
+fn a_doubt_is_reported_by_any_error_of_a_flush() {
+    let seed = 0xaf24_6d9c_6c70_7346;
+    assert!(history(honest().as_ref(), seed, Scale::Swarm, false).failure.is_none());
+}
+
 /// Bugs that show within a few histories; the others need the optimized laboratory.
 #[test]
 fn some_planted_bugs_are_found() {
