@@ -74,6 +74,34 @@ fn a_device_grows_under_load_whatever_is_dirty_and_however_its_daemon_ends() {
 }
 
 #[test]
+fn a_device_grows_while_discards_are_under_way() {
+    if !have_devices(&["blkdiscard"]) {
+        return;
+    }
+    let disk = Disk::among_namespaces(64);
+    let device = disk.attach_with(&[]);
+    let discards = [8, 16, 24, 32].map(|mib: u64| {
+        let command = format!("blkdiscard -f -o {mib}M -l 8M {}", text(&device));
+        let load = format!(
+            "end=$(($(date +%s) + 20)); while [ $(date +%s) -lt $end ]; do {command} || exit; done"
+        );
+        std::thread::spawn(move || run("sh", &["-c", &load]))
+    });
+    let open = Direct::open(&device);
+    for mib in [96, 128, 160, 192] {
+        disk.set_image(mib);
+        disk.kill_daemon();
+        wait_until("it has grown", || disk.says("size") == (mib * MIB / 512).to_string());
+        open.write(mib * MIB / BLOCK - 1, b'G').expect("it is there at once");
+    }
+    for load in discards {
+        load.join().expect("it ran").well();
+    }
+    drop(open);
+    disk.detach().well();
+}
+
+#[test]
 fn what_is_dirty_is_taken_over_by_a_larger_image_again_and_again() {
     if !have_devices(&[]) {
         return;
