@@ -102,6 +102,13 @@ impl Recorded {
             // If this fails, the next process is only more careful than necessary.
             let _ = records.clear_memory(key, memory);
         }
+        let mut former = self.former.borrow_mut();
+        let found = former.iter_mut().find(|(found, _)| found == key);
+        if let Some((_, record)) = found
+            && record.memory.as_deref() == Some(memory)
+        {
+            record.memory = None;
+        }
     }
 
     /// Returns the loss between the former process and this one, which has this memory.

@@ -123,6 +123,24 @@ fn what_is_dirty_is_taken_over_by_a_larger_image_again_and_again() {
     disk.detach().well();
 }
 
+#[test]
+fn a_device_goes_on_with_less_memory_than_was_dirty() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::among_namespaces(64);
+    let options = ["--write", "back-now", "--dirty-age", "1000s", "--flush-target", "0"];
+    let open = Direct::open(&disk.attach_with(&options));
+    (0..3000).for_each(|block| open.write(block, b'D').expect("it serves"));
+    disk.leave_waiting();
+    let less = ["attach", text(&disk.image), "--name", &disk.name, "--memory", "4M"];
+    disk.home.overdrive(&less).well();
+    (0..3000).for_each(|block| assert_eq!(open.read(block).expect("nothing is lost"), b'D'));
+    open.sync().expect("nothing is lost");
+    drop(open);
+    disk.detach().well();
+}
+
 /// Returns a device whose image was truncated, written to, and extended to its former size.
 fn cut_and_made_whole(attach: &[&str]) -> (Disk, Direct) {
     let disk = Disk::among_namespaces(64);
