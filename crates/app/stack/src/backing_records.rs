@@ -102,6 +102,13 @@ impl BackingRecords {
             // If this fails, the next process is only more careful than necessary.
             let _ = records.clear_memory(key, memory);
         }
+        let mut former = self.former.borrow_mut();
+        let found = former.iter_mut().find(|(found, _)| found == key);
+        if let Some((_, record)) = found
+            && record.memory.as_deref() == Some(memory)
+        {
+            record.memory = None;
+        }
     }
 
     /// Returns the loss since the former process, given the memory that this process has.

@@ -5,7 +5,7 @@ use super::LastRequest;
 use super::helper_call::Call;
 use super::{place, using};
 use host::{LoopDevice, LoopOptions};
-use rustix::fs::{Mode, OFlags, SeekFrom};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use stack::Failure;
 use std::fs;
@@ -119,11 +119,18 @@ impl OverFile {
 
     /// Gives the file and the device the volume's size. The kernel ignores a file size in a FUSE
     /// reply if a write to the same file is in progress. The file could then keep its former size,
-    /// and reads beyond it would fail. Therefore changes are held back during this, and the seek
-    /// shows the size that the kernel has accepted.
+    /// and reads beyond it would fail. Therefore changes are held back during this. The first call
+    /// queries the server, and the second one shows the size that the kernel has accepted. A seek
+    /// would wait for the lock of the file, which a discard that is held back has.
     fn resize(&self, device: &LoopDevice, file: &OwnedFd) -> Result<(), Failure> {
-        let end = || rustix::fs::seek(file, SeekFrom::End(0));
-        using::wait_until(|| end().is_ok_and(|bytes| bytes == self.bytes));
+        let size = |sync| {
+            rustix::fs::statx(file, "", AtFlags::EMPTY_PATH | sync, StatxFlags::SIZE)
+                .map(|found| found.stx_size)
+        };
+        using::wait_until(|| {
+            size(AtFlags::STATX_FORCE_SYNC).is_ok()
+                && size(AtFlags::STATX_DONT_SYNC) == Ok(self.bytes)
+        });
         device.resize().map_err(self.to_failure("its size cannot be set"))
     }
 

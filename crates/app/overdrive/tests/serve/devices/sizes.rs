@@ -74,6 +74,34 @@ fn a_device_grows_under_load_whatever_is_dirty_and_however_its_daemon_ends() {
 }
 
 #[test]
+fn a_device_grows_while_discards_are_under_way() {
+    if !have_devices(&["blkdiscard"]) {
+        return;
+    }
+    let disk = Disk::among_namespaces(64);
+    let device = disk.attach_with(&[]);
+    let discards = [8, 16, 24, 32].map(|mib: u64| {
+        let command = format!("blkdiscard -f -o {mib}M -l 8M {}", text(&device));
+        let load = format!(
+            "end=$(($(date +%s) + 20)); while [ $(date +%s) -lt $end ]; do {command} || exit; done"
+        );
+        std::thread::spawn(move || run("sh", &["-c", &load]))
+    });
+    let open = Direct::open(&device);
+    for mib in [96, 128, 160, 192] {
+        disk.set_image(mib);
+        disk.kill_daemon();
+        wait_until("it has grown", || disk.says("size") == (mib * MIB / 512).to_string());
+        open.write(mib * MIB / BLOCK - 1, b'G').expect("it is there at once");
+    }
+    for load in discards {
+        load.join().expect("it ran").well();
+    }
+    drop(open);
+    disk.detach().well();
+}
+
+#[test]
 fn what_is_dirty_is_taken_over_by_a_larger_image_again_and_again() {
     if !have_devices(&[]) {
         return;
@@ -90,6 +118,24 @@ fn what_is_dirty_is_taken_over_by_a_larger_image_again_and_again() {
         assert_eq!(open.read(3).expect("it serves"), b'a' + round as u8);
         assert_eq!(open.read(last).expect("it serves"), b'A' + round as u8);
     }
+    open.sync().expect("nothing is lost");
+    drop(open);
+    disk.detach().well();
+}
+
+#[test]
+fn a_device_goes_on_with_less_memory_than_was_dirty() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::among_namespaces(64);
+    let options = ["--write", "back-now", "--dirty-age", "1000s", "--flush-target", "0"];
+    let open = Direct::open(&disk.attach_with(&options));
+    (0..3000).for_each(|block| open.write(block, b'D').expect("it serves"));
+    disk.leave_waiting();
+    let less = ["attach", text(&disk.image), "--name", &disk.name, "--memory", "4M"];
+    disk.home.overdrive(&less).well();
+    (0..3000).for_each(|block| assert_eq!(open.read(block).expect("nothing is lost"), b'D'));
     open.sync().expect("nothing is lost");
     drop(open);
     disk.detach().well();
