@@ -63,7 +63,7 @@ fn a_sector_that_a_read_has_shown_outlives_a_kill() {
     assert!(history(honest().as_ref(), seed, Scale::Swarm, false).failure.is_none());
 }
 
-/// The flush that had to report a doubt failed because the backing stalled: the client has an error.
+/// The flush that had to report a doubt failed by a stall of the backing: its client has an error.
 #[test]
 fn a_doubt_is_reported_by_any_error_of_a_flush() {
     let seed = 0xaf24_6d9c_6c70_7346;
