@@ -339,14 +339,14 @@ fn blocks_of_arc_are_pages_or_sectors() {
     assert_eq!(detected("OLTP.lis", text), Ok(Format::Arc));
     assert_eq!(detected("x", b"1 1 0 0\n2 1 0 0\n"), Ok(Format::Arc), "without numbers");
     for line in ["1 2 3", "1 2 3 4 5", "1 2 3 x", "1,2,3,4", "-1 2 0 0", "1.5 2 0 0", "x"] {
-        let told = bad(Format::Arc, format!("1 1 0 0\n{line}").as_bytes());
-        assert_eq!(told, format!("line 2: not 'block blocks ignored request': {line}"));
+        let refusal = bad(Format::Arc, format!("1 1 0 0\n{line}").as_bytes());
+        assert_eq!(refusal, format!("line 2: not 'block blocks ignored request': {line}"));
     }
     for (format, last) in [(Format::Arc, 1u64 << 48), (Format::ArcSectors, 1 << 51)] {
         assert_eq!(good(format, format!("{} 1 0 0", last - 1).as_bytes()).len(), 1);
         for first in [last, u64::MAX] {
             let far = bad(format, format!("{first} 1 0 0").as_bytes());
-            assert!(far.starts_with("line 1: it reaches beyond 1 EiB: "), "{far}");
+            assert!(far.starts_with("line 1: the request reaches beyond 1 EiB: "), "{far}");
         }
     }
     assert_eq!(good(Format::Arc, b"0 262144 0 0")[0].4, 1 << 30);
