@@ -1,9 +1,12 @@
 //! Requests outside streams, as far as they are needed to find the beginning of a stream.
 //!
-//! Two tables give the sectors where a neighbour of an earlier request would begin or end; each
+//! A table gives the sectors where a neighbour of an earlier request would begin or end; each
 //! request replaces an older entry, whatever that was. So a stream of one request in a thousand is
-//! still found. A third table has, for each area of the volume, the last request and its distance
+//! still found. A second table has, for each area of the volume, the last request and its distance
 //! from the one before: the same distance twice is a stride.
+//!
+//! Every miss searches both, mostly in lines that no cache of the processor holds: so entries that
+//! are searched together share a line.
 
 use crate::BLOCK_SECTORS;
 use crate::streams::order::Order;
@@ -20,6 +23,26 @@ const REMEMBERED_LEAST: u64 = 16;
 const AREAS_MAX: u64 = 256;
 const AREA_SHIFT: u32 = 15;
 
+/// Areas whose entries are neighbours, as a power of two.
+const AREAS_A_LINE_SHIFT: u32 = 2;
+
+/// A sector at the border of requests.
+#[derive(Clone, Copy)]
+struct Border {
+    /// The sector behind a request.
+    end: u64,
+    /// The first sector of a request.
+    first: u64,
+}
+
+const NO_BORDER: Border = Border { end: u64::MAX, first: u64::MAX };
+
+impl core::fmt::Debug for Border {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} {}", self.end, self.first)
+    }
+}
+
 /// The last request of an area.
 #[derive(Clone, Copy)]
 struct Last {
@@ -32,10 +55,7 @@ const NOTHING: Last = Last { first: u64::MAX, distance: 0 };
 
 #[derive(Debug)]
 pub(super) struct Lone {
-    /// The sectors behind requests.
-    ends: Box<[u64]>,
-    /// The first sectors of requests.
-    firsts: Box<[u64]>,
+    borders: Box<[Border]>,
     areas: Box<[Last]>,
 }
 
@@ -57,8 +77,7 @@ impl Lone {
         let remembered = blocks.next_power_of_two().max(REMEMBERED_LEAST) as usize;
         let areas = ((sectors >> AREA_SHIFT) + 1).min(AREAS_MAX).next_power_of_two() as usize;
         Lone {
-            ends: vec![u64::MAX; remembered].into_boxed_slice(),
-            firsts: vec![u64::MAX; remembered].into_boxed_slice(),
+            borders: vec![NO_BORDER; remembered].into_boxed_slice(),
             areas: vec![NOTHING; areas].into_boxed_slice(),
         }
     }
@@ -66,21 +85,28 @@ impl Lone {
     /// Returns the order of a request relative to earlier ones, if it begins a stream. Otherwise
     /// stores the request.
     pub(super) fn order(&mut self, at: &Extent) -> Option<Order> {
-        let [first, end] = [at.first, at.end()].map(|sector| place(sector, self.ends.len()));
-        if self.ends[first] == at.first {
+        let [first, end] = [at.first, at.end()].map(|sector| place(sector, self.borders.len()));
+        if self.borders[first].end == at.first {
             return Some(Order::Forward);
         }
-        if self.firsts[end] == at.end() {
+        if self.borders[end].first == at.end() {
             return Some(Order::Backward);
         }
-        self.ends[end] = at.end();
-        self.firsts[first] = at.first;
+        self.borders[end].end = at.end();
+        self.borders[first].first = at.first;
         self.stride(at)
+    }
+
+    /// Returns the index of an area: neighbours mostly follow each other.
+    fn area_place(&self, area: u64) -> usize {
+        let line = place(area >> AREAS_A_LINE_SHIFT, self.areas.len());
+        (line << AREAS_A_LINE_SHIFT | (area & ((1 << AREAS_A_LINE_SHIFT) - 1)) as usize)
+            & (self.areas.len() - 1)
     }
 
     fn stride(&mut self, at: &Extent) -> Option<Order> {
         let area = at.first >> AREA_SHIFT;
-        let near = [area, area.wrapping_sub(1), area + 1].map(|area| place(area, self.areas.len()));
+        let near = [area, area.wrapping_sub(1), area + 1].map(|area| self.area_place(area));
         let is_near = |last: &Last| last.first.abs_diff(at.first) < 1 << AREA_SHIFT;
         let last = near.into_iter().map(|place| self.areas[place]).find(is_near).unwrap_or(NOTHING);
         let distance = match last.first {
