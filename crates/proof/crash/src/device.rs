@@ -1,6 +1,7 @@
 //! The simulated disk as a block device of a lane.
 
 use crate::disk::State;
+use crate::midway;
 use crate::model::{Faults, Model};
 use block::{Block, Error, Extent, Kind, Limits, Request, Result, Stretch};
 use lane::{Lane, Lock};
@@ -80,14 +81,19 @@ impl Block for DiskLane {
             return Some(Ok(()));
         }
         self.disk.with(|state| {
-            if !state.model.instant {
+            let is_plain =
+                matches!(request, Request::Read { .. } | Request::Write { fua: false, .. });
+            if !(state.model.instant || state.model.answers_now && is_plain) {
                 return None;
             }
-            let flight = state.send(request, self.ring, 0);
+            let flight = state.send(request, self.ring, self.lane.now());
             state.serve_read(request, flight.fails, None);
             state.apply(flight, request, true);
             state.complete(flight, request);
             state.record_delivery(flight, request);
+            if state.model.answers_now && request.is_change() {
+                midway::disk_changed();
+            }
             Some(answer(request, flight.fails))
         })
     }

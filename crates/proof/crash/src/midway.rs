@@ -2,9 +2,10 @@
 //!
 //! A `kill -9` does not wait for a section's end. A subject whose memory survives a kill calls
 //! [`saw_store`] between two stores; the memory is copied there, and judged after the step, when no
-//! task is in the middle of a section. In such a step no client is answered and the disk does not
-//! change, so disk and oracle are still those of that moment. The actions of one thread are one
-//! step of a history, so this state is kept per thread.
+//! task is in the middle of a section. In such a step no client is answered, and the disk does not
+//! change after the copies that are kept ([`disk_changed`]), so disk and oracle are still those of
+//! that moment. The actions of one thread are one step of a history, so this state is kept per
+//! thread.
 
 use crate::stamp;
 use block::Memory;
@@ -50,6 +51,18 @@ pub(crate) fn saw_store() -> u32 {
         midway.taken.push(bytes);
         u32::from(midway.every && midway.taken.len() < TAKEN_MAX)
     })
+}
+
+/// Drops the copies of this step: the disk has changed since. Instead copies the memory as it is
+/// now, if the step is watched.
+pub(crate) fn disk_changed() {
+    MIDWAY.with_borrow_mut(|midway| {
+        let Some(mut bytes) = midway.taken.pop() else { return };
+        let source = midway.source.as_ref().expect("a memory was watched");
+        source.read(0, &mut bytes);
+        midway.spare.append(&mut midway.taken);
+        midway.taken.push(bytes);
+    });
 }
 
 /// Returns the memories seen since the watch began, each once, without the final one of the step.

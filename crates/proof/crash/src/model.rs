@@ -70,6 +70,9 @@ pub struct Model {
     pub fua: Fua,
     /// Whether every operation is immediate: for recoveries, in which only the contents matter.
     pub instant: bool,
+    /// Whether reads, and writes without FUA, are answered before the caller can wait, as by a disk
+    /// in memory.
+    pub answers_now: bool,
 }
 
 impl Model {

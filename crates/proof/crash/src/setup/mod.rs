@@ -207,6 +207,9 @@ impl Setup {
         let mut setup = Setup::of_blocks(seed, scale);
         Dice(Random::new(seed ^ 0x0b17_e500)).bytes(&mut setup);
         Dice(Random::new(seed ^ 0x006_2035)).plan_growth(&mut setup);
+        // A disk that hangs does not answer immediately.
+        setup.model.answers_now =
+            !setup.faults.may_hang() && Random::new(seed ^ 0xa25_0e40).one_in(8);
         setup
     }
 
