@@ -351,7 +351,7 @@ fn blocks_of_arc_are_pages_or_sectors() {
     }
     assert_eq!(good(Format::Arc, b"0 262144 0 0")[0].4, 1 << 30);
     let long = bad(Format::Arc, b"0 262145 0 0");
-    assert!(long.starts_with("line 1: it is longer than 1 GiB"), "{long}");
+    assert!(long.starts_with("line 1: the request is longer than 1 GiB"), "{long}");
 }
 
 #[test]

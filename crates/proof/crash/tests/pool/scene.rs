@@ -33,6 +33,7 @@ impl Hardware {
             discard: if random.one_in(3) { Discard::Ignored } else { Discard::Zeroes },
             fua: [Fua::None, Fua::Emulated, Fua::Native][random.below(3) as usize],
             instant: false,
+            answers_now: false,
         };
         let models: Vec<Model> = (0..members).map(|_| pick(random)).collect();
         let sizes: Vec<u32> = models.iter().map(|model| model.sectors / SLOT_SECTORS).collect();
