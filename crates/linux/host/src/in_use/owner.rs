@@ -128,6 +128,11 @@ mod tests {
         fs::write(&path, "another file").expect("room");
         assert!(is_ours(owner()), "another file has the name");
         drop(file);
-        assert_eq!(owner(), Owner::None, "nothing has it open");
+        // A program that another test starts holds copies of all descriptors until it executes.
+        let is_free = (0..1000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            owner() == Owner::None
+        });
+        assert!(is_free, "nothing has it open");
     }
 }
