@@ -167,7 +167,7 @@ mod tests {
         );
         assert_eq!(reported.message(&back, 2), None, "too soon");
         assert_eq!(reported.message(&out, 3), None);
-        let news = reported.message(&back, MESSAGE_PERIOD_NS + 1).expect("late, but told");
+        let news = reported.message(&back, MESSAGE_PERIOD_NS + 1).expect("late, but reported");
         assert!(news.contains("bypass has ended") && news.contains("0.5 s"), "{news}");
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn failure(plan: &Plan, halt: &Halt) -> Failure {
     };
     let message = match halt {
         Halt::Interrupted => format!("{}: {what}", plan.suite.name),
-        told => format!("{}: {what}: {told}", plan.target.text),
+        error => format!("{}: {what}: {error}", plan.target.text),
     };
     Failure::new(exit, message)
 }

@@ -1,6 +1,6 @@
 //! The list of suites, their help, and their eras.
 
-use crate::common::{run, target, told};
+use crate::common::{json_and_errors, run, target};
 
 #[test]
 fn a_suite_runs_as_it_did_in_a_year() {
@@ -8,7 +8,7 @@ fn a_suite_runs_as_it_did_in_a_year() {
     let target = target();
     let arguments =
         ["cdm", &target, "--era", "2013", "--time", "20ms", "--only", "512K read", "--json"];
-    let (object, errors) = told(&run(home.path(), &arguments));
+    let (object, errors) = json_and_errors(&run(home.path(), &arguments));
     assert_eq!(object["era"], 2013, "{errors}");
     assert_eq!(object["rows"][1]["test"], "512K read");
     let help = run(home.path(), &["--help"]).stdout;

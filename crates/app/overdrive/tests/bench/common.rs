@@ -25,7 +25,7 @@ pub(crate) fn run(home: &Path, arguments: &[&str]) -> Output {
     bench(home, arguments).output().expect("the command runs")
 }
 
-pub(crate) fn told(output: &Output) -> (Value, String) {
+pub(crate) fn json_and_errors(output: &Output) -> (Value, String) {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     let object = serde_json::from_slice(&output.stdout);
     (object.unwrap_or_else(|error| panic!("{error}: {errors}")), errors)

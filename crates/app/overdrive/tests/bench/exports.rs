@@ -1,6 +1,6 @@
 //! Suites over NBD.
 
-use crate::common::{bench, pause, told};
+use crate::common::{bench, json_and_errors, pause};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -28,7 +28,7 @@ fn a_suite_runs_over_nbd_and_on_a_volume_by_its_name() {
         let more = ["--verify", "--json", "--only", "random 4 KiB read, QD1"];
         let mut command = bench(home.path(), &[&arguments[..], &more].concat());
         let output = command.env("XDG_RUNTIME_DIR", home.path()).output().expect("it runs");
-        let (object, errors) = told(&output);
+        let (object, errors) = json_and_errors(&output);
         assert_eq!(output.status.code(), Some(0), "{errors}");
         assert_eq!((&object["target"], &object["complete"]), (&target.into(), &true.into()));
         assert_eq!(object["rows"].as_array().map(Vec::len), Some(1));
@@ -49,7 +49,7 @@ fn a_suite_runs_over_nbd_and_on_a_volume_by_its_name() {
     server.kill().expect("it lives");
     server.wait().expect("it ends");
     let output = child.wait_with_output().expect("it ends");
-    let (object, errors) = told(&output);
+    let (object, errors) = json_and_errors(&output);
     assert_eq!(output.status.code(), Some(6), "{errors}");
     assert!(errors.contains("the connection has ended") && errors.lines().count() == 1, "{errors}");
     assert_eq!((&object["complete"], &object["rows"][0]["partial"]), (&false.into(), &true.into()));
@@ -72,7 +72,7 @@ fn an_interrupt_gives_up_a_target_that_does_not_answer() {
     let output = child.wait_with_output().expect("it ends");
     server.kill().expect("it lives");
     server.wait().expect("it ends");
-    let (object, errors) = told(&output);
+    let (object, errors) = json_and_errors(&output);
     assert_eq!(output.status.code(), Some(1), "{errors}");
     assert!(errors.contains("did not answer") && errors.lines().count() == 1, "{errors}");
     assert_eq!((&object["complete"], &object["rows"][0]["partial"]), (&false.into(), &true.into()));

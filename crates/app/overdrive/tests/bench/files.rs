@@ -1,6 +1,6 @@
 //! Suites on files in real time.
 
-use crate::common::{bench, pause, run, told};
+use crate::common::{bench, json_and_errors, pause, run};
 use std::process::Stdio;
 
 #[test]
@@ -22,7 +22,7 @@ fn a_suite_runs_on_a_file_for_real_and_leaves_nothing_behind() {
     ];
     let arguments = [&arguments[..], &["--only", "random 4 KiB read, QD1"]].concat();
     let output = run(home.path(), &arguments);
-    let (object, errors) = told(&output);
+    let (object, errors) = json_and_errors(&output);
     assert_eq!((output.status.code(), errors.as_str()), (Some(0), ""));
     assert_eq!((&object["time"], &object["complete"]), (&"real".into(), &true.into()));
     let row = &object["rows"][0];
@@ -54,7 +54,7 @@ fn what_would_be_lost_is_said_and_an_interrupt_ends_a_real_run() {
     pause(2_000);
     rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it lives");
     let output = child.wait_with_output().expect("it ends");
-    let (object, errors) = told(&output);
+    let (object, errors) = json_and_errors(&output);
     assert_eq!(output.status.code(), Some(1), "{errors}");
     assert_eq!((&object["complete"], &object["rows"][0]["partial"]), (&false.into(), &true.into()));
     assert!(file.exists(), "it was there before");
@@ -101,7 +101,7 @@ fn no_run_writes_what_another_has_written() {
     let name = image.to_str().expect("plain");
     let mut images = (0..2).map(|_| {
         let output = run(home.path(), &["custom", name, "--destroy", "--time", "50ms", "--json"]);
-        assert_eq!(told(&output).0["complete"], true);
+        assert_eq!(json_and_errors(&output).0["complete"], true);
         std::fs::read(&image).expect("there")
     });
     let (one, two) = (images.next(), images.next());

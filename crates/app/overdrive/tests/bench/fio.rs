@@ -1,6 +1,6 @@
 //! Job files of fio, which run as the lab's loads do.
 
-use crate::common::{number, run, told};
+use crate::common::{json_and_errors, number, run};
 use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
@@ -41,7 +41,7 @@ fn fio_and_the_lab_agree_on_the_shape_of_a_job() {
     let depths = &jobs[1]["iodepth_level"];
     assert!(number(&depths["4"]) > 90.0, "{depths}");
     let ours = [&["custom", path, "--destroy", "--json"][..], &shape].concat();
-    let (object, errors) = told(&run(home.path(), &ours));
+    let (object, errors) = json_and_errors(&run(home.path(), &ours));
     assert_eq!(object["rows"][0]["test"], "random 8 KiB 70 % reads, QD4", "{errors}");
     let refused = run(home.path(), &["qd1", path, "--destroy", "--depth", "4"]);
     assert_eq!(refused.status.code(), Some(2));

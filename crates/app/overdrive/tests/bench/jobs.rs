@@ -1,6 +1,6 @@
 //! Files of loads for the suite `custom`.
 
-use crate::common::{number, run, target, told};
+use crate::common::{json_and_errors, number, run, target};
 
 /// Returns the example of a job file in the document.
 fn documented_job() -> &'static str {
@@ -16,7 +16,7 @@ fn the_documented_job_runs_as_it_stands() {
     std::fs::write(&job, documented_job()).expect("written");
     let (job, image) = (job.to_str().expect("plain"), image.to_str().expect("plain"));
     let arguments = ["custom", image, "--size", "256M", "--job", job, "--verify", "--json"];
-    let (object, errors) = told(&run(home.path(), &arguments));
+    let (object, errors) = json_and_errors(&run(home.path(), &arguments));
     let rows = object["rows"].as_array().expect("rows");
     let tests: Vec<&str> = rows.iter().filter_map(|row| row["test"].as_str()).collect();
     assert_eq!(tests, ["log", "users read", "mail arrives"], "{errors}");
@@ -26,8 +26,10 @@ fn the_documented_job_runs_as_it_stands() {
     assert!(rows[0]["flush_ns"].is_number() && rows[2]["flush_ns"].is_null(), "{rows:?}");
     assert!(rows.iter().all(|row| row["shortened"].is_null()), "it is as long as it says");
     let method = object["method"].to_string();
-    for told in ["log: sequential 16 KiB writes, QD1 over 64 MiB for 1 s", "after 2 s of idle"] {
-        assert!(method.contains(told), "{method}");
+    for json_and_errors in
+        ["log: sequential 16 KiB writes, QD1 over 64 MiB for 1 s", "after 2 s of idle"]
+    {
+        assert!(method.contains(json_and_errors), "{method}");
     }
     assert_eq!(object["span_bytes"], 256 << 20);
 }

@@ -1,6 +1,6 @@
 //! Mistakes on the command line: one sentence, a status, and an untouched target.
 
-use crate::common::{run, target, told};
+use crate::common::{json_and_errors, run, target};
 use std::path::Path;
 
 #[test]
@@ -66,7 +66,7 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
     let lax =
         ["QD1", "model:Samsung-840-EVO-250", "--state", "Fresh", "--span", "64M", "--time", "1ms"];
     let lax = [&lax[..], &["--json"]].concat();
-    let (object, _) = told(&run(home.path(), &lax));
+    let (object, _) = json_and_errors(&run(home.path(), &lax));
     assert_eq!((&object["suite"], &object["complete"]), (&"qd1".into(), &true.into()));
     let mode = run(home.path(), &["qd1", &target, "--write", "back"]);
     assert_eq!(mode.status.code(), Some(2), "--write is the cache's");
@@ -92,7 +92,7 @@ fn a_test_that_a_suite_has_not_is_refused() {
     let said = String::from_utf8_lossy(&said.stderr);
     assert!(said.contains("did you mean 'write, random 4 KiB, QD32'?"), "{said}");
     let only = ["qd1", &target(), "--only", "RANDOM 4 KIB READ, QD1", "--time", "10ms", "--json"];
-    let (object, errors) = told(&run(home.path(), &only));
+    let (object, errors) = json_and_errors(&run(home.path(), &only));
     assert_eq!(
         object["rows"][0]["test"], "random 4 KiB read, QD1",
         "case does not count: {errors}"

@@ -1,6 +1,6 @@
 //! Tables, JSON and pages; stored prices.
 
-use crate::common::{PRICES, bench, pause, run, target, told};
+use crate::common::{PRICES, bench, json_and_errors, pause, run, target};
 use serde_json::Value;
 use std::process::Stdio;
 
@@ -23,7 +23,7 @@ fn json_is_one_object_and_the_same_every_time() {
         prices.to_str().expect("plain"),
     ];
     let once = run(home.path(), &arguments);
-    let (object, errors) = told(&once);
+    let (object, errors) = json_and_errors(&once);
     assert_eq!(
         (once.status.code(), errors.as_str()),
         (Some(0), ""),
@@ -44,9 +44,9 @@ fn prices_are_measured_once_and_kept() {
     let target = target();
     let arguments =
         ["qd1", &target, "--cache", "64M", "--span", "64M", "--time", "100ms", "--json"];
-    let (first, errors) = told(&run(home.path(), &arguments));
+    let (first, errors) = json_and_errors(&run(home.path(), &arguments));
     assert!(errors.contains("measured the costs of the cache's work on this machine"), "{errors}");
-    let (second, errors) = told(&run(home.path(), &arguments));
+    let (second, errors) = json_and_errors(&run(home.path(), &arguments));
     assert_eq!(errors, "");
     assert_eq!(first, second);
     assert!(first["prices"]["hit_ns"].as_u64().is_some_and(|ns| ns > 0));
@@ -56,7 +56,7 @@ fn prices_are_measured_once_and_kept() {
     let mut value: Value = serde_json::from_str(&text).expect("an object");
     value["machine"]["processor"] = "another one".into();
     std::fs::write(&kept, value.to_string()).expect("written");
-    let (_, errors) = told(&run(home.path(), &arguments));
+    let (_, errors) = json_and_errors(&run(home.path(), &arguments));
     assert!(errors.contains("measured"), "{errors}");
 }
 
@@ -116,7 +116,7 @@ fn an_interrupt_leaves_a_valid_partial_result() {
     pause(3_000);
     rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it lives");
     let output = child.wait_with_output().expect("it ends");
-    let (object, errors) = told(&output);
+    let (object, errors) = json_and_errors(&output);
     assert_eq!(output.status.code(), Some(1), "{errors}");
     assert!(errors.contains("interrupted") && errors.lines().count() == 1, "{errors}");
     assert_eq!(

@@ -1,6 +1,6 @@
 //! Suites that only read their target.
 
-use crate::common::{run, target, told};
+use crate::common::{json_and_errors, run, target};
 use std::path::Path;
 use std::process::Command;
 
@@ -55,7 +55,7 @@ fn a_mounted_device_is_only_read_and_that_is_said() {
     let directory = disk.directory.to_str().expect("plain");
     for arguments in [&["qd1", &disk.node, "--read-only"][..], &["hdtune", &disk.node]] {
         let output = run(home.path(), &[arguments, &["--time", "20ms", "--json"]].concat());
-        let (object, errors) = told(&output);
+        let (object, errors) = json_and_errors(&output);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
         let users = object["facts"]["in_use"].as_str().expect("a fact");
         assert!(users.ends_with(&format!("is mounted at {directory}")), "{users}");
@@ -80,7 +80,7 @@ fn reads_alone_leave_a_target_as_it_is() {
     let path = file.to_str().expect("plain");
     let tests = |arguments: &[&str]| {
         let output = run(home.path(), &[arguments, &["--time", "20ms", "--json"]].concat());
-        let (object, errors) = told(&output);
+        let (object, errors) = json_and_errors(&output);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
         assert_eq!(object["read_only"], true, "{arguments:?}");
         let rows = object["rows"].as_array().expect("a list").iter();

@@ -75,17 +75,17 @@ fn a_read_only_file_system_is_refused_unless_that_is_asked_for() {
 const FULL: &str = r#"
 import nbd, sys
 h = nbd.NBD(); h.connect_uri(sys.argv[1])
-def told(command, *arguments):
+def error_of(command, *arguments):
     try: command(*arguments)
     except nbd.Error as error: return error.errno
 h.pwrite(b"0" * 4096, 0)
 h.flush()
 block = lambda n: bytes([n % 251]) * 65536
 for n in range(192): h.pwrite(block(n), n * 65536)
-assert told(h.flush) == "ENOSPC", "12 MiB flushed into 8 MiB"
+assert error_of(h.flush) == "ENOSPC", "12 MiB flushed into 8 MiB"
 for n in range(192):
     assert h.pread(65536, n * 65536) == block(n), f"stretch {n} is not what was written"
-assert told(h.pwrite, b"x" * 4096, 0) is not None, "a volume that has failed takes writes"
+assert error_of(h.pwrite, b"x" * 4096, 0) is not None, "a volume that has failed takes writes"
 assert h.pread(4096, 0) == block(0)[:4096]
 "#;
 
@@ -146,7 +146,7 @@ for n in range(192): assert h.pread(65536, n * 65536) == bytes([n]) * 65536
 const SHRUNK: &str = r#"
 import nbd, os, sys
 h = nbd.NBD(); h.connect_uri(sys.argv[1])
-def told(command, *arguments):
+def error_of(command, *arguments):
     try: command(*arguments)
     except nbd.Error as error: return error.errno
 h.pwrite(b"A" * 4096, 0)
@@ -154,8 +154,8 @@ h.flush()
 assert h.pread(4096, 12 << 20) == bytes(4096)
 os.truncate(sys.argv[2], 8 << 20)
 assert h.pread(4096, 0) == b"A" * 4096
-assert told(h.pread, 4096, 10 << 20) == "EIO", "data was read that is not there"
-assert told(h.pread, 1 << 20, (8 << 20) - 4096) == "EIO", "a read across the end"
+assert error_of(h.pread, 4096, 10 << 20) == "EIO", "data was read that is not there"
+assert error_of(h.pread, 1 << 20, (8 << 20) - 4096) == "EIO", "a read across the end"
 assert h.pread(4096, 4 << 20) == bytes(4096), "what is still there is served"
 "#;
 

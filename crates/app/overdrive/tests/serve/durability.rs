@@ -7,7 +7,7 @@ use std::fs;
 /// None.
 const TOLD: &str = r#"
 import errno, nbd, sys
-def told(command, *arguments):
+def error_of(command, *arguments):
     try: command(*arguments)
     except nbd.Error as error: return error.errno
 h = nbd.NBD(); h.connect_uri(sys.argv[1])
@@ -34,12 +34,12 @@ fn a_backing_that_never_flushes_fails_the_flush_and_keeps_the_data_readable() {
     let options = held(&["--faults", "flush=1", "--retry-time", "300ms"]);
     let program = r#"
 for n in range(64): h.pwrite(A, n * 4096)
-assert told(h.flush) == "EIO", "a flush that failed was answered well"
-assert told(h.flush) == "EIO", "and the next one"
+assert error_of(h.flush) == "EIO", "a flush that failed was answered well"
+assert error_of(h.flush) == "EIO", "and the next one"
 for n in range(64): assert h.pread(4096, n * 4096) == A
-assert told(h.pwrite, B, 0) == "EIO", "new writes are refused"
-assert told(h.pwrite, B, 1 << 20) == "EIO"
-assert told(h.zero, 4096, 0) == "EIO"
+assert error_of(h.pwrite, B, 0) == "EIO", "new writes are refused"
+assert error_of(h.pwrite, B, 1 << 20) == "EIO"
+assert error_of(h.zero, 4096, 0) == "EIO"
 assert h.pread(4096, 0) == A
 "#;
     let place = place();
@@ -101,11 +101,11 @@ fn errors_that_pass_within_the_retry_time_are_healed() {
     // written again.
     let program = r#"
 h.pwrite(B, 0)
-assert told(h.flush) is None
+assert error_of(h.flush) is None
 for n in range(100): h.pwrite(A, n * 4096)
-assert told(h.flush) is None
+assert error_of(h.flush) is None
 h.pwrite(B, 0)
-assert told(h.flush) is None
+assert error_of(h.flush) is None
 "#;
     for faults in ["write=1,count=5", "flush=2,count=3", "write=3,flush=2,count=2,errno=28"] {
         let place = place();
@@ -132,8 +132,8 @@ fn a_failed_flush_over_data_that_went_through_is_never_called_good_again() {
     }
     let program = r#"
 h.pwrite(A, 0)
-assert told(h.flush) == "EIO"
-assert told(h.flush) == "EIO"
+assert error_of(h.flush) == "EIO"
+assert error_of(h.flush) == "EIO"
 assert h.pread(4096, 0) == A
 "#;
     for mode in ["through", "none"] {
@@ -161,11 +161,11 @@ fn errors_of_single_requests_reach_their_own_client_and_pass() {
         return;
     }
     let program = r#"
-assert told(h.pwrite, A, 0) == "EIO"
-assert told(h.pwrite, A, 0) is None
-assert told(h.pwrite, A, 8192, nbd.CMD_FLAG_FUA) is None
-assert told(h.pread, 4096, 1 << 20) == "EIO"
-assert told(h.pread, 4096, 1 << 20) is None
+assert error_of(h.pwrite, A, 0) == "EIO"
+assert error_of(h.pwrite, A, 0) is None
+assert error_of(h.pwrite, A, 8192, nbd.CMD_FLAG_FUA) is None
+assert error_of(h.pread, 4096, 1 << 20) == "EIO"
+assert error_of(h.pread, 4096, 1 << 20) is None
 assert h.pread(4096, 0) == A
 "#;
     for memory in ["0", "4M"] {
@@ -181,8 +181,8 @@ fn no_space_is_called_by_its_name() {
         return;
     }
     let program = r#"
-assert told(h.pwrite, A, 0) == "ENOSPC"
-assert told(h.pwrite, A, 0) is None
+assert error_of(h.pwrite, A, 0) == "ENOSPC"
+assert error_of(h.pwrite, A, 0) is None
 "#;
     let options = ["--memory", "0", "--faults", "write=1,count=1,errno=28"];
     client(&options, "ram:4M", program).well();

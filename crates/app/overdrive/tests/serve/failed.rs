@@ -23,7 +23,7 @@ pub(crate) fn state(server: &Server) -> String {
 /// Common beginning of every client. The backing's old contents are zeros.
 const TOLD: &str = r#"
 import nbd, sys
-def told(command, *arguments):
+def error_of(command, *arguments):
     try: command(*arguments)
     except nbd.Error as error: return error.errno
 h = nbd.NBD(); h.connect_uri(sys.argv[1])
@@ -36,8 +36,8 @@ pub(crate) fn client(server: &Server, program: &str) {
 
 pub(crate) const FAIL: &str = r#"
 for n in range(16): h.pwrite(block(n), n * 131072)
-assert told(h.flush) == "EIO"
-assert told(h.pwrite, block(0), 0) == "EIO"
+assert error_of(h.flush) == "EIO"
+assert error_of(h.pwrite, block(0), 0) == "EIO"
 for n in range(16): assert h.pread(65536, n * 131072) == block(n)
 "#;
 
@@ -71,7 +71,7 @@ fn every_error_of_what_goes_straight_to_the_backing_is_counted_logged_and_shown(
         let faults = ["--faults", "write=3,count=6", "--guard", "off"];
         let server = Server::start(image(&place, 16), &[options, &faults].concat());
         let program = format!(
-            "got = [told(lambda: {write}) for n in range(8)]\n\
+            "got = [error_of(lambda: {write}) for n in range(8)]\n\
              assert got == [None] * 2 + ['EIO'] * 6, got\n"
         );
         client(&server, &program);
@@ -116,8 +116,8 @@ fn what_is_dirty_can_be_given_up_and_the_volume_serves_again() {
         &server,
         r#"
 for n in range(16): assert h.pread(65536, n * 131072) == bytes(65536), "discarded and still read"
-assert told(h.flush) is None
-assert told(h.pwrite, block(1), 0) is None
+assert error_of(h.flush) is None
+assert error_of(h.pwrite, block(1), 0) is None
 "#,
     );
     let ended = server.end();
@@ -212,7 +212,10 @@ fn what_an_orphaned_holder_keeps_can_be_saved_or_served_again() {
         if state(&server) == "failed" {
             server.volume(&["clear-error", "--retry"]).well();
         }
-        client(&server, "assert told(h.pwrite, block(0), 0) is None; assert told(h.flush) is None");
+        client(
+            &server,
+            "assert error_of(h.pwrite, block(0), 0) is None; assert error_of(h.flush) is None",
+        );
         server.end().well();
         let bytes = fs::read(&image).expect("ours");
         for n in 0..16u8 {
@@ -263,9 +266,9 @@ fn a_full_disk_fails_the_volume_through_a_kill_until_there_is_room_and_it_is_tri
         &server,
         r#"
 h.pwrite(block(0), 0)
-assert told(h.flush) is None
+assert error_of(h.flush) is None
 for n in range(192): h.pwrite(block(n), n * 65536)
-assert told(h.flush) == "ENOSPC"
+assert error_of(h.flush) == "ENOSPC"
 "#,
     );
     assert_eq!(state(&server), "failed");
@@ -274,7 +277,7 @@ assert told(h.flush) == "ENOSPC"
         &server,
         r#"
 for n in range(192): assert h.pread(65536, n * 65536) == block(n), f"stretch {n}"
-assert told(h.flush) is not None, "a restart made an error a success"
+assert error_of(h.flush) is not None, "a restart made an error a success"
 "#,
     );
     assert_eq!(state(&server), "failed");
@@ -283,7 +286,10 @@ assert told(h.flush) is not None, "a restart made an error a success"
     let cleared = server.volume(&["clear-error", "--retry", "--json"]);
     assert!(cleared.json("overdrive.volume-cleared/1")["done"]["written_bytes"].as_u64() > Some(0));
     assert_eq!(state(&server), "serving");
-    client(&server, "assert told(h.pwrite, block(9), 0) is None; assert told(h.flush) is None");
+    client(
+        &server,
+        "assert error_of(h.pwrite, block(9), 0) is None; assert error_of(h.flush) is None",
+    );
     server.end().well();
     let bytes = fs::read(&image).expect("ours");
     for n in 1..192usize {

@@ -16,7 +16,7 @@ fn limited(options: &[&str], program: &str) -> Ended {
     let server = Server::spawn(command);
     const BEGIN: &str = r#"
 import nbd, sys
-def told(command, *arguments):
+def error_of(command, *arguments):
     try: command(*arguments)
     except nbd.Error as error: return error.errno
 h = nbd.NBD(); h.connect_uri(sys.argv[1])
@@ -33,9 +33,9 @@ fn a_limit_of_file_sizes_is_no_space_for_the_client_and_not_the_end() {
     }
     for options in [&["--memory", "0"][..], &["--memory", "4M", "--write", "through"]] {
         let program = r#"
-assert told(h.pwrite, A, HIGH) == "ENOSPC"
-assert told(h.pwrite, A, LOW) is None
-assert told(h.flush) is None
+assert error_of(h.pwrite, A, HIGH) == "ENOSPC"
+assert error_of(h.pwrite, A, LOW) is None
+assert error_of(h.flush) is None
 assert h.pread(4096, LOW) == A and h.pread(4096, HIGH) == bytes(4096)
 "#;
         limited(options, program).well();
@@ -43,9 +43,9 @@ assert h.pread(4096, LOW) == A and h.pread(4096, HIGH) == bytes(4096)
     // The error of data absorbed before is reported at the flush (C8).
     let options = ["--memory", "8M", "--write", "back-now", "--dirty-age", "1000s"];
     let program = r#"
-assert told(h.pwrite, A, HIGH) is None
-assert told(h.flush) == "ENOSPC"
-assert told(h.pwrite, A, LOW) is not None, "the volume has failed"
+assert error_of(h.pwrite, A, HIGH) is None
+assert error_of(h.flush) == "ENOSPC"
+assert error_of(h.pwrite, A, LOW) is not None, "the volume has failed"
 assert h.pread(4096, HIGH) == A
 "#;
     let ended = limited(&[&options[..], &["--retry-time", "300ms"]].concat(), program);

@@ -7,12 +7,12 @@ use std::fs;
 /// Arguments: URI. The fifth write of the backing hangs. Prints the duration of each step.
 const HANG: &str = r#"
 import nbd, sys, time
-def told(command, *arguments):
+def error_of(command, *arguments):
     try: command(*arguments)
     except nbd.Error as error: return error.errno
 def timed(most, command, *arguments):
     start = time.monotonic()
-    result = told(command, *arguments)
+    result = error_of(command, *arguments)
     took = time.monotonic() - start
     assert took < most, f"{command.__name__} took {took:.1f} s"
     return result
@@ -20,7 +20,7 @@ h = nbd.NBD(); h.connect_uri(sys.argv[1])
 def block(n): return bytes([n % 250 + 1]) * 4096
 # The backing takes the first, is flushed, and hangs soon after.
 h.pwrite(block(0), 0)
-assert told(h.flush) is None
+assert error_of(h.flush) is None
 for n in range(200): h.pwrite(block(n), n * 8192)
 assert timed(15, h.flush) == "EIO", "a flush that hangs is not answered"
 for n in range(200): assert h.pread(4096, n * 8192) == block(n), f"block {n} is not read from memory"

@@ -70,7 +70,7 @@ impl Drop for Remote {
 /// Arguments: URI, process to stop.
 const STOPPED: &str = r#"
 import nbd, os, signal, sys, time
-def told(most, command, *arguments):
+def error_of(most, command, *arguments):
     start = time.monotonic()
     result = None
     try: command(*arguments)
@@ -89,12 +89,12 @@ os.kill(int(sys.argv[2]), signal.SIGSTOP)
 # On a busy machine its threads go on for a while, long enough to serve all that follows.
 while not stopped(sys.argv[2]): time.sleep(0.001)
 for n in range(100): h.pwrite(B, n * 4096)
-answer = told(15, h.flush)
+answer = error_of(15, h.flush)
 assert answer == "EIO", f"the flush was answered with {answer}"
 for n in range(100): assert h.pread(4096, n * 4096) == B
-answer = told(2, h.pread, 4096, 40 << 20)
+answer = error_of(2, h.pread, 4096, 40 << 20)
 assert answer == "EIO", f"a read that misses was answered with {answer}"
-answer = told(2, h.pwrite, A, 0)
+answer = error_of(2, h.pwrite, A, 0)
 assert answer == "EIO", f"a write was answered with {answer}"
 "#;
 

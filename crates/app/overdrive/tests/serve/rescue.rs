@@ -121,7 +121,7 @@ fn a_rescue_is_not_saved_to_a_file_system_on_what_has_failed() {
     run("mkfs.ext4", &["-q", plain(&backing)]).well();
     // The failing part lies beyond the file system's own blocks: it stays consistent.
     let server = Server::start(&backing, &held(&["--faults", "write=1"]));
-    client(&server, "h.pwrite(block(1), 8 << 20); assert told(h.flush) == 'EIO'");
+    client(&server, "h.pwrite(block(1), 8 << 20); assert error_of(h.flush) == 'EIO'");
     assert_eq!(state(&server), "failed");
     let outer = Mounted::new(&backing, &place.path().join("outer"));
     // Also in a file system in a file on it.
@@ -235,7 +235,7 @@ fn a_failed_flush_is_said_of_writes_that_went_straight_to_the_backing() {
     let server = Server::start(image(&place, 16), &[&options[..], &faults].concat());
     client(
         &server,
-        "h.pwrite(block(1), 0); h.flush(); h.pwrite(block(2), 0); assert told(h.flush) == 'EIO'",
+        "h.pwrite(block(1), 0); h.flush(); h.pwrite(block(2), 0); assert error_of(h.flush) == 'EIO'",
     );
     assert_eq!(state(&server), "failed");
     let cleared = server.volume(&["clear-error", "--retry"]).well().stdout;
