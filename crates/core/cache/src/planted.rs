@@ -105,6 +105,15 @@ pub enum Bug {
     AnswerReadaheadError,
     /// C8: an error of the backing is not counted for a write-through.
     UncountedPass,
+    /// C9: clean blocks are kept although something else may have written to the backing.
+    KeepOverForeignWrite,
+    /// C9: a clean block is kept that could still be read while a write-through of it was in
+    /// flight.
+    KeepUnderWriteThrough,
+    /// C9: a clean slot is published before its bytes are there.
+    PublishBeforeFetch,
+    /// C9: a clean block is kept although a range of zeros that is newer was taken over.
+    KeepUnderZeros,
     /// C10: a change is admitted after its client received the error that the backing does not
     /// answer.
     AdmitLeftBehind,
@@ -161,7 +170,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 70] = [
+    pub const ALL: [Bug; 74] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
@@ -208,6 +217,10 @@ impl Bug {
         Bug::DiscardKeepsVersions,
         Bug::AnswerReadaheadError,
         Bug::UncountedPass,
+        Bug::KeepOverForeignWrite,
+        Bug::KeepUnderWriteThrough,
+        Bug::PublishBeforeFetch,
+        Bug::KeepUnderZeros,
         Bug::AdmitLeftBehind,
         Bug::KeepMarkedFill,
         Bug::KeepBehindPass,

@@ -18,7 +18,7 @@ use crate::epochs::Epochs;
 use crate::epochs::locked::LockedEpochs;
 use crate::geometry::Geometry;
 use crate::planted::{Bug, planted};
-use crate::recovery::{self, ORDER_IN_DOUBT};
+use crate::recovery::{self, CleanBlocks, ORDER_IN_DOUBT};
 use crate::rescue::Rescue;
 use crate::sampling::{CurveReport, PolicyReport, Sampling};
 use crate::settings::{Live, Settings, limits_above};
@@ -87,6 +87,25 @@ impl Shared {
         identity: u64,
         memory: Arc<Memory>,
     ) -> Result<Arc<Shared>, Unrecoverable> {
+        Shared::take_over(below, geometry, settings, identity, memory, CleanBlocks::Drop)
+    }
+
+    /// Makes the cache of a volume as [`Shared::new`] does, and takes over clean blocks as well if
+    /// `clean` says so (C9).
+    ///
+    /// # Errors
+    /// Those of [`Shared::new`].
+    ///
+    /// # Panics
+    /// As [`Shared::new`].
+    pub fn take_over(
+        below: &Limits,
+        geometry: Geometry,
+        settings: Settings,
+        identity: u64,
+        memory: Arc<Memory>,
+        clean: CleanBlocks,
+    ) -> Result<Arc<Shared>, Unrecoverable> {
         let arena = Arena::from_memory(memory, &geometry, below.grain);
         let (writeback, gauges) = (Writeback::new(), Gauges::new(geometry.shards));
         gauges.set_allowance(&settings, writeback.estimator.pace());
@@ -105,6 +124,7 @@ impl Shared {
             gauges: &gauges,
             health: &backing.health,
             stats: &stats,
+            clean,
         };
         let epochs = LockedEpochs::new(recovery::recover(&mut parts, identity)?);
         let shared = Shared {

@@ -5,7 +5,7 @@ use crate::setup::Setup;
 use crate::subject::{self, Admission, Changing, Connection, Discarding, Fence, Process, Subject};
 use block::{Limits, Memory, Stack, WriteMode};
 use cache::planted::{self, Admitted, Bug};
-use cache::{Arena, Cache, Changes, Geometry, Settings, Shared};
+use cache::{Arena, Cache, Changes, CleanBlocks, Geometry, Settings, Shared};
 use lane::Lane;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -106,12 +106,17 @@ impl Subject for Engine {
         below: &Limits,
         arena: &Arc<Memory>,
     ) -> Result<Box<dyn Process>, String> {
-        let shared = Shared::new(
+        let clean = match setup.engine.keeps_clean {
+            true => CleanBlocks::Keep,
+            false => CleanBlocks::Drop,
+        };
+        let shared = Shared::take_over(
             below,
             takeover_geometry(setup, arena),
             settings(setup),
             IDENTITY,
             arena.clone(),
+            clean,
         );
         match shared {
             Ok(shared) => {

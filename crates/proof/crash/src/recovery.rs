@@ -35,6 +35,8 @@ struct Progress {
 /// Requests to a recovered process, and its allowed answers.
 #[derive(Clone, Copy)]
 pub(crate) struct Expected {
+    /// Whether it keeps clean blocks.
+    pub(crate) keeps_clean: bool,
     /// Whether a flush is sent.
     pub(crate) flushes: bool,
     /// Whether the flush may fail: see [`crate::book::Doubt`].
@@ -121,7 +123,9 @@ impl Recovery {
         seed: u64,
         expected: Expected,
     ) -> std::result::Result<(), Finding> {
-        let setup = &flushing(setup);
+        let mut setup = flushing(setup);
+        setup.engine.keeps_clean = expected.keeps_clean;
+        let setup = &setup;
         let chosen = is_chosen(seed);
         let environment = if chosen { &mut self.chosen } else { &mut self.plain };
         if chosen {
@@ -225,6 +229,15 @@ impl Recovery {
         }
     }
 
+    /// Checks C9: after another program has written to the disk between two processes, the second
+    /// shows that data, or writes its own over it.
+    pub(crate) fn judge_foreign(&self, before: [u32; 3]) -> std::result::Result<(), Finding> {
+        self.judge_flushed(before).map_err(|finding| {
+            let text = "another program wrote to the disk while no process served it";
+            Finding::new("C9", format!("{text}: {}", finding.text))
+        })
+    }
+
     /// Checks that after the flush all data that was read is durable, unless clients receive a
     /// doubt. (A disk that had returned errors before the crash is exempt: it may have lost data
     /// that it still shows. One that has failed a flush in the kill is not.)
@@ -255,6 +268,11 @@ impl Recovery {
 /// Whether a recovery with this seed runs in the world in which the seed chooses.
 pub(crate) fn is_chosen(seed: u64) -> bool {
     seed.is_multiple_of(CHOSEN_ONE_IN)
+}
+
+/// Whether a recovery with this seed keeps clean blocks.
+pub(crate) fn keeps_clean(seed: u64) -> bool {
+    seed >> 32 & 1 == 1
 }
 
 /// Returns the same setup with the durability `flush`, and with the minimum number of slots.

@@ -26,7 +26,8 @@
 //! exception: a held copy gets an epoch when recovery makes it dirty (`Arena::verified`). In a
 //! clean slot's header the low bits of `sequence` show whether the policy holds it (0), or how it
 //! was fetched ahead ([`Clean`]); the bits above hold the time of that, or the stamp of a
-//! write-through (superblock/flush_note.rs). A clean slot that is shadowed has the copy of a change
+//! write-through (superblock/flush_note.rs). The highest bit marks a clean slot that is still read
+//! while a write-through of its block is in flight: no successor keeps it. A clean slot that is shadowed has the copy of a change
 //! that was sent and is not answered. If two slots hold the same block, the later epoch wins, then
 //! the higher sequence (both compare modulo their width: values that are dirty at the same time are
 //! near each other).
@@ -126,6 +127,9 @@ impl State {
 }
 
 const SHADOWED: u64 = 8;
+/// The bit of a clean slot's sequence that marks it as lying under a write-through: above the time
+/// or stamp in it.
+const UNDER_WRITE_THROUGH: u64 = 1 << 43;
 /// The bits of a header's first word that hold the epoch.
 const EPOCH: u64 = 0xffff;
 
@@ -207,6 +211,17 @@ impl Header {
             2 => Clean::UnreadBypassed,
             _ => Clean::Bypassed,
         }
+    }
+
+    /// Returns the header of the same clean slot while a write-through of its sectors is in flight.
+    /// Reads still use the slot, but it may be older than the backing: a successor drops it.
+    pub(crate) fn under_write_through(&self) -> Header {
+        Header { sequence: self.sequence | UNDER_WRITE_THROUGH, ..*self }
+    }
+
+    /// Whether a clean slot has sectors for which a write-through may be in flight.
+    pub(crate) fn is_under_write_through(&self) -> bool {
+        self.state == State::Clean && self.sequence & UNDER_WRITE_THROUGH != 0
     }
 
     /// Whether it is a clean slot that the policy does not hold.

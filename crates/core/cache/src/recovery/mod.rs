@@ -1,15 +1,19 @@
 //! Recovery: taking over an arena from an earlier process (C5, C7).
 //!
 //! Everything that was dirty in any state is dirty again: blocks that were in flight to the
-//! backing, or were written but not flushed, are written again. Clean slots are freed, except for
-//! the held copies of write-throughs: a flush of the backing may have been in progress that has
-//! lost them (C1). Of two versions of a block, the later epoch wins, then the higher sequence.
+//! backing, or were written but not flushed, are written again. So are the held copies of
+//! write-throughs: a flush of the backing may have been in progress that has lost them (C1). Other
+//! clean slots are freed, unless nothing can have changed the backing since (C9, `clean/`). Of
+//! two versions of a block, the later epoch wins, then the higher sequence.
 //! Epochs that were closed stay before the one that was open, in their order. Data that was already
 //! durable is not written again: it may be older than the data on the backing. Nothing else is
 //! released before it is durable, so that recovery after another crash finds the same again.
 
+mod clean;
 #[cfg(test)]
 mod tests;
+
+pub use clean::CleanBlocks;
 
 use crate::BLOCK_SECTORS;
 use crate::arena::superblock::{Condition, Unrecoverable};
@@ -50,6 +54,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) gauges: &'a Gauges,
     pub(crate) health: &'a Health,
     pub(crate) stats: &'a VolumeStats,
+    pub(crate) clean: CleanBlocks,
 }
 
 /// Takes over the contents of the arena, or makes a fresh arena. Returns the epochs; the closed
@@ -76,6 +81,7 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
         shared.arena.note_sectors(sectors);
     }
     let condition = shared.arena.condition();
+    let clean = shared.clean.as_trusted(shared.arena, &geometry, condition);
     if condition == Condition::Discarding {
         finish_discard(shared.arena, &shared.arena.as_noted(&geometry));
     }
@@ -101,7 +107,7 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     }
     shared.arena.note_epoch(recovered_epochs.open);
     for entry in shared.shards.iter_mut() {
-        entry.shard.get_mut().recover(&recovered_epochs, shared.gauges);
+        entry.shard.get_mut().recover(&recovered_epochs, shared.gauges, clean);
     }
     // All held copies are dirty now.
     shared.arena.note_flush_taken_over();
@@ -272,11 +278,12 @@ fn as_planted(arena: &Arena, header: Header) -> Option<Header> {
 
 impl Shard {
     /// Rebuilds this shard from its headers.
-    fn recover(&mut self, recovered_epochs: &RecoveredEpochs, gauges: &Gauges) {
+    fn recover(&mut self, recovered_epochs: &RecoveredEpochs, gauges: &Gauges, clean: CleanBlocks) {
         self.begin_recovery(recovered_epochs.open, recovered_epochs.closed);
         let ranges = self.recover_ranges(recovered_epochs);
         let mut found: Vec<(u32, Header)> = Vec::new();
         let mut held: Vec<(u32, Header)> = Vec::new();
+        let mut kept: Vec<u32> = Vec::new();
         let takes_held = !planted(Bug::ForgetHeldCopies);
         for slot in 0..self.slots() {
             match read(self.arena(), self.number(slot)) {
@@ -287,6 +294,7 @@ impl Shard {
                 Some(header) if takes_held && self.arena().is_unflushed(&header) => {
                     held.push((slot, header));
                 }
+                Some(header) if clean.keeps(&header) => kept.push(slot),
                 Some(_) => self.recover_free(slot),
                 None => {
                     self.counters.headers_rejected += 1;
@@ -314,6 +322,8 @@ impl Shard {
             unanswered = header.is_unanswered().then_some(header.block);
             self.recover_held(gauges, slot, header, recovered_epochs, &ranges);
         }
+        // After all versions that may be newer.
+        self.recover_clean(&kept, &ranges);
         if planted(Bug::ReleaseRecovered) {
             self.forget_all(gauges);
         }

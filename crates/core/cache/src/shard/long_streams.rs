@@ -68,9 +68,9 @@ impl Shard {
     /// Releases a durable block that a long stream has written: it is evicted first.
     pub(super) fn pass_written(&mut self, slot: u32, header: &Header) {
         self.policy.forget(&mut self.links, slot, Held::Dirty);
-        let Header { block, mask, .. } = *header;
-        let header = Header::of_clean(block, mask, Clean::Bypassed, 0);
-        self.arena.publish(self.base + slot, &header);
+        let Header { block, mask, epoch, .. } = *header;
+        let header = Header { epoch, ..Header::of_clean(block, mask, Clean::Bypassed, 0) };
+        self.arena.publish(self.base + slot, &self.marked(header));
         self.links.push_back(&mut self.ahead.bypassed, slot);
     }
 }

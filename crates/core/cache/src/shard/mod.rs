@@ -25,6 +25,7 @@ mod long_streams;
 mod read;
 mod readahead;
 mod rebuild;
+mod retained;
 pub(crate) mod shards;
 mod status;
 #[cfg(test)]
@@ -53,6 +54,7 @@ use alloc::vec::Vec;
 use early_writeback::Early;
 use policy::{Access, Cause, Hash, Held, Kind, Links, List, NIL, Policy};
 use readahead::Ahead;
+use retained::RetainedBlocks;
 
 pub(crate) use crate::dirty::decision::Reason;
 pub(crate) use read::{Fetch, Look, QuickRead, Reader};
@@ -100,6 +102,7 @@ pub(crate) struct Shard {
     written: List,
     early: Early,
     ahead: Ahead,
+    retained: RetainedBlocks,
     /// Slots that are dirty in any state.
     dirty: u32,
     /// Slots with copies of changes that were sent to the backing and are not answered yet.
@@ -150,6 +153,7 @@ impl Shard {
             written: List::EMPTY,
             early: Early::NONE,
             ahead: Ahead::new(slots),
+            retained: RetainedBlocks::NONE,
             dirty: 0,
             unanswered: 0,
             zeroes: Zeroes::new(number, geometry),
@@ -294,6 +298,7 @@ impl Shard {
         let hash = self.hash_at(slot);
         self.unindex(hash, slot);
         self.arena.free(self.base + slot);
+        self.retained.remove(slot);
         self.counters.evictions += 1;
         self.ahead.evicted();
         Some(slot)
@@ -301,6 +306,7 @@ impl Shard {
 
     fn free_slot(&mut self, slot: u32) {
         self.arena.free(self.base + slot);
+        self.retained.remove(slot);
         // A clean slot was removed from the policy when it left its list.
         self.policy.forget(&mut self.links, slot, Held::Dirty);
         self.links.push_back(&mut self.free, slot);

@@ -196,6 +196,7 @@ impl Shard {
     pub(super) fn used(&mut self, slot: u32, header: &Header) {
         let clean = header.state == State::Clean;
         debug_assert!(!header.is_ahead());
+        self.counters.blocks_retained_used += u64::from(self.retained.remove(slot));
         let held = if clean { Held::Clean } else { Held::Dirty };
         self.policy.hit(&mut self.links, slot, || Hash::of(header.block), held);
     }
@@ -435,6 +436,9 @@ impl Shard {
             return SkipReason::NoSlot.count(&mut self.counters);
         };
         let number = self.base + slot;
+        if planted(Bug::PublishBeforeFetch) {
+            self.arena.publish(number, &Header::of_copy(block, mask, Clean::Kept, 0));
+        }
         stretches(mask, |first, length| {
             self.arena.put(number, first, into, skip + first - sector, length);
         });

@@ -309,6 +309,7 @@ impl Shard {
         let hash = self.hash_at(slot);
         self.unindex(hash, slot);
         self.arena.free(self.base + slot);
+        self.retained.remove(slot);
         slot
     }
 
@@ -335,7 +336,10 @@ impl Shard {
         let found = &mut self.ahead.found;
         match header.clean() {
             Clean::Kept => unreachable!("it is the policy's"),
-            Clean::Bypassed => return found.bypasses = true,
+            Clean::Bypassed => {
+                self.counters.blocks_retained_used += u64::from(self.retained.remove(slot));
+                return found.bypasses = true;
+            }
             Clean::UnreadBypassed => {
                 found.bypasses = true;
                 self.links.remove(&mut self.ahead.unread, slot);

@@ -74,6 +74,29 @@ impl Shard {
         }
     }
 
+    /// Returns the block of a slot that is in use.
+    pub(crate) fn block_of(&self, slot: u32) -> u64 {
+        self.arena.block(self.base + slot)
+    }
+
+    /// Prefetches the index's cell for the block of a slot.
+    pub(crate) fn prefetch_recovery(&self, slot: u32) {
+        self.index.prefetch(self.hash_at(slot));
+    }
+
+    /// Takes over a clean slot. No version of its block has been taken over.
+    pub(crate) fn recover_kept(&mut self, slot: u32) {
+        let header = self.header(slot);
+        let hash = Hash::of(header.block);
+        self.index.insert(hash, slot);
+        match header.is_ahead() {
+            true => self.links.push_back(&mut self.ahead.bypassed, slot),
+            false => self.policy.admit(&mut self.links, slot, hash, Cause::Fetch),
+        }
+        self.retained.insert(slot, self.slots);
+        self.counters.blocks_retained += 1;
+    }
+
     /// Whether a version of this block has been taken over.
     pub(crate) fn holds(&self, block: u64) -> bool {
         let found = self.index.find(Hash::of(block), |slot| self.header(slot).block == block);

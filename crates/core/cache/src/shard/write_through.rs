@@ -118,7 +118,11 @@ impl Shard {
         // A whole copy answers all reads except those in flight, so no read sees the backing. It
         // stays until the change is answered: a successor may have to write it again.
         let stays = is_unflushed && header.mask == 0xff && !self.fills.has(block);
-        if stays || mask == header.mask {
+        if stays {
+            // A flush may make it durable before the change is answered.
+            return self.arena.publish(self.base + slot, &header.under_write_through());
+        }
+        if mask == header.mask {
             return;
         }
         if is_unflushed && !has_copy {

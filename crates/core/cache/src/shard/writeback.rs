@@ -356,10 +356,19 @@ impl Shard {
         } else if !self.clean_candidate(slot).is_admitted() {
             self.pass_written(slot, &header);
         } else {
-            self.arena
-                .publish(self.base + slot, &Header { state: State::Clean, sequence: 0, ..header });
+            let clean = Header { state: State::Clean, sequence: 0, ..header };
+            self.arena.publish(self.base + slot, &self.marked(clean));
             let hash = Hash::of(header.block);
             self.policy.admit(&mut self.links, slot, hash, Cause::Writeback);
+        }
+    }
+
+    /// Marks the header of a slot that becomes clean while a write-through of its block is in
+    /// flight.
+    pub(super) fn marked(&self, header: Header) -> Header {
+        match self.write_through.meet(header.block, 1) {
+            true => header.under_write_through(),
+            false => header,
         }
     }
 

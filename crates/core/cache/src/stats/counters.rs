@@ -68,6 +68,10 @@ counters! {
     count block_misses: "blocks",
     /// Block misses of reads.
     count block_read_misses: "blocks",
+    /// Clean blocks that were taken over from an earlier process.
+    count blocks_retained: "blocks",
+    /// Blocks of `blocks_retained` that a client has read or written since.
+    count blocks_retained_used: "blocks",
     /// Blocks admitted after a miss.
     count blocks_filled: "blocks",
     /// Fetched blocks of which some sectors were taken from memory, because memory held them

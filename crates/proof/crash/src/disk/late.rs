@@ -4,6 +4,9 @@ use super::{Moving, State};
 use crate::model::{Fault, Faults};
 use crate::stamp::GRAIN;
 
+/// Fills the sectors that another program writes: no stamp of an operation.
+const FOREIGN: u8 = 0xfe;
+
 impl State {
     /// Lets a change of a dead process arrive, if it was not fenced.
     pub(super) fn land_late(&mut self) {
@@ -80,6 +83,19 @@ impl State {
                 visible != &version.bytes[at..at + GRAIN]
             }
         }
+    }
+
+    /// Another program writes to one of the units that has no pending change, if there is any.
+    pub(crate) fn write_foreign(&mut self, number: usize) {
+        let settled: Vec<usize> =
+            (0..self.pending.len()).filter(|&unit| self.pending[unit].is_empty()).collect();
+        if settled.is_empty() {
+            return;
+        }
+        let (unit, bytes) = (settled[number % settled.len()], self.model.unit_bytes());
+        let range = unit * bytes..(unit + 1) * bytes;
+        self.visible[range.clone()].fill(FOREIGN);
+        self.durable[range].fill(FOREIGN);
     }
 
     /// Applies the rest of a change, which is then complete for the disk.

@@ -34,6 +34,9 @@ const DEPTH_MAX: usize = 2;
 /// One of this many processes that start after a kill is killed before it has recovered.
 const DIES_AGAIN_ONE_IN: u64 = 8;
 
+/// One of this many kills is followed by another program's write to the disk.
+const FOREIGN_ONE_IN: u64 = 8;
+
 /// One thread's laboratory, set up for one history after the other.
 pub struct Laboratory<'a> {
     subject: &'a dyn Subject,
@@ -231,7 +234,7 @@ impl<'a> Laboratory<'a> {
             disk.errors = [0; 3];
         });
         recovery.arena.zero(0, recovery.arena.bytes());
-        let expected = Expected { flushes: false, may_fail: false };
+        let expected = Expected { keeps_clean: true, flushes: false, may_fail: false };
         recovery.run(self.subject, &run.setup, seed, expected)?;
         if recovery.stamps != self.image {
             return Err(Finding::new(
@@ -333,8 +336,10 @@ impl<'a> Laboratory<'a> {
         }
         let in_flush = midway.is_some() || run.disk.with(|disk| disk.flushes_asked > 0);
         let may_fail = run.book.borrow().doubt_after(in_flush, Durability::Flush).may_fail;
-        let expected = Expected { flushes: true, may_fail };
-        recovery.run(self.subject, &run.setup, run.random.next_u64(), expected)?;
+        let seed = run.random.next_u64();
+        let keeps_clean = recovery::keeps_clean(seed);
+        let expected = Expected { keeps_clean, flushes: true, may_fail };
+        recovery.run(self.subject, &run.setup, seed, expected)?;
         let book = run.book.borrow();
         if damaged || book.oracle.discarding {
             return book.oracle.judge_genuine(&recovery.stamps);
@@ -345,7 +350,35 @@ impl<'a> Laboratory<'a> {
         if recovery.has_read() {
             book.oracle.judge_survived(&recovery.stamps)?;
         }
-        recovery.judge_flushed(run.disk.with(|disk| disk.errors))
+        recovery.judge_flushed(run.disk.with(|disk| disk.errors))?;
+        drop(book);
+        match (seed >> 33).is_multiple_of(FOREIGN_ONE_IN) {
+            true => self.recover_over_foreign(run, midway, landed, seed),
+            false => Ok(()),
+        }
+    }
+
+    /// Starts a process on the memory of a killed one, after another program has written to the
+    /// disk.
+    fn recover_over_foreign(
+        &mut self,
+        run: &mut Run,
+        midway: Option<&[u8]>,
+        landed: u32,
+        seed: u64,
+    ) -> Result<(), Finding> {
+        let fence = self.subject.fence();
+        let recovery = self.recovery.as_mut().expect("set up with the history");
+        run.disk.with(|from| {
+            recovery.disk(|into| {
+                after_kill(from, into, landed, fence);
+                into.write_foreign(seed as usize);
+            });
+        });
+        leave_memory(run, midway, &recovery.arena);
+        let expected = Expected { keeps_clean: false, flushes: true, may_fail: true };
+        recovery.run(self.subject, &run.setup, seed, expected)?;
+        recovery.judge_foreign(run.disk.with(|disk| disk.errors))
     }
 
     fn goes_on(&self, run: &mut Run) -> bool {

@@ -77,6 +77,7 @@ pub(super) fn engine(dice: &mut Dice, small: bool) -> EngineSetup {
         window_share: WINDOW_SHARES[0],
         readers: 0,
         stream_blocks_max: u32::MAX,
+        keeps_clean: true,
     }
 }
 

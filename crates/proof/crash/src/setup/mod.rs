@@ -68,6 +68,8 @@ pub struct EngineSetup {
     pub absorb_blocks_max: u32,
     /// Assumed cost of admitting a block after a miss.
     pub fill_cost_ns: u64,
+    /// Whether a process that takes over keeps clean blocks.
+    pub keeps_clean: bool,
 }
 
 /// Frequency of each kind of operation, as weights.
@@ -280,6 +282,7 @@ impl Setup {
         Dice(Random::new(seed ^ 0x0a11_17a0)).pairs(&mut setup);
         Dice(Random::new(seed ^ 0x1a7e_f150)).late_flushes(&mut setup);
         Dice(Random::new(seed ^ 0x0004_e1d0)).make_copies_expensive(&mut setup);
+        setup.engine.keeps_clean = !Random::new(seed ^ 0x000c_1ea2).one_in(4);
         setup
     }
 }

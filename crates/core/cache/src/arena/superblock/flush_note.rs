@@ -174,6 +174,12 @@ impl Arena {
         note.has(DOUBT) || note.has(SENT) && (holds_copies || note.has_unheld())
     }
 
+    /// Whether the backing may have dropped changes of which memory has no held copy: a flush over
+    /// them was in progress at a kill. A clean slot may then be newer than the backing.
+    pub(crate) fn may_have_lost_changes(&self) -> bool {
+        self.must_outlive_process(false)
+    }
+
     /// Returns the stamp for a copy of data that was written to the backing by now.
     pub(crate) fn round_stamp(&self) -> u32 {
         STAMPED | self.flush_note().round() as u32

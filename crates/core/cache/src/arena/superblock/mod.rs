@@ -26,7 +26,7 @@ mod flush_note;
 mod tests;
 
 use crate::BLOCK_SECTORS;
-use crate::arena::{Arena, Header, crc};
+use crate::arena::{Arena, Header, State, crc};
 use crate::epochs::{CHAIN_MAX, is_before};
 use crate::geometry::{Format, Geometry};
 use alloc::sync::Arc;
@@ -413,6 +413,8 @@ pub struct Found {
 pub struct Survey {
     /// Dirty versions of blocks. (A block may have several, one per epoch.)
     pub dirty_blocks: u64,
+    /// Blocks that are on the backing, or held until they are durable there.
+    pub clean_blocks: u64,
     /// Pending ranges of zeros.
     pub ranges: u64,
     /// The volume has failed (C8).
@@ -449,6 +451,7 @@ impl Found {
             match self.arena.verified(slot) {
                 Some(header) => {
                     survey.dirty_blocks += u64::from(is_lost(&header));
+                    survey.clean_blocks += u64::from(header.state == State::Clean);
                     holds_copies |= self.arena.is_unflushed(&header);
                 }
                 None => survey.rejected += 1,

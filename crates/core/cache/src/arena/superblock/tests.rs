@@ -134,10 +134,15 @@ fn a_survey_counts_what_would_be_lost() {
     memory.word(BYTES).fetch_xor(1, Ordering::Relaxed);
     arena.note_condition(Condition::Failed);
     let survey = found.survey();
-    assert_eq!(
-        survey,
-        Survey { dirty_blocks: 2, ranges: 1, failed: true, rejected: 2, in_doubt: false }
-    );
+    let expected = Survey {
+        dirty_blocks: 2,
+        clean_blocks: 1,
+        ranges: 1,
+        failed: true,
+        rejected: 2,
+        in_doubt: false,
+    };
+    assert_eq!(survey, expected);
     assert!(survey.is_dirty());
     assert!(Survey { ranges: 1, ..Survey::default() }.is_dirty());
     assert!(Survey { dirty_blocks: 1, ..Survey::default() }.is_dirty());

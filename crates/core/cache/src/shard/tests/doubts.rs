@@ -1,4 +1,5 @@
 use super::super::*;
+use crate::CleanBlocks;
 use crate::admission::Rules;
 #[cfg(feature = "laboratory")]
 use crate::planted::{observe_stores, watch_stores};
@@ -49,7 +50,16 @@ impl Scene {
         Scene::on(self.shared.arena.memory().clone(), 16)
     }
 
+    /// Kills the process, and lets another one take over with its clean blocks.
+    fn retained(self) -> Scene {
+        Scene::take_over(self.shared.arena.memory().clone(), 16, CleanBlocks::Keep)
+    }
+
     fn on(memory: Arc<Memory>, dirty_blocks_max: u32) -> Scene {
+        Scene::take_over(memory, dirty_blocks_max, CleanBlocks::Drop)
+    }
+
+    fn take_over(memory: Arc<Memory>, dirty_blocks_max: u32, clean: CleanBlocks) -> Scene {
         let ram = Ram::new(64 * 8, GRAIN);
         let settings = Settings {
             write: WriteMode::BackNow,
@@ -62,7 +72,8 @@ impl Scene {
             absorb_blocks_max: 8,
             ..Settings::default()
         };
-        let shared = Shared::new(ram.limits(), GEOMETRY, settings, 7, memory).expect("ours");
+        let shared = Shared::take_over(ram.limits(), GEOMETRY, settings, 7, memory, clean);
+        let shared = shared.expect("ours");
         shared.gauges.set_early(true, 0);
         let load = Load::new(&shared.arena, GEOMETRY.run_blocks);
         Scene { shared, load }
@@ -165,6 +176,14 @@ impl Scene {
         watch_stores(0);
         observe_stores(None);
         unknown.get()
+    }
+
+    /// Flushes the backing.
+    fn flush(&self) {
+        self.shared.arena.note_flush_sent();
+        self.shared.gauges.note_flush_sent();
+        self.shared.gauges.note_flush_succeeded();
+        self.shared.arena.note_flush_answered(true);
     }
 
     /// Writes back everything that may be written back.
@@ -287,10 +306,7 @@ fn a_flush_covers_no_change_that_was_not_answered_when_it_was_sent() {
         let scene = Scene::new();
         assert!(scene.send(at, Source::Data(&whole), KEEP_NOTHING));
         for _ in 0..2 {
-            scene.shared.arena.note_flush_sent();
-            scene.shared.gauges.note_flush_sent();
-            scene.shared.gauges.note_flush_succeeded();
-            scene.shared.arena.note_flush_answered(true);
+            scene.flush();
         }
         if is_answered {
             scene.answer(at, Source::Data(&whole), true);
@@ -358,4 +374,69 @@ fn where_an_order_is_promised_a_later_epoch_does_not_stand_for_a_held_copy() {
         let expected = is_ordered && closed > 0;
         assert_eq!(arena.must_outlive_process(false), expected, "{is_ordered}, {closed} closed");
     }
+}
+
+/// Returns the blocks that a process takes over clean, and dirty.
+fn taken_over(scene: Scene) -> (u64, u32) {
+    let scene = scene.retained();
+    scene.shared.check();
+    (scene.shared.counters(0).blocks_retained, scene.shared.dirty_blocks())
+}
+
+#[test]
+fn a_copy_that_became_durable_under_a_write_through_is_not_retained() {
+    let (older, at) = (filled(8, 1), Extent::new(24, 8));
+    let zeros = Source::Zeros { may_unmap: false, discard: false };
+    for (is_sent, is_flushed, expected) in
+        [(false, false, (0, 1)), (false, true, (1, 0)), (true, false, (0, 1)), (true, true, (0, 0))]
+    {
+        let scene = Scene::new();
+        scene.pass(at, Source::Data(&older));
+        if is_sent {
+            assert!(!scene.send(at, zeros, Rules::KEEP), "zeros have no copy");
+            assert_eq!(scene.read(3), Some(vec![1; 8]), "they are not answered yet");
+        }
+        if is_flushed {
+            scene.flush();
+        }
+        assert_eq!(taken_over(scene), expected, "sent {is_sent}, flushed {is_flushed}");
+    }
+}
+
+#[test]
+fn a_block_that_became_clean_under_a_write_through_is_not_retained() {
+    let zeros = Source::Zeros { may_unmap: false, discard: false };
+    for (is_sent, expected) in [(false, (2, 0)), (true, (1, 0))] {
+        let mut scene = Scene::new();
+        scene.write(3);
+        scene.write(5);
+        scene.write_out();
+        if is_sent {
+            assert!(!scene.send(Extent::new(24, 8), zeros, Rules::KEEP));
+        }
+        scene.shard(|shard, gauges| {
+            shard.begin_settling();
+            assert!(!shard.settle_written(gauges, 8));
+        });
+        assert!(scene.read(3).is_some());
+        assert_eq!(taken_over(scene), expected, "sent {is_sent}");
+    }
+}
+
+#[test]
+fn a_write_through_that_is_not_answered_hides_its_sectors_from_a_successor() {
+    let scene = Scene::new();
+    let (part, into) = (Extent::new(24, 4), filled(8, 1));
+    let look =
+        scene.shard(|shard, _| shard.look(Rules::KEEP, Reader::Client, &Extent::new(24, 8), &into));
+    let Look::Fetch(fetch) = look else { panic!("nothing is cached") };
+    scene.shard(|shard, gauges| {
+        assert_eq!(shard.keep(gauges, &fetch, &into, 3..4), 1);
+        shard.end_fetch(gauges, &fetch);
+    });
+    assert!(!scene.send(part, Source::Zeros { may_unmap: false, discard: true }, Rules::KEEP));
+    let scene = scene.retained();
+    assert_eq!(scene.shard(|shard, _| shard.presence(3)), 0xf0);
+    assert_eq!(scene.shared.counters(0).blocks_retained, 1);
+    scene.shared.check();
 }
