@@ -12,9 +12,10 @@
 use crate::backing_records::BackingRecords;
 use crate::failure::{Exit, Failure};
 use crate::node::{Identity, OpenNode};
+use crate::planted::{Bug, planted};
 use block::CacheSpec;
-use cache::{Arena, Cache, Found, Geometry, Settings, Shared};
-use holder::{Busy, Doubts, Keeper, RetainedVolume};
+use cache::{Arena, Cache, CleanBlocks, Found, Geometry, Settings, Shared};
+use holder::{Busy, Doubts, ImageReport, Keeper, RetainedVolume};
 use lane::Lane;
 use ring::{Fence, Ring, SharedMemory};
 use std::io;
@@ -42,6 +43,8 @@ pub(crate) struct Retained {
     /// The descriptors of the backing ([`OpenNode::keepable`]).
     pub(crate) backing: Vec<OwnedFd>,
     pub(crate) keeper: Keeper,
+    /// Whether other programs may have written to the image. None: nothing is known.
+    image: Option<ImageReport>,
     /// The arena to serve from, once it has been examined and fits.
     pub(crate) adopted: Option<AdoptedArena>,
 }
@@ -80,6 +83,7 @@ impl Keep {
                 arena: found.arena,
                 backing: found.backing,
                 keeper: found.keeper,
+                image: found.image,
                 adopted: None,
             })),
             Err(error) => Err(match Busy::of(&error) {
@@ -131,6 +135,27 @@ impl Retained {
             )
         })?;
         Ok(fence)
+    }
+
+    /// Decides about the clean blocks in the memory (C9): after [`Retained::fence`]. They are kept if
+    /// the holder has had the image's lock all the time, and its report excludes a program that
+    /// ignores locks. Returns a sentence if it found such a program.
+    pub(crate) fn clean_blocks(&self, node: &dyn OpenNode) -> (CleanBlocks, Option<String>) {
+        let (Some(report), Some(image)) = (&self.image, self.backing.first()) else {
+            return (CleanBlocks::Drop, None);
+        };
+        if !node.is_locked() {
+            return (CleanBlocks::Drop, None);
+        }
+        if report.is_unchanged(image) || planted(Bug::TrustChangedImage) {
+            return (CleanBlocks::Keep, None);
+        }
+        let message = format!(
+            "{}: another program has opened it since the earlier process began, or has changed it: \
+             the blocks that this process had cached are dropped",
+            self.label.backing
+        );
+        (CleanBlocks::Drop, Some(message))
     }
 
     /// Duplicates the descriptors of the backing.

@@ -14,7 +14,7 @@ use crate::node::{
 use crate::planted::{Bug, planted};
 use crate::setup_lane::SetupLane;
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, VOLUME_BYTES_MAX, WriteMode};
-use cache::{Arena, Geometry, Settings, Shared};
+use cache::{Arena, CleanBlocks, Geometry, Settings, Shared};
 use holder::Keeper;
 use host::OpenOptions;
 use layers::{DelayShared, FaultsShared};
@@ -52,6 +52,15 @@ pub(crate) struct Opening<'a> {
     pub(crate) records: Rc<BackingRecords>,
     pub(crate) notes: Vec<String>,
     progress: &'a mut dyn FnMut(usize, usize),
+}
+
+/// The memory of a cache that is being opened.
+struct CacheMemory {
+    memory: SharedMemory,
+    geometry: Geometry,
+    fence: Option<Fence>,
+    /// The handling of clean blocks in it.
+    clean: CleanBlocks,
 }
 
 /// Returns the built-in backing for a leaf of a spec: a file.
@@ -330,14 +339,19 @@ impl<'a> Opening<'a> {
             ));
         }
         let spec = &self.keepable_settings(spec, &*below);
-        let (memory, geometry, fence) = self.memory_of(spec, &*below)?;
+        let CacheMemory { memory, geometry, fence, clean } = self.memory_of(spec, &*below)?;
         if let Err(error) = memory.lock() {
             self.notes.push(error.to_string());
         }
         let settings = Settings::from_spec(spec, &geometry);
         let identity = below.identity().map_or(0, |identity| identity.number);
-        let shared = Shared::new(&limits, geometry, settings, identity, memory.memory().clone())
+        let words = memory.memory().clone();
+        let shared = Shared::take_over(&limits, geometry, settings, identity, words, clean)
             .map_err(|error| Failure::new(Exit::Integrity, error.to_string()))?;
+        if let Some(keeper) = &self.keeper {
+            // A holder of an older version cannot: the next process drops all clean blocks.
+            let _ = keeper.watch();
+        }
         shared.set_guard(spec.guard, 0);
         self.begin_noted_doubt(&shared, &*below);
         self.note_recovered(&shared);
@@ -380,14 +394,18 @@ impl<'a> Opening<'a> {
         &mut self,
         spec: &CacheSpec,
         below: &dyn OpenNode,
-    ) -> Result<(SharedMemory, Geometry, Option<Fence>), Failure> {
+    ) -> Result<CacheMemory, Failure> {
         if let Some(retained) = self.retained.take() {
-            let fence = retained.fence(below)?;
+            let fence = Some(retained.fence(below)?);
+            let (clean, note) = retained.clean_blocks(below);
+            self.notes.extend(note);
             let adopted = retained.adopted.expect("the memory has been examined");
             (self.keeper, self.is_recorded) = (Some(retained.keeper), retained.label.is_recorded);
             self.is_taken_over = true;
-            return Ok((adopted.memory, adopted.geometry, Some(fence)));
+            let AdoptedArena { memory, geometry } = adopted;
+            return Ok(CacheMemory { memory, geometry, fence, clean });
         }
+        let clean = CleanBlocks::Drop;
         let limits = below.limits();
         let geometry = geometry_for(spec, limits.bytes());
         let is_read_only = limits.read_only;
@@ -395,7 +413,7 @@ impl<'a> Opening<'a> {
             (&self.flags.keep, below.identity(), below.keepable(), is_read_only)
         else {
             let memory = cache_memory(&geometry, limits.grain, self.progress)?;
-            return Ok((memory, geometry, None));
+            return Ok(CacheMemory { memory, geometry, fence: None, clean });
         };
         // Reserves address space, because the next process may be configured with more memory.
         let most = host::memory_of_machine().unwrap_or(0).min(useful_bytes(limits.bytes()));
@@ -405,11 +423,11 @@ impl<'a> Opening<'a> {
             // A limit on address space or on file sizes may prevent it.
             Err(_) => (cache_memory(&geometry, limits.grain, self.progress)?, geometry),
         };
-        let fence = keep::fence(memory.file(), &identity.name)?;
+        let fence = Some(keep::fence(memory.file(), &identity.name)?);
         let name = &self.flags.name;
         self.keeper = Some(keep.start(name, &identity, &descriptors, &memory)?);
         self.is_recorded = true;
-        Ok((memory, geometry, Some(fence)))
+        Ok(CacheMemory { memory, geometry, fence, clean })
     }
 
     /// Restores a doubt about a flush that was noted when its memory was released. The note stays

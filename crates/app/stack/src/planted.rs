@@ -14,6 +14,8 @@ pub(crate) enum Bug {
     ServeLostDevice,
     /// C5: the contents of a backing are examined again when it is taken over.
     ExamineTakenOver,
+    /// C9: clean blocks are kept although another program has opened or changed the image.
+    TrustChangedImage,
 }
 
 /// Whether this bug is planted.

@@ -224,6 +224,8 @@ impl Volume {
             return Ok(());
         };
         let again = keep.start(&self.name, &identity, &backing, memory)?;
+        // Nothing else has written to the backing while this process served it.
+        let _ = again.watch();
         *self.keeper.borrow_mut() = Some(again);
         self.is_recorded.set(true);
         // Needed only if the former holder was of an older version; otherwise the record already

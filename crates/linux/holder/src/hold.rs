@@ -4,6 +4,7 @@ use crate::absence::Absence;
 use crate::connections::Connections;
 use crate::deadline::{Deadline, unix_s};
 use crate::directory::HolderSocket;
+use crate::image_watch::ImageWatch;
 use crate::key;
 use crate::life::Holder;
 use crate::packet::{self, PACKET_BYTES, Received};
@@ -119,7 +120,7 @@ fn retain(options: &HolderOptions<'_>) -> io::Result<()> {
             return Err(error);
         }
     };
-    let retained = encode(&Answer::Retained(holder.retained.clone()));
+    let retained = encode(&Answer::Retained { retained: holder.retained.clone(), image: None });
     // If the daemon has died by now, the main loop finds the connection closed, and handles that.
     let _ = packet::send(&socket, &retained, &[]);
     holder.connections.add(socket);
@@ -171,6 +172,8 @@ fn handshake<'a>(
         takes: 0,
         absence,
         report: None,
+        watch: ImageWatch::default(),
+        clean_end: None,
     };
     Ok((holder, pid))
 }

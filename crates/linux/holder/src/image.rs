@@ -15,6 +15,16 @@ const ANSWER_FROM_MEMORY: [&str; 18] = [
     "nfs4", "overlay", "ramfs", "tmpfs", "vfat", "virtiofs", "xfs",
 ];
 
+/// Local file systems on which each write, and only that, changes a file's ctime with at least the
+/// precision of the kernel's clock ticks.
+const LOCAL: [&str; 8] = ["bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "tmpfs", "xfs"];
+
+/// Whether it is an image file on a local file system.
+pub(crate) fn is_local_file(backing: impl AsFd, key: &str) -> bool {
+    let kind = || kind_of_mount(backing.as_fd().as_raw_fd());
+    key.starts_with("file-") && kind().is_some_and(|kind| LOCAL.contains(&kind.as_str()))
+}
+
 /// Whether the image has no name any more, so that it could never be served again. False also if
 /// finding out could require waiting, and for a device, whose node may be created again.
 pub(crate) fn is_deleted(backing: impl AsFd, key: &str) -> bool {

@@ -3,6 +3,7 @@
 //! All of this may block for some seconds. It is for starting and stopping, not for a lane.
 
 use crate::absence::{Description, Waiting};
+use crate::image_watch::ImageReport;
 use crate::key;
 use crate::process::{self, Process, Roll};
 use crate::retained::{Looked, RetainedVolume, Taken};
@@ -45,14 +46,16 @@ pub struct Found {
     /// The descriptors of the backing, at least one: for a file, its open file description with its
     /// locks. Use them instead of opening the image again, which would be found locked.
     pub backing: Vec<OwnedFd>,
+    /// Whether other programs may have written to the image. None: nothing is known.
+    pub image: Option<ImageReport>,
     /// Retains both from now on.
     pub keeper: Keeper,
 }
 
 impl Found {
     fn new(taken: Taken, keeper: Kind) -> Found {
-        let Taken { retained, arena, backing } = taken;
-        Found { retained, arena, backing, keeper: Keeper(keeper) }
+        let Taken { retained, arena, backing, image } = taken;
+        Found { retained, arena, backing, image, keeper: Keeper(keeper) }
     }
 }
 
@@ -102,6 +105,18 @@ impl Keeper {
         }
         let process = Process::start(runtime, retained, arena, backing, program)?;
         Ok(Keeper(Kind::Process(process)))
+    }
+
+    /// Makes the holder watch for other programs that write to the image, from now on: this
+    /// process's clean blocks equal the image. Without this call, the next process drops them.
+    ///
+    /// # Errors
+    /// The holder does not answer, or is of an earlier version.
+    pub fn watch(&self) -> io::Result<()> {
+        match &self.0 {
+            Kind::Process(process) => process.watch(),
+            Kind::Systemd(_) => Ok(()),
+        }
     }
 
     /// Announces to the holder of a mount that this process is about to take the mount over, so

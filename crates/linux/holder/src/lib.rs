@@ -28,6 +28,9 @@
 //!                                                     or the image was deleted --------> gone
 //! ```
 //!
+//! With nothing but clean blocks it stays for `CLEAN_MAX`, so that a daemon that is restarted
+//! finds them.
+//!
 //! The daemon starts it as the hidden command `hold`, with one end of a socket pair as its stdin.
 //! That process starts the program once more in a new session and exits, so that the holder has no
 //! parent that must wait for it and leaves no zombie. The owner is an open connection, not a
@@ -42,7 +45,8 @@
 //! - `keep {volume, backing, key, runtime, pid}`, with arena and backing. The daemon that started
 //!   it, once. `kept`.
 //! - `take {pid}`. Any, if there is no owner, and the owner itself. `kept {volume, backing, key}`,
-//!   with arena and backing; or `busy {pid}`.
+//!   with arena and backing, and `image`: what is known about other writers; or `busy {pid}`.
+//! - `watch`. The owner, once its clean blocks equal the image: before it serves. `accepted`.
 //! - `release`. The owner. `done`, and the holder ends.
 //! - `status`. Any. `status {...}`.
 //! - `look`. Any. `kept`, with the arena, without becoming the owner.
@@ -92,6 +96,7 @@ mod directory;
 mod doubt;
 mod hold;
 mod image;
+mod image_watch;
 mod keeper;
 mod key;
 mod life;
@@ -109,6 +114,7 @@ mod wire;
 pub use absence::{Description, WAIT_DEFAULT_MS, Waiting};
 pub use doubt::Doubts;
 pub use hold::{HOLD, HolderOptions, hold, hold_on};
+pub use image_watch::{ImageReport, ImageState};
 pub use keeper::{Approach, Found, Keeper};
 pub use key::{key_at, mount_key};
 pub use notify::{notify_ready, notify_stopping, scrub};

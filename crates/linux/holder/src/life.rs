@@ -5,6 +5,7 @@ use crate::connections::{Connections, Sent};
 use crate::deadline::{Deadline, run_within};
 use crate::directory::{self, HolderSocket};
 use crate::image;
+use crate::image_watch::ImageWatch;
 use crate::key;
 use crate::packet::{self, DESCRIPTORS, PACKET_BYTES, Received};
 use crate::pid::own_pid;
@@ -27,6 +28,9 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// Time without an owner before this is reported: a restart or an upgrade of the owner is shorter,
 /// and is not reported.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
+/// Time without an owner for which only clean blocks are retained: a supervisor's longest pause
+/// before a restart, and some time to start. Until then the image stays locked.
+const CLEAN_MAX: Duration = Duration::from_secs(15);
 /// Maximum number of connections accepted per round, so that many clients cannot stop the loop.
 const ADMITTED_MAX: usize = 8;
 
@@ -68,6 +72,11 @@ pub(crate) struct Holder<'a> {
     pub(crate) absence: Option<Absence>,
     /// When to report that there is no owner. None: it was reported, or there is one.
     pub(crate) report: Option<Deadline>,
+    /// Whether other programs may have written to the image.
+    pub(crate) watch: ImageWatch,
+    /// End of the time for which only clean blocks are retained without an owner. None: there is an
+    /// owner, or other data is retained.
+    pub(crate) clean_end: Option<Deadline>,
 }
 
 /// Events that poll found.
@@ -139,7 +148,8 @@ impl Holder<'_> {
     /// Returns the next moment at which a holder without an owner has work.
     fn next(&self, look: Deadline) -> Deadline {
         let absence = self.absence.as_ref().and_then(Absence::next);
-        let moments = [Some(look), self.report, absence].into_iter().flatten();
+        let others = [self.report, absence, self.watch.next(), self.clean_end];
+        let moments = others.into_iter().chain([Some(look)]).flatten();
         moments.min_by_key(|moment| moment.remaining()).unwrap_or(look)
     }
 
@@ -158,6 +168,10 @@ impl Holder<'_> {
             if ready.mount && absence.attend(device).is_err() {
                 return Ends;
             }
+        }
+        self.watch.advance(self.arena.as_fd(), self.backing[0].as_fd());
+        if self.clean_end.is_some_and(Deadline::has_passed) {
+            return Ends;
         }
         if self.report.is_some_and(Deadline::has_passed) {
             self.report = None;
@@ -223,7 +237,8 @@ impl Holder<'_> {
                 self.send(index, &status, Attachment::Nothing)
             }
             Ask::Look => {
-                self.send(index, &Answer::Retained(self.retained.clone()), Attachment::Memory)
+                let retained = self.retained.clone();
+                self.send(index, &Answer::Retained { retained, image: None }, Attachment::Memory)
             }
             Ask::Take { pid } => self.take(index, pid),
             Ask::Waiting => {
@@ -248,6 +263,11 @@ impl Holder<'_> {
             }
             Ask::Leave => self.refuse(index, "only the owner can leave it".to_owned()),
             Ask::Describe(_) => self.refuse(index, "only the owner can describe it".to_owned()),
+            Ask::Watch if is_owner => {
+                self.watch.begin(self.backing[0].as_fd(), &self.retained.key);
+                self.send(index, &Answer::Accepted, Attachment::Nothing)
+            }
+            Ask::Watch => self.refuse(index, "only the owner can have it watched".to_owned()),
             Ask::Release if is_owner => Ends,
             Ask::Release => self.refuse(index, "only the owner can release".to_owned()),
             Ask::Discard { takes } => match self.owner_pid() {
@@ -279,7 +299,10 @@ impl Holder<'_> {
         if let Some(absence) = &mut self.absence {
             absence.end();
         }
-        self.send(index, &Answer::Retained(self.retained.clone()), Attachment::Both)
+        self.clean_end = None;
+        let image = self.watch.end(self.arena.as_fd(), self.backing[0].as_fd());
+        let retained = self.retained.clone();
+        self.send(index, &Answer::Retained { retained, image }, Attachment::Both)
     }
 
     /// Returns the owner's process. None: there is no owner, or it has closed its connection.
@@ -320,12 +343,18 @@ impl Holder<'_> {
 
     /// Handles the end of the owner without a release.
     fn orphaned(&mut self) -> Life {
+        // First, because each moment until then may hide another program's write.
+        self.watch.lose_owner(self.arena.as_fd(), self.backing[0].as_fd());
         let contents = self.contents();
         if let Ok(contents) = &contents
             && !contents.is_worth_keeping()
         {
             self.record_nothing_missing();
-            return Ends;
+            if contents.clean_blocks == 0 || !self.watch.is_on() {
+                return Ends;
+            }
+            self.clean_end = Some(Deadline::after(CLEAN_MAX));
+            return Stays;
         }
         self.report = Some(Deadline::after(REPORT_AFTER));
         if let Some(absence) = &mut self.absence {
@@ -372,6 +401,7 @@ impl Holder<'_> {
             since_unix_s: self.since_unix_s,
             takes: self.takes,
             size_bytes,
+            has_only_clean: self.clean_end.is_some(),
             path: image::path(&self.backing[0]),
         }
     }

@@ -4,6 +4,7 @@ use crate::absence::{Description, Waiting};
 use crate::deadline::Deadline;
 use crate::directory::{self, Reached};
 use crate::hold::{DETACHED, HOLD};
+use crate::image_watch::ImageReport;
 use crate::key;
 use crate::packet::{self, PACKET_BYTES};
 use crate::pid::{is_ending, own_pid};
@@ -143,9 +144,9 @@ fn ask_unowned(
     }
 }
 
-fn check_kept(key: &str, answer: Answer) -> io::Result<RetainedVolume> {
+fn check_kept(key: &str, answer: Answer) -> io::Result<(RetainedVolume, Option<ImageReport>)> {
     match answer {
-        Answer::Retained(retained) if retained.key == key => Ok(retained),
+        Answer::Retained { retained, image } if retained.key == key => Ok((retained, image)),
         other => Err(unexpected(other)),
     }
 }
@@ -155,9 +156,9 @@ impl Process {
     pub(crate) fn take(runtime: &Path, key: &str) -> io::Result<Option<(Taken, Process)>> {
         let answered = ask_unowned(runtime, key, &Ask::Take { pid: own_pid() })?;
         let Some((socket, answer, descriptors)) = answered else { return Ok(None) };
-        let retained = check_kept(key, answer)?;
+        let (retained, image) = check_kept(key, answer)?;
         let (arena, backing) = packet::arena_and_backing(descriptors)?;
-        Ok(Some((Taken { retained, arena, backing }, Process { socket })))
+        Ok(Some((Taken { retained, arena, backing, image }, Process { socket })))
     }
 
     /// Requests the memory again by the owner's connection.
@@ -165,9 +166,9 @@ impl Process {
         rustix::io::ioctl_fionbio(&socket, true)?;
         let ask = Ask::Take { pid: own_pid() };
         let (answer, descriptors) = packet::ask(&socket, &ask, &[], Deadline::after(ANSWER_MAX))?;
-        let Answer::Retained(retained) = answer else { return Err(unexpected(answer)) };
+        let Answer::Retained { retained, image } = answer else { return Err(unexpected(answer)) };
         let (arena, backing) = packet::arena_and_backing(descriptors)?;
-        Ok((Taken { retained, arena, backing }, Process { socket }))
+        Ok((Taken { retained, arena, backing, image }, Process { socket }))
     }
 
     /// Starts a holder and sends it the descriptors.
@@ -192,7 +193,7 @@ impl Process {
         // The child only starts the actual holder, and has probably ended by now.
         reap(&mut child, deadline);
         match answered {
-            Ok((Answer::Retained(_), _)) => Ok(Process { socket: ours }),
+            Ok((Answer::Retained { .. }, _)) => Ok(Process { socket: ours }),
             Ok((other, _)) => Err(unexpected(other)),
             Err(error) => {
                 let message = format!(
@@ -220,6 +221,11 @@ impl Process {
     pub(crate) fn describe(&self, description: Description) -> io::Result<()> {
         let bytes = encode(&Ask::Describe(description.clone())).len();
         self.order(&Ask::Describe(description.shortened(bytes, PACKET_BYTES)))
+    }
+
+    /// Makes the holder watch the image.
+    pub(crate) fn watch(&self) -> io::Result<()> {
+        self.order(&Ask::Watch)
     }
 
     /// Makes the holder answer for the mount although this process has not ended yet.
@@ -289,7 +295,7 @@ pub(crate) fn look(runtime: &Path, key: &str) -> io::Result<Option<Looked>> {
     match ask_once(runtime, key, &Ask::Look, Deadline::after(ANSWER_MAX))? {
         None => Ok(None),
         Some((_, answer, descriptors)) => Ok(Some(Looked {
-            retained: check_kept(key, answer)?,
+            retained: check_kept(key, answer)?.0,
             arena: packet::first_descriptor(descriptors)?,
         })),
     }

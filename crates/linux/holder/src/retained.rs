@@ -1,5 +1,6 @@
 //! The retained state of a volume: its identity, its memory, its backing.
 
+use crate::image_watch::ImageReport;
 use crate::key;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -61,4 +62,5 @@ pub(crate) struct Taken {
     pub(crate) retained: RetainedVolume,
     pub(crate) arena: OwnedFd,
     pub(crate) backing: Vec<OwnedFd>,
+    pub(crate) image: Option<ImageReport>,
 }

@@ -207,7 +207,9 @@ pub(crate) fn find(key: &str) -> io::Result<Option<(Taken, Store)>> {
                 io::Error::new(io::ErrorKind::InvalidData, message)
             })?;
             let count = FIXED_DESCRIPTORS + backing.len() as u32;
-            Ok(Some((Taken { retained, arena, backing }, Store { key: key.to_owned(), count })))
+            // No process has watched the image.
+            let taken = Taken { retained, arena, backing, image: None };
+            Ok(Some((taken, Store { key: key.to_owned(), count })))
         }
         (None, backing, None) if backing.is_empty() => Ok(None),
         // The memory is sent last: without it the daemon died before it served.

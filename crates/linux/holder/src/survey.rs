@@ -12,6 +12,8 @@ use std::sync::atomic::Ordering;
 pub struct Contents {
     /// Blocks that are not durable on the backing yet.
     pub dirty_blocks: u64,
+    /// Blocks that are on the backing.
+    pub clean_blocks: u64,
     /// Pending ranges of zeros.
     pub ranges: u64,
     /// Whether the volume has failed (C8).
@@ -55,9 +57,10 @@ pub(crate) fn of_arena(arena: BorrowedFd<'_>) -> io::Result<Contents> {
         let message = "it is no arena of this version, or is damaged";
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     };
-    let Headers { dirty_blocks, ranges, failed, in_doubt, .. } = found.survey();
+    let Headers { dirty_blocks, clean_blocks, ranges, failed, in_doubt, .. } = found.survey();
     Ok(Contents {
         dirty_blocks,
+        clean_blocks,
         ranges,
         failed,
         in_doubt,

@@ -1,6 +1,7 @@
 //! Messages between a holder and its clients.
 
 use crate::absence::{Description, Waiting};
+use crate::image_watch::ImageReport;
 use crate::pid::is_ending;
 use crate::retained::RetainedVolume;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,9 @@ pub struct Status {
     /// The volume's size, in bytes; 0 if it is unknown.
     #[serde(default)]
     pub size_bytes: u64,
+    /// Whether it retains only clean blocks for now, without an owner.
+    #[serde(default)]
+    pub has_only_clean: bool,
     /// Present path of the retained backing, which may have been renamed. None: it was deleted, or
     /// the path is too long for a packet.
     #[serde(default)]
@@ -66,6 +70,8 @@ pub(crate) enum Ask {
     },
     /// A daemon is about to take the mount over, while this connection is open.
     Approach,
+    /// The owner's clean blocks equal the image from now on.
+    Watch,
     Release,
     Status,
     Look,
@@ -87,7 +93,13 @@ pub(crate) enum Ask {
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub(crate) enum Answer {
     #[serde(rename = "kept")]
-    Retained(RetainedVolume),
+    Retained {
+        #[serde(flatten)]
+        retained: RetainedVolume,
+        /// For a new owner. None: nothing is known, or the holder is of an older version.
+        #[serde(default)]
+        image: Option<ImageReport>,
+    },
     Status(Status),
     Busy {
         pid: i32,
@@ -145,6 +157,7 @@ mod tests {
             since_unix_s: u64::MAX,
             takes: u64::MAX,
             size_bytes: u64::MAX,
+            has_only_clean: false,
             path: Some("\u{1}".repeat(PATH_BYTES)),
         };
         assert!(encode(&Answer::Status(status)).len() < PACKET_BYTES);

@@ -2,7 +2,7 @@
 
 use super::{Attached, Health, Identity, OpenNode, Unkept};
 use block::{Limits, Size, Stack};
-use host::FileVolume;
+use host::{FileVolume, Lock};
 use ring::{FileBackend, Ring};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -36,6 +36,10 @@ impl OpenNode for FileNode {
 
     fn keepable(&self) -> Result<Vec<BorrowedFd<'_>>, Unkept> {
         Ok(vec![self.0.file().as_fd()])
+    }
+
+    fn is_locked(&self) -> bool {
+        *self.0.lock() == Lock::Held && self.0.local_locks().is_none()
     }
 
     fn health(&self) -> Health {

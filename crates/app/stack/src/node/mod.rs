@@ -132,6 +132,12 @@ pub trait OpenNode: Any + Send + Sync {
             .map_or(Err(Unkept::Process), OpenNode::keepable)
     }
 
+    /// Whether this process has a lock on it that all programs of all machines see which use it and
+    /// respect locks. A layer returns the answer of its child.
+    fn is_locked(&self) -> bool {
+        only_child(self.children(), self.is_of_several()).is_some_and(OpenNode::is_locked)
+    }
+
     /// Waits until no request of an earlier process can reach the backing any more (C15). Called
     /// once, before the first write. Requests by io_uring need no wait here: the cache's memory
     /// fences them.

@@ -85,7 +85,7 @@ impl Daemon {
     }
 
     fn with_found(runtime: &Path, image: &Path, found: Found) -> io::Result<Daemon> {
-        let Found { retained, arena, backing, keeper } = found;
+        let Found { retained, arena, backing, keeper, .. } = found;
         let arena = SharedMemory::adopt(arena)?;
         let fence = Fence::take(arena.file(), 5000)?;
         let (runtime, image) = (runtime.to_owned(), image.to_owned());
