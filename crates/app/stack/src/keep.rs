@@ -14,8 +14,8 @@ use crate::failure::{Exit, Failure};
 use crate::node::{Identity, OpenNode};
 use crate::planted::{Bug, planted};
 use block::CacheSpec;
-use cache::{Arena, Cache, CleanBlocks, Found, Geometry, Settings, Shared};
-use holder::{Busy, Doubts, ImageReport, Keeper, RetainedVolume};
+use cache::{Arena, Cache, CleanBlocks, Geometry, Settings, Shared};
+use holder::{Busy, Doubts, Found, Keeper, RetainedVolume};
 use lane::Lane;
 use ring::{Fence, Ring, SharedMemory};
 use std::io;
@@ -43,8 +43,8 @@ pub(crate) struct Retained {
     /// The descriptors of the backing ([`OpenNode::keepable`]).
     pub(crate) backing: Vec<OwnedFd>,
     pub(crate) keeper: Keeper,
-    /// Whether other programs may have written to the image. None: nothing is known.
-    image: Option<ImageReport>,
+    /// Whether no other program has written to the image. None: nothing is known.
+    is_unchanged: Option<bool>,
     /// The arena to serve from, once it has been examined and fits.
     pub(crate) adopted: Option<AdoptedArena>,
 }
@@ -78,14 +78,7 @@ impl Keep {
     /// any.
     pub(crate) fn find(&self, key: &str, name: &str) -> Result<Option<Retained>, Failure> {
         match Keeper::find(&self.runtime, key) {
-            Ok(found) => Ok(found.map(|found| Retained {
-                label: found.retained,
-                arena: found.arena,
-                backing: found.backing,
-                keeper: found.keeper,
-                image: found.image,
-                adopted: None,
-            })),
+            Ok(found) => Ok(found.map(Retained::new)),
             Err(error) => Err(match Busy::of(&error) {
                 Some(busy) => Failure::new(
                     Exit::Busy,
@@ -124,6 +117,16 @@ impl Keep {
 }
 
 impl Retained {
+    fn new(found: Found) -> Retained {
+        let Found { retained, arena, backing, image, keeper } = found;
+        // Before this process examines the image, which may change its ctime.
+        let is_unchanged = match (&image, backing.first()) {
+            (Some(report), Some(image)) => Some(report.is_unchanged(image)),
+            _ => None,
+        };
+        Retained { label: retained, arena, backing, keeper, is_unchanged, adopted: None }
+    }
+
     /// Waits until the I/O of the daemon that used the memory before has ended (C15).
     pub(crate) fn fence(&self, node: &dyn OpenNode) -> Result<Fence, Failure> {
         let fence = fence(self.arena.as_fd(), &self.label.backing)?;
@@ -137,25 +140,22 @@ impl Retained {
         Ok(fence)
     }
 
-    /// Decides about the clean blocks in the memory (C9): after [`Retained::fence`]. They are kept if
-    /// the holder has had the image's lock all the time, and its report excludes a program that
-    /// ignores locks. Returns a sentence if it found such a program.
+    /// Decides about the clean blocks in the memory (C9). They are kept if the holder has had the
+    /// image's lock all the time, and its report excludes a program that ignores locks. Returns a
+    /// sentence if it found such a program.
     pub(crate) fn clean_blocks(&self, node: &dyn OpenNode) -> (CleanBlocks, Option<String>) {
-        let (Some(report), Some(image)) = (&self.image, self.backing.first()) else {
-            return (CleanBlocks::Drop, None);
-        };
-        if !node.is_locked() {
-            return (CleanBlocks::Drop, None);
+        match self.is_unchanged {
+            Some(false) if !planted(Bug::TrustChangedImage) => {
+                let message = format!(
+                    "{}: another program has opened it since the earlier process began, or has \
+                     changed it: the blocks that this process had cached are dropped",
+                    self.label.backing
+                );
+                (CleanBlocks::Drop, Some(message))
+            }
+            Some(_) if node.is_locked() => (CleanBlocks::Keep, None),
+            _ => (CleanBlocks::Drop, None),
         }
-        if report.is_unchanged(image) || planted(Bug::TrustChangedImage) {
-            return (CleanBlocks::Keep, None);
-        }
-        let message = format!(
-            "{}: another program has opened it since the earlier process began, or has changed it: \
-             the blocks that this process had cached are dropped",
-            self.label.backing
-        );
-        (CleanBlocks::Drop, Some(message))
     }
 
     /// Duplicates the descriptors of the backing.
@@ -184,7 +184,7 @@ pub(crate) struct SettleResult {
 /// Exit status 6 if writing to the backing fails: everything stays retained.
 pub(crate) fn settle(
     retained: Retained,
-    found: &Found,
+    found: &cache::Found,
     memory: &SharedMemory,
     node: &dyn OpenNode,
     records: &BackingRecords,
@@ -250,6 +250,6 @@ fn drain(node: &dyn OpenNode, shared: &Arc<Shared>, fence: &Fence) -> Result<(),
 }
 
 /// Returns the description of the arena in a memory. None: it holds no arena of this version.
-pub(crate) fn find_arena(memory: &SharedMemory) -> Option<Found> {
+pub(crate) fn find_arena(memory: &SharedMemory) -> Option<cache::Found> {
     Arena::found(memory.memory())
 }

@@ -91,7 +91,8 @@ fn give_up(name: &str, force: bool) -> Result<ExitCode, Failure> {
 /// Returns a sentence about data that is retained for a volume without a daemon.
 fn describe_retained(name: &str) -> String {
     let holders = holder::Keeper::roll(&daemon::runtime_directory()).unwrap_or_default();
-    let mut held = holders.answered.iter().filter(|held| held.is_orphaned() && held.volume == name);
+    let has_data = |held: &&holder::Status| held.is_orphaned() && !held.has_only_clean;
+    let mut held = holders.answered.iter().filter(has_data).filter(|held| held.volume == name);
     match held.next() {
         Some(held) => format!(
             "{} of acknowledged writes stay retained by its holder, process {}; the next \

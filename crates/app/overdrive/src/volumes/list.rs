@@ -185,7 +185,8 @@ fn gather(control: Option<&PathBuf>) -> Result<Gathered, Failure> {
     let holders = holder::Keeper::roll(&daemon::runtime_directory()).unwrap_or_default();
     let mut failures: Vec<Failure> = daemons.silent.iter().map(Silent::failure).collect();
     rows.extend(daemons.silent.iter().flat_map(|silent| rows_of_silent(silent, &holders)));
-    let orphans = holders.answered.iter().filter(|held| held.is_orphaned());
+    let has_data = |held: &&holder::Status| held.is_orphaned() && !held.has_only_clean;
+    let orphans = holders.answered.iter().filter(has_data);
     rows.extend(orphans.map(|held| row_of(held, State::Orphaned, held.holder_pid)));
     for silent in &holders.silent {
         failures.push(silent_holder(silent));

@@ -48,6 +48,7 @@ mod pressure;
 mod recipes;
 mod remote;
 mod rescue;
+mod retained;
 mod settings;
 mod silence;
 mod threads;

@@ -34,3 +34,12 @@ fn contents_that_are_examined_at_a_takeover_are_found() {
         is_found("ExamineTakenOver", test, "or use --raw to serve the bytes of the image itself");
     }
 }
+
+#[test]
+fn clean_blocks_that_outlive_a_change_of_the_image_are_found() {
+    if have_libnbd() {
+        let test =
+            "retained::what_another_program_writes_while_no_daemon_serves_is_read_by_the_next_one";
+        is_found("TrustChangedImage", test, "MiB 2, byte 0: starts with 3");
+    }
+}

@@ -44,6 +44,15 @@ fn print_cache(stats: &Statistics, all: bool) {
         ),
     );
     line(
+        counters.blocks_retained > 0,
+        format!(
+            "retained  {} of cached data from an earlier process; clients have used {:.0} % of it \
+             since",
+            Size(counters.blocks_retained * 4096),
+            percent(counters.blocks_retained_used, counters.blocks_retained),
+        ),
+    );
+    line(
         counters.asked_write_bytes > 0,
         format!(
             "writes    {} by clients, {} absorbed, {} saved, {} written back",
