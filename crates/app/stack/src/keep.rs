@@ -121,7 +121,9 @@ impl Retained {
         let Found { retained, arena, backing, image, keeper } = found;
         // Before this process examines the image, which may change its ctime.
         let is_unchanged = match (&image, backing.first()) {
-            (Some(report), Some(image)) => Some(report.is_unchanged(image)),
+            (Some(report), Some(image)) => {
+                Some(report.is_unchanged(image) || planted(Bug::TrustChangedImage))
+            }
             _ => None,
         };
         Retained { label: retained, arena, backing, keeper, is_unchanged, adopted: None }
@@ -141,21 +143,43 @@ impl Retained {
     }
 
     /// Decides about the clean blocks in the memory (C9). They are kept if the holder has had the
-    /// image's lock all the time, and its report excludes a program that ignores locks. Returns a
-    /// sentence if it found such a program.
-    pub(crate) fn clean_blocks(&self, node: &dyn OpenNode) -> (CleanBlocks, Option<String>) {
+    /// image's lock all the time, and its report excludes a program that ignores locks.
+    pub(crate) fn clean_blocks(&self, node: &dyn OpenNode) -> CleanBlocks {
         match self.is_unchanged {
-            Some(false) if !planted(Bug::TrustChangedImage) => {
-                let message = format!(
-                    "{}: another program has opened it since the earlier process began, or has \
-                     changed it: the blocks that this process had cached are dropped",
-                    self.label.backing
-                );
-                (CleanBlocks::Drop, Some(message))
-            }
-            Some(_) if node.is_locked() => (CleanBlocks::Keep, None),
-            _ => (CleanBlocks::Drop, None),
+            Some(true) if node.is_locked() => CleanBlocks::Keep,
+            _ => CleanBlocks::Drop,
         }
+    }
+
+    /// Returns a sentence about a program that may have written to the image.
+    pub(crate) fn change_note(&self) -> Option<String> {
+        (self.is_unchanged == Some(false)).then(|| {
+            format!(
+                "{}: another program has opened it since the earlier process began, or has changed \
+                 it: the blocks that this process had cached are dropped",
+                self.label.backing
+            )
+        })
+    }
+
+    /// Whether the memory has nothing that this process could use: only clean blocks that may
+    /// differ from the image.
+    pub(crate) fn is_useless(&self) -> bool {
+        let survey = || {
+            let memory = SharedMemory::peek(self.arena.as_fd()).ok()?;
+            Some(Arena::found(&memory)?.survey())
+        };
+        let is_clean =
+            |survey: cache::Survey| !survey.is_dirty() && !survey.failed && !survey.in_doubt;
+        self.is_unchanged == Some(false) && survey().is_some_and(is_clean)
+    }
+
+    /// Ends the holder. The image is no longer locked.
+    pub(crate) fn dismiss(self) {
+        let Retained { keeper, arena, backing, .. } = self;
+        drop((arena, backing));
+        // If the holder does not answer, opening the image reports that it is locked.
+        let _ = keeper.release();
     }
 
     /// Duplicates the descriptors of the backing.

@@ -184,7 +184,12 @@ impl<'a> Opening<'a> {
             }
             _ => None,
         };
+        self.notes.extend(retained.iter().filter_map(|(_, retained)| retained.change_note()));
         let Opened { node, notes } = match retained {
+            Some((_, retained)) if retained.is_useless() => {
+                retained.dismiss();
+                self.open_with(backing, backing.is_read_only(), None)?
+            }
             Some((keep, retained)) => self.open_retained(backing, keep, retained)?,
             None => self.open_with(backing, backing.is_read_only(), None)?,
         };
@@ -397,8 +402,7 @@ impl<'a> Opening<'a> {
     ) -> Result<CacheMemory, Failure> {
         if let Some(retained) = self.retained.take() {
             let fence = Some(retained.fence(below)?);
-            let (clean, note) = retained.clean_blocks(below);
-            self.notes.extend(note);
+            let clean = retained.clean_blocks(below);
             let adopted = retained.adopted.expect("the memory has been examined");
             (self.keeper, self.is_recorded) = (Some(retained.keeper), retained.label.is_recorded);
             self.is_taken_over = true;
