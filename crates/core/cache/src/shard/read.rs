@@ -196,7 +196,9 @@ impl Shard {
     pub(super) fn used(&mut self, slot: u32, header: &Header) {
         let clean = header.state == State::Clean;
         debug_assert!(!header.is_ahead());
-        self.counters.blocks_retained_used += u64::from(self.retained.remove(slot));
+        if self.retained.remove(slot) {
+            self.counters.blocks_retained_used += 1;
+        }
         let held = if clean { Held::Clean } else { Held::Dirty };
         self.policy.hit(&mut self.links, slot, || Hash::of(header.block), held);
     }

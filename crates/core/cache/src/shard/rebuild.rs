@@ -87,6 +87,10 @@ impl Shard {
     /// Takes over a clean slot. No version of its block has been taken over.
     pub(crate) fn recover_kept(&mut self, slot: u32) {
         let header = self.header(slot);
+        if header.stamp() != 0 && header.epoch != 0 {
+            // Copies have no epoch: its bits are damaged, and nothing else (`Arena::verified`).
+            self.arena.publish(self.base + slot, &Header { epoch: 0, ..header });
+        }
         let hash = Hash::of(header.block);
         self.index.insert(hash, slot);
         match header.is_ahead() {

@@ -5,6 +5,7 @@ use crate::shared::Shared;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::{Block, Memory, Ram};
+use lane::atomic::Ordering;
 
 const GRAIN: u32 = 16;
 const GEOMETRY: Geometry = Geometry {
@@ -151,4 +152,15 @@ fn arenas_of_former_formats_are_taken_over_without_clean_blocks() {
         assert_eq!(left.take_over(CleanBlocks::Keep).counters(0).blocks_retained, 0);
         assert_eq!(left.clean(), []);
     }
+}
+
+#[test]
+fn a_copy_with_a_damaged_epoch_is_kept_without_it() {
+    let left = Left::new(GEOMETRY);
+    left.publish(Header::of_copy(1, 0xff, Clean::Kept, left.arena.round_stamp()));
+    left.arena.note_flush_sent();
+    left.arena.note_flush_answered(true);
+    left.memory.word(left.arena.header_at(1)).fetch_xor(64, Ordering::Relaxed);
+    assert_eq!(left.take_over(CleanBlocks::Keep).counters(0).blocks_retained, 1);
+    assert_eq!(left.arena.header(1).epoch, 0);
 }
