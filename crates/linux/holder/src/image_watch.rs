@@ -17,12 +17,11 @@
 
 use crate::deadline::Deadline;
 use crate::image;
+use crate::image_report::{ImageReport, ImageState};
 use ring::Fence;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// The first pause between two checks whether the owner's I/O has ended.
@@ -31,54 +30,6 @@ const PAUSE_MIN: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 /// Room for one event of inotify.
 const EVENT_BYTES: usize = 64;
-
-/// The state of an image that changes with each write by any program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct ImageState {
-    ctime_s: i64,
-    ctime_ns: u32,
-    bytes: u64,
-}
-
-impl ImageState {
-    /// Returns the present state of an image. None: its file system does not report it.
-    pub fn of(image: impl AsFd) -> Option<ImageState> {
-        let wanted = StatxFlags::CTIME | StatxFlags::SIZE;
-        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        let found = rustix::fs::statx(image, "", flags, wanted).ok()?;
-        let is_complete = StatxFlags::from_bits_retain(found.stx_mask).contains(wanted);
-        is_complete.then_some(ImageState {
-            ctime_s: found.stx_ctime.tv_sec,
-            ctime_ns: found.stx_ctime.tv_nsec,
-            bytes: found.stx_size,
-        })
-    }
-}
-
-/// What a holder knows about an image since its last owner began to serve it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ImageReport {
-    /// Another program has opened it.
-    Opened,
-    /// No other program has opened it.
-    Unopened {
-        /// Its state at the end of the owner's last request. None: a new owner came before that.
-        since: Option<ImageState>,
-    },
-}
-
-impl ImageReport {
-    /// Whether no other program has written to this image, whose former owner's requests have
-    /// ended.
-    pub fn is_unchanged(&self, image: impl AsFd) -> bool {
-        match self {
-            ImageReport::Opened => false,
-            ImageReport::Unopened { since: None } => true,
-            ImageReport::Unopened { since } => *since == ImageState::of(image),
-        }
-    }
-}
 
 /// The watch over a holder's image.
 #[derive(Default)]
@@ -173,6 +124,7 @@ mod tests {
     use ring::{HugePages, SharedMemory, shared_memory};
     use std::fs::{File, OpenOptions};
     use std::io;
+    use std::os::fd::AsFd;
     use std::os::unix::fs::FileExt;
 
     struct Scene {

@@ -3,7 +3,7 @@
 //! All of this may block for some seconds. It is for starting and stopping, not for a lane.
 
 use crate::absence::{Description, Waiting};
-use crate::image_watch::ImageReport;
+use crate::image_report::ImageReport;
 use crate::key;
 use crate::process::{self, Process, Roll};
 use crate::retained::{Looked, RetainedVolume, Taken};

@@ -4,7 +4,7 @@ use crate::absence::{Description, Waiting};
 use crate::deadline::Deadline;
 use crate::directory::{self, Reached};
 use crate::hold::{DETACHED, HOLD};
-use crate::image_watch::ImageReport;
+use crate::image_report::ImageReport;
 use crate::key;
 use crate::packet::{self, PACKET_BYTES};
 use crate::pid::{is_ending, own_pid};

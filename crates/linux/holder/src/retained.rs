@@ -1,6 +1,6 @@
 //! The retained state of a volume: its identity, its memory, its backing.
 
-use crate::image_watch::ImageReport;
+use crate::image_report::ImageReport;
 use crate::key;
 use serde::{Deserialize, Serialize};
 use std::io;

@@ -1,7 +1,7 @@
 //! Messages between a holder and its clients.
 
 use crate::absence::{Description, Waiting};
-use crate::image_watch::ImageReport;
+use crate::image_report::ImageReport;
 use crate::pid::is_ending;
 use crate::retained::RetainedVolume;
 use serde::{Deserialize, Serialize};

@@ -96,7 +96,7 @@ impl Scene {
 
 const ALL: u64 = SIZE_MIB * MIB / 4096;
 
-/// Whether the file system of the images tells writes from one another.
+/// Whether the images are on a file system where clean blocks are kept.
 fn is_local() -> bool {
     let place = place();
     let kind = run("stat", &["-f", "-c", "%T", plain(place.path())]).well();

@@ -27,10 +27,10 @@
 //! clean slot's header the low bits of `sequence` show whether the policy holds it (0), or how it
 //! was fetched ahead ([`Clean`]); the bits above hold the time of that, or the stamp of a
 //! write-through (superblock/flush_note.rs). The highest bit marks a clean slot that is still read
-//! while a write-through of its block is in flight: no successor keeps it. A clean slot that is shadowed has the copy of a change
-//! that was sent and is not answered. If two slots hold the same block, the later epoch wins, then
-//! the higher sequence (both compare modulo their width: values that are dirty at the same time are
-//! near each other).
+//! while a write-through of its block is in flight: no successor keeps it. A clean slot that is
+//! shadowed has the copy of a change that was sent and is not answered. If two slots hold the same
+//! block, the later epoch wins, then the higher sequence (both compare modulo their width: values
+//! that are dirty at the same time are near each other).
 
 #[cfg(test)]
 mod tests;
