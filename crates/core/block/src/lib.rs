@@ -23,6 +23,7 @@ mod spec;
 mod stack;
 mod stall;
 mod status;
+mod time;
 mod wire;
 
 pub use buffer::{Buf, Pieces};
@@ -41,6 +42,7 @@ pub use spec::{DelaySpec, DriveState, FaultsSpec, ModelSpec, Spec};
 pub use stack::{Block, Stack, UnlessStalled};
 pub use stall::Stall;
 pub use status::Stretch;
+pub use time::time_us;
 pub use wire::Wire;
 
 /// Bytes in a sector, the unit of every address here.
