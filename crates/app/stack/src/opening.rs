@@ -8,8 +8,8 @@ use crate::file_backing::FileBacking;
 use crate::flags::OpenFlags;
 use crate::keep::{self, AdoptedArena, Keep, Retained, SettleResult};
 use crate::node::{
-    CacheNode, DelayNode, FaultsNode, Identity, ModelNode, NullNode, OpenNode, RamNode, Unkept,
-    open_model, open_pool, open_stripe,
+    CacheNode, Identity, ModelNode, NullNode, OpenNode, RamNode, Unkept, open_layer, open_model,
+    open_pool, open_stripe,
 };
 use crate::planted::{Bug, planted};
 use crate::setup_lane::SetupLane;
@@ -17,7 +17,6 @@ use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, VOLUME_BYTES_M
 use cache::{Arena, Geometry, Settings, Shared};
 use holder::Keeper;
 use host::OpenOptions;
-use layers::{DelayShared, FaultsShared};
 use ring::{Fence, HugePages, SharedMemory};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -147,14 +146,9 @@ impl<'a> Opening<'a> {
                 let members = members.iter().map(|spec| self.open_node(spec, false));
                 Box::new(open_stripe(members.collect::<Result<_, Failure>>()?, *chunk)?)
             }
-            Spec::Delay { delay, below } => Box::new(DelayNode {
-                shared: DelayShared::new(delay),
-                below: self.open_node(below, is_bottom)?,
-            }),
-            Spec::Faults { faults, below } => Box::new(FaultsNode {
-                shared: FaultsShared::new(faults),
-                below: self.open_node(below, is_bottom)?,
-            }),
+            Spec::Delay { below, .. } | Spec::Faults { below, .. } => {
+                open_layer(spec, self.open_node(below, is_bottom)?)
+            }
             Spec::Cache { cache, below } => {
                 let below = self.open_node(below, is_bottom)?;
                 Box::new(self.open_cache(cache, below)?)
