@@ -146,7 +146,7 @@ impl<'a> Opening<'a> {
                 let members = members.iter().map(|spec| self.open_node(spec, false));
                 Box::new(open_stripe(members.collect::<Result<_, Failure>>()?, *chunk)?)
             }
-            Spec::Delay { below, .. } | Spec::Faults { below, .. } => {
+            Spec::Delay { below, .. } | Spec::Faults { below, .. } | Spec::Limit { below, .. } => {
                 open_layer(spec, self.open_node(below, is_bottom)?)
             }
             Spec::Cache { cache, below } => {

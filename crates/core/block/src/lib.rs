@@ -38,7 +38,7 @@ pub use ram::Ram;
 pub use request::{Advice, Extent, Request};
 pub use settings::{CacheSpec, Durability, Policy, WriteMode};
 pub use size::{Size, VOLUME_BYTES_MAX};
-pub use spec::{DelaySpec, DriveState, FaultsSpec, ModelSpec, Spec};
+pub use spec::{DelaySpec, DriveState, FaultsSpec, ModelSpec, RateLimitSpec, Spec};
 pub use stack::{Block, Stack, UnlessStalled};
 pub use stall::Stall;
 pub use status::Stretch;

@@ -3,7 +3,7 @@
 use super::{Attached, OpenNode};
 use block::{Limits, Spec, Stack};
 use lane::Lane;
-use layers::{Delay, DelayShared, Faults, FaultsShared};
+use layers::{Delay, DelayShared, Faults, FaultsShared, RateLimit, RateLimitShared};
 use ring::Ring;
 
 /// Returns a lane's handle on a layer, in front of its handle on the child. It has the state that
@@ -31,6 +31,12 @@ pub(crate) fn open(spec: &Spec, below: Box<dyn OpenNode>) -> Box<dyn OpenNode> {
         Spec::Faults { faults, .. } => {
             let shared = FaultsShared::new(faults);
             Box::new(move |lane, below| Stack::new(lane, Faults::attach(shared.clone(), below)))
+        }
+        Spec::Limit { limit, .. } => {
+            let shared = RateLimitShared::new(limit);
+            Box::new(move |lane, below| {
+                Stack::new(lane, RateLimit::attach(shared.clone(), lane, below))
+            })
         }
         _ => unreachable!("it is no such layer"),
     };

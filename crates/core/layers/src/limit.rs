@@ -1,0 +1,110 @@
+//! The layer `limit`: holds requests back to a rate of requests and of bytes.
+
+use alloc::sync::Arc;
+use block::{Layer, Padding, RateLimitSpec, Request, Result, SECTOR, Stack};
+use lane::{Lane, Lock};
+
+/// Parts of a token: a rate of one token per second adds one part per nanosecond.
+const PARTS: u128 = 1_000_000_000;
+
+/// A bucket of tokens. It stores no level, but the time at which it will be full again.
+struct Bucket {
+    /// Tokens per second, and so parts per nanosecond.
+    rate: u64,
+    /// Parts in a full bucket.
+    burst: u128,
+    /// The time at which it will be full, in nanoseconds times the rate.
+    full: u128,
+}
+
+impl Bucket {
+    fn new(rate: u64, burst_us: u64) -> Bucket {
+        let burst = match rate {
+            0 => u128::MAX,
+            _ => (u128::from(burst_us) * 1000).saturating_mul(rate.into()),
+        };
+        Bucket { rate: rate.max(1), burst, full: 0 }
+    }
+
+    /// Returns the time from which it has `parts`, or is full.
+    fn start_ns(&self, parts: u128) -> u64 {
+        let reached = self.full.saturating_sub(self.burst.saturating_sub(parts));
+        u64::try_from(reached.div_ceil(self.rate.into())).unwrap_or(u64::MAX)
+    }
+
+    fn take(&mut self, start_ns: u64, parts: u128) {
+        let start = u128::from(start_ns) * u128::from(self.rate);
+        // Less than a nanosecond was not idle: the start was rounded up to a whole one.
+        if start.saturating_sub(self.full) >= self.rate.into() {
+            self.full = start;
+        }
+        self.full = self.full.saturating_add(parts);
+    }
+}
+
+/// The part of a rate limit that all lanes share: the buckets of requests and of bytes.
+pub struct RateLimitShared(Lock<[Bucket; 2]>);
+
+impl RateLimitShared {
+    /// Creates a limit whose buckets are full. A rate of 0 is no limit.
+    pub fn new(spec: &RateLimitSpec) -> Arc<RateLimitShared> {
+        let buckets = [spec.iops, spec.bandwidth.0].map(|rate| Bucket::new(rate, spec.burst_us));
+        Arc::new(RateLimitShared(Lock::new(buckets)))
+    }
+
+    /// Takes the tokens of a request. Returns the time of its start, which is not before that of
+    /// an earlier request that waits.
+    fn take(&self, now_ns: u64, bytes: u64) -> u64 {
+        let parts = [1, bytes].map(|tokens| u128::from(tokens) * PARTS);
+        self.0.with(|buckets| {
+            let starts = buckets.iter().zip(parts).map(|(bucket, parts)| bucket.start_ns(parts));
+            let start_ns = starts.fold(now_ns, u64::max);
+            buckets.iter_mut().zip(parts).for_each(|(bucket, parts)| bucket.take(start_ns, parts));
+            start_ns
+        })
+    }
+}
+
+/// One lane's handle on a limited device. Requests start in the order of their arrival, each when
+/// both buckets have its tokens. A request that needs more than a full bucket takes the tokens in
+/// advance: no request starts until they have been added. Discards and zeroes have no bytes.
+/// Flushes and advice need no tokens.
+pub struct RateLimit {
+    shared: Arc<RateLimitShared>,
+    lane: Lane,
+    below: Stack,
+}
+
+impl RateLimit {
+    /// Creates the handle of `lane` on the limited device, in front of `below`.
+    pub fn attach(shared: Arc<RateLimitShared>, lane: &Lane, below: Stack) -> RateLimit {
+        RateLimit { shared, lane: lane.clone(), below }
+    }
+}
+
+impl Layer for RateLimit {
+    fn lower(&self) -> &Stack {
+        &self.below
+    }
+
+    /// No request is answered immediately.
+    fn try_now(&self, _request: &Request) -> Option<Result> {
+        None
+    }
+
+    async fn serve(&self, request: Request, padding: Padding) -> Result {
+        let bytes = match &request {
+            Request::Read { at, .. } | Request::Write { at, .. } => u64::from(at.count) * SECTOR,
+            Request::Discard { .. } | Request::Zero { .. } => 0,
+            Request::Flush | Request::Advise { .. } => {
+                return self.below.serve(request, padding).await;
+            }
+        };
+        // The turns separate the section from those of the caller and of the device below.
+        self.lane.turn().await;
+        let start_ns = self.shared.take(self.lane.now(), bytes);
+        self.lane.turn().await;
+        self.lane.sleep_until(start_ns).await;
+        self.below.serve(request, padding).await
+    }
+}
