@@ -1,8 +1,8 @@
 //! Layers around a cache. Below it, for tests, benchmarks and the demo: a [`Delay`] makes a device
-//! slow, and [`Faults`] make it fail. Above it: [`Top`], which every served stack has, serves
-//! requests for parts of blocks, records and counts requests, and holds changes back. A
-//! [`Recorder`] records the requests at any position. An [`ArrivalOrder`], one per client, is above
-//! all of them.
+//! slow, and [`Faults`] make it fail. A [`RateLimit`] limits requests and bytes per second. Above
+//! the cache: [`Top`], which every served stack has, serves requests for parts of blocks, records
+//! and counts requests, and holds changes back. A [`Recorder`] records the requests at any
+//! position. An [`ArrivalOrder`], one per client, is above all of them.
 //!
 //! All are ordinary [`block::Block`]s: they run in virtual time and live. Each has a shared part,
 //! created once per volume, and a handle per lane. They enter their sections between two `turn`s,

@@ -108,3 +108,76 @@ impl Layer for RateLimit {
         self.below.serve(request, padding).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::Size;
+    use lane::Random;
+
+    /// The same buckets as levels, which are filled from one start to the next.
+    struct Levels {
+        rates: [i128; 2],
+        bursts: [i128; 2],
+        levels: [i128; 2],
+        last_ns: u64,
+    }
+
+    impl Levels {
+        /// Returns the levels after some time. Less than a nanosecond more than the burst fits.
+        fn after(&self, ns: u64) -> [i128; 2] {
+            core::array::from_fn(|which| {
+                let level = self.levels[which] + self.rates[which] * i128::from(ns);
+                match level - self.bursts[which] < self.rates[which] {
+                    true => level,
+                    false => self.bursts[which],
+                }
+            })
+        }
+
+        fn take(&mut self, now_ns: u64, bytes: u64) -> u64 {
+            let parts = [1, bytes].map(|tokens| i128::from(tokens) * PARTS as i128);
+            let has_all = |levels: [i128; 2]| {
+                (0..2).all(|which| levels[which] >= parts[which].min(self.bursts[which]))
+            };
+            // The first nanosecond at which no bucket misses a token, by bisection.
+            let first_ns = now_ns.max(self.last_ns);
+            let (mut wait_ns, mut most_ns) = (0, 1 << 50);
+            while wait_ns < most_ns {
+                let middle_ns = (wait_ns + most_ns) / 2;
+                match has_all(self.after(first_ns + middle_ns - self.last_ns)) {
+                    true => most_ns = middle_ns,
+                    false => wait_ns = middle_ns + 1,
+                }
+            }
+            self.levels = self.after(first_ns + wait_ns - self.last_ns);
+            (0..2).for_each(|which| self.levels[which] -= parts[which]);
+            self.last_ns = first_ns + wait_ns;
+            self.last_ns
+        }
+    }
+
+    #[test]
+    fn starts_are_those_of_two_levels_that_are_filled_and_emptied() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            let (iops, bandwidth) = (1 + random.below(5000), 512 + random.below(64 << 20));
+            let burst_us = [0, 1, 333, 10_000, 5_000_000][random.below(5) as usize];
+            let spec = RateLimitSpec { iops, bandwidth: Size(bandwidth), burst_us };
+            let limit = RateLimitShared::new(&spec);
+            let rates = [iops, bandwidth].map(i128::from);
+            let bursts = rates.map(|rate| rate * i128::from(burst_us) * 1000);
+            let mut levels = Levels { rates, bursts, levels: bursts, last_ns: 0 };
+            let mut now_ns = 0;
+            for number in 0..500 {
+                // Sometimes all requests wait, sometimes the buckets become full.
+                let pause_ns = [1, 1_000_000, 3_000_000_000][random.below(3) as usize];
+                now_ns += random.below(pause_ns);
+                let bytes = SECTOR * [0, 1, 8, random.below(2048)][random.below(4) as usize];
+                let (start_ns, expected_ns) =
+                    (limit.take(now_ns, bytes), levels.take(now_ns, bytes));
+                assert_eq!(start_ns, expected_ns, "seed {seed}, request {number}: {spec:?}");
+            }
+        }
+    }
+}
