@@ -401,7 +401,7 @@ fn is_alive(keeper: &Keeper) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::{CacheSpec, DelaySpec, FaultsSpec, Size};
+    use block::{CacheSpec, DelaySpec, FaultsSpec, RateLimitSpec, Size};
     use lane::Lane;
 
     fn open(spec: Spec) -> Result<Volume, Failure> {
@@ -433,6 +433,28 @@ mod tests {
         assert!(Arc::ptr_eq(attached_to, volume.cache().expect("found")));
         attached_to.stop();
         lane.abandon();
+    }
+
+    #[test]
+    fn a_layer_has_the_identity_and_the_descriptors_of_its_child() {
+        let file = tempfile::NamedTempFile::new().expect("a place for it");
+        file.as_file().set_len(1 << 20).expect("sparse");
+        let path = file.path().to_owned();
+        let file = Spec::File { path, read_only: false, buffered: false };
+        let limited = |below| Spec::Limit {
+            limit: RateLimitSpec { iops: 1, ..RateLimitSpec::default() },
+            below: Box::new(below),
+        };
+        let expected = open(file.clone()).expect("a file").identity();
+        assert!(!expected.starts_with("process:"), "{expected}");
+        for spec in [limited(file.clone()), cached(limited(file.clone())), delayed(limited(file))] {
+            let volume = open(spec).expect("a file");
+            assert_eq!(volume.identity(), expected);
+            assert_eq!(volume.node().keepable().map(|kept| kept.len()), Ok(1));
+            assert_eq!(volume.node().limits().bytes(), 1 << 20);
+        }
+        let ram = open(limited(Spec::Ram { size: Size(1 << 20) })).expect("memory");
+        assert_eq!(ram.node().keepable().err(), Some(Unkept::Process));
     }
 
     #[test]
