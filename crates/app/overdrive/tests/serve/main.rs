@@ -45,6 +45,7 @@ mod planted;
 mod pools;
 mod power;
 mod pressure;
+mod rate_limits;
 mod recipes;
 mod remote;
 mod rescue;
