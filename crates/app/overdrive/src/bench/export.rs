@@ -21,6 +21,10 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failur
         let message = format!("{text}: fio runs on files, devices and exports; name one of these");
         return Err(Failure::new(Exit::Usage, message));
     }
+    if stack::below_limits(text) != text {
+        let message = format!("{text}: a job of fio has no such limit; name the target below it");
+        return Err(Failure::new(Exit::Usage, message));
+    }
     let (target, place) = arguments.live.look(text)?;
     if let Some(why) = place.misread() {
         let message = format!(

@@ -57,6 +57,7 @@ pub(crate) use help::suited;
 ///   overdrive bench corners model:samsung-840-evo-250?seed=7 --state steady --json
 ///   overdrive bench qd1 /mnt/data/test.img --size 8G
 ///   overdrive bench consistency /dev/sdb --destroy --report sdb.html
+///   overdrive bench cdm limit:iops=3000,bandwidth=125M:disk.img --size 8G --cache 1G
 ///   overdrive bench compare history:1 history:2
 ///   overdrive bench filebench /mnt/data --share 10
 #[derive(clap::Args)]
@@ -77,8 +78,9 @@ pub(crate) struct Arguments {
     /// model:NAME, or model:FILE.toml for your own drive; ?size=SIZE&seed=NUMBER may follow, and
     /// data=PERCENT, to which a compressing drive reduces writes, and dedupe=PERCENT, the duplicate
     /// part of them, which it does not store. For real time: a file, a block device, the name of a
-    /// served volume, nbd+unix:///NAME?socket=PATH, null:SIZE or ram:SIZE. For filebench and
-    /// loadtime also a directory.
+    /// served volume, nbd+unix:///NAME?socket=PATH, null:SIZE or ram:SIZE. All of these with a
+    /// limited rate: limit:iops=N,bandwidth=SIZE,burst=TIME:TARGET. For filebench and loadtime also
+    /// a directory.
     #[arg(required = true)]
     target: Option<String>,
 
@@ -194,7 +196,7 @@ impl Arguments {
 
     /// Returns the files that the run reads or works on.
     fn inputs(&self) -> Vec<PathBuf> {
-        let target = self.target();
+        let target = stack::below_limits(self.target());
         let model = target.strip_prefix("model:");
         let target = model.and_then(|model| model.split('?').next()).unwrap_or(target);
         let others = [self.job.file(), self.prices.as_deref().map(Path::new)];

@@ -125,3 +125,15 @@ fn an_interrupt_leaves_a_valid_partial_result() {
     );
     assert!(object["rows"].is_array());
 }
+
+#[test]
+fn a_limited_drive_has_the_rate_of_its_limit() {
+    let home = tempfile::tempdir().expect("a directory");
+    let target = format!("limit:iops=500:{}", target());
+    let load = ["--depth", "8", "--span", "64M", "--time", "2s", "--json"];
+    let (object, errors) =
+        json_and_errors(&run(home.path(), &[&["custom", &target], &load[..]].concat()));
+    let found = object["rows"][0]["value"].as_f64().expect("a rate");
+    assert!((495.0..=505.0).contains(&found), "{found}: {errors}");
+    assert_eq!(object["target"], target);
+}

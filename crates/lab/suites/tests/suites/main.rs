@@ -1,6 +1,7 @@
 //! The suites on a small drive: expected effects occur, and the same seed gives the same bytes.
 
 mod eras;
+mod limits;
 mod pts;
 
 use block::{Size, WriteMode};
