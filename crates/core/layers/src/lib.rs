@@ -19,6 +19,7 @@ mod counts;
 mod delay;
 mod device;
 mod faults;
+mod held;
 mod limit;
 mod merge;
 pub mod planted;

@@ -1,5 +1,6 @@
 //! The layer `limit`: holds requests back to a rate of requests and of bytes.
 
+use crate::held::Held;
 use alloc::sync::Arc;
 use block::{Layer, Padding, RateLimitSpec, Request, Result, SECTOR, Stack};
 use lane::{Lane, Lock};
@@ -42,21 +43,25 @@ impl Bucket {
     }
 }
 
-/// The part of a rate limit that all lanes share: the buckets of requests and of bytes.
-pub struct RateLimitShared(Lock<[Bucket; 2]>);
+/// The part of a rate limit that all lanes share.
+pub struct RateLimitShared {
+    /// Those of requests and of bytes.
+    buckets: Lock<[Bucket; 2]>,
+    held: Held,
+}
 
 impl RateLimitShared {
     /// Creates a limit whose buckets are full. A rate of 0 is no limit.
     pub fn new(spec: &RateLimitSpec) -> Arc<RateLimitShared> {
         let buckets = [spec.iops, spec.bandwidth.0].map(|rate| Bucket::new(rate, spec.burst_us));
-        Arc::new(RateLimitShared(Lock::new(buckets)))
+        Arc::new(RateLimitShared { buckets: Lock::new(buckets), held: Held::default() })
     }
 
     /// Takes the tokens of a request. Returns the time of its start, which is not before that of
     /// an earlier request that waits.
     fn take(&self, now_ns: u64, bytes: u64) -> u64 {
         let parts = [1, bytes].map(|tokens| u128::from(tokens) * PARTS);
-        self.0.with(|buckets| {
+        self.buckets.with(|buckets| {
             let starts = buckets.iter().zip(parts).map(|(bucket, parts)| bucket.start_ns(parts));
             let start_ns = starts.fold(now_ns, u64::max);
             buckets.iter_mut().zip(parts).for_each(|(bucket, parts)| bucket.take(start_ns, parts));
@@ -103,9 +108,16 @@ impl Layer for RateLimit {
         // The turns separate the section from those of the caller and of the device below.
         self.lane.turn().await;
         let start_ns = self.shared.take(self.lane.now(), bytes);
+        self.shared.held.begin(start_ns.saturating_sub(self.lane.now()));
         self.lane.turn().await;
         self.lane.sleep_until(start_ns).await;
-        self.below.serve(request, padding).await
+        let result = self.below.serve(request, padding).await;
+        self.shared.held.end();
+        result
+    }
+
+    fn held_ns(&self) -> u64 {
+        self.shared.held.longest_ns().saturating_add(self.below.held_ns())
     }
 }
 

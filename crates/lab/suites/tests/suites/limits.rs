@@ -50,6 +50,24 @@ fn hits_of_a_cache_above_the_limit_need_no_tokens() {
 }
 
 #[test]
+fn a_long_wait_for_tokens_is_no_stall_of_the_backing() {
+    let job = |block_bytes, depth| Job {
+        depth,
+        block_bytes,
+        reads_percent: 50,
+        flush: Some(true),
+        ..Job::default()
+    };
+    // 64 requests of 256 KiB wait for 32 s, three times as long as errors are retried.
+    let plan = limited(cached("custom", 4 << 20), "bandwidth=512K", 0, 80);
+    let outcome = run(&plan.clone().with_jobs(vec![job(256 << 10, 64), job(4096, 32)]));
+    let megabytes_per_s = outcome.rows.iter().filter(|row| row.unit == "MB/s");
+    let rates: Vec<f64> = megabytes_per_s.map(|row| row.value).collect();
+    assert!(rates.iter().all(|rate| (0.4..0.7).contains(rate)), "{rates:?}");
+    assert!(!rates.is_empty());
+}
+
+#[test]
 fn no_published_figure_is_compared_with_a_limited_drive() {
     let target = Target::parse("limit:iops=500:model:samsung-840-evo-250").expect("a preset");
     let plan = Plan { target, ..plan("qd1") };
