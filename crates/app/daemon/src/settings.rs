@@ -15,8 +15,6 @@ pub struct Setting {
     pub key: &'static str,
     /// Its name in [`CacheSpec`].
     pub field: &'static str,
-    /// Whether the engine has it as a setting that it derives from a [`CacheSpec`].
-    pub of_engine: bool,
     meaning: &'static str,
     form: &'static str,
     words: fn() -> Vec<(&'static str, &'static str)>,
@@ -220,7 +218,6 @@ macro_rules! settings {
         pub static SETTINGS: &[Setting] = &[$(Setting {
             key: stringify!($key),
             field: stringify!($field),
-            of_engine: !concat!("" $(, stringify!($engine))?).is_empty(),
             meaning: $meaning,
             form: <$type as SettingValue>::FORM,
             words: <$type as SettingValue>::words,

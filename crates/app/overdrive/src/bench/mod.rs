@@ -44,8 +44,9 @@ pub(crate) use help::suited;
 /// and stored; see --prices. The same seed and prices give the same bytes of output.
 ///
 /// The cache has the settings of 'overdrive serve' that are listed below, with the same defaults,
-/// but --dirty-age 0 means no limit. qd1 has other defaults: all of the memory may be dirty,
-/// without a time limit, and there is no flush target.
+/// but --dirty-age 0 means no limit, and the guard is off by default: it would judge without the
+/// pressure on processors that a daemon measures. qd1 has other defaults: all of the memory may be
+/// dirty, without a time limit, and there is no flush target.
 ///
 /// Ctrl-C ends a suite with the results so far; the exit status is then 1. It is 5 if filebench
 /// could not remove its files, 6 if the target failed, and 7 if --verify found data that differs

@@ -137,3 +137,20 @@ fn a_limited_drive_has_the_rate_of_its_limit() {
     assert!((495.0..=505.0).contains(&found), "{found}: {errors}");
     assert_eq!(object["target"], target);
 }
+
+#[test]
+fn a_cached_suite_takes_the_settings_of_a_daemon() {
+    let home = tempfile::tempdir().expect("a directory");
+    let run = |guard: &str| {
+        let load = ["custom", "null:64M", "--depth", "8", "--time", "1s", "--json"];
+        let settings = ["--cache", "1M", "--policy", "lru", "--readahead", "off", "--guard", guard];
+        let (object, errors) = json_and_errors(&run(home.path(), &[&load[..], &settings].concat()));
+        let cache = &object["cache"];
+        assert_eq!((&cache["policy"], &cache["readahead"]), (&"lru".into(), &false.into()));
+        assert_eq!(cache["guard"], guard == "on");
+        object["counters"]["bypasses"].as_u64().unwrap_or_else(|| panic!("{errors}{object}"))
+    };
+    // The cache has one block of 64, and misses cost nothing: it never saves what it costs.
+    assert_eq!(run("off"), 0);
+    assert!(run("on") > 0);
+}
