@@ -1,7 +1,24 @@
 //! A backing with a limited rate.
 
-use crate::common::{Server, have_libnbd, image, place, serve};
+use crate::common::{Server, have_libnbd, image, place, python, serve};
 use crate::lives::Clients;
+use std::fs;
+
+/// Arguments: URI, process. Sends eight writes, ends the daemon while they wait, and reads all
+/// answers.
+const END: &str = r#"
+import nbd, os, signal, sys
+h = nbd.NBD(); h.connect_uri(sys.argv[1])
+data = lambda n: nbd.Buffer.from_bytearray(bytearray([n + 1] * 4096))
+flying = {h.aio_pwrite(data(n), n * 4096) for n in range(8)}
+while len(flying) == 8:
+    h.poll(1000)
+    flying = {one for one in flying if not h.aio_command_completed(one)}
+os.kill(int(sys.argv[2]), signal.SIGTERM)
+while flying:
+    h.poll(1000)
+    flying = {one for one in flying if not h.aio_command_completed(one)}
+"#;
 
 #[test]
 fn a_limited_volume_loses_nothing_by_an_upgrade_and_a_kill_and_takes_another_limit() {
@@ -46,4 +63,23 @@ fn a_wrong_limit_is_refused_with_the_right_form() {
     serve("limit:iops=3000", &["--run", "exit 99"]).refused(2, &["burst=TIME:BACKING"]);
     let read_only = ["--read-only", "--run", "exit 99"];
     serve("limit:iops=1:model:samsung-840-evo-250", &read_only).refused(2, &["--read-only"]);
+}
+
+#[test]
+fn a_volume_that_stops_answers_the_requests_that_wait() {
+    if !have_libnbd() {
+        return;
+    }
+    let place = place();
+    let image = image(&place, 1);
+    for memory in ["0", "2M"] {
+        let backing = format!("limit:iops=10:{}", image.display());
+        let server = Server::start(backing, &["--memory", memory]);
+        let pid = server.pid().as_raw_nonzero().to_string();
+        python(END, &[&server.uri, &pid]).well();
+        server.wait().well();
+        let bytes = fs::read(&image).expect("served before");
+        assert!((0..8).all(|number| bytes[number * 4096] == number as u8 + 1));
+        fs::write(&image, vec![0; 1 << 20]).expect("nobody serves it");
+    }
 }
