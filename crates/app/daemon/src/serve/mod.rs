@@ -9,11 +9,10 @@
 //!                     Stop: clients, drain, release    Upgrade: clients, exec
 //! ```
 
+mod actions;
 mod captive;
 mod clients;
-mod lane_volume;
 mod operator;
-mod power;
 mod pressure;
 mod ready;
 mod sensor;
@@ -41,7 +40,7 @@ use export::Budget;
 use holder::Approach;
 use host::File;
 use lane::Lane;
-use lane_volume::LaneVolume;
+
 use operator::Control;
 use pressure::Threads;
 use ready::ReadyActions;
@@ -51,7 +50,7 @@ use std::path::Path;
 use std::process::Child;
 use std::rc::Rc;
 use std::sync::Arc;
-use volume_service::VolumeService;
+use volume_service::{LaneVolume, VolumeService};
 use volume_services::VolumeServices;
 use watch::Watch;
 
