@@ -21,6 +21,7 @@ mod device;
 mod draft;
 mod former;
 mod front;
+mod hash;
 mod lanes;
 mod plan;
 mod protect;

@@ -27,14 +27,13 @@ mod waiting;
 
 use crate::front::{KernelNbd, Ublk};
 use crate::plan::Route;
-use crate::units::WaitTime;
 use block::{Fua, Limits};
 use blocking::blocking;
 use lane::{Event, Lane, first};
-
 use over_file::OverFile;
 use over_nbd::{OverNbd, VolumeProperties};
 use over_ublk::OverUblk;
+use route::RouteFront;
 use stack::{Exit, Failure, ValveShared};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -47,7 +46,8 @@ pub use helper::device_call;
 pub use helper_call::DEVICE_CALL;
 pub use orphan::{Orphan, orphan};
 pub use place::DEVICES;
-pub(crate) use place::{directory, hash, link};
+pub(crate) use place::directory;
+pub(crate) use route::BoundRoute;
 pub use waiting::{WaitingVolume, waiting_volumes};
 
 /// Maximum number of connections of a new device of the kernel's NBD client.
@@ -71,17 +71,6 @@ pub fn check_name(name: &str) -> Result<(), Failure> {
     checked.map_err(|why| Failure::new(Exit::Usage, why))
 }
 
-/// How the kernel reaches a volume, with the front that serves it in that way.
-#[derive(Clone)]
-pub(crate) enum RouteFront {
-    /// Over a file of a separate front.
-    Fuse,
-    /// Over connections to this front.
-    Nbd(Rc<KernelNbd>),
-    /// By queues that this front serves.
-    Ublk(Rc<Ublk>),
-}
-
 /// Properties of a volume that becomes a device.
 pub(crate) struct NewDevice<'a> {
     pub(crate) volume: &'a str,
@@ -93,8 +82,6 @@ pub(crate) struct NewDevice<'a> {
     pub(crate) valve: &'a Arc<ValveShared>,
     /// Time for which failed changes are tried again, in milliseconds.
     pub(crate) retry_ms: u64,
-    /// How long requests wait for a new daemon after one has ended.
-    pub(crate) wait_time: WaitTime,
     /// The files and devices below the volume.
     pub(crate) keys: &'a [String],
     /// Whether it answers every request with an error, so that no flush of it can succeed.
@@ -207,12 +194,11 @@ impl Devices {
         }
     }
 
-    /// Adds a device, which will be served in this way.
-    pub(crate) fn add(&self, by: &RouteFront, new: &NewDevice<'_>) {
-        let NewDevice { volume, identity, limits, valve, retry_ms, wait_time, keys, is_lost } =
-            *new;
+    /// Adds a device, which will be served by this route.
+    pub(crate) fn add(&self, route: &BoundRoute, new: &NewDevice<'_>) {
+        let NewDevice { volume, identity, limits, valve, retry_ms, keys, is_lost } = *new;
         let (block_bytes, read_only) = (limits.block_logical_bytes, limits.read_only);
-        let kernel_side = match by {
+        let kernel_side = match &route.front {
             RouteFront::Fuse => {
                 let file = place::directory(&self.runtime, volume).join(volume);
                 KernelSide::File(Arc::new(OverFile {
@@ -235,7 +221,7 @@ impl Devices {
                     block_bytes,
                     is_fua_native,
                     retry_ms,
-                    wait_time,
+                    wait_time: route.wait_time,
                     keys,
                 };
                 let device = OverNbd::new(&self.runtime, volume, &terms);

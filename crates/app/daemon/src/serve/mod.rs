@@ -24,15 +24,12 @@ mod volume_services;
 mod watch;
 
 use crate::control::losses::Losses;
-use crate::device::{self, Devices, RouteFront};
+use crate::device::{self, BoundRoute, Devices};
 use crate::front;
-use crate::front::{
-    Ending, Fronts, Fuse, Inherited, KernelNbd, MountInfo, Nbd, Ublk, find_inherited,
-};
+use crate::front::{Ending, Fronts, Fuse, Inherited, MountInfo, Nbd, find_inherited};
 use crate::lanes::{Lanes, Setup, ring_failure};
-use crate::plan::{Attaching, DaemonPlan, Listening, Mounting, Planned, Route};
+use crate::plan::{Attaching, DaemonPlan, Listening, Mounting, Planned};
 use crate::runtime::control_socket;
-use crate::units::WaitTime;
 use block::Spec;
 use cache::Counters;
 use captive::{Which, either};
@@ -135,7 +132,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     // Volumes for which a device or a mount in use has waited since an earlier process.
     let mut waited_for = Vec::new();
     for mounting in &plan.mounts {
-        let info = mount_info("files", &mounting.exports, &plan);
+        let info = MountInfo::of("files", &mounting.exports, &plan);
         let front = Fuse::bind(&ring, mounting, info, &mut inherited, &budget)?;
         if front.is_resumed() {
             waited_for.extend_from_slice(&mounting.exports);
@@ -143,13 +140,13 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         fronts.add(front, &mounting.exports);
     }
     let devices = Devices::new(&lane, &plan.runtime);
-    let mut ways = Vec::new();
+    let mut routes = Vec::new();
     for attaching in &plan.attachments {
-        let (way, is_waiting) = way_of(attaching, &plan, &fronts, &ring, &mut inherited, &budget)?;
-        if is_waiting {
-            waited_for.push(attaching.volume.clone());
+        let route = BoundRoute::bind(attaching, &plan, &fronts, &ring, &mut inherited, &budget)?;
+        if route.is_waiting {
+            waited_for.push(route.volume.clone());
         }
-        ways.push((attaching.volume.clone(), way));
+        routes.push(route);
     }
     drop((inherited, plan.approaches));
     let control = Listener::bind_private(&control_socket(&plan.runtime, std::process::id()))
@@ -173,8 +170,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         addresses.extend(found);
         let lane_volume = LaneVolume::new(&name, &volume, &threads, plan.quiet);
         let service = VolumeService::new(&name, &backing, address, volume, lane_volume, &ring)?;
-        if let Some((_, way)) = ways.iter().find(|(volume, _)| *volume == name) {
-            service.add_to(&devices, way, wait_time_of(&plan.attachments, &name));
+        if let Some(route) = routes.iter().find(|route| route.volume == name) {
+            service.add_to(&devices, route);
         }
         if let Some(loss) = loss {
             crate::tell!("overdrive: {name}: {}", service.loss_failure(loss, true));
@@ -204,77 +201,6 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let (poll_spent_ns, poll_vain_ns) = (threads.poll_spent_ns(), threads.poll_vain_ns());
     let served_ns = lane.now() - start_ns;
     Ok(Served { captive, volumes, served_ns, poll_spent_ns, poll_vain_ns })
-}
-
-/// Returns the front by which the kernel reaches a device, added to the fronts, and whether an
-/// earlier process has made the device.
-fn way_of(
-    attaching: &Attaching,
-    plan: &DaemonPlan,
-    fronts: &Fronts,
-    ring: &Ring,
-    inherited: &mut Inherited,
-    budget: &Arc<Budget>,
-) -> Result<(RouteFront, bool), Failure> {
-    let volume = &attaching.volume;
-    let exports = std::slice::from_ref(volume);
-    let route = Route::choose(attaching.via, &plan.runtime, volume)?;
-    let mut is_waiting = route.is_waiting(&plan.runtime, volume);
-    let by = match route {
-        Route::Fuse => {
-            let mounting = mounting_of(attaching, &plan.runtime);
-            let info = mount_info("device", exports, plan);
-            let front = Fuse::bind(ring, &mounting, info, inherited, budget)?;
-            is_waiting = front.is_resumed();
-            fronts.add(front, exports);
-            RouteFront::Fuse
-        }
-        Route::Ublk => {
-            let front = Ublk::new(ring, &device::link(volume), budget);
-            fronts.add(front.clone(), exports);
-            RouteFront::Ublk(front)
-        }
-        Route::Nbd => {
-            let front = KernelNbd::new(ring, &device::link(volume), budget);
-            fronts.add(front.clone(), exports);
-            RouteFront::Nbd(front)
-        }
-    };
-    Ok((by, is_waiting))
-}
-
-/// Returns how long users of a volume's device wait for a new daemon.
-fn wait_time_of(attachments: &[Attaching], volume: &str) -> WaitTime {
-    let found = attachments.iter().find(|attaching| attaching.volume == volume);
-    found.map_or_else(WaitTime::default, |attaching| attaching.wait_time)
-}
-
-/// Returns the mount with the file below a device.
-fn mounting_of(attaching: &Attaching, runtime: &Path) -> Mounting {
-    Mounting {
-        directory: device::directory(runtime, &attaching.volume),
-        exports: vec![attaching.volume.clone()],
-        keep: attaching.keep.clone(),
-        device: Some(device::link(&attaching.volume)),
-        wait_time: attaching.wait_time,
-    }
-}
-
-/// Returns a description of these volumes for the holder of their mount. Only a daemon with the
-/// same volumes, by their identities, may take the mount over.
-fn mount_info(kind: &str, exports: &[String], plan: &DaemonPlan) -> MountInfo {
-    let planned = |name: &String| plan.volumes.iter().find(|planned| planned.name == *name);
-    let identity = |name: &String| {
-        let identity = planned(name).map_or(String::new(), |planned| planned.volume.identity());
-        format!("{name}={identity}")
-    };
-    let identities: Vec<_> = exports.iter().map(identity).collect();
-    let backings = exports.iter().filter_map(planned).map(|planned| planned.backing.as_str());
-    MountInfo {
-        contents: format!("{kind} over {:016x}", device::hash(&identities.join("\n"))),
-        backing: backings.collect::<Vec<_>>().join(", "),
-        again: plan.again.clone(),
-    }
 }
 
 /// Returns the setup of each further lane: it serves these volumes, and its thread joins the

@@ -11,8 +11,7 @@ use super::sensor::{self, Sensor};
 use crate::control::errors::BackingErrors;
 use crate::control::losses::Losses;
 use crate::control::words::{Row, State};
-use crate::device::{Devices, NewDevice, RouteFront};
-use crate::units::WaitTime;
+use crate::device::{BoundRoute, Devices, NewDevice};
 use block::{Request, Size, Spec, WriteMode};
 use cache::{BLOCK_SECTORS, Counters, Shared};
 use export::{Export, Stop};
@@ -162,15 +161,15 @@ impl VolumeService {
     }
 
     /// Adds it to the devices, with this route.
-    pub(crate) fn add_to(&self, devices: &Devices, by: &RouteFront, wait_time: WaitTime) {
+    pub(crate) fn add_to(&self, devices: &Devices, route: &BoundRoute) {
         let mut limits = self.attached.stack.limits().clone();
         limits.read_only |= self.volume.is_read_only();
         let (identity, retry_ms) = (self.volume.identity(), self.retry_ms());
         let (volume, identity, limits) = (&*self.name, &*identity, &limits);
         let (valve, is_lost) = (self.volume.valve(), self.volume.loss().is_some());
         let keys = &*self.volume.keys();
-        let new = NewDevice { volume, identity, limits, valve, retry_ms, wait_time, keys, is_lost };
-        devices.add(by, &new);
+        let new = NewDevice { volume, identity, limits, valve, retry_ms, keys, is_lost };
+        devices.add(route, &new);
     }
 
     /// Returns the time for which failed changes are tried again, in milliseconds.
