@@ -41,7 +41,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use faces::sweep_faces;
-pub(crate) use faces::{mark_device, unmark_backing};
+pub(crate) use faces::unmark_backing;
 pub use helper::device_call;
 pub use helper_call::DEVICE_CALL;
 pub use orphan::{Orphan, orphan};
@@ -162,6 +162,8 @@ struct Device {
     is_attached: bool,
     last: LastRequest,
     valve: Arc<ValveShared>,
+    /// The files and devices below the volume.
+    keys: Vec<String>,
 }
 
 /// The last request to a device before it is removed.
@@ -229,8 +231,8 @@ impl Devices {
             }
         };
         let last = if is_lost { LastRequest::Nothing } else { LastRequest::Flush };
-        let (volume, valve) = (volume.to_owned(), valve.clone());
-        let device = Device { volume, kernel_side, is_attached: false, last, valve };
+        let (volume, valve, keys) = (volume.to_owned(), valve.clone(), keys.to_owned());
+        let device = Device { volume, kernel_side, is_attached: false, last, valve, keys };
         self.list.borrow_mut().push(device);
     }
 
@@ -268,8 +270,8 @@ impl Devices {
         Some((device.kernel_side.node()?, device.kernel_side.route()))
     }
 
-    /// Makes all devices, or continues with those that an earlier process has made. Their volumes
-    /// must be served by then.
+    /// Makes all devices, or continues with those that an earlier process has made; then makes
+    /// udev prefer them to their backings. Their volumes must be served by then.
     ///
     /// # Errors
     /// One cannot be made; those before it stay.
@@ -278,7 +280,8 @@ impl Devices {
         let attached = self.attach_all().await;
         self.is_attaching.set(false);
         self.attached.notify();
-        attached
+        attached?;
+        self.mark_faces().await
     }
 
     async fn attach_all(&self) -> Result<(), Failure> {
@@ -291,6 +294,22 @@ impl Devices {
             self.set_attached(&volume, true);
         }
         Ok(())
+    }
+
+    async fn mark_faces(&self) -> Result<(), Failure> {
+        for volume in self.volumes() {
+            if self.node(&volume).is_some() {
+                faces::mark_device(&self.runtime, &volume, &self.keys(&volume)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the files and devices below a volume's device.
+    fn keys(&self, volume: &str) -> Vec<String> {
+        let list = self.list.borrow();
+        let found = list.iter().find(|device| device.volume == volume);
+        found.map_or(Vec::new(), |device| device.keys.clone())
     }
 
     /// Holds a volume's changes back if it has a loop device that is about to be resized. None:

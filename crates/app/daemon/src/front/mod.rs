@@ -29,7 +29,8 @@ pub(crate) use self::fuse::{Fuse, MountInfo, abort, approach, is_mounted};
 pub(crate) use self::nbd::{KernelNbd, Nbd};
 pub(crate) use self::ublk::{Ublk, UblkDevice};
 pub(crate) use fronts::Fronts;
-pub(crate) use inherited::{Handover, Inherited, find_inherited};
+pub use inherited::find_inherited;
+pub(crate) use inherited::{Handover, Inherited};
 
 /// Reason why a daemon ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

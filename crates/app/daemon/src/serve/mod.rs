@@ -14,7 +14,6 @@ mod captive;
 mod clients;
 mod operator;
 mod pressure;
-mod ready;
 mod sensor;
 mod stats;
 #[cfg(test)]
@@ -26,24 +25,21 @@ mod watch;
 use crate::control::losses::Losses;
 use crate::device::{self, BoundRoute, Devices};
 use crate::front;
-use crate::front::{Ending, Fronts, Fuse, Inherited, MountInfo, Nbd, find_inherited};
+use crate::front::{Ending, Fronts, Fuse, Inherited, MountInfo, Nbd};
 use crate::lanes::{Lanes, Setup, ring_failure};
-use crate::plan::{Attaching, DaemonPlan, Listening, Mounting, Planned};
+use crate::plan::{Attaching, DaemonPlan, Listening, Mounting, NbdAddress, Planned, Ready};
 use crate::runtime::control_socket;
-use block::Spec;
 use cache::Counters;
 use captive::{Which, either};
 use export::Budget;
 use holder::Approach;
 use host::File;
 use lane::Lane;
-
 use operator::Control;
 use pressure::Threads;
-use ready::ReadyActions;
 use ring::{Listener, Ring};
-use stack::{Exit, Failure, OpenFlags, Volume};
-use std::path::Path;
+use stack::{Exit, Failure};
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -91,21 +87,6 @@ pub fn approach(mounts: &[Mounting], attachments: &[Attaching], runtime: &Path) 
     let devices = attachments.iter();
     let devices = devices.map(|it| (it.keep.as_ref(), device::directory(runtime, &it.volume)));
     files.chain(devices).filter_map(|(keep, place)| front::approach(keep?, &place)).collect()
-}
-
-/// Opens a volume that this process will serve, as [`Volume::open`] does. Before that, takes over
-/// the listeners of an earlier program of this process: opening may start a holder, which must not
-/// inherit them.
-///
-/// # Errors
-/// Those of [`Volume::open`].
-pub fn open(
-    spec: Spec,
-    flags: OpenFlags,
-    progress: &mut dyn FnMut(usize, usize),
-) -> Result<Volume, Failure> {
-    find_inherited();
-    Volume::open(spec, flags, progress)
 }
 
 /// Serves volumes until the captive command ends, or until a signal (SIGINT, SIGTERM) or an
@@ -214,6 +195,48 @@ fn setup(services: &[Rc<VolumeService>], threads: &Threads) -> Arc<Setup> {
     })
 }
 
+/// The actions to take once the daemon is ready.
+struct ReadyActions {
+    command: Option<String>,
+    environment: captive::Environment,
+    addresses: Vec<String>,
+    ready: Ready,
+}
+
+impl ReadyActions {
+    /// Prepares to print these addresses, and to start this command.
+    fn new(
+        command: Option<String>,
+        services: &[Rc<VolumeService>],
+        listeners: &[Listening],
+        mounts: &[Mounting],
+        addresses: Vec<String>,
+        ready: Ready,
+    ) -> ReadyActions {
+        let socket = match listeners.first().map(|listening| &listening.address) {
+            Some(NbdAddress::Unix(path)) => path.clone(),
+            _ => PathBuf::new(),
+        };
+        let file = mounts.first().and_then(|mounting| {
+            mounting.exports.first().map(|name| mounting.directory.join(name))
+        });
+        let uri = services.first().map_or(String::new(), |service| service.address.clone());
+        let environment = captive::Environment { uri, socket, file };
+        ReadyActions { command, environment, addresses, ready }
+    }
+
+    /// Carries them out. Returns the captive command, if there is one.
+    ///
+    /// # Errors
+    /// The command cannot be started.
+    fn run(self) -> Result<Option<Child>, Failure> {
+        let start = |command: &String| captive::start(command, &self.environment);
+        let child = self.command.as_ref().map(start).transpose()?;
+        (self.ready)(&self.addresses);
+        Ok(child)
+    }
+}
+
 /// A daemon whose volumes are served: its ring, its volumes, its control socket and its signals.
 struct RunningDaemon {
     ring: Ring,
@@ -279,7 +302,6 @@ impl RunningDaemon {
     /// Makes the devices, once the volumes below them are served, and announces all addresses.
     async fn begin(&self, actions: ReadyActions) -> Result<Option<Child>, Failure> {
         self.services.devices.attach().await?;
-        self.services.mark_faces().await?;
         let child = actions.run()?;
         crate::former::forget_former();
         let _ = holder::notify_ready();
