@@ -1,8 +1,7 @@
 //! Regular files and block devices as backings.
 
-use crate::backing::{Backing, Former, Opened, Opening};
 use crate::failure::Failure;
-use crate::node::{FileNode, identity_of};
+use crate::node::{Backing, FileNode, Former, Opened, Opening, identity_of};
 use host::{Claim, Claimed, Direct, FileVolume, Intent, Lock, OpenOptions};
 use ring::Ring;
 use std::path::PathBuf;

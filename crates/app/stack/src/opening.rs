@@ -1,15 +1,14 @@
 //! Opens a volume: from the file at the bottom to the cache's memory, taking over the memory of an
 //! earlier process.
 
-use crate::backing::{Backing, Backings, Former, Opened};
 use crate::backing_records::BackingRecords;
 use crate::failure::{Exit, Failure};
 use crate::file_backing::FileBacking;
 use crate::flags::OpenFlags;
 use crate::keep::{self, AdoptedArena, Keep, Retained, SettleResult};
 use crate::node::{
-    CacheNode, DelayNode, FaultsNode, Identity, ModelNode, NullNode, OpenNode, RamNode, Unkept,
-    open_model, open_pool, open_stripe,
+    Backing, CacheNode, DelayNode, FaultsNode, Former, Identity, ModelNode, NullNode, OpenNode,
+    Opened, RamNode, Unkept, open_model, open_pool, open_stripe,
 };
 use crate::planted::{Bug, planted};
 use crate::setup_lane::SetupLane;
@@ -34,6 +33,10 @@ pub const SCRATCH: &str = "durability scratch: flushes are ignored; after a powe
 const BLOCK_BYTES: usize = cache::BLOCK_SECTORS as usize * SECTOR as usize;
 /// Granularity of requests to `ram:` and `null:` backings, in bytes.
 const GRAIN: u32 = 512;
+
+/// Returns the backing for a leaf of a spec. None: use the built-in backing.
+pub type Backings<'a> = &'a dyn Fn(&Spec, &OpenFlags) -> Option<Box<dyn Backing>>;
+
 /// State of opening a stack, from the bottom up.
 pub(crate) struct Opening<'a> {
     flags: &'a OpenFlags,

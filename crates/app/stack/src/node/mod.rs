@@ -10,9 +10,9 @@
 //!
 //! Each node defines its identity, the descriptors retained for the next process, its fence, and
 //! its state. No other code distinguishes kinds of nodes, so a new kind is a file here and a line
-//! in `opening.rs`; a backing outside this crate implements [`OpenNode`] and
-//! [`Backing`](crate::Backing).
+//! in `opening.rs`; a backing outside this crate implements [`OpenNode`] and [`Backing`].
 
+mod backing;
 mod cache;
 mod delay;
 mod faults;
@@ -22,6 +22,7 @@ mod model;
 mod pool;
 mod stripe;
 
+pub use backing::{Backing, Former, Opened, Opening};
 pub(crate) use cache::CacheNode;
 pub(crate) use delay::DelayNode;
 pub(crate) use faults::FaultsNode;
