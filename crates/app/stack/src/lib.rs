@@ -12,7 +12,6 @@
 
 mod backing_records;
 mod failure;
-mod file_backing;
 mod flags;
 mod keep;
 pub mod model_name;

@@ -3,12 +3,11 @@
 
 use crate::backing_records::BackingRecords;
 use crate::failure::{Exit, Failure};
-use crate::file_backing::FileBacking;
 use crate::flags::OpenFlags;
 use crate::keep::{self, AdoptedArena, Keep, Retained, SettleResult};
 use crate::node::{
-    Backing, CacheNode, DelayNode, FaultsNode, Former, Identity, ModelNode, NullNode, OpenNode,
-    Opened, RamNode, Unkept, open_model, open_pool, open_stripe,
+    Backing, CacheNode, DelayNode, FaultsNode, FileBacking, Former, Identity, ModelNode, NullNode,
+    OpenNode, Opened, RamNode, Unkept, open_model, open_pool, open_stripe,
 };
 use crate::planted::{Bug, planted};
 use crate::setup_lane::SetupLane;

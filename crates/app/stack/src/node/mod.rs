@@ -26,7 +26,7 @@ pub use backing::{Backing, Former, Opened, Opening};
 pub(crate) use cache::CacheNode;
 pub(crate) use delay::DelayNode;
 pub(crate) use faults::FaultsNode;
-pub(crate) use file::{FileNode, identity_of};
+pub(crate) use file::FileBacking;
 pub(crate) use memory::{NullNode, RamNode};
 pub(crate) use model::{ModelNode, open as open_model};
 pub use pool::create_pool;
