@@ -14,6 +14,7 @@ mod backing_records;
 mod failure;
 mod flags;
 mod keep;
+mod memory;
 pub mod model_name;
 mod near;
 mod node;
@@ -29,11 +30,12 @@ pub use failure::{Exit, Failure};
 pub use flags::OpenFlags;
 pub use keep::Keep;
 pub use layers::{Counts, Kind, ValveShared};
+pub use memory::check_dirty;
 pub use near::{near, similar};
 pub use node::{
     Attached, Backing, Former, Health, Identity, OpenNode, Opened, Opening, Unkept, create_pool,
 };
-pub use opening::{Backings, SCRATCH, check_dirty};
+pub use opening::{Backings, SCRATCH};
 pub use shared::SharedHalves;
 pub use target::{Plan, absolute, target};
 pub use volume::Volume;
