@@ -1,7 +1,7 @@
 //! Fronts: protocols by which clients reach volumes.
 //!
 //! ```text
-//!   the plan --bind--> Front --Fronts--> sites, control, the end
+//!   the plan --bind--> Front --Fronts--> volumes, control, the end
 //!                        |
 //!   nbd/  sockets        +--> Export, Client (crate `export`) --> a volume's stack
 //!   fuse/ a directory

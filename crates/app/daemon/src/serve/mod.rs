@@ -1,7 +1,7 @@
 //! The daemon: volumes, their addresses, and its life from the first socket to the last flush.
 //!
 //! ```text
-//!   DaemonPlan --Site::new--> sites --export--> fronts --> clients, spread over the lanes
+//!   DaemonPlan --VolumeService::new--> volumes --export--> fronts --> clients, on all lanes
 //!                            |
 //!                       control socket     signals, the captive command
 //!                            +------ ending -----+
