@@ -130,9 +130,9 @@ impl Keep {
 }
 
 impl Retained {
-    /// Takes the memory over if it has, or can be given, room for the slots of this cache; otherwise
-    /// writes its contents to the backing, which is open, and releases it. `cache` is None for a
-    /// volume that uses no cache now, or must not be changed.
+    /// Takes the memory over if the slots of this cache fit into it; otherwise writes its contents
+    /// to the backing, which is open, and releases it. `cache` is None for a volume that has no
+    /// cache now, or that is read-only.
     ///
     /// # Errors
     /// Everything stays retained: the backing is another one or has shrunk, the memory is of
