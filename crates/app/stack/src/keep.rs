@@ -59,7 +59,7 @@ pub(crate) struct TakenOver {
 
 /// Result of [`Retained::take_over`].
 pub(crate) enum TakeoverResult {
-    TakenOver(TakenOver),
+    TakenOver(Box<TakenOver>),
     /// Its contents are on the backing, and it was released.
     Settled(SettleResult),
 }
@@ -165,7 +165,7 @@ impl Retained {
             if backed.is_ok() || !memory.has_huge_pages() {
                 backed.map_err(|error| memory_failure(&error))?;
                 let taken_over = TakenOver { retained: self, memory, geometry };
-                return Ok(TakeoverResult::TakenOver(taken_over));
+                return Ok(TakeoverResult::TakenOver(Box::new(taken_over)));
             }
         }
         settle(self, &found, &memory, node, records, doubts).map(TakeoverResult::Settled)

@@ -217,7 +217,7 @@ impl<'a> Opening<'a> {
             retained.take_over(&*opened.node, cache, &self.records, &doubts, self.progress)?;
         match result {
             TakeoverResult::TakenOver(taken_over) => {
-                self.taken_over = Some(taken_over);
+                self.taken_over = Some(*taken_over);
                 return Ok(opened);
             }
             TakeoverResult::Settled(settled) => self.note_settled(&name, &settled),
