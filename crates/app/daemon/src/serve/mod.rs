@@ -104,32 +104,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let lane = Lane::new();
     let ring = Ring::new(&lane).map_err(ring_failure)?;
     ring.set_polling(plan.poll);
-    // The requests of clients in progress are bounded per process, over all fronts.
-    let (fronts, budget) = (Fronts::default(), Arc::new(Budget::default()));
-    let mut inherited = Inherited::find();
-    for Listening { address, exports } in &plan.listeners {
-        fronts.add(Nbd::bind(&ring, address, &plan.runtime, &mut inherited, &budget)?, exports);
-    }
-    // Volumes for which a device or a mount in use has waited since an earlier process.
-    let mut waited_for = Vec::new();
-    for mounting in &plan.mounts {
-        let info = MountInfo::of("files", &mounting.exports, &plan);
-        let front = Fuse::bind(&ring, mounting, info, &mut inherited, &budget)?;
-        if front.is_resumed() {
-            waited_for.extend_from_slice(&mounting.exports);
-        }
-        fronts.add(front, &mounting.exports);
-    }
-    let devices = Devices::new(&lane, &plan.runtime);
-    let mut routes = Vec::new();
-    for attaching in &plan.attachments {
-        let route = BoundRoute::bind(attaching, &plan, &fronts, &ring, &mut inherited, &budget)?;
-        if route.is_waiting {
-            waited_for.push(route.volume.clone());
-        }
-        routes.push(route);
-    }
-    drop((inherited, plan.approaches));
+    let bound = BoundFronts::bind(&plan, &ring)?;
+    drop(plan.approaches);
     let control = Listener::bind_private(&control_socket(&plan.runtime, std::process::id()))
         .map_err(|error| Failure::new(Exit::Usage, format!("the control socket: {error}")))?;
     let program = match (&plan.program, &plan.run) {
@@ -137,28 +113,11 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         _ => Err("a daemon with a captive command ends with the command, and cannot be upgraded"
             .to_owned()),
     };
-    let threads = Threads::default();
-    let (mut services, mut addresses) = (Vec::new(), Vec::new());
-    for planned in plan.volumes {
-        let Planned { name, backing, volume } = planned;
-        let is_waited_for = waited_for.contains(&name);
-        let loss = if is_waited_for { volume.loss_of_waiting() } else { None };
-        if let Some(loss) = loss {
-            volume.lose(loss);
-        }
-        let found = fronts.addresses(&name);
-        let address = found.first().cloned().unwrap_or_default();
-        addresses.extend(found);
-        let lane_volume = LaneVolume::new(&name, &volume, &threads, plan.quiet);
-        let service = VolumeService::new(&name, &backing, address, volume, lane_volume, &ring)?;
-        if let Some(route) = routes.iter().find(|route| route.volume == name) {
-            service.add_to(&devices, route);
-        }
-        if let Some(loss) = loss {
-            crate::tell!("overdrive: {name}: {}", service.loss_failure(loss, true));
-        }
-        services.push(service);
-    }
+    let (devices, threads) = (Devices::new(&lane, &plan.runtime), Threads::default());
+    let service = |planned| bound.service_of(planned, &devices, &threads, &ring, plan.quiet);
+    let services = plan.volumes.into_iter().map(service).collect::<Result<Vec<_>, Failure>>()?;
+    let addresses = services.iter().flat_map(|service| bound.fronts.addresses(&service.name));
+    let addresses = addresses.collect();
     threads.join(ring.polled());
     let lanes = Lanes::start(plan.threads, &setup(&services, &threads), plan.poll)?;
     let actions = ReadyActions::new(
@@ -169,7 +128,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         addresses,
         plan.ready,
     );
-    let services = VolumeServices::new(services, fronts, devices, lanes.clone(), program);
+    let services = VolumeServices::new(services, bound.fronts, devices, lanes.clone(), program);
     // The last step that may fail: a start that serves nothing leaves the records unchanged.
     services.record()?;
     let start_ns = lane.now();
@@ -182,6 +141,80 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let (poll_spent_ns, poll_vain_ns) = (threads.poll_spent_ns(), threads.poll_vain_ns());
     let served_ns = lane.now() - start_ns;
     Ok(Served { captive, volumes, served_ns, poll_spent_ns, poll_vain_ns })
+}
+
+/// The fronts of a plan at their addresses, before a volume is served.
+struct BoundFronts {
+    fronts: Fronts,
+    /// The routes of volumes that become devices.
+    routes: Vec<BoundRoute>,
+    /// Volumes for which a device or a mount in use has waited since an earlier process.
+    waited_for: Vec<String>,
+}
+
+impl BoundFronts {
+    /// Binds the fronts of a plan.
+    ///
+    /// # Errors
+    /// An address or a directory cannot be used; a volume is a device by another route.
+    fn bind(plan: &DaemonPlan, ring: &Ring) -> Result<BoundFronts, Failure> {
+        // The requests of clients in progress are bounded per process, over all fronts.
+        let (fronts, budget) = (Fronts::default(), Arc::new(Budget::default()));
+        let mut inherited = Inherited::find();
+        for Listening { address, exports } in &plan.listeners {
+            fronts.add(Nbd::bind(ring, address, &plan.runtime, &mut inherited, &budget)?, exports);
+        }
+        let mut waited_for = Vec::new();
+        for mounting in &plan.mounts {
+            let info = MountInfo::of("files", &mounting.exports, plan);
+            let front = Fuse::bind(ring, mounting, info, &mut inherited, &budget)?;
+            if front.is_resumed() {
+                waited_for.extend_from_slice(&mounting.exports);
+            }
+            fronts.add(front, &mounting.exports);
+        }
+        let mut routes = Vec::new();
+        for attaching in &plan.attachments {
+            let route = BoundRoute::bind(attaching, plan, &fronts, ring, &mut inherited, &budget)?;
+            if route.is_waiting {
+                waited_for.push(route.volume.clone());
+            }
+            routes.push(route);
+        }
+        Ok(BoundFronts { fronts, routes, waited_for })
+    }
+
+    /// Returns the service of a volume on this ring's lane, and adds it to the devices if it has a
+    /// route. A volume that has lost data while its users waited is served as a disk that was
+    /// pulled out.
+    ///
+    /// # Errors
+    /// Those of [`VolumeService::new`].
+    fn service_of(
+        &self,
+        planned: Planned,
+        devices: &Devices,
+        threads: &Threads,
+        ring: &Ring,
+        quiet: bool,
+    ) -> Result<Rc<VolumeService>, Failure> {
+        let Planned { name, backing, volume } = planned;
+        let is_waited_for = self.waited_for.contains(&name);
+        let loss = if is_waited_for { volume.loss_of_waiting() } else { None };
+        if let Some(loss) = loss {
+            volume.lose(loss);
+        }
+        let address = self.fronts.addresses(&name).into_iter().next().unwrap_or_default();
+        let lane_volume = LaneVolume::new(&name, &volume, threads, quiet);
+        let service = VolumeService::new(&name, &backing, address, volume, lane_volume, ring)?;
+        if let Some(route) = self.routes.iter().find(|route| route.volume == name) {
+            service.add_to(devices, route);
+        }
+        if let Some(loss) = loss {
+            crate::tell!("overdrive: {name}: {}", service.loss_failure(loss, true));
+        }
+        Ok(service)
+    }
 }
 
 /// Returns the setup of each further lane: it serves these volumes, and its thread joins the
