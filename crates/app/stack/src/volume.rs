@@ -1,12 +1,11 @@
 //! A volume: an open spec.
 
-use crate::backing::Backings;
 use crate::backing_records::{BackingRecords, Loss};
 use crate::failure::{Exit, Failure};
 use crate::flags::OpenFlags;
 use crate::keep::Keep;
 use crate::node::{Attached, CacheNode, ModelNode, OpenNode, PoolNode, Unkept};
-use crate::opening::Opening;
+use crate::opening::{Backings, Opening};
 use crate::shared::SharedHalves;
 use block::Spec;
 use cache::Shared;

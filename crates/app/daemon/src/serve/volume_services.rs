@@ -186,20 +186,6 @@ impl VolumeServices {
         result.map(|()| losses)
     }
 
-    /// Makes udev prefer the volumes' devices to their backings.
-    ///
-    /// # Errors
-    /// No thread can be started.
-    pub(crate) async fn mark_faces(&self) -> Result<(), Failure> {
-        for service in self.all() {
-            if self.devices.node(&service.name).is_some() {
-                let keys = service.volume.keys();
-                device::mark_device(self.devices.runtime(), &service.name, &keys).await?;
-            }
-        }
-        Ok(())
-    }
-
     /// Leaves a volume that could not be written back to its holder, so that its data can be
     /// rescued while this daemon continues. The volume stays this daemon's while a request of it is
     /// in progress, because its memory may still change. Another daemon can serve it only after

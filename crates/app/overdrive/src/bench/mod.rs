@@ -12,7 +12,6 @@ mod incomplete;
 mod job;
 mod live;
 mod only;
-mod output;
 mod plan;
 mod prices;
 mod runs;
@@ -26,7 +25,7 @@ use runs::Runs;
 use stack::Failure;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use suites::{Preparation, Suite};
+use suites::{Outcome, Preparation, Suite, report};
 
 pub(crate) use help::suited;
 
@@ -216,17 +215,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return export::run(arguments, file);
     }
     // Checked before anything is opened or made, so that a mistake changes nothing.
-    let report = arguments.report.as_deref();
-    let report = report.map(|path| PageFile::open(path, &arguments.inputs())).transpose()?;
+    let page = arguments.report.as_deref();
+    let page = page.map(|path| PageFile::open(path, &arguments.inputs())).transpose()?;
     let Runs { outcomes, ended } = runs::run(arguments)?;
     // The results so far are printed, even after a failure; the output need not be read.
-    output::print(&outcomes, arguments.json);
-    if let Some(report) = report {
-        report.write(&suites::report::overlaid(&outcomes))?;
+    print(&outcomes, arguments.json);
+    if let Some(page) = page {
+        page.write(&report::overlaid(&outcomes))?;
     }
     #[cfg(feature = "history")]
     if !arguments.no_history {
-        outcomes.iter().for_each(output::keep);
+        outcomes.iter().for_each(history::keep);
     }
     ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// Prints a table for each outcome, or one JSON object.
+fn print(outcomes: &[Outcome], json: bool) {
+    let text = match json {
+        true => format!("{}\n", report::json_of(outcomes)),
+        false => outcomes.iter().map(report::text).collect::<Vec<_>>().join("\n"),
+    };
+    daemon::console::output(format_args!("{text}"));
 }

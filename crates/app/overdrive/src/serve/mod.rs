@@ -16,7 +16,7 @@ use daemon::{
 };
 use holder::Records;
 use ring::Polling;
-use stack::{Exit, Failure, Keep, OpenFlags};
+use stack::{Exit, Failure, Keep, OpenFlags, Volume};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -234,7 +234,7 @@ fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure
         let records = Some(Records::of(&daemon::runtime_directory()));
         let flags = OpenFlags { name: name.clone(), raw, read_only, device, keep, records };
         let bar = Bytes::new("memory");
-        let volume = daemon::open(spec, flags, &mut |done, all| bar.set(done, all))?;
+        let volume = Volume::open(spec, flags, &mut |done, all| bar.set(done, all))?;
         bar.finish();
         if !quiet {
             volume.notes().iter().for_each(|note| daemon::tell!("overdrive: {note}"));
@@ -288,6 +288,8 @@ pub(crate) fn serve(config: Config, options: ServeOptions) -> Result<ExitCode, F
     let (listeners, mounts) = (listeners(&config), mounts(&config));
     let attachments = attachments(&config);
     let threads = threads.or(config.threads).unwrap_or_else(daemon::threads_default);
+    // Opening a volume may start a holder, which must not inherit the listeners.
+    daemon::find_inherited();
     daemon::allow_descriptors(config.volumes.len(), listeners.len(), threads)?;
     daemon::protect_process();
     let approaches = daemon::approach(&mounts, &attachments, &daemon::runtime_directory());

@@ -12,8 +12,9 @@
 //! its state. No other code distinguishes kinds of nodes, so a new kind is a file here and a row in
 //! `opening.rs`. A layer that only changes how requests reach its child, such as a delay, is a file
 //! of the crate `layers` and a row in `layer.rs`. A backing outside this crate implements
-//! [`OpenNode`] and [`Backing`](crate::Backing).
+//! [`OpenNode`] and [`Backing`].
 
+mod backing;
 mod cache;
 mod file;
 mod layer;
@@ -22,8 +23,9 @@ mod model;
 mod pool;
 mod stripe;
 
+pub use backing::{Backing, Former, Opened, Opening};
 pub(crate) use cache::CacheNode;
-pub(crate) use file::{FileNode, identity_of};
+pub(crate) use file::FileBacking;
 pub(crate) use layer::open as open_layer;
 pub(crate) use memory::{NullNode, RamNode};
 pub(crate) use model::{ModelNode, open as open_model};
