@@ -396,6 +396,15 @@ impl Arena {
         });
     }
 
+    /// Same as [`Arena::put`], for bytes that are not expected to be read soon.
+    #[inline]
+    pub(crate) fn put_cold(&self, slot: u32, sector: u32, from: &Buf, skip: u32, sectors: u32) {
+        in_halves(sectors, |first, count| {
+            let to = self.sector_at(slot, sector + first);
+            from.copy_part_past_caches(skip + first, count, &self.memory, to);
+        });
+    }
+
     /// Copies sectors from a slot to a buffer.
     #[inline]
     pub(crate) fn get(&self, slot: u32, sector: u32, into: &Buf, skip: u32, sectors: u32) {

@@ -436,7 +436,7 @@ impl Shard {
         };
         let number = self.base + slot;
         stretches(mask, |first, length| {
-            self.arena.put(number, first, into, skip + first - sector, length);
+            self.arena.put_cold(number, first, into, skip + first - sector, length);
         });
         let (mut held, mut stamp) = (mask, 0);
         // Taking the slot may have evicted the held version of the block.
