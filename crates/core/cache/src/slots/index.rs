@@ -102,6 +102,12 @@ impl Index {
         Hints(self.cells.clone())
     }
 
+    /// Prefetches the cell of a hash.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: Hash) {
+        block::prefetch(&self.cells[self.home(hash)]);
+    }
+
     #[inline]
     fn cell(&self, at: usize) -> Cell {
         Cell(self.cells[at].load(Ordering::Relaxed))
