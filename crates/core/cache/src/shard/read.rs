@@ -175,6 +175,8 @@ impl Shard {
         let wanted = bits(sector, sectors);
         match self.current_soon(block) {
             Some((slot, header)) if wanted & !header.mask == 0 => {
+                // They are loaded during the copy, after which the slot may move in its list.
+                self.links.neighbours(slot).for_each(block::prefetch);
                 self.arena.get(self.base + slot, sector, into, skip, sectors);
                 match header.is_ahead() {
                     false => self.used(slot, &header),
