@@ -25,21 +25,21 @@ enum Which {
     Window(Window),
 }
 
-/// Calls a method of the current policy. LRU is tested first: a jump through a table would cost a
-/// hit some nanoseconds.
+/// Calls a method of the current policy. The default is tested first: a jump through a table would
+/// cost a hit some nanoseconds.
 macro_rules! dispatch {
     ($policy:expr, $it:ident => $call:expr) => {
         match $policy {
-            Which::Lru($it) => $call,
+            Which::Window($it) => $call,
             others => match others {
-                Which::Lru(_) => unreachable!("it was tested first"),
+                Which::Window(_) => unreachable!("it was tested first"),
+                Which::Lru($it) => $call,
                 Which::Fifo($it) => $call,
                 Which::Clock($it) => $call,
                 Which::TwoQ($it) => $call,
                 Which::S3Fifo($it) => $call,
                 Which::Sieve($it) => $call,
                 Which::WTinyLfu($it) => $call,
-                Which::Window($it) => $call,
             },
         }
     };

@@ -5,6 +5,7 @@
 //! are exact but for the processor's own time.
 
 mod adaptive;
+mod admission;
 mod client;
 mod contestant;
 mod copy;
@@ -58,6 +59,8 @@ enum Figure {
     Engine(engine::Arguments),
     /// The engine over a null device in virtual time, without data: nanoseconds per hit and miss.
     Virtual(virtual_time::Arguments),
+    /// A miss that is admitted, with data, in virtual time: compared with a layer that only copies.
+    Admission(admission::Arguments),
     /// The cost of the engine's work on this machine: the price list of timed worlds.
     Prices(prices::Arguments),
     /// The write side in virtual time, over a modelled 840 EVO, compared with the bare drive.
@@ -124,6 +127,7 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().figure {
         Figure::Engine(arguments) => engine::run(&arguments),
         Figure::Virtual(arguments) => virtual_time::run(&arguments),
+        Figure::Admission(arguments) => admission::run(&arguments),
         Figure::Prices(arguments) => prices::run(&arguments),
         Figure::Write(arguments) => write::run(&arguments),
         Figure::Metadata => metadata::run(),

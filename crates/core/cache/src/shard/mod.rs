@@ -289,6 +289,7 @@ impl Shard {
         let (arena, base) = (&self.arena, self.base);
         let hash_of = |slot| Hash::of(arena.block(base + slot));
         let slot = self.policy.victim(&mut self.links, Hash::of(block), hash_of)?;
+        self.prefetch_victims_after(slot);
         self.policy.forget(&mut self.links, slot, Held::Clean);
         self.note_lost_copy(&self.header(slot));
         let hash = self.hash_at(slot);
@@ -297,6 +298,22 @@ impl Shard {
         self.counters.evictions += 1;
         self.ahead.evicted();
         Some(slot)
+    }
+
+    /// Prefetches the memory that the next evictions will touch, if the policy evicts the slots
+    /// behind this one in its list: of the next slot its cell in the index, of the slot behind that
+    /// one its header and links, from which the next call reads.
+    fn prefetch_victims_after(&self, slot: u32) {
+        let next = self.links.after(slot);
+        if next == NIL {
+            return;
+        }
+        self.index.prefetch(self.hash_at(next));
+        let second = self.links.after(next);
+        if second != NIL {
+            self.arena.prefetch_header(self.base + second);
+            block::prefetch(self.links.link(second));
+        }
     }
 
     fn free_slot(&mut self, slot: u32) {

@@ -175,6 +175,8 @@ impl Shard {
         let wanted = bits(sector, sectors);
         match self.current_soon(block) {
             Some((slot, header)) if wanted & !header.mask == 0 => {
+                // They are loaded during the copy, after which the slot may move in its list.
+                self.links.neighbours(slot).for_each(block::prefetch);
                 self.arena.get(self.base + slot, sector, into, skip, sectors);
                 match header.is_ahead() {
                     false => self.used(slot, &header),
@@ -436,7 +438,7 @@ impl Shard {
         };
         let number = self.base + slot;
         stretches(mask, |first, length| {
-            self.arena.put(number, first, into, skip + first - sector, length);
+            self.arena.put_cold(number, first, into, skip + first - sector, length);
         });
         let (mut held, mut stamp) = (mask, 0);
         // Taking the slot may have evicted the held version of the block.
