@@ -427,6 +427,12 @@ impl Arena {
         self.memory.prefetch(self.sector_at(slot, 0), self.layout.slot_bytes.min(PREFETCH_BYTES));
     }
 
+    /// Prefetches a slot's header.
+    #[inline]
+    pub(crate) fn prefetch_header(&self, slot: u32) {
+        self.memory.prefetch(self.header_at(slot), HEADER_BYTES);
+    }
+
     fn extent_words(&self, number: u32) -> [usize; 4] {
         let at = self.layout.extents_at + number as usize * EXTENT_BYTES;
         [at, at + 8, at + 16, at + 24]

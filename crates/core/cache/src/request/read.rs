@@ -152,6 +152,10 @@ impl Handle {
                 let sent = self.shared.backing.in_flight.note_sent(RequestKind::Read);
                 let result = self.below.run(request).await;
                 self.shared.backing.in_flight.note_answered(sent);
+                if self.shared.warming.is_reading() {
+                    // This read may have been the last that the list waited for.
+                    self.wake_reader();
+                }
                 self.shared.writeback.estimator.foreground_served();
                 self.shared.stats.latencies.miss_ns.record(self.lane.now() - start);
                 result

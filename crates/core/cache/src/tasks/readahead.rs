@@ -1,4 +1,6 @@
-//! Readahead of streams: fixed tasks on every lane that pull pieces, independent of any request.
+//! Readahead of streams, and of the list of hot blocks: fixed tasks on every lane that pull pieces,
+//! independent of any request. Pieces of the list are begun only if no stream needs one, and only
+//! in places of the backing's depth that clients leave free.
 //!
 //! Their fetches are registered in the shard like every fetch: changes mark them, reads may join
 //! them. They do not count in the measured latency of reads, and writeback does not yield to them.
@@ -13,17 +15,21 @@ use crate::bypass::balance::is_slow;
 use crate::handle::Handle;
 use crate::planted::{Bug, planted};
 use crate::shard::shards::ShardEntry;
-use crate::shard::{Begin, Fetch};
+use crate::shard::{AheadOf, Begin, Fetch};
 use crate::streams::Piece;
-use block::{Buf, Extent, Request, Result};
+use crate::warming;
+use block::{Buf, Extent, Request, Result, Warm};
 use lane::Cost;
 
 impl Handle {
     /// Wakes a task to look for a piece, if there may be one. That task wakes the next one.
     #[inline]
     pub(crate) fn wake_reader(&self) {
-        if self.shared.streams.has_due() && self.may_read_ahead() {
-            self.shared.streams.wake(self.reads());
+        let shared = &self.shared;
+        if shared.streams.has_due() && self.may_read_ahead() {
+            shared.streams.wake(self.reads(), 1);
+        } else if shared.warming.is_reading() && self.may_read_list() {
+            shared.streams.wake(self.reads(), 0);
         }
     }
 
@@ -39,20 +45,45 @@ impl Handle {
         let read_ns = shared.gauges.backing_read_ns();
         shared.settings.readahead()
             && is_slow(read_ns, shared.settings.fill_cost_ns)
-            && !shared.backing.stall.is_on()
-            && !shared.backing.health.has_failed()
+            && self.is_backing_well()
+    }
+
+    /// Whether blocks of the list of hot blocks may be fetched at the moment. The guard decides
+    /// about them as about misses.
+    fn may_read_list(&self) -> bool {
+        let shared = &self.shared;
+        let rules = shared.bypass.rules(shared.settings.write());
+        shared.settings.warm() == Warm::List
+            && Candidate::new(rules, Origin::Listed).is_admitted()
+            && self.is_backing_well()
+    }
+
+    fn is_backing_well(&self) -> bool {
+        !self.shared.backing.stall.is_on() && !self.shared.backing.health.has_failed()
     }
 
     /// Returns the next piece, if there is one and it may be fetched now.
-    fn next_piece(&self) -> Option<Piece> {
-        let streams = &self.shared.streams;
-        let may = streams.has_due() && self.may_read_ahead();
-        if may { streams.next(self.lane.now(), self.reads()) } else { None }
+    fn next_piece(&self) -> Option<(Piece, AheadOf)> {
+        let shared = &self.shared;
+        let (streams, now_ns, reads) = (&shared.streams, self.lane.now(), self.reads());
+        if streams.has_due()
+            && self.may_read_ahead()
+            && let Some(piece) = streams.next(now_ns, reads)
+        {
+            return Some((piece, AheadOf::Stream { bypasses: piece.bypasses }));
+        }
+        if !shared.warming.is_reading() || !self.may_read_list() {
+            return None;
+        }
+        let gap = warming::gap(shared.gauges.backing_read_ns(), streams.depth());
+        let take = || shared.warming.next(gap, now_ns);
+        let (piece, listed) = streams.begin_below(now_ns, reads, take)?;
+        Some((piece, AheadOf::List(listed)))
     }
 
     /// Fetches a piece, region by region, and in each region the missing part with one request.
     /// Returns whether there was anything to fetch.
-    async fn fetch_piece(&self, piece: &Piece, buffer: &mut Option<Buf>) -> bool {
+    async fn fetch_piece(&self, piece: &Piece, of: AheadOf, buffer: &mut Option<Buf>) -> bool {
         let shared = &self.shared;
         let most = shared.geometry.run_blocks;
         let (mut first, end) = (piece.at.first, piece.at.end());
@@ -62,14 +93,16 @@ impl Handle {
             let part = Extent::new(first, count as u32);
             let entry = shared.shards.of(blocks_of(&part).0);
             self.lane.turn().await;
-            let fetch = match self.begin_readahead(entry, &part) {
+            let fetch = match self.begin_ahead(entry, &part, of) {
                 Begin::Fetch(fetch) => fetch,
                 Begin::Nothing => {
                     first = part.end();
                     continue;
                 }
                 Begin::Full => {
-                    shared.streams.refused(&part);
+                    if let AheadOf::Stream { .. } = of {
+                        shared.streams.refused(&part);
+                    }
                     break;
                 }
             };
@@ -78,8 +111,7 @@ impl Handle {
                 .get_or_insert_with(|| Buf::new(most * BLOCK_SECTORS, shared.limits.grain))
                 .part(0, fetch.at.count);
             let result = self.read_ahead_below(fetch.at, into.clone()).await;
-            self.end_readahead(entry, &fetch, result.is_ok().then_some(&into), piece.bypasses)
-                .await;
+            self.end_ahead(entry, &fetch, result.is_ok().then_some(&into), of).await;
             came = fetch.at == piece.at && result.is_ok();
             first = if result.is_ok() { fetch.at.end() } else { end };
         }
@@ -91,13 +123,19 @@ impl Handle {
         asked
     }
 
-    fn begin_readahead(&self, entry: &ShardEntry, part: &Extent) -> Begin {
+    fn begin_ahead(&self, entry: &ShardEntry, part: &Extent, of: AheadOf) -> Begin {
         let shared = &self.shared;
         let rules = shared.bypass.rules(shared.settings.write());
-        if !Candidate::new(rules, Origin::Ahead).is_admitted() || !self.may_read_ahead() {
+        let may = match of {
+            AheadOf::Stream { .. } => {
+                Candidate::new(rules, Origin::Ahead).is_admitted() && self.may_read_ahead()
+            }
+            AheadOf::List(_) => self.may_read_list(),
+        };
+        if !may {
             return Begin::Nothing;
         }
-        entry.shard.with(|shard| shard.begin_readahead(part))
+        entry.shard.with(|shard| shard.begin_ahead(part, of))
     }
 
     async fn read_ahead_below(&self, at: Extent, into: Buf) -> Result {
@@ -126,13 +164,7 @@ impl Handle {
     }
 
     /// Ends a fetch: `from` has its data; None if it failed.
-    async fn end_readahead(
-        &self,
-        entry: &ShardEntry,
-        fetch: &Fetch,
-        from: Option<&Buf>,
-        bypasses: bool,
-    ) {
+    async fn end_ahead(&self, entry: &ShardEntry, fetch: &Fetch, from: Option<&Buf>, of: AheadOf) {
         let gauges = &self.shared.gauges;
         let (first, blocks) = blocks_of(&fetch.at);
         let all = first..first + u64::from(blocks);
@@ -140,7 +172,7 @@ impl Handle {
             for slice in slices(all) {
                 self.lane.turn().await;
                 entry.shard.with(|shard| {
-                    shard.keep_readahead(gauges, fetch, from, slice.clone(), bypasses);
+                    shard.keep_ahead(gauges, fetch, from, slice.clone(), of);
                     if slice.end == first + u64::from(blocks) {
                         shard.end_fetch(gauges, fetch);
                     }
@@ -152,7 +184,11 @@ impl Handle {
             if planted(Bug::AnswerReadaheadError) {
                 self.shared.streams.plant_failed(first);
             }
-            entry.shard.with(|shard| shard.fail_readahead(gauges, fetch));
+            entry.shard.with(|shard| shard.fail_ahead(gauges, fetch, of));
+            if let AheadOf::List(_) = of {
+                // Clients find out what else the backing cannot read.
+                self.shared.warming.stop(self.lane.now());
+            }
         }
         entry.changed.notify();
     }
@@ -168,9 +204,9 @@ pub(crate) async fn read_ahead(handle: &Handle) {
             return;
         }
         match handle.next_piece() {
-            Some(piece) => {
+            Some((piece, of)) => {
                 handle.wake_reader();
-                if !handle.fetch_piece(&piece, &mut buffer).await {
+                if !handle.fetch_piece(&piece, of, &mut buffer).await {
                     // The next piece may be empty, too.
                     handle.lane.rest().await;
                 }
