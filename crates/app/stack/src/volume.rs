@@ -5,7 +5,7 @@ use crate::backing_records::{BackingRecords, Loss};
 use crate::failure::{Exit, Failure};
 use crate::flags::OpenFlags;
 use crate::keep::Keep;
-use crate::node::{Attached, CacheNode, ModelNode, OpenNode, PoolNode, Unkept};
+use crate::node::{Attached, CacheNode, Identity, ModelNode, OpenNode, PoolNode, Unkept};
 use crate::opening::Opening;
 use crate::shared::SharedHalves;
 use block::Spec;
@@ -173,6 +173,19 @@ impl Volume {
             keys if keys.is_empty() => format!("process:{}", std::process::id()),
             keys => keys.join(","),
         }
+    }
+
+    /// Returns an identity of its contents that outlives this process, and that no later backing
+    /// gets, even with a reused inode number. None: its contents end with this process.
+    pub fn lasting_identity(&self) -> Option<String> {
+        if let Some(pool) = self.pool() {
+            return Some(format!("pool:{:032x}", pool.identity()));
+        }
+        let of = |node: &dyn OpenNode| {
+            node.identity().map(|Identity { key, birth, .. }| format!("{key} {birth}"))
+        };
+        let all: Option<Vec<String>> = self.node().backings().map(of).collect();
+        all.filter(|all| !all.is_empty()).map(|all| all.join(","))
     }
 
     /// Returns the shared half of the pool, if there is one.

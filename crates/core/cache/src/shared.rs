@@ -246,6 +246,11 @@ impl Shared {
         self.streams.work.notify_one();
     }
 
+    /// Ends reading a list. What was read stays cached.
+    pub fn stop_warming(&self, now_ns: u64) {
+        self.warming.stop(now_ns);
+    }
+
     /// Whether blocks of the list are left to read. Until then the list has more than the cache.
     pub fn is_warming(&self) -> bool {
         self.warming.is_reading()

@@ -29,7 +29,7 @@ use crate::front::{KernelNbd, Ublk};
 use crate::plan::Route;
 use crate::units::WaitTime;
 use block::{Fua, Limits};
-use blocking::blocking;
+pub(crate) use blocking::blocking;
 use lane::{Event, Lane, first};
 
 use over_file::OverFile;

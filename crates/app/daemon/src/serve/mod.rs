@@ -22,6 +22,7 @@ mod stats;
 mod tests;
 mod volume_service;
 mod volume_services;
+mod warmth;
 mod watch;
 
 use crate::control::losses::Losses;
@@ -30,6 +31,7 @@ use crate::front;
 use crate::front::{
     Ending, Fronts, Fuse, Inherited, KernelNbd, MountInfo, Nbd, Ublk, find_inherited,
 };
+use crate::hot_lists::HotLists;
 use crate::lanes::{Lanes, Setup, ring_failure};
 use crate::plan::{Attaching, DaemonPlan, Listening, Mounting, Planned, Route};
 use crate::runtime::control_socket;
@@ -173,7 +175,9 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         let address = found.first().cloned().unwrap_or_default();
         addresses.extend(found);
         let lane_volume = LaneVolume::new(&name, &volume, &threads, plan.quiet);
-        let service = VolumeService::new(&name, &backing, address, volume, lane_volume, &ring)?;
+        let lists = plan.state.as_deref().map(HotLists::in_state);
+        let service =
+            VolumeService::new(&name, &backing, address, volume, lane_volume, &ring, lists)?;
         if let Some((_, way)) = ways.iter().find(|(volume, _)| *volume == name) {
             service.add_to(&devices, way, wait_time_of(&plan.attachments, &name));
         }
@@ -314,6 +318,7 @@ impl RunningDaemon {
                 drop(memory.warm());
             }
             Watch::new(&self.ring, &service).start();
+            service.start_warmth();
             service.lane_volume.start_sensor(&lane);
         }
         let captive = match self.begin(actions).await {

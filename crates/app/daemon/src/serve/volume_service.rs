@@ -1,10 +1,12 @@
 //! A served volume, and the operator's actions on it.
 
 use super::lane_volume::LaneVolume;
+use super::warmth::Warmth;
 use crate::control::errors::BackingErrors;
 use crate::control::losses::{GivenUp, Losses};
 use crate::control::words::{Row, State};
 use crate::device::{Devices, NewDevice, RouteFront};
+use crate::hot_lists::HotLists;
 use crate::units::WaitTime;
 use block::{Durability, Request, Size, Spec, WriteMode};
 use cache::{BLOCK_SECTORS, Counters, Shared};
@@ -33,6 +35,8 @@ pub(crate) struct VolumeService {
     pub(crate) lane_volume: LaneVolume,
     /// The ring of the home lane.
     pub(crate) ring: Ring,
+    /// Its list of hot blocks.
+    pub(crate) warmth: Warmth,
     /// Signalled once it is no longer served.
     pub(crate) ended: Event,
     has_ended: Cell<bool>,
@@ -65,9 +69,11 @@ impl VolumeService {
         volume: Volume,
         lane_volume: LaneVolume,
         ring: &Ring,
+        lists: Option<HotLists>,
     ) -> Result<Rc<VolumeService>, Failure> {
         let attached = lane_volume.attach(ring)?;
         let in_doubt = volume.cache().is_some_and(|shared| shared.is_in_doubt());
+        let warmth = Warmth::new(&volume, lists);
         Ok(Rc::new(VolumeService {
             name: name.to_owned(),
             backing: stack::absolute(backing),
@@ -76,6 +82,7 @@ impl VolumeService {
             address,
             lane_volume,
             ring: ring.clone(),
+            warmth,
             ended: Event::new(),
             has_ended: Cell::new(false),
             losses: RefCell::new(Losses { in_doubt, ..Losses::default() }),

@@ -52,3 +52,4 @@ mod settings;
 mod silence;
 mod threads;
 mod upgrade;
+mod warmth;
