@@ -130,6 +130,7 @@ const BENCHMARKS: &[&str] = &[
     "block",
     "policy",
     "cache",
+    "hotlist",
     "layers",
     "drives",
     "drive-backend",

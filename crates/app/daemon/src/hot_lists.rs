@@ -88,7 +88,7 @@ impl HotLists {
         }
     }
 
-    /// Removes lists that are old or too many. What cannot be removed stays.
+    /// Removes lists that are old or too many, as far as possible.
     fn sweep(&self) {
         let Ok(entries) = std::fs::read_dir(&self.0) else { return };
         let mut files: Vec<(i64, PathBuf)> = entries

@@ -246,14 +246,17 @@ impl Shared {
         self.streams.work.notify_one();
     }
 
-    /// Ends reading a list. What was read stays cached.
+    /// Ends reading a list. Blocks that were read stay cached.
     pub fn stop_warming(&self, now_ns: u64) {
         self.warming.stop(now_ns);
     }
 
-    /// Whether blocks of the list are left to read. Until then the list has more than the cache.
+    /// Whether blocks of the list are left to read, and slots are free for them: then the list has
+    /// more than the cache.
     pub fn is_warming(&self) -> bool {
-        self.warming.is_reading()
+        let slots = self.geometry.slots_per_shard();
+        let has_room = |entry: &ShardEntry| entry.shard.peek(|shard| shard.held() < slots);
+        self.warming.is_reading() && self.shards.iter().any(has_room)
     }
 
     /// Switches the guard on or off from `now_ns` on. While it is off, the cache is not bypassed.

@@ -1,8 +1,8 @@
 //! The list of a volume's hot blocks, as it is saved between two lives of a daemon.
 //!
-//! The list has block numbers only, no contents: whoever uses it reads the blocks again. The crate
-//! works on bytes in memory; files belong to the callers. [`HotList::parse`] accepts any bytes, and
-//! never panics. All numbers are little-endian.
+//! The list has block numbers only, no contents: a cache that uses it reads the blocks again. The
+//! crate works on bytes in memory; files belong to the callers. [`HotList::parse`] accepts any
+//! bytes, and never panics. All numbers are little-endian.
 //!
 //! ```text
 //!   offset  bytes

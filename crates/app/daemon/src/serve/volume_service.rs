@@ -35,8 +35,8 @@ pub(crate) struct VolumeService {
     pub(crate) lane_volume: LaneVolume,
     /// The ring of the home lane.
     pub(crate) ring: Ring,
-    /// Its list of hot blocks.
-    pub(crate) warmth: Warmth,
+    /// Its list of hot blocks, if it has one.
+    warmth: Option<Rc<Warmth>>,
     /// Signalled once it is no longer served.
     pub(crate) ended: Event,
     has_ended: Cell<bool>,
@@ -73,7 +73,7 @@ impl VolumeService {
     ) -> Result<Rc<VolumeService>, Failure> {
         let attached = lane_volume.attach(ring)?;
         let in_doubt = volume.cache().is_some_and(|shared| shared.is_in_doubt());
-        let warmth = Warmth::new(&volume, lists);
+        let warmth = Warmth::new(name, &volume, &attached, lists);
         Ok(Rc::new(VolumeService {
             name: name.to_owned(),
             backing: stack::absolute(backing),
@@ -103,8 +103,29 @@ impl VolumeService {
     pub(crate) fn end(&self) {
         self.has_ended.set(true);
         self.ended.notify();
+        self.warmth.iter().for_each(|warmth| warmth.end());
         if let Some(sensor) = &self.lane_volume.sensor {
             sensor.end();
+        }
+    }
+
+    /// Has its list of hot blocks read back, and saved from time to time.
+    pub(crate) fn start_warmth(&self) {
+        self.warmth.iter().for_each(Warmth::start);
+    }
+
+    /// Saves its list of hot blocks a last time.
+    pub(crate) async fn save_last_list(&self) {
+        if let Some(warmth) = &self.warmth {
+            warmth.save_last().await;
+        }
+    }
+
+    /// Removes its list of hot blocks. Returns whether there was one.
+    pub(crate) async fn forget_list(&self) -> Result<bool, Failure> {
+        match &self.warmth {
+            Some(warmth) => warmth.forget().await,
+            None => Ok(false),
         }
     }
 

@@ -4,17 +4,15 @@
 //! than the cache holds, so it is not replaced before that has ended.
 
 use super::captive::either;
-use super::volume_service::VolumeService;
 use crate::device::blocking;
 use crate::hot_lists::HotLists;
 use block::Warm;
-use cache::{BLOCK_SECTORS, Shared};
+use cache::{BLOCK_SECTORS, Cache};
 use hotlist::Description;
-use lane::Event;
-use stack::{Exit, Failure, Volume};
+use lane::{Event, Lane};
+use stack::{Attached, Exit, Failure, Volume};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Time between two saves, in nanoseconds.
@@ -24,34 +22,23 @@ const CHANGED_ONE_IN: u64 = 16;
 /// Longest time that the end of a volume waits for its list, in nanoseconds.
 const LAST_NS: u64 = 10_000_000_000;
 
-/// Where a volume's list is, and its state.
+/// The list of a volume while it is served.
 pub(crate) struct Warmth {
-    /// None: the volume's contents end with this process, or there is no state directory.
-    place: Option<(HotLists, String)>,
+    name: String,
+    cache: Cache,
+    lists: HotLists,
+    /// Identity of the volume's contents.
+    identity: String,
+    /// The volume's whole blocks.
+    blocks: u64,
     /// Block accesses when the list was saved.
     saved_at: Cell<u64>,
     is_saving: Cell<bool>,
     saved: Event,
     /// The last reason why a list could not be saved, which was reported.
     reported: RefCell<Option<String>>,
-}
-
-impl Warmth {
-    /// Returns the place of a volume's list in these lists.
-    pub(crate) fn new(volume: &Volume, lists: Option<HotLists>) -> Warmth {
-        Warmth {
-            place: lists.zip(volume.lasting_identity()),
-            saved_at: Cell::new(0),
-            is_saving: Cell::new(false),
-            saved: Event::new(),
-            reported: RefCell::new(None),
-        }
-    }
-}
-
-/// Returns the number of whole blocks of a cached volume.
-fn blocks_of(service: &VolumeService) -> u64 {
-    service.attached.stack.limits().sectors / u64::from(BLOCK_SECTORS)
+    has_ended: Cell<bool>,
+    ended: Event,
 }
 
 /// Returns the time in seconds since 1970; 0 if the clock is before that.
@@ -59,35 +46,66 @@ fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
 }
 
-impl VolumeService {
-    /// Has the volume's list read back, and saves it from time to time.
-    pub(crate) fn start_warmth(self: &Rc<Self>) {
-        if self.shared().is_none() || self.warmth.place.is_none() || self.volume.loss().is_some() {
-            return;
+impl Warmth {
+    /// Returns the list of a volume. None: the volume has no cache, its contents end with this
+    /// process or were lost, or there is no place for lists.
+    pub(crate) fn new(
+        name: &str,
+        volume: &Volume,
+        attached: &Attached,
+        lists: Option<HotLists>,
+    ) -> Option<Rc<Warmth>> {
+        if volume.loss().is_some() {
+            return None;
         }
-        let service = self.clone();
+        Some(Rc::new(Warmth {
+            name: name.to_owned(),
+            cache: attached.cache.clone()?,
+            lists: lists?,
+            identity: volume.lasting_identity()?,
+            blocks: attached.stack.limits().sectors / u64::from(BLOCK_SECTORS),
+            saved_at: Cell::new(0),
+            is_saving: Cell::new(false),
+            saved: Event::new(),
+            reported: RefCell::new(None),
+            has_ended: Cell::new(false),
+            ended: Event::new(),
+        }))
+    }
+
+    fn lane(&self) -> Lane {
+        self.cache.lane()
+    }
+
+    /// Has the list read back, and saves it from time to time, until the end.
+    pub(crate) fn start(self: &Rc<Warmth>) {
+        let warmth = self.clone();
         // If the lane is full, the cache starts empty.
-        let _ = self.ring.lane().spawn(async move {
-            service.load_list().await;
-            service.save_periodically().await;
+        let _ = self.lane().spawn(async move {
+            warmth.load().await;
+            warmth.save_periodically().await;
         });
     }
 
-    fn is_warm(shared: &Shared) -> bool {
-        shared.settings().warm == Warm::List
+    /// Ends its task.
+    pub(crate) fn end(&self) {
+        self.has_ended.set(true);
+        self.ended.notify();
     }
 
-    async fn load_list(&self) {
-        let (Some(shared), Some((lists, identity))) = (self.shared(), self.warmth.place.clone())
-        else {
-            return;
-        };
-        if !Self::is_warm(shared) {
+    fn is_on(&self) -> bool {
+        self.cache.shared().settings().warm == Warm::List
+    }
+
+    async fn load(&self) {
+        if !self.is_on() {
             return;
         }
-        let blocks = blocks_of(self);
+        let (lists, identity, blocks) = (self.lists.clone(), self.identity.clone(), self.blocks);
         match blocking(move || lists.load(&identity, blocks)).await {
-            Ok(Ok(Some(list))) if !self.has_ended() => shared.warm(list, self.ring.lane().now()),
+            Ok(Ok(Some(list))) if !self.has_ended.get() => {
+                self.cache.shared().warm(list, self.lane().now());
+            }
             Ok(Ok(_)) => {}
             Ok(Err(why)) => crate::complain!("overdrive: {}: {why}", self.name),
             Err(failure) => crate::complain!("overdrive: {}: {failure}", self.name),
@@ -95,16 +113,16 @@ impl VolumeService {
     }
 
     async fn save_periodically(&self) {
-        let lane = self.ring.lane();
+        let lane = self.lane();
         loop {
             let seen = self.ended.seen();
-            let next = lane.sleep_deferrable_until(lane.now() + PERIOD_NS);
-            either(self.ended.after(seen), next).await;
-            if self.has_ended() || self.lane_volume.stop.is_asked() {
+            if self.has_ended.get() {
                 return;
             }
-            if self.has_changed(CHANGED_ONE_IN) {
-                self.save_list().await;
+            let next = lane.sleep_deferrable_until(lane.now() + PERIOD_NS);
+            either(self.ended.after(seen), next).await;
+            if !self.has_ended.get() && self.has_changed(CHANGED_ONE_IN) {
+                self.save().await;
             }
         }
     }
@@ -112,56 +130,58 @@ impl VolumeService {
     /// Whether accesses to one block in `one_in` of the cached ones were counted since the last
     /// save.
     fn has_changed(&self, one_in: u64) -> bool {
-        let Some(shared) = self.shared() else { return false };
-        let counted = shared.counters(self.ring.lane().now());
-        let new = counted.block_accesses.saturating_sub(self.warmth.saved_at.get());
+        let counted = self.cache.shared().counters(self.lane().now());
+        let new = counted.block_accesses.saturating_sub(self.saved_at.get());
         new > 0 && new.saturating_mul(one_in) >= counted.blocks_held
     }
 
     /// Saves the list at the end of the volume or of the program, unless nothing was accessed since
     /// the last save. Waits some seconds at most.
-    pub(crate) async fn save_last_list(&self) {
-        let lane = self.ring.lane();
-        let until_ns = lane.now() + LAST_NS;
+    pub(crate) async fn save_last(&self) {
+        let lane = self.lane();
         let saving = async {
             loop {
-                let seen = self.warmth.saved.seen();
-                if !self.warmth.is_saving.get() {
+                let seen = self.saved.seen();
+                if !self.is_saving.get() {
                     break;
                 }
-                self.warmth.saved.after(seen).await;
+                self.saved.after(seen).await;
             }
             if self.has_changed(u64::MAX) {
-                self.save_list().await;
+                self.save().await;
             }
         };
-        either(saving, lane.sleep_until(until_ns)).await;
+        either(saving, lane.sleep_until(lane.now() + LAST_NS)).await;
     }
 
     /// Replaces the list.
-    async fn save_list(&self) {
-        let (Some(cache), Some((lists, identity))) =
-            (&self.attached.cache, self.warmth.place.clone())
-        else {
-            return;
-        };
-        let shared: &Arc<Shared> = cache.shared();
-        if !Self::is_warm(shared) || shared.is_warming() || self.volume.loss().is_some() {
+    async fn save(&self) {
+        let shared = self.cache.shared();
+        if !self.is_on() || shared.is_warming() {
             return;
         }
-        self.warmth.is_saving.set(true);
-        let accesses = shared.counters(self.ring.lane().now()).block_accesses;
-        let entries = cache.hot_blocks().await;
-        let of = Description { identity, volume_blocks: blocks_of(self), saved_s: now_s() };
+        self.is_saving.set(true);
+        let accesses = shared.counters(self.lane().now()).block_accesses;
+        let entries = self.cache.hot_blocks().await;
+        let (lists, identity, volume_blocks) =
+            (self.lists.clone(), self.identity.clone(), self.blocks);
+        let of = Description { identity, volume_blocks, saved_s: now_s() };
         let saved = blocking(move || lists.save(&of, entries).map_err(|error| error.to_string()));
         let why = match saved.await {
             Ok(saved) => saved.err(),
             Err(failure) => Some(failure.message),
         };
         if why.is_none() {
-            self.warmth.saved_at.set(accesses);
+            self.saved_at.set(accesses);
         }
-        let was_reported = self.warmth.reported.replace(why.clone()) == why;
+        self.report(why);
+        self.is_saving.set(false);
+        self.saved.notify();
+    }
+
+    /// Reports why a list could not be saved, once for each reason in a row.
+    fn report(&self, why: Option<String>) {
+        let was_reported = self.reported.replace(why.clone()) == why;
         if let Some(why) = why.filter(|_| !was_reported) {
             crate::complain!(
                 "overdrive: {}: the list of hot blocks cannot be saved ({why}); after a restart, \
@@ -169,16 +189,15 @@ impl VolumeService {
                 self.name
             );
         }
-        self.warmth.is_saving.set(false);
-        self.warmth.saved.notify();
     }
 
     /// Removes the list. Returns whether there was one.
-    pub(crate) async fn forget_list(&self) -> Result<bool, Failure> {
-        if let Some(shared) = self.shared() {
-            shared.stop_warming(self.ring.lane().now());
-        }
-        let Some((lists, identity)) = self.warmth.place.clone() else { return Ok(false) };
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub(crate) async fn forget(&self) -> Result<bool, Failure> {
+        self.cache.shared().stop_warming(self.lane().now());
+        let (lists, identity) = (self.lists.clone(), self.identity.clone());
         let removed = blocking(move || lists.forget(&identity)).await?;
         removed.map_err(|error| {
             let message =

@@ -2,9 +2,9 @@
 //! dropped.
 //!
 //! ```text
-//!   begin_listed --> fetch --> listed --- read ---> the policy's, as if it were fetched for that read
+//!   begin_listed --> fetch --> listed --- read ---> the policy's, as if fetched for that read
 //!                                |
-//!                                '--- slots are used up ---> free: before every block of this life
+//!                                '--- no slot is free ---> evicted before every block of this life
 //! ```
 //!
 //! To the policy, such a block has not been accessed until a client reads it.
@@ -15,8 +15,7 @@ use crate::arena::{Clean, Header, State};
 use crate::blocks::blocks_of;
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
-use crate::shard::Fetch;
-use crate::shard::readahead::Begin;
+use crate::shard::{Begin, Fetch};
 use crate::slots::bits::Bits;
 use crate::warming::Listed;
 use block::{Buf, Extent};
