@@ -4,7 +4,7 @@ use crate::backing_records::{BackingRecords, Loss};
 use crate::failure::{Exit, Failure};
 use crate::flags::OpenFlags;
 use crate::keep::Keep;
-use crate::node::{Attached, CacheNode, ModelNode, OpenNode, PoolNode, Unkept};
+use crate::node::{Attached, CacheNode, Identity, ModelNode, OpenNode, PoolNode, Unkept};
 use crate::opening::{Backings, Opening};
 use crate::shared::SharedHalves;
 use block::Spec;
@@ -172,6 +172,19 @@ impl Volume {
             keys if keys.is_empty() => format!("process:{}", std::process::id()),
             keys => keys.join(","),
         }
+    }
+
+    /// Returns an identity of its contents that outlives this process, and that no later backing
+    /// gets, even with a reused inode number. None: its contents end with this process.
+    pub fn lasting_identity(&self) -> Option<String> {
+        if let Some(pool) = self.pool() {
+            return Some(format!("pool:{:032x}", pool.identity()));
+        }
+        let of = |node: &dyn OpenNode| {
+            node.identity().map(|Identity { key, birth, .. }| format!("{key} {birth}"))
+        };
+        let all: Option<Vec<String>> = self.node().backings().map(of).collect();
+        all.filter(|all| !all.is_empty()).map(|all| all.join(","))
     }
 
     /// Returns the shared half of the pool, if there is one.
@@ -454,6 +467,27 @@ mod tests {
         }
         let ram = open(limited(Spec::Ram { size: Size(1 << 20) })).expect("memory");
         assert_eq!(ram.node().keepable().err(), Some(Unkept::Process));
+    }
+
+    #[test]
+    fn a_lasting_identity_is_that_of_the_contents() {
+        assert_eq!(
+            open(Spec::Ram { size: Size(4 << 20) }).expect("memory").lasting_identity(),
+            None
+        );
+        let place = tempfile::tempdir().expect("room");
+        let identity = |name: &str| {
+            let path = place.path().join(name);
+            let file = std::fs::File::options().create(true).append(true).open(&path);
+            file.and_then(|file| file.set_len(4 << 20)).expect("room");
+            let spec = Spec::File { path, read_only: false, buffered: true };
+            open(cached(spec)).expect("a file").lasting_identity().expect("files last")
+        };
+        let first = identity("one");
+        assert_eq!(identity("one"), first);
+        std::fs::rename(place.path().join("one"), place.path().join("moved")).expect("ours");
+        assert_eq!(identity("moved"), first);
+        assert_ne!(identity("one"), first, "another file at its path");
     }
 
     #[test]

@@ -118,6 +118,8 @@ pub enum Bug {
     WidenPassed,
     /// C10: a block that was fetched ahead is cached although a change has overtaken it.
     KeepOvertakenReadahead,
+    /// C10: a block of the list of hot blocks is cached although a change has overtaken it.
+    WarmOverNewer,
     /// C10: a block is written back while an older version of it is in flight.
     WriteBeside,
     /// C10: a version that was overtaken in flight, and failed, is written again.
@@ -161,7 +163,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 70] = [
+    pub const ALL: [Bug; 71] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
@@ -214,6 +216,7 @@ impl Bug {
         Bug::ReadBesidePass,
         Bug::WidenPassed,
         Bug::KeepOvertakenReadahead,
+        Bug::WarmOverNewer,
         Bug::WriteBeside,
         Bug::KeepOvertaken,
         Bug::TrustAtOnce,

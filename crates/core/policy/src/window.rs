@@ -37,7 +37,7 @@
 
 use crate::fingerprints::Fingerprints;
 use crate::packed::Packed;
-use crate::{Cause, Hash, Held, Links, List, Replacement, WALK_MAX};
+use crate::{Cause, Hash, Held, Links, List, ListsByHeat, Replacement, WALK_MAX};
 
 const YOUNG: usize = 0;
 const OLD: usize = 1;
@@ -245,6 +245,15 @@ impl Replacement for Window {
     #[inline]
     fn lists(&self) -> &[List] {
         &self.lists
+    }
+
+    fn coldest_first(&self) -> ListsByHeat {
+        let [young, old, main] = self.lists;
+        if self.is_lru() { [main, old, young] } else { [old, young, main] }
+    }
+
+    fn reads(&self, slot: u32) -> u32 {
+        ((self.states.get(slot) & READS) / READ) as u32
     }
 
     #[inline]

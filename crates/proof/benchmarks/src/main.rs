@@ -40,6 +40,7 @@ mod suites;
 mod threads;
 mod trace;
 mod virtual_time;
+mod warm;
 mod write;
 mod zipf;
 
@@ -115,6 +116,9 @@ enum Figure {
     Readahead(readahead::Arguments),
     /// Time from kill -9 to the first answer of the next server, with much dirty data.
     Restart(restart::Arguments),
+    /// The list of hot blocks over a restart, in virtual time: hits of the first minute, waits of
+    /// clients beside it; and the processor time of saving and loading it.
+    Warm(warm::Arguments),
     /// Hits through block devices: by ublk compared with a ublk device that stores nothing, and
     /// with the kernel's NBD client.
     Routes(routes::Arguments),
@@ -148,6 +152,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Policy(arguments) => policy::run(&arguments),
         Figure::Readahead(arguments) => readahead::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),
+        Figure::Warm(arguments) => warm::run(&arguments),
         Figure::Routes(arguments) => routes::run(&arguments),
         Figure::Record(arguments) => record::run(&arguments),
     }

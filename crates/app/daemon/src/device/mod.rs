@@ -28,7 +28,7 @@ mod waiting;
 use crate::front::{KernelNbd, Ublk};
 use crate::plan::Route;
 use block::{Fua, Limits};
-use blocking::blocking;
+pub(crate) use blocking::blocking;
 use lane::{Event, Lane, first};
 use over_file::OverFile;
 use over_nbd::{OverNbd, VolumeProperties};

@@ -20,12 +20,14 @@ mod stats;
 mod tests;
 mod volume_service;
 mod volume_services;
+mod warmth;
 mod watch;
 
 use crate::control::losses::Losses;
 use crate::device::{self, BoundRoute, Devices};
 use crate::front;
 use crate::front::{Ending, Fronts, Fuse, Inherited, MountInfo, Nbd};
+use crate::hot_lists::HotLists;
 use crate::lanes::{Lanes, Setup, ring_failure};
 use crate::plan::{Attaching, DaemonPlan, Listening, Mounting, NbdAddress, Planned, Ready};
 use crate::runtime::control_socket;
@@ -114,7 +116,10 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
             .to_owned()),
     };
     let (devices, threads) = (Devices::new(&lane, &plan.runtime), Threads::default());
-    let service = |planned| bound.service_of(planned, &devices, &threads, &ring, plan.quiet);
+    let service = |planned| {
+        let lists = plan.state.as_deref().map(HotLists::in_state);
+        bound.service_of(planned, &devices, &threads, &ring, lists, plan.quiet)
+    };
     let services = plan.volumes.into_iter().map(service).collect::<Result<Vec<_>, Failure>>()?;
     let addresses = services.iter().flat_map(|service| bound.fronts.addresses(&service.name));
     let addresses = addresses.collect();
@@ -196,6 +201,7 @@ impl BoundFronts {
         devices: &Devices,
         threads: &Threads,
         ring: &Ring,
+        lists: Option<HotLists>,
         quiet: bool,
     ) -> Result<Rc<VolumeService>, Failure> {
         let Planned { name, backing, volume } = planned;
@@ -206,7 +212,8 @@ impl BoundFronts {
         }
         let address = self.fronts.addresses(&name).into_iter().next().unwrap_or_default();
         let lane_volume = LaneVolume::new(&name, &volume, threads, quiet);
-        let service = VolumeService::new(&name, &backing, address, volume, lane_volume, ring)?;
+        let service =
+            VolumeService::new(&name, &backing, address, volume, lane_volume, ring, lists)?;
         if let Some(route) = self.routes.iter().find(|route| route.volume == name) {
             service.add_to(devices, route);
         }
@@ -295,6 +302,7 @@ impl RunningDaemon {
                 drop(memory.warm());
             }
             Watch::new(&self.ring, &service).start();
+            service.start_warmth();
             service.lane_volume.start_sensor(&lane);
         }
         let captive = match self.begin(actions).await {

@@ -179,6 +179,7 @@ fn services(ring: &Ring, fronts: Fronts, names: &[String], count: usize) -> Rc<V
             volume,
             lane_volume,
             ring,
+            None,
         )
         .expect("it attaches")
     });

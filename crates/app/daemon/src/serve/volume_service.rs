@@ -8,10 +8,12 @@
 use super::clients::{Clients, CountedClient};
 use super::pressure::Threads;
 use super::sensor::{self, Sensor};
+use super::warmth::Warmth;
 use crate::control::errors::BackingErrors;
 use crate::control::losses::Losses;
 use crate::control::words::{Row, State};
 use crate::device::{BoundRoute, Devices, NewDevice};
+use crate::hot_lists::HotLists;
 use block::{Request, Size, Spec, WriteMode};
 use cache::{BLOCK_SECTORS, Counters, Shared};
 use export::{Export, Stop};
@@ -39,6 +41,8 @@ pub(crate) struct VolumeService {
     pub(crate) lane_volume: LaneVolume,
     /// The ring of the home lane.
     pub(crate) ring: Ring,
+    /// Its list of hot blocks, if it has one.
+    warmth: Option<Rc<Warmth>>,
     /// Signalled once it is no longer served.
     pub(crate) ended: Event,
     has_ended: Cell<bool>,
@@ -62,9 +66,11 @@ impl VolumeService {
         volume: Volume,
         lane_volume: LaneVolume,
         ring: &Ring,
+        lists: Option<HotLists>,
     ) -> Result<Rc<VolumeService>, Failure> {
         let attached = lane_volume.attach(ring)?;
         let in_doubt = volume.cache().is_some_and(|shared| shared.is_in_doubt());
+        let warmth = Warmth::new(name, &volume, &attached, lists);
         Ok(Rc::new(VolumeService {
             name: name.to_owned(),
             backing: stack::absolute(backing),
@@ -73,6 +79,7 @@ impl VolumeService {
             address,
             lane_volume,
             ring: ring.clone(),
+            warmth,
             ended: Event::new(),
             has_ended: Cell::new(false),
             losses: RefCell::new(Losses { in_doubt, ..Losses::default() }),
@@ -93,8 +100,29 @@ impl VolumeService {
     pub(crate) fn end(&self) {
         self.has_ended.set(true);
         self.ended.notify();
+        self.warmth.iter().for_each(|warmth| warmth.end());
         if let Some(sensor) = &self.lane_volume.sensor {
             sensor.end();
+        }
+    }
+
+    /// Has its list of hot blocks read back, and saved from time to time.
+    pub(crate) fn start_warmth(&self) {
+        self.warmth.iter().for_each(Warmth::start);
+    }
+
+    /// Saves its list of hot blocks a last time.
+    pub(crate) async fn save_last_list(&self) {
+        if let Some(warmth) = &self.warmth {
+            warmth.save_last().await;
+        }
+    }
+
+    /// Removes its list of hot blocks. Returns whether there was one.
+    pub(crate) async fn forget_list(&self) -> Result<bool, Failure> {
+        match &self.warmth {
+            Some(warmth) => warmth.forget().await,
+            None => Ok(false),
         }
     }
 

@@ -118,6 +118,13 @@ impl VolumeServices {
         self.program.clone().ok()
     }
 
+    /// Saves the lists of hot blocks, while clients continue.
+    pub(crate) async fn save_lists(&self) {
+        for service in self.all() {
+            service.save_last_list().await;
+        }
+    }
+
     pub(crate) fn upgrade(&self) -> Result<(), Failure> {
         match &self.program {
             Err(why) => return Err(Failure::new(Exit::Usage, why.clone())),
@@ -238,6 +245,7 @@ impl VolumeServices {
             (Which::First, Some(result)) => result,
             _ => Err(block::Error::new(block::Kind::Io, "wait any longer for the backing")),
         };
+        service.save_last_list().await;
         let counters = service.shared().map(|shared| shared.counters(lane.now()));
         let (name, backing, uri) =
             (service.name.clone(), service.backing.clone(), service.address.clone());

@@ -315,6 +315,7 @@ pub(crate) fn serve(config: Config, options: ServeOptions) -> Result<ExitCode, F
         approaches,
         run,
         runtime: daemon::runtime_directory(),
+        state: daemon::state_directory(),
         threads,
         poll,
         quiet,

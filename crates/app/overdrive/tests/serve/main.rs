@@ -53,3 +53,4 @@ mod settings;
 mod silence;
 mod threads;
 mod upgrade;
+mod warmth;

@@ -4,6 +4,7 @@
 //!   a read that misses          shard/read.rs           admitted, or bypasses the cache
 //!   a read on advice            shard/read.rs           the same
 //!   a fetch ahead of a stream   shard/readahead.rs      not begun, or the first to be evicted
+//!   a block of the hot list     tasks/readahead.rs      not begun; takes free slots only
 //!   a write-through             shard/write_through.rs  its copy is admitted, or held for recovery
 //!   an absorbed write           shard/write.rs          admitted, or the first to be evicted
 //! ```
@@ -81,6 +82,8 @@ pub(crate) enum Origin {
     Advised,
     /// It is fetched ahead of a stream, or may be fetched on advice.
     Ahead,
+    /// The list of hot blocks names it.
+    Listed,
     /// It was written through.
     WriteThrough {
         /// Whether the write-through makes a copy: it is small, and a copy is useful.
@@ -127,7 +130,7 @@ impl Candidate {
             false => SkipReason::Guard,
         };
         let is_bypassed = match self.origin {
-            Origin::Read | Origin::WriteThrough { .. } => bypasses_reads,
+            Origin::Read | Origin::Listed | Origin::WriteThrough { .. } => bypasses_reads,
             // It is certain to be read, so the bypass of reads alone does not apply to it.
             Origin::Advised => bypasses_reads && bypasses_sure,
             Origin::Ahead => bypasses_sure,
@@ -182,10 +185,11 @@ mod tests {
     /// read, both): the decision about a block that the policy admits, about one that it does not
     /// admit, and about the same two in a stream that is too long. K: admitted; otherwise the
     /// reason's letter.
-    const TABLE: [(Origin, [&str; 4]); 6] = [
+    const TABLE: [(Origin, [&str; 4]); 7] = [
         (READ, ["KPLL", "GGGG", "KPLL", "AAAA"]),
         (Origin::Advised, ["KPLL", "KPLL", "KPLL", "AAAA"]),
         (Origin::Ahead, ["KPLL", "KPLL", "AAAA", "AAAA"]),
+        (Origin::Listed, ["KPLL", "GGGG", "KPLL", "AAAA"]),
         (COPY, ["KPLL", "GGGG", "KPLL", "AAAA"]),
         (NO_COPY, ["NNNN", "NNNN", "NNNN", "NNNN"]),
         (Origin::Absorbed, ["KPLL", "KPLL", "KPLL", "KPLL"]),

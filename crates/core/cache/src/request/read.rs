@@ -150,8 +150,15 @@ impl Handle {
             }
             None => {
                 let sent = self.shared.backing.in_flight.note_sent(RequestKind::Read);
+                if self.shared.warming.is_reading() {
+                    self.shared.warming.note_read(start);
+                }
                 let result = self.below.run(request).await;
                 self.shared.backing.in_flight.note_answered(sent);
+                if self.shared.warming.is_reading() {
+                    // This read may have been the last that the list waited for.
+                    self.wake_reader();
+                }
                 self.shared.writeback.estimator.foreground_served();
                 self.shared.stats.latencies.miss_ns.record(self.lane.now() - start);
                 result

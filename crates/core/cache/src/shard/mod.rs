@@ -21,7 +21,9 @@ mod discard_dirty;
 mod early_writeback;
 pub(crate) mod fetches;
 mod held_copies;
+mod listed;
 mod long_streams;
+pub(crate) mod ranking;
 mod read;
 mod readahead;
 mod rebuild;
@@ -56,7 +58,7 @@ use readahead::Ahead;
 
 pub(crate) use crate::dirty::decision::Reason;
 pub(crate) use read::{Fetch, Look, QuickRead, Reader};
-pub(crate) use readahead::Begin;
+pub(crate) use readahead::{AheadOf, Begin};
 pub(crate) use status::Known;
 pub(crate) use write::{Admit, Change, Source};
 pub(crate) use write_through::{WriteThroughBegun, WriteThroughCopies, WriteThroughEnd};
@@ -279,6 +281,7 @@ impl Shard {
             return Some(slot);
         }
         self.take_bypassed_or_stale()
+            .or_else(|| self.take_listed())
             .or_else(|| self.take_victim(block))
             .or_else(|| self.take_bypassed(0))
             .or_else(|| self.take_unread())
