@@ -55,6 +55,7 @@ pub mod planted;
 mod recovery;
 mod request;
 mod rescue;
+mod rest_buffers;
 mod sampling;
 mod settings;
 mod shard;

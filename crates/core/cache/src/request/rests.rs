@@ -1,0 +1,27 @@
+//! The rest of blocks, as a lane fetches it: the rules of the moment. (`shard/rests.rs` decides.)
+
+use crate::BLOCK_SECTORS;
+use crate::blocks::blocks_of;
+use crate::handle::Handle;
+use crate::shard::rests::RestRules;
+use block::{Buf, Extent};
+
+impl Handle {
+    /// Returns the rules by which a read fetches the rest of its blocks. None: it has whole blocks,
+    /// or there is no buffer for it.
+    pub(crate) fn rest_rules(&self, at: &Extent) -> Option<RestRules> {
+        let sectors = u64::from(BLOCK_SECTORS);
+        if at.first % sectors == 0 && at.end() % sectors == 0
+            || !self.rests.has_room(blocks_of(at).1)
+        {
+            return None;
+        }
+        Some(RestRules { end: self.shared.limits.sectors })
+    }
+
+    /// Returns a buffer for these sectors, which are those of a read and the rest of its blocks.
+    pub(crate) fn rest_buffer(&self, whole: Option<Extent>) -> Option<(Extent, Buf)> {
+        let whole = whole?;
+        Some((whole, self.rests.take()?))
+    }
+}
