@@ -147,6 +147,30 @@ pub(crate) fn admitting(reads: &Reads, hits: f64, pressure: Pressure) -> Balance
     Balance::of(of, pressure)
 }
 
+/// A read that needs only parts of the blocks at its ends, in sectors and blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    /// Sectors that it needs.
+    pub(crate) needed: u32,
+    /// Sectors that it does not need, and that would make the blocks at its ends whole.
+    pub(crate) rest: u32,
+    /// Blocks that the rest makes whole: one or two.
+    pub(crate) completed: u32,
+    /// All blocks of the read.
+    pub(crate) blocks: u32,
+}
+
+/// Whether it pays to fetch the rest of the blocks along with the needed part. The request becomes
+/// longer: its time grows at most in proportion to its sectors. The needed part is copied once
+/// more, because the request has a buffer of its own. A block that is whole brings the hits that
+/// are expected of an admitted block; one that is held in part brings none in its rest.
+pub(crate) fn completing(reads: &Reads, hits: f64, ends: &Ends) -> bool {
+    let [backing, hit, copy] = [reads.backing_ns, reads.hit_ns, reads.copy_ns].map(|ns| ns as f64);
+    let longer = f64::from(ends.rest) / f64::from(ends.needed + ends.rest);
+    let gain_ns = f64::from(ends.completed) * hits * (backing - hit).max(0.0);
+    gain_ns > longer * backing + f64::from(ends.blocks) * copy
+}
+
 /// Measurements of writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writes {

@@ -2,6 +2,7 @@
 
 use crate::BLOCK_SECTORS;
 use crate::blocks::blocks_of;
+use crate::bypass::balance::Reads;
 use crate::handle::Handle;
 use crate::shard::rests::RestRules;
 use block::{Buf, Extent};
@@ -16,7 +17,15 @@ impl Handle {
         {
             return None;
         }
-        Some(RestRules { end: self.shared.limits.sectors })
+        let shared = &self.shared;
+        let copy_ns = shared.settings.fill_cost_ns;
+        let backing_ns = shared.gauges.backing_read_ns();
+        Some(RestRules {
+            end: shared.limits.sectors,
+            // A hit is a copy, too.
+            reads: Reads { backing_ns, hit_ns: copy_ns, copy_ns },
+            hits: shared.expected_hits().unwrap_or(1.0),
+        })
     }
 
     /// Returns a buffer for these sectors, which are those of a read and the rest of its blocks.

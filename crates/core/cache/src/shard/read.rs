@@ -306,7 +306,7 @@ impl Shard {
         let keep = admission == Admission::Keep && !self.write_through.meet(from, span);
         let mut fetch = self.begin_fetch(at, from, to, keep);
         if keep && let Some(rests) = rests {
-            fetch.whole = self.with_rests(&fetch.at, rests);
+            fetch.whole = self.with_rests(&fetch.at, rests, candidate);
         }
         if present {
             for block in from..=to {
