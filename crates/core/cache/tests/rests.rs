@@ -208,3 +208,14 @@ fn nothing_is_added_to_reads_that_are_not_admitted_and_to_long_ones() {
     long.read(17, 32).expect("RAM does not fail");
     assert_eq!((long.reads(), long.completed()), (vec![(17, 32)], 0));
 }
+
+#[test]
+fn nothing_is_added_where_it_does_not_pay() {
+    // A copy costs as much as a read of the backing.
+    let mut scene = scene(Settings { fill_cost_ns: READ_NS, ..through() });
+    // A sixteenth of the misses is timed.
+    (0..40).for_each(|block| drop(scene.read(block * 8, 8)));
+    scene.reads();
+    scene.read(41 * 8 + 1, 2).expect("RAM does not fail");
+    assert_eq!((scene.reads(), scene.completed()), (vec![(41 * 8 + 1, 2)], 0));
+}

@@ -204,3 +204,24 @@ pub(crate) fn absorbing(writes: &Writes, pressure: Pressure) -> Balance {
     };
     Balance::of(of, pressure)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rest_is_fetched_if_its_hits_save_more_than_a_longer_request_costs() {
+        let reads = |backing_ns| Reads { backing_ns, hit_ns: 400, copy_ns: 400 };
+        let pays = |backing_ns, hits, needed, rest, completed, blocks| {
+            completing(&reads(backing_ns), hits, &Ends { needed, rest, completed, blocks })
+        };
+        // One sector of eight.
+        assert!(pays(100_000, 1.0, 1, 7, 1, 1) && !pays(100_000, 0.5, 1, 7, 1, 1));
+        // A few sectors more of a longer read; both ends bring hits.
+        assert!(!pays(100_000, 0.1, 250, 6, 1, 32) && pays(5_000_000, 0.1, 250, 6, 1, 32));
+        assert!(!pays(100_000, 0.2, 50, 14, 1, 8) && pays(100_000, 0.2, 50, 14, 2, 8));
+        // A backing that is as fast as memory, and one that is not measured yet.
+        assert!(!pays(2_000, 1.0, 1, 7, 1, 1) && !pays(300, 9.0, 7, 1, 1, 1));
+        assert!(pays(u64::MAX, 1.0, 1, 7, 1, 1));
+    }
+}
