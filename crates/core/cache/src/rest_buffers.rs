@@ -1,5 +1,5 @@
-//! Buffers for reads of whole blocks whose clients need a part: a client's buffer has no room for the
-//! rest.
+//! Buffers for reads of whole blocks whose clients need a part: a client's buffer has no room for
+//! the rest.
 
 use crate::BLOCK_SECTORS;
 use crate::geometry::Geometry;

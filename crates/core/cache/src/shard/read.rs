@@ -402,7 +402,8 @@ impl Shard {
         complete
     }
 
-    /// Admits the fetched data of these blocks where allowed. Returns the number of admitted blocks.
+    /// Admits the fetched data of these blocks where allowed. Returns the number of admitted
+    /// blocks.
     pub(crate) fn keep(
         &mut self,
         gauges: &Gauges,
