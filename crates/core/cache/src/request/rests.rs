@@ -11,10 +11,9 @@ impl Handle {
     /// Returns the rules by which a read fetches the rest of its blocks. None: it has whole blocks,
     /// or there is no buffer for it.
     pub(crate) fn rest_rules(&self, at: &Extent) -> Option<RestRules> {
-        let sectors = u64::from(BLOCK_SECTORS);
-        if at.first % sectors == 0 && at.end() % sectors == 0
-            || !self.rests.has_room(blocks_of(at).1)
-        {
+        let is_border = |sector: u64| sector.is_multiple_of(BLOCK_SECTORS.into());
+        let has_rest = !is_border(at.first) || !is_border(at.end());
+        if !has_rest || !self.rests.has_room(blocks_of(at).1) {
             return None;
         }
         let shared = &self.shared;
