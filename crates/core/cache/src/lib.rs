@@ -56,6 +56,7 @@ pub mod planted;
 mod recovery;
 mod request;
 mod rescue;
+mod rest_buffers;
 mod sampling;
 mod settings;
 mod shard;

@@ -46,6 +46,8 @@ pub enum Bug {
     PassHeldInPart,
     /// C4: a slot is published before its bytes are there.
     PublishBeforeFill,
+    /// C4: the rest of a block is cached although it could not be read.
+    KeepFailedRest,
     /// C5: the older version of a block is dropped before the newer one is published.
     RetireFirst,
     /// C5: blocks are dropped before the range of zeros that replaces them is published.
@@ -105,11 +107,15 @@ pub enum Bug {
     AnswerReadaheadError,
     /// C8: an error of the backing is not counted for a write-through.
     UncountedPass,
+    /// C8: a read fails because the rest of its block cannot be read.
+    FailByRest,
     /// C10: a change is admitted after its client received the error that the backing does not
     /// answer.
     AdmitLeftBehind,
     /// C10: a fill is admitted although a write marked it.
     KeepMarkedFill,
+    /// C10: the rest of a block is cached although a change has marked it.
+    KeepOverRest,
     /// C10: a write-through leaves an older copy behind.
     KeepBehindPass,
     /// C10: while a write-through is in flight, an older copy of its sectors can be read.
@@ -163,7 +169,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 71] = [
+    pub const ALL: [Bug; 74] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
@@ -183,6 +189,7 @@ impl Bug {
         Bug::SkipChecksum,
         Bug::PassHeldInPart,
         Bug::PublishBeforeFill,
+        Bug::KeepFailedRest,
         Bug::RetireFirst,
         Bug::RangeAfterBlocks,
         Bug::IgnoreDirtyLimit,
@@ -210,8 +217,10 @@ impl Bug {
         Bug::DiscardKeepsVersions,
         Bug::AnswerReadaheadError,
         Bug::UncountedPass,
+        Bug::FailByRest,
         Bug::AdmitLeftBehind,
         Bug::KeepMarkedFill,
+        Bug::KeepOverRest,
         Bug::KeepBehindPass,
         Bug::ReadBesidePass,
         Bug::WidenPassed,

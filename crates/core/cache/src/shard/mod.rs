@@ -27,6 +27,7 @@ pub(crate) mod ranking;
 mod read;
 mod readahead;
 mod rebuild;
+pub(crate) mod rests;
 pub(crate) mod shards;
 mod status;
 #[cfg(test)]
@@ -57,7 +58,7 @@ use policy::{Access, Cause, Hash, Held, Kind, Links, List, NIL, Policy};
 use readahead::Ahead;
 
 pub(crate) use crate::dirty::decision::Reason;
-pub(crate) use read::{Fetch, Look, QuickRead, Reader};
+pub(crate) use read::{Fetch, Fetched, Look, QuickRead, Reader};
 pub(crate) use readahead::{AheadOf, Begin};
 pub(crate) use status::Known;
 pub(crate) use write::{Admit, Change, Source};

@@ -194,7 +194,7 @@ impl Shard {
         let at = Extent::new(from * sectors, span * BLOCK_SECTORS);
         self.streams.will_be_unread(span);
         self.counters.readahead_issued += u64::from(span);
-        Begin::Fetch(Fetch { id: self.fills.begin_ahead(from, span), at, skip: 0 })
+        Begin::Fetch(Fetch { id: self.fills.begin_ahead(from, span), at, skip: 0, whole: None })
     }
 
     /// Drops blocks that have been unread for too long, until `blocks` more may be fetched ahead.

@@ -70,6 +70,8 @@ counters! {
     count block_read_misses: "blocks",
     /// Blocks admitted after a miss.
     count blocks_filled: "blocks",
+    /// Blocks of which a read needed a part, and that were fetched whole.
+    count blocks_completed: "blocks",
     /// Fetched blocks of which some sectors were taken from memory, because memory held them
     /// already or a change arrived during the fetch.
     count fills_marked: "blocks",
