@@ -1,10 +1,10 @@
 //! The blocks of a shard in the order of their heat, found in short sections: requests go on in
 //! between, and change the lists.
 //!
-//! A walk goes from the coldest slot to the hottest: a slot that is used during the walk moves ahead
-//! of it and is found later; a slot that was found has a bit. The walk remembers its last two slots
-//! and the next one. A slot has moved if its neighbour is another one; the walk goes on at one that
-//! has not moved, or at the start of the list.
+//! A walk goes from the coldest slot to the hottest: a slot that is used during the walk moves
+//! ahead of it and is found later; a slot that was found has a bit. The walk remembers its last two
+//! slots and the next one. A slot has moved if its neighbour is another one; the walk goes on at
+//! one that has not moved, or at the start of the list.
 
 use super::Shard;
 use crate::arena::{Header, State};
