@@ -449,6 +449,27 @@ mod tests {
     }
 
     #[test]
+    fn a_lasting_identity_is_that_of_the_contents() {
+        assert_eq!(
+            open(Spec::Ram { size: Size(4 << 20) }).expect("memory").lasting_identity(),
+            None
+        );
+        let place = tempfile::tempdir().expect("room");
+        let identity = |name: &str| {
+            let path = place.path().join(name);
+            let file = std::fs::File::options().create(true).append(true).open(&path);
+            file.and_then(|file| file.set_len(4 << 20)).expect("room");
+            let spec = Spec::File { path, read_only: false, buffered: true };
+            open(cached(spec)).expect("a file").lasting_identity().expect("files last")
+        };
+        let first = identity("one");
+        assert_eq!(identity("one"), first);
+        std::fs::rename(place.path().join("one"), place.path().join("moved")).expect("ours");
+        assert_eq!(identity("moved"), first);
+        assert_ne!(identity("one"), first, "another file at its path");
+    }
+
+    #[test]
     fn members_whose_total_size_exceeds_the_limit_of_clients_are_refused() {
         let null = |bytes: u64| Spec::Null { size: Size(bytes) };
         let stripe =
