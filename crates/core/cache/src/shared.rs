@@ -246,6 +246,12 @@ impl Shared {
         self.streams.work.notify_one();
     }
 
+    /// Lets reading a list go on if the reason for which it had to wait is over. Clients' requests
+    /// and the guard do so as well; to be called now and then while there may be neither.
+    pub fn nudge_warming(&self) {
+        self.streams.work.notify_one();
+    }
+
     /// Ends reading a list. Blocks that were read stay cached.
     pub fn stop_warming(&self, now_ns: u64) {
         self.warming.stop(now_ns);

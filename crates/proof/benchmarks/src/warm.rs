@@ -326,7 +326,7 @@ fn save_and_load(arguments: &Arguments) -> Result<()> {
     let mut random = Random::new(9);
     // All blocks of the memory, in random order, so that neighbours in the policy's list are not
     // neighbours in memory.
-    let entry = |_| Entry::new(random.below(blocks), 0);
+    let entry = |number: u32| Entry::new(u64::from(number) * 4 + random.below(4), 0);
     let list = encode(&description(blocks), (0..arguments.blocks).map(entry).collect());
     bed.shared.warm(HotList::parse(&list).context("the list")?, bed.lane.now());
     bed.send(&[(Extent::new(0, 8), false)], 20 * MINUTE_NS);

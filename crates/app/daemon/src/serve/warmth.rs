@@ -17,6 +17,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Time between two saves, in nanoseconds.
 const PERIOD_NS: u64 = 180_000_000_000;
+/// Time between two checks of a list that is being read back, in nanoseconds.
+const NUDGE_NS: u64 = 1_000_000_000;
 /// A list is replaced once accesses to one block in this number of the cached ones were counted.
 const CHANGED_ONE_IN: u64 = 16;
 /// Longest time that the end of a volume waits for its list, in nanoseconds.
@@ -105,10 +107,24 @@ impl Warmth {
         match blocking(move || lists.load(&identity, blocks)).await {
             Ok(Ok(Some(list))) if !self.has_ended.get() => {
                 self.cache.shared().warm(list, self.lane().now());
+                self.watch().await;
             }
             Ok(Ok(_)) => {}
             Ok(Err(why)) => crate::complain!("overdrive: {}: {why}", self.name),
             Err(failure) => crate::complain!("overdrive: {}: {failure}", self.name),
+        }
+    }
+
+    /// Lets reading the list go on after each wait, until it has ended.
+    async fn watch(&self) {
+        let (lane, shared) = (self.lane(), self.cache.shared());
+        loop {
+            let seen = self.ended.seen();
+            if self.has_ended.get() || !shared.is_warming() {
+                return;
+            }
+            either(self.ended.after(seen), lane.sleep_until(lane.now() + NUDGE_NS)).await;
+            shared.nudge_warming();
         }
     }
 

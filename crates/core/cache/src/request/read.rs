@@ -150,6 +150,9 @@ impl Handle {
             }
             None => {
                 let sent = self.shared.backing.in_flight.note_sent(RequestKind::Read);
+                if self.shared.warming.is_reading() {
+                    self.shared.warming.note_read(start);
+                }
                 let result = self.below.run(request).await;
                 self.shared.backing.in_flight.note_answered(sent);
                 if self.shared.warming.is_reading() {

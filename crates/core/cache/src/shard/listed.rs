@@ -25,17 +25,24 @@ use policy::{Cause, Hash, Links, List};
 pub(super) struct ListedBlocks {
     /// The coldest first: the hottest are fetched first, and each enters at the front.
     list: List,
+    /// Blocks of pieces that are being fetched: free slots are reserved for them.
+    coming: u32,
     /// Whether a slot is in the list: the header of a block fetched ahead does not show it.
     slots: Bits,
 }
 
 impl ListedBlocks {
     pub(super) fn new(slots: u32) -> ListedBlocks {
-        ListedBlocks { list: List::EMPTY, slots: Bits::new(slots) }
+        ListedBlocks { list: List::EMPTY, coming: 0, slots: Bits::new(slots) }
     }
 
     pub(super) fn list(&self) -> &List {
         &self.list
+    }
+
+    /// Notes that these blocks of a piece are not being fetched any more.
+    pub(super) fn came(&mut self, blocks: u32) {
+        self.coming -= blocks;
     }
 
     /// Whether a slot holds a listed block that was not read.
@@ -64,12 +71,12 @@ impl Shard {
         };
         let mut wanted = (first..first + u64::from(blocks)).filter(is_wanted);
         let Some(from) = wanted.next() else { return Begin::Nothing };
-        let (rest, to) = wanted.fold((0, from), |(count, _), block| (count + 1, block));
+        let to = wanted.last().unwrap_or(from);
         let span = (to - from + 1) as u32;
         if self.write_through.meet(from, span) {
             return Begin::Nothing;
         }
-        if self.free.length < rest + 1 {
+        if self.free.length < self.ahead.listed.coming + span {
             return Begin::Full;
         }
         let others = (from..=to).filter(|block| !is_wanted(block));
@@ -79,6 +86,7 @@ impl Shard {
         for block in (from..=to).filter(|block| others >> (block - from) & 1 != 0) {
             self.fills.set_mark(id, block, 0xff);
         }
+        self.ahead.listed.coming += span;
         let sectors = u64::from(BLOCK_SECTORS);
         let at = Extent::new(from * sectors, span * BLOCK_SECTORS);
         Begin::Fetch(Fetch { id, at, skip: 0 })

@@ -223,11 +223,8 @@ impl Shard {
 
     /// Ends a failed fetch of a piece: none of its blocks is cached.
     pub(crate) fn fail_ahead(&mut self, gauges: &Gauges, fetch: &Fetch, of: AheadOf) {
-        if let AheadOf::Stream { .. } = of {
-            let (_, blocks) = blocks_of(&fetch.at);
-            self.ahead.coming -= blocks;
-            self.streams.not_unread(blocks);
-        }
+        let (_, blocks) = blocks_of(&fetch.at);
+        self.ahead_came(blocks, blocks, of);
         self.end_fetch(gauges, fetch);
     }
 
@@ -261,9 +258,17 @@ impl Shard {
                 };
             lost += u32::from(!is_kept);
         }
-        if let AheadOf::Stream { .. } = of {
-            self.ahead.coming -= all;
-            self.streams.not_unread(lost);
+        self.ahead_came(all, lost, of);
+    }
+
+    /// Notes that blocks of a piece are not being fetched any more, of which `lost` are not cached.
+    fn ahead_came(&mut self, blocks: u32, lost: u32, of: AheadOf) {
+        match of {
+            AheadOf::Stream { .. } => {
+                self.ahead.coming -= blocks;
+                self.streams.not_unread(lost);
+            }
+            AheadOf::List(_) => self.ahead.listed.came(blocks),
         }
     }
 

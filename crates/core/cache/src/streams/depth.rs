@@ -244,25 +244,23 @@ impl Depth {
     }
 
     /// Returns the number of pieces that may be in flight beside these reads of clients: together
-    /// with the reads, and one more, at most the parallelism of the backing, but not fewer than
-    /// `least`.
-    fn room(&self, reads: u32, least: u32) -> u32 {
+    /// with the reads, and one more, at most the parallelism of the backing.
+    fn room(&self, reads: u32) -> u32 {
         let (limit, places) = (self.limit.load(Ordering::Relaxed), places(reads));
         let limit = match self.trial.load(Ordering::Relaxed) {
             HALF => half_of(limit, places),
-            // That a client waits for no other request is more important than this trial.
-            DOUBLE if least > 0 => twice(base(limit, places)),
+            DOUBLE => twice(base(limit, places)),
             _ => limit,
         };
-        limit.saturating_sub(places).max(least)
+        limit.saturating_sub(places).max(1)
     }
 
     /// Returns the same number where clients read outside streams, and may do so again at any
     /// moment.
-    fn room_beside(&self, reads: u32, least: u32) -> u32 {
+    fn room_beside(&self, reads: u32) -> u32 {
         let limit = self.limit.load(Ordering::Relaxed);
         let free = limit.saturating_sub(DEPTH_FIRST) / FREE_ONE_IN;
-        (limit - free).saturating_sub(places(reads.max(1))).max(least)
+        (limit - free).saturating_sub(places(reads.max(1))).max(1)
     }
 
     /// Notes a read outside streams.
@@ -285,24 +283,15 @@ impl Depth {
         now_ns < self.beside_ns.load(Ordering::Relaxed)
     }
 
-    /// The number of requests that the backing serves in parallel, as far as this is known.
-    pub(super) fn limit(&self) -> u32 {
-        self.limit.load(Ordering::Relaxed)
+    /// Whether a piece may begin, where all reads belong to streams.
+    pub(super) fn has_room(&self, reads: u32) -> bool {
+        self.under_way.load(Ordering::Relaxed) < self.room(reads)
     }
 
-    /// Whether a piece may begin, where all reads belong to streams. `least`: see [`Depth::begin`].
-    pub(super) fn has_room(&self, reads: u32, least: u32) -> bool {
-        self.under_way.load(Ordering::Relaxed) < self.room(reads, least)
-    }
-
-    /// Begins a piece, if allowed: `least` pieces are allowed beside any number of reads. It must
-    /// be ended with [`Depth::end`] or [`Depth::cancel`].
-    pub(super) fn begin(&self, now_ns: u64, reads: u32, least: u32) -> Option<Begun> {
+    /// Begins a piece, if allowed. It must be ended with [`Depth::end`] or [`Depth::cancel`].
+    pub(super) fn begin(&self, now_ns: u64, reads: u32) -> Option<Begun> {
         let is_beside = self.is_beside(now_ns);
-        let room = match is_beside {
-            true => self.room_beside(reads, least),
-            false => self.room(reads, least),
-        };
+        let room = if is_beside { self.room_beside(reads) } else { self.room(reads) };
         let next = |pieces| (pieces < room).then_some(pieces + 1);
         let (done, failed) = (Ordering::Relaxed, Ordering::Relaxed);
         let before = self.under_way.fetch_update(done, failed, next).ok()?;
@@ -392,7 +381,7 @@ mod tests {
             pieces.push_back((serve(0, now), None));
         }
         for number in 0..20_000 {
-            while let Some(begun) = depth.begin(now, reads, 1) {
+            while let Some(begun) = depth.begin(now, reads) {
                 pieces.push_back((serve(number, now), Some(begun)));
             }
             let next = (0..pieces.len()).min_by_key(|place| pieces[*place].0);
@@ -460,7 +449,6 @@ mod tests {
     fn clients_reads_leave_less_for_pieces() {
         let depth = Depth::new();
         depth.limit.store(16, Ordering::Relaxed);
-        assert_eq!([0, 1, 8, 15, 100].map(|reads| depth.room(reads, 1)), [16, 14, 7, 1, 1]);
-        assert_eq!([0, 1, 14, 15, 100].map(|reads| depth.room(reads, 0)), [16, 14, 1, 0, 0]);
+        assert_eq!([0, 1, 8, 15, 100].map(|reads| depth.room(reads)), [16, 14, 7, 1, 1]);
     }
 }

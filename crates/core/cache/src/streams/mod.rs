@@ -265,9 +265,9 @@ impl Streams {
     }
 
     /// Wakes a task, if there may be a piece for it beside `reads` reads of clients. That task
-    /// wakes the next one. `least`: see [`Depth::begin`].
-    pub(crate) fn wake(&self, reads: u32, least: u32) {
-        if self.depth.has_room(reads, least) {
+    /// wakes the next one.
+    pub(crate) fn wake(&self, reads: u32) {
+        if self.depth.has_room(reads) {
             self.work.notify_one();
         }
     }
@@ -275,7 +275,7 @@ impl Streams {
     /// Returns the next piece to fetch, if there is one, beside `reads` reads of clients. It must
     /// be ended with [`Streams::end`] or [`Streams::skip`].
     pub(crate) fn next(&self, now_ns: u64, reads: u32) -> Option<Piece> {
-        let begun = self.depth.begin(now_ns, reads, 1)?;
+        let begun = self.depth.begin(now_ns, reads)?;
         let next = self.followed.peek(|followed| {
             let next = followed.next(self.sectors);
             if followed.due == 0 {
@@ -293,27 +293,6 @@ impl Streams {
                 None
             }
         }
-    }
-
-    /// Begins a piece that belongs to no stream and waits for every place that clients may use:
-    /// `take` returns it. It must be ended like a piece of a stream.
-    pub(crate) fn begin_below<T>(
-        &self,
-        now_ns: u64,
-        reads: u32,
-        take: impl FnOnce() -> Option<(Extent, T)>,
-    ) -> Option<(Piece, T)> {
-        let begun = self.depth.begin(now_ns, reads, 0)?;
-        let Some((at, of)) = take() else {
-            self.depth.cancel();
-            return None;
-        };
-        Some((Piece { at, bypasses: false, begun }, of))
-    }
-
-    /// The number of requests that the backing serves in parallel, as far as this is known.
-    pub(crate) fn depth(&self) -> u32 {
-        self.depth.limit()
     }
 
     /// Ends a piece that has arrived.

@@ -1,6 +1,6 @@
 //! Readahead of streams, and of the list of hot blocks: fixed tasks on every lane that pull pieces,
 //! independent of any request. Pieces of the list are begun only if no stream needs one, and only
-//! in places of the backing's depth that clients leave free.
+//! as far as clients leave the backing some parallelism.
 //!
 //! Their fetches are registered in the shard like every fetch: changes mark them, reads may join
 //! them. They do not count in the measured latency of reads, and writeback does not yield to them.
@@ -17,9 +17,16 @@ use crate::planted::{Bug, planted};
 use crate::shard::shards::ShardEntry;
 use crate::shard::{AheadOf, Begin, Fetch};
 use crate::streams::Piece;
-use crate::warming;
 use block::{Buf, Extent, Request, Result, Warm};
 use lane::Cost;
+
+/// Result of fetching a piece.
+struct Fetched {
+    /// There was anything to fetch.
+    asked: bool,
+    /// It was requested as a whole, and has arrived.
+    came: bool,
+}
 
 impl Handle {
     /// Wakes a task to look for a piece, if there may be one. That task wakes the next one.
@@ -27,10 +34,22 @@ impl Handle {
     pub(crate) fn wake_reader(&self) {
         let shared = &self.shared;
         if shared.streams.has_due() && self.may_read_ahead() {
-            shared.streams.wake(self.reads(), 1);
-        } else if shared.warming.is_reading() && self.may_read_list() {
-            shared.streams.wake(self.reads(), 0);
+            shared.streams.wake(self.reads());
+        } else if shared.warming.is_reading()
+            && self.may_read_list()
+            && shared.warming.has_room(self.requests_of_others(), self.lane.now())
+        {
+            shared.streams.work.notify_one();
         }
+    }
+
+    /// The number of requests that the backing has not answered, without those of the list.
+    fn requests_of_others(&self) -> u32 {
+        let in_flight = &self.shared.backing.in_flight;
+        let waiting = |kind| in_flight.waiting(kind);
+        let ahead = waiting(RequestKind::Readahead);
+        let of_streams = ahead.saturating_sub(self.shared.warming.in_flight());
+        waiting(RequestKind::Read) + waiting(RequestKind::Change) + of_streams
     }
 
     /// The number of clients' reads that the backing has not answered.
@@ -62,31 +81,46 @@ impl Handle {
         !self.shared.backing.stall.is_on() && !self.shared.backing.health.has_failed()
     }
 
-    /// Returns the next piece, if there is one and it may be fetched now.
-    fn next_piece(&self) -> Option<(Piece, AheadOf)> {
+    /// Returns the next piece of a stream, if there is one and it may be fetched now.
+    fn next_piece(&self) -> Option<Piece> {
+        let streams = &self.shared.streams;
+        let may = streams.has_due() && self.may_read_ahead();
+        if may { streams.next(self.lane.now(), self.reads()) } else { None }
+    }
+
+    /// Fetches the next piece of a stream, or else of the list of hot blocks. None: there is none.
+    /// Otherwise returns whether there was anything to fetch.
+    async fn fetch_next(&self, buffer: &mut Option<Buf>) -> Option<bool> {
         let shared = &self.shared;
-        let (streams, now_ns, reads) = (&shared.streams, self.lane.now(), self.reads());
-        if streams.has_due()
-            && self.may_read_ahead()
-            && let Some(piece) = streams.next(now_ns, reads)
-        {
-            return Some((piece, AheadOf::Stream { bypasses: piece.bypasses }));
+        if let Some(piece) = self.next_piece() {
+            self.wake_reader();
+            let of = AheadOf::Stream { bypasses: piece.bypasses };
+            let Fetched { asked, came } = self.fetch_piece(&piece.at, of, buffer).await;
+            match came {
+                true => shared.streams.end(&piece, self.lane.now()),
+                // A piece that was not requested as a whole cannot be used as a sample.
+                false => shared.streams.skip(),
+            }
+            return Some(asked);
         }
         if !shared.warming.is_reading() || !self.may_read_list() {
             return None;
         }
-        let gap = warming::gap(shared.gauges.backing_read_ns(), streams.depth());
-        let take = || shared.warming.next(gap, now_ns);
-        let (piece, listed) = streams.begin_below(now_ns, reads, take)?;
-        Some((piece, AheadOf::List(listed)))
+        let (others, now_ns) = (self.requests_of_others(), self.lane.now());
+        let read_ns = shared.gauges.backing_read_ns();
+        let (at, listed, begun) = shared.warming.begin_piece(others, read_ns, now_ns)?;
+        self.wake_reader();
+        let Fetched { asked, came } = self.fetch_piece(&at, AheadOf::List(listed), buffer).await;
+        let blocks = came.then(|| blocks_of(&at).1);
+        shared.warming.end_piece(begun, blocks, self.lane.now());
+        Some(asked)
     }
 
     /// Fetches a piece, region by region, and in each region the missing part with one request.
-    /// Returns whether there was anything to fetch.
-    async fn fetch_piece(&self, piece: &Piece, of: AheadOf, buffer: &mut Option<Buf>) -> bool {
+    async fn fetch_piece(&self, at: &Extent, of: AheadOf, buffer: &mut Option<Buf>) -> Fetched {
         let shared = &self.shared;
         let most = shared.geometry.run_blocks;
-        let (mut first, end) = (piece.at.first, piece.at.end());
+        let (mut first, end) = (at.first, at.end());
         let (mut came, mut asked) = (false, false);
         while first < end {
             let count = shared.shards.stretch(first).min(cut(first, most.into())).min(end - first);
@@ -112,15 +146,10 @@ impl Handle {
                 .part(0, fetch.at.count);
             let result = self.read_ahead_below(fetch.at, into.clone()).await;
             self.end_ahead(entry, &fetch, result.is_ok().then_some(&into), of).await;
-            came = fetch.at == piece.at && result.is_ok();
+            came = fetch.at == *at && result.is_ok();
             first = if result.is_ok() { fetch.at.end() } else { end };
         }
-        match came {
-            true => shared.streams.end(piece, self.lane.now()),
-            // A piece that was not requested as a whole cannot be used as a sample.
-            false => shared.streams.skip(),
-        }
-        asked
+        Fetched { asked, came }
     }
 
     fn begin_ahead(&self, entry: &ShardEntry, part: &Extent, of: AheadOf) -> Begin {
@@ -203,14 +232,10 @@ pub(crate) async fn read_ahead(handle: &Handle) {
         if handle.shared.tasks.are_stopping() {
             return;
         }
-        match handle.next_piece() {
-            Some((piece, of)) => {
-                handle.wake_reader();
-                if !handle.fetch_piece(&piece, of, &mut buffer).await {
-                    // The next piece may be empty, too.
-                    handle.lane.rest().await;
-                }
-            }
+        match handle.fetch_next(&mut buffer).await {
+            Some(true) => {}
+            // The next piece may be empty, too.
+            Some(false) => handle.lane.rest().await,
             None => streams.work.after(seen).await,
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! The list names blocks, hottest first; their contents are read from the backing, so nothing here
 //! can be stale. The tasks of readahead pull pieces of it (`tasks/readahead.rs`) when no stream
-//! needs one and clients leave places free in the backing's depth. The blocks take free slots only,
-//! and are evicted before every block that was accessed in this life.
+//! needs one and clients leave the backing some parallelism (`pace.rs`). The blocks take free slots
+//! only, and are evicted before every block that was accessed in this life.
 //!
 //! ```text
 //!   begin --> reading --> done: every block was tried
@@ -12,6 +12,7 @@
 //! ```
 
 mod economics;
+mod pace;
 
 use crate::stats::counters::Counters;
 use alloc::boxed::Box;
@@ -21,6 +22,8 @@ use hotlist::{Blocks, HotList};
 use lane::Lock;
 
 pub(crate) use economics::Evidence;
+pub(crate) use pace::Begun;
+use pace::Pace;
 
 /// Maximum number of blocks that a piece spans: 256 KiB.
 const PIECE_BLOCKS: u64 = u64::BITS as u64;
@@ -54,6 +57,9 @@ impl Listed {
 pub(crate) struct Warming {
     state: AtomicU8,
     left: Lock<Option<Box<Left>>>,
+    pace: Lock<Pace>,
+    /// When a client's read was last sent to the backing.
+    read_ns: AtomicU64,
     /// Maximum number of blocks that a piece spans, and the number of the volume's whole blocks.
     piece_blocks: u64,
     volume_blocks: u64,
@@ -89,6 +95,8 @@ impl Warming {
         Warming {
             state: AtomicU8::new(NONE),
             left: Lock::new(None),
+            pace: Lock::new(Pace::FIRST),
+            read_ns: AtomicU64::new(0),
             piece_blocks: PIECE_BLOCKS.min(run_blocks.into()),
             volume_blocks,
             region_blocks: region_blocks.into(),
@@ -131,9 +139,59 @@ impl Warming {
         }
     }
 
+    /// Notes that a client's read is sent to the backing.
+    #[inline]
+    pub(crate) fn note_read(&self, now_ns: u64) {
+        self.read_ns.store(now_ns, Ordering::Relaxed);
+    }
+
+    fn since_read_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.read_ns.load(Ordering::Relaxed))
+    }
+
+    /// Whether a piece may begin beside `others` other requests to the backing.
+    pub(crate) fn has_room(&self, others: u32, now_ns: u64) -> bool {
+        let since_ns = self.since_read_ns(now_ns);
+        self.pace.peek(|pace| pace.has_room(others, since_ns))
+    }
+
+    /// Begins the next piece, if one is left and may begin beside `others` other requests to the
+    /// backing, which takes `read_ns` for a read (0: unknown). It must be ended.
+    pub(crate) fn begin_piece(
+        &self,
+        others: u32,
+        read_ns: u64,
+        now_ns: u64,
+    ) -> Option<(Extent, Listed, Begun)> {
+        let since_ns = self.since_read_ns(now_ns);
+        let begin = |pace: &mut Pace| Some((pace.begin(now_ns, others, since_ns)?, pace.window()));
+        let (begun, window) = self.pace.peek(begin)?;
+        match self.next(gap(read_ns, window), now_ns) {
+            Some((at, listed)) => Some((at, listed, begun)),
+            None => {
+                self.pace.peek(Pace::cancel);
+                None
+            }
+        }
+    }
+
+    /// The number of its pieces in flight.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.pace.peek(|pace| pace.in_flight())
+    }
+
+    /// Ends a piece of `blocks` blocks that has arrived; None: that was not requested as a whole,
+    /// or has failed.
+    pub(crate) fn end_piece(&self, begun: Begun, blocks: Option<u32>, now_ns: u64) {
+        self.pace.peek(|pace| match blocks {
+            Some(blocks) => pace.end(begun, now_ns, blocks),
+            None => pace.cancel(),
+        });
+    }
+
     /// Returns the next piece: listed blocks of one region, with at most `gap` other blocks between
     /// two of them. It must be tried, or is left out.
-    pub(crate) fn next(&self, gap: u64, now_ns: u64) -> Option<(Extent, Listed)> {
+    fn next(&self, gap: u64, now_ns: u64) -> Option<(Extent, Listed)> {
         self.left.peek(|slot| {
             let left = slot.as_mut()?;
             let Some(first) = self.next_inside(left) else {
@@ -183,7 +241,7 @@ impl Warming {
 /// Returns the number of unlisted blocks that are read along rather than skipped by another
 /// request, over a backing that takes `read_ns` for a read (0: unknown) and serves `depth` of them
 /// in parallel.
-pub(crate) fn gap(read_ns: u64, depth: u32) -> u64 {
+fn gap(read_ns: u64, depth: u32) -> u64 {
     (read_ns / u64::from(depth.max(1)) / TRANSFER_NS).min(GAP_MAX)
 }
 
