@@ -33,8 +33,10 @@ pub(crate) struct Arguments {
 }
 
 const MINUTE_NS: u64 = 60_000_000_000;
+/// Minimum time of a read, and minimum number of servers: a network volume.
 const READ_US: u64 = 500;
-/// Time in which the backing reads the list's blocks one by one, in seconds.
+const SERVERS: u64 = 4;
+/// Time in which the backing's servers read the list's blocks, in seconds.
 const LIST_S: u64 = 10;
 /// Requests in flight at most.
 const CLIENTS: usize = 64;
@@ -118,12 +120,14 @@ impl Bed {
         let settings = Settings { fill_cost_ns: 400, ..settings };
         let mut world = World::timed(Prices::default());
         let lane = world.lane();
-        let servers = (u64::from(slots) * READ_US).div_ceil(LIST_S * 1_000_000).max(1) as u32;
+        let (slots_each, list_us) = (u64::from(slots), LIST_S * 1_000_000);
+        let servers = (slots_each * READ_US).div_ceil(list_us).max(SERVERS);
+        let read_us = (list_us * servers / slots_each).max(READ_US);
         let delay = DelaySpec {
-            read_us: READ_US,
-            write_us: READ_US,
-            flush_us: READ_US,
-            servers,
+            read_us,
+            write_us: read_us,
+            flush_us: read_us,
+            servers: servers as u32,
             bandwidth: Size(0),
         };
         let sectors = blocks.next_multiple_of(1024 * 8) * 8;
