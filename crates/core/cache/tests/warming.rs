@@ -219,7 +219,7 @@ fn writes_zeroes_and_discards_in_between_win() {
         let fill = |block: u64| {
             let from = Buf::new(8, GRAIN);
             from.write(&[block as u8 | 1; 8 * GRAIN as usize]);
-            Request::Write { at: Extent::new(block * 8, 8), from, fua: block % 5 == 0 }
+            Request::Write { at: Extent::new(block * 8, 8), from, fua: block.is_multiple_of(5) }
         };
         scene.send((0..2048).step_by(7).map(fill).collect());
         scene.send(vec![Request::Flush]);

@@ -236,3 +236,23 @@ fn a_read_only_volume_and_less_memory_are_warm_as_far_as_they_can_be() {
     read(&server, 0..1500, 1);
     assert_eq!(server.end().status, 0);
 }
+
+#[test]
+fn a_pool_is_warm_by_its_own_identity() {
+    let (place, home) = (place(), Home::new());
+    let members = ["0.img", "1.img"].map(|name| place.path().join(name).display().to_string());
+    for member in &members {
+        fs::File::create(member).and_then(|file| file.set_len(64 << 20)).expect("sparse");
+    }
+    home.overdrive(&["pool", "create", &members[0], &members[1]]).well();
+    let pool = format!("pool:{}", members.join(","));
+    let serve = || Server::start_in(&home, &pool, &["--memory", "8M", "--threads", "1"]);
+    let server = serve();
+    let mut client = Client::connect(&server.socket);
+    HOT.for_each(|block| assert_eq!(client.read(block * BLOCK as u64, BLOCK), vec![0; BLOCK]));
+    drop(client);
+    assert_eq!(server.end().status, 0);
+    let server = serve();
+    assert_eq!(warmed(&server), HOT.end - HOT.start);
+    assert_eq!(server.end().status, 0);
+}

@@ -71,7 +71,7 @@ impl Shard {
         };
         let mut wanted = (first..first + u64::from(blocks)).filter(is_wanted);
         let Some(from) = wanted.next() else { return Begin::Nothing };
-        let to = wanted.last().unwrap_or(from);
+        let to = wanted.next_back().unwrap_or(from);
         let span = (to - from + 1) as u32;
         if self.write_through.meet(from, span) {
             return Begin::Nothing;

@@ -21,8 +21,9 @@ const RECENT_NS: u64 = 100_000_000;
 const RECENT_PIECES: u64 = 16;
 /// Pieces in the full window that are enough for a judgement.
 const JUDGED: u32 = 8;
-/// Judgements after which a window that was once too large grows again, by one.
-const TRIED: u32 = 64;
+/// Judgements after which a window that was once too large grows again, by one: rarely, because
+/// clients wait while it is too large.
+const TRIED: u32 = 4096;
 /// Pieces queue if their time, in 16ths of the minimum mean, is above this.
 const LONGER: u64 = 18;
 /// Size classes of pieces: 1, 2, 4 ... 64 blocks.
