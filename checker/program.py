@@ -24,6 +24,7 @@ class Program:
         self.daemon = None
         key, value = self.mark.split("=")
         self.environment = dict(os.environ, XDG_RUNTIME_DIR=self.runtime, **{key: value})
+        self.environment["XDG_STATE_HOME"] = os.path.join(directory, "state")
         os.makedirs(self.runtime, mode=0o700)
 
     def serve(self):

@@ -43,7 +43,7 @@ const EXIT_GUEST: u8 = 125;
 const EXIT_MISSING: u8 = 4;
 
 /// Variables with directories that do not exist in a guest.
-const LEFT_OUT: [&str; 2] = ["TMPDIR", "XDG_RUNTIME_DIR"];
+const LEFT_OUT: [&str; 3] = ["TMPDIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"];
 
 #[derive(clap::Args)]
 pub(crate) struct Options {

@@ -4,12 +4,13 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// The crates of the workspace that a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 34] = [
+const ALLOWED: [(&str, &[&str]); 35] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests use random latencies.
     ("histogram", &["lane"]),
     ("trace", &[]),
+    ("hotlist", &[]),
     ("report", &[]),
     // Names in saved results are made printable.
     ("compare", &["lane", "block", "report"]),
@@ -18,7 +19,7 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     // Its example generates traces.
     ("policy", &["allocations", "lane"]),
     ("simulator", &["lane", "policy", "trace"]),
-    ("cache", &["allocations", "lane", "block", "policy", "histogram"]),
+    ("cache", &["allocations", "lane", "block", "policy", "histogram", "hotlist"]),
     ("layers", &["allocations", "lane", "block", "trace"]),
     ("pool", &["allocations", "lane", "block", "layers"]),
     ("drives", &["lane", "block"]),
@@ -35,7 +36,7 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     // Its tests record requests, and replay them.
     ("load", &["lane", "block", "layers", "trace"]),
     ("suites", SUITES),
-    ("crash", &["lane", "block", "cache", "layers", "policy", "pool"]),
+    ("crash", &["lane", "block", "cache", "hotlist", "layers", "policy", "pool"]),
     ("explore", &["lane", "block", "cache", "policy"]),
     ("stack", STACK),
     ("rigs", &["lane", "block", "load", "nbd", "stack", "suites", "host", "ring"]),
@@ -79,6 +80,7 @@ const DAEMON: &[&str] = &[
     "lane",
     "block",
     "cache",
+    "hotlist",
     "policy",
     "pool",
     "drives",
@@ -128,6 +130,7 @@ const BENCHMARKS: &[&str] = &[
     "block",
     "policy",
     "cache",
+    "hotlist",
     "layers",
     "drives",
     "drive-backend",

@@ -3,9 +3,10 @@
 use crate::source::{Name, Source, of_crates};
 
 /// Crates in which every step must follow from the seed.
-const PURE: [&str; 17] = [
+const PURE: [&str; 18] = [
     "lane",
     "histogram",
+    "hotlist",
     "block",
     "policy",
     "cache",

@@ -19,6 +19,7 @@ pub fn of(stats: &Statistics) -> Vec<String> {
         verdict.memory(),
         verdict.reads(),
         verdict.readahead(),
+        verdict.warm_list(),
         verdict.uncached_reads(),
         verdict.writes(),
         verdict.written_through(),
@@ -135,6 +136,32 @@ impl Verdict<'_> {
                 percent(used, issued),
             )
         })
+    }
+
+    /// Returns the sentence on the list of hot blocks that was read at the start.
+    fn warm_list(&self) -> Option<String> {
+        let Counters { warm_listed: listed, warm_cached: cached, .. } = *self.counters();
+        let Counters { warm_used: used, warm_wasted: wasted, .. } = *self.counters();
+        if listed == 0 {
+            return None;
+        }
+        let took = time(self.counters().warm_ns);
+        let how = match self.counters().warm_state {
+            1 => format!("is being read back, for {took} until now"),
+            2 => format!(
+                "was read back for {took}, until that gained less than it cost or the backing \
+                 failed a read"
+            ),
+            _ => format!("was read back in {took}"),
+        };
+        Some(format!(
+            "The list of hot blocks ({}) {how}: {} were cached, of which {} were used, and {} were \
+             evicted or changed unused.",
+            blocks(listed),
+            blocks(cached),
+            percent(used, cached),
+            percent(wasted, cached),
+        ))
     }
 
     /// Returns the reason why reads are not cached, if that applies to a large part of them.
@@ -323,6 +350,18 @@ mod tests {
         has(&said(scans, json!({})), &["9 of 10 misses were not cached", "copies and scans"]);
         let ahead = json!({ "readahead_issued": 512, "readahead_used": 384, "readahead_late": 7 });
         has(&said(ahead, json!({})), &["2 MiB were read ahead", "75.0 %", "7 reads had to wait"]);
+        let warm = json!({
+            "warm_listed": 1024, "warm_cached": 512, "warm_used": 384, "warm_wasted": 64,
+            "warm_ns": 2_000_000_000u64, "warm_state": 1,
+        });
+        let reading = said(warm.clone(), json!({}));
+        has(&reading, &["The list of hot blocks (4 MiB) is being read back, for 2.0 s until now"]);
+        has(&reading, &["2 MiB were cached, of which 75.0 % were used, and 12.5 % were evicted"]);
+        let mut done = warm;
+        done["warm_state"] = 0.into();
+        has(&said(done.clone(), json!({})), &["was read back in 2.0 s:"]);
+        done["warm_state"] = 2.into();
+        has(&said(done, json!({})), &["gained less than it cost"]);
         let none = said(json!({ "read_misses": 10 }), json!({ "write": "none" }));
         has(&none, &["the write mode is none"]);
         let guard = json!({ "reads_aside": "processors are busy" });

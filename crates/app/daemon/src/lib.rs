@@ -21,6 +21,8 @@ mod device;
 mod draft;
 mod former;
 mod front;
+mod hash;
+mod hot_lists;
 mod lanes;
 mod plan;
 mod protect;
@@ -30,6 +32,7 @@ pub mod section;
 mod serve;
 mod setting;
 pub mod settings;
+mod state;
 mod threads;
 pub mod units;
 
@@ -39,9 +42,11 @@ pub use device::{
     waiting_volumes,
 };
 pub use former::{find_former, program_path, program_to_upgrade_to, resume_former};
+pub use front::find_inherited;
 pub use plan::{Attaching, DaemonPlan, Listening, Mounting, NbdAddress, Planned, Ready, Route};
 pub use protect::protect_process;
 pub use rescue::{MemoryUser, Rescued, check_rescue_place, rescue};
 pub use runtime::{runtime_directory, sweep};
-pub use serve::{Captive, Served, ServedVolume, approach, open, serve};
+pub use serve::{Captive, Served, ServedVolume, approach, serve};
+pub use state::state_directory;
 pub use threads::{THREADS_MAX, parse_threads, threads_default};

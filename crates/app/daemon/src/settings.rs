@@ -2,7 +2,7 @@
 //! line, config files, `volume set`, `volume show` and the documents.
 
 use crate::units;
-use block::{CacheSpec, Durability, Policy, Size, WriteMode};
+use block::{CacheSpec, Durability, Policy, Size, Warm, WriteMode};
 use cache::{Changes, Geometry, Measured};
 use serde_json::Value;
 
@@ -15,8 +15,6 @@ pub struct Setting {
     pub key: &'static str,
     /// Its name in [`CacheSpec`].
     pub field: &'static str,
-    /// Whether the engine has it as a setting that it derives from a [`CacheSpec`].
-    pub of_engine: bool,
     meaning: &'static str,
     form: &'static str,
     words: fn() -> Vec<(&'static str, &'static str)>,
@@ -209,7 +207,7 @@ macro_rules! choices {
     };
 }
 
-choices!(WriteMode Durability Policy);
+choices!(WriteMode Durability Policy Warm);
 
 macro_rules! settings {
     ($(
@@ -220,7 +218,6 @@ macro_rules! settings {
         pub static SETTINGS: &[Setting] = &[$(Setting {
             key: stringify!($key),
             field: stringify!($field),
-            of_engine: !concat!("" $(, stringify!($engine))?).is_empty(),
             meaning: $meaning,
             form: <$type as SettingValue>::FORM,
             words: <$type as SettingValue>::words,

@@ -1,5 +1,6 @@
 //! Values with units, as the command line and config files have them.
 
+pub use block::time_us;
 use block::{DelaySpec, FaultsSpec, Size};
 use ring::Polling;
 use std::path::PathBuf;
@@ -11,25 +12,6 @@ use std::time::Duration;
 /// A sentence with a correction.
 pub fn size(text: &str) -> Result<Size, String> {
     text.parse()
-}
-
-/// Parses a time such as `500us`, `2ms` or `5s`, and returns microseconds.
-///
-/// # Errors
-/// A sentence with a correction.
-pub fn time_us(text: &str) -> Result<u64, String> {
-    let bad = || format!("'{text}' is not a time; write it like 500us, 2ms or 5s");
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let number: u64 = number.parse().map_err(|_| bad())?;
-    let factor = match unit {
-        "us" => 1,
-        "ms" => 1_000,
-        "s" => 1_000_000,
-        "" if number == 0 => 1,
-        _ => return Err(bad()),
-    };
-    number.checked_mul(factor).ok_or_else(bad)
 }
 
 /// Parses a time, and returns milliseconds, rounded up.
@@ -200,10 +182,6 @@ mod tests {
 
     #[test]
     fn options_with_units_are_read_or_refused() {
-        assert_eq!(time_us("500us"), Ok(500));
-        assert_eq!(time_us("5s"), Ok(5_000_000));
-        assert_eq!(time_us("0"), Ok(0));
-        assert!(time_us("5").is_err());
         assert_eq!(polling("adaptive"), Ok(Polling::Adaptive));
         assert_eq!((polling("off"), polling("0")), (Ok(Polling::Off), Ok(Polling::Off)));
         assert_eq!(polling("20ms"), Ok(Polling::Fixed(Duration::from_millis(20))));
@@ -214,7 +192,6 @@ mod tests {
         let (short, long) = (WaitTime(Some(1)), WaitTime(Some(2)));
         assert_eq!((short.longer(long), long.longer(WaitTime(None))), (long, WaitTime(None)));
         assert!(polling("on").is_err_and(|error| error.contains("'adaptive', or 'off'")));
-        assert!(time_us("99999999999999999999s").is_err());
         let slow = delay("read=2ms,servers=8,bandwidth=100M").expect("good");
         assert_eq!((slow.read_us, slow.servers, slow.bandwidth), (2_000, 8, Size(100 << 20)));
         assert!(delay("servers=0").is_err());

@@ -7,12 +7,12 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use daemon::settings::{SETTINGS, Setting};
 
 /// Cache settings given on the command line. With `SUITE`, those of a suite: the cache's memory is
-/// then a separate option of the suite, which the settings require, and the guard cannot be set.
+/// then a separate option of the suite, which the settings require.
 #[derive(Clone, Debug)]
 pub(crate) struct Said<const SUITE: bool>(Vec<(&'static Setting, String)>);
 
 fn settings(suite: bool) -> impl Iterator<Item = &'static Setting> {
-    SETTINGS.iter().filter(move |setting| setting.of_engine || !suite)
+    SETTINGS.iter().filter(move |setting| setting.key != "memory" || !suite)
 }
 
 fn option(setting: &'static Setting, suite: bool) -> Arg {
@@ -103,6 +103,14 @@ mod tests {
         };
         let found: Vec<&str> = text.lines().filter(is_of_setting).collect();
         assert_eq!(found, expected, "docs/OPTIONS.md should have\n{}\n", expected.join("\n"));
+    }
+
+    #[test]
+    fn a_suite_has_all_settings_but_the_memory() {
+        let command = Said::<true>::augment_args(Command::new("bench"));
+        let mut all: Vec<&str> = vec!["memory"];
+        all.extend(command.get_arguments().map(|argument| argument.get_id().as_str()));
+        assert_eq!(all, SETTINGS.iter().map(|setting| setting.key).collect::<Vec<_>>());
     }
 
     #[test]

@@ -11,17 +11,22 @@
 
 use crate::backing_records::BackingRecords;
 use crate::failure::{Exit, Failure};
+use crate::memory::{geometry_for, memory_failure};
 use crate::node::{Identity, OpenNode};
 use crate::planted::{Bug, planted};
-use block::CacheSpec;
+use block::{CacheSpec, SECTOR};
 use cache::{Arena, Cache, CleanBlocks, Geometry, Settings, Shared};
-use holder::{Busy, Doubts, Found, Keeper, RetainedVolume};
+use holder::{Busy, Doubts, Keeper, RetainedVolume};
 use lane::Lane;
 use ring::{Fence, Ring, SharedMemory};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Size of a block, in bytes.
+const BLOCK_BYTES: usize = cache::BLOCK_SECTORS as usize * SECTOR as usize;
 
 /// Longest wait for the I/O of a dead daemon, in milliseconds.
 const FENCE_MS: u64 = 30_000;
@@ -45,15 +50,21 @@ pub(crate) struct Retained {
     pub(crate) keeper: Keeper,
     /// Whether no other program has written to the image. None: nothing is known.
     is_unchanged: Option<bool>,
-    /// The arena to serve from, once it has been examined and fits.
-    pub(crate) adopted: Option<AdoptedArena>,
 }
 
-/// An arena that is taken over.
-pub(crate) struct AdoptedArena {
+/// Retained memory from which this process serves.
+pub(crate) struct TakenOver {
+    pub(crate) retained: Retained,
     pub(crate) memory: SharedMemory,
     /// Layout to use from now on. Each of its slots has memory.
     pub(crate) geometry: Geometry,
+}
+
+/// Result of [`Retained::take_over`].
+pub(crate) enum TakeoverResult {
+    TakenOver(Box<TakenOver>),
+    /// Its contents are on the backing, and it was released.
+    Settled(SettleResult),
 }
 
 fn retention_failure(what: &str, name: &str, error: &io::Error) -> Failure {
@@ -117,8 +128,8 @@ impl Keep {
 }
 
 impl Retained {
-    fn new(found: Found) -> Retained {
-        let Found { retained, arena, backing, image, keeper } = found;
+    fn new(found: holder::Found) -> Retained {
+        let holder::Found { retained, arena, backing, image, keeper } = found;
         // Before this process examines the image, which may change its ctime.
         let is_unchanged = match (&image, backing.first()) {
             (Some(report), Some(image)) => {
@@ -126,7 +137,103 @@ impl Retained {
             }
             _ => None,
         };
-        Retained { label: retained, arena, backing, keeper, is_unchanged, adopted: None }
+        Retained { label: retained, arena, backing, keeper, is_unchanged }
+    }
+
+    /// Takes the memory over if the slots of this cache fit into it; otherwise writes its contents
+    /// to the backing, which is open, and releases it. `cache` is None for a volume that has no
+    /// cache now, or that is read-only.
+    ///
+    /// # Errors
+    /// Everything stays retained: the backing is another one or has shrunk, the memory is of
+    /// another version, or it cannot be written to the backing.
+    pub(crate) fn take_over(
+        self,
+        node: &dyn OpenNode,
+        cache: Option<&CacheSpec>,
+        records: &BackingRecords,
+        doubts: &Doubts,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<TakeoverResult, Failure> {
+        self.check_identity(node)?;
+        let copy = self.arena.try_clone().map_err(|error| memory_failure(&error))?;
+        let mut memory = SharedMemory::adopt(copy).map_err(|error| memory_failure(&error))?;
+        let Some(found) = Arena::found(memory.memory()) else {
+            return self.release_fresh(&memory).map(TakeoverResult::Settled);
+        };
+        let bytes = node.limits().bytes();
+        self.check_size(found.sectors * SECTOR, bytes)?;
+        let resized = cache.and_then(|cache| found.resized(geometry_for(cache, bytes).slots));
+        let is_acceptable =
+            |next: &Geometry| next.slots >= found.geometry.slots || next.has_roomy_shards();
+        if let Some(geometry) = resized.filter(is_acceptable) {
+            memory.set_used(Arena::used(&geometry, found.grain));
+            let slots_added = geometry.slots.saturating_sub(found.geometry.slots);
+            let backed = allocate_slots(&memory, slots_added, progress);
+            // If huge pages run out, everything is written back, and a new arena of ordinary pages
+            // is made.
+            if backed.is_ok() || !memory.has_huge_pages() {
+                backed.map_err(|error| memory_failure(&error))?;
+                let taken_over = TakenOver { retained: self, memory, geometry };
+                return Ok(TakeoverResult::TakenOver(Box::new(taken_over)));
+            }
+        }
+        settle(self, &found, &memory, node, records, doubts).map(TakeoverResult::Settled)
+    }
+
+    /// Refuses a backing other than the one whose data is retained.
+    ///
+    /// # Errors
+    /// Integrity: everything stays retained.
+    fn check_identity(&self, node: &dyn OpenNode) -> Result<(), Failure> {
+        let RetainedVolume { key, volume, .. } = &self.label;
+        let Some(identity) = node.identity().filter(|identity| identity.key != *key) else {
+            return Ok(());
+        };
+        let message = format!(
+            "{}: is another backing than the one served under this name before ({}, was {key}), \
+             whose changes are still in memory; restore that one, or save them with 'overdrive \
+             volume clear-error {volume} --rescue FILE'",
+            identity.name, identity.key
+        );
+        Err(Failure::new(Exit::Integrity, message))
+    }
+
+    /// Checks the size of the backing, now `now` bytes. It may have grown since it was served with
+    /// `bytes`.
+    ///
+    /// # Errors
+    /// The backing has shrunk.
+    fn check_size(&self, bytes: u64, now: u64) -> Result<(), Failure> {
+        if now >= bytes {
+            return Ok(());
+        }
+        let (name, volume) = (&self.label.backing, &self.label.volume);
+        let message = format!(
+            "{name}: has {now} bytes, but had {bytes} when it was served: data beyond its end is \
+             lost; acknowledged writes are retained for it: restore its size (truncate -s {bytes} \
+             {name}) and serve it again, or save them with 'overdrive volume clear-error {volume} \
+             --rescue FILE'"
+        );
+        Err(Failure::new(Exit::Integrity, message))
+    }
+
+    /// Releases memory without an arena. A daemon that was killed before it initialized the memory
+    /// has served no client.
+    ///
+    /// # Errors
+    /// The memory is initialized, in a format that this version does not know.
+    fn release_fresh(self, memory: &SharedMemory) -> Result<SettleResult, Failure> {
+        if memory.memory().word(0).load(Ordering::Acquire) == 0 {
+            let _ = self.keeper.release();
+            return Ok(SettleResult { blocks: 0, in_doubt: false });
+        }
+        let message = format!(
+            "{}: the memory retained for it is of another version of Overdrive; serve it with \
+             that version once, or discard the data by ending the process od-holder",
+            self.label.backing
+        );
+        Err(Failure::new(Exit::Integrity, message))
     }
 
     /// Waits until the I/O of the daemon that used the memory before has ended (C15).
@@ -193,7 +300,19 @@ pub(crate) fn fence(arena: BorrowedFd<'_>, name: &str) -> Result<Fence, Failure>
     Fence::take(arena, FENCE_MS).map_err(|error| retention_failure("its memory", name, &error))
 }
 
-/// Result of [`settle`].
+/// Allocates memory for slots that had none before.
+fn allocate_slots(
+    memory: &SharedMemory,
+    slots: u32,
+    progress: &mut dyn FnMut(usize, usize),
+) -> io::Result<()> {
+    match slots as usize * BLOCK_BYTES {
+        0 => Ok(()),
+        bytes => memory.back(bytes, progress),
+    }
+}
+
+/// Result of writing retained memory to its backing.
 pub(crate) struct SettleResult {
     /// Blocks written.
     pub(crate) blocks: u64,
@@ -206,7 +325,7 @@ pub(crate) struct SettleResult {
 ///
 /// # Errors
 /// Exit status 6 if writing to the backing fails: everything stays retained.
-pub(crate) fn settle(
+fn settle(
     retained: Retained,
     found: &cache::Found,
     memory: &SharedMemory,
@@ -271,9 +390,4 @@ fn drain(node: &dyn OpenNode, shared: &Arc<Shared>, fence: &Fence) -> Result<(),
     let drained = ring.block_on(work).map_err(|error| error.to_string())?;
     lane.abandon();
     drained.map_err(|error| error.to_string())
-}
-
-/// Returns the description of the arena in a memory. None: it holds no arena of this version.
-pub(crate) fn find_arena(memory: &SharedMemory) -> Option<cache::Found> {
-    Arena::found(memory.memory())
 }

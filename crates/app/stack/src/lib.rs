@@ -10,31 +10,34 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod backing;
 mod backing_records;
 mod failure;
-mod file_backing;
 mod flags;
 mod keep;
+mod memory;
 pub mod model_name;
 mod near;
 mod node;
 mod opening;
 mod planted;
+mod rate_limit;
 mod setup_lane;
 mod shared;
 mod target;
 mod volume;
 
-pub use backing::{Backing, Backings, Former, Opened, Opening};
 pub use backing_records::Loss;
 pub use failure::{Exit, Failure};
 pub use flags::OpenFlags;
 pub use keep::Keep;
 pub use layers::{Counts, Kind, ValveShared};
+pub use memory::check_dirty;
 pub use near::{near, similar};
-pub use node::{Attached, Health, Identity, OpenNode, Unkept, create_pool};
-pub use opening::{SCRATCH, check_dirty};
+pub use node::{
+    Attached, Backing, Former, Health, Identity, OpenNode, Opened, Opening, Unkept, create_pool,
+};
+pub use opening::{Backings, SCRATCH};
+pub use rate_limit::{below_limits, limited, split_limits};
 pub use shared::SharedHalves;
 pub use target::{Plan, absolute, target};
 pub use volume::Volume;

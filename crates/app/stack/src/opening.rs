@@ -1,39 +1,36 @@
 //! Opens a volume: from the file at the bottom to the cache's memory, taking over the memory of an
 //! earlier process.
 
-use crate::backing::{Backing, Backings, Former, Opened};
 use crate::backing_records::BackingRecords;
 use crate::failure::{Exit, Failure};
-use crate::file_backing::FileBacking;
 use crate::flags::OpenFlags;
-use crate::keep::{self, AdoptedArena, Keep, Retained, SettleResult};
+use crate::keep::{self, Keep, Retained, SettleResult, TakenOver, TakeoverResult};
+use crate::memory::{
+    MEMORY_MIN, cache_memory, check_dirty, geometry_for, memory, memory_failure, useful_bytes,
+};
 use crate::node::{
-    CacheNode, DelayNode, FaultsNode, Identity, ModelNode, NullNode, OpenNode, RamNode, Unkept,
-    open_model, open_pool, open_stripe,
+    Backing, CacheNode, FileBacking, Former, Identity, ModelNode, NullNode, OpenNode, Opened,
+    RamNode, Unkept, open_layer, open_model, open_pool, open_stripe,
 };
 use crate::planted::{Bug, planted};
 use crate::setup_lane::SetupLane;
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, VOLUME_BYTES_MAX, WriteMode};
-use cache::{Arena, CleanBlocks, Geometry, Settings, Shared};
+use cache::{CleanBlocks, Geometry, Settings, Shared};
 use holder::Keeper;
 use host::OpenOptions;
-use layers::{DelayShared, FaultsShared};
 use ring::{Fence, HugePages, SharedMemory};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 
-/// Minimum memory of a cache.
-const MEMORY_MIN: u64 = 1 << 20;
-/// Minimum limit of dirty data with which writes are absorbed.
-const DIRTY_MIN: u64 = 8 << 10;
 /// Note about `scratch`, at every start and whenever it is set.
 pub const SCRATCH: &str = "durability scratch: flushes are ignored; after a power cut the \
                            contents of the volume must be discarded";
-/// Size of a block, in bytes.
-const BLOCK_BYTES: usize = cache::BLOCK_SECTORS as usize * SECTOR as usize;
 /// Granularity of requests to `ram:` and `null:` backings, in bytes.
 const GRAIN: u32 = 512;
+
+/// Returns the backing for a leaf of a spec. None: use the built-in backing.
+pub type Backings<'a> = &'a dyn Fn(&Spec, &OpenFlags) -> Option<Box<dyn Backing>>;
+
 /// State of opening a stack, from the bottom up.
 pub(crate) struct Opening<'a> {
     flags: &'a OpenFlags,
@@ -42,8 +39,9 @@ pub(crate) struct Opening<'a> {
     setup_lane: SetupLane,
     /// The cache of the stack.
     cache: Option<CacheSpec>,
-    /// Retained memory: found when the backing is opened, used when the cache is opened.
-    retained: Option<Retained>,
+    /// Memory of an earlier process: taken over when the backing is opened, used when the cache is
+    /// opened.
+    taken_over: Option<TakenOver>,
     pub(crate) keeper: Option<Keeper>,
     /// Whether the keeper updates the record when it ends; one of an older version does not.
     pub(crate) is_recorded: bool,
@@ -89,7 +87,7 @@ impl<'a> Opening<'a> {
             backings,
             setup_lane: SetupLane::new()?,
             cache: None,
-            retained: None,
+            taken_over: None,
             keeper: None,
             is_recorded: false,
             is_taken_over: false,
@@ -156,14 +154,9 @@ impl<'a> Opening<'a> {
                 let members = members.iter().map(|spec| self.open_node(spec, false));
                 Box::new(open_stripe(members.collect::<Result<_, Failure>>()?, *chunk)?)
             }
-            Spec::Delay { delay, below } => Box::new(DelayNode {
-                shared: DelayShared::new(delay),
-                below: self.open_node(below, is_bottom)?,
-            }),
-            Spec::Faults { faults, below } => Box::new(FaultsNode {
-                shared: FaultsShared::new(faults),
-                below: self.open_node(below, is_bottom)?,
-            }),
+            Spec::Delay { below, .. } | Spec::Faults { below, .. } | Spec::Limit { below, .. } => {
+                open_layer(spec, self.open_node(below, is_bottom)?)
+            }
             Spec::Cache { cache, below } => {
                 let below = self.open_node(below, is_bottom)?;
                 Box::new(self.open_cache(cache, below)?)
@@ -224,77 +217,41 @@ impl<'a> Opening<'a> {
     ) -> Result<Opened, Failure> {
         let kept = retained.backing_clones().map_err(|error| memory_failure(&error))?;
         let opened = self.open_with(backing, false, Some(kept))?;
-        check_identity(&retained, &*opened.node)?;
         let is_writable = !backing.is_read_only();
-        self.take_over_or_settle(keep, retained, &*opened.node, is_writable)?;
-        if is_writable || self.retained.is_some() {
+        let name = retained.label.backing.clone();
+        let cache = self.cache.as_ref().filter(|_| is_writable);
+        let doubts = keep.doubts();
+        let result =
+            retained.take_over(&*opened.node, cache, &self.records, &doubts, self.progress)?;
+        match result {
+            TakeoverResult::TakenOver(taken_over) => {
+                self.taken_over = Some(*taken_over);
+                return Ok(opened);
+            }
+            TakeoverResult::Settled(settled) => self.note_settled(&name, &settled),
+        }
+        if is_writable {
             return Ok(opened);
         }
         drop(opened);
         self.open_with(backing, true, None)
     }
 
-    /// Takes over the retained memory, or writes its contents to the backing and releases it.
-    fn take_over_or_settle(
-        &mut self,
-        keep: &Keep,
-        mut retained: Retained,
-        node: &dyn OpenNode,
-        is_writable: bool,
-    ) -> Result<(), Failure> {
-        let name = retained.label.backing.clone();
-        let copy = retained.arena.try_clone().map_err(|error| memory_failure(&error))?;
-        let mut memory = SharedMemory::adopt(copy).map_err(|error| memory_failure(&error))?;
-        let Some(found) = keep::find_arena(&memory) else {
-            // A daemon that was killed before it initialized the memory has served no client.
-            let fresh = memory.memory().word(0).load(Ordering::Acquire) == 0;
-            if fresh {
-                let _ = retained.keeper.release();
-                return Ok(());
-            }
-            let message = format!(
-                "{name}: the memory retained for it is of another version of Overdrive; serve it \
-                 with that version once, or discard the data by ending the process od-holder"
-            );
-            return Err(Failure::new(Exit::Integrity, message));
-        };
-        let bytes = node.limits().bytes();
-        check_size(&retained, found.sectors * SECTOR, bytes)?;
-        let configured = self.cache.as_ref().filter(|_| is_writable);
-        let configured = configured.map(|cache| geometry_for(cache, bytes));
-        let resized = configured.and_then(|configured| found.resized(configured.slots));
-        let is_acceptable =
-            |next: &Geometry| next.slots >= found.geometry.slots || next.has_roomy_shards();
-        if let Some(geometry) = resized.filter(is_acceptable) {
-            memory.set_used(Arena::used(&geometry, found.grain));
-            let slots_added = geometry.slots.saturating_sub(found.geometry.slots);
-            let backed = self.allocate_slots(&memory, slots_added);
-            // If huge pages run out, everything is written back, and a new arena of ordinary pages
-            // is made.
-            if backed.is_ok() || !memory.has_huge_pages() {
-                backed.map_err(|error| memory_failure(&error))?;
-                retained.adopted = Some(AdoptedArena { memory, geometry });
-                self.retained = Some(retained);
-                return Ok(());
-            }
-        }
-        let SettleResult { blocks, in_doubt } =
-            keep::settle(retained, &found, &memory, node, &self.records, &keep.doubts())?;
-        if in_doubt && self.cache.is_none() {
+    fn note_settled(&mut self, name: &str, settled: &SettleResult) {
+        if settled.in_doubt && self.cache.is_none() {
             self.notes.push(format!(
                 "{name}: the earlier process was killed during a flush of the backing, whose \
                  result is unknown: writes that bypassed the cache may be lost; without a cache \
                  no flush fails for this"
             ));
         }
-        if blocks > 0 {
+        if settled.blocks > 0 {
             self.notes.push(format!(
                 "{name}: {} of acknowledged writes were retained from an earlier process; they \
                  are on the backing now",
-                Size(blocks * 4096)
+                Size(settled.blocks * 4096)
             ));
         }
-        Ok(())
     }
 
     /// Notes that a device does not outlive its daemon: no holder retains this volume's memory.
@@ -311,14 +268,6 @@ impl<'a> Opening<'a> {
             "if the daemon of this device is killed, unflushed writes are lost ({why}): all \
              requests then fail until the device is detached and attached again"
         ));
-    }
-
-    /// Allocates memory for slots that had none before.
-    fn allocate_slots(&mut self, memory: &SharedMemory, slots: u32) -> std::io::Result<()> {
-        match slots as usize * BLOCK_BYTES {
-            0 => Ok(()),
-            bytes => memory.back(bytes, self.progress),
-        }
     }
 
     fn open_cache(
@@ -400,13 +349,11 @@ impl<'a> Opening<'a> {
         spec: &CacheSpec,
         below: &dyn OpenNode,
     ) -> Result<CacheMemory, Failure> {
-        if let Some(retained) = self.retained.take() {
+        if let Some(TakenOver { retained, memory, geometry }) = self.taken_over.take() {
             let fence = Some(retained.fence(below)?);
             let clean = retained.clean_blocks(below);
-            let adopted = retained.adopted.expect("the memory has been examined");
             (self.keeper, self.is_recorded) = (Some(retained.keeper), retained.label.is_recorded);
             self.is_taken_over = true;
-            let AdoptedArena { memory, geometry } = adopted;
             return Ok(CacheMemory { memory, geometry, fence, clean });
         }
         let clean = CleanBlocks::Drop;
@@ -481,101 +428,4 @@ impl<'a> Opening<'a> {
             );
         }
     }
-}
-
-/// Refuses a backing other than the one whose data is retained.
-///
-/// # Errors
-/// Integrity: everything stays retained.
-fn check_identity(retained: &Retained, node: &dyn OpenNode) -> Result<(), Failure> {
-    let Some(identity) = node.identity().filter(|identity| identity.key != retained.label.key)
-    else {
-        return Ok(());
-    };
-    let message = format!(
-        "{}: is another backing than the one served under this name before ({}, was {}), whose \
-         changes are still in memory; restore that one, or save them with 'overdrive volume \
-         clear-error {} --rescue FILE'",
-        identity.name, identity.key, retained.label.key, retained.label.volume
-    );
-    Err(Failure::new(Exit::Integrity, message))
-}
-
-/// Checks the size of a backing for which memory is retained. It may have grown since it was
-/// served.
-///
-/// # Errors
-/// The backing has shrunk.
-fn check_size(retained: &Retained, bytes: u64, now: u64) -> Result<(), Failure> {
-    if now >= bytes {
-        return Ok(());
-    }
-    let (name, volume) = (&retained.label.backing, &retained.label.volume);
-    let message = format!(
-        "{name}: has {now} bytes, but had {bytes} when it was served: data beyond its end is \
-         lost; acknowledged writes are retained for it: restore its size (truncate -s {bytes} \
-         {name}) and serve it again, or save them with 'overdrive volume clear-error {volume} \
-         --rescue FILE'"
-    );
-    Err(Failure::new(Exit::Integrity, message))
-}
-
-/// Returns the most memory that a cache of a volume of this size can use.
-fn useful_bytes(bytes: u64) -> u64 {
-    // A block may have two versions while an epoch closes; further memory would stay unused.
-    (bytes + bytes / 4).max(MEMORY_MIN)
-}
-
-fn geometry_for(spec: &CacheSpec, bytes: u64) -> Geometry {
-    Geometry::for_memory(spec.memory.0.min(useful_bytes(bytes)))
-}
-
-fn memory_failure(error: &std::io::Error) -> Failure {
-    // The memory is a file without a name, so the limit on file sizes applies to it too.
-    let mend = match error.kind() {
-        std::io::ErrorKind::FileTooLarge => "; raise the limit of file sizes (ulimit -f)",
-        _ => "",
-    };
-    Failure::new(Exit::Usage, format!("memory for the volume: {error}{mend}"))
-}
-
-fn memory(
-    name: &str,
-    bytes: u64,
-    huge: HugePages,
-    progress: &mut dyn FnMut(usize, usize),
-) -> Result<SharedMemory, Failure> {
-    let too_large = || Failure::new(Exit::Usage, format!("{} is too large", Size(bytes)));
-    let bytes = usize::try_from(bytes).map_err(|_| too_large())?;
-    ring::shared_memory(name, bytes, huge, progress).map_err(|error| memory_failure(&error))
-}
-
-fn cache_memory(
-    geometry: &Geometry,
-    grain: u32,
-    progress: &mut dyn FnMut(usize, usize),
-) -> Result<SharedMemory, Failure> {
-    let (bytes, used) = (Arena::bytes(geometry, grain), Arena::used(geometry, grain));
-    ring::shared_memory_of("overdrive cache", bytes, used, HugePages::IfFree, progress)
-        .map_err(|error| memory_failure(&error))
-}
-
-/// Refuses a limit of dirty data that is too high for a cache with this memory.
-///
-/// # Errors
-/// Usage, with a correction.
-pub fn check_dirty(dirty: Size, memory: Size) -> Result<(), Failure> {
-    let most = Size(memory.0 / 16 * 15);
-    let message = if dirty.0 < DIRTY_MIN {
-        format!(
-            "--dirty-bytes {dirty}: give at least 8 KiB; to absorb no writes use --write through"
-        )
-    } else if dirty > most {
-        format!(
-            "--dirty-bytes {dirty}: give at most fifteen sixteenths of --memory, which is {most}"
-        )
-    } else {
-        return Ok(());
-    };
-    Err(Failure::new(Exit::Usage, message))
 }

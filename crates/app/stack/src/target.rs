@@ -1,6 +1,7 @@
 //! Parses a backing as users write it.
 
 use crate::failure::{Exit, Failure};
+use crate::rate_limit::{below_limits, split_limits};
 use block::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec};
 use std::path::PathBuf;
 
@@ -23,12 +24,14 @@ pub struct Plan {
 const CHUNK: Size = Size(64 << 10);
 
 /// Returns the stack for a backing: a path, `ram:SIZE`, `null:SIZE`, `model:NAME[?KEY=VALUE&...]`,
-/// or several paths as `pool:PATH,PATH` or `stripe:PATH,PATH`.
+/// several paths as `pool:PATH,PATH` or `stripe:PATH,PATH`, or any of these with a limited rate as
+/// `limit:KEY=VALUE,...:BACKING`.
 ///
 /// # Errors
 /// Usage, with a correction, for anything else.
 pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
+    let (limits, backing) = split_limits(backing).map_err(usage)?;
     let size = |text: &str| -> Result<Size, Failure> {
         let size = text.parse().and_then(|size: Size| size.volume_sectors().map(|_| size));
         size.map_err(|error| usage(format!("{backing}: {error}")))
@@ -75,6 +78,9 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
     } else {
         file(backing)
     };
+    for limit in limits.into_iter().rev() {
+        spec = Spec::Limit { limit, below: Box::new(spec) };
+    }
     if let Some(delay) = &plan.delay {
         spec = Spec::Delay { delay: delay.clone(), below: Box::new(spec) };
     }
@@ -94,6 +100,10 @@ pub fn absolute(backing: &str) -> String {
         let whole = std::path::absolute(path);
         whole.map_or(path.to_owned(), |whole| whole.to_string_lossy().into_owned())
     };
+    let below = below_limits(backing);
+    if below.len() < backing.len() {
+        return format!("{}{}", backing.strip_suffix(below).unwrap_or_default(), absolute(below));
+    }
     for kind in ["pool:", "stripe:"] {
         if let Some(members) = backing.strip_prefix(kind) {
             let members = members.split(',').map(|member| match member {
@@ -120,6 +130,11 @@ mod tests {
         assert_eq!(absolute("disk.img"), format!("{here}/disk.img"));
         assert_eq!(absolute("/srv/disk.img"), "/srv/disk.img");
         assert_eq!(absolute("pool:a,missing,/b"), format!("pool:{here}/a,missing,/b"));
+        assert_eq!(absolute("limit:iops=1:a"), format!("limit:iops=1:{here}/a"));
+        assert_eq!(
+            absolute("limit:iops=1:stripe:a,b"),
+            format!("limit:iops=1:stripe:{here}/a,{here}/b")
+        );
         for other in ["ram:1G", "null:1G", "model:samsung-840-evo-250?seed=1"] {
             assert_eq!(absolute(other), other);
         }
@@ -143,6 +158,9 @@ mod tests {
             "pool:",
             "pool:a",
             "stripe:a,",
+            "limit:iops=1:",
+            "limit:iops=0:a",
+            "limit:iops=1:pool:a",
         ] {
             let failure = target(bad, &plan).expect_err(bad);
             assert_eq!(failure.exit, Exit::Usage, "{bad}");
@@ -158,6 +176,16 @@ mod tests {
         let pool = target("pool:a.img,missing,b.img", &plan).expect("three members");
         let Spec::Pool { members } = &pool else { panic!("{pool:?}") };
         assert_eq!(members.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
+        let limited = target("limit:iops=2:limit:iops=1:ram:1M", &plan).expect("two limits");
+        let iops: Vec<u64> = limited
+            .chain()
+            .filter_map(|part| match part {
+                Spec::Limit { limit, .. } => Some(limit.iops),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(iops, [2, 1]);
+        assert_eq!(limited.chain().last(), Some(&ram));
         let cached = Plan { cache: Some(CacheSpec::default()), ..Plan::default() };
         let spec = target("disk.img", &cached).expect("a path");
         assert!(matches!(spec, Spec::Cache { below, .. } if matches!(*below, Spec::File { .. })));

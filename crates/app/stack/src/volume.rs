@@ -1,12 +1,11 @@
 //! A volume: an open spec.
 
-use crate::backing::Backings;
 use crate::backing_records::{BackingRecords, Loss};
 use crate::failure::{Exit, Failure};
 use crate::flags::OpenFlags;
 use crate::keep::Keep;
-use crate::node::{Attached, CacheNode, ModelNode, OpenNode, PoolNode, Unkept};
-use crate::opening::Opening;
+use crate::node::{Attached, CacheNode, Identity, ModelNode, OpenNode, PoolNode, Unkept};
+use crate::opening::{Backings, Opening};
 use crate::shared::SharedHalves;
 use block::Spec;
 use cache::Shared;
@@ -173,6 +172,19 @@ impl Volume {
             keys if keys.is_empty() => format!("process:{}", std::process::id()),
             keys => keys.join(","),
         }
+    }
+
+    /// Returns an identity of its contents that outlives this process, and that no later backing
+    /// gets, even with a reused inode number. None: its contents end with this process.
+    pub fn lasting_identity(&self) -> Option<String> {
+        if let Some(pool) = self.pool() {
+            return Some(format!("pool:{:032x}", pool.identity()));
+        }
+        let of = |node: &dyn OpenNode| {
+            node.identity().map(|Identity { key, birth, .. }| format!("{key} {birth}"))
+        };
+        let all: Option<Vec<String>> = self.node().backings().map(of).collect();
+        all.filter(|all| !all.is_empty()).map(|all| all.join(","))
     }
 
     /// Returns the shared half of the pool, if there is one.
@@ -403,7 +415,7 @@ fn is_alive(keeper: &Keeper) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::{CacheSpec, DelaySpec, FaultsSpec, Size};
+    use block::{CacheSpec, DelaySpec, FaultsSpec, RateLimitSpec, Size};
     use lane::Lane;
 
     fn open(spec: Spec) -> Result<Volume, Failure> {
@@ -435,6 +447,49 @@ mod tests {
         assert!(Arc::ptr_eq(attached_to, volume.cache().expect("found")));
         attached_to.stop();
         lane.abandon();
+    }
+
+    #[test]
+    fn a_layer_has_the_identity_and_the_descriptors_of_its_child() {
+        let file = tempfile::NamedTempFile::new().expect("a place for it");
+        file.as_file().set_len(1 << 20).expect("sparse");
+        let path = file.path().to_owned();
+        let file = Spec::File { path, read_only: false, buffered: false };
+        let limited = |below| Spec::Limit {
+            limit: RateLimitSpec { iops: 1, ..RateLimitSpec::default() },
+            below: Box::new(below),
+        };
+        let expected = open(file.clone()).expect("a file").identity();
+        assert!(!expected.starts_with("process:"), "{expected}");
+        for spec in [limited(file.clone()), cached(limited(file.clone())), delayed(limited(file))] {
+            let volume = open(spec).expect("a file");
+            assert_eq!(volume.identity(), expected);
+            assert_eq!(volume.node().keepable().map(|kept| kept.len()), Ok(1));
+            assert_eq!(volume.node().limits().bytes(), 1 << 20);
+        }
+        let ram = open(limited(Spec::Ram { size: Size(1 << 20) })).expect("memory");
+        assert_eq!(ram.node().keepable().err(), Some(Unkept::Process));
+    }
+
+    #[test]
+    fn a_lasting_identity_is_that_of_the_contents() {
+        assert_eq!(
+            open(Spec::Ram { size: Size(4 << 20) }).expect("memory").lasting_identity(),
+            None
+        );
+        let place = tempfile::tempdir().expect("room");
+        let identity = |name: &str| {
+            let path = place.path().join(name);
+            let file = std::fs::File::options().create(true).append(true).open(&path);
+            file.and_then(|file| file.set_len(4 << 20)).expect("room");
+            let spec = Spec::File { path, read_only: false, buffered: true };
+            open(cached(spec)).expect("a file").lasting_identity().expect("files last")
+        };
+        let first = identity("one");
+        assert_eq!(identity("one"), first);
+        std::fs::rename(place.path().join("one"), place.path().join("moved")).expect("ours");
+        assert_eq!(identity("moved"), first);
+        assert_ne!(identity("one"), first, "another file at its path");
     }
 
     #[test]

@@ -164,14 +164,32 @@ impl Buf {
 
     /// Copies `count` sectors from `first` on into a memory.
     #[inline]
-    pub fn copy_part_to(&self, first: u32, count: u32, memory: &Memory, mut offset: usize) {
+    pub fn copy_part_to(&self, first: u32, count: u32, memory: &Memory, offset: usize) {
+        self.copy_part_by(Memory::copy, first, count, memory, offset);
+    }
+
+    /// Same as [`Buf::copy_part_to`], with [`Memory::copy_past_caches`].
+    #[inline]
+    pub fn copy_part_past_caches(&self, first: u32, count: u32, memory: &Memory, offset: usize) {
+        self.copy_part_by(Memory::copy_past_caches, first, count, memory, offset);
+    }
+
+    #[inline]
+    fn copy_part_by(
+        &self,
+        copy: impl Fn(&Memory, usize, &Memory, usize, usize),
+        first: u32,
+        count: u32,
+        memory: &Memory,
+        mut offset: usize,
+    ) {
         let grain = self.pieces.grain as usize;
         if grain == 0 {
             return;
         }
         self.stretches_of(first, count, |from, sectors| {
             let bytes = sectors as usize * grain;
-            self.pieces.memory.copy(from, memory, offset, bytes);
+            copy(&self.pieces.memory, from, memory, offset, bytes);
             offset += bytes;
         });
     }
@@ -364,6 +382,30 @@ mod tests {
         let mut count = 0;
         Buf::of(Arc::new(pieces)).addresses(|_, bytes| count += bytes);
         assert_eq!(count, 2048);
+    }
+
+    #[test]
+    fn a_copy_past_the_caches_moves_the_same_bytes_at_every_alignment() {
+        let from = Arc::new(Memory::heap(8192));
+        from.write(0, &(0..8192).map(|at| (at % 251) as u8).collect::<Vec<u8>>());
+        let expected = |first: usize, bytes: usize| {
+            (first..first + bytes).map(|at| (at % 251) as u8).collect::<Vec<u8>>()
+        };
+        for (first, to, bytes) in [(0, 0, 4096), (24, 64, 4096), (64, 8, 512), (3, 128, 100)] {
+            let into = Memory::heap(8192);
+            from.copy_past_caches(first, &into, to, bytes);
+            let mut found = vec![0; bytes + 1];
+            into.read(to, &mut found);
+            assert_eq!(found[..bytes], expected(first, bytes), "{bytes} bytes to {to}");
+            assert_eq!(found[bytes], 0, "nothing behind them");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a copy onto itself")]
+    fn a_copy_past_the_caches_refuses_to_overlap() {
+        let memory = Memory::heap(8192);
+        memory.copy_past_caches(0, &memory, 64, 4096);
     }
 
     #[test]

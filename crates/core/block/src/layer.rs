@@ -58,6 +58,11 @@ pub trait Layer: 'static {
     fn stall(&self) -> Option<&Arc<Stall>> {
         self.lower().stall()
     }
+
+    /// See [`Block::held_ns`].
+    fn held_ns(&self) -> u64 {
+        self.lower().held_ns()
+    }
 }
 
 impl<L: Layer> Block for L {
@@ -91,5 +96,9 @@ impl<L: Layer> Block for L {
     #[inline]
     fn stall(&self) -> Option<&Arc<Stall>> {
         Layer::stall(self)
+    }
+
+    fn held_ns(&self) -> u64 {
+        Layer::held_ns(self)
     }
 }

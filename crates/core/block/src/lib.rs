@@ -23,6 +23,7 @@ mod spec;
 mod stack;
 mod stall;
 mod status;
+mod time;
 mod wire;
 
 pub use buffer::{Buf, Pieces};
@@ -35,12 +36,13 @@ pub use padding::Padding;
 pub use printable::printable;
 pub use ram::Ram;
 pub use request::{Advice, Extent, Request};
-pub use settings::{CacheSpec, Durability, Policy, WriteMode};
+pub use settings::{CacheSpec, Durability, Policy, Warm, WriteMode};
 pub use size::{Size, VOLUME_BYTES_MAX};
-pub use spec::{DelaySpec, DriveState, FaultsSpec, ModelSpec, Spec};
+pub use spec::{DelaySpec, DriveState, FaultsSpec, ModelSpec, RateLimitSpec, Spec};
 pub use stack::{Block, Stack, UnlessStalled};
 pub use stall::Stall;
 pub use status::Stretch;
+pub use time::time_us;
 pub use wire::Wire;
 
 /// Bytes in a sector, the unit of every address here.

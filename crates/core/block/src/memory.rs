@@ -36,6 +36,34 @@ pub fn prefetch<T>(value: &T) {
     prefetch_line(std::ptr::from_ref(value).cast());
 }
 
+/// Copies whole cache lines to an aligned address, without loading the target's lines and without
+/// leaving them in the processor's caches.
+///
+/// # Safety
+/// As [`std::ptr::copy_nonoverlapping`]. `to` is aligned to [`LINE`], and `length` is a multiple of
+/// it.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+unsafe fn copy_lines_past_caches(from: *const u8, to: *mut u8, length: usize) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+    const PARTS: usize = LINE / size_of::<__m128i>();
+    let (from, to) = (from.cast::<[__m128i; PARTS]>(), to.cast::<[__m128i; PARTS]>());
+    for line in 0..length / LINE {
+        // SAFETY: by this function's contract; every part of an aligned line is aligned.
+        unsafe {
+            let (from, to) = (from.add(line).cast::<__m128i>(), to.add(line).cast::<__m128i>());
+            let parts: [__m128i; PARTS] =
+                std::array::from_fn(|part| _mm_loadu_si128(from.add(part)));
+            for (part, bytes) in parts.into_iter().enumerate() {
+                _mm_stream_si128(to.add(part), bytes);
+            }
+        }
+    }
+    // Such stores are not ordered with later ones, which may publish the bytes.
+    // SAFETY: a fence accesses no memory. SSE2 is a part of x86-64.
+    unsafe { _mm_sfence() }
+}
+
 enum Origin {
     /// Where the allocation starts; the base is aligned within it.
     Heap(NonNull<u8>, Layout),
@@ -149,6 +177,31 @@ impl Memory {
         assert!(apart, "a copy onto itself");
         // SAFETY: both are valid for the length and do not overlap.
         unsafe { from.as_ptr().copy_to_nonoverlapping(to.as_ptr(), length) }
+    }
+
+    /// Same as [`Memory::copy`], but does not leave the target in the processor's caches, where it
+    /// would replace data that is needed sooner. For bytes that are not expected to be read soon. A
+    /// copy to memory that is not in these caches takes little more than half the time.
+    #[inline]
+    pub fn copy_past_caches(
+        &self,
+        offset: usize,
+        into: &Memory,
+        into_offset: usize,
+        length: usize,
+    ) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            let from = self.address(offset, length);
+            let to = into.address(into_offset, length);
+            let is_apart = from.addr().get().abs_diff(to.addr().get()) >= length;
+            if is_apart && (to.addr().get() | length).is_multiple_of(LINE) {
+                // SAFETY: both are valid for the length and do not overlap; the target consists of
+                // whole lines.
+                return unsafe { copy_lines_past_caches(from.as_ptr(), to.as_ptr(), length) };
+            }
+        }
+        self.copy(offset, into, into_offset, length);
     }
 
     /// Returns the 8-byte word at `offset`.

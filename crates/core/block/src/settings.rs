@@ -57,6 +57,9 @@ macro_rules! cache_settings {
             readahead: bool = true, readahead => readahead,
             "Read ahead of sequential reads, as far as this has been useful.";
 
+            warm: $crate::Warm = $crate::Warm::List, warm => warm,
+            "How the cache is filled after a restart.";
+
             guard: bool = true, guard -> guard,
             "Bypass the cache automatically while it costs more than it gains, as when processors are \
              busy; 'volume stats' shows why.";
@@ -144,6 +147,15 @@ words! {
         Sieve "sieve" "Evicts the oldest block that was not read since it was last examined.",
         WTinyLfu "w-tinylfu" "Evicts a rarely used block; new blocks enter a queue of 1 % first.",
         WTinyLfu10 "w-tinylfu-10" "The same with a queue of 10 %.",
+    }
+}
+
+words! {
+    /// Blocks that are cached again after a restart.
+    Warm {
+        List "list" "The list of hot blocks is saved, and read back after a restart, hottest blocks \
+                     first.",
+        Off "off" "The cache starts empty, and no list is saved.",
     }
 }
 

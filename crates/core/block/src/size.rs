@@ -10,7 +10,9 @@ use std::str::FromStr;
 pub const VOLUME_BYTES_MAX: u64 = i64::MAX as u64 / SECTOR * SECTOR;
 
 /// A size in bytes. Reads `4K`, `4KiB` (4096), `4KB` (4000), `1.5G`, `512`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Size(pub u64);
 

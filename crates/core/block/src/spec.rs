@@ -48,6 +48,18 @@ pub struct FaultsSpec {
     pub hang_ms: u64,
 }
 
+/// A rate limit as data: two buckets of tokens, which start full. A rate of 0 is no limit.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RateLimitSpec {
+    /// Requests per second.
+    pub iops: u64,
+    /// Bytes per second.
+    pub bandwidth: Size,
+    /// Time in which an empty bucket fills, in microseconds.
+    pub burst_us: u64,
+}
+
 /// How a modelled drive was used before. Each state starts with a new drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -208,6 +220,13 @@ pub enum Spec {
         /// The device below it.
         below: Box<Spec>,
     },
+    /// A device with a limited rate.
+    Limit {
+        /// Its limit.
+        limit: RateLimitSpec,
+        /// The device below it.
+        below: Box<Spec>,
+    },
     /// A cache.
     Cache {
         /// Its settings.
@@ -226,9 +245,10 @@ impl Spec {
             }
             Spec::Pool { members } => members.iter().flatten().collect(),
             Spec::Stripe { members, .. } => members.iter().collect(),
-            Spec::Delay { below, .. } | Spec::Faults { below, .. } | Spec::Cache { below, .. } => {
-                vec![below]
-            }
+            Spec::Delay { below, .. }
+            | Spec::Faults { below, .. }
+            | Spec::Limit { below, .. }
+            | Spec::Cache { below, .. } => vec![below],
         }
     }
 

@@ -62,6 +62,12 @@ pub trait Block: 'static {
     fn stall(&self) -> Option<&Arc<Stall>> {
         None
     }
+
+    /// The longest time, in nanoseconds, for which a layer holds back one of the present requests
+    /// on purpose. A watchdog above it waits that much longer for an answer.
+    fn held_ns(&self) -> u64 {
+        0
+    }
 }
 
 trait Erased {
@@ -77,6 +83,7 @@ trait Erased {
     ) -> Pooled<Result>;
     fn status(self: Rc<Self>, lane: &Lane, at: Extent) -> Pooled<Result<Vec<Stretch>>>;
     fn stall(&self) -> Option<&Arc<Stall>>;
+    fn held_ns(&self) -> u64;
 }
 
 impl<B: Block> Erased for B {
@@ -111,6 +118,10 @@ impl<B: Block> Erased for B {
 
     fn stall(&self) -> Option<&Arc<Stall>> {
         Block::stall(self)
+    }
+
+    fn held_ns(&self) -> u64 {
+        Block::held_ns(self)
     }
 }
 
@@ -195,6 +206,11 @@ impl Stack {
     /// See [`Block::stall`].
     pub fn stall(&self) -> Option<&Arc<Stall>> {
         self.top.stall()
+    }
+
+    /// See [`Block::held_ns`].
+    pub fn held_ns(&self) -> u64 {
+        self.top.held_ns()
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::backing::in_flight::RequestKind;
 use crate::dirty::level::Level;
 use crate::planted::{Bug, planted};
+use crate::rest_buffers::RestBuffers;
 use crate::shared::Shared;
 use alloc::sync::Arc;
 use block::{Error, Request, Result, Stack};
@@ -19,6 +20,7 @@ pub(crate) struct Handle {
     /// Whether the backing answered the lane's last read immediately.
     pub(crate) answers_immediately: Cell<bool>,
     pub(crate) advisers: Advisers,
+    pub(crate) rests: RestBuffers,
 }
 
 /// The advice that a lane follows.
@@ -36,7 +38,8 @@ impl Handle {
         assert_eq!(shared.limits.sectors, below.limits().sectors, "another volume's cache");
         let (shared, lane) = (shared.clone(), lane.clone());
         let advisers = Advisers::default();
-        Handle { shared, lane, below, answers_immediately: Cell::new(true), advisers }
+        let rests = RestBuffers::new(&shared.settings.now(), &shared.geometry, shared.limits.grain);
+        Handle { shared, lane, below, answers_immediately: Cell::new(true), advisers, rests }
     }
 
     /// The fill level of the write buffer.

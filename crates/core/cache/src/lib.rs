@@ -28,6 +28,7 @@
 //!   operator/   changed settings, the discard of dirty data
 //!   sampling.rs results of a sample of the accesses, for the policy and the user
 //!   streams/    which requests follow one another, and the distance of readahead
+//!   warming/    the list of hot blocks of an earlier life, while it is read back
 //!   stats/      counters and measurements
 //! ```
 //!
@@ -55,6 +56,7 @@ pub mod planted;
 mod recovery;
 mod request;
 mod rescue;
+mod rest_buffers;
 mod sampling;
 mod settings;
 mod shard;
@@ -64,6 +66,7 @@ mod spread;
 mod stats;
 mod streams;
 mod tasks;
+mod warming;
 mod writeback;
 
 pub use arena::superblock::{Found, Survey, Unrecoverable};

@@ -46,6 +46,8 @@ pub enum Bug {
     PassHeldInPart,
     /// C4: a slot is published before its bytes are there.
     PublishBeforeFill,
+    /// C4: the rest of a block is cached although it could not be read.
+    KeepFailedRest,
     /// C5: the older version of a block is dropped before the newer one is published.
     RetireFirst,
     /// C5: blocks are dropped before the range of zeros that replaces them is published.
@@ -114,11 +116,15 @@ pub enum Bug {
     PublishBeforeFetch,
     /// C9: a clean block is kept although a range of zeros that is newer was taken over.
     KeepUnderZeros,
+    /// C8: a read fails because the rest of its block cannot be read.
+    FailByRest,
     /// C10: a change is admitted after its client received the error that the backing does not
     /// answer.
     AdmitLeftBehind,
     /// C10: a fill is admitted although a write marked it.
     KeepMarkedFill,
+    /// C10: the rest of a block is cached although a change has marked it.
+    KeepOverRest,
     /// C10: a write-through leaves an older copy behind.
     KeepBehindPass,
     /// C10: while a write-through is in flight, an older copy of its sectors can be read.
@@ -127,6 +133,8 @@ pub enum Bug {
     WidenPassed,
     /// C10: a block that was fetched ahead is cached although a change has overtaken it.
     KeepOvertakenReadahead,
+    /// C10: a block of the list of hot blocks is cached although a change has overtaken it.
+    WarmOverNewer,
     /// C10: a block is written back while an older version of it is in flight.
     WriteBeside,
     /// C10: a version that was overtaken in flight, and failed, is written again.
@@ -170,7 +178,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 74] = [
+    pub const ALL: [Bug; 78] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
@@ -190,6 +198,7 @@ impl Bug {
         Bug::SkipChecksum,
         Bug::PassHeldInPart,
         Bug::PublishBeforeFill,
+        Bug::KeepFailedRest,
         Bug::RetireFirst,
         Bug::RangeAfterBlocks,
         Bug::IgnoreDirtyLimit,
@@ -221,12 +230,15 @@ impl Bug {
         Bug::KeepUnderWriteThrough,
         Bug::PublishBeforeFetch,
         Bug::KeepUnderZeros,
+        Bug::FailByRest,
         Bug::AdmitLeftBehind,
         Bug::KeepMarkedFill,
+        Bug::KeepOverRest,
         Bug::KeepBehindPass,
         Bug::ReadBesidePass,
         Bug::WidenPassed,
         Bug::KeepOvertakenReadahead,
+        Bug::WarmOverNewer,
         Bug::WriteBeside,
         Bug::KeepOvertaken,
         Bug::TrustAtOnce,

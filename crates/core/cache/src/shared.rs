@@ -28,11 +28,13 @@ use crate::stats::counters::Counters;
 use crate::stats::latencies::Histograms;
 use crate::stats::volume::VolumeStats;
 use crate::streams::Streams;
+use crate::warming::{Evidence, Warming};
 use crate::writeback::Writeback;
 use crate::writeback::tasks::{Tasks, tasks_a_lane};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::{Limits, Memory, WriteMode};
+use hotlist::HotList;
 use lane::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The cache of one volume, shared by its lanes.
@@ -48,6 +50,8 @@ pub struct Shared {
     sampling: Arc<Sampling>,
     /// Streams of reads, and the blocks fetched ahead of them.
     pub(crate) streams: Arc<Streams>,
+    /// The list of hot blocks, while it is read back.
+    pub(crate) warming: Warming,
     /// Counts of dirty data.
     pub(crate) gauges: Gauges,
     /// The queue of writers that wait for writeback.
@@ -136,6 +140,11 @@ impl Shared {
             shards,
             sampling,
             streams,
+            warming: Warming::new(
+                below.sectors / u64::from(crate::BLOCK_SECTORS),
+                geometry.run_blocks,
+                geometry.region_blocks,
+            ),
             gauges,
             throttle: Throttle::default(),
             epochs,
@@ -236,7 +245,44 @@ impl Shared {
             expected_hits: self.expected_hits(),
         };
         self.sampling.tick(now_ns);
-        self.bypass.judge(&self.counters(now_ns), costs, now_ns)
+        let counted = self.counters(now_ns);
+        if self.warming.is_reading() {
+            let copy_ns = if counted.keep_ns > 0 { counted.keep_ns } else { costs.copy_ns };
+            let evidence = Evidence { pressure, copy_ns, slots: self.geometry.slots };
+            self.warming.judge(&counted, &evidence, now_ns);
+            // The end of a bypass of reads is no event of its own.
+            self.streams.work.notify_one();
+        }
+        self.bypass.judge(&counted, costs, now_ns)
+    }
+
+    /// Begins to read the blocks back that were hot in an earlier life, beside clients' requests
+    /// and below them in priority. The blocks must be those of this volume; blocks beyond its end
+    /// are left out. Has no effect while another list is being read.
+    pub fn warm(&self, list: HotList, now_ns: u64) {
+        let filled =
+            self.shards.iter().map(|entry| entry.shard.peek(|shard| shard.counters.blocks_filled));
+        self.warming.begin(list, filled.sum(), now_ns);
+        self.streams.work.notify_one();
+    }
+
+    /// Lets reading a list go on if the reason for which it had to wait is over. Clients' requests
+    /// and the guard do so as well; to be called now and then while there may be neither.
+    pub fn nudge_warming(&self) {
+        self.streams.work.notify_one();
+    }
+
+    /// Ends reading a list. Blocks that were read stay cached.
+    pub fn stop_warming(&self, now_ns: u64) {
+        self.warming.stop(now_ns);
+    }
+
+    /// Whether blocks of the list are left to read, and slots are free for them: then the list has
+    /// more than the cache.
+    pub fn is_warming(&self) -> bool {
+        let slots = self.geometry.slots_per_shard();
+        let has_room = |entry: &ShardEntry| entry.shard.peek(|shard| shard.held() < slots);
+        self.warming.is_reading() && self.shards.iter().any(has_room)
     }
 
     /// Switches the guard on or off from `now_ns` on. While it is off, the cache is not bypassed.
@@ -312,6 +358,7 @@ impl Shared {
         self.backing.health.count(&mut all);
         self.gauges.count(&mut all, now_ns);
         self.bypass.count(&mut all, now_ns);
+        self.warming.count(&mut all, now_ns);
         all.dirty_blocks_max = u64::from(self.settings.dirty_blocks_max());
         all.flush_predicted_ns = self.flush_predicted_ns();
         all

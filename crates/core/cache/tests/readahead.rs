@@ -238,7 +238,8 @@ fn requests_shorter_than_blocks_and_several_at_a_time_are_read_ahead_of() {
         let of = |client| (0..4000 / clients).map(|turn| read(turn * clients + client)).collect();
         scene.send((0..clients).map(of).collect()).0 as f64
     };
-    let cases = [(1, 1, 6.0), (1, 3, 6.0), (2, 8, 8.0), (4, 8, 8.0), (4, 64, 5.0), (4, 128, 3.0)];
+    // Without readahead, requests inside blocks already fetch whole blocks.
+    let cases = [(1, 1, 6.0), (1, 3, 4.0), (2, 8, 8.0), (4, 8, 8.0), (4, 64, 5.0), (4, 128, 3.0)];
     for (clients, sectors, least) in cases.into_iter().chain([(8, 8, 8.0), (8, 64, 2.0)]) {
         let gain = took(false, clients, sectors) / took(true, clients, sectors);
         assert!(gain > least, "{clients} clients, {sectors} sectors: {gain}");

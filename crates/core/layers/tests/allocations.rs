@@ -1,10 +1,10 @@
 //! In steady state the layers allocate no memory.
 
 use allocations::of_this_thread;
-use block::{Buf, DelaySpec, Extent, FaultsSpec, Padding, Ram, Request, Stack};
+use block::{Buf, DelaySpec, Extent, FaultsSpec, Padding, Ram, RateLimitSpec, Request, Stack};
 use lane::{Prices, World};
 use layers::{ArrivalOrder, Delay, DelayShared, Faults, FaultsShared};
-use layers::{RecorderShared, Top, TopShared};
+use layers::{RateLimit, RateLimitShared, RecorderShared, Top, TopShared};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -19,11 +19,14 @@ fn requests_in_stride_allocate_nothing() {
     let failing = Stack::new(&lane, Faults::attach(faults, ram));
     let shared = DelayShared::new(&DelaySpec::default());
     let delayed = Stack::new(&lane, Delay::attach(shared, &lane, failing));
+    let spec = RateLimitSpec { iops: 5000, ..RateLimitSpec::default() };
+    let shared = RateLimitShared::new(&spec);
+    let limited = Stack::new(&lane, RateLimit::attach(shared, &lane, delayed));
     // The ring is full before allocations are counted: then it drops events.
     let (shared, mut recording) = RecorderShared::new(0, 512);
-    let top = TopShared::new(delayed.limits());
+    let top = TopShared::new(limited.limits());
     top.recorder().switch_on(shared);
-    let stack = Stack::new(&lane, Top::attach(&top, None, delayed));
+    let stack = Stack::new(&lane, Top::attach(&top, None, limited));
     let rounds = Rc::new(Cell::new(0u64));
     for task in 0..16u64 {
         let (stack, rounds) = (stack.clone(), rounds.clone());

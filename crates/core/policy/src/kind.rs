@@ -90,7 +90,7 @@ impl Kind {
     }
 
     /// Whether a cache can be served with this policy: it works on slots, and needs so little
-    /// memory that a slot has at most 32 bytes of metadata (29.5 without the policy). FIFO and LRU
+    /// memory that a slot has at most 32 bytes of metadata (29.6 without the policy). FIFO and LRU
     /// need none, CLOCK and SIEVE one bit, W-TinyLFU 2.25 bytes, the project's own policy 2.3 (half
     /// a byte of state, and 1.8 of ghosts). The ghosts of 2Q would need 17 bytes per slot, those of
     /// S3-FIFO 30, and ARC and LIRS need even more.

@@ -62,6 +62,12 @@ pub use window::window_share;
 /// The next slot is evicted, however often it was read.
 const WALK_MAX: u32 = 1024;
 
+/// Maximum number of lists of a policy.
+const LISTS_MAX: usize = 3;
+
+/// The lists of a policy's clean slots, the coldest first; unused ones are empty.
+pub type ListsByHeat = [List; LISTS_MAX];
+
 /// The reason why a slot becomes clean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
@@ -101,6 +107,18 @@ trait Reads {
 trait Replacement {
     /// The lists of the clean slots.
     fn lists(&self) -> &[List];
+
+    /// Returns the lists of the clean slots, the coldest first; each begins with its coldest slot.
+    fn coldest_first(&self) -> ListsByHeat {
+        let mut lists = [List::EMPTY; LISTS_MAX];
+        lists[..self.lists().len()].copy_from_slice(self.lists());
+        lists
+    }
+
+    /// The number of reads of a slot that the policy remembers apart from its position in a list.
+    fn reads(&self, _slot: u32) -> u32 {
+        0
+    }
 
     /// Records a read of a slot; `hash` returns the hash of its block.
     fn hit(&mut self, links: &mut Links, slot: u32, hash: impl FnOnce() -> Hash, held: Held);

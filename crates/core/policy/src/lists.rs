@@ -77,6 +77,19 @@ impl Links {
         list.length += 1;
     }
 
+    /// Puts a slot, which is in no list, at the front of a list.
+    #[inline]
+    pub fn push_front(&mut self, list: &mut List, slot: u32) {
+        self.set(slot, BEFORE, NIL);
+        self.set(slot, AFTER, list.head);
+        match list.head {
+            NIL => list.tail = slot,
+            head => self.set(head, BEFORE, slot),
+        }
+        list.head = slot;
+        list.length += 1;
+    }
+
     /// Removes a slot from its list.
     #[inline]
     pub fn remove(&mut self, list: &mut List, slot: u32) {
@@ -161,6 +174,20 @@ mod tests {
         assert_eq!(links.pop_front(&mut list), Some(3));
         assert_eq!(links.pop_front(&mut list), None);
         assert_eq!((list.head, list.tail, list.length), (NIL, NIL, 0));
+    }
+
+    #[test]
+    fn a_slot_can_enter_at_the_front() {
+        let mut links = Links::new(4);
+        let mut list = List::EMPTY;
+        links.push_front(&mut list, 2);
+        links.push_front(&mut list, 0);
+        links.push_back(&mut list, 1);
+        links.push_front(&mut list, 3);
+        assert_eq!((list.head, list.tail, list.length), (3, 1, 4));
+        assert_eq!((links.before(2), links.before(0), links.before(3)), (0, 3, NIL));
+        let order: Vec<u32> = core::iter::from_fn(|| links.pop_front(&mut list)).collect();
+        assert_eq!(order, [3, 0, 2, 1]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::sieve::Sieve;
 use crate::two_q::TwoQ;
 use crate::w_tiny_lfu::WTinyLfu;
 use crate::window::{FIRST_SHARE, Window};
-use crate::{Cause, Hash, Held, Kind, Links, List, Replacement, Verdict, WALK_MAX};
+use crate::{Cause, Hash, Held, Kind, Links, List, ListsByHeat, Replacement, Verdict, WALK_MAX};
 
 /// A policy and its state.
 pub struct Policy(Which);
@@ -25,21 +25,21 @@ enum Which {
     Window(Window),
 }
 
-/// Calls a method of the current policy. LRU is tested first: a jump through a table would cost a
-/// hit some nanoseconds.
+/// Calls a method of the current policy. The default is tested first: a jump through a table would
+/// cost a hit some nanoseconds.
 macro_rules! dispatch {
     ($policy:expr, $it:ident => $call:expr) => {
         match $policy {
-            Which::Lru($it) => $call,
+            Which::Window($it) => $call,
             others => match others {
-                Which::Lru(_) => unreachable!("it was tested first"),
+                Which::Window(_) => unreachable!("it was tested first"),
+                Which::Lru($it) => $call,
                 Which::Fifo($it) => $call,
                 Which::Clock($it) => $call,
                 Which::TwoQ($it) => $call,
                 Which::S3Fifo($it) => $call,
                 Which::Sieve($it) => $call,
                 Which::WTinyLfu($it) => $call,
-                Which::Window($it) => $call,
             },
         }
     };
@@ -83,6 +83,17 @@ impl Policy {
     /// The lists of the clean slots, in the policy's own order.
     pub fn lists(&self) -> &[List] {
         dispatch!(&self.0, policy => policy.lists())
+    }
+
+    /// Returns the lists of the clean slots, the coldest first; each begins with its coldest slot.
+    pub fn coldest_first(&self) -> ListsByHeat {
+        dispatch!(&self.0, policy => policy.coldest_first())
+    }
+
+    /// The number of reads of a slot, up to three, that the policy remembers apart from its
+    /// position in a list.
+    pub fn reads(&self, slot: u32) -> u32 {
+        dispatch!(&self.0, policy => policy.reads(slot))
     }
 
     /// Number of clean slots.
@@ -158,6 +169,36 @@ impl Policy {
 mod tests {
     use crate::brute_force::keeps_its_lists;
     use crate::{Kind, Policy};
+
+    /// The order of the lists is the order in which unread slots would be evicted.
+    #[test]
+    fn the_coldest_slots_come_first() {
+        use crate::{Cause, Hash, Held, Links};
+        const SLOTS: u32 = 64;
+        for kind in Kind::ALL.into_iter().filter(|kind| kind.is_served()) {
+            let (mut links, mut policy) = (Links::new(SLOTS), Policy::new(kind, SLOTS));
+            let hash_of = |slot: u32| Hash::of(u64::from(slot));
+            (0..SLOTS).for_each(|slot| policy.admit(&mut links, slot, hash_of(slot), Cause::Fetch));
+            let hot = 7;
+            for _ in 0..4 {
+                policy.hit(&mut links, hot, || hash_of(hot), Held::Clean);
+            }
+            let mut order = std::vec::Vec::new();
+            for list in policy.coldest_first() {
+                let mut slot = list.head;
+                while slot != crate::NIL {
+                    order.push(slot);
+                    slot = links.after(slot);
+                }
+            }
+            assert_eq!(order.len(), SLOTS as usize, "{kind:?}");
+            let position = order.iter().position(|slot| *slot == hot).expect("it is there");
+            let is_last = position == SLOTS as usize - 1;
+            let learns = kind != Kind::Fifo;
+            assert_eq!(is_last || policy.reads(hot) > 0, learns, "{kind:?}: {position}");
+            assert_eq!(policy.reads(8), 0, "{kind:?}");
+        }
+    }
 
     #[test]
     fn every_clean_slot_is_in_one_list_whatever_the_calls() {

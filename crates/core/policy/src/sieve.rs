@@ -32,6 +32,10 @@ impl Replacement for Sieve {
         &self.list
     }
 
+    fn reads(&self, slot: u32) -> u32 {
+        self.marks.get(slot) as u32
+    }
+
     #[inline]
     fn hit(&mut self, _: &mut Links, slot: u32, _: impl FnOnce() -> Hash, _: Held) {
         self.marks.set(slot, 1);

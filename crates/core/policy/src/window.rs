@@ -32,12 +32,14 @@
 //! And main can be *proven* only: then blocks that were not read do not fill it, and the window
 //! takes the rest of the cache. The arbiter decides about both, as about the shares.
 //!
+//! A shard of a few slots has no room for a window and a main part, and is always LRU.
+//!
 //! A slot that was dirty enters the window like a miss, unless its block was in the main part
 //! before it was overwritten: then it returns there. Reads and writes while it was dirty count.
 
 use crate::fingerprints::Fingerprints;
 use crate::packed::Packed;
-use crate::{Cause, Hash, Held, Links, List, Replacement, WALK_MAX};
+use crate::{Cause, Hash, Held, Links, List, ListsByHeat, Replacement, WALK_MAX};
 
 const YOUNG: usize = 0;
 const OLD: usize = 1;
@@ -54,6 +56,8 @@ pub(crate) const ALL: u32 = 1024;
 pub(crate) const GUARDED: u32 = 1 << 16;
 /// Added to a share if only proven blocks enter main.
 pub(crate) const PROVEN: u32 = 1 << 17;
+/// Fewer slots than this are always LRU: a window of one or two would admit nothing to main.
+const SLOTS_MIN: u32 = 16;
 /// Slots of a guarded main part of which one must be without reads.
 const GUARDS: u32 = 2;
 /// Initial share: LRU, until a shadow is better.
@@ -72,6 +76,8 @@ pub(crate) struct Window {
     /// count there. They are adjacent because a hit needs both.
     states: Packed<4>,
     ghosts: Fingerprints,
+    /// Number of slots.
+    slots: u32,
     /// The window's share, in 1024ths.
     share: u32,
     is_guarded: bool,
@@ -84,6 +90,7 @@ impl Window {
             lists: [List::EMPTY; 3],
             states: Packed::EMPTY,
             ghosts: Fingerprints::new(0),
+            slots: 0,
             share: window_share(share),
             is_guarded: share & GUARDED != 0,
             is_proven_only: share & PROVEN != 0,
@@ -93,7 +100,7 @@ impl Window {
     /// Sets the window's share, in 1024ths, plus [`GUARDED`] or [`PROVEN`]; the next evictions
     /// adjust the lists to it.
     pub(crate) fn set_share(&mut self, share: u32) {
-        self.share = window_share(share);
+        self.share = if self.slots < SLOTS_MIN { ALL } else { window_share(share) };
         self.is_guarded = share & GUARDED != 0;
         self.is_proven_only = share & PROVEN != 0;
     }
@@ -247,6 +254,15 @@ impl Replacement for Window {
         &self.lists
     }
 
+    fn coldest_first(&self) -> ListsByHeat {
+        let [young, old, main] = self.lists;
+        if self.is_lru() { [main, old, young] } else { [old, young, main] }
+    }
+
+    fn reads(&self, slot: u32) -> u32 {
+        ((self.states.get(slot) & READS) / READ) as u32
+    }
+
     #[inline]
     fn hit(&mut self, links: &mut Links, slot: u32, _: impl FnOnce() -> Hash, held: Held) {
         if self.is_lru() && held == Held::Clean {
@@ -300,6 +316,7 @@ impl Replacement for Window {
 
     /// Removes all ghosts.
     fn resize(&mut self, slots: u32) {
+        self.slots = slots;
         self.states.resize(slots);
         self.ghosts = Fingerprints::new((u64::from(slots) * 9 / 10) as u32);
     }
@@ -398,11 +415,11 @@ mod tests {
     proptest! {
         #[test]
         fn each_read_ends_as_the_rules_say(
-            slots in 2..40u32,
+            slots in SLOTS_MIN..60,
             share in 1..1000u32,
             is_guarded: bool,
             is_proven_only: bool,
-            blocks in proptest::collection::vec(0..80u64, 0..1000),
+            blocks in proptest::collection::vec(0..120u64, 0..1000),
         ) {
             let flags = [is_guarded, is_proven_only].map(u32::from);
             let flags = (flags[0] * GUARDED) | (flags[1] * PROVEN);
@@ -425,6 +442,18 @@ mod tests {
             let mut window = Slots::with_window(ALL, slots);
             let missed = blocks.iter().filter(|block| !window.read_hash(Hash::of(**block))).count();
             prop_assert_eq!(missed as u64, misses(Kind::Lru, slots, blocks));
+        }
+    }
+
+    #[test]
+    fn a_few_slots_are_lru_whatever_the_share() {
+        let mut state = 5;
+        let blocks: Vec<u64> = (0..5000).map(|_| draw(&mut state, 20)).collect();
+        for (slots, is_lru) in [(SLOTS_MIN - 1, true), (SLOTS_MIN, false)] {
+            let mut window = Slots::with_window(ALL / 4, slots);
+            let missed = blocks.iter().filter(|block| !window.read_hash(Hash::of(**block))).count();
+            let lru = misses(Kind::Lru, slots, blocks.iter().copied());
+            assert_eq!(missed as u64 == lru, is_lru, "{slots} slots: {missed}, LRU {lru}");
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::files::Made;
 use crate::wishes::Wishes;
 use crate::{export, facts, files};
-use block::{Null, Ram, SECTOR, Size, Stack};
+use block::{Null, Ram, RateLimitSpec, SECTOR, Size, Stack};
 use host::{FileVolume, OpenOptions};
 use lane::Lane;
 use load::{Arrival, Data, Limit, Load, Order, Running};
@@ -189,6 +189,13 @@ impl Live {
             facts,
             _made: None,
         }
+    }
+
+    /// Limits the rate of its device; the first limit is the outermost.
+    #[must_use]
+    pub fn limited(mut self, limits: &[RateLimitSpec]) -> Live {
+        self.device = stack::limited(self.device.clone(), limits);
+        self
     }
 
     /// Other users of the device, in words.

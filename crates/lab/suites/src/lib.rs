@@ -21,6 +21,7 @@ mod halt;
 mod in_front;
 mod job;
 mod knee;
+mod listing;
 mod outcome;
 mod plan;
 mod plots;
@@ -39,11 +40,12 @@ pub use file_set::{FILE_SETS, FileSet};
 pub use halt::{Halt, Watch};
 pub use job::{Job, Pattern};
 pub use knee::{Knee, knee};
+pub use listing::{Listing, Work, list};
 pub use outcome::{IN_USE, Outcome, Published, Punctual, Row, SERIES_SECONDS_MIN, Second, Series};
 pub use plan::{AGE_OFF_MS, Plan, Profile, SPAN_MIN};
 pub use preparation::{PRESETS, Preparation, SECONDS_MAX, Step, TRIM_BYTES};
 pub use recording::{About, Recording};
-pub use rig::{Listed, Listing, Modelled, Rig};
+pub use rig::{Modelled, Rig};
 pub use suite::{
     ALL, Era, QD1_READ, QD1_SATURATING, QD1_WRITE, Suite, WithoutWrites, find, plan_in, run, run_on,
 };

@@ -1,7 +1,7 @@
 //! TARGET as users write it: `model:NAME[?size=SIZE&seed=NUMBER&data=PERCENT&dedupe=PERCENT]`,
-//! parsed by the crate `stack`.
+//! which rate limits may precede, parsed by the crate `stack`.
 
-use block::DriveState;
+use block::{DriveState, RateLimitSpec};
 use drives::{Model, Options};
 use std::fmt;
 use std::path::Path;
@@ -11,6 +11,8 @@ use std::path::Path;
 pub struct Target {
     /// As it was written.
     pub text: String,
+    /// The rate limits of a modelled drive, outermost first. A rig limits its own device.
+    pub limits: Vec<RateLimitSpec>,
     /// The model. None: the rig's own device.
     pub model: Option<Model>,
     /// The options of the model. All choices of a suite follow from its seed.
@@ -37,11 +39,12 @@ impl Target {
     /// The error, and the accepted input.
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         let wrong = |what: String| TargetError(format!("{text}: {what}"));
-        if !text.starts_with("model:") {
+        let (limits, drive) = stack::split_limits(text).map_err(TargetError)?;
+        if !drive.starts_with("model:") {
             return Err(wrong("is not a modelled drive; write model:NAME".into()));
         }
         let refused = |refusal: stack::model_name::Refusal| target_error(text, refusal.to_string());
-        let spec = stack::model_name::parse(text).map_err(refused)?;
+        let spec = stack::model_name::parse(drive).map_err(refused)?;
         if spec.state != DriveState::Purged {
             let state = spec.state;
             return Err(wrong(format!(
@@ -51,18 +54,23 @@ impl Target {
         let model = named_after_file(stack::model_name::model(&spec).map_err(refused)?);
         let options = stack::model_name::options(&spec);
         model.fits(&options).map_err(|error| wrong(error.to_string()))?;
-        Ok(Target { text: text.to_owned(), model: Some(model), options })
+        Ok(Target { text: text.to_owned(), limits, model: Some(model), options })
     }
 
     /// Returns the target for the device of a rig: its text as users write it, and its size.
     pub fn of_rig(text: &str, bytes: u64, seed: u64) -> Target {
         let options = Options { seed, user_bytes: Some(bytes), ..Options::default() };
-        Target { text: text.to_owned(), model: None, options }
+        Target { text: text.to_owned(), limits: Vec::new(), model: None, options }
     }
 
     /// Returns its name in a report.
     pub fn title(&self) -> &str {
-        self.model.as_ref().map_or(&self.text, |model| &model.title)
+        self.published_model().map_or(&self.text, |model| &model.title)
+    }
+
+    /// Returns the model of the drive whose figures were published: without limits of its rate.
+    pub fn published_model(&self) -> Option<&Model> {
+        self.model.as_ref().filter(|_| self.limits.is_empty())
     }
 
     /// Returns the visible size in bytes, in whole blocks of 4 KiB.
@@ -104,7 +112,14 @@ mod tests {
         assert_eq!((target.options.seed, target.bytes()), (7, 250_059_350_016));
         let smaller = Target::parse("model:samsung-840-evo-250?size=200GB&").expect("it fits");
         assert_eq!(smaller.bytes(), 200_000_000_000);
+        let text = "limit:iops=300,burst=10s:model:samsung-840-evo-250";
+        let limited = Target::parse(text).expect("a limited preset");
+        assert_eq!((limited.limits[0].iops, limited.title()), (300, text));
+        assert_eq!((limited.model, limited.options.seed), (target.model, 1));
         for (bad, says) in [
+            ("limit:iops=0:model:samsung-840-evo-250", "from 1 to 1000000000"),
+            ("limit:iops=1:disk.img", "write model:NAME"),
+            ("limit:iops=1:model:samsung-840-evo", "samsung-840-evo-"),
             ("disk.img", "write model:NAME"),
             ("model:samsung-840-evo", "samsung-840-evo-"),
             ("model:", "there is no such model"),

@@ -33,6 +33,61 @@ struct TestRig {
     slots_at: usize,
 }
 
+/// The bound of a hit: an index and headers of the engine's sizes, that are only searched.
+struct Bound {
+    /// As the engine's: 6 bits of the block's hash and its slot plus one; 0: empty.
+    cells: Vec<u32>,
+    /// The block in each slot, and as many bytes again.
+    headers: Vec<[u64; 2]>,
+}
+
+const SLOT_BITS: u32 = 26;
+
+impl Bound {
+    /// Puts blocks 0 to `blocks` - 1 into slots in a random order.
+    fn new(blocks: u64, slots: u32) -> Bound {
+        let mut random = Random::new(9);
+        let mut free: Vec<u32> = (0..slots).collect();
+        for end in (1..free.len()).rev() {
+            free.swap(end, random.below(end as u64 + 1) as usize);
+        }
+        let slots = slots as usize;
+        let mut bound =
+            Bound { cells: vec![0; slots + slots / 3 + 2], headers: vec![[0; 2]; slots] };
+        for (block, slot) in (0..blocks).zip(free) {
+            let (mut at, tag) = bound.home(block);
+            while bound.cells[at] != 0 {
+                at = (at + 1) % bound.cells.len();
+            }
+            bound.cells[at] = tag << SLOT_BITS | (slot + 1);
+            bound.headers[slot as usize] = [block, 0];
+        }
+        bound
+    }
+
+    fn home(&self, block: u64) -> (usize, u32) {
+        let hash = policy::Hash::of(block).bits();
+        let at = ((hash & 0xffff_ffff) * self.cells.len() as u64) >> 32;
+        (at as usize, (hash >> 58) as u32)
+    }
+
+    /// Returns the slot of a block. Calls `named` with each slot before its header is read.
+    fn find(&self, block: u64, named: impl Fn(usize)) -> usize {
+        let (home, tag) = self.home(block);
+        let (front, back) = self.cells.split_at(home);
+        for cell in back.iter().chain(front).filter(|cell| **cell >> SLOT_BITS == tag) {
+            let slot = (cell & ((1 << SLOT_BITS) - 1)).wrapping_sub(1) as usize;
+            if slot < self.headers.len() {
+                named(slot);
+                if self.headers[slot][0] == block {
+                    return slot;
+                }
+            }
+        }
+        unreachable!("every block has a slot")
+    }
+}
+
 /// The access of one thread to the cache.
 struct Rider {
     cache: Stack,
@@ -44,6 +99,8 @@ struct Rider {
 
 const BUFFERS: usize = 32;
 const BLOCK: usize = 4096;
+/// As the engine's.
+const PREFETCH_BYTES: usize = 256;
 
 impl TestRig {
     fn new(gib: u64, huge: HugePages) -> Result<TestRig> {
@@ -130,6 +187,20 @@ impl TestRig {
         (cpu_ns() - start) as f64 / count as f64
     }
 
+    /// Measures copies from slots that the bound's index names, and that are prefetched before their
+    /// header is read.
+    fn found(&self, bound: &Bound, rider: &mut Rider, count: u64) -> f64 {
+        let start = cpu_ns();
+        for step in 0..count as usize {
+            let at = |slot: usize| self.slots_at + slot * BLOCK;
+            let block = rider.random.below(self.blocks);
+            let slot = bound.find(block, |slot| self.memory.prefetch(at(slot), PREFETCH_BYTES));
+            let target = step % BUFFERS * BLOCK;
+            self.memory.copy(at(slot), &rider.target, target, BLOCK);
+        }
+        (cpu_ns() - start) as f64 / count as f64
+    }
+
     /// Measures hits on blocks that `pick` chooses.
     fn hits(&self, rider: &mut Rider, count: u64, pick: impl Fn(&mut Random) -> u64) -> f64 {
         let start = cpu_ns();
@@ -200,6 +271,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             || rig.copies(&mut bare, count),
         );
         alone.print("a hit, against a bare copy", 0.7);
+        let slots = (rig.memory.bytes() - rig.slots_at) / BLOCK;
+        let bound = Bound::new(blocks, slots as u32);
+        let found = alternate(
+            pairs,
+            || rig.found(&bound, &mut rider, count),
+            || rig.copies(&mut bare, count),
+        );
+        let (low, middle, high) = found.speed();
+        println!(
+            "    the bound, an index and headers of this size that are only searched: ratio \
+             {middle:.3} ({low:.3} to {high:.3})"
+        );
         let batches =
             alternate(pairs, || rig.batches(&mut rider, count), || rig.copies(&mut bare, count));
         batches.print("a hit in batches of 16, against a bare copy", 0.95);

@@ -5,6 +5,7 @@
 //! are exact but for the processor's own time.
 
 mod adaptive;
+mod admission;
 mod client;
 mod contestant;
 mod copy;
@@ -39,6 +40,7 @@ mod suites;
 mod threads;
 mod trace;
 mod virtual_time;
+mod warm;
 mod write;
 mod zipf;
 
@@ -58,6 +60,8 @@ enum Figure {
     Engine(engine::Arguments),
     /// The engine over a null device in virtual time, without data: nanoseconds per hit and miss.
     Virtual(virtual_time::Arguments),
+    /// A miss that is admitted, with data, in virtual time: compared with a layer that only copies.
+    Admission(admission::Arguments),
     /// The cost of the engine's work on this machine: the price list of timed worlds.
     Prices(prices::Arguments),
     /// The write side in virtual time, over a modelled 840 EVO, compared with the bare drive.
@@ -112,6 +116,9 @@ enum Figure {
     Readahead(readahead::Arguments),
     /// Time from kill -9 to the first answer of the next server, with much dirty data.
     Restart(restart::Arguments),
+    /// The list of hot blocks over a restart, in virtual time: hits of the first minute, waits of
+    /// clients beside it; and the processor time of saving and loading it.
+    Warm(warm::Arguments),
     /// Hits through block devices: by ublk compared with a ublk device that stores nothing, and
     /// with the kernel's NBD client.
     Routes(routes::Arguments),
@@ -124,6 +131,7 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().figure {
         Figure::Engine(arguments) => engine::run(&arguments),
         Figure::Virtual(arguments) => virtual_time::run(&arguments),
+        Figure::Admission(arguments) => admission::run(&arguments),
         Figure::Prices(arguments) => prices::run(&arguments),
         Figure::Write(arguments) => write::run(&arguments),
         Figure::Metadata => metadata::run(),
@@ -144,6 +152,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Policy(arguments) => policy::run(&arguments),
         Figure::Readahead(arguments) => readahead::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),
+        Figure::Warm(arguments) => warm::run(&arguments),
         Figure::Routes(arguments) => routes::run(&arguments),
         Figure::Record(arguments) => record::run(&arguments),
     }

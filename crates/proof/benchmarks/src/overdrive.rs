@@ -69,7 +69,10 @@ impl Overdrive {
             .arg("--nbd")
             .arg(format!("unix:{}", socket.display()))
             .args(more)
-            .env("XDG_RUNTIME_DIR", self.directory());
+            .env("XDG_RUNTIME_DIR", self.directory())
+            .env("XDG_STATE_HOME", self.directory().join("state"));
+        // Every start is a cold one.
+        let _ = std::fs::remove_dir_all(self.directory().join("state"));
         Program::start(command, &socket)
     }
 

@@ -43,6 +43,9 @@ const STATIC_MIN: f64 = 0.9;
 const DELAY: &str = "read=500us,write=500us,flush=500us,servers=4";
 /// A faster answer came from memory: the backing takes at least 500 us.
 const MISS_NS_MIN: u64 = 400_000;
+/// Seconds without a rise of the hit ratio after which the cache is warm: the policy's shadows take
+/// longer than the cache takes to fill.
+const STEADY_S: u32 = 15;
 /// Maximum rate of the backing.
 const BACKING_RATE: f64 = 4.0 / 500e-6;
 /// Reads drawn in advance; a run continues where the last one ended.
@@ -185,7 +188,7 @@ fn warm(rider: &mut Rider, arguments: &Arguments) -> Result<()> {
         let ratio = rider.reads(32, 1000)?.hit_ratio();
         steady = if ratio < last + 0.002 { steady + 1 } else { 0 };
         last = ratio.max(last);
-        if steady == 5 {
+        if steady == STEADY_S {
             println!("  warm after {second} s: {:.2} % hits", 100.0 * ratio);
             return Ok(());
         }

@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// Returns a block's number in an order that visits each once and is no stream: every step can be
 /// undone.
-fn shuffled(number: u64, blocks: u64) -> u64 {
+pub(crate) fn shuffled(number: u64, blocks: u64) -> u64 {
     let bits = blocks.next_power_of_two().trailing_zeros().max(2);
     let mask = (1u64 << bits) - 1;
     let mut place = number % blocks;

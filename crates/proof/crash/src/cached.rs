@@ -2,11 +2,14 @@
 
 use crate::midway;
 use crate::setup::Setup;
-use crate::subject::{self, Admission, Changing, Connection, Discarding, Fence, Process, Subject};
-use block::{Limits, Memory, Stack, WriteMode};
+use crate::subject::{
+    self, Admission, Changing, Connection, Discarding, Fence, Process, Subject, Warming,
+};
+use block::{Block, Limits, Memory, Stack, WriteMode};
 use cache::planted::{self, Admitted, Bug};
 use cache::{Arena, Cache, Changes, CleanBlocks, Geometry, Settings, Shared};
-use lane::Lane;
+use hotlist::{CLASSES, Description, Entry, HotList, encode};
+use lane::{Lane, Random};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -234,6 +237,23 @@ impl Process for Running {
 
     fn force_window_share(&self, share: u32) {
         self.shared.force_window_share(share);
+    }
+
+    fn warm(&self, lane: &Lane, seed: u64) -> Option<Warming> {
+        let (cache, mut random) = (self.cache_on(lane)?, Random::new(seed));
+        Some(Box::pin(async move {
+            let volume_blocks = cache.limits().sectors / u64::from(cache::BLOCK_SECTORS);
+            let mut entries = cache.hot_blocks().await;
+            for block in 0..volume_blocks {
+                if random.one_in(2) {
+                    entries.push(Entry::new(block, random.below(CLASSES.into()) as u32));
+                }
+            }
+            entries.retain(|entry| entry.block() < volume_blocks);
+            let of = Description { identity: String::new(), volume_blocks, saved_s: 0 };
+            let list = HotList::parse(&encode(&of, entries)).expect("a list");
+            cache.shared().warm(list, cache.lane().now());
+        }))
     }
 
     fn discard_dirty(&self, lane: &Lane) -> Option<Discarding> {

@@ -97,6 +97,11 @@ impl Client {
                     self.process.force_bypass(&self.lane, reads, writes)
                 }
                 Act::WindowShare(share) => self.process.force_window_share(share),
+                Act::Warm(seed) => {
+                    if let Some(warming) = self.process.warm(&self.lane, seed) {
+                        warming.await;
+                    }
+                }
                 Act::Advise { first, count } => self.advise((first, count)).await,
                 Act::ClearError if self.process.has_failed() => {
                     self.process.clear_error();

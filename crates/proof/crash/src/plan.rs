@@ -38,6 +38,8 @@ pub(crate) enum Act {
     Aside { reads: bool, writes: bool },
     /// Makes the arbiter give the policy's window another share, in 1024ths.
     WindowShare(u32),
+    /// Has a list of hot blocks read back, whose blocks follow from this seed.
+    Warm(u64),
     /// Advises that it will read these sectors, and waits for the answer, whatever it is.
     Advise { first: u32, count: u32 },
 }
@@ -132,7 +134,20 @@ pub(crate) fn draw(setup: &Setup, again: &[Pending], random: &mut Random) -> Vec
     advise(setup, &mut plans);
     pair(setup, &mut plans);
     share(setup, &mut plans);
+    warm(setup, &mut plans);
     plans
+}
+
+/// Adds lists of hot blocks that are read back. With separate dice: the rest of the plan stays
+/// unchanged.
+fn warm(setup: &Setup, plans: &mut [Vec<Step>]) {
+    let mut random = Random::new(setup.seed ^ 0x0003_a535);
+    for _ in 0..setup.warms {
+        let client = random.below(plans.len() as u64) as usize;
+        let plan = &mut plans[client];
+        let at = random.below(plan.len() as u64 + 1) as usize;
+        plan.insert(at, Step { pause_ns: 0, act: Act::Warm(random.next_u64()) });
+    }
 }
 
 /// Adds changes of the share of the policy's window. With separate dice: the rest of the plan stays

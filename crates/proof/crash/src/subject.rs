@@ -110,6 +110,9 @@ pub trait Subject: Sync {
 /// A discard of dirty data, in progress.
 pub type Discarding = Pin<Box<dyn Future<Output = bool>>>;
 
+/// A ranking of the cached blocks, in progress.
+pub type Warming = Pin<Box<dyn Future<Output = ()>>>;
+
 /// A change of settings, in progress.
 pub type Changing = Pin<Box<dyn Future<Output = bool>>>;
 
@@ -137,6 +140,12 @@ pub trait Process {
 
     /// Gives the policy's window, if there is one, this share of the clean blocks, in 1024ths.
     fn force_window_share(&self, _share: u32) {}
+
+    /// Ranks the cached blocks, and begins to read back a list of them and of others, which follow
+    /// from the seed. `None`: not supported.
+    fn warm(&self, _lane: &Lane, _seed: u64) -> Option<Warming> {
+        None
+    }
 
     /// Whether it refuses writes because the disk has failed for too long (C8).
     fn has_failed(&self) -> bool {

@@ -234,6 +234,7 @@ impl Workspace {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.env("XDG_RUNTIME_DIR", &self.directory).stdin(Stdio::null());
+        command.env("XDG_STATE_HOME", self.directory.join("state"));
         host::make_ordinary(&mut command);
         command
     }

@@ -72,6 +72,7 @@ fn socket(place: &Path) -> PathBuf {
 fn command(place: &Path) -> Command {
     let mut command = Command::new(cargo::target().join("release/overdrive"));
     command.env("XDG_RUNTIME_DIR", place.join("runtime"));
+    command.env("XDG_STATE_HOME", place.join("state"));
     command
 }
 

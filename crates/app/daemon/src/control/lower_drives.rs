@@ -5,7 +5,7 @@ use super::statistics::Statistics;
 use super::words::Row;
 use crate::runtime::runtime_directory;
 use block::Spec;
-use stack::{Exit, Failure, Plan, target};
+use stack::{Exit, Failure, Plan, below_limits, target};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ pub fn find(name: &Path) -> Result<LowerDrives, Failure> {
         }
         return negative(format!("{text}: no such device or volume; see 'overdrive drive list'"));
     };
-    let backing = &served.row.backing;
+    let backing = below_limits(&served.row.backing);
     if backing.starts_with("model:") {
         return Ok(LowerDrives::Model(served));
     }
@@ -98,7 +98,7 @@ impl Served {
 pub fn devices() -> Vec<(String, String)> {
     let rows = call_roll(&runtime_directory()).answered.into_iter().flat_map(|(_, rows)| rows);
     let named = rows.filter_map(|row| {
-        let path = std::fs::canonicalize(&row.backing).ok()?;
+        let path = std::fs::canonicalize(below_limits(&row.backing)).ok()?;
         let device = path.strip_prefix("/dev").ok()?.to_str()?.to_owned();
         Some((device, row.name))
     });

@@ -92,6 +92,11 @@ pub enum Ask {
         #[serde(default)]
         force: bool,
     },
+    /// Removes a volume's list of hot blocks; answered with whether there was one.
+    Forget {
+        /// The volume's name.
+        volume: String,
+    },
     /// The version of the program.
     Version,
     /// Executes the program again in the same process; dirty data stays retained.

@@ -10,7 +10,7 @@ use std::thread;
 ///
 /// # Errors
 /// No thread can be started.
-pub(super) async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {
     let slot = Arc::new((Mutex::new(None), Event::new()));
@@ -20,7 +20,7 @@ pub(super) async fn blocking<T: Send + 'static>(
         *filled.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
         filled.1.notify();
     };
-    let started = thread::Builder::new().name("overdrive-device".to_owned()).spawn(working);
+    let started = thread::Builder::new().name("overdrive-waits".to_owned()).spawn(working);
     started
         .map_err(|error| Failure::new(Exit::Io, format!("a thread cannot be started: {error}")))?;
     loop {

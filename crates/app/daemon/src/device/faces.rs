@@ -58,7 +58,7 @@ fn number_at(link: &Path) -> Option<String> {
 ///
 /// # Errors
 /// No thread can be started.
-pub(crate) async fn mark_device(
+pub(super) async fn mark_device(
     runtime: &Path,
     volume: &str,
     keys: &[String],

@@ -27,14 +27,13 @@ mod waiting;
 
 use crate::front::{KernelNbd, Ublk};
 use crate::plan::Route;
-use crate::units::WaitTime;
 use block::{Fua, Limits};
-use blocking::blocking;
+pub(crate) use blocking::blocking;
 use lane::{Event, Lane, first};
-
 use over_file::OverFile;
 use over_nbd::{OverNbd, VolumeProperties};
 use over_ublk::OverUblk;
+use route::RouteFront;
 use stack::{Exit, Failure, ValveShared};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -42,12 +41,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use faces::sweep_faces;
-pub(crate) use faces::{mark_device, unmark_backing};
+pub(crate) use faces::unmark_backing;
 pub use helper::device_call;
 pub use helper_call::DEVICE_CALL;
 pub use orphan::{Orphan, orphan};
 pub use place::DEVICES;
-pub(crate) use place::{directory, hash, link};
+pub(crate) use place::directory;
+pub(crate) use route::BoundRoute;
 pub use waiting::{WaitingVolume, waiting_volumes};
 
 /// Maximum number of connections of a new device of the kernel's NBD client.
@@ -71,17 +71,6 @@ pub fn check_name(name: &str) -> Result<(), Failure> {
     checked.map_err(|why| Failure::new(Exit::Usage, why))
 }
 
-/// How the kernel reaches a volume, with the front that serves it in that way.
-#[derive(Clone)]
-pub(crate) enum RouteFront {
-    /// Over a file of a separate front.
-    Fuse,
-    /// Over connections to this front.
-    Nbd(Rc<KernelNbd>),
-    /// By queues that this front serves.
-    Ublk(Rc<Ublk>),
-}
-
 /// Properties of a volume that becomes a device.
 pub(crate) struct NewDevice<'a> {
     pub(crate) volume: &'a str,
@@ -93,8 +82,6 @@ pub(crate) struct NewDevice<'a> {
     pub(crate) valve: &'a Arc<ValveShared>,
     /// Time for which failed changes are tried again, in milliseconds.
     pub(crate) retry_ms: u64,
-    /// How long requests wait for a new daemon after one has ended.
-    pub(crate) wait_time: WaitTime,
     /// The files and devices below the volume.
     pub(crate) keys: &'a [String],
     /// Whether it answers every request with an error, so that no flush of it can succeed.
@@ -175,6 +162,8 @@ struct Device {
     is_attached: bool,
     last: LastRequest,
     valve: Arc<ValveShared>,
+    /// The files and devices below the volume.
+    keys: Vec<String>,
 }
 
 /// The last request to a device before it is removed.
@@ -207,12 +196,11 @@ impl Devices {
         }
     }
 
-    /// Adds a device, which will be served in this way.
-    pub(crate) fn add(&self, by: &RouteFront, new: &NewDevice<'_>) {
-        let NewDevice { volume, identity, limits, valve, retry_ms, wait_time, keys, is_lost } =
-            *new;
+    /// Adds a device, which will be served by this route.
+    pub(crate) fn add(&self, route: &BoundRoute, new: &NewDevice<'_>) {
+        let NewDevice { volume, identity, limits, valve, retry_ms, keys, is_lost } = *new;
         let (block_bytes, read_only) = (limits.block_logical_bytes, limits.read_only);
-        let kernel_side = match by {
+        let kernel_side = match &route.front {
             RouteFront::Fuse => {
                 let file = place::directory(&self.runtime, volume).join(volume);
                 KernelSide::File(Arc::new(OverFile {
@@ -235,7 +223,7 @@ impl Devices {
                     block_bytes,
                     is_fua_native,
                     retry_ms,
-                    wait_time,
+                    wait_time: route.wait_time,
                     keys,
                 };
                 let device = OverNbd::new(&self.runtime, volume, &terms);
@@ -243,8 +231,8 @@ impl Devices {
             }
         };
         let last = if is_lost { LastRequest::Nothing } else { LastRequest::Flush };
-        let (volume, valve) = (volume.to_owned(), valve.clone());
-        let device = Device { volume, kernel_side, is_attached: false, last, valve };
+        let (volume, valve, keys) = (volume.to_owned(), valve.clone(), keys.to_owned());
+        let device = Device { volume, kernel_side, is_attached: false, last, valve, keys };
         self.list.borrow_mut().push(device);
     }
 
@@ -282,8 +270,8 @@ impl Devices {
         Some((device.kernel_side.node()?, device.kernel_side.route()))
     }
 
-    /// Makes all devices, or continues with those that an earlier process has made. Their volumes
-    /// must be served by then.
+    /// Makes all devices, or continues with those that an earlier process has made; then makes
+    /// udev prefer them to their backings. Their volumes must be served by then.
     ///
     /// # Errors
     /// One cannot be made; those before it stay.
@@ -292,7 +280,8 @@ impl Devices {
         let attached = self.attach_all().await;
         self.is_attaching.set(false);
         self.attached.notify();
-        attached
+        attached?;
+        self.mark_faces().await
     }
 
     async fn attach_all(&self) -> Result<(), Failure> {
@@ -305,6 +294,22 @@ impl Devices {
             self.set_attached(&volume, true);
         }
         Ok(())
+    }
+
+    async fn mark_faces(&self) -> Result<(), Failure> {
+        for volume in self.volumes() {
+            if self.node(&volume).is_some() {
+                faces::mark_device(&self.runtime, &volume, &self.keys(&volume)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the files and devices below a volume's device.
+    fn keys(&self, volume: &str) -> Vec<String> {
+        let list = self.list.borrow();
+        let found = list.iter().find(|device| device.volume == volume);
+        found.map_or(Vec::new(), |device| device.keys.clone())
     }
 
     /// Holds a volume's changes back if it has a loop device that is about to be resized. None:

@@ -4,6 +4,7 @@
 use super::LastRequest;
 use super::helper_call::Call;
 use super::{place, using};
+use crate::hash::hash;
 use crate::units::WaitTime;
 use host::{NbdDevice, NbdOptions};
 use nbd::client::{Agreed, Connection, Wish};
@@ -75,7 +76,7 @@ pub(super) struct VolumeProperties<'a> {
 impl OverNbd {
     pub(super) fn new(runtime: &Path, volume: &str, properties: &VolumeProperties<'_>) -> OverNbd {
         let directory = place::directory(runtime, volume);
-        let backing = place::hash(properties.identity);
+        let backing = hash(properties.identity);
         OverNbd {
             volume: volume.to_owned(),
             link: place::link(volume),

@@ -6,6 +6,7 @@ use super::helper_call::Call;
 use super::place::Naming;
 use super::{place, using};
 use crate::front::UblkDevice;
+use crate::hash::hash;
 use block::Limits;
 use ring::UblkControl;
 use rustix::fs::{Mode, OFlags};
@@ -53,7 +54,7 @@ fn all(control: &mut UblkControl) -> Vec<DeviceInfo> {
 /// Returns the upper half of the note in the driver, which is the same for all devices of a volume,
 /// whatever their backing.
 fn half_of(directory: &Path) -> u64 {
-    place::hash(&format!("{}{}", place::OURS, directory.display())) >> 32 << 32
+    hash(&format!("{}{}", place::OURS, directory.display())) >> 32 << 32
 }
 
 fn is_of(info: &DeviceInfo, directory: &Path) -> bool {
@@ -129,7 +130,7 @@ impl OverUblk {
         OverUblk {
             volume: volume.to_owned(),
             link: place::link(volume),
-            note: half_of(&directory) | place::hash(identity) >> 32,
+            note: half_of(&directory) | hash(identity) >> 32,
             directory,
             params: Params::of(limits, IO_BYTES_MAX),
             keys: keys.to_owned(),

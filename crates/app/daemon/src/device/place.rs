@@ -129,21 +129,9 @@ pub(super) fn other_backing(link: &Path, volume: &str) -> Failure {
     Failure::new(Exit::Busy, message)
 }
 
-/// Returns a hash of a text that is the same in every program. Source: FNV-1a, 64 bits.
-pub(crate) fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_hash_is_the_same_in_every_program() {
-        assert_eq!((hash(""), hash("a")), (0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c));
-    }
 
     #[test]
     fn a_link_leads_to_the_last_node_it_was_set_to() {

@@ -1,11 +1,89 @@
-//! The choice of the route by which the kernel reaches a volume.
+//! The route by which the kernel reaches a volume: its choice, and the front at its end.
 
 use super::{over_nbd, over_ublk, place};
-use crate::plan::Route;
+use crate::front::{Fronts, Fuse, Inherited, KernelNbd, MountInfo, Ublk};
+use crate::plan::{Attaching, DaemonPlan, Mounting, Route};
+use crate::units::WaitTime;
+use export::Budget;
 use host::{LoopDevice, NbdDevice};
-use ring::UblkControl;
+use ring::{Ring, UblkControl};
 use stack::{Exit, Failure};
 use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How the kernel reaches a volume, with the front that serves it in that way.
+pub(super) enum RouteFront {
+    /// Over a file of a separate front.
+    Fuse,
+    /// Over connections to this front.
+    Nbd(Rc<KernelNbd>),
+    /// By queues that this front serves.
+    Ublk(Rc<Ublk>),
+}
+
+/// The route of a volume that becomes a device. Its front is bound.
+pub(crate) struct BoundRoute {
+    /// Name of the volume and of its device.
+    pub(crate) volume: String,
+    /// Whether an earlier process has made the device, so that it may be in use.
+    pub(crate) is_waiting: bool,
+    pub(super) front: RouteFront,
+    /// How long requests wait for a new daemon after one has ended.
+    pub(super) wait_time: WaitTime,
+}
+
+impl BoundRoute {
+    /// Chooses a route for a volume of the plan, and adds the front at its end to the fronts.
+    ///
+    /// # Errors
+    /// Busy: the volume is a device by another route than the requested one; those of the front.
+    pub(crate) fn bind(
+        attaching: &Attaching,
+        plan: &DaemonPlan,
+        fronts: &Fronts,
+        ring: &Ring,
+        inherited: &mut Inherited,
+        budget: &Arc<Budget>,
+    ) -> Result<BoundRoute, Failure> {
+        let Attaching { volume, via, wait_time, .. } = attaching;
+        let exports = std::slice::from_ref(volume);
+        let route = Route::choose(*via, &plan.runtime, volume)?;
+        let mut is_waiting = route.is_waiting(&plan.runtime, volume);
+        let front = match route {
+            Route::Fuse => {
+                let mounting = mounting_of(attaching, &plan.runtime);
+                let info = MountInfo::of("device", exports, plan);
+                let front = Fuse::bind(ring, &mounting, info, inherited, budget)?;
+                is_waiting = front.is_resumed();
+                fronts.add(front, exports);
+                RouteFront::Fuse
+            }
+            Route::Ublk => {
+                let front = Ublk::new(ring, &place::link(volume), budget);
+                fronts.add(front.clone(), exports);
+                RouteFront::Ublk(front)
+            }
+            Route::Nbd => {
+                let front = KernelNbd::new(ring, &place::link(volume), budget);
+                fronts.add(front.clone(), exports);
+                RouteFront::Nbd(front)
+            }
+        };
+        Ok(BoundRoute { volume: volume.clone(), is_waiting, front, wait_time: *wait_time })
+    }
+}
+
+/// Returns the mount with the file below a device.
+fn mounting_of(attaching: &Attaching, runtime: &Path) -> Mounting {
+    Mounting {
+        directory: place::directory(runtime, &attaching.volume),
+        exports: vec![attaching.volume.clone()],
+        keep: attaching.keep.clone(),
+        device: Some(place::link(&attaching.volume)),
+        wait_time: attaching.wait_time,
+    }
+}
 
 impl Route {
     /// Whether this kernel supports the route.
@@ -31,7 +109,7 @@ impl Route {
 
     /// Whether the kernel has a device of this volume by this route, which may be in use. Always
     /// false for a FUSE file under a loop device: the state of its mount shows it.
-    pub(crate) fn is_waiting(self, runtime: &Path, volume: &str) -> bool {
+    fn is_waiting(self, runtime: &Path, volume: &str) -> bool {
         let directory = place::directory(runtime, volume);
         match self {
             Route::Ublk => over_ublk::has_disk(&directory),
@@ -45,11 +123,7 @@ impl Route {
     ///
     /// # Errors
     /// Busy: the volume is a device by another route than the requested one.
-    pub(crate) fn choose(
-        requested: Option<Route>,
-        runtime: &Path,
-        volume: &str,
-    ) -> Result<Route, Failure> {
+    fn choose(requested: Option<Route>, runtime: &Path, volume: &str) -> Result<Route, Failure> {
         let existing = Route::ALL.into_iter().find(|route| route.has(runtime, volume));
         match (requested, existing) {
             (Some(requested), Some(existing)) if requested != existing => {

@@ -18,7 +18,7 @@ pub(crate) struct Inherited(Vec<(String, OwnedFd)>);
 /// Takes over the files that the former program has left open over its exec. Must be called before
 /// any child is started: a holder that inherits a listener would occupy the address long after this
 /// process has ended.
-pub(crate) fn find_inherited() {
+pub fn find_inherited() {
     FOUND.get_or_init(|| {
         let text = std::env::var(VARIABLE).unwrap_or_default();
         let named = text.lines().filter_map(|line| {

@@ -1,7 +1,7 @@
 //! Fronts: protocols by which clients reach volumes.
 //!
 //! ```text
-//!   the plan --bind--> Front --Fronts--> sites, control, the end
+//!   the plan --bind--> Front --Fronts--> volumes, control, the end
 //!                        |
 //!   nbd/  sockets        +--> Export, Client (crate `export`) --> a volume's stack
 //!   fuse/ a directory
@@ -29,7 +29,8 @@ pub(crate) use self::fuse::{Fuse, MountInfo, abort, approach, is_mounted};
 pub(crate) use self::nbd::{KernelNbd, Nbd};
 pub(crate) use self::ublk::{Ublk, UblkDevice};
 pub(crate) use fronts::Fronts;
-pub(crate) use inherited::{Handover, Inherited, find_inherited};
+pub use inherited::find_inherited;
+pub(crate) use inherited::{Handover, Inherited};
 
 /// Reason why a daemon ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

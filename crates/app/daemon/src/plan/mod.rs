@@ -81,6 +81,8 @@ pub struct DaemonPlan {
     pub run: Option<String>,
     /// The runtime directory, for the control socket.
     pub runtime: PathBuf,
+    /// The state directory, for lists of hot blocks. None: nothing outlives this process.
+    pub state: Option<PathBuf>,
     /// Threads that serve clients, at least one: each has its own lane and ring.
     pub threads: usize,
     /// Whether to poll for work before sleeping.

@@ -1,7 +1,7 @@
 //! The daemon: volumes, their addresses, and its life from the first socket to the last flush.
 //!
 //! ```text
-//!   DaemonPlan --Site::new--> sites --export--> fronts --> clients, spread over the lanes
+//!   DaemonPlan --VolumeService::new--> volumes --export--> fronts --> clients, on all lanes
 //!                            |
 //!                       control socket     signals, the captive command
 //!                            +------ ending -----+
@@ -9,49 +9,43 @@
 //!                     Stop: clients, drain, release    Upgrade: clients, exec
 //! ```
 
+mod actions;
 mod captive;
 mod clients;
-mod lane_volume;
 mod operator;
-mod power;
 mod pressure;
-mod ready;
 mod sensor;
 mod stats;
 #[cfg(test)]
 mod tests;
 mod volume_service;
 mod volume_services;
+mod warmth;
 mod watch;
 
 use crate::control::losses::Losses;
-use crate::device::{self, Devices, RouteFront};
+use crate::device::{self, BoundRoute, Devices};
 use crate::front;
-use crate::front::{
-    Ending, Fronts, Fuse, Inherited, KernelNbd, MountInfo, Nbd, Ublk, find_inherited,
-};
+use crate::front::{Ending, Fronts, Fuse, Inherited, MountInfo, Nbd};
+use crate::hot_lists::HotLists;
 use crate::lanes::{Lanes, Setup, ring_failure};
-use crate::plan::{Attaching, DaemonPlan, Listening, Mounting, Planned, Route};
+use crate::plan::{Attaching, DaemonPlan, Listening, Mounting, NbdAddress, Planned, Ready};
 use crate::runtime::control_socket;
-use crate::units::WaitTime;
-use block::Spec;
 use cache::Counters;
 use captive::{Which, either};
 use export::Budget;
 use holder::Approach;
 use host::File;
 use lane::Lane;
-use lane_volume::LaneVolume;
 use operator::Control;
 use pressure::Threads;
-use ready::ReadyActions;
 use ring::{Listener, Ring};
-use stack::{Exit, Failure, OpenFlags, Volume};
-use std::path::Path;
+use stack::{Exit, Failure};
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::rc::Rc;
 use std::sync::Arc;
-use volume_service::VolumeService;
+use volume_service::{LaneVolume, VolumeService};
 use volume_services::VolumeServices;
 use watch::Watch;
 
@@ -97,21 +91,6 @@ pub fn approach(mounts: &[Mounting], attachments: &[Attaching], runtime: &Path) 
     files.chain(devices).filter_map(|(keep, place)| front::approach(keep?, &place)).collect()
 }
 
-/// Opens a volume that this process will serve, as [`Volume::open`] does. Before that, takes over
-/// the listeners of an earlier program of this process: opening may start a holder, which must not
-/// inherit them.
-///
-/// # Errors
-/// Those of [`Volume::open`].
-pub fn open(
-    spec: Spec,
-    flags: OpenFlags,
-    progress: &mut dyn FnMut(usize, usize),
-) -> Result<Volume, Failure> {
-    find_inherited();
-    Volume::open(spec, flags, progress)
-}
-
 /// Serves volumes until the captive command ends, or until a signal (SIGINT, SIGTERM) or an
 /// operator requests the end; then drains and flushes them. An upgrade does not return: it executes
 /// the program again.
@@ -127,32 +106,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let lane = Lane::new();
     let ring = Ring::new(&lane).map_err(ring_failure)?;
     ring.set_polling(plan.poll);
-    // The requests of clients in progress are bounded per process, over all fronts.
-    let (fronts, budget) = (Fronts::default(), Arc::new(Budget::default()));
-    let mut inherited = Inherited::find();
-    for Listening { address, exports } in &plan.listeners {
-        fronts.add(Nbd::bind(&ring, address, &plan.runtime, &mut inherited, &budget)?, exports);
-    }
-    // Volumes for which a device or a mount in use has waited since an earlier process.
-    let mut waited_for = Vec::new();
-    for mounting in &plan.mounts {
-        let info = mount_info("files", &mounting.exports, &plan);
-        let front = Fuse::bind(&ring, mounting, info, &mut inherited, &budget)?;
-        if front.is_resumed() {
-            waited_for.extend_from_slice(&mounting.exports);
-        }
-        fronts.add(front, &mounting.exports);
-    }
-    let devices = Devices::new(&lane, &plan.runtime);
-    let mut ways = Vec::new();
-    for attaching in &plan.attachments {
-        let (way, is_waiting) = way_of(attaching, &plan, &fronts, &ring, &mut inherited, &budget)?;
-        if is_waiting {
-            waited_for.push(attaching.volume.clone());
-        }
-        ways.push((attaching.volume.clone(), way));
-    }
-    drop((inherited, plan.approaches));
+    let bound = BoundFronts::bind(&plan, &ring)?;
+    drop(plan.approaches);
     let control = Listener::bind_private(&control_socket(&plan.runtime, std::process::id()))
         .map_err(|error| Failure::new(Exit::Usage, format!("the control socket: {error}")))?;
     let program = match (&plan.program, &plan.run) {
@@ -160,28 +115,14 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         _ => Err("a daemon with a captive command ends with the command, and cannot be upgraded"
             .to_owned()),
     };
-    let threads = Threads::default();
-    let (mut services, mut addresses) = (Vec::new(), Vec::new());
-    for planned in plan.volumes {
-        let Planned { name, backing, volume } = planned;
-        let is_waited_for = waited_for.contains(&name);
-        let loss = if is_waited_for { volume.loss_of_waiting() } else { None };
-        if let Some(loss) = loss {
-            volume.lose(loss);
-        }
-        let found = fronts.addresses(&name);
-        let address = found.first().cloned().unwrap_or_default();
-        addresses.extend(found);
-        let lane_volume = LaneVolume::new(&name, &volume, &threads, plan.quiet);
-        let service = VolumeService::new(&name, &backing, address, volume, lane_volume, &ring)?;
-        if let Some((_, way)) = ways.iter().find(|(volume, _)| *volume == name) {
-            service.add_to(&devices, way, wait_time_of(&plan.attachments, &name));
-        }
-        if let Some(loss) = loss {
-            crate::tell!("overdrive: {name}: {}", service.loss_failure(loss, true));
-        }
-        services.push(service);
-    }
+    let (devices, threads) = (Devices::new(&lane, &plan.runtime), Threads::default());
+    let service = |planned| {
+        let lists = plan.state.as_deref().map(HotLists::in_state);
+        bound.service_of(planned, &devices, &threads, &ring, lists, plan.quiet)
+    };
+    let services = plan.volumes.into_iter().map(service).collect::<Result<Vec<_>, Failure>>()?;
+    let addresses = services.iter().flat_map(|service| bound.fronts.addresses(&service.name));
+    let addresses = addresses.collect();
     threads.join(ring.polled());
     let lanes = Lanes::start(plan.threads, &setup(&services, &threads), plan.poll)?;
     let actions = ReadyActions::new(
@@ -192,7 +133,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         addresses,
         plan.ready,
     );
-    let services = VolumeServices::new(services, fronts, devices, lanes.clone(), program);
+    let services = VolumeServices::new(services, bound.fronts, devices, lanes.clone(), program);
     // The last step that may fail: a start that serves nothing leaves the records unchanged.
     services.record()?;
     let start_ns = lane.now();
@@ -207,74 +148,79 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     Ok(Served { captive, volumes, served_ns, poll_spent_ns, poll_vain_ns })
 }
 
-/// Returns the front by which the kernel reaches a device, added to the fronts, and whether an
-/// earlier process has made the device.
-fn way_of(
-    attaching: &Attaching,
-    plan: &DaemonPlan,
-    fronts: &Fronts,
-    ring: &Ring,
-    inherited: &mut Inherited,
-    budget: &Arc<Budget>,
-) -> Result<(RouteFront, bool), Failure> {
-    let volume = &attaching.volume;
-    let exports = std::slice::from_ref(volume);
-    let route = Route::choose(attaching.via, &plan.runtime, volume)?;
-    let mut is_waiting = route.is_waiting(&plan.runtime, volume);
-    let by = match route {
-        Route::Fuse => {
-            let mounting = mounting_of(attaching, &plan.runtime);
-            let info = mount_info("device", exports, plan);
-            let front = Fuse::bind(ring, &mounting, info, inherited, budget)?;
-            is_waiting = front.is_resumed();
-            fronts.add(front, exports);
-            RouteFront::Fuse
-        }
-        Route::Ublk => {
-            let front = Ublk::new(ring, &device::link(volume), budget);
-            fronts.add(front.clone(), exports);
-            RouteFront::Ublk(front)
-        }
-        Route::Nbd => {
-            let front = KernelNbd::new(ring, &device::link(volume), budget);
-            fronts.add(front.clone(), exports);
-            RouteFront::Nbd(front)
-        }
-    };
-    Ok((by, is_waiting))
+/// The fronts of a plan at their addresses, before a volume is served.
+struct BoundFronts {
+    fronts: Fronts,
+    /// The routes of volumes that become devices.
+    routes: Vec<BoundRoute>,
+    /// Volumes for which a device or a mount in use has waited since an earlier process.
+    waited_for: Vec<String>,
 }
 
-/// Returns how long users of a volume's device wait for a new daemon.
-fn wait_time_of(attachments: &[Attaching], volume: &str) -> WaitTime {
-    let found = attachments.iter().find(|attaching| attaching.volume == volume);
-    found.map_or_else(WaitTime::default, |attaching| attaching.wait_time)
-}
-
-/// Returns the mount with the file below a device.
-fn mounting_of(attaching: &Attaching, runtime: &Path) -> Mounting {
-    Mounting {
-        directory: device::directory(runtime, &attaching.volume),
-        exports: vec![attaching.volume.clone()],
-        keep: attaching.keep.clone(),
-        device: Some(device::link(&attaching.volume)),
-        wait_time: attaching.wait_time,
+impl BoundFronts {
+    /// Binds the fronts of a plan.
+    ///
+    /// # Errors
+    /// An address or a directory cannot be used; a volume is a device by another route.
+    fn bind(plan: &DaemonPlan, ring: &Ring) -> Result<BoundFronts, Failure> {
+        // The requests of clients in progress are bounded per process, over all fronts.
+        let (fronts, budget) = (Fronts::default(), Arc::new(Budget::default()));
+        let mut inherited = Inherited::find();
+        for Listening { address, exports } in &plan.listeners {
+            fronts.add(Nbd::bind(ring, address, &plan.runtime, &mut inherited, &budget)?, exports);
+        }
+        let mut waited_for = Vec::new();
+        for mounting in &plan.mounts {
+            let info = MountInfo::of("files", &mounting.exports, plan);
+            let front = Fuse::bind(ring, mounting, info, &mut inherited, &budget)?;
+            if front.is_resumed() {
+                waited_for.extend_from_slice(&mounting.exports);
+            }
+            fronts.add(front, &mounting.exports);
+        }
+        let mut routes = Vec::new();
+        for attaching in &plan.attachments {
+            let route = BoundRoute::bind(attaching, plan, &fronts, ring, &mut inherited, &budget)?;
+            if route.is_waiting {
+                waited_for.push(route.volume.clone());
+            }
+            routes.push(route);
+        }
+        Ok(BoundFronts { fronts, routes, waited_for })
     }
-}
 
-/// Returns a description of these volumes for the holder of their mount. Only a daemon with the
-/// same volumes, by their identities, may take the mount over.
-fn mount_info(kind: &str, exports: &[String], plan: &DaemonPlan) -> MountInfo {
-    let planned = |name: &String| plan.volumes.iter().find(|planned| planned.name == *name);
-    let identity = |name: &String| {
-        let identity = planned(name).map_or(String::new(), |planned| planned.volume.identity());
-        format!("{name}={identity}")
-    };
-    let identities: Vec<_> = exports.iter().map(identity).collect();
-    let backings = exports.iter().filter_map(planned).map(|planned| planned.backing.as_str());
-    MountInfo {
-        contents: format!("{kind} over {:016x}", device::hash(&identities.join("\n"))),
-        backing: backings.collect::<Vec<_>>().join(", "),
-        again: plan.again.clone(),
+    /// Returns the service of a volume on this ring's lane, and adds it to the devices if it has a
+    /// route. A volume that has lost data while its users waited is served as a disk that was
+    /// pulled out.
+    ///
+    /// # Errors
+    /// Those of [`VolumeService::new`].
+    fn service_of(
+        &self,
+        planned: Planned,
+        devices: &Devices,
+        threads: &Threads,
+        ring: &Ring,
+        lists: Option<HotLists>,
+        quiet: bool,
+    ) -> Result<Rc<VolumeService>, Failure> {
+        let Planned { name, backing, volume } = planned;
+        let is_waited_for = self.waited_for.contains(&name);
+        let loss = if is_waited_for { volume.loss_of_waiting() } else { None };
+        if let Some(loss) = loss {
+            volume.lose(loss);
+        }
+        let address = self.fronts.addresses(&name).into_iter().next().unwrap_or_default();
+        let lane_volume = LaneVolume::new(&name, &volume, threads, quiet);
+        let service =
+            VolumeService::new(&name, &backing, address, volume, lane_volume, ring, lists)?;
+        if let Some(route) = self.routes.iter().find(|route| route.volume == name) {
+            service.add_to(devices, route);
+        }
+        if let Some(loss) = loss {
+            crate::tell!("overdrive: {name}: {}", service.loss_failure(loss, true));
+        }
+        Ok(service)
     }
 }
 
@@ -287,6 +233,48 @@ fn setup(services: &[Rc<VolumeService>], threads: &Threads) -> Arc<Setup> {
         threads.join(ring.polled());
         volumes.iter().map(|volume| volume.start_on(ring)).collect()
     })
+}
+
+/// The actions to take once the daemon is ready.
+struct ReadyActions {
+    command: Option<String>,
+    environment: captive::Environment,
+    addresses: Vec<String>,
+    ready: Ready,
+}
+
+impl ReadyActions {
+    /// Prepares to print these addresses, and to start this command.
+    fn new(
+        command: Option<String>,
+        services: &[Rc<VolumeService>],
+        listeners: &[Listening],
+        mounts: &[Mounting],
+        addresses: Vec<String>,
+        ready: Ready,
+    ) -> ReadyActions {
+        let socket = match listeners.first().map(|listening| &listening.address) {
+            Some(NbdAddress::Unix(path)) => path.clone(),
+            _ => PathBuf::new(),
+        };
+        let file = mounts.first().and_then(|mounting| {
+            mounting.exports.first().map(|name| mounting.directory.join(name))
+        });
+        let uri = services.first().map_or(String::new(), |service| service.address.clone());
+        let environment = captive::Environment { uri, socket, file };
+        ReadyActions { command, environment, addresses, ready }
+    }
+
+    /// Carries them out. Returns the captive command, if there is one.
+    ///
+    /// # Errors
+    /// The command cannot be started.
+    fn run(self) -> Result<Option<Child>, Failure> {
+        let start = |command: &String| captive::start(command, &self.environment);
+        let child = self.command.as_ref().map(start).transpose()?;
+        (self.ready)(&self.addresses);
+        Ok(child)
+    }
 }
 
 /// A daemon whose volumes are served: its ring, its volumes, its control socket and its signals.
@@ -314,6 +302,7 @@ impl RunningDaemon {
                 drop(memory.warm());
             }
             Watch::new(&self.ring, &service).start();
+            service.start_warmth();
             service.lane_volume.start_sensor(&lane);
         }
         let captive = match self.begin(actions).await {
@@ -354,7 +343,6 @@ impl RunningDaemon {
     /// Makes the devices, once the volumes below them are served, and announces all addresses.
     async fn begin(&self, actions: ReadyActions) -> Result<Option<Child>, Failure> {
         self.services.devices.attach().await?;
-        self.services.mark_faces().await?;
         let child = actions.run()?;
         crate::former::forget_former();
         let _ = holder::notify_ready();

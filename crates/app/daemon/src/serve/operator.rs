@@ -256,7 +256,11 @@ impl Control {
                 losses.map(|losses| serde_json::json!(losses))
             }
             Ask::Version => Ok(env!("CARGO_PKG_VERSION").into()),
-            Ask::Upgrade => self.services.upgrade().map(done),
+            Ask::Forget { volume } => Ok(self.service(&volume)?.forget_list().await?.into()),
+            Ask::Upgrade => {
+                self.services.save_lists().await;
+                self.services.upgrade().map(done)
+            }
             Ask::Upgraded => crate::former::check_upgraded().map(done),
             Ask::Memory { .. } => unreachable!("it has a separate answer"),
         }

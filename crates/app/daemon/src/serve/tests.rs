@@ -3,10 +3,11 @@
 use super::*;
 use crate::front::{EndFuture, Front};
 use crate::lanes::Job;
-use block::{CacheSpec, Extent, Padding, Request, Size};
+use block::{CacheSpec, Extent, Padding, Request, Size, Spec};
 use export::{Bounds, Client, Export, Operation, Stop};
 use lane::Event;
 use ring::Polling;
+use stack::{OpenFlags, Volume};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::os::unix::net::UnixStream;
@@ -178,6 +179,7 @@ fn services(ring: &Ring, fronts: Fronts, names: &[String], count: usize) -> Rc<V
             volume,
             lane_volume,
             ring,
+            None,
         )
         .expect("it attaches")
     });

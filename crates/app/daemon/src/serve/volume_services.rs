@@ -118,6 +118,13 @@ impl VolumeServices {
         self.program.clone().ok()
     }
 
+    /// Saves the lists of hot blocks, while clients continue.
+    pub(crate) async fn save_lists(&self) {
+        for service in self.all() {
+            service.save_last_list().await;
+        }
+    }
+
     pub(crate) fn upgrade(&self) -> Result<(), Failure> {
         match &self.program {
             Err(why) => return Err(Failure::new(Exit::Usage, why.clone())),
@@ -186,20 +193,6 @@ impl VolumeServices {
         result.map(|()| losses)
     }
 
-    /// Makes udev prefer the volumes' devices to their backings.
-    ///
-    /// # Errors
-    /// No thread can be started.
-    pub(crate) async fn mark_faces(&self) -> Result<(), Failure> {
-        for service in self.all() {
-            if self.devices.node(&service.name).is_some() {
-                let keys = service.volume.keys();
-                device::mark_device(self.devices.runtime(), &service.name, &keys).await?;
-            }
-        }
-        Ok(())
-    }
-
     /// Leaves a volume that could not be written back to its holder, so that its data can be
     /// rescued while this daemon continues. The volume stays this daemon's while a request of it is
     /// in progress, because its memory may still change. Another daemon can serve it only after
@@ -252,6 +245,7 @@ impl VolumeServices {
             (Which::First, Some(result)) => result,
             _ => Err(block::Error::new(block::Kind::Io, "wait any longer for the backing")),
         };
+        service.save_last_list().await;
         let counters = service.shared().map(|shared| shared.counters(lane.now()));
         let (name, backing, uri) =
             (service.name.clone(), service.backing.clone(), service.address.clone());

@@ -35,7 +35,7 @@ impl Watch {
         Watch { ring: ring.clone(), service: service.clone() }
     }
 
-    /// Starts; it ends with the site.
+    /// Starts; it ends with the volume.
     pub(crate) fn start(self) {
         let (lane, keeping) = (self.ring.lane().clone(), self.clone());
         lane.spawn(async move { keeping.replace_dead_holders().await })

@@ -1,51 +1,10 @@
 //! The expected duration of a run, printed before it begins.
 
-use block::{CacheSpec, Size};
-use suites::{Listed, Plan};
+use block::Size;
+use suites::{Plan, Work};
 
 /// Nanoseconds per second.
 const SECOND_NS: u64 = 1_000_000_000;
-
-/// Parts of a run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Parts {
-    /// Duration of tests with a time limit, in nanoseconds.
-    timed_ns: u64,
-    /// Time in which the target idles, in nanoseconds.
-    idle_ns: u64,
-    /// Bytes of tests with a fixed amount: their duration depends on the target.
-    sized_bytes: u64,
-}
-
-/// Runs a suite on a device that does nothing, and adds up its loads and pauses; None: the device
-/// cannot be tested so.
-fn parts(plan: &Plan) -> Option<Parts> {
-    let (rig, listing) = Listed::new(plan.target.bytes());
-    // The size of the cache makes no difference to the loads.
-    let small =
-        |cache: &CacheSpec| CacheSpec { memory: Size(1 << 20), dirty_bytes: None, ..cache.clone() };
-    let plan = Plan { cache: plan.cache.as_ref().map(small), ..plan.clone() };
-    let (outcome, ended) = suites::run_on(Box::new(rig), &plan, &mut ());
-    ended.ok()?;
-    let mut parts = Parts { idle_ns: outcome.elapsed_ns, ..Parts::default() };
-    let mut is_read = false;
-    for (_, load) in listing.borrow().iter() {
-        is_read |= load.reads_percent > 0;
-        match (load.limit.time_ns, load.limit.requests) {
-            (u64::MAX, u64::MAX) => {}
-            (u64::MAX, requests) => {
-                let bytes = requests.saturating_mul(load.block_bytes());
-                parts.sized_bytes = parts.sized_bytes.saturating_add(bytes);
-            }
-            (time_ns, _) => parts.timed_ns = parts.timed_ns.saturating_add(time_ns),
-        }
-    }
-    // Reads require written data.
-    if is_read && !plan.reads_only && !plan.preparation.leaves_all_written() {
-        parts.sized_bytes = parts.sized_bytes.saturating_add(plan.span());
-    }
-    Some(parts)
-}
 
 /// Formats a duration in the two largest of its units.
 fn duration(ns: u64) -> String {
@@ -62,22 +21,26 @@ fn duration(ns: u64) -> String {
 }
 
 /// Returns the sentence about the expected duration.
-fn sentence(name: &str, parts: Parts) -> String {
+fn sentence(name: &str, work: Work) -> String {
     let mut text =
-        format!("{name}: about {}", duration(parts.timed_ns.saturating_add(parts.idle_ns)));
-    if parts.idle_ns > 0 {
-        text += &format!(", of which {} idle", duration(parts.idle_ns));
+        format!("{name}: about {}", duration(work.timed_ns.saturating_add(work.idle_ns)));
+    if work.idle_ns > 0 {
+        text += &format!(", of which {} idle", duration(work.idle_ns));
     }
-    if parts.sized_bytes > 0 {
-        text += &format!(", and the time to read or write {}", Size(parts.sized_bytes));
+    if work.sized_bytes > 0 {
+        text += &format!(", and the time to read or write {}", Size(work.sized_bytes));
     }
     text
 }
 
 /// Returns the expected duration of a run; None: the run will be refused.
 pub(super) fn time(plan: &Plan) -> Option<String> {
+    let listing = suites::list(plan);
+    if listing.ended.is_err() {
+        return None;
+    }
     let name = format!("{} on {}", plan.suite.name, plan.target.text);
-    let sentence = sentence(&name, parts(plan)?);
+    let sentence = sentence(&name, listing.work());
     Some(match plan.target.model {
         None => sentence,
         Some(_) => format!("{sentence} of simulated time"),

@@ -5,7 +5,7 @@ use crate::page_file::PageFile;
 use stack::{Exit, Failure};
 use std::path::Path;
 use std::process::ExitCode;
-use suites::Listed;
+use suites::Listing;
 
 /// Writes the loads of a suite as a job file of fio.
 pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
@@ -19,6 +19,10 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failur
     }
     if ["model:", "null:", "ram:"].iter().any(|kind| text.starts_with(kind)) {
         let message = format!("{text}: fio runs on files, devices and exports; name one of these");
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    if stack::below_limits(text) != text {
+        let message = format!("{text}: a job of fio has no such limit; name the target below it");
         return Err(Failure::new(Exit::Usage, message));
     }
     let (target, place) = arguments.live.look(text)?;
@@ -35,16 +39,17 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failur
     }
     let spare_percent = runs::only_spare(arguments)?;
     let plan = plan::of_target(arguments, target, jobs, spare_percent, reads_only)?;
-    let (rig, listing) = Listed::new(plan.target.bytes());
-    let (_, ended) = suites::run_on(Box::new(rig), &plan, &mut ());
+    let Listing { loads, ended, .. } = suites::list(&plan);
     ended.map_err(|halt| incomplete::failure(&plan, &halt))?;
     let usual = arguments.live.content();
     let content = |name: &str| {
         let job = plan.jobs.iter().find(|job| job.name() == name);
         job.map_or(usual, |job| job.content(usual))
     };
-    let loads = listing.borrow();
-    let loads = loads.iter().map(|(name, load)| (name.clone(), load.clone(), content(name)));
+    let loads = loads.into_iter().map(|(name, load)| {
+        let content = content(&name);
+        (name, load, content)
+    });
     let loads: Vec<_> = loads.collect();
     page.write(&suites::fio::job_file(plan.suite.name, &place, &loads))?;
     Ok(ExitCode::SUCCESS)

@@ -1,14 +1,15 @@
-//! `overdrive bench history`: the stored results.
+//! Results are stored, and `overdrive bench history` shows them.
 
 use crate::columns::{self, Cell, Column, Style};
 use block::printable;
 use clap::ValueEnum;
 use history::{Error, History, Run, Which};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use stack::{Exit, Failure};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use suites::{Outcome, report};
 
 /// List the stored results, or show, print or remove one.
 ///
@@ -119,12 +120,27 @@ fn broken(error: Error) -> Failure {
 
 /// Returns the file: `history.sqlite3` in the user's data directory. None: neither XDG_DATA_HOME
 /// nor HOME is set.
-pub(super) fn file() -> Option<PathBuf> {
+fn file() -> Option<PathBuf> {
     let absolute =
         |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data =
         absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
     Some(data.join("overdrive").join("history.sqlite3"))
+}
+
+/// Stores a result in the history. A failure is reported, and does not make the suite fail.
+pub(super) fn keep(outcome: &Outcome) {
+    // A suite that could not begin has no result.
+    let Some(path) = file().filter(|_| !outcome.rows.is_empty()) else { return };
+    let command: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let facts = rigs::machine().into_iter().map(|(name, value)| (name.to_owned(), value.into()));
+    let machine = Value::Object(facts.collect::<Map<_, _>>());
+    let kept = History::open(&path)
+        .and_then(|mut history| history.keep(&command, &machine, &report::json(outcome)));
+    if let Err(error) = kept {
+        daemon::tell!("overdrive: the result could not be stored: {error}");
+    }
 }
 
 /// Opens the history; None: nothing has been stored yet.

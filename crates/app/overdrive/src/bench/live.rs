@@ -26,6 +26,7 @@ fn draw_seed() -> Result<u64, Failure> {
 
 /// Whether a target is memory, which stores nothing and requires no pauses.
 pub(super) fn is_memory(text: &str) -> bool {
+    let text = stack::below_limits(text);
     text.starts_with("null:") || text.starts_with("ram:")
 }
 
@@ -220,7 +221,8 @@ impl LiveOptions {
         Ok((Target::of_rig(text, bytes, SEED), place))
     }
 
-    /// Opens a target for a suite: the file or device at this path, or the volume of this name.
+    /// Opens a target for a suite: the file or device at this path, or the volume of this name,
+    /// with its limits.
     pub(super) fn open(
         &self,
         text: &str,
@@ -236,8 +238,10 @@ impl LiveOptions {
             verify: self.verify,
             content: Content { seed: draw_seed()?, ..self.content() },
         };
-        let uri = self.uri(text)?;
-        let rig = Live::open(uri.as_deref().unwrap_or(text), &wishes)?;
+        let (limits, below) =
+            stack::split_limits(text).map_err(|what| Failure::new(Exit::Usage, what))?;
+        let uri = self.uri(below)?;
+        let rig = Live::open(uri.as_deref().unwrap_or(below), &wishes)?.limited(&limits);
         if let Some(users) = rig.in_use() {
             daemon::tell!(
                 "overdrive: {users}; it is only read, and the results include the load of other \

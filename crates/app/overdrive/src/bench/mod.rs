@@ -12,7 +12,6 @@ mod incomplete;
 mod job;
 mod live;
 mod only;
-mod output;
 mod plan;
 mod prices;
 mod runs;
@@ -26,7 +25,7 @@ use runs::Runs;
 use stack::Failure;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use suites::{Preparation, Suite};
+use suites::{Outcome, Preparation, Suite, report};
 
 pub(crate) use help::suited;
 
@@ -44,8 +43,9 @@ pub(crate) use help::suited;
 /// and stored; see --prices. The same seed and prices give the same bytes of output.
 ///
 /// The cache has the settings of 'overdrive serve' that are listed below, with the same defaults,
-/// but --dirty-age 0 means no limit. qd1 has other defaults: all of the memory may be dirty,
-/// without a time limit, and there is no flush target.
+/// but --dirty-age 0 means no limit, and the guard is off by default: it would judge without the
+/// pressure on processors that a daemon measures. qd1 has other defaults: all of the memory may be
+/// dirty, without a time limit, and there is no flush target.
 ///
 /// Ctrl-C ends a suite with the results so far; the exit status is then 1. It is 5 if filebench
 /// could not remove its files, 6 if the target failed, and 7 if --verify found data that differs
@@ -57,6 +57,7 @@ pub(crate) use help::suited;
 ///   overdrive bench corners model:samsung-840-evo-250?seed=7 --state steady --json
 ///   overdrive bench qd1 /mnt/data/test.img --size 8G
 ///   overdrive bench consistency /dev/sdb --destroy --report sdb.html
+///   overdrive bench cdm limit:iops=3000,bandwidth=125M:disk.img --size 8G --cache 1G
 ///   overdrive bench compare history:1 history:2
 ///   overdrive bench filebench /mnt/data --share 10
 #[derive(clap::Args)]
@@ -77,8 +78,9 @@ pub(crate) struct Arguments {
     /// model:NAME, or model:FILE.toml for your own drive; ?size=SIZE&seed=NUMBER may follow, and
     /// data=PERCENT, to which a compressing drive reduces writes, and dedupe=PERCENT, the duplicate
     /// part of them, which it does not store. For real time: a file, a block device, the name of a
-    /// served volume, nbd+unix:///NAME?socket=PATH, null:SIZE or ram:SIZE. For filebench and
-    /// loadtime also a directory.
+    /// served volume, nbd+unix:///NAME?socket=PATH, null:SIZE or ram:SIZE. All of these with a
+    /// limited rate: limit:iops=N,bandwidth=SIZE,burst=TIME:TARGET. For filebench and loadtime also
+    /// a directory.
     #[arg(required = true)]
     target: Option<String>,
 
@@ -194,7 +196,7 @@ impl Arguments {
 
     /// Returns the files that the run reads or works on.
     fn inputs(&self) -> Vec<PathBuf> {
-        let target = self.target();
+        let target = stack::below_limits(self.target());
         let model = target.strip_prefix("model:");
         let target = model.and_then(|model| model.split('?').next()).unwrap_or(target);
         let others = [self.job.file(), self.prices.as_deref().map(Path::new)];
@@ -213,17 +215,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return export::run(arguments, file);
     }
     // Checked before anything is opened or made, so that a mistake changes nothing.
-    let report = arguments.report.as_deref();
-    let report = report.map(|path| PageFile::open(path, &arguments.inputs())).transpose()?;
+    let page = arguments.report.as_deref();
+    let page = page.map(|path| PageFile::open(path, &arguments.inputs())).transpose()?;
     let Runs { outcomes, ended } = runs::run(arguments)?;
     // The results so far are printed, even after a failure; the output need not be read.
-    output::print(&outcomes, arguments.json);
-    if let Some(report) = report {
-        report.write(&suites::report::overlaid(&outcomes))?;
+    print(&outcomes, arguments.json);
+    if let Some(page) = page {
+        page.write(&report::overlaid(&outcomes))?;
     }
     #[cfg(feature = "history")]
     if !arguments.no_history {
-        outcomes.iter().for_each(output::keep);
+        outcomes.iter().for_each(history::keep);
     }
     ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// Prints a table for each outcome, or one JSON object.
+fn print(outcomes: &[Outcome], json: bool) {
+    let text = match json {
+        true => format!("{}\n", report::json_of(outcomes)),
+        false => outcomes.iter().map(report::text).collect::<Vec<_>>().join("\n"),
+    };
+    daemon::console::output(format_args!("{text}"));
 }

@@ -1,17 +1,16 @@
 //! `--only`: the tests of a suite by their names.
 
 use stack::{Exit, Failure};
-use suites::{Listed, Outcome, Plan, Preparation};
+use suites::{Outcome, Plan, Preparation};
 
 /// Maximum number of names listed.
 const NAMES_MAX: usize = 40;
 
 /// Runs a suite on a device that does nothing.
 fn listed(plan: &Plan, only: Option<String>) -> Outcome {
-    let (rig, _) = Listed::new(plan.target.bytes());
     let preparation = Preparation::default();
     let plan = Plan { cache: None, preparation, only, ..plan.clone() };
-    suites::run_on(Box::new(rig), &plan, &mut ()).0
+    suites::list(&plan).outcome
 }
 
 /// Returns the names that `--only` accepts for a plan; none if its suite runs only as a whole.

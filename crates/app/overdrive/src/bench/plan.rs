@@ -17,7 +17,7 @@ pub(super) fn set_up(
     arguments: &Arguments,
     spare_percent: u32,
 ) -> Result<(Plan, Box<dyn Rig>), Failure> {
-    match arguments.target().starts_with("model:") {
+    match stack::below_limits(arguments.target()).starts_with("model:") {
         true => in_virtual_time(arguments, spare_percent),
         false => in_real_time(arguments, spare_percent),
     }

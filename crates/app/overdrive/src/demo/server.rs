@@ -42,7 +42,7 @@ impl Server {
         command
             .arg("serve")
             .arg(image)
-            .args(["--delay", DELAY, "--name", "disk", "--json", "--memory"])
+            .args(["--delay", DELAY, "--name", "disk", "--json", "--warm", "off", "--memory"])
             .arg(memory_bytes.to_string())
             .arg("--nbd")
             .arg(format!("unix:{}", directory.join("disk.sock").display()));

@@ -16,7 +16,7 @@ use daemon::{
 };
 use holder::Records;
 use ring::Polling;
-use stack::{Exit, Failure, Keep, OpenFlags};
+use stack::{Exit, Failure, Keep, OpenFlags, Volume};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,8 +40,9 @@ use std::process::ExitCode;
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
     /// An image, a block device, ram:SIZE, null:SIZE; model:NAME[?size=SIZE&seed=N&state=STATE], a
-    /// modelled drive; pool:PATH,PATH... (see 'overdrive pool'); stripe:PATH,PATH...; with
-    /// --config, one of its volumes.
+    /// modelled drive; pool:PATH,PATH... (see 'overdrive pool'); stripe:PATH,PATH...; one of these
+    /// behind limit:iops=N,bandwidth=SIZE,burst=TIME: with at most N requests and SIZE bytes per
+    /// second; with --config, one of its volumes.
     #[arg(required_unless_present = "config")]
     backing: Option<String>,
 
@@ -157,7 +158,8 @@ impl Arguments {
 
 /// Returns a volume's name, from its backing's.
 pub(crate) fn name_of(backing: &str) -> String {
-    // For a modelled drive, without the parameters of this instance.
+    // Without the parameters of this instance: limits, and those of a modelled drive.
+    let backing = stack::below_limits(backing);
     let drive = backing.strip_prefix("model:").and_then(|rest| rest.split('?').next());
     let backing = drive.unwrap_or(backing);
     let (kind, backing) = match backing.split_once(':') {
@@ -232,7 +234,7 @@ fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure
         let records = Some(Records::of(&daemon::runtime_directory()));
         let flags = OpenFlags { name: name.clone(), raw, read_only, device, keep, records };
         let bar = Bytes::new("memory");
-        let volume = daemon::open(spec, flags, &mut |done, all| bar.set(done, all))?;
+        let volume = Volume::open(spec, flags, &mut |done, all| bar.set(done, all))?;
         bar.finish();
         if !quiet {
             volume.notes().iter().for_each(|note| daemon::tell!("overdrive: {note}"));
@@ -286,6 +288,8 @@ pub(crate) fn serve(config: Config, options: ServeOptions) -> Result<ExitCode, F
     let (listeners, mounts) = (listeners(&config), mounts(&config));
     let attachments = attachments(&config);
     let threads = threads.or(config.threads).unwrap_or_else(daemon::threads_default);
+    // Opening a volume may start a holder, which must not inherit the listeners.
+    daemon::find_inherited();
     daemon::allow_descriptors(config.volumes.len(), listeners.len(), threads)?;
     daemon::protect_process();
     let approaches = daemon::approach(&mounts, &attachments, &daemon::runtime_directory());
@@ -311,6 +315,7 @@ pub(crate) fn serve(config: Config, options: ServeOptions) -> Result<ExitCode, F
         approaches,
         run,
         runtime: daemon::runtime_directory(),
+        state: daemon::state_directory(),
         threads,
         poll,
         quiet,
@@ -392,6 +397,19 @@ fn json_of(served: &Served) -> serde_json::Value {
 mod tests {
     use super::*;
     use clap::{Args, Command};
+
+    #[test]
+    fn a_volume_has_the_name_of_its_backing() {
+        for (backing, name) in [
+            ("/srv/db.img", "db"),
+            ("limit:iops=300,burst=10s:/srv/db.img", "db"),
+            ("limit:iops=2:limit:iops=1:pool:/srv/a.img,/srv/b.img", "pool-a"),
+            ("limit:bandwidth=1M:model:samsung-840-evo-250?size=1G", "samsung-840-evo-250"),
+            ("ram:1G", "ram-1G"),
+        ] {
+            assert_eq!(name_of(backing), name);
+        }
+    }
 
     /// Checks each option that does not belong to a volume together with a config file.
     #[test]

@@ -84,7 +84,7 @@ mod tests {
     type Change = fn(&mut ConfigVolume);
 
     /// Each option with a value, and all its effects.
-    const SAID: [(&[&str], Change); 18] = [
+    const SAID: [(&[&str], Change); 19] = [
         (&["--memory", "64M"], |volume| volume.cache.memory = Size(64 << 20)),
         (&["--policy", "sieve"], |volume| volume.cache.policy = block::Policy::Sieve),
         (&["--write", "through"], |volume| volume.cache.write = WriteMode::Through),
@@ -97,6 +97,7 @@ mod tests {
         (&["--retry-time", "9s"], |volume| volume.cache.retry_time_ms = 9_000),
         (&["--absorb-bytes-max", "64K"], |volume| volume.cache.absorb_bytes_max = Size(64 << 10)),
         (&["--readahead", "off"], |volume| volume.cache.readahead = false),
+        (&["--warm", "off"], |volume| volume.cache.warm = block::Warm::Off),
         (&["--guard", "off"], |volume| volume.cache.guard = false),
         (&["--no-holder"], |volume| volume.holder = false),
         (&["--wait-time", "forever"], |volume| volume.wait_time = WaitTime(None)),

@@ -4,6 +4,7 @@ mod absent;
 mod clear;
 mod clear_target;
 mod flush;
+mod forget;
 mod list;
 mod power;
 mod set;
@@ -58,6 +59,9 @@ enum Command {
     Freeze(Name),
     /// End 'pause' and 'freeze'.
     Resume(Name),
+    /// Remove the saved list of a volume's hot blocks. While the volume is served, a new one is
+    /// saved later; 'set warm=off' prevents that.
+    Forget(Name),
     /// Change settings of a served volume; they last until its daemon ends or is upgraded.
     Set(set::Options),
     /// End the failed state of a volume, after writing dirty data to its backing has failed.
@@ -273,6 +277,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::Pause(name) => simple(control, name, "paused", |volume| Ask::Pause { volume }),
         Command::Freeze(name) => simple(control, name, "frozen", |volume| Ask::Freeze { volume }),
         Command::Resume(name) => simple(control, name, "resumed", |volume| Ask::Resume { volume }),
+        Command::Forget(name) => forget::run(control, name),
         Command::Set(options) => set::run(control, options),
         Command::ClearError(options) => clear::run(control, options),
         Command::PowerCut(options) => power::run(control, options),

@@ -15,6 +15,11 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
     for (arguments, says) in [
         (vec!["qd1", &target, "--verify"], "--verify: is for targets in real time"),
         (vec!["qd1", "null:1G", "--verify"], "stores no data"),
+        (vec!["qd1", "limit:iops=0:null:1G"], "write iops=N, requests per second, from 1 to"),
+        (vec!["qd1", "limit:iop=5:model:x"], "'iop' is unknown; did you mean 'iops'?"),
+        (vec!["qd1", "limit:iops=5:model:samsung-841"], "there is no such model"),
+        (vec!["qd1", "limit:iops=5:null:1K"], "limit:iops=5:null:1K: has only 1 KiB; "),
+        (vec!["qd1", "limit:iops=5:null:1G", "--verify"], "stores no data"),
         (vec!["qd1", "null:32M"], "null:32M: has only 32 MiB; qd1 needs at least 64 MiB"),
         (vec!["qd1", "null:1K"], "null:1K: has only 1 KiB; "),
         (vec!["qd1", "null:1G", "--span", "1K"], "--span 1 KiB: qd1 needs at least 64 MiB"),

@@ -125,3 +125,32 @@ fn an_interrupt_leaves_a_valid_partial_result() {
     );
     assert!(object["rows"].is_array());
 }
+
+#[test]
+fn a_limited_drive_has_the_rate_of_its_limit() {
+    let home = tempfile::tempdir().expect("a directory");
+    let target = format!("limit:iops=500:{}", target());
+    let load = ["--depth", "8", "--span", "64M", "--time", "2s", "--json"];
+    let (object, errors) =
+        json_and_errors(&run(home.path(), &[&["custom", &target], &load[..]].concat()));
+    let found = object["rows"][0]["value"].as_f64().expect("a rate");
+    assert!((495.0..=505.0).contains(&found), "{found}: {errors}");
+    assert_eq!(object["target"], target);
+}
+
+#[test]
+fn a_cached_suite_takes_the_settings_of_a_daemon() {
+    let home = tempfile::tempdir().expect("a directory");
+    let run = |guard: &str| {
+        let load = ["custom", "null:64M", "--depth", "8", "--time", "1s", "--json"];
+        let settings = ["--cache", "1M", "--policy", "lru", "--readahead", "off", "--guard", guard];
+        let (object, errors) = json_and_errors(&run(home.path(), &[&load[..], &settings].concat()));
+        let cache = &object["cache"];
+        assert_eq!((&cache["policy"], &cache["readahead"]), (&"lru".into(), &false.into()));
+        assert_eq!(cache["guard"], guard == "on");
+        object["counters"]["bypasses"].as_u64().unwrap_or_else(|| panic!("{errors}{object}"))
+    };
+    // The cache has one block of 64, and misses cost nothing: it never saves what it costs.
+    assert_eq!(run("off"), 0);
+    assert!(run("on") > 0);
+}

@@ -155,6 +155,7 @@ pub(crate) fn serve(backing: impl AsRef<Path>, options: &[&str]) -> Ended {
 pub(crate) fn serve_in(home: &Home, backing: impl AsRef<Path>, options: &[&str]) -> Ended {
     let mut command = Command::new("timeout");
     command.args([&patience_s(), OVERDRIVE, "serve"]).env("XDG_RUNTIME_DIR", home.runtime());
+    command.env("XDG_STATE_HOME", home.state());
     command.arg(backing.as_ref()).args(options);
     // Not a pipe: a holder that stays has it open as well, and it would never end.
     let errors = tempfile::NamedTempFile::new().expect("a place for it");
@@ -226,6 +227,7 @@ impl Server {
     pub(crate) fn run_in(home: &Arc<Home>, mut command: Command) -> Server {
         let errors = home.path().join("stderr");
         command.env("XDG_RUNTIME_DIR", home.runtime()).stdout(Stdio::piped());
+        command.env("XDG_STATE_HOME", home.state());
         // Messages of earlier lives stay in front.
         let appended = File::options().create(true).append(true).open(&errors);
         command.stderr(appended.expect("the home takes files"));

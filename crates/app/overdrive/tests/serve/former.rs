@@ -29,6 +29,7 @@ fn serve(program: &str, home: &Arc<Home>, image: &Path, options: &[&str]) -> Ser
 fn command(program: &str, home: &Home, arguments: &[&str]) -> Ended {
     let mut command = Command::new(program);
     command.args(arguments).env("XDG_RUNTIME_DIR", home.runtime());
+    command.env("XDG_STATE_HOME", home.state());
     command.output().expect("both were built").into()
 }
 

@@ -26,6 +26,11 @@ impl Home {
         self.path().join("run")
     }
 
+    /// For `XDG_STATE_HOME`.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.path().join("state")
+    }
+
     /// Socket of the one server of a home.
     pub(crate) fn socket(&self) -> PathBuf {
         self.path().join("socket")
@@ -33,14 +38,16 @@ impl Home {
 
     /// Runs a command of this home's user.
     pub(crate) fn overdrive(&self, arguments: &[&str]) -> Ended {
-        let variable = format!("XDG_RUNTIME_DIR={}", self.runtime().display());
-        run("env", &[&[variable.as_str(), OVERDRIVE], arguments].concat())
+        let runtime = format!("XDG_RUNTIME_DIR={}", self.runtime().display());
+        let state = format!("XDG_STATE_HOME={}", self.state().display());
+        run("env", &[&[runtime.as_str(), &state, OVERDRIVE], arguments].concat())
     }
 
     /// Returns such a command, to be started by the test itself.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(OVERDRIVE);
         command.args(arguments).env("XDG_RUNTIME_DIR", self.runtime());
+        command.env("XDG_STATE_HOME", self.state());
         command
     }
 

@@ -100,13 +100,19 @@ fn the_stack_that_is_shown_has_the_settings_in_force() {
     let before = stack(&server);
     assert_eq!((&before["dirty_bytes"], &before["write"]), (&Value::Null, &"back-now".into()));
     let changes = ["write=through", "durability=scratch", "dirty-bytes=1M", "dirty-age=2s"];
-    let more =
-        ["flush_target=3s", "retry-time=4s", "absorb-bytes-max=16K", "readahead=off", "guard=off"];
+    let more = [
+        "flush_target=3s",
+        "retry-time=4s",
+        "absorb-bytes-max=16K",
+        "readahead=off",
+        "warm=off",
+        "guard=off",
+    ];
     server.volume(&[&["set"], &changes[..], &more].concat()).well();
     let expected = serde_json::json!({
         "memory": before["memory"], "policy": "adaptive", "write": "through", "durability": "scratch",
         "dirty_bytes": 1 << 20, "dirty_age_ms": 2_000, "flush_target_ms": 3_000,
-        "retry_time_ms": 4_000, "absorb_bytes_max": 16_384, "readahead": false, "guard": false,
+        "retry_time_ms": 4_000, "absorb_bytes_max": 16_384, "readahead": false, "warm": "off", "guard": false,
     });
     assert_eq!(stack(&server), expected);
     server.volume(&["pause"]).well();

@@ -5,27 +5,28 @@
 //!
 //!     file ram null model     backings: no children
 //!     pool stripe             one backing of several
-//!     delay faults cache      layers: one child, whose identity and descriptors they return
+//!     layer cache             layers: one child, whose identity and descriptors they return
 //! ```
 //!
 //! Each node defines its identity, the descriptors retained for the next process, its fence, and
-//! its state. No other code distinguishes kinds of nodes, so a new kind is a file here and a line
-//! in `opening.rs`; a backing outside this crate implements [`OpenNode`] and
-//! [`Backing`](crate::Backing).
+//! its state. No other code distinguishes kinds of nodes, so a new kind is a file here and a row in
+//! `opening.rs`. A layer that only changes how requests reach its child, such as a delay, is a file
+//! of the crate `layers` and a row in `layer.rs`. A backing outside this crate implements
+//! [`OpenNode`] and [`Backing`].
 
+mod backing;
 mod cache;
-mod delay;
-mod faults;
 mod file;
+mod layer;
 mod memory;
 mod model;
 mod pool;
 mod stripe;
 
+pub use backing::{Backing, Former, Opened, Opening};
 pub(crate) use cache::CacheNode;
-pub(crate) use delay::DelayNode;
-pub(crate) use faults::FaultsNode;
-pub(crate) use file::{FileNode, identity_of};
+pub(crate) use file::FileBacking;
+pub(crate) use layer::open as open_layer;
 pub(crate) use memory::{NullNode, RamNode};
 pub(crate) use model::{ModelNode, open as open_model};
 pub use pool::create_pool;

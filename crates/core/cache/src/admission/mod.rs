@@ -4,8 +4,10 @@
 //!   a read that misses          shard/read.rs           admitted, or bypasses the cache
 //!   a read on advice            shard/read.rs           the same
 //!   a fetch ahead of a stream   shard/readahead.rs      not begun, or the first to be evicted
+//!   a block of the hot list     tasks/readahead.rs      not begun; takes free slots only
 //!   a write-through             shard/write_through.rs  its copy is admitted, or held for recovery
 //!   an absorbed write           shard/write.rs          admitted, or the first to be evicted
+//!   the rest of a block         shard/rests.rs          fetched with a part, or not
 //! ```
 //!
 //! Each of them fills in a [`Candidate`] and follows the decision. A new rule is a new
@@ -40,6 +42,8 @@ pub(crate) enum SkipReason {
     Mode,
     /// It was admitted, but every slot is dirty or in use.
     NoSlot,
+    /// To fetch the rest of it costs more than it saves.
+    Rest,
 }
 
 impl SkipReason {
@@ -51,7 +55,7 @@ impl SkipReason {
             SkipReason::LongStream => &mut counters.bypass_sequential,
             SkipReason::Policy => &mut counters.bypass_not_admitted,
             SkipReason::NoSlot => &mut counters.bypass_no_slot,
-            SkipReason::Mode | SkipReason::NoCopy => return,
+            SkipReason::Mode | SkipReason::NoCopy | SkipReason::Rest => return,
         } += 1;
     }
 }
@@ -81,6 +85,8 @@ pub(crate) enum Origin {
     Advised,
     /// It is fetched ahead of a stream, or may be fetched on advice.
     Ahead,
+    /// The list of hot blocks names it.
+    Listed,
     /// It was written through.
     WriteThrough {
         /// Whether the write-through makes a copy: it is small, and a copy is useful.
@@ -88,6 +94,11 @@ pub(crate) enum Origin {
     },
     /// It is in the write buffer.
     Absorbed,
+    /// A part of it is admitted after a miss, and the rest may be fetched as well.
+    Rest {
+        /// Whether that saves more than it costs.
+        pays: bool,
+    },
 }
 
 /// The properties of a block, or of all blocks of a request, that decide its admission.
@@ -127,7 +138,9 @@ impl Candidate {
             false => SkipReason::Guard,
         };
         let is_bypassed = match self.origin {
-            Origin::Read | Origin::WriteThrough { .. } => bypasses_reads,
+            Origin::Read | Origin::Listed | Origin::Rest { .. } | Origin::WriteThrough { .. } => {
+                bypasses_reads
+            }
             // It is certain to be read, so the bypass of reads alone does not apply to it.
             Origin::Advised => bypasses_reads && bypasses_sure,
             Origin::Ahead => bypasses_sure,
@@ -156,6 +169,9 @@ impl Candidate {
         if keeps_none {
             return Admission::Skip(SkipReason::Mode);
         }
+        if self.origin == (Origin::Rest { pays: false }) {
+            return Admission::Skip(SkipReason::Rest);
+        }
         Admission::Keep
     }
 
@@ -182,13 +198,16 @@ mod tests {
     /// read, both): the decision about a block that the policy admits, about one that it does not
     /// admit, and about the same two in a stream that is too long. K: admitted; otherwise the
     /// reason's letter.
-    const TABLE: [(Origin, [&str; 4]); 6] = [
+    const TABLE: [(Origin, [&str; 4]); 9] = [
         (READ, ["KPLL", "GGGG", "KPLL", "AAAA"]),
         (Origin::Advised, ["KPLL", "KPLL", "KPLL", "AAAA"]),
         (Origin::Ahead, ["KPLL", "KPLL", "AAAA", "AAAA"]),
+        (Origin::Listed, ["KPLL", "GGGG", "KPLL", "AAAA"]),
         (COPY, ["KPLL", "GGGG", "KPLL", "AAAA"]),
         (NO_COPY, ["NNNN", "NNNN", "NNNN", "NNNN"]),
         (Origin::Absorbed, ["KPLL", "KPLL", "KPLL", "KPLL"]),
+        (Origin::Rest { pays: true }, ["KPLL", "GGGG", "KPLL", "AAAA"]),
+        (Origin::Rest { pays: false }, ["RPLL", "GGGG", "RPLL", "AAAA"]),
     ];
 
     fn letter(admission: Admission) -> char {
@@ -201,6 +220,7 @@ mod tests {
             Admission::Skip(SkipReason::Policy) => 'P',
             Admission::Skip(SkipReason::Mode) => 'M',
             Admission::Skip(SkipReason::NoSlot) => 'S',
+            Admission::Skip(SkipReason::Rest) => 'R',
         }
     }
 
@@ -259,5 +279,6 @@ mod tests {
         assert_eq!(counted(SkipReason::NoSlot), [0, 0, 0, 1]);
         assert_eq!(counted(SkipReason::Mode), [0; 4]);
         assert_eq!(counted(SkipReason::NoCopy), [0; 4]);
+        assert_eq!(counted(SkipReason::Rest), [0; 4]);
     }
 }

@@ -411,6 +411,15 @@ impl Arena {
         });
     }
 
+    /// Same as [`Arena::put`], for bytes that are not expected to be read soon.
+    #[inline]
+    pub(crate) fn put_cold(&self, slot: u32, sector: u32, from: &Buf, skip: u32, sectors: u32) {
+        in_halves(sectors, |first, count| {
+            let to = self.sector_at(slot, sector + first);
+            from.copy_part_past_caches(skip + first, count, &self.memory, to);
+        });
+    }
+
     /// Copies sectors from a slot to a buffer.
     #[inline]
     pub(crate) fn get(&self, slot: u32, sector: u32, into: &Buf, skip: u32, sectors: u32) {
@@ -440,6 +449,12 @@ impl Arena {
     pub(crate) fn prefetch(&self, slot: u32) {
         self.memory.prefetch(self.header_at(slot), HEADER_BYTES);
         self.memory.prefetch(self.sector_at(slot, 0), self.layout.slot_bytes.min(PREFETCH_BYTES));
+    }
+
+    /// Prefetches a slot's header.
+    #[inline]
+    pub(crate) fn prefetch_header(&self, slot: u32) {
+        self.memory.prefetch(self.header_at(slot), HEADER_BYTES);
     }
 
     fn extent_words(&self, number: u32) -> [usize; 4] {

@@ -147,6 +147,30 @@ pub(crate) fn admitting(reads: &Reads, hits: f64, pressure: Pressure) -> Balance
     Balance::of(of, pressure)
 }
 
+/// A read that needs only parts of the blocks at its ends, in sectors and blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    /// Sectors that it needs.
+    pub(crate) needed: u32,
+    /// Sectors that it does not need, and that would make the blocks at its ends whole.
+    pub(crate) rest: u32,
+    /// Blocks that the rest makes whole: one or two.
+    pub(crate) completed: u32,
+    /// All blocks of the read.
+    pub(crate) blocks: u32,
+}
+
+/// Whether it pays to fetch the rest of the blocks along with the needed part. The request becomes
+/// longer: its time grows at most in proportion to its sectors. The needed part is copied once
+/// more, because the request has a buffer of its own. A block that is whole brings the hits that
+/// are expected of an admitted block; one that is held in part brings none in its rest.
+pub(crate) fn completing(reads: &Reads, hits: f64, ends: &Ends) -> bool {
+    let [backing, hit, copy] = [reads.backing_ns, reads.hit_ns, reads.copy_ns].map(|ns| ns as f64);
+    let longer = f64::from(ends.rest) / f64::from(ends.needed + ends.rest);
+    let gain_ns = f64::from(ends.completed) * hits * (backing - hit).max(0.0);
+    gain_ns > longer * backing + f64::from(ends.blocks) * copy
+}
+
 /// Measurements of writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writes {
@@ -179,4 +203,25 @@ pub(crate) fn absorbing(writes: &Writes, pressure: Pressure) -> Balance {
         (writes.spared * spared + unslowed * worth.idle, copy * worth.price)
     };
     Balance::of(of, pressure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rest_is_fetched_if_its_hits_save_more_than_a_longer_request_costs() {
+        let reads = |backing_ns| Reads { backing_ns, hit_ns: 400, copy_ns: 400 };
+        let pays = |backing_ns, hits, needed, rest, completed, blocks| {
+            completing(&reads(backing_ns), hits, &Ends { needed, rest, completed, blocks })
+        };
+        // One sector of eight.
+        assert!(pays(100_000, 1.0, 1, 7, 1, 1) && !pays(100_000, 0.5, 1, 7, 1, 1));
+        // A few sectors more of a longer read; both ends bring hits.
+        assert!(!pays(100_000, 0.1, 250, 6, 1, 32) && pays(5_000_000, 0.1, 250, 6, 1, 32));
+        assert!(!pays(100_000, 0.2, 50, 14, 1, 8) && pays(100_000, 0.2, 50, 14, 2, 8));
+        // A backing that is as fast as memory, and one that is not measured yet.
+        assert!(!pays(2_000, 1.0, 1, 7, 1, 1) && !pays(300, 9.0, 7, 1, 1, 1));
+        assert!(pays(u64::MAX, 1.0, 1, 7, 1, 1));
+    }
 }

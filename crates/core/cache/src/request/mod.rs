@@ -3,6 +3,7 @@
 mod advise;
 pub(crate) mod flush;
 pub(crate) mod read;
+pub(crate) mod rests;
 pub(crate) mod status;
 pub(crate) mod write;
 pub(crate) mod write_through;

@@ -5,7 +5,7 @@ use crate::blocks::{SLICE, blocks_of, slices};
 use crate::handle::Handle;
 use crate::planted::{Bug, planted};
 use crate::shard::shards::ShardEntry;
-use crate::shard::{Fetch, Look, Reader, Shard};
+use crate::shard::{Fetch, Fetched, Look, Reader, Shard};
 use block::{Buf, Error, Extent, Kind, Request, Result};
 use lane::{Cost, Lane};
 use policy::Hash;
@@ -60,11 +60,13 @@ impl Handle {
     pub(super) async fn read_part(&self, at: Extent, into: &Buf, reader: Reader) -> Result {
         let (first, blocks) = blocks_of(&at);
         let entry = self.shared.shards.of(first);
+        let rests = self.rest_rules(&at);
         loop {
             self.lane.turn().await;
             let seen = entry.changed.seen();
             let rules = self.shared.bypass.rules(self.shared.settings.write());
-            let look = entry.shard.with(|shard| shard.look(rules, reader, &at, into));
+            let look =
+                entry.shard.with(|shard| shard.look(rules, reader, rests.as_ref(), &at, into));
             self.wake_reader();
             match look {
                 Look::Hit => {
@@ -91,12 +93,52 @@ impl Handle {
         }
     }
 
+    /// Reads the missing part, with the rest of its blocks if that is to be fetched. If the backing
+    /// cannot read them, reads the missing part alone: no client has requested the rest. Returns
+    /// the buffer that has whole blocks, if there is one.
+    async fn read_missing(&self, fetch: &Fetch, part: &Buf) -> Result<Option<(Extent, Buf)>> {
+        let block = blocks_of(&fetch.at).0;
+        let mut whole = self.rest_buffer(fetch.whole);
+        loop {
+            let (at, data) = match &whole {
+                Some((at, buffer)) => (*at, buffer.part(0, at.count)),
+                None => (fetch.at, part.clone()),
+            };
+            let result = self.read_below(at, data, block).await;
+            match (result, whole.take()) {
+                (Ok(()), None) => return Ok(self.plant_failed_rest(fetch, part)),
+                (Ok(()), Some((at, buffer))) => {
+                    part.copy_from_buf(&fetch.part_of(at, &buffer));
+                    return Ok(Some((at, buffer)));
+                }
+                (Err(_), Some((_, buffer))) if !planted(Bug::FailByRest) => {
+                    self.rests.give(buffer);
+                }
+                (Err(error), _) => return Err(error),
+            }
+        }
+    }
+
+    /// Planted bug: after a failed read of whole blocks, returns its buffer as if it had succeeded.
+    fn plant_failed_rest(&self, fetch: &Fetch, part: &Buf) -> Option<(Extent, Buf)> {
+        if !planted(Bug::KeepFailedRest) {
+            return None;
+        }
+        let (at, buffer) = self.rest_buffer(fetch.whole)?;
+        fetch.part_of(at, &buffer).copy_from_buf(part);
+        Some((at, buffer))
+    }
+
     /// Fetches the missing part. Returns true if the read is complete.
     async fn fetch(&self, entry: &ShardEntry, fetch: &Fetch, into: &Buf) -> Result<bool> {
-        let part = into.part(fetch.skip, fetch.at.count);
         let (first, blocks) = blocks_of(&fetch.at);
         let gauges = &self.shared.gauges;
-        let result = self.read_below(fetch.at, part, first).await;
+        let result = self.read_missing(fetch, &into.part(fetch.skip, fetch.at.count)).await;
+        let whole = result.as_ref().ok().and_then(Option::as_ref);
+        let fetched = match whole {
+            Some((at, from)) => Fetched { at: *at, from, skip: 0 },
+            None => fetch.needed(into),
+        };
         let mut complete = result.is_ok();
         let all = first..first + u64::from(blocks);
         if result.is_err() {
@@ -110,7 +152,7 @@ impl Handle {
                 keeping.time(&self.lane, || {
                     entry.shard.with(|shard| {
                         complete = shard.overlay(fetch, into, all.clone());
-                        let kept = shard.keep(gauges, fetch, into, all);
+                        let kept = shard.keep(gauges, fetch, &fetched, all);
                         shard.end_fetch(gauges, fetch);
                         kept
                     })
@@ -122,7 +164,7 @@ impl Handle {
                 }
                 for slice in slices(all) {
                     self.lane.turn().await;
-                    let keep = |shard: &mut Shard| shard.keep(gauges, fetch, into, slice);
+                    let keep = |shard: &mut Shard| shard.keep(gauges, fetch, &fetched, slice);
                     keeping.time(&self.lane, || entry.shard.with(keep));
                 }
                 self.lane.turn().await;
@@ -132,7 +174,10 @@ impl Handle {
         }
         self.lane.charge(Cost::Fill, blocks);
         entry.changed.notify();
-        result.map(|()| complete)
+        if let Some((_, buffer)) = result? {
+            self.rests.give(buffer);
+        }
+        Ok(complete)
     }
 
     async fn read_below(&self, at: Extent, into: Buf, block: u64) -> Result {
@@ -150,8 +195,15 @@ impl Handle {
             }
             None => {
                 let sent = self.shared.backing.in_flight.note_sent(RequestKind::Read);
+                if self.shared.warming.is_reading() {
+                    self.shared.warming.note_read(start);
+                }
                 let result = self.below.run(request).await;
                 self.shared.backing.in_flight.note_answered(sent);
+                if self.shared.warming.is_reading() {
+                    // This read may have been the last that the list waited for.
+                    self.wake_reader();
+                }
                 self.shared.writeback.estimator.foreground_served();
                 self.shared.stats.latencies.miss_ns.record(self.lane.now() - start);
                 result

@@ -21,10 +21,13 @@ mod discard_dirty;
 mod early_writeback;
 pub(crate) mod fetches;
 mod held_copies;
+mod listed;
 mod long_streams;
+pub(crate) mod ranking;
 mod read;
 mod readahead;
 mod rebuild;
+pub(crate) mod rests;
 mod retained;
 pub(crate) mod shards;
 mod status;
@@ -57,8 +60,8 @@ use readahead::Ahead;
 use retained::RetainedBlocks;
 
 pub(crate) use crate::dirty::decision::Reason;
-pub(crate) use read::{Fetch, Look, QuickRead, Reader};
-pub(crate) use readahead::Begin;
+pub(crate) use read::{Fetch, Fetched, Look, QuickRead, Reader};
+pub(crate) use readahead::{AheadOf, Begin};
 pub(crate) use status::Known;
 pub(crate) use write::{Admit, Change, Source};
 pub(crate) use write_through::{WriteThroughBegun, WriteThroughCopies, WriteThroughEnd};
@@ -283,6 +286,7 @@ impl Shard {
             return Some(slot);
         }
         self.take_bypassed_or_stale()
+            .or_else(|| self.take_listed())
             .or_else(|| self.take_victim(block))
             .or_else(|| self.take_bypassed(0))
             .or_else(|| self.take_unread())
@@ -293,6 +297,7 @@ impl Shard {
         let (arena, base) = (&self.arena, self.base);
         let hash_of = |slot| Hash::of(arena.block(base + slot));
         let slot = self.policy.victim(&mut self.links, Hash::of(block), hash_of)?;
+        self.prefetch_victims_after(slot);
         self.policy.forget(&mut self.links, slot, Held::Clean);
         self.note_lost_copy(&self.header(slot));
         let hash = self.hash_at(slot);
@@ -302,6 +307,22 @@ impl Shard {
         self.counters.evictions += 1;
         self.ahead.evicted();
         Some(slot)
+    }
+
+    /// Prefetches the memory that the next evictions will touch, if the policy evicts the slots
+    /// behind this one in its list: of the next slot its cell in the index, of the slot behind that
+    /// one its header and links, from which the next call reads.
+    fn prefetch_victims_after(&self, slot: u32) {
+        let next = self.links.after(slot);
+        if next == NIL {
+            return;
+        }
+        self.index.prefetch(self.hash_at(next));
+        let second = self.links.after(next);
+        if second != NIL {
+            self.arena.prefetch_header(self.base + second);
+            block::prefetch(self.links.link(second));
+        }
     }
 
     fn free_slot(&mut self, slot: u32) {

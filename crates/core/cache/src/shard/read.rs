@@ -7,6 +7,7 @@ use crate::blocks::{bits, blocks_of, share, stretches};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use crate::shard::fetches::{FillId, Joined};
+use crate::shard::rests::RestRules;
 use crate::streams::StreamUpdate;
 use block::{Buf, Extent};
 use core::ops::RangeInclusive;
@@ -69,6 +70,30 @@ pub(crate) struct Fetch {
     pub(crate) at: Extent,
     /// The offset in the request, in sectors.
     pub(crate) skip: u32,
+    /// These sectors with the rest of the blocks at their ends, if the rest is fetched as well: see
+    /// `rests.rs`.
+    pub(crate) whole: Option<Extent>,
+}
+
+/// The data that a fetch has returned.
+#[derive(Clone, Copy)]
+pub(crate) struct Fetched<'a> {
+    pub(crate) at: Extent,
+    pub(crate) from: &'a Buf,
+    /// The offset in the buffer, in sectors.
+    pub(crate) skip: u32,
+}
+
+impl Fetch {
+    /// Returns the data of the sectors that the read needs, which are in its buffer.
+    pub(crate) fn needed<'a>(&self, from: &'a Buf) -> Fetched<'a> {
+        Fetched { at: self.at, from, skip: self.skip }
+    }
+
+    /// Returns the part of them in a buffer for the sectors of `whole`.
+    pub(crate) fn part_of(&self, whole: Extent, buffer: &Buf) -> Buf {
+        buffer.part((self.at.first - whole.first) as u32, self.at.count)
+    }
 }
 
 /// Returns the part of these sectors in the blocks from `from` to `to`.
@@ -175,6 +200,8 @@ impl Shard {
         let wanted = bits(sector, sectors);
         match self.current_soon(block) {
             Some((slot, header)) if wanted & !header.mask == 0 => {
+                // They are loaded during the copy, after which the slot may move in its list.
+                self.links.neighbours(slot).for_each(block::prefetch);
                 self.arena.get(self.base + slot, sector, into, skip, sectors);
                 match header.is_ahead() {
                     false => self.used(slot, &header),
@@ -214,7 +241,15 @@ impl Shard {
     }
 
     /// Decides about a read, and copies its held part.
-    pub(crate) fn look(&mut self, rules: Rules, reader: Reader, at: &Extent, into: &Buf) -> Look {
+    /// `rests`: the rules for the rest of blocks; None: only the missing part is fetched.
+    pub(crate) fn look(
+        &mut self,
+        rules: Rules,
+        reader: Reader,
+        rests: Option<&RestRules>,
+        at: &Extent,
+        into: &Buf,
+    ) -> Look {
         let (first, blocks) = blocks_of(at);
         let (mut missing, mut missed): (Option<(u64, u64)>, u32) = (None, 0);
         // Blocks that are held in the middle of the fetch, or in part, are marked in it, even if
@@ -274,7 +309,10 @@ impl Shard {
             reason.count(&mut self.counters);
         }
         let keep = admission == Admission::Keep && !self.write_through.meet(from, span);
-        let fetch = self.begin_fetch(at, from, to, keep);
+        let mut fetch = self.begin_fetch(at, from, to, keep);
+        if keep && let Some(rests) = rests {
+            fetch.whole = self.with_rests(&fetch.at, rests, candidate);
+        }
         if present {
             for block in from..=to {
                 let held = self.kept_from_fetch(block);
@@ -330,7 +368,7 @@ impl Shard {
 
     fn begin_fetch(&mut self, at: &Extent, from: u64, to: u64, keep: bool) -> Fetch {
         let id = self.fills.begin(from, (to - from + 1) as u32, keep);
-        Fetch { id, at: within(at, from, to), skip: share(at, from).2 }
+        Fetch { id, at: within(at, from, to), skip: share(at, from).2, whole: None }
     }
 
     /// Returns the part of these sectors that a read would have to fetch: from the first missing
@@ -369,25 +407,33 @@ impl Shard {
         complete
     }
 
-    /// Admits these blocks of a fetch where allowed. Returns the number of admitted blocks.
+    /// Admits the fetched data of these blocks where allowed. Returns the number of admitted
+    /// blocks.
     pub(crate) fn keep(
         &mut self,
         gauges: &Gauges,
         fetch: &Fetch,
-        into: &Buf,
+        fetched: &Fetched,
         blocks: core::ops::Range<u64>,
     ) -> u64 {
         let (careless, before) = (planted(Bug::KeepMarkedFill), self.counters.blocks_filled);
-        if !self.fills.keeps(fetch.id) && !careless {
+        let is_barred = !self.fills.keeps(fetch.id) && !careless;
+        if is_barred && !planted(Bug::KeepOverRest) {
             return 0;
         }
         for block in blocks {
-            let (sector, sectors, skip) = share(&fetch.at, block);
-            let skip = fetch.skip + skip;
+            let (sector, sectors, skip) = share(&fetched.at, block);
+            let skip = fetched.skip + skip;
             let wanted = bits(sector, sectors);
-            let marked = if careless { 0 } else { self.fills.mark(fetch.id, block, wanted) };
+            let needed = share(&fetch.at, block);
+            let mut marked = if careless { 0 } else { self.fills.mark(fetch.id, block, wanted) };
+            if planted(Bug::KeepOverRest) {
+                let needed = bits(needed.0, needed.1);
+                marked = if is_barred { needed } else { marked & needed };
+            }
+            self.counters.blocks_completed += u64::from(sectors > needed.1);
             if wanted & !marked != 0 {
-                self.install(gauges, block, wanted & !marked, into, skip, sector);
+                self.install(gauges, block, wanted & !marked, fetched.from, skip, sector);
             }
         }
         self.counters.blocks_filled - before
@@ -442,7 +488,7 @@ impl Shard {
             self.arena.publish(number, &Header::of_copy(block, mask, Clean::Kept, 0));
         }
         stretches(mask, |first, length| {
-            self.arena.put(number, first, into, skip + first - sector, length);
+            self.arena.put_cold(number, first, into, skip + first - sector, length);
         });
         let (mut held, mut stamp) = (mask, 0);
         // Taking the slot may have evicted the held version of the block.

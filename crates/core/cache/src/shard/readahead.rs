@@ -11,6 +11,9 @@
 //!
 //! Without a free slot, readahead takes the slots of passed blocks first: of all but the last few,
 //! and of those, too, once unread and passed blocks have a quarter of the shard's slots.
+//!
+//! Blocks of the list of hot blocks are fetched in the same way. They take free slots only, and are
+//! in a list of their own until they are read (`listed.rs`).
 
 use super::Shard;
 use crate::BLOCK_SECTORS;
@@ -20,7 +23,9 @@ use crate::blocks::blocks_of;
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use crate::shard::Fetch;
+use crate::shard::listed::ListedBlocks;
 use crate::slots::bits::Bits;
+use crate::warming::Listed;
 use block::{Buf, Extent};
 use core::ops::Range;
 use policy::{Cause, Hash, List, NIL};
@@ -38,6 +43,18 @@ const BYPASSED_MIN: u32 = 8;
 /// before N have.
 const OLD: u64 = 4;
 
+/// The reason why a piece is fetched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AheadOf {
+    /// A stream will read it.
+    Stream {
+        /// The stream is too long to be cached.
+        bypasses: bool,
+    },
+    /// The list of hot blocks names these blocks of it.
+    List(Listed),
+}
+
 /// Result of the start of a piece.
 pub(crate) enum Begin {
     /// Blocks of it are to be fetched.
@@ -54,6 +71,8 @@ pub(super) struct Ahead {
     pub(super) unread: List,
     /// Read by a bypassed stream, the oldest first.
     pub(super) bypassed: List,
+    /// Named by the list of hot blocks, and not read yet.
+    pub(super) listed: ListedBlocks,
     /// Blocks that are being fetched.
     coming: u32,
     /// Counts blocks that were evicted, requested ahead whether there was room or not, or read and
@@ -81,6 +100,7 @@ impl Ahead {
         Ahead {
             unread: List::EMPTY,
             bypassed: List::EMPTY,
+            listed: ListedBlocks::new(slots),
             coming: 0,
             clock: 0,
             bypasses: Bits::new(slots),
@@ -98,8 +118,13 @@ impl Ahead {
         self.bypasses.set(slot, to);
     }
 
-    /// The number of slots that hold blocks fetched ahead: all of them can be taken.
+    /// The number of slots in these lists: all of them can be taken.
     pub(super) fn slots(&self) -> u32 {
+        self.slots_of_streams() + self.listed.list().length
+    }
+
+    /// The number of slots that hold blocks of streams.
+    fn slots_of_streams(&self) -> u32 {
         self.unread.length + self.bypassed.length
     }
 
@@ -114,10 +139,11 @@ impl Ahead {
     }
 
     /// The lists, each with the states that a header in it may have.
-    pub(super) fn lists(&self) -> [(&List, &'static [Clean]); 2] {
+    pub(super) fn lists(&self) -> [(&List, &'static [Clean]); 3] {
         [
             (&self.unread, &[Clean::Unread, Clean::UnreadBypassed]),
             (&self.bypassed, &[Clean::Bypassed]),
+            (self.listed.list(), &[Clean::Unread]),
         ]
     }
 
@@ -136,13 +162,20 @@ impl Ahead {
 
 impl Shard {
     /// Begins to fetch blocks of a piece, which lies in one region and is not longer than a run:
-    /// the first contiguous missing ones. The fetch is like every other: changes mark it, reads may
-    /// join it.
-    pub(crate) fn begin_readahead(&mut self, at: &Extent) -> Begin {
+    /// the first contiguous missing ones, or all that the list names. The fetch is like every
+    /// other: changes mark it, reads may join it.
+    pub(crate) fn begin_ahead(&mut self, at: &Extent, of: AheadOf) -> Begin {
         // Half of the fetches are reserved for fetches for which clients wait.
         if self.fills.free() * 2 <= self.fills.most() {
             return Begin::Full;
         }
+        match of {
+            AheadOf::Stream { .. } => self.begin_readahead(at),
+            AheadOf::List(listed) => self.begin_listed(at, listed),
+        }
+    }
+
+    fn begin_readahead(&mut self, at: &Extent) -> Begin {
         let (first, blocks) = blocks_of(at);
         let is_missing = |block: &u64| self.is_missing(*block) && !self.fills.has(*block);
         let mut all = first..first + u64::from(blocks);
@@ -161,7 +194,7 @@ impl Shard {
         let at = Extent::new(from * sectors, span * BLOCK_SECTORS);
         self.streams.will_be_unread(span);
         self.counters.readahead_issued += u64::from(span);
-        Begin::Fetch(Fetch { id: self.fills.begin_ahead(from, span), at, skip: 0 })
+        Begin::Fetch(Fetch { id: self.fills.begin_ahead(from, span), at, skip: 0, whole: None })
     }
 
     /// Drops blocks that have been unread for too long, until `blocks` more may be fetched ahead.
@@ -181,7 +214,7 @@ impl Shard {
     }
 
     /// Whether a block is not held, or only a part of the backing's data is held.
-    fn is_missing(&self, block: u64) -> bool {
+    pub(super) fn is_missing(&self, block: u64) -> bool {
         match self.current(block) {
             Some((_, header)) => header.state == State::Clean && header.mask != 0xff,
             None => !self.zeroes.cover(block),
@@ -189,35 +222,54 @@ impl Shard {
     }
 
     /// Ends a failed fetch of a piece: none of its blocks is cached.
-    pub(crate) fn fail_readahead(&mut self, gauges: &Gauges, fetch: &Fetch) {
+    pub(crate) fn fail_ahead(&mut self, gauges: &Gauges, fetch: &Fetch, of: AheadOf) {
         let (_, blocks) = blocks_of(&fetch.at);
-        self.ahead.coming -= blocks;
-        self.streams.not_unread(blocks);
+        self.ahead_came(blocks, blocks, of);
         self.end_fetch(gauges, fetch);
     }
 
     /// Caches these blocks of a fetch, where no change has touched them. From now on they are
     /// unread or absent, and no longer being fetched.
-    pub(crate) fn keep_readahead(
+    pub(crate) fn keep_ahead(
         &mut self,
         gauges: &Gauges,
         fetch: &Fetch,
         from: &Buf,
         blocks: Range<u64>,
-        bypasses: bool,
+        of: AheadOf,
     ) {
         let first = blocks_of(&fetch.at).0;
-        let mut lost = 0;
-        self.ahead.coming -= (blocks.end - blocks.start) as u32;
+        let (all, mut lost) = ((blocks.end - blocks.start) as u32, 0);
+        let is_careless = match of {
+            AheadOf::Stream { .. } => planted(Bug::KeepOvertakenReadahead),
+            AheadOf::List(_) => planted(Bug::WarmOverNewer),
+        };
         for block in blocks {
             let is_changed =
                 self.fills.mark(fetch.id, block, 0xff) != 0 || !self.fills.keeps(fetch.id);
-            let may_keep = !is_changed || planted(Bug::KeepOvertakenReadahead);
+            let may_keep = !is_changed || is_careless;
             let skip = (block - first) as u32 * BLOCK_SECTORS;
-            let is_kept = may_keep && self.install_ahead(gauges, block, from, skip, bypasses);
+            let is_kept = may_keep
+                && match of {
+                    AheadOf::Stream { bypasses } => {
+                        self.install_ahead(gauges, block, from, skip, bypasses)
+                    }
+                    AheadOf::List(_) => self.install_listed(gauges, block, from, skip),
+                };
             lost += u32::from(!is_kept);
         }
-        self.streams.not_unread(lost);
+        self.ahead_came(all, lost, of);
+    }
+
+    /// Notes that blocks of a piece are not being fetched any more, of which `lost` are not cached.
+    fn ahead_came(&mut self, blocks: u32, lost: u32, of: AheadOf) {
+        match of {
+            AheadOf::Stream { .. } => {
+                self.ahead.coming -= blocks;
+                self.streams.not_unread(lost);
+            }
+            AheadOf::List(_) => self.ahead.listed.came(blocks),
+        }
     }
 
     fn install_ahead(
@@ -258,8 +310,10 @@ impl Shard {
         if let Some(slot) = self.links.pop_front(&mut self.free) {
             return Some(slot);
         }
-        let bypassed = if self.ahead.slots() < most { BYPASSED_MIN } else { 0 };
-        self.take_bypassed_durable(bypassed).or_else(|| self.take_victim(block))
+        let bypassed = if self.ahead.slots_of_streams() < most { BYPASSED_MIN } else { 0 };
+        self.take_bypassed_durable(bypassed)
+            .or_else(|| self.take_listed())
+            .or_else(|| self.take_victim(block))
     }
 
     /// Takes the slot that was passed first, if there are more than `least`.
@@ -304,7 +358,7 @@ impl Shard {
     }
 
     /// Empties a slot that has left its list.
-    fn emptied(&mut self, slot: u32) -> u32 {
+    pub(super) fn emptied(&mut self, slot: u32) -> u32 {
         self.note_lost_copy(&self.header(slot));
         let hash = self.hash_at(slot);
         self.unindex(hash, slot);
@@ -322,6 +376,7 @@ impl Shard {
     pub(super) fn unlink_ahead(&mut self, slot: u32, header: &Header) {
         match header.clean() {
             Clean::Kept => unreachable!("it is the policy's"),
+            Clean::Unread if self.ahead.listed.has(slot) => self.drop_listed(slot),
             Clean::Unread | Clean::UnreadBypassed => {
                 self.links.remove(&mut self.ahead.unread, slot);
                 self.was_wasted(header.block);
@@ -333,6 +388,9 @@ impl Shard {
     /// Handles a read of a block that was fetched ahead.
     #[cold]
     pub(super) fn found_ahead(&mut self, slot: u32, header: &Header) {
+        if self.ahead.listed.has(slot) {
+            return self.found_listed(slot, header);
+        }
         let found = &mut self.ahead.found;
         match header.clean() {
             Clean::Kept => unreachable!("it is the policy's"),

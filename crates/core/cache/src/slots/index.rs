@@ -137,17 +137,20 @@ impl Index {
     /// Returns the first slot under this hash for which `is_it` is true.
     #[inline]
     pub(crate) fn find(&self, hash: Hash, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        let mut at = self.home(hash);
-        loop {
-            let cell = self.cell(at);
-            if cell == Cell::EMPTY {
-                return None;
+        let (front, back) = self.cells.split_at(self.home(hash));
+        // Two loops over slices: a step checks neither a bound nor the wrap at the end.
+        for cells in [back, front] {
+            for cell in cells {
+                let cell = Cell(cell.load(Ordering::Relaxed));
+                if cell == Cell::EMPTY {
+                    return None;
+                }
+                if cell.tag() == tag(hash) && is_it(cell.slot()) {
+                    return Some(cell.slot());
+                }
             }
-            if cell.tag() == tag(hash) && is_it(cell.slot()) {
-                return Some(cell.slot());
-            }
-            at = self.next(at);
         }
+        None
     }
 
     pub(crate) fn insert(&mut self, hash: Hash, slot: u32) {

@@ -74,6 +74,8 @@ counters! {
     count blocks_retained_used: "blocks",
     /// Blocks admitted after a miss.
     count blocks_filled: "blocks",
+    /// Blocks of which a read needed a part, and that were fetched whole.
+    count blocks_completed: "blocks",
     /// Fetched blocks of which some sectors were taken from memory, because memory held them
     /// already or a change arrived during the fetch.
     count fills_marked: "blocks",
@@ -94,6 +96,16 @@ counters! {
     count readahead_late: "requests",
     /// Blocks that were fetched ahead, and evicted or changed before they were read.
     count readahead_wasted: "blocks",
+    /// Blocks named by the list of hot blocks that was read at the start.
+    count warm_listed: "blocks",
+    /// Blocks cached because that list names them.
+    count warm_cached: "blocks",
+    /// Blocks of `warm_cached` that were read by clients.
+    count warm_used: "blocks",
+    /// Blocks of `warm_cached` that were evicted or changed before a client read them.
+    count warm_wasted: "blocks",
+    /// Time from the start of reading the list until its end.
+    count warm_ns: "nanoseconds",
     /// Time saved by reads answered from memory. Each counts as the backing's measured read
     /// latency at that time, minus the sampled time of a hit; it counts nothing until both are
     /// known. Reads that waited for another request's fetch save nothing.
@@ -211,6 +223,9 @@ counters! {
     /// Bypass of the cache now: 1 for reads (misses are not admitted), 2 for writes (they are
     /// written through), 3 for both, 0 for none.
     gauge bypass_now: "flags",
+    /// State of the list of hot blocks: 1 while it is being read, 2 if reading it was ended early
+    /// because it gained less than it cost or the backing returned an error, otherwise 0.
+    gauge warm_state: "state",
     /// 1 if the volume has failed (C8).
     gauge failed: "flag",
 }

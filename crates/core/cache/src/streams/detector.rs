@@ -74,13 +74,47 @@ struct Near {
     length: u64,
 }
 
+/// The same ranges, rounded outwards to units of which a volume has at most 2^32: most reads are
+/// outside streams, and one pass over these numbers, several at a time, finds that.
+#[derive(Debug)]
+struct Coarse {
+    unit_shift: u32,
+    from: [u32; STREAMS],
+    length: [u32; STREAMS],
+}
+
+impl Coarse {
+    /// For a volume of `sectors` sectors.
+    fn new(sectors: u64) -> Coarse {
+        let unit_shift = (u64::BITS - sectors.leading_zeros()).saturating_sub(u32::BITS);
+        Coarse { unit_shift, from: [u32::MAX; STREAMS], length: [0; STREAMS] }
+    }
+
+    fn set(&mut self, place: usize, near: Near) {
+        let unit = |sector: u64| sector >> self.unit_shift;
+        let units = unit(near.from.saturating_add(near.length)) - unit(near.from);
+        self.from[place] = unit(near.from) as u32;
+        self.length[place] = units.try_into().unwrap_or(u32::MAX);
+    }
+
+    /// Whether a request that begins here may be near any stream. Sectors behind the volume's end
+    /// may be taken for others.
+    #[inline]
+    fn may_be_near(&self, first: u64) -> bool {
+        let unit = (first >> self.unit_shift) as u32;
+        let ranges = self.from.iter().zip(&self.length);
+        ranges.fold(false, |found, (from, length)| found | (unit.wrapping_sub(*from) <= *length))
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Detector {
     lone: Lone,
     streams: Box<[Stream]>,
-    /// The approximate range of each stream's next request: contiguous, because every read searches
-    /// them.
+    /// The approximate range of each stream's next request: contiguous, because reads near any of
+    /// them search all.
     near: Box<[Near]>,
+    coarse: Coarse,
     /// Entries from this one on have had no stream yet.
     used: usize,
     /// Reads until now.
@@ -160,6 +194,7 @@ impl Detector {
             lone: Lone::new(sectors),
             streams: vec![NONE; STREAMS].into_boxed_slice(),
             near: vec![NOWHERE; STREAMS].into_boxed_slice(),
+            coarse: Coarse::new(sectors),
             used: 0,
             reads: 0,
         }
@@ -172,15 +207,10 @@ impl Detector {
     /// Adds a read of these sectors.
     pub(super) fn add(&mut self, at: &Extent) -> Found {
         self.reads += 1;
-        let is_near = |near: &Near| at.first.wrapping_sub(near.from) <= near.length;
-        for place in 0..self.used {
-            if is_near(&self.near[place]) && self.streams[place].has(at) {
-                if self.advance(place, at) {
-                    return Found::Continues(place);
-                }
-                self.near[place] = NOWHERE;
-                self.streams[place].last = 0;
-            }
+        if self.coarse.may_be_near(at.first)
+            && let Some(place) = self.continued(at)
+        {
+            return Found::Continues(place);
         }
         let Some(order) = self.lone.order(at) else { return Found::Alone };
         let place = self.free_index();
@@ -198,12 +228,33 @@ impl Detector {
         Found::Begins(place)
     }
 
+    /// Returns the stream to which a read belongs, and adds it. Ends streams that it contradicts.
+    fn continued(&mut self, at: &Extent) -> Option<usize> {
+        let is_near = |near: &Near| at.first.wrapping_sub(near.from) <= near.length;
+        for place in 0..self.used {
+            if is_near(&self.near[place]) && self.streams[place].has(at) {
+                if self.advance(place, at) {
+                    return Some(place);
+                }
+                self.set_near(place, NOWHERE);
+                self.streams[place].last = 0;
+            }
+        }
+        None
+    }
+
     fn advance(&mut self, place: usize, at: &Extent) -> bool {
         let stream = &mut self.streams[place];
         let goes_on = stream.advance(at);
         stream.last = self.reads;
-        self.near[place] = stream.near();
+        let near = stream.near();
+        self.set_near(place, near);
         goes_on
+    }
+
+    fn set_near(&mut self, place: usize, near: Near) {
+        self.near[place] = near;
+        self.coarse.set(place, near);
     }
 
     /// Returns the index for a new stream: an unused one, or that of the stream with the longest
@@ -300,6 +351,29 @@ mod tests {
             }
         }
         assert!(long < 1000, "{long}");
+    }
+
+    #[test]
+    fn a_read_near_a_stream_passes_the_coarse_check_on_volumes_of_any_size() {
+        let mut state = 6;
+        for sectors in [1 << 16, 1 << 32, (1 << 40) + 7, u64::MAX] {
+            let mut detector = Detector::new(sectors);
+            let mut near_reads = 0;
+            for read in 0..1_000u64 {
+                let step = 8 * (1 + read / 64 % 5);
+                let sector = ((read % 64) << 45) + read / 64 * step;
+                let first = [sector, draw(&mut state, 4096) * 8][usize::from(read % 3 == 0)];
+                let first = first % (sectors - 16);
+                detector.add(&Extent::new(first, 8));
+                for near in &detector.near[..detector.used] {
+                    let at = near.from.wrapping_add(draw(&mut state, near.length + 1));
+                    assert!(detector.coarse.may_be_near(at), "{at} of {near:?}");
+                    near_reads += 1;
+                }
+            }
+            assert!(near_reads > 5_000, "there are streams: {near_reads}");
+        }
+        assert!(!Detector::new(1 << 40).coarse.may_be_near(5), "none is near no stream");
     }
 
     #[test]

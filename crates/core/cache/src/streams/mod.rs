@@ -144,7 +144,9 @@ impl Streams {
     /// Reports a read that has missed, or was the first to read `found` blocks that were fetched
     /// ahead, or both.
     pub(crate) fn read(&self, at: &Extent, found: u32, has_missed: bool) -> StreamUpdate {
-        self.unread.fetch_sub(found, Ordering::Relaxed);
+        if found > 0 {
+            self.unread.fetch_sub(found, Ordering::Relaxed);
+        }
         self.count_accesses(at);
         self.followed.peek(|followed| {
             followed.gate.count(found, true);

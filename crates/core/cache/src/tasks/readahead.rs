@@ -1,4 +1,6 @@
-//! Readahead of streams: fixed tasks on every lane that pull pieces, independent of any request.
+//! Readahead of streams, and of the list of hot blocks: fixed tasks on every lane that pull pieces,
+//! independent of any request. Pieces of the list are begun only if no stream needs one, and only
+//! as far as clients leave the backing some parallelism.
 //!
 //! Their fetches are registered in the shard like every fetch: changes mark them, reads may join
 //! them. They do not count in the measured latency of reads, and writeback does not yield to them.
@@ -13,18 +15,41 @@ use crate::bypass::balance::is_slow;
 use crate::handle::Handle;
 use crate::planted::{Bug, planted};
 use crate::shard::shards::ShardEntry;
-use crate::shard::{Begin, Fetch};
+use crate::shard::{AheadOf, Begin, Fetch};
 use crate::streams::Piece;
-use block::{Buf, Extent, Request, Result};
+use block::{Buf, Extent, Request, Result, Warm};
 use lane::Cost;
+
+/// Result of fetching a piece.
+struct Fetched {
+    /// There was anything to fetch.
+    asked: bool,
+    /// It was requested as a whole, and has arrived.
+    came: bool,
+}
 
 impl Handle {
     /// Wakes a task to look for a piece, if there may be one. That task wakes the next one.
     #[inline]
     pub(crate) fn wake_reader(&self) {
-        if self.shared.streams.has_due() && self.may_read_ahead() {
-            self.shared.streams.wake(self.reads());
+        let shared = &self.shared;
+        if shared.streams.has_due() && self.may_read_ahead() {
+            shared.streams.wake(self.reads());
+        } else if shared.warming.is_reading()
+            && self.may_read_list()
+            && shared.warming.has_room(self.requests_of_others(), self.lane.now())
+        {
+            shared.streams.work.notify_one();
         }
+    }
+
+    /// The number of requests that the backing has not answered, without those of the list.
+    fn requests_of_others(&self) -> u32 {
+        let in_flight = &self.shared.backing.in_flight;
+        let waiting = |kind| in_flight.waiting(kind);
+        let ahead = waiting(RequestKind::Readahead);
+        let of_streams = ahead.saturating_sub(self.shared.warming.in_flight());
+        waiting(RequestKind::Read) + waiting(RequestKind::Change) + of_streams
     }
 
     /// The number of clients' reads that the backing has not answered.
@@ -39,37 +64,79 @@ impl Handle {
         let read_ns = shared.gauges.backing_read_ns();
         shared.settings.readahead()
             && is_slow(read_ns, shared.settings.fill_cost_ns)
-            && !shared.backing.stall.is_on()
-            && !shared.backing.health.has_failed()
+            && self.is_backing_well()
     }
 
-    /// Returns the next piece, if there is one and it may be fetched now.
+    /// Whether blocks of the list of hot blocks may be fetched at the moment. The guard decides
+    /// about them as about misses.
+    fn may_read_list(&self) -> bool {
+        let shared = &self.shared;
+        let rules = shared.bypass.rules(shared.settings.write());
+        shared.settings.warm() == Warm::List
+            && Candidate::new(rules, Origin::Listed).is_admitted()
+            && self.is_backing_well()
+    }
+
+    fn is_backing_well(&self) -> bool {
+        !self.shared.backing.stall.is_on() && !self.shared.backing.health.has_failed()
+    }
+
+    /// Returns the next piece of a stream, if there is one and it may be fetched now.
     fn next_piece(&self) -> Option<Piece> {
         let streams = &self.shared.streams;
         let may = streams.has_due() && self.may_read_ahead();
         if may { streams.next(self.lane.now(), self.reads()) } else { None }
     }
 
+    /// Fetches the next piece of a stream, or else of the list of hot blocks. None: there is none.
+    /// Otherwise returns whether there was anything to fetch.
+    async fn fetch_next(&self, buffer: &mut Option<Buf>) -> Option<bool> {
+        let shared = &self.shared;
+        if let Some(piece) = self.next_piece() {
+            self.wake_reader();
+            let of = AheadOf::Stream { bypasses: piece.bypasses };
+            let Fetched { asked, came } = self.fetch_piece(&piece.at, of, buffer).await;
+            match came {
+                true => shared.streams.end(&piece, self.lane.now()),
+                // A piece that was not requested as a whole cannot be used as a sample.
+                false => shared.streams.skip(),
+            }
+            return Some(asked);
+        }
+        if !shared.warming.is_reading() || !self.may_read_list() {
+            return None;
+        }
+        let (others, now_ns) = (self.requests_of_others(), self.lane.now());
+        let read_ns = shared.gauges.backing_read_ns();
+        let (at, listed, begun) = shared.warming.begin_piece(others, read_ns, now_ns)?;
+        self.wake_reader();
+        let Fetched { asked, came } = self.fetch_piece(&at, AheadOf::List(listed), buffer).await;
+        let blocks = came.then(|| blocks_of(&at).1);
+        shared.warming.end_piece(begun, blocks, self.lane.now());
+        Some(asked)
+    }
+
     /// Fetches a piece, region by region, and in each region the missing part with one request.
-    /// Returns whether there was anything to fetch.
-    async fn fetch_piece(&self, piece: &Piece, buffer: &mut Option<Buf>) -> bool {
+    async fn fetch_piece(&self, at: &Extent, of: AheadOf, buffer: &mut Option<Buf>) -> Fetched {
         let shared = &self.shared;
         let most = shared.geometry.run_blocks;
-        let (mut first, end) = (piece.at.first, piece.at.end());
+        let (mut first, end) = (at.first, at.end());
         let (mut came, mut asked) = (false, false);
         while first < end {
             let count = shared.shards.stretch(first).min(cut(first, most.into())).min(end - first);
             let part = Extent::new(first, count as u32);
             let entry = shared.shards.of(blocks_of(&part).0);
             self.lane.turn().await;
-            let fetch = match self.begin_readahead(entry, &part) {
+            let fetch = match self.begin_ahead(entry, &part, of) {
                 Begin::Fetch(fetch) => fetch,
                 Begin::Nothing => {
                     first = part.end();
                     continue;
                 }
                 Begin::Full => {
-                    shared.streams.refused(&part);
+                    if let AheadOf::Stream { .. } = of {
+                        shared.streams.refused(&part);
+                    }
                     break;
                 }
             };
@@ -78,26 +145,26 @@ impl Handle {
                 .get_or_insert_with(|| Buf::new(most * BLOCK_SECTORS, shared.limits.grain))
                 .part(0, fetch.at.count);
             let result = self.read_ahead_below(fetch.at, into.clone()).await;
-            self.end_readahead(entry, &fetch, result.is_ok().then_some(&into), piece.bypasses)
-                .await;
-            came = fetch.at == piece.at && result.is_ok();
+            self.end_ahead(entry, &fetch, result.is_ok().then_some(&into), of).await;
+            came = fetch.at == *at && result.is_ok();
             first = if result.is_ok() { fetch.at.end() } else { end };
         }
-        match came {
-            true => shared.streams.end(piece, self.lane.now()),
-            // A piece that was not requested as a whole cannot be used as a sample.
-            false => shared.streams.skip(),
-        }
-        asked
+        Fetched { asked, came }
     }
 
-    fn begin_readahead(&self, entry: &ShardEntry, part: &Extent) -> Begin {
+    fn begin_ahead(&self, entry: &ShardEntry, part: &Extent, of: AheadOf) -> Begin {
         let shared = &self.shared;
         let rules = shared.bypass.rules(shared.settings.write());
-        if !Candidate::new(rules, Origin::Ahead).is_admitted() || !self.may_read_ahead() {
+        let may = match of {
+            AheadOf::Stream { .. } => {
+                Candidate::new(rules, Origin::Ahead).is_admitted() && self.may_read_ahead()
+            }
+            AheadOf::List(_) => self.may_read_list(),
+        };
+        if !may {
             return Begin::Nothing;
         }
-        entry.shard.with(|shard| shard.begin_readahead(part))
+        entry.shard.with(|shard| shard.begin_ahead(part, of))
     }
 
     async fn read_ahead_below(&self, at: Extent, into: Buf) -> Result {
@@ -126,13 +193,7 @@ impl Handle {
     }
 
     /// Ends a fetch: `from` has its data; None if it failed.
-    async fn end_readahead(
-        &self,
-        entry: &ShardEntry,
-        fetch: &Fetch,
-        from: Option<&Buf>,
-        bypasses: bool,
-    ) {
+    async fn end_ahead(&self, entry: &ShardEntry, fetch: &Fetch, from: Option<&Buf>, of: AheadOf) {
         let gauges = &self.shared.gauges;
         let (first, blocks) = blocks_of(&fetch.at);
         let all = first..first + u64::from(blocks);
@@ -140,7 +201,7 @@ impl Handle {
             for slice in slices(all) {
                 self.lane.turn().await;
                 entry.shard.with(|shard| {
-                    shard.keep_readahead(gauges, fetch, from, slice.clone(), bypasses);
+                    shard.keep_ahead(gauges, fetch, from, slice.clone(), of);
                     if slice.end == first + u64::from(blocks) {
                         shard.end_fetch(gauges, fetch);
                     }
@@ -152,7 +213,11 @@ impl Handle {
             if planted(Bug::AnswerReadaheadError) {
                 self.shared.streams.plant_failed(first);
             }
-            entry.shard.with(|shard| shard.fail_readahead(gauges, fetch));
+            entry.shard.with(|shard| shard.fail_ahead(gauges, fetch, of));
+            if let AheadOf::List(_) = of {
+                // Clients find out what else the backing cannot read.
+                self.shared.warming.stop(self.lane.now());
+            }
         }
         entry.changed.notify();
     }
@@ -167,14 +232,10 @@ pub(crate) async fn read_ahead(handle: &Handle) {
         if handle.shared.tasks.are_stopping() {
             return;
         }
-        match handle.next_piece() {
-            Some(piece) => {
-                handle.wake_reader();
-                if !handle.fetch_piece(&piece, &mut buffer).await {
-                    // The next piece may be empty, too.
-                    handle.lane.rest().await;
-                }
-            }
+        match handle.fetch_next(&mut buffer).await {
+            Some(true) => {}
+            // The next piece may be empty, too.
+            Some(false) => handle.lane.rest().await,
             None => streams.work.after(seen).await,
         }
     }

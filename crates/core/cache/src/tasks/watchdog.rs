@@ -3,7 +3,8 @@
 //!
 //! It is a separate task because every other task may be waiting for the missing answer. Nothing is
 //! cancelled (see `block::Stall`): a hanging request keeps its pins and its notes, so that nothing
-//! newer of the same blocks reaches the backing before it (C10, C15).
+//! newer of the same blocks reaches the backing before it (C10, C15). Time for which a layer below
+//! holds a request back on purpose does not count (`block::Block::held_ns`).
 
 use crate::backing::in_flight::{Ages, TICKS};
 use crate::handle::Handle;
@@ -21,8 +22,10 @@ pub(crate) async fn watch(handle: &Handle) {
         if shared.tasks.are_stopping() {
             return;
         }
-        let tick_ns = (shared.settings.stall_time_ns() / u64::from(TICKS)).max(1);
-        let deadline = handle.lane.now() + tick_ns;
+        let held_ns = handle.below.held_ns();
+        let time_ns = shared.settings.stall_time_ns().saturating_add(held_ns);
+        let tick_ns = (time_ns / u64::from(TICKS)).max(1);
+        let deadline = handle.lane.now().saturating_add(tick_ns);
         first(shared.tasks.ended.after(seen), handle.lane.sleep_until(deadline)).await;
         shared.backing.health.settle_doubt(handle.lane.now());
         let overdue = shared.backing.in_flight.tick(&mut ages);

@@ -3,6 +3,7 @@
 mod common;
 mod delay;
 mod faults;
+mod limit;
 mod plain;
 mod record;
 mod top;

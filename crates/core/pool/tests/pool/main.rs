@@ -2,6 +2,7 @@
 
 mod common;
 mod failure;
+mod limits;
 mod members;
 mod speed;
 mod stripes;

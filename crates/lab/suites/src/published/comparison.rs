@@ -38,7 +38,7 @@ impl FigureComparison {
 /// Empty for a real target.
 pub fn compare_with_published(outcome: &Outcome) -> Vec<FigureComparison> {
     let plan = &outcome.plan;
-    let Some(model) = &plan.target.model else { return Vec::new() };
+    let Some(model) = plan.target.published_model() else { return Vec::new() };
     let is_preset = drives::Model::names().any(|known| known == model.name);
     let figures = if is_preset { figures_of(&model.name) } else { Vec::new() };
     // A user's file may have the name of a preset.

@@ -12,7 +12,7 @@ use crate::preparation::{Preparation, Step};
 
 /// Marks the rows of a modelled drive whose model is in doubt.
 pub fn mark_doubts(outcome: &mut Outcome) {
-    let Some(model) = &outcome.plan.target.model else { return };
+    let Some(model) = outcome.plan.target.published_model() else { return };
     if !drives::Model::names().any(|known| known == model.name) {
         return;
     }

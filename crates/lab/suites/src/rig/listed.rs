@@ -8,22 +8,22 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The recorded loads: name and load.
-pub type Listing = Rc<RefCell<Vec<(String, Load)>>>;
+pub(crate) type Loads = Rc<RefCell<Vec<(String, Load)>>>;
 
 /// A rig that records loads instead of running them.
-pub struct Listed {
+pub(crate) struct Listed {
     world: World,
     device: Stack,
-    listing: Listing,
+    loads: Loads,
 }
 
 impl Listed {
-    /// Returns a rig for a device of this size, and the listing of its loads.
-    pub fn new(bytes: u64) -> (Listed, Listing) {
+    /// Returns a rig for a device of this size, and the list of its loads.
+    pub(crate) fn new(bytes: u64) -> (Listed, Loads) {
         let mut world = World::timed(Prices::default());
         let device = Stack::new(&world.lane(), Null::new(bytes / SECTOR, 0));
-        let listing = Listing::default();
-        (Listed { world, device, listing: listing.clone() }, listing)
+        let loads = Loads::default();
+        (Listed { world, device, loads: loads.clone() }, loads)
     }
 }
 
@@ -41,7 +41,7 @@ impl Rig for Listed {
     }
 
     fn notes(&mut self, stage: &str, load: &Load) -> bool {
-        self.listing.borrow_mut().push((stage.to_owned(), load.clone()));
+        self.loads.borrow_mut().push((stage.to_owned(), load.clone()));
         true
     }
 }

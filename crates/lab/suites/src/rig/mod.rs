@@ -3,7 +3,7 @@
 mod listed;
 mod modelled;
 
-pub use listed::{Listed, Listing};
+pub(crate) use listed::Listed;
 pub use modelled::Modelled;
 
 use block::Stack;

@@ -18,6 +18,7 @@ pub struct Modelled {
     world: World,
     drive: Arc<Shared>,
     device: Stack,
+    is_limited: bool,
 }
 
 impl Modelled {
@@ -33,7 +34,8 @@ impl Modelled {
         let mut world = World::timed(prices);
         let lane = world.lane();
         let device = Stack::new(&lane, drive_backend::Modelled::attach(&drive, &lane));
-        Ok(Modelled { world, drive, device })
+        let device = stack::limited(device, &target.limits);
+        Ok(Modelled { world, drive, device, is_limited: !target.limits.is_empty() })
     }
 }
 
@@ -59,7 +61,7 @@ impl Rig for Modelled {
     }
 
     fn foresees(&mut self) -> Option<&mut dyn Foresees> {
-        Some(self)
+        if self.is_limited { None } else { Some(self) }
     }
 
     fn age(&mut self, work: &mut dyn FnMut(&mut Fast)) -> bool {

@@ -78,6 +78,7 @@ impl Suite for Qd1 {
             dirty_bytes: Some(Size(memory.0 / 16 * 15)),
             dirty_age_ms: AGE_OFF_MS,
             flush_target_ms: 0,
+            guard: false,
             ..CacheSpec::default()
         }
     }

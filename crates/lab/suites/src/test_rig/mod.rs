@@ -449,6 +449,7 @@ impl<'a> TestRig<'a> {
         if let Some(old) = self.cache.take() {
             let draining = old.clone();
             self.task("drain", async move { draining.drain().await })?;
+            old.shared().set_guard(false, self.lane.now());
             old.shared().stop();
             let lane = self.lane.clone();
             let rig_tasks = self.rig_tasks;

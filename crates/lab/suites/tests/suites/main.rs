@@ -1,13 +1,14 @@
 //! The suites on a small drive: expected effects occur, and the same seed gives the same bytes.
 
 mod eras;
+mod limits;
 mod pts;
 
 use block::{Size, WriteMode};
 use lane::Prices;
 use std::cell::Cell;
 use suites::{
-    Halt, Job, Listed, Outcome, Plan, Preparation, QD1_SATURATING, QD1_WRITE, Row, Suite, Target,
+    Halt, Job, Listing, Outcome, Plan, Preparation, QD1_SATURATING, QD1_WRITE, Row, Suite, Target,
     Watch, WithoutWrites, find, report,
 };
 
@@ -565,11 +566,8 @@ fn every_suite_can_be_listed_for_fio() {
     for suite in suites::ALL {
         let name = suite.profile().name;
         let target = Target::of_rig("/dev/sdx", 1 << 30, 3);
-        let (rig, listing) = suites::Listed::new(1 << 30);
-        let plan = Plan::new(suite.profile(), target);
-        let (_, ended) = suites::run_on(Box::new(rig), &plan, &mut ());
+        let Listing { loads, ended, .. } = suites::list(&Plan::new(suite.profile(), target));
         assert_eq!(ended, Ok(()), "{name}");
-        let loads = listing.borrow();
         assert!(!loads.is_empty(), "{name} does nothing");
         let target = suites::fio::FioTarget::Path("/dev/disk/by-path/a:b".to_owned());
         let loads =
@@ -591,12 +589,11 @@ fn reads_alone_are_what_is_left_of_a_suite_that_may_not_write() {
             .into_iter()
             .map(|era| suites::plan_in(*suite, era.first, target.clone()).expect(name).reading());
         for plan in eras.chain([plan]) {
-            let (rig, listing) = Listed::new(plan.target.bytes());
-            let (outcome, ended) = suites::run_on(Box::new(rig), &plan, &mut ());
+            let Listing { loads, outcome, ended } = suites::list(&plan);
             assert_eq!(ended, Ok(()), "{name}");
             assert!(!outcome.rows.is_empty(), "{name}");
             assert!(outcome.rows.iter().all(|row| !row.test.contains("write")), "{name}");
-            for (stage, load) in listing.borrow().iter() {
+            for (stage, load) in &loads {
                 assert!(load.reads_percent == 100 && !load.flush, "{name}: {stage}");
             }
             // There are no pauses for tests that are left out.
@@ -610,8 +607,7 @@ fn reads_alone_are_what_is_left_of_a_suite_that_may_not_write() {
 fn pauses_are_as_much_shorter_as_the_tests_and_memory_needs_none() {
     let plan = Plan::new(suite("qd1").profile(), Target::of_rig("disk", 64 << 30, 1));
     let pauses = |plan: Plan| {
-        let (rig, _) = Listed::new(plan.target.bytes());
-        let (outcome, ended) = suites::run_on(Box::new(rig), &plan, &mut ());
+        let Listing { outcome, ended, .. } = suites::list(&plan);
         assert_eq!(ended, Ok(()));
         outcome.elapsed_ns / SECOND
     };

@@ -5,7 +5,7 @@ mod curve;
 mod gap;
 mod scan;
 mod served;
-mod traces;
+pub(crate) mod traces;
 
 use anyhow::{Result, bail};
 use std::path::PathBuf;

@@ -116,10 +116,11 @@ pub(crate) fn run(traces: &[Trace]) -> Result<()> {
             let passing = (hits(&streams) / hits(&kept) - 1.0) * 100.0;
             println!(
                 "  {:<9} {shards} shards: {missed} simulated; write-through {whole:+.2} %  target 0.5: {}; with \
-                 requests of parts of blocks {parts:+.2} %; write-back {back:+.2} %; hits where long streams are not kept {passing:+.2} %; left out {left_out} of {} \
+                 requests of parts of blocks {parts:+.2} %  target 2 more: {}; write-back {back:+.2} %; hits where long streams are not kept {passing:+.2} %; left out {left_out} of {} \
                  requests",
                 trace.name,
                 verdict(whole.abs() <= 0.5),
+                verdict(parts <= whole + 2.0),
                 trace.requests.len() + left_out,
             );
         }

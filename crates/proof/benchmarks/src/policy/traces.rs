@@ -102,7 +102,7 @@ fn each_access_of(path: &Path, format: Option<Format>) -> Result<(Format, Vec<Ac
 }
 
 /// Reads a trace. Devices come one after the other, each as long as the largest.
-fn read(path: PathBuf) -> Result<Trace> {
+pub(crate) fn read(path: PathBuf) -> Result<Trace> {
     // The number that marks a read cannot always be detected: here it is 1.
     let readings = [None, Some(Format::Ssdsim), Some(Format::Disksim)];
     let mut read = readings.into_iter().map(|format| each_access_of(&path, format));

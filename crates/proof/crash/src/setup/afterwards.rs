@@ -80,6 +80,7 @@ impl Setup {
         next.sets = self.sets.min(dice.number_between(0, 2));
         next.bypasses = self.bypasses.min(4);
         next.window_shares = self.window_shares.min(2);
+        next.warms = self.warms.min(2);
         next.advices = self.advices.min(2);
         next.pairs = self.pairs.min(1);
         dice.restarts(&mut next);

@@ -163,6 +163,8 @@ pub struct Setup {
     pub bypasses: u32,
     /// Number of changes of the share of the policy's window.
     pub window_shares: u32,
+    /// Number of lists of hot blocks that are read back.
+    pub warms: u32,
     /// Whether most reads continue where the last one of their client ended.
     pub streams: bool,
     /// Number of times that clients advise about later reads.
@@ -249,6 +251,7 @@ impl Setup {
             sets: 0,
             bypasses: 0,
             window_shares: 0,
+            warms: 0,
             advices: 0,
             pairs: 0,
             streams: false,
@@ -283,6 +286,7 @@ impl Setup {
         Dice(Random::new(seed ^ 0x1a7e_f150)).late_flushes(&mut setup);
         Dice(Random::new(seed ^ 0x0004_e1d0)).make_copies_expensive(&mut setup);
         setup.engine.keeps_clean = !Random::new(seed ^ 0x000c_1ea2).one_in(4);
+        Dice(Random::new(seed ^ 0x0003_a530)).warms(&mut setup);
         setup
     }
 }

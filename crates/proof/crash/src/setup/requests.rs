@@ -45,6 +45,15 @@ impl Dice {
         }
     }
 
+    /// One history of three, of any kind, reads lists of hot blocks back.
+    pub(super) fn warms(&mut self, setup: &mut Setup) {
+        if self.0.one_in(3) {
+            setup.warms = self.pick(&[1, 2, 6]);
+            setup.engine.readers = setup.engine.readers.max(self.number_between(1, 3));
+            setup.engine.fills = setup.engine.fills.max(self.number_between(2, 6));
+        }
+    }
+
     /// Half of the histories, of any kind, read ahead of streams. In one of four, clients read
     /// streams: forward, backward, interleaved, and while others change the blocks that they will
     /// read next.

@@ -7,8 +7,9 @@ mod wire;
 
 use super::task_count::TaskCount;
 use super::{EndFuture, Ending, Front, Inherited};
+use crate::hash::hash;
 use crate::lanes::Lanes;
-use crate::plan::Mounting;
+use crate::plan::{DaemonPlan, Mounting};
 use crate::units::WaitTime;
 use ::fuse::{Mount, Options, Session};
 use block::Kind;
@@ -40,6 +41,25 @@ pub(crate) struct MountInfo {
     pub(crate) backing: String,
     /// The command that starts the daemon again, for messages.
     pub(crate) again: String,
+}
+
+impl MountInfo {
+    /// Returns the description of a mount with these volumes of the plan. Only a daemon with the
+    /// same volumes, by their identities, may take the mount over.
+    pub(crate) fn of(kind: &str, exports: &[String], plan: &DaemonPlan) -> MountInfo {
+        let planned = |name: &String| plan.volumes.iter().find(|planned| planned.name == *name);
+        let identity = |name: &String| {
+            let identity = planned(name).map_or(String::new(), |planned| planned.volume.identity());
+            format!("{name}={identity}")
+        };
+        let identities: Vec<_> = exports.iter().map(identity).collect();
+        let backings = exports.iter().filter_map(planned).map(|planned| planned.backing.as_str());
+        MountInfo {
+            contents: format!("{kind} over {:016x}", hash(&identities.join("\n"))),
+            backing: backings.collect::<Vec<_>>().join(", "),
+            again: plan.again.clone(),
+        }
+    }
 }
 
 /// A mount, and its server.

@@ -145,7 +145,7 @@ impl Scene {
     fn read(&self, block: u64) -> Option<Vec<u8>> {
         let into = Buf::new(8, GRAIN);
         let at = Extent::new(block * 8, 8);
-        let look = self.shard(|shard, _| shard.look(Rules::KEEP, Reader::Client, &at, &into));
+        let look = self.shard(|shard, _| shard.look(Rules::KEEP, Reader::Client, None, &at, &into));
         match look {
             Look::Hit => Some(firsts(&into)),
             Look::Wait => panic!("nothing else is under way"),
@@ -276,14 +276,14 @@ fn a_read_shows_no_part_of_an_unanswered_change_that_a_successor_would_take_back
     let (newer, at) = (filled(7, 2), Extent::new(24, 8));
     let scene = Scene::new();
     let fetch = |rules| {
-        let look = scene.shard(|shard, _| shard.look(rules, Reader::Client, &at, &into));
+        let look = scene.shard(|shard, _| shard.look(rules, Reader::Client, None, &at, &into));
         let Look::Fetch(fetch) = look else { panic!("nothing is cached, nothing joined") };
         fetch
     };
     let (late, first) = (fetch(KEEP_NOTHING), fetch(Rules::KEEP));
     scene.shard(|shard, gauges| {
         assert!(shard.overlay(&first, &old, 3..4));
-        assert_eq!(shard.keep(gauges, &first, &old, 3..4), 1);
+        assert_eq!(shard.keep(gauges, &first, &first.needed(&old), 3..4), 1);
         shard.end_fetch(gauges, &first);
     });
     let (part, source) = (Extent::new(24, 7), Source::Data(&newer));
@@ -427,11 +427,12 @@ fn a_block_that_became_clean_under_a_write_through_is_not_retained() {
 fn a_write_through_that_is_not_answered_hides_its_sectors_from_a_successor() {
     let scene = Scene::new();
     let (part, into) = (Extent::new(24, 4), filled(8, 1));
-    let look =
-        scene.shard(|shard, _| shard.look(Rules::KEEP, Reader::Client, &Extent::new(24, 8), &into));
+    let look = scene.shard(|shard, _| {
+        shard.look(Rules::KEEP, Reader::Client, None, &Extent::new(24, 8), &into)
+    });
     let Look::Fetch(fetch) = look else { panic!("nothing is cached") };
     scene.shard(|shard, gauges| {
-        assert_eq!(shard.keep(gauges, &fetch, &into, 3..4), 1);
+        assert_eq!(shard.keep(gauges, &fetch, &fetch.needed(&into), 3..4), 1);
         shard.end_fetch(gauges, &fetch);
     });
     assert!(!scene.send(part, Source::Zeros { may_unmap: false, discard: true }, Rules::KEEP));

@@ -60,12 +60,12 @@ fn shard(kind: Kind) -> Shard {
 /// held.
 fn read(shard: &mut Shard, shared: &Shared, block: u64, into: &Buf) -> bool {
     let (gauges, at) = (&shared.gauges, Extent::new(block * 8, 8));
-    match shard.look(Rules::KEEP, Reader::Client, &at, into) {
+    match shard.look(Rules::KEEP, Reader::Client, None, &at, into) {
         Look::Hit => true,
         Look::Wait => panic!("nothing else is under way"),
         Look::Fetch(fetch) => {
             assert!(shard.overlay(&fetch, into, block..block + 1));
-            shard.keep(gauges, &fetch, into, block..block + 1);
+            shard.keep(gauges, &fetch, &fetch.needed(into), block..block + 1);
             shard.end_fetch(gauges, &fetch);
             false
         }

@@ -1,9 +1,7 @@
-//! Backings before they are open, and how the leaves of a spec become backings.
+//! Backings before they are open.
 
+use super::{Identity, OpenNode};
 use crate::failure::Failure;
-use crate::flags::OpenFlags;
-use crate::node::{Identity, OpenNode};
-use block::Spec;
 use ring::Ring;
 use std::future::Future;
 use std::os::fd::OwnedFd;
@@ -56,6 +54,3 @@ pub trait Backing {
         false
     }
 }
-
-/// Returns the backing for a leaf of a spec. None: use the built-in backing.
-pub type Backings<'a> = &'a dyn Fn(&Spec, &OpenFlags) -> Option<Box<dyn Backing>>;

@@ -1,0 +1,224 @@
+//! A volume's list of hot blocks: read back at the start, saved every few minutes and at the end.
+//!
+//! Files are read and written on a separate thread. A list that is still being read back names more
+//! than the cache holds, so it is not replaced before that has ended.
+
+use super::captive::either;
+use crate::device::blocking;
+use crate::hot_lists::HotLists;
+use block::Warm;
+use cache::{BLOCK_SECTORS, Cache};
+use hotlist::Description;
+use lane::{Event, Lane};
+use stack::{Attached, Exit, Failure, Volume};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Time between two saves, in nanoseconds.
+const PERIOD_NS: u64 = 180_000_000_000;
+/// Time between two checks of a list that is being read back, in nanoseconds.
+const NUDGE_NS: u64 = 1_000_000_000;
+/// A list is replaced once accesses to one block in this number of the cached ones were counted.
+const CHANGED_ONE_IN: u64 = 16;
+/// Longest time that the end of a volume waits for its list, in nanoseconds.
+const LAST_NS: u64 = 10_000_000_000;
+
+/// The list of a volume while it is served.
+pub(crate) struct Warmth {
+    name: String,
+    cache: Cache,
+    lists: HotLists,
+    /// Identity of the volume's contents.
+    identity: String,
+    /// The volume's whole blocks.
+    blocks: u64,
+    /// Block accesses when the list was saved.
+    saved_at: Cell<u64>,
+    is_saving: Cell<bool>,
+    saved: Event,
+    /// The last reason why a list could not be saved, which was reported.
+    reported: RefCell<Option<String>>,
+    has_ended: Cell<bool>,
+    ended: Event,
+}
+
+/// Returns the time in seconds since 1970; 0 if the clock is before that.
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
+}
+
+impl Warmth {
+    /// Returns the list of a volume. None: the volume has no cache, its contents end with this
+    /// process or were lost, or there is no place for lists.
+    pub(crate) fn new(
+        name: &str,
+        volume: &Volume,
+        attached: &Attached,
+        lists: Option<HotLists>,
+    ) -> Option<Rc<Warmth>> {
+        if volume.loss().is_some() {
+            return None;
+        }
+        Some(Rc::new(Warmth {
+            name: name.to_owned(),
+            cache: attached.cache.clone()?,
+            lists: lists?,
+            identity: volume.lasting_identity()?,
+            blocks: attached.stack.limits().sectors / u64::from(BLOCK_SECTORS),
+            saved_at: Cell::new(0),
+            is_saving: Cell::new(false),
+            saved: Event::new(),
+            reported: RefCell::new(None),
+            has_ended: Cell::new(false),
+            ended: Event::new(),
+        }))
+    }
+
+    fn lane(&self) -> Lane {
+        self.cache.lane()
+    }
+
+    /// Has the list read back, and saves it from time to time, until the end.
+    pub(crate) fn start(self: &Rc<Warmth>) {
+        let warmth = self.clone();
+        // If the lane is full, the cache starts empty.
+        let _ = self.lane().spawn(async move {
+            warmth.load().await;
+            warmth.save_periodically().await;
+        });
+    }
+
+    /// Ends its task.
+    pub(crate) fn end(&self) {
+        self.has_ended.set(true);
+        self.ended.notify();
+    }
+
+    fn is_on(&self) -> bool {
+        self.cache.shared().settings().warm == Warm::List
+    }
+
+    async fn load(&self) {
+        if !self.is_on() {
+            return;
+        }
+        let (lists, identity, blocks) = (self.lists.clone(), self.identity.clone(), self.blocks);
+        match blocking(move || lists.load(&identity, blocks)).await {
+            Ok(Ok(Some(list))) if !self.has_ended.get() => {
+                self.cache.shared().warm(list, self.lane().now());
+                self.watch().await;
+            }
+            Ok(Ok(_)) => {}
+            Ok(Err(why)) => crate::complain!("overdrive: {}: {why}", self.name),
+            Err(failure) => crate::complain!("overdrive: {}: {failure}", self.name),
+        }
+    }
+
+    /// Lets reading the list go on after each wait, until it has ended.
+    async fn watch(&self) {
+        let (lane, shared) = (self.lane(), self.cache.shared());
+        loop {
+            let seen = self.ended.seen();
+            if self.has_ended.get() || !shared.is_warming() {
+                return;
+            }
+            either(self.ended.after(seen), lane.sleep_until(lane.now() + NUDGE_NS)).await;
+            shared.nudge_warming();
+        }
+    }
+
+    async fn save_periodically(&self) {
+        let lane = self.lane();
+        loop {
+            let seen = self.ended.seen();
+            if self.has_ended.get() {
+                return;
+            }
+            let next = lane.sleep_deferrable_until(lane.now() + PERIOD_NS);
+            either(self.ended.after(seen), next).await;
+            if !self.has_ended.get() && self.has_changed(CHANGED_ONE_IN) {
+                self.save().await;
+            }
+        }
+    }
+
+    /// Whether accesses to one block in `one_in` of the cached ones were counted since the last
+    /// save.
+    fn has_changed(&self, one_in: u64) -> bool {
+        let counted = self.cache.shared().counters(self.lane().now());
+        let new = counted.block_accesses.saturating_sub(self.saved_at.get());
+        new > 0 && new.saturating_mul(one_in) >= counted.blocks_held
+    }
+
+    /// Saves the list at the end of the volume or of the program, unless nothing was accessed since
+    /// the last save. Waits some seconds at most.
+    pub(crate) async fn save_last(&self) {
+        let lane = self.lane();
+        let saving = async {
+            loop {
+                let seen = self.saved.seen();
+                if !self.is_saving.get() {
+                    break;
+                }
+                self.saved.after(seen).await;
+            }
+            if self.has_changed(u64::MAX) {
+                self.save().await;
+            }
+        };
+        either(saving, lane.sleep_until(lane.now() + LAST_NS)).await;
+    }
+
+    /// Replaces the list.
+    async fn save(&self) {
+        let shared = self.cache.shared();
+        if !self.is_on() || shared.is_warming() {
+            return;
+        }
+        self.is_saving.set(true);
+        let accesses = shared.counters(self.lane().now()).block_accesses;
+        let entries = self.cache.hot_blocks().await;
+        let (lists, identity, volume_blocks) =
+            (self.lists.clone(), self.identity.clone(), self.blocks);
+        let of = Description { identity, volume_blocks, saved_s: now_s() };
+        let saved = blocking(move || lists.save(&of, entries).map_err(|error| error.to_string()));
+        let why = match saved.await {
+            Ok(saved) => saved.err(),
+            Err(failure) => Some(failure.message),
+        };
+        if why.is_none() {
+            self.saved_at.set(accesses);
+        }
+        self.report(why);
+        self.is_saving.set(false);
+        self.saved.notify();
+    }
+
+    /// Reports why a list could not be saved, once for each reason in a row.
+    fn report(&self, why: Option<String>) {
+        let was_reported = self.reported.replace(why.clone()) == why;
+        if let Some(why) = why.filter(|_| !was_reported) {
+            crate::complain!(
+                "overdrive: {}: the list of hot blocks cannot be saved ({why}); after a restart, \
+                 the cache starts with an older list or empty",
+                self.name
+            );
+        }
+    }
+
+    /// Removes the list. Returns whether there was one.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub(crate) async fn forget(&self) -> Result<bool, Failure> {
+        self.cache.shared().stop_warming(self.lane().now());
+        let (lists, identity) = (self.lists.clone(), self.identity.clone());
+        let removed = blocking(move || lists.forget(&identity)).await?;
+        removed.map_err(|error| {
+            let message =
+                format!("{}: the list of hot blocks cannot be removed: {error}", self.name);
+            Failure::new(Exit::Io, message)
+        })
+    }
+}

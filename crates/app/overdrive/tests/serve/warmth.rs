@@ -1,0 +1,258 @@
+//! The list of hot blocks over restarts: it makes the cache warm, it is never trusted for contents,
+//! and without it everything else works.
+
+use crate::common::{Server, image, place, wait_until};
+use crate::home::Home;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const BLOCK: usize = 4096;
+/// Blocks of the test's volumes of 16 MiB, and the hot ones among them.
+const BLOCKS: u64 = 4096;
+const HOT: std::ops::Range<u64> = 100..356;
+
+fn block_of(life: u8, block: u64) -> Vec<u8> {
+    let mut bytes = vec![life; BLOCK];
+    bytes[..8].copy_from_slice(&block.to_le_bytes());
+    bytes
+}
+
+/// Fills an image with the blocks of a life.
+fn fill(path: &Path, life: u8) {
+    let file = fs::File::options().write(true).open(path).expect("the image");
+    for block in 0..BLOCKS {
+        file.write_all_at(&block_of(life, block), block * BLOCK as u64).expect("room");
+    }
+}
+
+fn serve(home: &Arc<Home>, image: &Path, options: &[&str]) -> Server {
+    let memory = if options.contains(&"--memory") { &[][..] } else { &["--memory", "8M"] };
+    Server::start_in(home, image, &[memory, &["--threads", "1"], options].concat())
+}
+
+/// A client with one request at a time.
+struct Client(UnixStream);
+
+impl Client {
+    fn connect(socket: &Path) -> Client {
+        let mut stream = UnixStream::connect(socket).expect("it listens");
+        let mut greeting = [0; 18];
+        stream.read_exact(&mut greeting).expect("a greeting");
+        // The default export, and no padding after its flags.
+        let option = [&3u32.to_be_bytes()[..], b"IHAVEOPT", &1u32.to_be_bytes(), &[0; 4]].concat();
+        stream.write_all(&option).expect("it listens");
+        stream.read_exact(&mut [0; 10]).expect("its size and its flags");
+        Client(stream)
+    }
+
+    fn read(&mut self, offset: u64, length: usize) -> Vec<u8> {
+        let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
+        request.extend_from_slice(&[0; 12]);
+        request.extend_from_slice(&offset.to_be_bytes());
+        request.extend_from_slice(&(length as u32).to_be_bytes());
+        self.0.write_all(&request).expect("it listens");
+        let mut reply = [0; 16];
+        self.0.read_exact(&mut reply).expect("a reply");
+        assert_eq!(&reply[4..8], &[0; 4], "no error");
+        let mut bytes = vec![0; length];
+        self.0.read_exact(&mut bytes).expect("the data");
+        bytes
+    }
+}
+
+/// Reads blocks, and checks that they are of this life.
+fn read(server: &Server, blocks: impl Iterator<Item = u64>, life: u8) {
+    let mut client = Client::connect(&server.socket);
+    for block in blocks {
+        assert_eq!(client.read(block * BLOCK as u64, BLOCK), block_of(life, block), "{block}");
+    }
+}
+
+fn counter(server: &Server, name: &str) -> u64 {
+    let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+    stats["counters"][name].as_u64().unwrap_or_else(|| panic!("{name} in {stats}"))
+}
+
+/// Waits until the list was read back. Returns the number of blocks that it has brought.
+fn warmed(server: &Server) -> u64 {
+    wait_until("the list was read back", || {
+        counter(server, "warm_listed") > 0 && counter(server, "warm_state") == 0
+    });
+    counter(server, "warm_cached")
+}
+
+/// Serves an image of life 1, and reads its hot blocks. The list is saved at the end.
+fn first_life(home: &Arc<Home>, image: &Path) {
+    fill(image, 1);
+    let server = serve(home, image, &[]);
+    read(&server, HOT, 1);
+    read(&server, HOT, 1);
+    assert_eq!(server.end().status, 0);
+}
+
+fn lists(home: &Home) -> Vec<PathBuf> {
+    let directory = home.state().join("overdrive/hot");
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    entries.map(|entry| entry.expect("a file").path()).collect()
+}
+
+#[test]
+fn hot_blocks_are_in_memory_again_after_a_restart() {
+    let (place, home) = (place(), Home::new());
+    let image = image(&place, 16);
+    first_life(&home, &image);
+    let [list] = &lists(&home)[..] else { panic!("{:?}", lists(&home)) };
+    assert_eq!(fs::metadata(list).expect("there").permissions().mode() & 0o777, 0o600);
+    assert!(fs::metadata(list).expect("there").len() < 1500, "one or two bytes a block");
+    let server = serve(&home, &image, &[]);
+    assert_eq!(warmed(&server), HOT.end - HOT.start);
+    let misses = counter(&server, "read_misses");
+    read(&server, HOT, 1);
+    assert_eq!(counter(&server, "read_misses"), misses);
+    assert_eq!(counter(&server, "warm_used"), HOT.end - HOT.start);
+    let said = server.volume(&["stats"]).well().stdout;
+    assert!(said.contains("The list of hot blocks (1 MiB) was read back in "), "{said}");
+    assert!(server.volume(&["forget"]).well().stdout.contains("was removed"));
+    assert!(server.volume(&["forget"]).well().stdout.contains("has no list"));
+    assert!(lists(&home).is_empty());
+    assert_eq!(server.end().status, 0);
+    assert_eq!(lists(&home).len(), 1, "it was saved again at the end");
+}
+
+#[test]
+fn contents_that_changed_between_two_lives_are_read_anew() {
+    // Written by another program, replaced by another file, restored from a copy, and both lives
+    // with the same list.
+    let changes: [fn(&Path); 3] = [
+        |image| fill(image, 2),
+        |image| {
+            let other = image.with_extension("other");
+            fs::File::create(&other).and_then(|file| file.set_len(16 << 20)).expect("room");
+            fill(&other, 2);
+            fs::rename(&other, image).expect("in one directory");
+        },
+        |image| {
+            let copy = image.with_extension("copy");
+            fs::copy(image, &copy).expect("room");
+            fill(image, 3);
+            fill(&copy, 2);
+            fs::copy(&copy, image).expect("room");
+        },
+    ];
+    for change in changes {
+        let (place, home) = (place(), Home::new());
+        let image = image(&place, 16);
+        first_life(&home, &image);
+        change(&image);
+        let server = serve(&home, &image, &[]);
+        read(&server, HOT, 2);
+        read(&server, (0..BLOCKS).step_by(7), 2);
+        assert_eq!(server.end().status, 0);
+    }
+}
+
+#[test]
+fn a_volume_that_has_grown_is_warm_and_one_that_has_shrunk_is_cold() {
+    let (place, home) = (place(), Home::new());
+    let image = image(&place, 16);
+    first_life(&home, &image);
+    let resize = |mib: u64| {
+        fs::File::options().write(true).open(&image).and_then(|file| file.set_len(mib << 20))
+    };
+    resize(24).expect("room");
+    let server = serve(&home, &image, &[]);
+    assert_eq!(warmed(&server), HOT.end - HOT.start);
+    read(&server, HOT, 1);
+    assert_eq!(server.end().status, 0);
+    resize(12).expect("smaller");
+    let server = serve(&home, &image, &[]);
+    server.says("is of the time when the volume was larger; the cache starts empty");
+    read(&server, HOT, 1);
+    assert_eq!((counter(&server, "warm_listed"), server.end().status), (0, 0));
+}
+
+#[test]
+fn without_a_usable_list_the_cache_starts_empty_and_says_why() {
+    let (place, home) = (place(), Home::new());
+    let image = image(&place, 16);
+    first_life(&home, &image);
+    let [list] = &lists(&home)[..] else { panic!("{:?}", lists(&home)) };
+    let good = fs::read(list).expect("saved");
+    for (bytes, why) in [
+        (&good[..good.len() / 2], "is damaged"),
+        (b"not a list of blocks".as_slice(), "is no list of hot blocks"),
+    ] {
+        fs::write(list, bytes).expect("ours");
+        let server = serve(&home, &image, &[]);
+        server.says(why);
+        read(&server, HOT, 1);
+        assert_eq!(counter(&server, "warm_listed"), 0);
+        assert_eq!(server.end().status, 0);
+    }
+    // A file where the directory would be.
+    fs::remove_dir_all(home.state()).expect("ours");
+    fs::write(home.state(), "").expect("ours");
+    let server = serve(&home, &image, &[]);
+    server.says("the cache starts empty");
+    read(&server, HOT, 1);
+    let ended = server.end();
+    assert_eq!(ended.status, 0);
+    assert!(ended.stderr.contains("the list of hot blocks cannot be saved"), "{}", ended.stderr);
+}
+
+#[test]
+fn nothing_is_saved_or_read_where_the_list_is_off_or_there_is_no_cache() {
+    let (place, home) = (place(), Home::new());
+    let image = image(&place, 16);
+    fill(&image, 1);
+    for options in [&["--warm", "off"][..], &["--memory", "0"]] {
+        let server = serve(&home, &image, options);
+        read(&server, HOT, 1);
+        assert_eq!(server.end().status, 0);
+        assert!(lists(&home).is_empty(), "{options:?}");
+    }
+    first_life(&home, &image);
+    let server = serve(&home, &image, &["--warm", "off"]);
+    read(&server, 0..10, 1);
+    assert_eq!((counter(&server, "warm_listed"), server.end().status), (0, 0));
+    assert_eq!(lists(&home).len(), 1, "the list of an earlier life stays");
+}
+
+#[test]
+fn a_read_only_volume_and_less_memory_are_warm_as_far_as_they_can_be() {
+    let (place, home) = (place(), Home::new());
+    let image = image(&place, 16);
+    fill(&image, 1);
+    let server = serve(&home, &image, &["--read-only"]);
+    read(&server, 0..1500, 1);
+    assert_eq!(server.end().status, 0);
+    let server = serve(&home, &image, &["--read-only", "--memory", "1M"]);
+    let cached = warmed(&server);
+    assert!((200..=256).contains(&cached), "{cached}");
+    read(&server, 0..1500, 1);
+    assert_eq!(server.end().status, 0);
+}
+
+#[test]
+fn a_pool_is_warm_by_its_own_identity() {
+    let (place, home) = (place(), Home::new());
+    let members = ["0.img", "1.img"].map(|name| place.path().join(name).display().to_string());
+    for member in &members {
+        fs::File::create(member).and_then(|file| file.set_len(64 << 20)).expect("sparse");
+    }
+    home.overdrive(&["pool", "create", &members[0], &members[1]]).well();
+    let pool = format!("pool:{}", members.join(","));
+    let serve = || Server::start_in(&home, &pool, &["--memory", "8M", "--threads", "1"]);
+    let server = serve();
+    let mut client = Client::connect(&server.socket);
+    HOT.for_each(|block| assert_eq!(client.read(block * BLOCK as u64, BLOCK), vec![0; BLOCK]));
+    drop(client);
+    assert_eq!(server.end().status, 0);
+    let server = serve();
+    assert_eq!(warmed(&server), HOT.end - HOT.start);
+    assert_eq!(server.end().status, 0);
+}

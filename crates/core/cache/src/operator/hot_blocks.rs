@@ -1,0 +1,28 @@
+//! The blocks to name in the list of hot blocks.
+
+use crate::request::Cache;
+use crate::shard::ranking::Walk;
+use alloc::vec::Vec;
+use hotlist::Entry;
+
+impl Cache {
+    /// Returns the blocks that are cached, each with its heat among the blocks of its shard. Takes
+    /// short sections, and lets other tasks of the lane run after each.
+    pub async fn hot_blocks(&self) -> Vec<Entry> {
+        let (lane, shared) = (&self.0.lane, &self.0.shared);
+        let slots = shared.geometry.slots_per_shard();
+        // Reserved at once: a vector that grows would copy megabytes.
+        let mut ranked = Vec::with_capacity(shared.geometry.slots as usize);
+        for entry in shared.shards.iter() {
+            let mut walk = Walk::new(slots);
+            loop {
+                lane.turn().await;
+                if !entry.shard.with(|shard| shard.rank(&mut walk, &mut ranked)) {
+                    break;
+                }
+                lane.rest().await;
+            }
+        }
+        ranked
+    }
+}

@@ -1,0 +1,147 @@
+//! Blocks that the list of hot blocks names: from the start of their fetch until they are read or
+//! dropped.
+//!
+//! ```text
+//!   begin_listed --> fetch --> listed --- read ---> the policy's, as if fetched for that read
+//!                                |
+//!                                '--- no slot is free ---> evicted before every block of this life
+//! ```
+//!
+//! To the policy, such a block has not been accessed until a client reads it.
+
+use super::Shard;
+use crate::BLOCK_SECTORS;
+use crate::arena::{Clean, Header, State};
+use crate::blocks::blocks_of;
+use crate::dirty::gauges::Gauges;
+use crate::planted::{Bug, planted};
+use crate::shard::{Begin, Fetch};
+use crate::slots::bits::Bits;
+use crate::warming::Listed;
+use block::{Buf, Extent};
+use policy::{Cause, Hash, Links, List};
+
+/// The slots of a shard that hold listed blocks.
+pub(super) struct ListedBlocks {
+    /// The coldest first: the hottest are fetched first, and each enters at the front.
+    list: List,
+    /// Blocks of pieces that are being fetched: free slots are reserved for them.
+    coming: u32,
+    /// Whether a slot is in the list: the header of a block fetched ahead does not show it.
+    slots: Bits,
+}
+
+impl ListedBlocks {
+    pub(super) fn new(slots: u32) -> ListedBlocks {
+        ListedBlocks { list: List::EMPTY, coming: 0, slots: Bits::new(slots) }
+    }
+
+    pub(super) fn list(&self) -> &List {
+        &self.list
+    }
+
+    /// Notes that these blocks of a piece are not being fetched any more.
+    pub(super) fn came(&mut self, blocks: u32) {
+        self.coming -= blocks;
+    }
+
+    /// Whether a slot holds a listed block that was not read.
+    pub(super) fn has(&self, slot: u32) -> bool {
+        self.slots.get(slot)
+    }
+
+    fn insert(&mut self, links: &mut Links, slot: u32) {
+        links.push_front(&mut self.list, slot);
+        self.slots.set(slot, true);
+    }
+
+    fn remove(&mut self, links: &mut Links, slot: u32) {
+        links.remove(&mut self.list, slot);
+        self.slots.set(slot, false);
+    }
+}
+
+impl Shard {
+    /// Begins to fetch the listed blocks of a piece that memory does not hold, with one request.
+    pub(super) fn begin_listed(&mut self, at: &Extent, listed: Listed) -> Begin {
+        let (first, blocks) = blocks_of(at);
+        let is_wanted = |block: &u64| {
+            let is_absent = self.current(*block).is_none() && !self.zeroes.cover(*block);
+            listed.has(*block) && is_absent && !self.fills.has(*block)
+        };
+        let mut wanted = (first..first + u64::from(blocks)).filter(is_wanted);
+        let Some(from) = wanted.next() else { return Begin::Nothing };
+        let to = wanted.next_back().unwrap_or(from);
+        let span = (to - from + 1) as u32;
+        if self.write_through.meet(from, span) {
+            return Begin::Nothing;
+        }
+        if self.free.length < self.ahead.listed.coming + span {
+            return Begin::Full;
+        }
+        let others = (from..=to).filter(|block| !is_wanted(block));
+        let others = others.fold(0u64, |bits, block| bits | 1 << (block - from));
+        let id = self.fills.begin(from, span, true);
+        // The other blocks are only read along. Marked, they are neither cached nor joined.
+        for block in (from..=to).filter(|block| others >> (block - from) & 1 != 0) {
+            self.fills.set_mark(id, block, 0xff);
+        }
+        self.ahead.listed.coming += span;
+        let sectors = u64::from(BLOCK_SECTORS);
+        let at = Extent::new(from * sectors, span * BLOCK_SECTORS);
+        Begin::Fetch(Fetch { id, at, skip: 0, whole: None })
+    }
+
+    /// Caches a fetched block, if it is still absent and a slot is free.
+    pub(super) fn install_listed(
+        &mut self,
+        gauges: &Gauges,
+        block: u64,
+        from: &Buf,
+        skip: u32,
+    ) -> bool {
+        if let Some((old, header)) = self.current(block) {
+            if !planted(Bug::WarmOverNewer) || header.state != State::Clean {
+                return false;
+            }
+            self.retire(gauges, old, &header);
+        }
+        if self.zeroes.cover(block) {
+            return false;
+        }
+        let Some(slot) = self.links.pop_front(&mut self.free) else { return false };
+        self.arena.put(self.base + slot, 0, from, skip, BLOCK_SECTORS);
+        let header = Header::of_clean(block, 0xff, Clean::Unread, self.ahead.clock);
+        self.arena.publish(self.base + slot, &header);
+        self.index.insert(Hash::of(block), slot);
+        self.ahead.listed.insert(&mut self.links, slot);
+        self.counters.warm_cached += 1;
+        true
+    }
+
+    /// Takes the slot of the coldest listed block.
+    pub(super) fn take_listed(&mut self) -> Option<u32> {
+        let List { head, length, .. } = *self.ahead.listed.list();
+        if length == 0 {
+            return None;
+        }
+        self.drop_listed(head);
+        Some(self.emptied(head))
+    }
+
+    /// Takes a slot whose block was not read out of the list.
+    pub(super) fn drop_listed(&mut self, slot: u32) {
+        self.ahead.listed.remove(&mut self.links, slot);
+        self.counters.warm_wasted += 1;
+    }
+
+    /// Hands a listed block to the policy at its first read.
+    pub(super) fn found_listed(&mut self, slot: u32, header: &Header) {
+        self.ahead.listed.remove(&mut self.links, slot);
+        self.arena.publish(self.base + slot, &header.becomes(Clean::Kept));
+        let hash = Hash::of(header.block);
+        let _ = self.policy.miss(hash);
+        self.policy.admit(&mut self.links, slot, hash, Cause::Fetch);
+        self.counters.warm_used += 1;
+    }
+}

@@ -1,0 +1,249 @@
+//! The list of hot blocks of an earlier life, while it is read back.
+//!
+//! The list names blocks, hottest first; their contents are read from the backing, so nothing here
+//! can be stale. The tasks of readahead pull pieces of it (`tasks/readahead.rs`) when no stream
+//! needs one and clients leave the backing some parallelism (`pace.rs`). The blocks take free slots
+//! only, and are evicted before every block that was accessed in this life.
+//!
+//! ```text
+//!   begin --> reading --> done: every block was tried
+//!                |
+//!                '------> stopped: it gains less than it costs, or the backing returned an error
+//! ```
+
+mod economics;
+mod pace;
+
+use crate::stats::counters::Counters;
+use alloc::boxed::Box;
+use block::Extent;
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use hotlist::{Blocks, HotList};
+use lane::Lock;
+
+pub(crate) use economics::Evidence;
+pub(crate) use pace::Begun;
+use pace::Pace;
+
+/// Maximum number of blocks that a piece spans: 256 KiB.
+const PIECE_BLOCKS: u64 = u64::BITS as u64;
+/// Maximum number of blocks of which a piece skips as many between two listed ones.
+const GAP_MAX: u64 = 32;
+/// Assumed time in which the backing transfers a block, in nanoseconds: 200 MB/s.
+const TRANSFER_NS: u64 = 20_000;
+
+const NONE: u8 = 0;
+const READING: u8 = 1;
+const STOPPED: u8 = 2;
+const DONE: u8 = 3;
+
+/// The blocks of a piece that the list names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listed {
+    first: u64,
+    bits: u64,
+}
+
+impl Listed {
+    /// Whether the list names a block.
+    pub(crate) fn has(&self, block: u64) -> bool {
+        let at = block.wrapping_sub(self.first);
+        at < PIECE_BLOCKS && self.bits >> at & 1 != 0
+    }
+}
+
+/// The list, and the progress of reading it.
+#[derive(Debug)]
+pub(crate) struct Warming {
+    state: AtomicU8,
+    left: Lock<Option<Box<Left>>>,
+    pace: Lock<Pace>,
+    /// When a client's read was last sent to the backing.
+    read_ns: AtomicU64,
+    /// Maximum number of blocks that a piece spans, and the number of the volume's whole blocks.
+    piece_blocks: u64,
+    volume_blocks: u64,
+    region_blocks: u64,
+    listed: AtomicU64,
+    begun_ns: AtomicU64,
+    /// 0: reading has not ended.
+    ended_ns: AtomicU64,
+    /// Blocks that clients had admitted when it began.
+    filled_before: AtomicU64,
+}
+
+/// The blocks that were not tried yet.
+#[derive(Debug)]
+struct Left {
+    next: Option<u64>,
+    blocks: Blocks,
+}
+
+impl Left {
+    fn peek(&mut self) -> Option<u64> {
+        if self.next.is_none() {
+            self.next = self.blocks.next();
+        }
+        self.next
+    }
+}
+
+impl Warming {
+    /// Makes the state of a volume of this number of whole blocks, without a list. Fetches have at
+    /// most `run_blocks` blocks, all of one region.
+    pub(crate) fn new(volume_blocks: u64, run_blocks: u32, region_blocks: u32) -> Warming {
+        Warming {
+            state: AtomicU8::new(NONE),
+            left: Lock::new(None),
+            pace: Lock::new(Pace::FIRST),
+            read_ns: AtomicU64::new(0),
+            piece_blocks: PIECE_BLOCKS.min(run_blocks.into()),
+            volume_blocks,
+            region_blocks: region_blocks.into(),
+            listed: AtomicU64::new(0),
+            begun_ns: AtomicU64::new(0),
+            ended_ns: AtomicU64::new(0),
+            filled_before: AtomicU64::new(0),
+        }
+    }
+
+    /// Begins to read a list. Does nothing while another one is being read.
+    pub(crate) fn begin(&self, list: HotList, filled_before: u64, now_ns: u64) {
+        self.left.peek(|left| {
+            if self.is_reading() || list.is_empty() {
+                return;
+            }
+            self.listed.store(list.len(), Ordering::Relaxed);
+            self.begun_ns.store(now_ns, Ordering::Relaxed);
+            self.filled_before.store(filled_before, Ordering::Relaxed);
+            *left = Some(Box::new(Left { next: None, blocks: list.into_blocks() }));
+            self.state.store(READING, Ordering::SeqCst);
+        });
+    }
+
+    /// Whether blocks of the list may be left to read.
+    #[inline]
+    pub(crate) fn is_reading(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == READING
+    }
+
+    /// Ends reading early.
+    pub(crate) fn stop(&self, now_ns: u64) {
+        self.left.peek(|left| self.end(left, STOPPED, now_ns));
+    }
+
+    fn end(&self, left: &mut Option<Box<Left>>, state: u8, now_ns: u64) {
+        if left.take().is_some() {
+            self.ended_ns.store(now_ns.max(1), Ordering::Relaxed);
+            self.state.store(state, Ordering::SeqCst);
+        }
+    }
+
+    /// Notes that a client's read is sent to the backing.
+    #[inline]
+    pub(crate) fn note_read(&self, now_ns: u64) {
+        self.read_ns.store(now_ns, Ordering::Relaxed);
+    }
+
+    fn since_read_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.read_ns.load(Ordering::Relaxed))
+    }
+
+    /// Whether a piece may begin beside `others` other requests to the backing.
+    pub(crate) fn has_room(&self, others: u32, now_ns: u64) -> bool {
+        let since_ns = self.since_read_ns(now_ns);
+        self.pace.peek(|pace| pace.has_room(others, since_ns))
+    }
+
+    /// Begins the next piece, if one is left and may begin beside `others` other requests to the
+    /// backing, which takes `read_ns` for a read (0: unknown). It must be ended.
+    pub(crate) fn begin_piece(
+        &self,
+        others: u32,
+        read_ns: u64,
+        now_ns: u64,
+    ) -> Option<(Extent, Listed, Begun)> {
+        let since_ns = self.since_read_ns(now_ns);
+        let begin = |pace: &mut Pace| Some((pace.begin(now_ns, others, since_ns)?, pace.window()));
+        let (begun, window) = self.pace.peek(begin)?;
+        match self.next(gap(read_ns, window), now_ns) {
+            Some((at, listed)) => Some((at, listed, begun)),
+            None => {
+                self.pace.peek(Pace::cancel);
+                None
+            }
+        }
+    }
+
+    /// The number of its pieces in flight.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.pace.peek(|pace| pace.in_flight())
+    }
+
+    /// Ends a piece of `blocks` blocks that has arrived; None: that was not requested as a whole,
+    /// or has failed.
+    pub(crate) fn end_piece(&self, begun: Begun, blocks: Option<u32>, now_ns: u64) {
+        self.pace.peek(|pace| match blocks {
+            Some(blocks) => pace.end(begun, now_ns, blocks),
+            None => pace.cancel(),
+        });
+    }
+
+    /// Returns the next piece: listed blocks of one region, with at most `gap` other blocks between
+    /// two of them. It must be tried, or is left out.
+    fn next(&self, gap: u64, now_ns: u64) -> Option<(Extent, Listed)> {
+        self.left.peek(|slot| {
+            let left = slot.as_mut()?;
+            let Some(first) = self.next_inside(left) else {
+                self.end(slot, DONE, now_ns);
+                return None;
+            };
+            let (mut last, mut bits) = (first, 1);
+            left.next = None;
+            let region = first / self.region_blocks;
+            while let Some(block) = left.peek()
+                && block > last
+                && block - last - 1 <= gap
+                && block - first < self.piece_blocks
+                && block / self.region_blocks == region
+                && block < self.volume_blocks
+            {
+                (last, bits, left.next) = (block, bits | 1 << (block - first), None);
+            }
+            let sectors = u64::from(crate::BLOCK_SECTORS);
+            let count = (last - first + 1) * sectors;
+            Some((Extent::new(first * sectors, count as u32), Listed { first, bits }))
+        })
+    }
+
+    /// Returns the next listed block that lies within the volume.
+    fn next_inside(&self, left: &mut Left) -> Option<u64> {
+        while left.peek()? >= self.volume_blocks {
+            left.next = None;
+        }
+        left.next
+    }
+
+    /// Adds the counters.
+    pub(crate) fn count(&self, all: &mut Counters, now_ns: u64) {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let state = self.state.load(Ordering::SeqCst);
+        if state == NONE {
+            return;
+        }
+        all.warm_listed = load(&self.listed);
+        let until_ns = if state == READING { now_ns } else { load(&self.ended_ns) };
+        all.warm_ns = until_ns.saturating_sub(load(&self.begun_ns));
+        all.warm_state = if state == DONE { 0 } else { state.into() };
+    }
+}
+
+/// Returns the number of unlisted blocks that are read along rather than skipped by another
+/// request, over a backing that takes `read_ns` for a read (0: unknown) and serves `depth` of them
+/// in parallel.
+fn gap(read_ns: u64, depth: u32) -> u64 {
+    (read_ns / u64::from(depth.max(1)) / TRANSFER_NS).min(GAP_MAX)
+}
+
+#[cfg(test)]
+mod tests;

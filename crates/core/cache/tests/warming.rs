@@ -1,0 +1,349 @@
+//! The list of hot blocks: named in the order of their heat, read back below clients' requests,
+//! into free slots, and never over anything newer.
+
+use block::{Block, Buf, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack, Warm};
+use block::{Durability, WriteMode};
+use cache::{Arena, Cache, Changes, Counters, Geometry, Settings, Shared};
+use hotlist::{Description, Entry, HotList, encode};
+use lane::{Lane, Prices, World};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
+
+const GRAIN: u32 = 16;
+const BLOCKS: u64 = 1 << 16;
+const SLOTS: u32 = 1 << 12;
+/// The time of a read of the backing, and the number of reads that it serves in parallel.
+const READ_NS: u64 = 500_000;
+const SERVERS: usize = 4;
+
+/// RAM whose reads take some time.
+struct Slow {
+    ram: Ram,
+    lane: Lane,
+    free_at: RefCell<Vec<u64>>,
+    seen: Rc<Seen>,
+}
+
+/// The reads of the backing.
+#[derive(Default)]
+struct Seen {
+    reads: Cell<u64>,
+    blocks: Cell<u64>,
+    /// Reads of this block fail.
+    fails: Cell<Option<u64>>,
+}
+
+impl Block for Slow {
+    fn limits(&self) -> &Limits {
+        self.ram.limits()
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        let Request::Read { at, .. } = &request else { return self.ram.run(request).await };
+        self.seen.reads.set(self.seen.reads.get() + 1);
+        self.seen.blocks.set(self.seen.blocks.get() + u64::from(at.count / 8));
+        let until = {
+            let mut free_at = self.free_at.borrow_mut();
+            let server = free_at.iter_mut().min().expect("there is one");
+            *server = self.lane.now().max(*server) + READ_NS;
+            *server
+        };
+        self.lane.sleep_until(until).await;
+        if self.seen.fails.get().is_some_and(|block| at.first / 8 <= block && block < at.end() / 8)
+        {
+            return Err(Error::new(Kind::Io, "test"));
+        }
+        self.ram.run(request).await
+    }
+}
+
+struct Scene {
+    world: World,
+    lane: Lane,
+    cache: Cache,
+    stack: Stack,
+    shared: Arc<Shared>,
+    seen: Rc<Seen>,
+}
+
+fn settings() -> Settings {
+    Settings {
+        write: WriteMode::BackNow,
+        durability: Durability::Flush,
+        workers: 4,
+        fill_cost_ns: 400,
+        ..Settings::default()
+    }
+}
+
+fn scene(settings: Settings, slots: u32) -> Scene {
+    let mut world = World::timed(Prices::default());
+    let lane = world.lane();
+    let geometry = Geometry {
+        slots,
+        shards: 4,
+        region_blocks: 64,
+        extents: 4,
+        fills: 128,
+        run_blocks: 256,
+        slice_blocks: 256,
+        ..Geometry::SMALLEST
+    };
+    let ram = Ram::new(BLOCKS * 8, GRAIN);
+    let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
+    let shared = Shared::new(ram.limits(), geometry, settings, 7, memory).expect("a fresh arena");
+    let seen = Rc::new(Seen::default());
+    let free_at = RefCell::new(vec![0; SERVERS]);
+    let slow = Slow { ram, lane: lane.clone(), free_at, seen: seen.clone() };
+    let cache = Cache::attach(&shared, &lane, Stack::new(&lane, slow));
+    let stack = Stack::new(&lane, cache.clone());
+    Scene { world, lane, cache, stack, shared, seen }
+}
+
+fn list(entries: Vec<Entry>) -> HotList {
+    let of = Description { identity: "1".into(), volume_blocks: BLOCKS, saved_s: 0 };
+    HotList::parse(&encode(&of, entries)).expect("a list")
+}
+
+fn listed(blocks: impl IntoIterator<Item = u64>) -> HotList {
+    list(blocks.into_iter().map(|block| Entry::new(block, 0)).collect())
+}
+
+fn read(first: u64, blocks: u32) -> Request {
+    Request::Read { at: Extent::new(first * 8, blocks * 8), into: Buf::new(blocks * 8, GRAIN) }
+}
+
+impl Scene {
+    /// Runs a future on the lane to its end.
+    fn run<T: 'static>(&mut self, work: impl Future<Output = T> + 'static) -> T {
+        let result = Rc::new(RefCell::new(None));
+        let place = result.clone();
+        let work = async move { *place.borrow_mut() = Some(work.await) };
+        self.lane.spawn(work).expect("room");
+        self.world.run_until(|| result.borrow().is_some());
+        result.take().expect("it has ended")
+    }
+
+    fn send(&mut self, requests: Vec<Request>) {
+        let stack = self.stack.clone();
+        self.run(async move {
+            for request in requests {
+                match stack.try_now(&request) {
+                    Some(result) => result.expect("no errors"),
+                    None => stack.run(request).await.expect("no errors"),
+                }
+            }
+        });
+    }
+
+    /// Lets time pass.
+    fn pass(&mut self, ns: u64) {
+        let (lane, until) = (self.lane.clone(), self.lane.now() + ns);
+        self.run(async move { lane.sleep_until(until).await });
+    }
+
+    fn counters(&self) -> Counters {
+        self.shared.check();
+        self.shared.counters(self.lane.now())
+    }
+
+    fn warm(&mut self, list: HotList) {
+        self.shared.warm(list, self.lane.now());
+    }
+
+    fn hot_blocks(&mut self) -> Vec<Entry> {
+        let cache = self.cache.clone();
+        self.run(async move { cache.hot_blocks().await })
+    }
+}
+
+#[test]
+fn a_list_is_read_back_in_large_reads_and_its_first_reads_are_hits() {
+    let mut scene = scene(settings(), SLOTS);
+    scene.warm(listed((0..1024).chain((4096..8192).step_by(16))));
+    assert!(scene.shared.is_warming());
+    scene.pass(1_000_000_000);
+    assert!(!scene.shared.is_warming());
+    let counters = scene.counters();
+    assert_eq!((counters.warm_listed, counters.warm_cached), (1280, 1280));
+    assert_eq!(counters.blocks_held, 1280);
+    assert!(scene.seen.reads.get() <= 16 + 256, "{} reads", scene.seen.reads.get());
+    let untouched = Counters {
+        warm_listed: 1280,
+        warm_cached: 1280,
+        warm_ns: counters.warm_ns,
+        blocks_held: 1280,
+        ..scene.shared.counters(scene.lane.now())
+    };
+    assert_eq!(counters, untouched, "neither hits nor accesses");
+    assert_eq!((counters.block_accesses, counters.read_hits, counters.read_misses), (0, 0, 0));
+    let before = scene.seen.reads.get();
+    scene.send((0..1024).map(|block| read(block, 1)).collect());
+    let counters = scene.counters();
+    assert_eq!((counters.read_hits, counters.read_misses), (1024, 0));
+    assert_eq!((counters.warm_used, counters.warm_wasted), (1024, 0));
+    assert_eq!(scene.seen.reads.get(), before);
+    scene.send((0..1024).map(|block| read(block, 1)).collect());
+    assert_eq!(scene.counters().warm_used, 1024, "each is used once");
+}
+
+#[test]
+fn hotter_blocks_are_read_first_and_the_coldest_are_evicted_first() {
+    let mut scene = scene(settings(), SLOTS);
+    let entry = |block: u64| Entry::new(block, 7 - (block * 8 / 8192) as u32);
+    // Twice the memory: only the hotter half fits.
+    scene.warm(list((0..8192).map(entry).collect()));
+    scene.pass(2_000_000_000);
+    let counters = scene.counters();
+    assert_eq!((counters.warm_cached, counters.blocks_held), (u64::from(SLOTS), SLOTS.into()));
+    let cached = |scene: &mut Scene| -> BTreeSet<u64> {
+        scene.hot_blocks().iter().map(|entry| entry.block()).collect()
+    };
+    assert!(cached(&mut scene) == (4096..8192).collect(), "the hotter half is not cached");
+    // Clients' misses evict the coldest of them.
+    scene.send((0..100).map(|at| read(20_000 + at * at * 3, 1)).collect());
+    let left = cached(&mut scene);
+    let gone: Vec<u64> = (4096..8192).filter(|block| !left.contains(block)).collect();
+    assert_eq!(gone.len(), 100);
+    assert!(gone.iter().all(|block| *block < 4096 + 1024), "{gone:?}");
+    assert_eq!(scene.counters().warm_wasted, 100);
+}
+
+#[test]
+fn writes_zeroes_and_discards_in_between_win() {
+    for gap in [1, 3] {
+        let mut scene = scene(settings(), SLOTS);
+        scene.warm(listed((0..2048).step_by(gap)));
+        let fill = |block: u64| {
+            let from = Buf::new(8, GRAIN);
+            from.write(&[block as u8 | 1; 8 * GRAIN as usize]);
+            Request::Write { at: Extent::new(block * 8, 8), from, fua: block.is_multiple_of(5) }
+        };
+        scene.send((0..2048).step_by(7).map(fill).collect());
+        scene.send(vec![Request::Flush]);
+        scene.pass(1_000_000_000);
+        assert!(!scene.shared.is_warming());
+        scene.shared.check();
+        for block in (0..2048).step_by(7) {
+            let into = Buf::new(8, GRAIN);
+            let at = Extent::new(block * 8, 8);
+            scene.send(vec![Request::Read { at, into: into.clone() }]);
+            let mut bytes = vec![0; 8 * GRAIN as usize];
+            into.read(&mut bytes);
+            assert!(bytes.iter().all(|byte| *byte == block as u8 | 1), "block {block}");
+        }
+    }
+}
+
+#[test]
+fn it_waits_while_clients_use_the_backing_and_goes_on_afterwards() {
+    let mut scene = scene(settings(), SLOTS);
+    // More reads in flight than the backing serves in parallel.
+    let left = Rc::new(Cell::new(16));
+    for client in 0..16u64 {
+        let (stack, left) = (scene.stack.clone(), left.clone());
+        let reads = async move {
+            for at in 0..50 {
+                let request = read(32_768 + client * 1024 + at * at * at * 37 % 1021, 1);
+                stack.run(request).await.expect("no errors");
+            }
+            left.set(left.get() - 1);
+        };
+        scene.lane.spawn(reads).expect("room");
+    }
+    let seen = scene.seen.clone();
+    scene.world.run_until(|| seen.reads.get() >= 16);
+    scene.warm(listed(0..1024));
+    scene.world.run_until(|| left.get() < 16);
+    let beside = scene.counters().warm_cached;
+    assert!(beside <= 64, "{beside} blocks while every place of the backing was taken");
+    scene.world.run_until(|| left.get() == 0);
+    scene.pass(1_000_000_000);
+    assert_eq!(scene.counters().warm_cached, 1024);
+}
+
+#[test]
+fn an_error_ends_it_and_is_no_clients_error() {
+    let mut scene = scene(settings(), SLOTS);
+    scene.seen.fails.set(Some(700));
+    scene.warm(listed(0..2048));
+    scene.pass(1_000_000_000);
+    let counters = scene.counters();
+    assert_eq!((counters.warm_state, counters.errors_read), (2, 1));
+    assert!(counters.warm_cached < 1024, "{}", counters.warm_cached);
+    assert!(!scene.shared.has_failed());
+}
+
+#[test]
+fn a_guard_that_bypasses_reads_and_the_setting_hold_it() {
+    let mut scene = scene(settings(), SLOTS);
+    scene.shared.force_bypass(true, false, 0);
+    scene.warm(listed(0..256));
+    scene.pass(100_000_000);
+    assert_eq!(scene.seen.reads.get(), 0);
+    scene.shared.force_bypass(false, false, 0);
+    let cache = scene.cache.clone();
+    let off = Changes { warm: Some(Warm::Off), ..Changes::default() };
+    scene.run(async move { cache.set(&off).await.expect("no error") });
+    // A miss wakes the task, which finds that it must not read.
+    scene.send(vec![read(5000, 1)]);
+    scene.pass(100_000_000);
+    assert_eq!(scene.counters().warm_cached, 0);
+    let cache = scene.cache.clone();
+    let on = Changes { warm: Some(Warm::List), ..Changes::default() };
+    scene.run(async move { cache.set(&on).await.expect("no error") });
+    scene.send(vec![read(6000, 1)]);
+    scene.pass(100_000_000);
+    assert_eq!(scene.counters().warm_cached, 256);
+}
+
+#[test]
+fn the_ranking_has_every_block_once_and_recent_ones_are_hotter() {
+    let mut scene = scene(settings(), SLOTS);
+    scene.send((0..2000).map(|block| read(block * 3, 1)).collect());
+    let blocks: Vec<u64> = (1500..2000).map(|block| block * 3).collect();
+    scene.send(blocks.iter().rev().map(|block| read(*block, 1)).collect());
+    let from = Buf::new(8, GRAIN);
+    scene.send(vec![Request::Write { at: Extent::new(8, 8), from, fua: false }]);
+    let ranked = scene.hot_blocks();
+    let named: BTreeSet<u64> = ranked.iter().map(|entry| entry.block()).collect();
+    assert_eq!(named.len(), ranked.len());
+    let expected: BTreeSet<u64> = (0..2000).map(|block| block * 3).chain([1]).collect();
+    assert_eq!(named, expected);
+    let class = |block: u64| ranked.iter().find(|one| one.block() == block).expect("named").class();
+    let mean = |blocks: std::ops::Range<u64>| {
+        let length = blocks.end - blocks.start;
+        blocks.map(|block| u64::from(class(block * 3))).sum::<u64>() as f64 / length as f64
+    };
+    assert!(mean(1500..2000) < 1.0 && mean(0..500) > 5.0, "{} {}", mean(1500..2000), mean(0..500));
+    assert_eq!(class(1), 0, "a dirty block was accessed last");
+}
+
+#[test]
+fn a_ranking_beside_requests_misses_few_blocks_and_names_none_twice() {
+    let mut scene = scene(settings(), SLOTS);
+    scene.send((0..4000).map(|block| read(block, 1)).collect());
+    let done = Rc::new(Cell::new(false));
+    for client in 0..4u64 {
+        let (stack, done, lane) = (scene.stack.clone(), done.clone(), scene.lane.clone());
+        let reads = async move {
+            let mut block = client * 977;
+            while !done.get() {
+                block = (block * 1_103_515_245 + 12345) % 4000;
+                let request = read(block, 1);
+                if stack.try_now(&request).is_none() {
+                    stack.run(request).await.expect("no errors");
+                }
+                lane.rest().await;
+            }
+        };
+        scene.lane.spawn(reads).expect("room");
+    }
+    let ranked = scene.hot_blocks();
+    done.set(true);
+    let named: BTreeSet<u64> = ranked.iter().map(|entry| entry.block()).collect();
+    assert_eq!(named.len(), ranked.len());
+    assert!(ranked.len() > 3900, "{} of 4000", ranked.len());
+}
