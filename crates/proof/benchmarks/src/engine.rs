@@ -187,8 +187,8 @@ impl TestRig {
         (cpu_ns() - start) as f64 / count as f64
     }
 
-    /// Measures copies from slots that the bound's index names, and that are prefetched before their
-    /// header is read.
+    /// Measures copies from slots that the bound's index names, and that are prefetched before
+    /// their header is read.
     fn found(&self, bound: &Bound, rider: &mut Rider, count: u64) -> f64 {
         let start = cpu_ns();
         for step in 0..count as usize {
