@@ -11,9 +11,9 @@
 //! A shadow has had its share from the start. The cache has not: after a change it holds what its
 //! earlier shares have left, and may miss more than any shadow. So one more shadow, the *double*,
 //! changes its share with the cache. The difference of its misses and those of LRU decides twice:
-//! - While the double has missed more than LRU, no window below half of the cache is chosen. The way
-//!   back to LRU is then short: a main part that is almost the whole cache may consist of blocks
-//!   that are not read any more, each of which leaves only for another miss.
+//! - While the double has missed more than LRU, no window below half of the cache is chosen. The
+//!   way back to LRU is then short: a main part that is almost the whole cache may consist of
+//!   blocks that are not read any more, each of which leaves only for another miss.
 //! - While the double has missed less than LRU, the best shadow need not beat the current one to be
 //!   chosen quickly, only the double: changes may be tried.
 //!
