@@ -21,7 +21,8 @@ impl Step {
 /// The crates with the laboratory's feature are tested with it, separately from the others: those
 /// use the engine as in the product, and so does the `overdrive` that their tests start. `nbd` is
 /// not among those because of proptest, for which `getrandom` has more features than in the
-/// product. The tests of `killtest` build only `overdrive` with cargo; so cargo finds it already
+/// product. Most tests of the daemon wait for processes, so four of them run at a time, also on two
+/// processors. The tests of `killtest` build only `overdrive` with cargo; so cargo finds it already
 /// built.
 pub(crate) const CHANGE: [Step; 15] = [
     Step { what: "the format of the source", arguments: "fmt --all --check" },
@@ -41,12 +42,13 @@ pub(crate) const CHANGE: [Step; 15] = [
     Step {
         what: "the tests of the other crates, as in the product",
         arguments: "test --workspace --exclude xtask --exclude crash --exclude cache --exclude \
-                    layers --exclude nbd --exclude pool --no-fail-fast -- --show-output",
+                    layers --exclude nbd --exclude pool --no-fail-fast -- --show-output \
+                    --test-threads 4",
     },
     Step {
         what: "the planted bugs of the daemon are found",
         arguments: "test --package overdrive --features planted --test serve --no-fail-fast -- \
-                    planted:: --show-output",
+                    planted:: --show-output --test-threads 4",
     },
     Step {
         what: "the tests of the engine's crates, with the laboratory's feature",
