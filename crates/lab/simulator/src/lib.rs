@@ -17,6 +17,7 @@ mod compressed;
 mod each_access;
 mod error;
 mod extent;
+pub mod families;
 mod first;
 mod footprint;
 mod foreign;
