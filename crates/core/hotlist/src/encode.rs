@@ -1,9 +1,7 @@
 //! Writing a list.
 
-use crate::{
-    BLOCK_BYTES, BLOCKS_MAX, CHECKED, CLASSES, Description, Entry, FIXED, IDENTITY_MAX, MAGIC,
-    VERSION,
-};
+use crate::header::{self, put_number};
+use crate::{BLOCKS_MAX, CLASSES, Description, Entry, MAGIC};
 use alloc::vec::Vec;
 
 /// Mean distance of a class's blocks, in blocks, up to which they take at most three bytes each:
@@ -14,9 +12,8 @@ const DISTANCE_MAX: u64 = 1 << 14;
 /// Returns the list of these blocks. Sorts them; a block that occurs twice keeps its hottest class.
 ///
 /// # Panics
-/// If the identity is longer than [`IDENTITY_MAX`], or a block lies beyond the volume's end.
+/// If the identity is longer than [`crate::IDENTITY_MAX`], or a block lies beyond the volume's end.
 pub fn encode(of: &Description, mut entries: Vec<Entry>) -> Vec<u8> {
-    assert!(of.identity.len() <= IDENTITY_MAX, "a short identity");
     entries.sort_unstable();
     entries.truncate(BLOCKS_MAX);
     let shift = merge_shift(entries.len() as u64, of.volume_blocks);
@@ -39,22 +36,12 @@ pub fn encode(of: &Description, mut entries: Vec<Entry>) -> Vec<u8> {
         counts[entry.class() as usize] += 1;
         before = Some(entry);
     }
-    let mut bytes = Vec::with_capacity(FIXED + of.identity.len() + 4 * counts.len() + coded.len());
-    bytes.extend_from_slice(&MAGIC);
-    bytes.extend_from_slice(&VERSION.to_le_bytes());
-    bytes.extend_from_slice(&[0; 4]);
-    bytes.extend_from_slice(&of.volume_blocks.to_le_bytes());
-    bytes.extend_from_slice(&of.saved_s.to_le_bytes());
-    bytes.extend_from_slice(&BLOCK_BYTES.to_le_bytes());
-    bytes.extend_from_slice(&(classes as u16).to_le_bytes());
-    bytes.extend_from_slice(&(of.identity.len() as u16).to_le_bytes());
-    bytes.extend_from_slice(of.identity.as_bytes());
+    let mut bytes = header::begin(&MAGIC, of, classes as u16, 4 * counts.len() + coded.len());
     for count in &counts[..classes as usize] {
         bytes.extend_from_slice(&count.to_le_bytes());
     }
     bytes.append(&mut coded);
-    let checksum = crc32fast::hash(&bytes[CHECKED..]);
-    bytes[CHECKED - 4..CHECKED].copy_from_slice(&checksum.to_le_bytes());
+    header::seal(&mut bytes);
     bytes
 }
 
@@ -65,12 +52,4 @@ fn merge_shift(blocks: u64, volume_blocks: u64) -> u32 {
         in_class.saturating_mul(DISTANCE_MAX) >= volume_blocks
     };
     (0..CLASSES.ilog2()).find(is_dense).unwrap_or(CLASSES.ilog2())
-}
-
-fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
 }

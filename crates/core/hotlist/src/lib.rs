@@ -1,6 +1,7 @@
-//! The list of a volume's hot blocks, as it is saved between two lives of a daemon.
+//! The list of a volume's hot blocks, and its start-up list ([`StartList`]), as they are saved
+//! between two lives of a daemon.
 //!
-//! The list has block numbers only, no contents: a cache that uses it reads the blocks again. The
+//! A list has block numbers only, no contents: a cache that uses it reads the blocks again. The
 //! crate works on bytes in memory; files belong to the callers. [`HotList::parse`] accepts any
 //! bytes, and never panics. All numbers are little-endian.
 //!
@@ -34,13 +35,16 @@ extern crate std;
 mod blocks;
 mod encode;
 mod entry;
+mod header;
 mod list;
+mod start;
 mod unusable;
 
 pub use blocks::Blocks;
 pub use encode::encode;
 pub use entry::{CLASSES, Entry};
 pub use list::{Description, HotList};
+pub use start::{START_BLOCKS_MAX, START_BYTES_MAX, STARTS, StartList, encode_start, learn};
 pub use unusable::Unusable;
 
 /// Maximum number of blocks in a list: 256 GiB. Of a longer list, the hottest blocks are saved.
@@ -52,7 +56,8 @@ pub const BYTES_MAX: usize = FIXED + IDENTITY_MAX + 4 * CLASSES as usize + 6 * B
 /// Maximum number of bytes of an identity.
 pub const IDENTITY_MAX: usize = 4096;
 
-const MAGIC: [u8; 8] = *b"ODHOTLST";
+const MAGIC_BYTES: usize = 8;
+const MAGIC: [u8; MAGIC_BYTES] = *b"ODHOTLST";
 const VERSION: u32 = 1;
 const BLOCK_BYTES: u32 = 4096;
 /// Bytes before the identity.

@@ -1,11 +1,8 @@
 //! A list that was read.
 
 use crate::blocks::Blocks;
-use crate::{
-    BLOCK_BYTES, BLOCKS_MAX, BYTES_MAX, CHECKED, CLASSES, FIXED, IDENTITY_MAX, MAGIC, Unusable,
-    VERSION,
-};
-use alloc::string::{String, ToString};
+use crate::{BLOCKS_MAX, BYTES_MAX, CLASSES, MAGIC, Unusable, header};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// The volume of a list.
@@ -35,32 +32,9 @@ impl HotList {
         if bytes.len() > BYTES_MAX {
             return Err(Unusable::TooLarge);
         }
-        let mut rest = Rest(bytes);
-        if rest.take(MAGIC.len())? != MAGIC {
-            return Err(Unusable::NoList);
-        }
-        match rest.u32()? {
-            VERSION => {}
-            later if later > VERSION => return Err(Unusable::Newer(later)),
-            _ => return Err(Unusable::Damaged),
-        }
-        if bytes.len() < FIXED || rest.u32()? != crc32fast::hash(&bytes[CHECKED..]) {
-            return Err(Unusable::Damaged);
-        }
-        let (volume_blocks, saved_s) = (rest.u64()?, rest.u64()?);
-        let block_bytes = rest.u32()?;
-        let (classes, length) = (rest.u16()?, usize::from(rest.u16()?));
-        let classes_max = CLASSES as u16;
-        if block_bytes != BLOCK_BYTES
-            || !(1..=classes_max).contains(&classes)
-            || length > IDENTITY_MAX
-        {
-            return Err(Unusable::Damaged);
-        }
-        let identity = core::str::from_utf8(rest.take(length)?).map_err(|_| Unusable::Damaged)?;
-        let identity = identity.to_string();
+        let (of, classes, mut rest) =
+            header::open(bytes, &MAGIC, Unusable::NoList, CLASSES as u16)?;
         let counts: Vec<u32> = (0..classes).map(|_| rest.u32()).collect::<Result<_, _>>()?;
-        let of = Description { identity, volume_blocks, saved_s };
         let mut list = HotList { of, blocks: Blocks::new(counts, rest.0.to_vec()) };
         list.check().map(|()| list)
     }
@@ -95,32 +69,5 @@ impl HotList {
         let is_whole = found as u64 == self.len() && self.blocks.is_at_end();
         self.blocks.rewind();
         if is_whole { Ok(()) } else { Err(Unusable::Damaged) }
-    }
-}
-
-/// The bytes that were not read yet.
-struct Rest<'a>(&'a [u8]);
-
-impl<'a> Rest<'a> {
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Unusable> {
-        let (taken, rest) = self.0.split_at_checked(length).ok_or(Unusable::Damaged)?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn array<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH], Unusable> {
-        self.take(LENGTH)?.try_into().map_err(|_| Unusable::Damaged)
-    }
-
-    fn u16(&mut self) -> Result<u16, Unusable> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32, Unusable> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64, Unusable> {
-        self.array().map(u64::from_le_bytes)
     }
 }

@@ -7,6 +7,8 @@ use core::fmt;
 pub enum Unusable {
     /// They do not begin as a list does.
     NoList,
+    /// They do not begin as a start-up list does.
+    NoStartList,
     /// They are a list of a later version of the program.
     Newer(u32),
     /// They are damaged or truncated.
@@ -19,6 +21,7 @@ impl fmt::Display for Unusable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unusable::NoList => f.write_str("is no list of hot blocks"),
+            Unusable::NoStartList => f.write_str("is no start-up list"),
             Unusable::Newer(version) => write!(f, "is of a later version ({version})"),
             Unusable::Damaged => f.write_str("is damaged"),
             Unusable::TooLarge => f.write_str("is larger than any list"),
