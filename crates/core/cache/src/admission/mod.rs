@@ -13,7 +13,7 @@
 //! Each of them fills in a [`Candidate`] and follows the decision. A new rule is a new
 //! [`SkipReason`] and one line in [`Candidate::admission`].
 
-use crate::stats::counters::Counters;
+use crate::stats::counters::LiveCounters;
 use block::WriteMode;
 
 /// The decision about a block.
@@ -49,14 +49,15 @@ pub(crate) enum SkipReason {
 impl SkipReason {
     /// Counts a request, or for [`SkipReason::NoSlot`] a block, that is not admitted for this
     /// reason.
-    pub(crate) fn count(self, counters: &mut Counters) {
-        *match self {
-            SkipReason::Guard | SkipReason::GuardAll => &mut counters.bypass_guard,
-            SkipReason::LongStream => &mut counters.bypass_sequential,
-            SkipReason::Policy => &mut counters.bypass_not_admitted,
-            SkipReason::NoSlot => &mut counters.bypass_no_slot,
+    pub(crate) fn count(self, counters: &LiveCounters) {
+        match self {
+            SkipReason::Guard | SkipReason::GuardAll => &counters.bypass_guard,
+            SkipReason::LongStream => &counters.bypass_sequential,
+            SkipReason::Policy => &counters.bypass_not_admitted,
+            SkipReason::NoSlot => &counters.bypass_no_slot,
             SkipReason::Mode | SkipReason::NoCopy | SkipReason::Rest => return,
-        } += 1;
+        }
+        .add(1);
     }
 }
 
@@ -267,10 +268,11 @@ mod tests {
     #[test]
     fn each_reason_has_its_counter() {
         let counted = |reason: SkipReason| {
-            let mut counters = Counters::default();
-            reason.count(&mut counters);
-            let Counters { bypass_guard, bypass_sequential, .. } = counters;
-            [bypass_guard, bypass_sequential, counters.bypass_not_admitted, counters.bypass_no_slot]
+            let live = LiveCounters::default();
+            reason.count(&live);
+            let counters = live.snapshot();
+            let of_policy = [counters.bypass_not_admitted, counters.bypass_no_slot];
+            [counters.bypass_guard, counters.bypass_sequential, of_policy[0], of_policy[1]]
         };
         assert_eq!(counted(SkipReason::Guard), [1, 0, 0, 0]);
         assert_eq!(counted(SkipReason::GuardAll), [1, 0, 0, 0]);

@@ -113,10 +113,10 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     shared.arena.note_flush_taken_over();
     let recovered = shared.gauges.dirty();
     let rejected =
-        shared.shards.iter_mut().map(|entry| entry.shard.get_mut().counters.headers_rejected);
+        shared.shards.iter_mut().map(|entry| entry.shard.get_mut().counters.headers_rejected.get());
     shared.stats.set_recovered(recovered, rejected.sum());
     for entry in shared.shards.iter_mut() {
-        entry.shard.get_mut().counters.headers_rejected = 0;
+        entry.shard.get_mut().counters.headers_rejected.set(0);
     }
     let is_dirty = recovered > 0 || recovered_epochs.ranges;
     let mut epochs =
@@ -297,7 +297,7 @@ impl Shard {
                 Some(header) if clean.keeps(&header) => kept.push(slot),
                 Some(_) => self.recover_free(slot),
                 None => {
-                    self.counters.headers_rejected += 1;
+                    self.counters.headers_rejected.add(1);
                     self.recover_free(slot);
                 }
             }
@@ -365,7 +365,7 @@ impl Shard {
                 }
                 Ok(None) => {}
                 Err(()) => {
-                    self.counters.headers_rejected += 1;
+                    self.counters.headers_rejected.add(1);
                     self.arena().free_extent(number);
                 }
             }

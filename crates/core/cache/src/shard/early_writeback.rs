@@ -98,7 +98,7 @@ impl Shard {
 
     /// Notes that a block has been written before the writeback of its epoch has begun.
     pub(super) fn note_early(&mut self, gauges: &Gauges, slot: u32) {
-        self.counters.blocks_early += 1;
+        self.counters.blocks_early.add(1);
         gauges.early_written();
         self.links.push_back(&mut self.early.written, slot);
     }

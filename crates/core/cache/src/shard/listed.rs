@@ -109,13 +109,13 @@ impl Shard {
         if self.zeroes.cover(block) {
             return false;
         }
-        let Some(slot) = self.links.pop_front(&mut self.free) else { return false };
+        let Some(slot) = self.pop_free() else { return false };
         self.arena.put(self.base + slot, 0, from, skip, BLOCK_SECTORS);
         let header = Header::of_clean(block, 0xff, Clean::Unread, self.ahead.clock);
         self.arena.publish(self.base + slot, &header);
         self.index.insert(Hash::of(block), slot);
         self.ahead.listed.insert(&mut self.links, slot);
-        self.counters.warm_cached += 1;
+        self.counters.warm_cached.add(1);
         true
     }
 
@@ -132,7 +132,7 @@ impl Shard {
     /// Takes a slot whose block was not read out of the list.
     pub(super) fn drop_listed(&mut self, slot: u32) {
         self.ahead.listed.remove(&mut self.links, slot);
-        self.counters.warm_wasted += 1;
+        self.counters.warm_wasted.add(1);
     }
 
     /// Hands a listed block to the policy at its first read.
@@ -142,6 +142,6 @@ impl Shard {
         let hash = Hash::of(header.block);
         let _ = self.policy.miss(hash);
         self.policy.admit(&mut self.links, slot, hash, Cause::Fetch);
-        self.counters.warm_used += 1;
+        self.counters.warm_used.add(1);
     }
 }

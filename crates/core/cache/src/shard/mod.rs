@@ -49,7 +49,7 @@ use crate::shard::fetches::Fills;
 use crate::shard::write_through_queue::WriteThroughQueue;
 use crate::shard::zero_ranges::Zeroes;
 use crate::slots::index::{Hints, Index};
-use crate::stats::counters::{Counters, Saving};
+use crate::stats::counters::{LiveCounters, Saving};
 use crate::streams::Streams;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -123,7 +123,8 @@ pub(crate) struct Shard {
     doubtful: Vec<u64>,
     /// Some blocks of the closing list, sorted; the last one is next.
     plan: Vec<(u64, u32)>,
-    pub(crate) counters: Counters,
+    /// Changed under the shard's lock, and read without it.
+    pub(crate) counters: Arc<LiveCounters>,
     saving: Saving,
 }
 
@@ -168,7 +169,7 @@ impl Shard {
             reported: Counted::default(),
             doubtful: Vec::new(),
             plan: Vec::with_capacity(writeback::PLAN),
-            counters: Counters::default(),
+            counters: Arc::default(),
             saving: Saving::default(),
         };
         for slot in 0..slots {
@@ -249,16 +250,16 @@ impl Shard {
     /// samplers.
     #[inline]
     fn accessed(&mut self, first: u64, blocks: u32, missed: u32, access: Access) {
-        self.counters.block_accesses += u64::from(blocks);
-        self.counters.block_misses += u64::from(missed);
+        self.counters.block_accesses.add(u64::from(blocks));
+        self.counters.block_misses.add(u64::from(missed));
         if access == Access::Read {
-            self.counters.block_read_misses += u64::from(missed);
+            self.counters.block_read_misses.add(u64::from(missed));
         }
         for block in first..first + u64::from(blocks) {
             let hash = Hash::of(block);
             if self.samplers.take(hash) {
-                let Counters { block_accesses: accesses, block_misses: misses, .. } = self.counters;
-                let now = Counted { accesses, misses };
+                let accesses = self.counters.block_accesses.get();
+                let now = Counted { accesses, misses: self.counters.block_misses.get() };
                 self.sampling.access(hash, access, &mut self.reported, now);
                 if access == Access::Read {
                     self.streams.note_read(hash);
@@ -282,7 +283,7 @@ impl Shard {
     /// Takes a slot for a block, in no list and empty; evicts a block if necessary.
     fn take_slot(&mut self, block: u64) -> Option<u32> {
         self.adapt();
-        if let Some(slot) = self.links.pop_front(&mut self.free) {
+        if let Some(slot) = self.pop_free() {
             return Some(slot);
         }
         self.take_bypassed_or_stale()
@@ -304,7 +305,7 @@ impl Shard {
         self.unindex(hash, slot);
         self.arena.free(self.base + slot);
         self.retained.remove(slot);
-        self.counters.evictions += 1;
+        self.counters.evictions.add(1);
         self.ahead.evicted();
         Some(slot)
     }
@@ -325,12 +326,21 @@ impl Shard {
         }
     }
 
+    /// Takes a free slot, in no list and empty.
+    #[inline]
+    fn pop_free(&mut self) -> Option<u32> {
+        let slot = self.links.pop_front(&mut self.free)?;
+        self.counters.blocks_held.set(self.held().into());
+        Some(slot)
+    }
+
     fn free_slot(&mut self, slot: u32) {
         self.arena.free(self.base + slot);
         self.retained.remove(slot);
         // A clean slot was removed from the policy when it left its list.
         self.policy.forget(&mut self.links, slot, Held::Dirty);
         self.links.push_back(&mut self.free, slot);
+        self.counters.blocks_held.set(self.held().into());
     }
 
     fn unindex(&mut self, hash: Hash, slot: u32) {
@@ -399,7 +409,7 @@ impl Shard {
     /// Brings the counter of saved time up to date.
     #[inline]
     pub(crate) fn settle(&mut self, gauges: &Gauges) {
-        self.saving.settle(&mut self.counters, gauges.saved_per_hit_ns());
+        self.saving.settle(&self.counters, gauges.saved_per_hit_ns());
     }
 
     /// The data that may be read without the lock.
@@ -434,6 +444,7 @@ impl Shard {
             assert_eq!(length, list.length);
         };
         walk(&self.free, &|header| header.state == State::Free);
+        assert_eq!(self.counters.blocks_held.get(), u64::from(self.held()), "slots that are held");
         walk(&self.open, &|header| {
             header.state == State::Dirty && self.is_open(header) && !header.shadowed
         });

@@ -138,8 +138,8 @@ impl Shard {
     #[inline]
     fn count_hit(&mut self, at: &Extent) -> QuickRead {
         let (first, blocks) = blocks_of(at);
-        self.counters.read_hits += 1;
-        self.counters.blocks_hit += u64::from(blocks);
+        self.counters.read_hits.add(1);
+        self.counters.blocks_hit.add(u64::from(blocks));
         if self.ahead.has_found() {
             self.report_found(at);
             return QuickRead::HitAhead;
@@ -176,8 +176,8 @@ impl Shard {
             SkipReason::GuardAll => self.accessed(block, 1, 1, Access::Read),
             _ => self.report_uncached(at, block),
         }
-        self.counters.read_misses += 1;
-        reason.count(&mut self.counters);
+        self.counters.read_misses.add(1);
+        reason.count(&self.counters);
         QuickRead::Bypass
     }
 
@@ -224,7 +224,7 @@ impl Shard {
         let clean = header.state == State::Clean;
         debug_assert!(!header.is_ahead());
         if self.retained.remove(slot) {
-            self.counters.blocks_retained_used += 1;
+            self.counters.blocks_retained_used.add(1);
         }
         let held = if clean { Held::Clean } else { Held::Dirty };
         self.policy.hit(&mut self.links, slot, || Hash::of(header.block), held);
@@ -287,7 +287,7 @@ impl Shard {
                 StreamUpdate::default()
             }
         };
-        self.counters.readahead_late += u64::from(update.was_requested);
+        self.counters.readahead_late.add(u64::from(update.was_requested));
         let mut candidate = Candidate {
             is_long_stream: update.is_bypassed,
             free: self.free.length,
@@ -304,9 +304,9 @@ impl Shard {
             self.record_uncached_reads(missed + if bypasses { found.blocks } else { 0 });
         }
         self.note_long(at, update, bypasses);
-        self.counters.read_misses += 1;
+        self.counters.read_misses.add(1);
         if let Admission::Skip(reason) = admission {
-            reason.count(&mut self.counters);
+            reason.count(&self.counters);
         }
         let keep = admission == Admission::Keep && !self.write_through.meet(from, span);
         let mut fetch = self.begin_fetch(at, from, to, keep);
@@ -324,10 +324,10 @@ impl Shard {
 
     /// Counts a read that waits for the fetches of others.
     fn join(&mut self, at: &Extent, joined: Joined) {
-        self.counters.read_joins += 1;
+        self.counters.read_joins.add(1);
         self.settle_found();
         if joined == Joined::Ahead {
-            self.counters.readahead_late += 1;
+            self.counters.readahead_late.add(1);
             self.streams.waits(at);
         }
     }
@@ -400,7 +400,7 @@ impl Shard {
             let skip = fetch.skip + skip;
             let marked = self.fills.mark(fetch.id, block, bits(sector, sectors));
             if marked != 0 && !planted(Bug::KeepMarkedFill) {
-                self.counters.fills_marked += 1;
+                self.counters.fills_marked.add(1);
                 complete &= self.copy_marked(block, marked, into, skip, sector);
             }
         }
@@ -416,7 +416,7 @@ impl Shard {
         fetched: &Fetched,
         blocks: core::ops::Range<u64>,
     ) -> u64 {
-        let (careless, before) = (planted(Bug::KeepMarkedFill), self.counters.blocks_filled);
+        let (careless, before) = (planted(Bug::KeepMarkedFill), self.counters.blocks_filled.get());
         let is_barred = !self.fills.keeps(fetch.id) && !careless;
         if is_barred && !planted(Bug::KeepOverRest) {
             return 0;
@@ -431,12 +431,12 @@ impl Shard {
                 let needed = bits(needed.0, needed.1);
                 marked = if is_barred { needed } else { marked & needed };
             }
-            self.counters.blocks_completed += u64::from(sectors > needed.1);
+            self.counters.blocks_completed.add(u64::from(sectors > needed.1));
             if wanted & !marked != 0 {
                 self.install(gauges, block, wanted & !marked, fetched.from, skip, sector);
             }
         }
-        self.counters.blocks_filled - before
+        self.counters.blocks_filled.get() - before
     }
 
     /// Ends a fetch, whether or not it has returned its blocks.
@@ -481,7 +481,7 @@ impl Shard {
             return;
         }
         let Some(slot) = self.take_slot(block) else {
-            return SkipReason::NoSlot.count(&mut self.counters);
+            return SkipReason::NoSlot.count(&self.counters);
         };
         let number = self.base + slot;
         if planted(Bug::PublishBeforeFetch) {
@@ -508,6 +508,6 @@ impl Shard {
             self.retire(gauges, old, &header);
         }
         self.publish_clean(slot, block, held, stamp, Cause::Fetch);
-        self.counters.blocks_filled += 1;
+        self.counters.blocks_filled.add(1);
     }
 }

@@ -193,7 +193,7 @@ impl Shard {
         let sectors = u64::from(BLOCK_SECTORS);
         let at = Extent::new(from * sectors, span * BLOCK_SECTORS);
         self.streams.will_be_unread(span);
-        self.counters.readahead_issued += u64::from(span);
+        self.counters.readahead_issued.add(u64::from(span));
         Begin::Fetch(Fetch { id: self.fills.begin_ahead(from, span), at, skip: 0, whole: None })
     }
 
@@ -307,7 +307,7 @@ impl Shard {
     /// Takes a slot for readahead, in no list and empty.
     fn take_slot_ahead(&mut self, block: u64) -> Option<u32> {
         let most = (self.slots / SLOTS_ONE_IN).max(1);
-        if let Some(slot) = self.links.pop_front(&mut self.free) {
+        if let Some(slot) = self.pop_free() {
             return Some(slot);
         }
         let bypassed = if self.ahead.slots_of_streams() < most { BYPASSED_MIN } else { 0 };
@@ -368,7 +368,7 @@ impl Shard {
     }
 
     fn was_wasted(&mut self, block: u64) {
-        self.counters.readahead_wasted += 1;
+        self.counters.readahead_wasted.add(1);
         self.streams.wasted(block);
     }
 
@@ -395,7 +395,7 @@ impl Shard {
         match header.clean() {
             Clean::Kept => unreachable!("it is the policy's"),
             Clean::Bypassed => {
-                self.counters.blocks_retained_used += u64::from(self.retained.remove(slot));
+                self.counters.blocks_retained_used.add(u64::from(self.retained.remove(slot)));
                 return found.bypasses = true;
             }
             Clean::UnreadBypassed => {
@@ -414,6 +414,6 @@ impl Shard {
             }
         }
         self.ahead.found.blocks += 1;
-        self.counters.readahead_used += 1;
+        self.counters.readahead_used.add(1);
     }
 }

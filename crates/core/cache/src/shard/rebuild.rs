@@ -25,6 +25,7 @@ impl Shard {
     pub(crate) fn begin_recovery(&mut self, open: u64, closed: u64) {
         self.open_at(open, closed);
         self.free = List::EMPTY;
+        self.counters.blocks_held.set(self.held().into());
     }
 
     pub(crate) fn recover_free(&mut self, slot: u32) {
@@ -98,7 +99,7 @@ impl Shard {
             false => self.policy.admit(&mut self.links, slot, hash, Cause::Fetch),
         }
         self.retained.insert(slot, self.slots);
-        self.counters.blocks_retained += 1;
+        self.counters.blocks_retained.add(1);
     }
 
     /// Whether a version of this block has been taken over.

@@ -6,6 +6,7 @@ use crate::geometry::Geometry;
 use crate::sampling::Sampling;
 use crate::shard::{Prefetcher, Shard};
 use crate::spread::Spread;
+use crate::stats::counters::LiveCounters;
 use crate::streams::Streams;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -18,6 +19,8 @@ use policy::Kind;
 pub(crate) struct ShardEntry {
     pub(crate) shard: Lock<Shard>,
     pub(crate) prefetcher: Prefetcher,
+    /// Those of the shard, to read without its lock.
+    pub(crate) counters: Arc<LiveCounters>,
     /// Notified when a state changes for which a request may wait: a fetch, a write-through or a
     /// run has ended, or slots were released.
     pub(crate) changed: Event,
@@ -64,6 +67,7 @@ impl Shards {
         };
         let entries = (0..geometry.shards).map(shard).map(|shard| ShardEntry {
             prefetcher: shard.hints(),
+            counters: shard.counters.clone(),
             shard: Lock::new(shard),
             changed: Event::new(),
             has_work: AtomicBool::new(false),

@@ -200,27 +200,29 @@ impl Shard {
     /// Counts a change that has been admitted.
     pub(crate) fn count_change(&mut self, change: &Change) {
         let bytes = u64::from(change.at.count) * SECTOR;
-        *match change.source {
-            Source::Data(_) => &mut self.counters.asked_write_bytes,
-            Source::Zeros { discard: false, .. } => &mut self.counters.asked_zero_bytes,
-            Source::Zeros { discard: true, .. } => &mut self.counters.asked_discard_bytes,
-        } += bytes;
-        self.counters.changes += 1;
-        self.counters.blocks_requested += u64::from(blocks_of(&change.at).1);
+        match change.source {
+            Source::Data(_) => &self.counters.asked_write_bytes,
+            Source::Zeros { discard: false, .. } => &self.counters.asked_zero_bytes,
+            Source::Zeros { discard: true, .. } => &self.counters.asked_discard_bytes,
+        }
+        .add(bytes);
+        self.counters.changes.add(1);
+        self.counters.blocks_requested.add(u64::from(blocks_of(&change.at).1));
     }
 
     fn count_write_through(&mut self, reason: Reason) {
-        let counters = &mut self.counters;
-        counters.writes_through += 1;
-        *match reason {
-            Reason::Mode => &mut counters.writes_through_mode,
-            Reason::Unproven => &mut counters.writes_through_unproven,
-            Reason::Fua => &mut counters.writes_through_fua,
-            Reason::Large => &mut counters.writes_through_large,
-            Reason::Full => &mut counters.writes_through_full,
-            Reason::Late => &mut counters.writes_through_late,
-            Reason::Bypass => &mut counters.writes_through_guard,
-        } += 1;
+        let counters = &self.counters;
+        counters.writes_through.add(1);
+        match reason {
+            Reason::Mode => &counters.writes_through_mode,
+            Reason::Unproven => &counters.writes_through_unproven,
+            Reason::Fua => &counters.writes_through_fua,
+            Reason::Large => &counters.writes_through_large,
+            Reason::Full => &counters.writes_through_full,
+            Reason::Late => &counters.writes_through_late,
+            Reason::Bypass => &counters.writes_through_guard,
+        }
+        .add(1);
     }
 
     /// Returns the state of the blocks that a change overlaps.
@@ -277,7 +279,7 @@ impl Shard {
                 for block in first..first + u64::from(blocks) {
                     self.absorb_block(gauges, change, block, sequence, skipped.as_ref());
                 }
-                self.counters.blocks_absorbed += u64::from(blocks);
+                self.counters.blocks_absorbed.add(u64::from(blocks));
             }
             Source::Zeros { may_unmap, discard } => {
                 gauges.range_absorbed();
@@ -401,7 +403,7 @@ impl Shard {
         }
         match old {
             Some((old, old_header)) if self.is_replaceable(&old_header) => {
-                self.counters.blocks_saved += u64::from(old_header.state == State::Dirty);
+                self.counters.blocks_saved.add(u64::from(old_header.state == State::Dirty));
                 self.retire(gauges, old, &old_header);
             }
             Some((old, old_header)) => self.shadow(old, &old_header),
@@ -478,7 +480,7 @@ impl Shard {
         };
         let dropped = planted(Bug::DiscardDropsFlushed) && header.state == State::Dirty;
         if self.is_replaceable(&header) || dropped {
-            self.counters.blocks_saved += u64::from(header.state == State::Dirty);
+            self.counters.blocks_saved.add(u64::from(header.state == State::Dirty));
             self.note_overtaken_copy(gauges, &header);
             self.retire(gauges, slot, &header);
         } else {

@@ -306,8 +306,8 @@ impl Shard {
             }
         }
         if good {
-            self.counters.blocks_written += u64::from(run.blocks());
-            self.counters.runs_written += 1;
+            self.counters.blocks_written.add(u64::from(run.blocks()));
+            self.counters.runs_written.add(1);
         }
         if planted(Bug::CleanTooEarly) {
             self.release(gauges, u32::MAX);

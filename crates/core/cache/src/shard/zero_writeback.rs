@@ -160,7 +160,7 @@ impl Shard {
         }
         // The requests are counted in the shard where the run began.
         if good && own.contains(&run.numbers[0]) {
-            self.counters.zeroes_written += run.parts.len() as u64;
+            self.counters.zeroes_written.add(run.parts.len() as u64);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! their documentation and the texts of [`Counters::explained`].
 
 use core::ops::AddAssign;
+use core::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 
 macro_rules! is_gauge {
@@ -41,6 +42,19 @@ macro_rules! counters {
                     concat!($($doc),+).trim_ascii(),
                 ),)*];
                 all.into_iter()
+            }
+        }
+
+        /// The counters of a shard. They are changed under its lock, and read without it.
+        #[derive(Default)]
+        pub(crate) struct LiveCounters {
+            $(pub(crate) $name: Count,)*
+        }
+
+        impl LiveCounters {
+            /// Returns the current values, each by itself: another may change in between.
+            pub(crate) fn snapshot(&self) -> Counters {
+                Counters { $($name: self.$name.get(),)* }
             }
         }
 
@@ -230,6 +244,32 @@ counters! {
     gauge failed: "flag",
 }
 
+/// One counter of a shard. Only the holder of the shard's lock changes it, so a change needs no
+/// locked instruction; any thread may read it. An atomic of the hardware also in the explorer,
+/// which has no interest in the order of statistics.
+#[derive(Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    /// Returns the current value.
+    #[inline]
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Replaces the value, under the shard's lock.
+    #[inline]
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Adds to the value, under the shard's lock.
+    #[inline]
+    pub(crate) fn add(&self, more: u64) {
+        self.set(self.get().wrapping_add(more));
+    }
+}
+
 /// The time saved by a shard's hits. It is settled whenever the saving per hit changes, so that
 /// each hit counts with the latency of its time, and the code of a hit needs no extra work.
 #[derive(Clone, Copy, Default)]
@@ -242,12 +282,12 @@ pub(crate) struct Saving {
 
 impl Saving {
     /// Adds the time saved by the hits since the last call; each later hit saves `per_hit_ns`.
-    pub(crate) fn settle(&mut self, counters: &mut Counters, per_hit_ns: u64) {
+    pub(crate) fn settle(&mut self, counters: &LiveCounters, per_hit_ns: u64) {
         // A read that waited for another one's fetch is counted as a hit when it looks again.
-        let hits = counters.read_hits.saturating_sub(counters.read_joins);
+        let hits = counters.read_hits.get().saturating_sub(counters.read_joins.get());
         let new = hits.saturating_sub(self.settled);
         let saved_ns = new.saturating_mul(self.per_hit_ns);
-        counters.time_saved_ns = counters.time_saved_ns.saturating_add(saved_ns);
+        counters.time_saved_ns.set(counters.time_saved_ns.get().saturating_add(saved_ns));
         *self = Saving { settled: self.settled.max(hits), per_hit_ns };
     }
 }
@@ -287,22 +327,22 @@ mod tests {
 
     #[test]
     fn each_hit_saves_what_it_saved_at_its_time() {
-        let mut counters = Counters::default();
+        let counters = LiveCounters::default();
         let mut saving = Saving::default();
-        counters.read_hits = 5;
-        saving.settle(&mut counters, 100);
-        assert_eq!(counters.time_saved_ns, 0, "nothing was measured when these came");
-        counters.read_hits = 8;
-        saving.settle(&mut counters, 1000);
-        assert_eq!(counters.time_saved_ns, 300);
-        counters.read_hits = 10;
-        counters.read_joins = 1;
-        saving.settle(&mut counters, 0);
-        assert_eq!(counters.time_saved_ns, 1300, "one of the two had waited for a fetch");
-        counters.read_joins = 4;
-        saving.settle(&mut counters, 1000);
-        counters.read_hits = 13;
-        saving.settle(&mut counters, 1000);
-        assert_eq!(counters.time_saved_ns, 1300, "those that waited come back as hits");
+        counters.read_hits.set(5);
+        saving.settle(&counters, 100);
+        assert_eq!(counters.time_saved_ns.get(), 0, "nothing was measured when these came");
+        counters.read_hits.set(8);
+        saving.settle(&counters, 1000);
+        assert_eq!(counters.time_saved_ns.get(), 300);
+        counters.read_hits.set(10);
+        counters.read_joins.set(1);
+        saving.settle(&counters, 0);
+        assert_eq!(counters.time_saved_ns.get(), 1300, "one of the two had waited for a fetch");
+        counters.read_joins.set(4);
+        saving.settle(&counters, 1000);
+        counters.read_hits.set(13);
+        saving.settle(&counters, 1000);
+        assert_eq!(counters.time_saved_ns.get(), 1300, "those that waited come back as hits");
     }
 }

@@ -441,3 +441,13 @@ fn a_write_through_that_is_not_answered_hides_its_sectors_from_a_successor() {
     assert_eq!(scene.shared.counters(0).blocks_retained, 1);
     scene.shared.check();
 }
+
+#[test]
+fn counters_are_read_while_another_thread_is_inside_the_shard() {
+    let scene = Scene::new();
+    assert!(scene.send(Extent::new(24, 8), Source::Data(&filled(8, 1)), Rules::KEEP));
+    // A second lock of the shard would wait for ever.
+    let (held, observed) = scene.shard(|shard, _| (shard.held(), scene.shared.observe(0)));
+    assert_eq!((observed.blocks_held, observed.writes_through), (held.into(), 1));
+    assert_eq!(observed, scene.shared.counters(0));
+}
