@@ -21,6 +21,7 @@ use host::OpenOptions;
 use ring::{Fence, HugePages, SharedMemory};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Note about `scratch`, at every start and whenever it is set.
 pub const SCRATCH: &str = "durability scratch: flushes are ignored; after a power cut the \
@@ -293,19 +294,12 @@ impl<'a> Opening<'a> {
             ));
         }
         let spec = &self.keepable_settings(spec, &*below);
-        let CacheMemory { memory, geometry, fence, clean } = self.memory_of(spec, &*below)?;
-        if let Err(error) = memory.lock() {
+        let taken = self.memory_of(spec, &*below)?;
+        if let Err(error) = taken.memory.lock() {
             self.notes.push(error.to_string());
         }
-        let settings = Settings::from_spec(spec, &geometry);
-        let identity = below.identity().map_or(0, |identity| identity.number);
-        let words = memory.memory().clone();
-        let shared = Shared::take_over(&limits, geometry, settings, identity, words, clean)
-            .map_err(|error| Failure::new(Exit::Integrity, error.to_string()))?;
-        if let Some(keeper) = &self.keeper {
-            // A holder of an older version cannot: the next process drops all clean blocks.
-            let _ = keeper.watch();
-        }
+        let shared = self.recover(spec, &taken, &*below)?;
+        let CacheMemory { memory, fence, .. } = taken;
         shared.set_guard(spec.guard, 0);
         self.begin_noted_doubt(&shared, &*below);
         self.note_recovered(&shared);
@@ -313,6 +307,43 @@ impl<'a> Opening<'a> {
             self.notes.push(format!("unused memory could not be released: {error}"));
         }
         Ok(CacheNode { shared, memory, fence, below })
+    }
+
+    /// Makes the state of a cache from its memory, and has the image watched from now on.
+    fn recover(
+        &mut self,
+        spec: &CacheSpec,
+        taken: &CacheMemory,
+        below: &dyn OpenNode,
+    ) -> Result<Arc<Shared>, Failure> {
+        let CacheMemory { memory, geometry, clean, .. } = taken;
+        let (limits, settings) = (below.limits(), Settings::from_spec(spec, geometry));
+        let number = below.identity().map_or(0, |identity| identity.number);
+        let take_over = |clean| {
+            let words = memory.memory().clone();
+            Shared::take_over(&limits, *geometry, settings, number, words, clean)
+                .map_err(|error| Failure::new(Exit::Integrity, error.to_string()))
+        };
+        let shared = take_over(*clean)?;
+        let Some(keeper) = &self.keeper else { return Ok(shared) };
+        // A holder of an older version cannot: the next process drops all clean blocks.
+        if keeper.watch().unwrap_or(true) {
+            return Ok(shared);
+        }
+        let shared = match clean {
+            CleanBlocks::Drop => shared,
+            CleanBlocks::Keep => {
+                self.notes.push(format!(
+                    "{}: another program has opened it while this process started: the blocks \
+                     that the earlier process had cached are dropped",
+                    below.identity().map_or_else(String::new, |identity| identity.name)
+                ));
+                // As after a kill at this point: the same memory, without its clean blocks.
+                take_over(CleanBlocks::Drop)?
+            }
+        };
+        let _ = keeper.watch();
+        Ok(shared)
     }
 
     /// Returns the settings of the cache, reduced so that a kill of this process loses nothing that

@@ -35,6 +35,8 @@ struct Moody {
     lane: Lane,
     limits: Limits,
     mood: Rc<Cell<Mood>>,
+    /// The longest time for which it holds a request back on purpose.
+    held_ns: Rc<Cell<u64>>,
 }
 
 impl Block for Moody {
@@ -55,6 +57,10 @@ impl Block for Moody {
             return Err(Error::new(Kind::Io, "test"));
         }
         self.ram.run(request).await
+    }
+
+    fn held_ns(&self) -> u64 {
+        self.held_ns.get()
     }
 
     async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
@@ -107,7 +113,8 @@ fn scene_of(durability: Durability) -> Scene {
     };
     let ram = Ram::new(SECTORS, GRAIN);
     let limits = Limits { flush_needed: true, ..ram.limits().clone() };
-    let backing = Moody { ram, lane: lane.clone(), limits, mood: Rc::new(Cell::new(Mood::Well)) };
+    let (mood, held_ns) = (Rc::new(Cell::new(Mood::Well)), Rc::default());
+    let backing = Moody { ram, lane: lane.clone(), limits, mood, held_ns };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
     let cache = attach(&backing, &memory, geometry, durability);
     let stack = Stack::new(&lane, cache.clone());
@@ -292,6 +299,24 @@ fn reads_that_hang_fail_no_volume() {
     assert_eq!(scene.read(41), Ok(0));
     assert_eq!(scene.flush(), Ok(()));
     assert_eq!((scene.on_backing(5), scene.on_backing(6)), (9, 0));
+}
+
+#[test]
+fn a_hang_is_noticed_in_time_after_a_long_wait_that_was_no_hang() {
+    let mut scene = scene();
+    scene.backing.held_ns.set(1000 * STALL_NS);
+    scene.backing.mood.set(Mood::Hangs(is_change));
+    let held = scene.begin(write(3, 5, true));
+    scene.pass_ns(10 * STALL_NS);
+    assert!(held.get().is_none() && !scene.shared().has_failed(), "it is held back on purpose");
+    scene.backing.mood.set(Mood::Well);
+    scene.backing.held_ns.set(0);
+    scene.pass_ns(STALL_NS);
+    assert_eq!(held.get(), Some(Ok(())));
+    scene.backing.mood.set(Mood::Hangs(is_change));
+    let hanging = scene.begin(write(4, 5, true));
+    scene.pass_ns(STALL_NS * 3 / 2);
+    assert!(matches!(hanging.get(), Some(Err(_))) && scene.shared().has_failed());
 }
 
 #[test]

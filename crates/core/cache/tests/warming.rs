@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 const GRAIN: u32 = 16;
 const BLOCKS: u64 = 1 << 16;
+/// Sectors of the volume behind its last whole block.
+const REST: u64 = 3;
 const SLOTS: u32 = 1 << 12;
 /// The time of a read of the backing, and the number of reads that it serves in parallel.
 const READ_NS: u64 = 500_000;
@@ -91,7 +93,7 @@ fn scene(settings: Settings, slots: u32) -> Scene {
         slice_blocks: 256,
         ..Geometry::SMALLEST
     };
-    let ram = Ram::new(BLOCKS * 8, GRAIN);
+    let ram = Ram::new(BLOCKS * 8 + REST, GRAIN);
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
     let shared = Shared::new(ram.limits(), geometry, settings, 7, memory).expect("a fresh arena");
     let seen = Rc::new(Seen::default());
@@ -319,6 +321,19 @@ fn the_ranking_has_every_block_once_and_recent_ones_are_hotter() {
     };
     assert!(mean(1500..2000) < 1.0 && mean(0..500) > 5.0, "{} {}", mean(1500..2000), mean(0..500));
     assert_eq!(class(1), 0, "a dirty block was accessed last");
+}
+
+#[test]
+fn a_part_of_a_block_at_the_volumes_end_is_in_no_list() {
+    let mut scene = scene(settings(), SLOTS);
+    let at = Extent::new((BLOCKS - 1) * 8, 8 + REST as u32);
+    scene.send(vec![Request::Read { at, into: Buf::new(at.count, GRAIN) }]);
+    assert_eq!(scene.counters().blocks_held, 2);
+    let ranked = scene.hot_blocks();
+    let named: Vec<u64> = ranked.iter().map(|entry| entry.block()).collect();
+    assert_eq!(named, [BLOCKS - 1]);
+    // A list of more blocks than its volume has cannot be written.
+    assert_eq!(list(ranked).len(), 1);
 }
 
 #[test]

@@ -1,16 +1,18 @@
 //! Detects whether another program may have written to an image while no daemon served it (C9).
 //!
 //! ```text
-//!   the owner:    `watch` ------- serves ------- killed
-//!   this holder:     |<-------- openings -------------------------->|  take
-//!                    |                        its I/O ends: state ->|
+//!   the owner:    `watch` ------- serves ------- killed                      `watch`
+//!   this holder:     |<-------- openings -------------------------->|  take     |
+//!                    |                        its I/O ends: state ->|           |
+//!                    |<-------- openings -------------------------------------->|
 //! ```
 //!
 //! Locks do not stop programs that ignore them. Two signs show such a program. It has opened the
 //! image since the owner's start: inotify(7) queues that in the `open` itself, so at no moment is
 //! an opening missed. Or it had the image open already: then the time of the last change (ctime) or
 //! the size differs from their values at the end of the owner's last request. Before that end, the
-//! owner's own requests change them.
+//! owner's own requests change them. The next owner waits for the end of these requests and reads
+//! all headers before its own `watch`, so openings are reported at both of these times.
 //!
 //! Only image files of local file systems are watched. The state of a device shows no writes, and
 //! the server of a network file system shows no openings by other machines.
@@ -38,6 +40,8 @@ pub(crate) struct ImageWatch {
     openings: Option<OwnedFd>,
     /// The time without an owner.
     orphaned: Option<Orphaned>,
+    /// The openings since the former owner began, while the present one takes its blocks over.
+    former: Option<OwnedFd>,
 }
 
 struct Orphaned {
@@ -62,11 +66,16 @@ fn has_event(openings: &OwnedFd) -> bool {
 }
 
 impl ImageWatch {
-    /// Begins to watch the image for an owner whose clean blocks equal it from now on.
-    pub(crate) fn begin(&mut self, image: BorrowedFd<'_>, key: &str) {
+    /// Begins to watch the image for an owner whose clean blocks equal it from now on. Returns
+    /// false, and watches nothing, if another program has opened the image while this owner took
+    /// these blocks over: after it has dropped them, it may begin again.
+    pub(crate) fn begin(&mut self, image: BorrowedFd<'_>, key: &str) -> bool {
         let is_watchable = image::is_local_file(image, key);
         let openings = is_watchable.then(|| openings_of(image)).and_then(Result::ok);
-        *self = ImageWatch { openings, orphaned: None };
+        // Read after the next watch has begun: no opening is between the two.
+        let was_opened = self.former.take().is_some_and(|former| has_event(&former));
+        *self = ImageWatch { openings: openings.filter(|_| !was_opened), ..Default::default() };
+        !was_opened
     }
 
     /// Whether the image is watched, so that a next owner may use clean blocks.
@@ -102,19 +111,21 @@ impl ImageWatch {
         orphaned.pause = (orphaned.pause * 2).min(PAUSE_MAX);
     }
 
-    /// Ends the watch, because a new owner takes the memory over. None: nothing was watched.
+    /// Reports to a new owner, which takes the memory over. None: nothing was watched. Openings are
+    /// noted until [`ImageWatch::begin`], but for no other owner than this one.
     pub(crate) fn end(
         &mut self,
         memory: BorrowedFd<'_>,
         image: BorrowedFd<'_>,
     ) -> Option<ImageReport> {
         self.lose_owner(memory, image);
-        let ImageWatch { openings, orphaned } = std::mem::take(self);
-        let since = orphaned.and_then(|it| it.state);
-        Some(match has_event(&openings?) {
-            true => ImageReport::Opened,
-            false => ImageReport::Unopened { since },
-        })
+        let ImageWatch { openings, orphaned, .. } = std::mem::take(self);
+        let (since, openings) = (orphaned.and_then(|it| it.state), openings?);
+        if has_event(&openings) {
+            return Some(ImageReport::Opened);
+        }
+        self.former = Some(openings);
+        Some(ImageReport::Unopened { since })
     }
 }
 
@@ -146,6 +157,10 @@ mod tests {
             Ok(Scene { directory, memory, image, watch })
         }
 
+        fn begin(&mut self) -> bool {
+            self.watch.begin(self.image.as_fd(), "file-1-2")
+        }
+
         fn lose_owner(&mut self) {
             self.watch.lose_owner(self.memory.file(), self.image.as_fd());
         }
@@ -175,11 +190,27 @@ mod tests {
         opened(&scene)?;
         scene.lose_owner();
         assert_eq!(scene.end(), Some(ImageReport::Opened));
-        scene.watch.begin(scene.image.as_fd(), "file-1-2");
+        assert!(scene.begin());
         scene.lose_owner();
         opened(&scene)?;
         let report = scene.end().expect("it was watched");
         assert!(!report.is_unchanged(&scene.image));
+        Ok(())
+    }
+
+    #[test]
+    fn an_opening_during_a_takeover_is_noticed_at_its_end() -> io::Result<()> {
+        let mut scene = Scene::new()?;
+        let unopened = |report| matches!(report, Some(ImageReport::Unopened { .. }));
+        assert!(unopened(scene.end()) && !scene.watch.is_on());
+        File::open(scene.directory.path().join("image"))?;
+        assert!(!scene.begin() && !scene.watch.is_on(), "the blocks are not dropped yet");
+        assert!(scene.begin() && scene.watch.is_on());
+        assert!(unopened(scene.end()) && scene.begin(), "none this time");
+        assert!(unopened(scene.end()));
+        File::open(scene.directory.path().join("image"))?;
+        assert_eq!(scene.end(), None, "the next owner has not begun");
+        assert!(scene.begin(), "that one has kept nothing");
         Ok(())
     }
 

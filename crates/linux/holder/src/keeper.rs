@@ -109,13 +109,15 @@ impl Keeper {
 
     /// Makes the holder watch for other programs that write to the image, from now on: this
     /// process's clean blocks equal the image. Without this call, the next process drops them.
+    /// Returns false, and watches nothing, if another program has opened the image since this
+    /// process took the memory over: after it has dropped the clean blocks, it may call this again.
     ///
     /// # Errors
     /// The holder does not answer, or is of an earlier version.
-    pub fn watch(&self) -> io::Result<()> {
+    pub fn watch(&self) -> io::Result<bool> {
         match &self.0 {
             Kind::Process(process) => process.watch(),
-            Kind::Systemd(_) => Ok(()),
+            Kind::Systemd(_) => Ok(true),
         }
     }
 

@@ -264,8 +264,11 @@ impl Holder<'_> {
             Ask::Leave => self.refuse(index, "only the owner can leave it".to_owned()),
             Ask::Describe(_) => self.refuse(index, "only the owner can describe it".to_owned()),
             Ask::Watch if is_owner => {
-                self.watch.begin(self.backing[0].as_fd(), &self.retained.key);
-                self.send(index, &Answer::Accepted, Attachment::Nothing)
+                let answer = match self.watch.begin(self.backing[0].as_fd(), &self.retained.key) {
+                    true => Answer::Accepted,
+                    false => Answer::Opened,
+                };
+                self.send(index, &answer, Attachment::Nothing)
             }
             Ask::Watch => self.refuse(index, "only the owner can have it watched".to_owned()),
             Ask::Release if is_owner => Ends,

@@ -224,8 +224,12 @@ impl Process {
     }
 
     /// Makes the holder watch the image.
-    pub(crate) fn watch(&self) -> io::Result<()> {
-        self.order(&Ask::Watch)
+    pub(crate) fn watch(&self) -> io::Result<bool> {
+        match packet::ask(&self.socket, &Ask::Watch, &[], Deadline::after(ANSWER_MAX))? {
+            (Answer::Accepted, _) => Ok(true),
+            (Answer::Opened, _) => Ok(false),
+            (other, _) => Err(unexpected(other)),
+        }
     }
 
     /// Makes the holder answer for the mount although this process has not ended yet.

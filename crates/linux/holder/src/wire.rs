@@ -106,6 +106,8 @@ pub(crate) enum Answer {
     },
     /// The request has been carried out. (`done` means that the holder ends.)
     Accepted,
+    /// To `watch`: nothing is watched, because another program has opened the image since `take`.
+    Opened,
     Waits {
         waiting: Option<Waiting>,
     },

@@ -249,7 +249,6 @@ impl Process for Running {
                     entries.push(Entry::new(block, random.below(CLASSES.into()) as u32));
                 }
             }
-            entries.retain(|entry| entry.block() < volume_blocks);
             let of = Description { identity: String::new(), volume_blocks, saved_s: 0 };
             let list = HotList::parse(&encode(&of, entries)).expect("a list");
             cache.shared().warm(list, cache.lane().now());

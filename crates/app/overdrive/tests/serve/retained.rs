@@ -6,6 +6,7 @@ use crate::mounted::plain;
 use crate::settings::counter;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{File, OpenOptions};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -170,6 +171,39 @@ fn what_another_program_writes_while_no_daemon_serves_is_read_by_the_next_one() 
     };
     let scene = scene.killed(grow);
     assert_eq!(scene.retained().0, 0);
+    scene.server.end().well();
+}
+
+/// The next daemon has the holder's report, but waits for the last request of the killed one.
+#[test]
+fn what_another_program_writes_while_the_next_daemon_starts_is_read_by_it() {
+    if !have_libnbd() {
+        return;
+    }
+    let Scene { _place, image, server, mut bytes } = Scene::new();
+    let home = server.kill();
+    wait_for_note(&home);
+    let runtime = home.runtime().join("overdrive");
+    let key = home.holders()[0].key.clone();
+    let looked = holder::Keeper::look(&runtime, &key).expect("it answers").expect("a holder");
+    let last_request = ring::Fence::take(looked.arena.as_fd(), 0).expect("all have ended");
+    let server = std::thread::scope(|scope| {
+        let starting = scope.spawn(|| Server::start_in(&home, &image, &["--memory", "16M"]));
+        wait_until("the memory is taken over", || {
+            let status = holder::Keeper::status(&runtime, &key).expect("it answers");
+            status.is_some_and(|status| status.owner_pid.is_some())
+        });
+        let file = OpenOptions::new().write(true).open(&image).expect("ours");
+        fill(&file, 4, 55);
+        bytes[4] = 55;
+        drop(last_request);
+        starting.join().expect("it serves")
+    });
+    let scene = Scene { _place, image, server, bytes };
+    assert_eq!(scene.retained().0, 0);
+    // In the next life it is warm again.
+    let scene = scene.killed(|_, _| ());
+    assert_eq!(scene.retained().0, if is_local() { ALL } else { 0 });
     scene.server.end().well();
 }
 

@@ -238,6 +238,24 @@ fn a_read_only_volume_and_less_memory_are_warm_as_far_as_they_can_be() {
 }
 
 #[test]
+fn a_volume_that_ends_inside_a_block_is_warm() {
+    let (place, home) = (place(), Home::new());
+    let image = image(&place, 16);
+    let size = (16 << 20) + 1536;
+    let resized = fs::File::options().write(true).open(&image).and_then(|file| file.set_len(size));
+    resized.expect("room");
+    let server = serve(&home, &image, &[]);
+    let mut client = Client::connect(&server.socket);
+    let (last, length) = (16 << 20, 512);
+    assert_eq!(client.read(last - 512, length * 2), vec![0; length * 2]);
+    drop(client);
+    assert_eq!(server.end().status, 0);
+    let server = serve(&home, &image, &[]);
+    assert_eq!(warmed(&server), 1);
+    assert_eq!(server.end().status, 0);
+}
+
+#[test]
 fn a_pool_is_warm_by_its_own_identity() {
     let (place, home) = (place(), Home::new());
     let members = ["0.img", "1.img"].map(|name| place.path().join(name).display().to_string());

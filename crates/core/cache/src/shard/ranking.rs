@@ -27,6 +27,8 @@ pub(crate) struct Walk {
     expected: u32,
     /// Visits left: a bound, whatever requests do to the lists.
     left: u32,
+    /// Blocks from this one on are left out.
+    end: u64,
 }
 
 /// The position of a walk in a list.
@@ -39,11 +41,11 @@ enum Position {
 }
 
 impl Walk {
-    /// Begins a walk over a shard of this number of slots.
-    pub(crate) fn new(slots: u32) -> Walk {
+    /// Begins a walk over a shard of this number of slots, for the blocks before `end`.
+    pub(crate) fn new(slots: u32, end: u64) -> Walk {
         let left = slots.saturating_mul(3);
         let (found, at) = (Bits::new(slots), Position::Start);
-        Walk { list: 0, at, found, ranked: 0, expected: 0, left }
+        Walk { list: 0, at, found, ranked: 0, expected: 0, left, end }
     }
 
     /// Returns the class of the next block: eighths of the blocks, of which remembered reads make a
@@ -64,7 +66,8 @@ impl Shard {
         let count = self.advance(walk, &mut slots);
         for &slot in &slots[..count] {
             let header = self.header(slot);
-            if walk.found.get(slot) || !self.is_hot(slot, &header) {
+            let is_inside = header.block < walk.end;
+            if walk.found.get(slot) || !is_inside || !self.is_hot(slot, &header) {
                 continue;
             }
             walk.found.set(slot, true);
