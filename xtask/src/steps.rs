@@ -23,7 +23,7 @@ impl Step {
 /// not among those because of proptest, for which `getrandom` has more features than in the
 /// product. The tests of `killtest` build only `overdrive` with cargo; so cargo finds it already
 /// built.
-pub(crate) const CHANGE: [Step; 15] = [
+pub(crate) const CHANGE: [Step; 16] = [
     Step { what: "the format of the source", arguments: "fmt --all --check" },
     Step { what: "the lints", arguments: "clippy --workspace --all-targets -- -D warnings" },
     Step {
@@ -43,6 +43,7 @@ pub(crate) const CHANGE: [Step; 15] = [
         arguments: "test --workspace --exclude xtask --exclude crash --exclude cache --exclude \
                     layers --exclude nbd --exclude pool --no-fail-fast -- --show-output",
     },
+    Step { what: "the manual, and its links", arguments: "xtask book --if-possible" },
     Step {
         what: "the planted bugs of the daemon are found",
         arguments: "test --package overdrive --features planted --test serve --no-fail-fast -- \
