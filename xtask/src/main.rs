@@ -2,6 +2,7 @@
 //!
 //! Exit status as in the product: 0 ok, 1 negative answer, 2 usage, 4 permission.
 
+mod book;
 mod cargo;
 mod check;
 mod clock;
@@ -52,6 +53,8 @@ enum Command {
     Install(install::Options),
     /// Remove the files of `install`. Configuration and images stay.
     Uninstall(install::Options),
+    /// Build the manual, a web site with search, and check its links.
+    Book(book::Options),
     /// Run the main use case on this machine in about a minute.
     #[command(disable_help_flag = true)]
     Demo(Passed),
@@ -111,6 +114,7 @@ fn main() -> ExitCode {
         Command::Soak(options) => soak::run(&options),
         Command::Install(options) => install::install(&options),
         Command::Uninstall(options) => install::uninstall(&options),
+        Command::Book(options) => book::run(&options),
         Command::Demo(passed) => demo(&passed.arguments),
         Command::Crash(passed) => cargo::become_cargo(&cargo::CRASH, &passed.arguments),
         Command::Explore(options) => explore::run(&options),

@@ -24,7 +24,7 @@ impl Step {
 /// product. Most tests of the daemon wait for processes, so four of them run at a time, also on two
 /// processors. The tests of `killtest` build only `overdrive` with cargo; so cargo finds it already
 /// built.
-pub(crate) const CHANGE: [Step; 15] = [
+pub(crate) const CHANGE: [Step; 16] = [
     Step { what: "the format of the source", arguments: "fmt --all --check" },
     Step { what: "the lints", arguments: "clippy --workspace --all-targets -- -D warnings" },
     Step {
@@ -45,6 +45,7 @@ pub(crate) const CHANGE: [Step; 15] = [
                     layers --exclude nbd --exclude pool --no-fail-fast -- --show-output \
                     --test-threads 4",
     },
+    Step { what: "the manual, and its links", arguments: "xtask book --if-possible" },
     Step {
         what: "the planted bugs of the daemon are found",
         arguments: "test --package overdrive --features planted --test serve --no-fail-fast -- \

@@ -220,3 +220,28 @@ fn messages_that_the_page_of_symptoms_quotes_exist() {
     assert!(quotes(&page).len() > 10, "the page quotes messages");
     assert_eq!(missing, [""; 0], "messages that no source has");
 }
+
+/// The commands of the project in a text that measure something.
+fn measurements(text: &str) -> Vec<&str> {
+    let is_one = |part: &&str| {
+        let kinds = ["bench ", "kills ", "guest "];
+        let command = part.strip_prefix("cargo xtask ");
+        command.is_some_and(|rest| kinds.iter().any(|kind| rest.starts_with(kind)))
+    };
+    text.split('`').filter(is_one).collect()
+}
+
+/// Figures that other pages repeat are in the table, with their command.
+#[test]
+fn commands_that_show_a_figure_are_in_the_table_of_figures() {
+    let read = |path| std::fs::read_to_string(root().join(path)).expect("a document");
+    let figures = read("docs/FIGURES.md");
+    let known = measurements(&figures);
+    for page in ["docs/RAPID.md", "docs/PEERS.md"] {
+        let text = read(page);
+        let commands = measurements(&text);
+        assert!(!commands.is_empty(), "{page} has commands");
+        let unknown: Vec<&&str> = commands.iter().filter(|it| !known.contains(it)).collect();
+        assert!(unknown.is_empty(), "{page}: not in docs/FIGURES.md: {unknown:?}");
+    }
+}
