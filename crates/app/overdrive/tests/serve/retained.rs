@@ -188,7 +188,8 @@ fn what_another_program_writes_while_the_next_daemon_starts_is_read_by_it() {
     let looked = holder::Keeper::look(&runtime, &key).expect("it answers").expect("a holder");
     let last_request = ring::Fence::take(looked.arena.as_fd(), 0).expect("all have ended");
     let server = std::thread::scope(|scope| {
-        let starting = scope.spawn(|| Server::start_in(&home, &image, &["--memory", "16M"]));
+        let starting =
+            scope.spawn(|| Server::start_in(&home, &image, &["--memory", "16M", "--guard", "off"]));
         wait_until("the memory is taken over", || {
             let status = holder::Keeper::status(&runtime, &key).expect("it answers");
             status.is_some_and(|status| status.owner_pid.is_some())
