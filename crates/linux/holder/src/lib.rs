@@ -46,7 +46,8 @@
 //!   it, once. `kept`.
 //! - `take {pid}`. Any, if there is no owner, and the owner itself. `kept {volume, backing, key}`,
 //!   with arena and backing, and `image`: what is known about other writers; or `busy {pid}`.
-//! - `watch`. The owner, once its clean blocks equal the image: before it serves. `accepted`.
+//! - `watch`. The owner, once its clean blocks equal the image: before it serves. `accepted`; or
+//!   `opened`: another program has opened the image since `take`, so nothing is watched.
 //! - `release`. The owner. `done`, and the holder ends.
 //! - `status`. Any. `status {...}`.
 //! - `look`. Any. `kept`, with the arena, without becoming the owner.

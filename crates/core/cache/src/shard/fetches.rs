@@ -9,6 +9,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// The number of a fill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,6 +143,17 @@ impl Fills {
             if block >= fill.first && block < fill.end {
                 let at = self.mark_at(fill, block);
                 self.marks[at] |= mask;
+            }
+        }
+    }
+
+    /// Marks all sectors of blocks that a change touches, as [`Fills::touch`] does.
+    pub(crate) fn touch_blocks(&mut self, blocks: &Range<u64>) {
+        for fill in &self.active {
+            let (first, end) = (blocks.start.max(fill.first), blocks.end.min(fill.end));
+            if first < end {
+                let at = self.mark_at(fill, first);
+                self.marks[at..at + (end - first) as usize].fill(0xff);
             }
         }
     }

@@ -100,7 +100,7 @@ impl Shard {
         let stamp = if holds { self.arena.round_stamp() } else { 0 };
         let header = Header { shadowed: true, ..Header::of_copy(block, mask, clean, stamp) };
         self.arena.publish(self.base + slot, &header);
-        self.index.insert(Hash::of(block), slot);
+        self.index_slot(block, slot);
         self.unanswered += 1;
         true
     }
@@ -147,7 +147,7 @@ impl Shard {
         self.unindex(hash, old);
         self.free_slot(old);
         self.arena.publish(self.base + slot, &Header::of_copy(block, mask, Clean::Kept, stamp));
-        self.index.insert(hash, slot);
+        self.index_slot(block, slot);
     }
 
     /// Publishes a copy of a block that no other slot holds.
@@ -159,7 +159,7 @@ impl Shard {
         }
         let header = Header::of_copy(block, mask, Clean::Bypassed, stamp);
         self.arena.publish(self.base + slot, &header);
-        self.index.insert(Hash::of(block), slot);
+        self.index_slot(block, slot);
         self.links.push_back(&mut self.ahead.bypassed, slot);
     }
 }

@@ -113,7 +113,7 @@ impl Shard {
         self.arena.put(self.base + slot, 0, from, skip, BLOCK_SECTORS);
         let header = Header::of_clean(block, 0xff, Clean::Unread, self.ahead.clock);
         self.arena.publish(self.base + slot, &header);
-        self.index.insert(Hash::of(block), slot);
+        self.index_slot(block, slot);
         self.ahead.listed.insert(&mut self.links, slot);
         self.counters.warm_cached.add(1);
         true

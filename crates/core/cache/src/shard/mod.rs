@@ -49,6 +49,7 @@ use crate::shard::fetches::Fills;
 use crate::shard::write_through_queue::WriteThroughQueue;
 use crate::shard::zero_ranges::Zeroes;
 use crate::slots::index::{Hints, Index};
+use crate::slots::regions::RegionCounts;
 use crate::stats::counters::{LiveCounters, Saving};
 use crate::streams::Streams;
 use alloc::collections::VecDeque;
@@ -95,6 +96,8 @@ pub(crate) struct Shard {
     /// the open one are closed and wait in the chain.
     closing_epoch: u64,
     index: Index,
+    /// The regions of the slots in the index.
+    regions: RegionCounts,
     links: Links,
     policy: Policy,
     free: List,
@@ -148,6 +151,7 @@ impl Shard {
             epoch: epochs::FIRST,
             closing_epoch: epochs::FIRST - 1,
             index: Index::new(slots),
+            regions: RegionCounts::new(geometry),
             links: Links::new(slots),
             policy: Policy::new(kind, slots),
             free: List::EMPTY,
@@ -343,8 +347,14 @@ impl Shard {
         self.counters.blocks_held.set(self.held().into());
     }
 
+    fn index_slot(&mut self, block: u64, slot: u32) {
+        self.index.insert(Hash::of(block), slot);
+        self.regions.add(block);
+    }
+
     fn unindex(&mut self, hash: Hash, slot: u32) {
         let (arena, base) = (&self.arena, self.base);
+        self.regions.remove(arena.block(base + slot));
         self.index.remove(hash, slot, |other| Hash::of(arena.block(base + other)));
     }
 
@@ -392,7 +402,7 @@ impl Shard {
         let header = Header::of_copy(block, mask, Clean::Kept, stamp);
         self.arena.publish(self.base + slot, &header);
         let hash = Hash::of(block);
-        self.index.insert(hash, slot);
+        self.index_slot(block, slot);
         self.policy.admit(&mut self.links, slot, hash, cause);
     }
 
@@ -470,11 +480,13 @@ impl Shard {
         let writing = self.slots - idle - self.listed() - self.unanswered;
         let dirty = self.listed() + writing;
         assert_eq!(dirty, self.dirty, "dirty slots are counted wrongly");
+        assert_eq!(self.regions.sum(), self.held(), "slots of regions are counted wrongly");
         for slot in 0..self.slots {
             let header = self.header(slot);
             if header.state == State::Free {
                 continue;
             }
+            assert!(self.regions.may_have(header.block), "{header:?} is in no region");
             // One current version, and one of each epoch, besides a version of it in flight.
             let mut found = [0; 2];
             self.index.find(Hash::of(header.block), |other| {

@@ -299,7 +299,7 @@ impl Shard {
         let clean = if bypasses { Clean::UnreadBypassed } else { Clean::Unread };
         let header = Header::of_clean(block, 0xff, clean, self.ahead.clock);
         self.arena.publish(self.base + slot, &header);
-        self.index.insert(Hash::of(block), slot);
+        self.index_slot(block, slot);
         self.links.push_back(&mut self.ahead.unread, slot);
         true
     }

@@ -60,7 +60,7 @@ impl Shard {
             self.shadow(old, &old_header);
         }
         self.arena.publish(self.base + slot, &header);
-        self.index.insert(Hash::of(header.block), slot);
+        self.index_slot(header.block, slot);
         self.dirty += 1;
         if epoch == self.epoch {
             self.links.push_back(&mut self.open, slot);
@@ -93,7 +93,7 @@ impl Shard {
             self.arena.publish(self.base + slot, &Header { epoch: 0, ..header });
         }
         let hash = Hash::of(header.block);
-        self.index.insert(hash, slot);
+        self.index_slot(header.block, slot);
         match header.is_ahead() {
             true => self.links.push_back(&mut self.ahead.bypassed, slot),
             false => self.policy.admit(&mut self.links, slot, hash, Cause::Fetch),

@@ -13,6 +13,7 @@ use crate::dirty::limits;
 use crate::planted::{self, Admitted, Bug, planted};
 use crate::settings::Settings;
 use block::{Buf, Extent, SECTOR};
+use core::ops::Range;
 use policy::{Access, Hash, Held};
 
 /// The data of a change.
@@ -236,11 +237,9 @@ impl Shard {
         }
         let is_behind = self.write_through.is_behind(*at, change.lined_up);
         let mut met = Overlap { write_through, is_behind, ..Overlap::default() };
-        if self.dirty == 0 && self.zeroes.is_empty() {
+        met.partly = !self.zeroes.is_empty() && self.zeroes.meet(first, blocks);
+        if self.dirty == 0 || !self.regions.may_have(first) {
             return met;
-        }
-        if self.zeroes.meet(first, blocks) {
-            met.partly = true;
         }
         for block in first..first + u64::from(blocks) {
             let whole = share(at, block).1 == BLOCK_SECTORS;
@@ -383,7 +382,7 @@ impl Shard {
             let header = Header { epoch: old_header.epoch, ..header };
             self.arena.publish(self.base + slot, &header);
             self.retire(gauges, *old, old_header);
-            self.index.insert(Hash::of(header.block), slot);
+            self.index_slot(header.block, slot);
             self.links.push_back(&mut self.closing, slot);
             self.dirty += 1;
             gauges.block_dirtied(Stage::Closing);
@@ -412,7 +411,7 @@ impl Shard {
         if planted(Bug::RetireFirst) {
             self.arena.publish(self.base + slot, &header);
         }
-        self.index.insert(Hash::of(header.block), slot);
+        self.index_slot(header.block, slot);
         self.links.push_back(&mut self.open, slot);
         self.dirty += 1;
         gauges.block_dirtied(Stage::Open);
@@ -452,10 +451,13 @@ impl Shard {
         if early {
             self.publish_range(change, sequence, may_unmap);
         }
-        for block in first..first + u64::from(blocks) {
-            if share(&change.at, block).1 == BLOCK_SECTORS {
-                self.zero_block(gauges, block);
-            } else if !(discard && planted(Bug::KeepDiscardedEdges)) {
+        if let Some((whole, count)) = whole_blocks_of(&change.at) {
+            self.zero_blocks(gauges, whole..whole + u64::from(count));
+        }
+        let last = first + u64::from(blocks) - 1;
+        let ends = [first, last].into_iter().take(if first == last { 1 } else { 2 });
+        for block in ends.filter(|block| share(&change.at, *block).1 < BLOCK_SECTORS) {
+            if !(discard && planted(Bug::KeepDiscardedEdges)) {
                 self.absorb_block(gauges, change, block, sequence, None);
             }
         }
@@ -472,9 +474,15 @@ impl Shard {
         }
     }
 
-    /// Replaces a block's versions by a pending range of zeros.
+    /// Replaces the versions of blocks of one region by a pending range of zeros.
+    fn zero_blocks(&mut self, gauges: &Gauges, blocks: Range<u64>) {
+        self.fills.touch_blocks(&blocks);
+        if self.regions.may_have(blocks.start) {
+            blocks.for_each(|block| self.zero_block(gauges, block));
+        }
+    }
+
     fn zero_block(&mut self, gauges: &Gauges, block: u64) {
-        self.fills.touch(block, 0xff);
         let Some((slot, header)) = self.current(block) else {
             return;
         };

@@ -124,8 +124,9 @@ impl Shard {
         run.numbers.push(taken.number);
         for stretch in self.zeroes.blocks_at(&taken.positions) {
             let mut first = stretch.start;
-            // Without dirty blocks, no lookup is needed.
-            let looked_up = if self.dirty == 0 { 0..0 } else { stretch.clone() };
+            // Without dirty blocks, or any blocks in these regions, no lookup is needed.
+            let may_have = self.dirty > 0 && self.regions.may_have_any(&stretch);
+            let looked_up = if may_have { stretch.clone() } else { 0..0 };
             for block in looked_up {
                 if self.has_closing(block) {
                     if first < block {

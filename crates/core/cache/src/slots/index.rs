@@ -54,6 +54,9 @@ impl Cell {
 /// The table. Only its shard changes it, under the lock.
 pub(crate) struct Index {
     cells: Arc<[AtomicU32]>,
+    /// The number of lookups.
+    #[cfg(test)]
+    pub(crate) lookups: AtomicU32,
 }
 
 /// The table for prefetching, without the lock: its answers are almost always right.
@@ -95,7 +98,11 @@ impl Index {
     pub(crate) fn new(slots: u32) -> Index {
         assert!(slots <= SLOTS_MAX);
         let cells = slots as usize + slots as usize / 3 + 2;
-        Index { cells: (0..cells).map(|_| AtomicU32::new(0)).collect() }
+        Index {
+            cells: (0..cells).map(|_| AtomicU32::new(0)).collect(),
+            #[cfg(test)]
+            lookups: AtomicU32::new(0),
+        }
     }
 
     pub(crate) fn hints(&self) -> Hints {
@@ -137,6 +144,8 @@ impl Index {
     /// Returns the first slot under this hash for which `is_it` is true.
     #[inline]
     pub(crate) fn find(&self, hash: Hash, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        #[cfg(test)]
+        self.lookups.fetch_add(1, Ordering::Relaxed);
         let (front, back) = self.cells.split_at(self.home(hash));
         // Two loops over slices: a step checks neither a bound nor the wrap at the end.
         for cells in [back, front] {

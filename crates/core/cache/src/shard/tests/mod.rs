@@ -1,2 +1,3 @@
+mod discards;
 mod doubts;
 mod policies;
