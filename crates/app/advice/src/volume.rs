@@ -19,6 +19,7 @@ pub fn of(stats: &Statistics) -> Vec<String> {
         verdict.memory(),
         verdict.reads(),
         verdict.readahead(),
+        verdict.start_up_list(),
         verdict.warm_list(),
         verdict.uncached_reads(),
         verdict.writes(),
@@ -136,6 +137,29 @@ impl Verdict<'_> {
                 percent(used, issued),
             )
         })
+    }
+
+    /// Returns the sentence on the start-up list that was read at the start.
+    fn start_up_list(&self) -> Option<String> {
+        let Counters { start_listed: listed, start_cached: cached, .. } = *self.counters();
+        let Counters { start_used: used, start_wasted: wasted, .. } = *self.counters();
+        if listed == 0 {
+            return None;
+        }
+        let how = match self.counters().start_state {
+            1 => "is followed",
+            2 => "was followed until that gained less than it cost or the backing failed a read",
+            _ => "was followed",
+        };
+        Some(format!(
+            "The start-up list ({}) {how}: {} were read ahead in {}, of which {} were used, and {} \
+             were evicted or changed unused.",
+            blocks(listed),
+            blocks(cached),
+            time(self.counters().start_ns),
+            percent(used, cached),
+            percent(wasted, cached),
+        ))
     }
 
     /// Returns the sentence on the list of hot blocks that was read at the start.
@@ -362,6 +386,15 @@ mod tests {
         has(&said(done.clone(), json!({})), &["was read back in 2.0 s:"]);
         done["warm_state"] = 2.into();
         has(&said(done, json!({})), &["gained less than it cost"]);
+        let mut start = json!({
+            "start_listed": 1024, "start_cached": 512, "start_used": 384, "start_wasted": 64,
+            "start_ns": 2_000_000_000u64, "start_state": 1,
+        });
+        let followed = said(start.clone(), json!({}));
+        has(&followed, &["The start-up list (4 MiB) is followed: 2 MiB were read ahead in 2.0 s"]);
+        has(&followed, &["of which 75.0 % were used, and 12.5 % were evicted"]);
+        start["start_state"] = 2.into();
+        has(&said(start, json!({})), &["until that gained less than it cost"]);
         let none = said(json!({ "read_misses": 10 }), json!({ "write": "none" }));
         has(&none, &["the write mode is none"]);
         let guard = json!({ "reads_aside": "processors are busy" });

@@ -1,9 +1,13 @@
-//! The files of the lists of hot blocks: one for each identity of a volume's contents.
+//! The files of the lists of hot blocks and of the start-up lists: one of each for each identity of
+//! a volume's contents.
 //!
 //! A list shows the blocks that the owner of a disk uses, so only this user can read it. A list
 //! that cannot be used means that the cache starts empty: no file is ever changed for that.
 
-use hotlist::{BYTES_MAX, Description, Entry, HotList, encode};
+use hotlist::{
+    BYTES_MAX, Description, Entry, HotList, START_BYTES_MAX, StartList, Unusable, encode,
+    encode_start, learn,
+};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -18,7 +22,33 @@ const MOST: usize = 256;
 /// seconds. Compared with one another, lists keep their ages if the clock jumps.
 const AGE_MAX_S: i64 = 90 * 86_400;
 
-const SUFFIX: &str = "hot";
+/// A kind of lists, with its files.
+#[derive(Debug)]
+struct Kind {
+    suffix: &'static str,
+    /// The suffix of a list that is being written.
+    new: &'static str,
+    name: &'static str,
+    bytes_max: usize,
+    /// The consequence of a list that cannot be used.
+    without: &'static str,
+}
+
+const HOT: Kind = Kind {
+    suffix: "hot",
+    new: "new",
+    name: "list of hot blocks",
+    bytes_max: BYTES_MAX,
+    without: "the cache starts empty",
+};
+
+const START: Kind = Kind {
+    suffix: "start",
+    new: "start-new",
+    name: "start-up list",
+    bytes_max: START_BYTES_MAX,
+    without: "this start is not read ahead",
+};
 
 /// The directory of the lists.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,8 +60,8 @@ impl HotLists {
         HotLists(state.join("hot"))
     }
 
-    fn path_of(&self, identity: &str) -> PathBuf {
-        self.0.join(format!("{:016x}.{SUFFIX}", crate::hash::hash(identity)))
+    fn path_of(&self, kind: &Kind, identity: &str) -> PathBuf {
+        self.0.join(format!("{:016x}.{}", crate::hash::hash(identity), kind.suffix))
     }
 
     /// Reads the list of a volume with these contents and this number of whole blocks. None: there
@@ -40,19 +70,44 @@ impl HotLists {
     /// # Errors
     /// The list cannot be used: one sentence.
     pub(crate) fn load(&self, identity: &str, blocks: u64) -> Result<Option<HotList>, String> {
-        let path = self.path_of(identity);
-        let bytes = match read(&path) {
+        self.load_any(&HOT, identity, blocks, HotList::parse, HotList::description)
+    }
+
+    /// Reads the start-up list of a volume, as [`HotLists::load`] does.
+    ///
+    /// # Errors
+    /// The list cannot be used: one sentence.
+    pub(crate) fn load_start(
+        &self,
+        identity: &str,
+        blocks: u64,
+    ) -> Result<Option<StartList>, String> {
+        self.load_any(&START, identity, blocks, StartList::parse, StartList::description)
+    }
+
+    fn load_any<List>(
+        &self,
+        kind: &Kind,
+        identity: &str,
+        blocks: u64,
+        parse: impl FnOnce(&[u8]) -> Result<List, Unusable>,
+        description: impl FnOnce(&List) -> &Description,
+    ) -> Result<Option<List>, String> {
+        let path = self.path_of(kind, identity);
+        let unusable =
+            |why: &str| format!("the {} {} {why}; {}", kind.name, path.display(), kind.without);
+        let bytes = match read(&path, kind.bytes_max) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(unusable(&path, &format!("cannot be read ({error})"))),
+            Err(error) => return Err(unusable(&format!("cannot be read ({error})"))),
         };
-        let list = HotList::parse(&bytes).map_err(|why| unusable(&path, &why.to_string()))?;
-        let of = list.description();
+        let list = parse(&bytes).map_err(|why| unusable(&why.to_string()))?;
+        let of = description(&list);
         if of.identity != identity {
-            return Err(unusable(&path, "belongs to another volume"));
+            return Err(unusable("belongs to another volume"));
         }
         if of.volume_blocks > blocks {
-            return Err(unusable(&path, "is of the time when the volume was larger"));
+            return Err(unusable("is of the time when the volume was larger"));
         }
         Ok(Some(list))
     }
@@ -62,41 +117,65 @@ impl HotLists {
     /// # Errors
     /// The list cannot be written; the former one stays.
     pub(crate) fn save(&self, of: &Description, entries: Vec<Entry>) -> io::Result<()> {
+        self.replace(&HOT, &of.identity, &encode(of, entries))
+    }
+
+    /// Adds a start that has read these blocks to the start-up list of a volume: all of its first
+    /// minutes, if it `is_whole`. Then removes lists that are old or too many.
+    ///
+    /// # Errors
+    /// The list cannot be written; the former one stays.
+    pub(crate) fn save_start(
+        &self,
+        of: &Description,
+        read: Vec<u64>,
+        is_whole: bool,
+    ) -> io::Result<()> {
+        // A list that cannot be used has been reported at the start, and is replaced.
+        let former = self.load_start(&of.identity, of.volume_blocks).ok().flatten();
+        let former = former.map(StartList::into_starts).unwrap_or_default();
+        self.replace(&START, &of.identity, &encode_start(of, learn(read, is_whole, former)))
+    }
+
+    fn replace(&self, kind: &Kind, identity: &str, bytes: &[u8]) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
-        let path = self.path_of(&of.identity);
-        let bytes = encode(of, entries);
-        let new = path.with_extension("new");
-        let written = write(&new, &bytes).and_then(|()| std::fs::rename(&new, &path));
+        let path = self.path_of(kind, identity);
+        let new = path.with_extension(kind.new);
+        let written = write(&new, bytes).and_then(|()| std::fs::rename(&new, &path));
         if written.is_err() {
             let _ = std::fs::remove_file(&new);
             return written;
         }
         File::open(&self.0)?.sync_all()?;
-        self.sweep();
+        self.sweep(kind);
         Ok(())
     }
 
-    /// Removes the list of a volume. Returns whether there was one.
+    /// Removes the lists of a volume. Returns whether there was one.
     ///
     /// # Errors
-    /// It cannot be removed.
+    /// One cannot be removed.
     pub(crate) fn forget(&self, identity: &str) -> io::Result<bool> {
-        match std::fs::remove_file(self.path_of(identity)) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
+        let mut was_there = false;
+        for kind in [&HOT, &START] {
+            match std::fs::remove_file(self.path_of(kind, identity)) {
+                Ok(()) => was_there = true,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
+        Ok(was_there)
     }
 
-    /// Removes lists that are old or too many, as far as possible.
-    fn sweep(&self) {
+    /// Removes lists of a kind that are old or too many, as far as possible.
+    fn sweep(&self, kind: &Kind) {
         let Ok(entries) = std::fs::read_dir(&self.0) else { return };
         let mut files: Vec<(i64, PathBuf)> = entries
             .flatten()
             .filter_map(|entry| Some((entry.metadata().ok()?.mtime(), entry.path())))
             .filter(|(_, path)| {
                 let suffix = path.extension().and_then(|suffix| suffix.to_str());
-                matches!(suffix, Some(SUFFIX | "new"))
+                suffix.is_some_and(|suffix| suffix == kind.suffix || suffix == kind.new)
             })
             .collect();
         files.sort_by(|one, two| two.cmp(one));
@@ -110,12 +189,8 @@ impl HotLists {
     }
 }
 
-fn unusable(path: &Path, why: &str) -> String {
-    format!("the list of hot blocks {} {why}; the cache starts empty", path.display())
-}
-
 /// Reads a regular file, unless it is longer than any list.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+fn read(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
     // A pipe or a device must not block the thread.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
@@ -123,11 +198,11 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
         true => Ok(found.len()),
         false => Err(io::Error::other("it is no file")),
     })?;
-    if length > BYTES_MAX as u64 {
+    if length > bytes_max as u64 {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than any list"));
     }
     let mut bytes = Vec::with_capacity(length as usize);
-    file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    file.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -168,7 +243,7 @@ mod tests {
         let list = lists.load("a", 1000).expect("usable").expect("there is one");
         assert_eq!((list.len(), list.description()), (100, &of("a", 1000)));
         let mode = |path: &Path| std::fs::metadata(path).map(|it| it.permissions().mode() & 0o777);
-        assert_eq!((mode(&lists.0)?, mode(&lists.path_of("a"))?), (0o700, 0o600));
+        assert_eq!((mode(&lists.0)?, mode(&lists.path_of(&HOT, "a"))?), (0o700, 0o600));
         assert_eq!(lists.load("b", 1000), Ok(None), "another volume");
         assert!(lists.load("a", 2000).is_ok_and(|list| list.is_some()), "it has grown");
         lists.save(&of("a", 1000), vec![Entry::new(5, 0)])?;
@@ -182,7 +257,7 @@ mod tests {
     fn whatever_cannot_be_used_is_named_in_one_sentence_and_stays() -> io::Result<()> {
         let (_place, lists) = scene();
         lists.save(&of("a", 1000), entries())?;
-        let (path, good) = (lists.path_of("a"), std::fs::read(lists.path_of("a"))?);
+        let (path, good) = (lists.path_of(&HOT, "a"), std::fs::read(lists.path_of(&HOT, "a"))?);
         let why = |bytes: &[u8]| {
             std::fs::write(&path, bytes).expect("room");
             let why = lists.load("a", 1000).expect_err("unusable");
@@ -215,7 +290,7 @@ mod tests {
         let (place, lists) = scene();
         lists.save(&of("a", 1000), entries())?;
         // A directory in the way fails also for root, unlike permissions.
-        std::fs::create_dir(lists.path_of("a").with_extension("new"))?;
+        std::fs::create_dir(lists.path_of(&HOT, "a").with_extension("new"))?;
         assert!(lists.save(&of("a", 1000), Vec::new()).is_err());
         assert_eq!(lists.load("a", 1000).expect("usable").map(|list| list.len()), Some(100));
         let file = place.path().join("file");
@@ -232,18 +307,49 @@ mod tests {
         // The clock may have been anywhere when they were saved.
         let newest = SystemTime::UNIX_EPOCH + Duration::from_secs(400 * 86_400);
         let save = |number: u64, days: u64| {
-            let path = lists.path_of(&format!("volume {number}"));
+            let path = lists.path_of(&HOT, &format!("volume {number}"));
             let file = File::create(path).expect("room");
             file.set_modified(newest - Duration::from_secs(days * 86_400)).expect("ours");
         };
         (0..20).for_each(|number| save(number, number * 10));
-        lists.sweep();
-        let left = |number: u64| lists.path_of(&format!("volume {number}")).exists();
+        lists.sweep(&HOT);
+        let left = |number: u64| lists.path_of(&HOT, &format!("volume {number}")).exists();
         let gone: Vec<u64> = (0..20).filter(|number| !left(*number)).collect();
         assert_eq!(gone, (16..20).collect::<Vec<_>>(), "older than 90 days, beyond the first 16");
         (100..400).for_each(|number| save(number, 0));
-        lists.sweep();
+        lists.sweep(&HOT);
         assert_eq!(std::fs::read_dir(&lists.0)?.count(), MOST);
+        Ok(())
+    }
+
+    #[test]
+    fn a_start_up_list_is_a_file_of_its_own_and_starts_add_to_it() -> io::Result<()> {
+        let (_place, lists) = scene();
+        assert_eq!(lists.load_start("a", 1000), Ok(None), "no directory");
+        lists.save(&of("a", 1000), entries())?;
+        lists.save_start(&of("a", 1000), vec![9, 5], true)?;
+        lists.save_start(&of("a", 1000), vec![7, 9], true)?;
+        let starts = |lists: &HotLists| {
+            let list = lists.load_start("a", 1000).expect("usable").expect("there is one");
+            list.into_starts()
+        };
+        assert_eq!(starts(&lists), [vec![7, 9], vec![5]]);
+        lists.save_start(&of("a", 1000), vec![8], false)?;
+        assert_eq!(starts(&lists), [vec![7, 8, 9], vec![5]], "the rest of that start follows");
+        let path = lists.path_of(&START, "a");
+        assert_eq!(std::fs::metadata(&path)?.permissions().mode() & 0o777, 0o600);
+        assert_eq!(lists.load("a", 1000).expect("usable").map(|list| list.len()), Some(100));
+
+        std::fs::write(&path, &std::fs::read(lists.path_of(&HOT, "a"))?)?;
+        let why = lists.load_start("a", 1000).expect_err("unusable");
+        assert!(why.contains("is no start-up list; this start is not read ahead"), "{why}");
+        lists.save_start(&of("a", 1000), vec![1], false)?;
+        assert_eq!(starts(&lists), [[1]], "it was replaced");
+        let file = File::create(&path)?;
+        file.set_len(START_BYTES_MAX as u64 + 1)?;
+        assert!(lists.load_start("a", 1000).is_err_and(|why| why.contains("larger than any list")));
+        assert_eq!((lists.forget("a")?, lists.forget("a")?), (true, false));
+        assert_eq!(std::fs::read_dir(&lists.0)?.count(), 0);
         Ok(())
     }
 }

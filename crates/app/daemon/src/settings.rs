@@ -228,7 +228,7 @@ macro_rules! settings {
             default: || CacheSpec::default().$field.to_text(),
             read: |spec, text| {
                 let value = <$type as SettingValue>::read(text)?;
-                $(if value < $least || value > $most {
+                $(if !($least..=$most).contains(&value) {
                     let (least, most) = (<$type>::to_text(&$least), <$type>::to_text(&$most));
                     return Err(format!("'{text}' is out of range; write {least} to {most}"));
                 })?

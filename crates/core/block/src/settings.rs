@@ -60,6 +60,10 @@ macro_rules! cache_settings {
             warm: $crate::Warm = $crate::Warm::List, warm => warm,
             "How the cache is filled after a restart.";
 
+            warm_save: u64 = 180_000, warm_save_ms => warm_save_ns in 100, 86_400_000,
+            "Time between two saves of the list of hot blocks, and from the first read until the \
+             start-up list is saved.";
+
             guard: bool = true, guard -> guard,
             "Bypass the cache automatically while it costs more than it gains, as when processors are \
              busy; 'volume stats' shows why.";
@@ -153,9 +157,10 @@ words! {
 words! {
     /// Blocks that are cached again after a restart.
     Warm {
-        List "list" "The list of hot blocks is saved, and read back after a restart, hottest blocks \
-                     first.",
-        Off "off" "The cache starts empty, and no list is saved.",
+        List "list" "Lists of the hot blocks, and of the blocks read in the first minutes, are saved. \
+                     After a restart the latter are read ahead of clients, and then the hot \
+                     blocks, hottest first.",
+        Off "off" "The cache starts empty, and no lists are saved.",
     }
 }
 

@@ -34,7 +34,8 @@ use crate::writeback::tasks::{Tasks, tasks_a_lane};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::{Limits, Memory, WriteMode};
-use hotlist::HotList;
+use hotlist::{HotList, StartList};
+use lane::Event;
 use lane::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The cache of one volume, shared by its lanes.
@@ -265,23 +266,47 @@ impl Shared {
         self.streams.work.notify_one();
     }
 
+    /// Begins to note the blocks that clients read for the first time, in order. Call it before the
+    /// first read, and [`Shared::end_start_up`] some minutes after it.
+    pub fn begin_start_up(&self) {
+        self.warming.begin_start_up(self.geometry.slots);
+    }
+
+    /// Fetches the blocks of a start-up list ahead of clients, as far as these repeat a start that
+    /// it names, before those of a list of hot blocks and below clients' requests. Has no effect
+    /// unless first reads are noted.
+    pub fn follow_start_up(&self, list: StartList) {
+        self.warming.follow_start_up(list, self.geometry.slots);
+        self.streams.work.notify_one();
+    }
+
+    /// The time of the first noted read, if there was one, and the event of that.
+    pub fn start_up_began(&self) -> (Option<u64>, &Event) {
+        self.warming.start_up_began()
+    }
+
+    /// Ends noting and following. Returns the noted blocks; None: that was over.
+    pub fn end_start_up(&self) -> Option<Vec<u64>> {
+        self.warming.end_start_up()
+    }
+
     /// Lets reading a list go on if the reason for which it had to wait is over. Clients' requests
     /// and the guard do so as well; to be called now and then while there may be neither.
     pub fn nudge_warming(&self) {
         self.streams.work.notify_one();
     }
 
-    /// Ends reading a list. Blocks that were read stay cached.
+    /// Ends reading the lists. Blocks that were read stay cached.
     pub fn stop_warming(&self, now_ns: u64) {
-        self.warming.stop(now_ns);
+        self.warming.forget(now_ns);
     }
 
-    /// Whether blocks of the list are left to read, and slots are free for them: then the list has
+    /// Whether blocks of the list of hot blocks are left to read, and slots are free for them: then the list has
     /// more than the cache.
     pub fn is_warming(&self) -> bool {
         let slots = self.geometry.slots_per_shard();
         let has_room = |entry: &ShardEntry| entry.shard.peek(|shard| shard.held() < slots);
-        self.warming.is_reading() && self.shards.iter().any(has_room)
+        self.warming.is_ranking_read() && self.shards.iter().any(has_room)
     }
 
     /// Switches the guard on or off from `now_ns` on. While it is off, the cache is not bypassed.

@@ -1,10 +1,11 @@
 //! The list of hot blocks: named in the order of their heat, read back below clients' requests,
-//! into free slots, and never over anything newer.
+//! into free slots, and never over anything newer. The start-up list: noted in the order of first
+//! reads, and fetched ahead of a guest that repeats them.
 
 use block::{Block, Buf, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack, Warm};
 use block::{Durability, WriteMode};
 use cache::{Arena, Cache, Changes, Counters, Geometry, Settings, Shared};
-use hotlist::{Description, Entry, HotList, encode};
+use hotlist::{Description, Entry, HotList, StartList, encode, encode_start};
 use lane::{Lane, Prices, World};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -109,6 +110,16 @@ fn list(entries: Vec<Entry>) -> HotList {
     HotList::parse(&encode(&of, entries)).expect("a list")
 }
 
+fn start_list(starts: Vec<Vec<u64>>) -> StartList {
+    let of = Description { identity: "1".into(), volume_blocks: BLOCKS, saved_s: 0 };
+    StartList::parse(&encode_start(&of, starts)).expect("a list")
+}
+
+/// Blocks in no order, each once.
+fn shuffled(count: u64) -> Vec<u64> {
+    (0..count).map(|at| at * 7919 % BLOCKS).collect()
+}
+
 fn listed(blocks: impl IntoIterator<Item = u64>) -> HotList {
     list(blocks.into_iter().map(|block| Entry::new(block, 0)).collect())
 }
@@ -153,6 +164,19 @@ impl Scene {
 
     fn warm(&mut self, list: HotList) {
         self.shared.warm(list, self.lane.now());
+    }
+
+    fn follow(&mut self, starts: Vec<Vec<u64>>) {
+        self.shared.begin_start_up();
+        self.shared.follow_start_up(start_list(starts));
+    }
+
+    /// Reads these blocks one after the other, with pauses as a guest makes them.
+    fn boot(&mut self, blocks: &[u64]) {
+        for block in blocks {
+            self.send(vec![read(*block, 1)]);
+            self.pass(READ_NS / 2);
+        }
     }
 
     fn hot_blocks(&mut self) -> Vec<Entry> {
@@ -361,4 +385,107 @@ fn a_ranking_beside_requests_misses_few_blocks_and_names_none_twice() {
     let named: BTreeSet<u64> = ranked.iter().map(|entry| entry.block()).collect();
     assert_eq!(named.len(), ranked.len());
     assert!(ranked.len() > 3900, "{} of 4000", ranked.len());
+}
+
+#[test]
+fn first_reads_are_noted_in_order_and_fetched_ahead_at_the_next_start() {
+    let blocks = shuffled(1500);
+    let mut first = scene(settings(), SLOTS);
+    assert_eq!(first.shared.start_up_began().0, None);
+    first.shared.begin_start_up();
+    for some in blocks.chunks(100) {
+        first.boot(some);
+        // Hits, and parts of larger reads that are known already.
+        first.boot(&some[..50]);
+        first.send(vec![read(some[0] & !7, 8)]);
+    }
+    assert!(first.shared.start_up_began().0.is_some());
+    let noted = first.shared.end_start_up().expect("it was noted");
+    let mut known = BTreeSet::new();
+    let expected: Vec<u64> = blocks
+        .chunks(100)
+        .flat_map(|some| some.iter().copied().chain((some[0] & !7)..(some[0] & !7) + 8))
+        .filter(|block| known.insert(*block))
+        .collect();
+    assert_eq!(noted, expected);
+    assert_eq!(first.shared.end_start_up(), None, "it is over");
+
+    let mut second = scene(settings(), SLOTS);
+    second.follow(vec![noted.clone()]);
+    second.boot(&blocks);
+    let counters = second.counters();
+    assert_eq!(counters.start_listed, noted.len() as u64);
+    assert!(counters.read_misses < 100, "{} misses of 1500", counters.read_misses);
+    assert!(counters.start_used > 1400, "{} of {}", counters.start_used, counters.start_cached);
+    assert!(counters.start_ns > 0 && counters.start_state == 1);
+    // Read from the list's slots, they are noted as before.
+    let again = second.shared.end_start_up().expect("it was noted");
+    assert_eq!(again, blocks);
+    assert_eq!(second.counters().start_state, 0);
+}
+
+#[test]
+fn the_start_up_list_stays_a_window_ahead_of_the_guest() {
+    let mut scene = scene(settings(), SLOTS);
+    let blocks = shuffled(4000);
+    scene.follow(vec![blocks.clone()]);
+    scene.pass(1_000_000_000);
+    let window = u64::from(SLOTS / 8);
+    let cached = |scene: &Scene| scene.counters().start_cached;
+    assert!((window..window + 64).contains(&cached(&scene)), "{}", cached(&scene));
+    // The guest does something else.
+    let known: BTreeSet<u64> = blocks.iter().copied().collect();
+    scene.boot(&(0..400).map(|at| at * 5).filter(|at| !known.contains(at)).collect::<Vec<_>>());
+    assert!(cached(&scene) < window + 64, "{}", cached(&scene));
+    scene.boot(&blocks[..200]);
+    scene.pass(1_000_000_000);
+    assert!((window + 200..window + 264).contains(&cached(&scene)), "{}", cached(&scene));
+    scene.shared.end_start_up();
+    scene.boot(&blocks[200..400]);
+    assert!(cached(&scene) < window + 264, "the first minutes are over");
+}
+
+#[test]
+fn the_start_up_list_goes_first_and_takes_the_slots_of_hot_blocks() {
+    let mut scene = scene(settings(), SLOTS);
+    let blocks = shuffled(2000);
+    scene.follow(vec![blocks.clone()]);
+    scene.warm(listed(BLOCKS / 2..BLOCKS / 2 + 2 * u64::from(SLOTS)));
+    scene.pass(2_000_000_000);
+    let counters = scene.counters();
+    assert!(counters.blocks_held > u64::from(SLOTS) - 64, "memory is full");
+    assert!(counters.start_cached >= u64::from(SLOTS / 8), "{}", counters.start_cached);
+    let before = counters.read_misses;
+    scene.boot(&blocks);
+    let counters = scene.counters();
+    assert!(counters.read_misses - before < 100, "{} misses", counters.read_misses - before);
+    // Some blocks are in both lists.
+    assert!(counters.start_used > 1700 && counters.start_wasted == 0, "{counters:?}");
+    assert!(counters.warm_wasted > 1000, "{} hot blocks made room", counters.warm_wasted);
+}
+
+#[test]
+fn changes_win_over_the_start_up_list_and_an_error_ends_it() {
+    let mut scene = scene(settings(), SLOTS);
+    let blocks: Vec<u64> = (0..2000).collect();
+    scene.follow(vec![blocks]);
+    let fill = |block: u64| {
+        let from = Buf::new(8, GRAIN);
+        from.write(&[block as u8 | 1; 8 * GRAIN as usize]);
+        Request::Write { at: Extent::new(block * 8, 8), from, fua: block.is_multiple_of(5) }
+    };
+    scene.send((0..2000).step_by(7).map(fill).collect());
+    scene.boot(&(0..500).collect::<Vec<_>>());
+    for block in (0..2000).step_by(7) {
+        let into = Buf::new(8, GRAIN);
+        scene.send(vec![Request::Read { at: Extent::new(block * 8, 8), into: into.clone() }]);
+        let mut bytes = vec![0; 8 * GRAIN as usize];
+        into.read(&mut bytes);
+        assert!(bytes.iter().all(|byte| *byte == block as u8 | 1), "block {block}");
+    }
+    scene.seen.fails.set(Some(1999));
+    scene.boot(&(500..1900).collect::<Vec<_>>());
+    let counters = scene.counters();
+    assert_eq!((counters.start_state, counters.errors_read), (2, 1));
+    assert!(!scene.shared.has_failed());
 }

@@ -8,7 +8,7 @@ use crate::subject::{
 use block::{Block, Limits, Memory, Stack, WriteMode};
 use cache::planted::{self, Admitted, Bug};
 use cache::{Arena, Cache, Changes, CleanBlocks, Geometry, Settings, Shared};
-use hotlist::{CLASSES, Description, Entry, HotList, encode};
+use hotlist::{CLASSES, Description, Entry, HotList, StartList, encode, encode_start};
 use lane::{Lane, Random};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -250,6 +250,15 @@ impl Process for Running {
                 }
             }
             let of = Description { identity: String::new(), volume_blocks, saved_s: 0 };
+            if random.one_in(2) {
+                // Blocks may be named twice, and clients may read none of them.
+                let count = random.below(2 * volume_blocks);
+                let start = (0..count).map(|_| random.below(volume_blocks)).collect();
+                let starts = StartList::parse(&encode_start(&of, vec![start])).expect("a list");
+                cache.shared().begin_start_up();
+                cache.shared().follow_start_up(starts);
+                return;
+            }
             let list = HotList::parse(&encode(&of, entries)).expect("a list");
             cache.shared().warm(list, cache.lane().now());
         }))

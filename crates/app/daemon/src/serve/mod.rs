@@ -15,6 +15,7 @@ mod clients;
 mod operator;
 mod pressure;
 mod sensor;
+mod start_up;
 mod stats;
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
-//! A volume's list of hot blocks: read back at the start, saved every few minutes and at the end.
+//! A volume's list of hot blocks: read back at the start, saved every few minutes and at the end. Its
+//! start-up list: see `start_up.rs`.
 //!
 //! Files are read and written on a separate thread. A list that is still being read back names more
 //! than the cache holds, so it is not replaced before that has ended.
@@ -12,11 +13,10 @@ use hotlist::Description;
 use lane::{Event, Lane};
 use stack::{Attached, Exit, Failure, Volume};
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Time between two saves, in nanoseconds.
-const PERIOD_NS: u64 = 180_000_000_000;
 /// Time between two checks of a list that is being read back, in nanoseconds.
 const NUDGE_NS: u64 = 1_000_000_000;
 /// A list is replaced once accesses to one block in this number of the cached ones were counted.
@@ -24,28 +24,36 @@ const CHANGED_ONE_IN: u64 = 16;
 /// Longest time that the end of a volume waits for its list, in nanoseconds.
 const LAST_NS: u64 = 10_000_000_000;
 
-/// The list of a volume while it is served.
+/// The lists of a volume while it is served.
 pub(crate) struct Warmth {
-    name: String,
-    cache: Cache,
-    lists: HotLists,
+    pub(super) name: String,
+    pub(super) cache: Cache,
+    pub(super) lists: HotLists,
     /// Identity of the volume's contents.
-    identity: String,
+    pub(super) identity: String,
     /// The volume's whole blocks.
-    blocks: u64,
+    pub(super) blocks: u64,
     /// Block accesses when the list was saved.
     saved_at: Cell<u64>,
     is_saving: Cell<bool>,
     saved: Event,
     /// The last reason why a list could not be saved, which was reported.
     reported: RefCell<Option<String>>,
-    has_ended: Cell<bool>,
-    ended: Event,
+    pub(super) has_ended: Cell<bool>,
+    pub(super) ended: Event,
 }
 
 /// Returns the time in seconds since 1970; 0 if the clock is before that.
-fn now_s() -> u64 {
+pub(super) fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
+}
+
+/// Returns the reason why a list could not be saved.
+pub(super) fn reason(saved: Result<io::Result<()>, Failure>) -> Option<String> {
+    match saved {
+        Ok(saved) => saved.err().map(|error| error.to_string()),
+        Err(failure) => Some(failure.message),
+    }
 }
 
 impl Warmth {
@@ -75,12 +83,13 @@ impl Warmth {
         }))
     }
 
-    fn lane(&self) -> Lane {
+    pub(super) fn lane(&self) -> Lane {
         self.cache.lane()
     }
 
-    /// Has the list read back, and saves it from time to time, until the end.
+    /// Has the lists read back, and saves them, until the end.
     pub(crate) fn start(self: &Rc<Warmth>) {
+        self.start_start_up();
         let warmth = self.clone();
         // If the lane is full, the cache starts empty.
         let _ = self.lane().spawn(async move {
@@ -95,7 +104,7 @@ impl Warmth {
         self.ended.notify();
     }
 
-    fn is_on(&self) -> bool {
+    pub(super) fn is_on(&self) -> bool {
         self.cache.shared().settings().warm == Warm::List
     }
 
@@ -135,7 +144,8 @@ impl Warmth {
             if self.has_ended.get() {
                 return;
             }
-            let next = lane.sleep_deferrable_until(lane.now() + PERIOD_NS);
+            let period_ns = self.cache.shared().settings().warm_save_ns;
+            let next = lane.sleep_deferrable_until(lane.now() + period_ns);
             either(self.ended.after(seen), next).await;
             if !self.has_ended.get() && self.has_changed(CHANGED_ONE_IN) {
                 self.save().await;
@@ -151,11 +161,12 @@ impl Warmth {
         new > 0 && new.saturating_mul(one_in) >= counted.blocks_held
     }
 
-    /// Saves the list at the end of the volume or of the program, unless nothing was accessed since
+    /// Saves the lists at the end of the volume or of the program, unless nothing was accessed since
     /// the last save. Waits some seconds at most.
     pub(crate) async fn save_last(&self) {
         let lane = self.lane();
         let saving = async {
+            self.save_start_up(false).await;
             loop {
                 let seen = self.saved.seen();
                 if !self.is_saving.get() {
@@ -182,11 +193,7 @@ impl Warmth {
         let (lists, identity, volume_blocks) =
             (self.lists.clone(), self.identity.clone(), self.blocks);
         let of = Description { identity, volume_blocks, saved_s: now_s() };
-        let saved = blocking(move || lists.save(&of, entries).map_err(|error| error.to_string()));
-        let why = match saved.await {
-            Ok(saved) => saved.err(),
-            Err(failure) => Some(failure.message),
-        };
+        let why = reason(blocking(move || lists.save(&of, entries)).await);
         if why.is_none() {
             self.saved_at.set(accesses);
         }
@@ -196,7 +203,7 @@ impl Warmth {
     }
 
     /// Reports why a list could not be saved, once for each reason in a row.
-    fn report(&self, why: Option<String>) {
+    pub(super) fn report(&self, why: Option<String>) {
         let was_reported = self.reported.replace(why.clone()) == why;
         if let Some(why) = why.filter(|_| !was_reported) {
             crate::complain!(
@@ -207,7 +214,7 @@ impl Warmth {
         }
     }
 
-    /// Removes the list. Returns whether there was one.
+    /// Removes the lists. Returns whether there was one.
     ///
     /// # Errors
     /// It cannot be removed.

@@ -98,6 +98,7 @@ mod tests {
         (&["--absorb-bytes-max", "64K"], |volume| volume.cache.absorb_bytes_max = Size(64 << 10)),
         (&["--readahead", "off"], |volume| volume.cache.readahead = false),
         (&["--warm", "off"], |volume| volume.cache.warm = block::Warm::Off),
+        (&["--warm-save", "11s"], |volume| volume.cache.warm_save_ms = 11_000),
         (&["--guard", "off"], |volume| volume.cache.guard = false),
         (&["--no-holder"], |volume| volume.holder = false),
         (&["--wait-time", "forever"], |volume| volume.wait_time = WaitTime(None)),

@@ -106,13 +106,15 @@ fn the_stack_that_is_shown_has_the_settings_in_force() {
         "absorb-bytes-max=16K",
         "readahead=off",
         "warm=off",
+        "warm-save=5s",
         "guard=off",
     ];
     server.volume(&[&["set"], &changes[..], &more].concat()).well();
     let expected = serde_json::json!({
         "memory": before["memory"], "policy": "adaptive", "write": "through", "durability": "scratch",
         "dirty_bytes": 1 << 20, "dirty_age_ms": 2_000, "flush_target_ms": 3_000,
-        "retry_time_ms": 4_000, "absorb_bytes_max": 16_384, "readahead": false, "warm": "off", "guard": false,
+        "retry_time_ms": 4_000, "absorb_bytes_max": 16_384, "readahead": false, "warm": "off",
+        "warm_save_ms": 5_000, "guard": false,
     });
     assert_eq!(stack(&server), expected);
     server.volume(&["pause"]).well();

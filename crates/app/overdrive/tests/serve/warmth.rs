@@ -1,7 +1,7 @@
 //! The list of hot blocks over restarts: it makes the cache warm, it is never trusted for contents,
 //! and without it everything else works.
 
-use crate::common::{Server, image, place, wait_until};
+use crate::common::{Server, image, is_root, no_namespaces, place, run, wait_until};
 use crate::home::Home;
 use std::fs;
 use std::io::{Read, Write};
@@ -77,12 +77,13 @@ fn counter(server: &Server, name: &str) -> u64 {
     stats["counters"][name].as_u64().unwrap_or_else(|| panic!("{name} in {stats}"))
 }
 
-/// Waits until the list was read back. Returns the number of blocks that it has brought.
+/// Waits until the list was read back. Returns the number of blocks that it has brought, with those
+/// that the start-up list had brought before.
 fn warmed(server: &Server) -> u64 {
     wait_until("the list was read back", || {
         counter(server, "warm_listed") > 0 && counter(server, "warm_state") == 0
     });
-    counter(server, "warm_cached")
+    counter(server, "start_cached") + counter(server, "warm_cached")
 }
 
 /// Serves an image of life 1, and reads its hot blocks. The list is saved at the end.
@@ -94,10 +95,17 @@ fn first_life(home: &Arc<Home>, image: &Path) {
     assert_eq!(server.end().status, 0);
 }
 
+/// Returns the lists of hot blocks.
 fn lists(home: &Home) -> Vec<PathBuf> {
+    files(home, "hot")
+}
+
+/// Returns the lists with this suffix.
+fn files(home: &Home, suffix: &str) -> Vec<PathBuf> {
     let directory = home.state().join("overdrive/hot");
     let entries = fs::read_dir(directory).into_iter().flatten();
-    entries.map(|entry| entry.expect("a file").path()).collect()
+    let paths = entries.map(|entry| entry.expect("a file").path());
+    paths.filter(|path| path.extension().is_some_and(|other| other == suffix)).collect()
 }
 
 #[test]
@@ -113,12 +121,13 @@ fn hot_blocks_are_in_memory_again_after_a_restart() {
     let misses = counter(&server, "read_misses");
     read(&server, HOT, 1);
     assert_eq!(counter(&server, "read_misses"), misses);
-    assert_eq!(counter(&server, "warm_used"), HOT.end - HOT.start);
+    let used = counter(&server, "start_used") + counter(&server, "warm_used");
+    assert_eq!(used, HOT.end - HOT.start);
     let said = server.volume(&["stats"]).well().stdout;
     assert!(said.contains("The list of hot blocks (1 MiB) was read back in "), "{said}");
     assert!(server.volume(&["forget"]).well().stdout.contains("was removed"));
     assert!(server.volume(&["forget"]).well().stdout.contains("has no list"));
-    assert!(lists(&home).is_empty());
+    assert!(lists(&home).is_empty() && files(&home, "start").is_empty());
     assert_eq!(server.end().status, 0);
     assert_eq!(lists(&home).len(), 1, "it was saved again at the end");
 }
@@ -272,5 +281,193 @@ fn a_pool_is_warm_by_its_own_identity() {
     assert_eq!(server.end().status, 0);
     let server = serve();
     assert_eq!(warmed(&server), HOT.end - HOT.start);
+    assert_eq!(server.end().status, 0);
+}
+
+/// Waits until a list with this suffix is there, and is not the former one.
+fn saved(home: &Home, suffix: &str, former: Option<&[u8]>) -> Vec<u8> {
+    let read = || fs::read(files(home, suffix).first()?).ok();
+    wait_until("a list was saved", || read().is_some_and(|list| former != Some(&list[..])));
+    read().expect("it stays")
+}
+
+/// Blocks in the order in which a guest reads them.
+fn boot() -> impl Iterator<Item = u64> {
+    (0..600).map(|at| at * 1009 % BLOCKS)
+}
+
+#[test]
+fn the_blocks_of_a_start_are_fetched_ahead_of_the_next_one_even_after_a_kill() {
+    let (place, home) = (place(), Home::new());
+    let image = image(&place, 16);
+    fill(&image, 1);
+    // The first minutes are some seconds. Nothing is retained, as after a reboot.
+    let options = ["--no-holder", "--warm-save", "3s", "--delay", "read=2ms"];
+    let server = serve(&home, &image, &options);
+    read(&server, boot(), 1);
+    let list = saved(&home, "start", None);
+    let path = files(&home, "start").remove(0);
+    assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+    assert!(list.len() < 3 * 600 + 200, "{} bytes for 600 blocks", list.len());
+    let home = server.kill();
+    // Without the list of hot blocks, which may have been saved as well.
+    lists(&home).iter().for_each(|list| fs::remove_file(list).expect("ours"));
+    fill(&image, 2);
+
+    let server = serve(&home, &image, &options);
+    wait_until("the start-up list is followed", || counter(&server, "start_cached") > 0);
+    read(&server, boot(), 2);
+    assert_eq!(counter(&server, "start_listed"), 600);
+    let (used, wasted) = (counter(&server, "start_used"), counter(&server, "start_wasted"));
+    assert!(used > 0 && wasted == 0, "{used} used, {wasted} wasted");
+    let said = server.volume(&["stats"]).well().stdout;
+    assert!(said.contains("The start-up list (2.3 MiB)"), "{said}");
+    // Another guest: after three whole starts, the blocks of the first one are forgotten.
+    let mut former = saved(&home, "start", None);
+    let mut home = server.kill();
+    for _ in 0..3 {
+        let server = serve(&home, &image, &options);
+        read(&server, 4000..4050, 2);
+        former = saved(&home, "start", Some(&former));
+        home = server.kill();
+    }
+    assert!(former.len() < 250, "{} bytes for 50 blocks", former.len());
+}
+
+#[test]
+fn a_start_that_ends_early_is_learnt_and_one_with_retained_blocks_is_none() {
+    let (place, home) = (place(), Home::new());
+    let image = image(&place, 16);
+    fill(&image, 1);
+    let server = serve(&home, &image, &[]);
+    read(&server, boot(), 1);
+    assert_eq!(server.end().status, 0);
+    let list = saved(&home, "start", None);
+    // The next daemon takes the blocks over, and has nothing to fetch.
+    let server = serve(&home, &image, &["--warm-save", "100ms"]);
+    read(&server, boot(), 1);
+    let taken = server.kill();
+    let server = serve(&taken, &image, &["--warm-save", "100ms"]);
+    if counter(&server, "blocks_retained") > 0 {
+        let misses = counter(&server, "read_misses");
+        read(&server, boot(), 1);
+        read(&server, HOT, 1);
+        assert_eq!(counter(&server, "start_cached"), 0, "all is held");
+        assert!(counter(&server, "read_misses") <= misses + (HOT.end - HOT.start));
+    }
+    assert_eq!(server.end().status, 0);
+    assert!(fs::read(&files(&home, "start")[0]).expect("there").len() <= list.len() + 100);
+}
+
+#[test]
+fn a_list_is_saved_from_time_to_time_and_a_kill_costs_the_last_interval_only() {
+    let (place, home) = (place(), Home::new());
+    let image = image(&place, 16);
+    fill(&image, 1);
+    let options = ["--no-holder", "--warm-save", "100ms"];
+    let server = serve(&home, &image, &options);
+    read(&server, HOT, 1);
+    let first = saved(&home, "hot", None);
+    read(&server, 1000..1500, 1);
+    // A save may fall between the reads; one byte a block shows that it names all of them.
+    wait_until("the list names all blocks", || {
+        read(&server, 1000..1500, 1);
+        fs::read(&lists(&home)[0]).is_ok_and(|list| list.len() >= first.len() + 500)
+    });
+    let home = server.kill();
+    let server = serve(&home, &image, &options);
+    wait_until("the lists were read back", || {
+        let [start, hot] = ["start_cached", "warm_cached"].map(|name| counter(&server, name));
+        start + hot == HOT.end - HOT.start + 500
+    });
+    let misses = counter(&server, "read_misses");
+    read(&server, HOT.chain(1000..1500), 1);
+    assert_eq!(counter(&server, "read_misses"), misses);
+    assert_eq!(server.end().status, 0);
+}
+
+#[test]
+fn lists_that_cannot_be_saved_change_nothing_but_the_next_start() {
+    let (place, home) = (place(), Home::new());
+    let image = image(&place, 16);
+    first_life(&home, &image);
+    let good = ["hot", "start"].map(|suffix| saved(&home, suffix, None));
+    // A directory in the way of the new file fails also for root, unlike permissions.
+    for (suffix, new) in [("hot", "new"), ("start", "start-new")] {
+        fs::create_dir(files(&home, suffix)[0].with_extension(new)).expect("room");
+    }
+    let server = serve(&home, &image, &["--warm-save", "100ms"]);
+    read(&server, 2000..3000, 1);
+    server.says("the list of hot blocks cannot be saved");
+    read(&server, HOT, 1);
+    let ended = server.end();
+    assert_eq!(ended.status, 0);
+    assert_eq!(ended.stderr.matches("cannot be saved").count(), 1, "{}", ended.stderr);
+    assert_eq!(["hot", "start"].map(|suffix| saved(&home, suffix, None)), good);
+}
+
+/// Serves an image whose lists cannot be saved, for this reason.
+fn serve_without_lists(home: &Arc<Home>, why: &str) {
+    let place = place();
+    let image = image(&place, 16);
+    fill(&image, 1);
+    let server = serve(home, &image, &["--warm-save", "100ms"]);
+    read(&server, 0..1000, 1);
+    server.says(why);
+    read(&server, 0..1000, 1);
+    let ended = server.end();
+    assert_eq!(ended.status, 0);
+    assert_eq!(ended.stderr.matches("cannot be saved").count(), 1, "{}", ended.stderr);
+}
+
+#[test]
+fn a_state_directory_that_takes_no_files_is_reported_once() {
+    let home = Home::new();
+    fs::create_dir_all(home.state().join("overdrive")).expect("ours");
+    // Even root makes no files there.
+    let lists = home.state().join("overdrive/hot");
+    std::os::unix::fs::symlink("/proc/self", &lists).expect("ours");
+    serve_without_lists(&home, "cannot be saved (");
+}
+
+#[test]
+fn a_full_state_directory_is_reported_once() {
+    if !is_root() {
+        return;
+    }
+    let _unshared = no_namespaces();
+    let home = Home::new();
+    fs::create_dir_all(home.state()).expect("ours");
+    let state = home.state().display().to_string();
+    run("mount", &["-t", "tmpfs", "-o", "size=64k", "none", &state]).well();
+    let mut file = fs::File::create(home.state().join("other")).expect("room for one");
+    while file.write_all(&[1; 4096]).is_ok() {}
+    serve_without_lists(&home, "cannot be saved (No space left on device");
+    run("umount", &["--lazy", &state]).well();
+}
+
+#[test]
+fn lists_from_the_future_are_used_and_replaced() {
+    let (place, home) = (place(), Home::new());
+    let image = image(&place, 16);
+    first_life(&home, &image);
+    // The clock was a century ahead when they were saved, and has jumped back.
+    let future = std::time::SystemTime::now() + std::time::Duration::from_secs(100 * 365 * 86_400);
+    for suffix in ["hot", "start"] {
+        let list = fs::File::options().write(true).open(&files(&home, suffix)[0]).expect("ours");
+        list.set_modified(future).expect("ours");
+    }
+    let server = serve(&home, &image, &["--warm-save", "100ms"]);
+    wait_until("the lists were read back", || {
+        let [start, hot] = ["start_cached", "warm_cached"].map(|name| counter(&server, name));
+        start + hot == HOT.end - HOT.start
+    });
+    read(&server, 2000..3000, 1);
+    for suffix in ["hot", "start"] {
+        wait_until("it was replaced", || {
+            let list = fs::metadata(&files(&home, suffix)[0]).expect("there");
+            list.modified().is_ok_and(|time| time < future)
+        });
+    }
     assert_eq!(server.end().status, 0);
 }

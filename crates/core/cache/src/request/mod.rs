@@ -77,12 +77,14 @@ impl Block for Cache {
                 match quick {
                     QuickRead::Hit | QuickRead::HitAhead => {
                         if quick == QuickRead::HitAhead {
+                            self.0.note_first_read(&at);
                             self.0.wake_reader();
                         }
                         self.0.lane.charge(Cost::Hit, blocks);
                         Some(Ok(()))
                     }
                     QuickRead::Bypass => {
+                        self.0.note_first_read(&at);
                         self.0.wake_reader();
                         self.0.bypass_now(request, first)
                     }

@@ -61,6 +61,9 @@ impl Handle {
         let (first, blocks) = blocks_of(&at);
         let entry = self.shared.shards.of(first);
         let rests = self.rest_rules(&at);
+        if reader == Reader::Client {
+            self.note_first_read(&at);
+        }
         loop {
             self.lane.turn().await;
             let seen = entry.changed.seen();

@@ -1,5 +1,5 @@
-//! Blocks that the list of hot blocks names: from the start of their fetch until they are read or
-//! dropped.
+//! Blocks that the list of hot blocks or the start-up list names: from the start of their fetch until
+//! they are read or dropped.
 //!
 //! ```text
 //!   begin_listed --> fetch --> listed --- read ---> the policy's, as if fetched for that read
@@ -7,7 +7,9 @@
 //!                                '--- no slot is free ---> evicted before every block of this life
 //! ```
 //!
-//! To the policy, such a block has not been accessed until a client reads it.
+//! To the policy, such a block has not been accessed until a client reads it. A block of the start-up
+//! list is expected soon, so it may take the slot of a hot block that was not read yet, and is
+//! evicted after all of these.
 
 use super::Shard;
 use crate::BLOCK_SECTORS;
@@ -17,23 +19,29 @@ use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use crate::shard::{Begin, Fetch};
 use crate::slots::bits::Bits;
-use crate::warming::Listed;
+use crate::warming::{Listed, Source};
 use block::{Buf, Extent};
 use policy::{Cause, Hash, Links, List};
 
 /// The slots of a shard that hold listed blocks.
 pub(super) struct ListedBlocks {
-    /// The coldest first: the hottest are fetched first, and each enters at the front.
+    /// Hot blocks, the coldest first: the hottest are fetched first, and each enters at the front.
+    /// Then blocks of the start-up list, the first one first.
     list: List,
+    /// The number of the latter.
+    of_start_up: u32,
     /// Blocks of pieces that are being fetched: free slots are reserved for them.
     coming: u32,
     /// Whether a slot is in the list: the header of a block fetched ahead does not show it.
     slots: Bits,
+    /// Whether its block belongs to the start-up list.
+    is_of_start_up: Bits,
 }
 
 impl ListedBlocks {
     pub(super) fn new(slots: u32) -> ListedBlocks {
-        ListedBlocks { list: List::EMPTY, coming: 0, slots: Bits::new(slots) }
+        let (slots, is_of_start_up) = (Bits::new(slots), Bits::new(slots));
+        ListedBlocks { list: List::EMPTY, of_start_up: 0, coming: 0, slots, is_of_start_up }
     }
 
     pub(super) fn list(&self) -> &List {
@@ -50,14 +58,33 @@ impl ListedBlocks {
         self.slots.get(slot)
     }
 
-    fn insert(&mut self, links: &mut Links, slot: u32) {
-        links.push_front(&mut self.list, slot);
+    /// The number of hot blocks.
+    fn hot(&self) -> u32 {
+        self.list.length - self.of_start_up
+    }
+
+    fn insert(&mut self, links: &mut Links, slot: u32, source: Source) {
+        match source {
+            Source::Ranking => links.push_front(&mut self.list, slot),
+            Source::StartUp => {
+                links.push_back(&mut self.list, slot);
+                self.of_start_up += 1;
+                self.is_of_start_up.set(slot, true);
+            }
+        }
         self.slots.set(slot, true);
     }
 
-    fn remove(&mut self, links: &mut Links, slot: u32) {
+    /// Removes a slot. Returns the list that names its block.
+    fn remove(&mut self, links: &mut Links, slot: u32) -> Source {
         links.remove(&mut self.list, slot);
         self.slots.set(slot, false);
+        if !self.is_of_start_up.get(slot) {
+            return Source::Ranking;
+        }
+        self.is_of_start_up.set(slot, false);
+        self.of_start_up -= 1;
+        Source::StartUp
     }
 }
 
@@ -76,7 +103,11 @@ impl Shard {
         if self.write_through.meet(from, span) {
             return Begin::Nothing;
         }
-        if self.free.length < self.ahead.listed.coming + span {
+        let evicted = match listed.source {
+            Source::Ranking => 0,
+            Source::StartUp => self.ahead.listed.hot(),
+        };
+        if self.free.length + evicted < self.ahead.listed.coming + span {
             return Begin::Full;
         }
         let others = (from..=to).filter(|block| !is_wanted(block));
@@ -99,6 +130,7 @@ impl Shard {
         block: u64,
         from: &Buf,
         skip: u32,
+        source: Source,
     ) -> bool {
         if let Some((old, header)) = self.current(block) {
             if !planted(Bug::WarmOverNewer) || header.state != State::Clean {
@@ -109,17 +141,29 @@ impl Shard {
         if self.zeroes.cover(block) {
             return false;
         }
-        let Some(slot) = self.pop_free() else { return false };
+        let Some(slot) = self.take_slot_listed(source) else { return false };
         self.arena.put(self.base + slot, 0, from, skip, BLOCK_SECTORS);
         let header = Header::of_clean(block, 0xff, Clean::Unread, self.ahead.clock);
         self.arena.publish(self.base + slot, &header);
         self.index_slot(block, slot);
-        self.ahead.listed.insert(&mut self.links, slot);
-        self.counters.warm_cached.add(1);
+        self.ahead.listed.insert(&mut self.links, slot, source);
+        match source {
+            Source::Ranking => &self.counters.warm_cached,
+            Source::StartUp => &self.counters.start_cached,
+        }
+        .add(1);
         true
     }
 
-    /// Takes the slot of the coldest listed block.
+    /// Takes a slot for a listed block, in no list and empty.
+    fn take_slot_listed(&mut self, source: Source) -> Option<u32> {
+        let free = self.links.pop_front(&mut self.free);
+        let may_evict = source == Source::StartUp && self.ahead.listed.hot() > 0;
+        free.or_else(|| may_evict.then(|| self.take_listed()).flatten())
+    }
+
+    /// Takes the slot of the coldest hot block of the list, or else of the first block of the start-up
+    /// list.
     pub(super) fn take_listed(&mut self) -> Option<u32> {
         let List { head, length, .. } = *self.ahead.listed.list();
         if length == 0 {
@@ -131,17 +175,25 @@ impl Shard {
 
     /// Takes a slot whose block was not read out of the list.
     pub(super) fn drop_listed(&mut self, slot: u32) {
-        self.ahead.listed.remove(&mut self.links, slot);
-        self.counters.warm_wasted.add(1);
+        match self.ahead.listed.remove(&mut self.links, slot) {
+            Source::Ranking => &self.counters.warm_wasted,
+            Source::StartUp => &self.counters.start_wasted,
+        }
+        .add(1);
     }
 
     /// Hands a listed block to the policy at its first read.
     pub(super) fn found_listed(&mut self, slot: u32, header: &Header) {
-        self.ahead.listed.remove(&mut self.links, slot);
+        let source = self.ahead.listed.remove(&mut self.links, slot);
         self.arena.publish(self.base + slot, &header.becomes(Clean::Kept));
         let hash = Hash::of(header.block);
         let _ = self.policy.miss(hash);
         self.policy.admit(&mut self.links, slot, hash, Cause::Fetch);
-        self.counters.warm_used.add(1);
+        match source {
+            Source::Ranking => &self.counters.warm_used,
+            Source::StartUp => &self.counters.start_used,
+        }
+        .add(1);
+        self.ahead.note_found_listed();
     }
 }

@@ -12,8 +12,8 @@
 //! Without a free slot, readahead takes the slots of passed blocks first: of all but the last few,
 //! and of those, too, once unread and passed blocks have a quarter of the shard's slots.
 //!
-//! Blocks of the list of hot blocks are fetched in the same way. They take free slots only, and are
-//! in a list of their own until they are read (`listed.rs`).
+//! Blocks of the list of hot blocks and of the start-up list are fetched in the same way. They take
+//! free slots, and are in a list of their own until they are read (`listed.rs`).
 
 use super::Shard;
 use crate::BLOCK_SECTORS;
@@ -51,7 +51,7 @@ pub(crate) enum AheadOf {
         /// The stream is too long to be cached.
         bypasses: bool,
     },
-    /// The list of hot blocks names these blocks of it.
+    /// The list of hot blocks or the start-up list names these blocks of it.
     List(Listed),
 }
 
@@ -93,6 +93,8 @@ pub(super) struct FoundAhead {
     pub(super) kept: u32,
     /// Some belong to a bypassed stream.
     pub(super) bypasses: bool,
+    /// Some were cached because a list names them.
+    listed: bool,
 }
 
 impl Ahead {
@@ -150,7 +152,12 @@ impl Ahead {
     /// Whether the current request has found any block that was fetched ahead.
     #[inline]
     pub(super) fn has_found(&self) -> bool {
-        self.found.bypasses | (self.found.blocks > 0)
+        self.found.bypasses | self.found.listed | (self.found.blocks > 0)
+    }
+
+    /// Notes that the current request was the first to read a block that a list names.
+    pub(super) fn note_found_listed(&mut self) {
+        self.found.listed = true;
     }
 
     /// Returns and resets the blocks that the request has found.
@@ -254,7 +261,9 @@ impl Shard {
                     AheadOf::Stream { bypasses } => {
                         self.install_ahead(gauges, block, from, skip, bypasses)
                     }
-                    AheadOf::List(_) => self.install_listed(gauges, block, from, skip),
+                    AheadOf::List(listed) => {
+                        self.install_listed(gauges, block, from, skip, listed.source)
+                    }
                 };
             lost += u32::from(!is_kept);
         }

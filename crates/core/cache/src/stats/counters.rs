@@ -120,6 +120,17 @@ counters! {
     count warm_wasted: "blocks",
     /// Time from the start of reading the list until its end.
     count warm_ns: "nanoseconds",
+    /// Blocks named by the start-up list that was read at the start.
+    count start_listed: "blocks",
+    /// Blocks cached because that list names them, ahead of the clients that were expected to read
+    /// them.
+    count start_cached: "blocks",
+    /// Blocks of `start_cached` that were read by clients.
+    count start_used: "blocks",
+    /// Blocks of `start_cached` that were evicted or changed before a client read them.
+    count start_wasted: "blocks",
+    /// Time from the first fetch for the start-up list to the last.
+    count start_ns: "nanoseconds",
     /// Time saved by reads answered from memory. Each counts as the backing's measured read
     /// latency at that time, minus the sampled time of a hit; it counts nothing until both are
     /// known. Reads that waited for another request's fetch save nothing.
@@ -240,6 +251,9 @@ counters! {
     /// State of the list of hot blocks: 1 while it is being read, 2 if reading it was ended early
     /// because it gained less than it cost or the backing returned an error, otherwise 0.
     gauge warm_state: "state",
+    /// State of the start-up list: 1 while it is followed, 2 if that was ended early because it
+    /// gained less than it cost or the backing returned an error, otherwise 0.
+    gauge start_state: "state",
     /// 1 if the volume has failed (C8).
     gauge failed: "flag",
 }

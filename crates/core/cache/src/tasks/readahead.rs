@@ -1,5 +1,5 @@
-//! Readahead of streams, and of the list of hot blocks: fixed tasks on every lane that pull pieces,
-//! independent of any request. Pieces of the list are begun only if no stream needs one, and only
+//! Readahead of streams, of the start-up list and of the list of hot blocks: fixed tasks on every lane that pull pieces,
+//! independent of any request. Pieces of the lists are begun only if no stream needs one, and only
 //! as far as clients leave the backing some parallelism.
 //!
 //! Their fetches are registered in the shard like every fetch: changes mark them, reads may join
@@ -17,6 +17,7 @@ use crate::planted::{Bug, planted};
 use crate::shard::shards::ShardEntry;
 use crate::shard::{AheadOf, Begin, Fetch};
 use crate::streams::Piece;
+use crate::warming;
 use block::{Buf, Extent, Request, Result, Warm};
 use lane::Cost;
 
@@ -67,7 +68,16 @@ impl Handle {
             && self.is_backing_well()
     }
 
-    /// Whether blocks of the list of hot blocks may be fetched at the moment. The guard decides
+    /// Notes for the start-up list that a client reads these sectors, unless that was a hit of a
+    /// block in use.
+    #[inline]
+    pub(crate) fn note_first_read(&self, at: &Extent) {
+        let (first, blocks) = blocks_of(at);
+        let now_ns = || self.lane.now();
+        self.shared.warming.note_blocks(first..first + u64::from(blocks), now_ns);
+    }
+
+    /// Whether blocks of a list may be fetched at the moment. The guard decides
     /// about them as about misses.
     fn may_read_list(&self) -> bool {
         let shared = &self.shared;
@@ -108,11 +118,12 @@ impl Handle {
         }
         let (others, now_ns) = (self.requests_of_others(), self.lane.now());
         let read_ns = shared.gauges.backing_read_ns();
-        let (at, listed, begun) = shared.warming.begin_piece(others, read_ns, now_ns)?;
+        let (piece, begun) = shared.warming.begin_piece(others, read_ns, now_ns)?;
         self.wake_reader();
+        let warming::Piece { at, listed } = piece;
         let Fetched { asked, came } = self.fetch_piece(&at, AheadOf::List(listed), buffer).await;
         let blocks = came.then(|| blocks_of(&at).1);
-        shared.warming.end_piece(begun, blocks, self.lane.now());
+        shared.warming.end_piece(begun, listed.source, blocks, self.lane.now());
         Some(asked)
     }
 

@@ -1,7 +1,8 @@
-//! The list of hot blocks of an earlier life, while it is read back.
+//! The lists of earlier lives, while their blocks are read back: the start-up list ahead of the
+//! guest (`start_up.rs`), and the list of hot blocks whenever nothing of it is due.
 //!
-//! The list names blocks, hottest first; their contents are read from the backing, so nothing here
-//! can be stale. The tasks of readahead pull pieces of it (`tasks/readahead.rs`) when no stream
+//! A list names blocks; their contents are read from the backing, so nothing here
+//! can be stale. The tasks of readahead pull pieces of them (`tasks/readahead.rs`) when no stream
 //! needs one and clients leave the backing some parallelism (`pace.rs`). The blocks take free slots
 //! only, and are evicted before every block that was accessed in this life.
 //!
@@ -12,21 +13,27 @@
 //! ```
 
 mod economics;
+mod first_reads;
 mod pace;
+mod shape;
+mod start_up;
+mod starting;
 
 use crate::stats::counters::Counters;
 use alloc::boxed::Box;
-use block::Extent;
+use alloc::vec::Vec;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use hotlist::{Blocks, HotList};
-use lane::Lock;
+use hotlist::{Blocks, HotList, StartList};
+use lane::{Event, Lock};
 
 pub(crate) use economics::Evidence;
 pub(crate) use pace::Begun;
 use pace::Pace;
+pub(crate) use shape::{Listed, Piece, Source};
+use shape::{PIECE_BLOCKS, Shape};
+use starting::Starting;
 
-/// Maximum number of blocks that a piece spans: 256 KiB.
-const PIECE_BLOCKS: u64 = u64::BITS as u64;
 /// Maximum number of blocks of which a piece skips as many between two listed ones.
 const GAP_MAX: u64 = 32;
 /// Assumed time in which the backing transfers a block, in nanoseconds: 200 MB/s.
@@ -37,33 +44,17 @@ const READING: u8 = 1;
 const STOPPED: u8 = 2;
 const DONE: u8 = 3;
 
-/// The blocks of a piece that the list names.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Listed {
-    first: u64,
-    bits: u64,
-}
-
-impl Listed {
-    /// Whether the list names a block.
-    pub(crate) fn has(&self, block: u64) -> bool {
-        let at = block.wrapping_sub(self.first);
-        at < PIECE_BLOCKS && self.bits >> at & 1 != 0
-    }
-}
-
-/// The list, and the progress of reading it.
+/// The lists, and the progress of reading them.
 #[derive(Debug)]
 pub(crate) struct Warming {
+    starting: Starting,
+    /// Of the list of hot blocks, as all that follows, but for the pace.
     state: AtomicU8,
     left: Lock<Option<Box<Left>>>,
     pace: Lock<Pace>,
     /// When a client's read was last sent to the backing.
     read_ns: AtomicU64,
-    /// Maximum number of blocks that a piece spans, and the number of the volume's whole blocks.
-    piece_blocks: u64,
-    volume_blocks: u64,
-    region_blocks: u64,
+    shape: Shape,
     listed: AtomicU64,
     begun_ns: AtomicU64,
     /// 0: reading has not ended.
@@ -93,13 +84,16 @@ impl Warming {
     /// most `run_blocks` blocks, all of one region.
     pub(crate) fn new(volume_blocks: u64, run_blocks: u32, region_blocks: u32) -> Warming {
         Warming {
+            starting: Starting::new(),
             state: AtomicU8::new(NONE),
             left: Lock::new(None),
             pace: Lock::new(Pace::FIRST),
             read_ns: AtomicU64::new(0),
-            piece_blocks: PIECE_BLOCKS.min(run_blocks.into()),
-            volume_blocks,
-            region_blocks: region_blocks.into(),
+            shape: Shape {
+                piece_blocks: PIECE_BLOCKS.min(run_blocks.into()),
+                region_blocks: region_blocks.into(),
+                volume_blocks,
+            },
             listed: AtomicU64::new(0),
             begun_ns: AtomicU64::new(0),
             ended_ns: AtomicU64::new(0),
@@ -110,7 +104,7 @@ impl Warming {
     /// Begins to read a list. Does nothing while another one is being read.
     pub(crate) fn begin(&self, list: HotList, filled_before: u64, now_ns: u64) {
         self.left.peek(|left| {
-            if self.is_reading() || list.is_empty() {
+            if self.is_ranking_read() || list.is_empty() {
                 return;
             }
             self.listed.store(list.len(), Ordering::Relaxed);
@@ -121,14 +115,57 @@ impl Warming {
         });
     }
 
-    /// Whether blocks of the list may be left to read.
+    /// Whether a piece of one of the lists may be left to read.
     #[inline]
     pub(crate) fn is_reading(&self) -> bool {
+        self.is_ranking_read() | self.starting.is_due()
+    }
+
+    /// Whether blocks of the list of hot blocks may be left to read.
+    #[inline]
+    pub(crate) fn is_ranking_read(&self) -> bool {
         self.state.load(Ordering::Relaxed) == READING
     }
 
-    /// Ends reading early.
+    /// Begins to note clients' first reads, for a cache with this number of slots.
+    pub(crate) fn begin_start_up(&self, slots: u32) {
+        self.starting.begin(slots);
+    }
+
+    /// Follows a start-up list from now on, if the first minutes are not over.
+    pub(crate) fn follow_start_up(&self, list: StartList, slots: u32) {
+        self.starting.follow(list, slots);
+    }
+
+    /// Notes that a client reads these blocks, unless that was a hit of a block in use.
+    #[inline]
+    pub(crate) fn note_blocks(&self, blocks: Range<u64>, now_ns: impl FnOnce() -> u64) {
+        self.starting.note(blocks, now_ns);
+    }
+
+    /// The time of the first noted read, if there was one, and the event of that.
+    pub(crate) fn start_up_began(&self) -> (Option<u64>, &Event) {
+        (self.starting.first_ns(), self.starting.began())
+    }
+
+    /// Ends the first minutes. Returns the noted blocks in order; None: they were over.
+    pub(crate) fn end_start_up(&self) -> Option<Vec<u64>> {
+        self.starting.end()
+    }
+
+    /// Ends reading both lists early, at the operator's request.
+    pub(crate) fn forget(&self, now_ns: u64) {
+        self.starting.forget();
+        self.stop_ranking(now_ns);
+    }
+
+    /// Ends reading both lists early.
     pub(crate) fn stop(&self, now_ns: u64) {
+        self.starting.stop();
+        self.stop_ranking(now_ns);
+    }
+
+    fn stop_ranking(&self, now_ns: u64) {
         self.left.peek(|left| self.end(left, STOPPED, now_ns));
     }
 
@@ -162,63 +199,60 @@ impl Warming {
         others: u32,
         read_ns: u64,
         now_ns: u64,
-    ) -> Option<(Extent, Listed, Begun)> {
+    ) -> Option<(Piece, Begun)> {
         let since_ns = self.since_read_ns(now_ns);
         let begin = |pace: &mut Pace| Some((pace.begin(now_ns, others, since_ns)?, pace.window()));
         let (begun, window) = self.pace.peek(begin)?;
-        match self.next(gap(read_ns, window), now_ns) {
-            Some((at, listed)) => Some((at, listed, begun)),
-            None => {
-                self.pace.peek(Pace::cancel);
-                None
-            }
+        let gap = gap(read_ns, window);
+        let due = self.starting.next_piece(&self.shape, gap, now_ns);
+        let piece = due.or_else(|| self.next_of_ranking(gap, now_ns));
+        if piece.is_none() {
+            self.pace.peek(Pace::cancel);
         }
+        Some((piece?, begun))
     }
 
-    /// The number of its pieces in flight.
+    /// The number of pieces in flight.
     pub(crate) fn in_flight(&self) -> u32 {
         self.pace.peek(|pace| pace.in_flight())
     }
 
     /// Ends a piece of `blocks` blocks that has arrived; None: that was not requested as a whole,
     /// or has failed.
-    pub(crate) fn end_piece(&self, begun: Begun, blocks: Option<u32>, now_ns: u64) {
+    pub(crate) fn end_piece(&self, begun: Begun, of: Source, blocks: Option<u32>, now_ns: u64) {
+        if of == Source::StartUp {
+            self.starting.answered(now_ns);
+        }
         self.pace.peek(|pace| match blocks {
             Some(blocks) => pace.end(begun, now_ns, blocks),
             None => pace.cancel(),
         });
     }
 
-    /// Returns the next piece: listed blocks of one region, with at most `gap` other blocks between
-    /// two of them. It must be tried, or is left out.
-    fn next(&self, gap: u64, now_ns: u64) -> Option<(Extent, Listed)> {
+    /// Returns the next piece of the list of hot blocks, with at most `gap` other blocks between two
+    /// listed ones. It must be tried, or is left out.
+    fn next_of_ranking(&self, gap: u64, now_ns: u64) -> Option<Piece> {
         self.left.peek(|slot| {
             let left = slot.as_mut()?;
             let Some(first) = self.next_inside(left) else {
                 self.end(slot, DONE, now_ns);
                 return None;
             };
-            let (mut last, mut bits) = (first, 1);
+            let mut listed = Listed::new(first, Source::Ranking);
             left.next = None;
-            let region = first / self.region_blocks;
             while let Some(block) = left.peek()
-                && block > last
-                && block - last - 1 <= gap
-                && block - first < self.piece_blocks
-                && block / self.region_blocks == region
-                && block < self.volume_blocks
+                && self.shape.extends(&listed, block, gap)
             {
-                (last, bits, left.next) = (block, bits | 1 << (block - first), None);
+                listed.insert(block);
+                left.next = None;
             }
-            let sectors = u64::from(crate::BLOCK_SECTORS);
-            let count = (last - first + 1) * sectors;
-            Some((Extent::new(first * sectors, count as u32), Listed { first, bits }))
+            Some(listed.piece())
         })
     }
 
     /// Returns the next listed block that lies within the volume.
     fn next_inside(&self, left: &mut Left) -> Option<u64> {
-        while left.peek()? >= self.volume_blocks {
+        while !self.shape.has(left.peek()?) {
             left.next = None;
         }
         left.next
@@ -226,6 +260,7 @@ impl Warming {
 
     /// Adds the counters.
     pub(crate) fn count(&self, all: &mut Counters, now_ns: u64) {
+        self.starting.count(all);
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let state = self.state.load(Ordering::SeqCst);
         if state == NONE {

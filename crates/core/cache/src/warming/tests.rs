@@ -18,8 +18,8 @@ fn was_stopped(warming: &Warming) -> bool {
 }
 
 fn pieces(warming: &Warming, gap: u64) -> Vec<(u64, u64, Vec<u64>)> {
-    let next = || warming.next(gap, 7);
-    let taken = core::iter::from_fn(next).map(|(at, listed)| {
+    let next = || warming.next_of_ranking(gap, 7);
+    let taken = core::iter::from_fn(next).map(|Piece { at, listed }| {
         let (first, blocks) = (at.first / 8, u64::from(at.count) / 8);
         let named = (first..first + blocks).filter(|block| listed.has(*block));
         assert!(!listed.has(first + blocks) && !listed.has(first.wrapping_sub(1)));
@@ -31,7 +31,7 @@ fn pieces(warming: &Warming, gap: u64) -> Vec<(u64, u64, Vec<u64>)> {
 #[test]
 fn pieces_hold_near_blocks_of_one_region_and_end_with_the_list() {
     let warming = Warming::new(5000, 256, REGION);
-    assert!(!warming.is_reading() && warming.next(8, 1).is_none());
+    assert!(!warming.is_reading() && warming.next_of_ranking(8, 1).is_none());
     let blocks: Vec<_> = [3, 4, 9, 30, 1020, 1023, 1024, 4999, 6000].map(|block| (block, 0)).into();
     warming.begin(list(&blocks, 10_000), 0, 5);
     assert!(warming.is_reading());
@@ -65,9 +65,9 @@ fn a_list_that_is_stopped_is_not_read_any_more() {
     warming.stop(1);
     assert!(!was_stopped(&warming), "there was none");
     warming.begin(list(&[(1, 0), (50, 0)], 100), 0, 2);
-    assert!(warming.next(0, 3).is_some());
+    assert!(warming.next_of_ranking(0, 3).is_some());
     warming.stop(9);
-    assert!(was_stopped(&warming) && warming.next(0, 10).is_none());
+    assert!(was_stopped(&warming) && warming.next_of_ranking(0, 10).is_none());
     let mut counters = Counters::default();
     warming.count(&mut counters, 100);
     assert_eq!((counters.warm_ns, counters.warm_state), (7, 2));
@@ -79,6 +79,19 @@ fn unlisted_blocks_are_read_along_where_a_request_costs_more() {
     assert_eq!(gap(80_000, 32), 0, "an SSD");
     assert_eq!(gap(500_000, 4), 6, "a network volume");
     assert_eq!(gap(8_000_000, 2), GAP_MAX, "a disk");
+}
+
+#[test]
+fn the_start_up_list_ends_when_the_guest_does_not_use_it() {
+    let evidence = Evidence { pressure: Pressure::default(), copy_ns: 1000, slots: 1 << 20 };
+    let pays = |backing_read_ns, start_cached, start_used, beyond| {
+        let counted = Counters { backing_read_ns, start_cached, start_used, ..Counters::default() };
+        economics::start_up_pays(&counted, &evidence, beyond)
+    };
+    assert!(pays(500_000, 8192, 0, 8192), "the guest has not reached it");
+    assert!(pays(500_000, 20_000, 3_000, 8192));
+    assert!(!pays(500_000, 20_000, 5, 8192), "the guest leaves it out");
+    assert!(!pays(10_000, 100, 100, 0), "the backing is as fast as a few copies");
 }
 
 #[test]
