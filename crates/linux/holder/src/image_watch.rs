@@ -2,18 +2,24 @@
 //!
 //! ```text
 //!   the owner:    `watch` ------- serves ------- killed
-//!   this holder:     |<-------- openings -------------------------->|  take
+//!   this holder:     |<-------- closings -------------------------->|  take: a lease
 //!                    |                        its I/O ends: state ->|
 //! ```
 //!
-//! Locks do not stop programs that ignore them. Two signs show such a program. It has opened the
-//! image since the owner's start: inotify(7) queues that in the `open` itself, so at no moment is
-//! an opening missed. Or it had the image open already: then the time of the last change (ctime) or
-//! the size differs from their values at the end of the owner's last request. Before that end, the
-//! owner's own requests change them.
+//! Locks do not stop programs that ignore them. A program can write only through an open file
+//! description. At the takeover, each description that was open for writing at any time since the
+//! owner's start either has been closed, which inotify(7) has queued in the `close` itself, or is
+//! still open, which a lease shows (`host::is_opened_once`). A mapping of the file holds its
+//! description, so stores to it are covered, although they need not change the file's times.
+//! Programs that only read, and have ended, leave no trace.
+//!
+//! `truncate` by path needs no description. It changes the time of the last change (ctime) or the
+//! size, compared with their values at the end of the owner's last request. (Before that end, the
+//! owner's own requests change them.) Two changes within one tick of the kernel's clock may have
+//! the same time, so from then on inotify queues each change as well.
 //!
 //! Only image files of local file systems are watched. The state of a device shows no writes, and
-//! the server of a network file system shows no openings by other machines.
+//! the server of a network file system shows no programs on other machines.
 
 use crate::deadline::Deadline;
 use crate::image;
@@ -34,8 +40,9 @@ const EVENT_BYTES: usize = 64;
 /// The watch over a holder's image.
 #[derive(Default)]
 pub(crate) struct ImageWatch {
-    /// An inotify descriptor with each opening since the owner began. None: nothing is watched.
-    openings: Option<OwnedFd>,
+    /// An inotify descriptor with the other programs' traces since the owner began. None: nothing
+    /// is watched.
+    traces: Option<OwnedFd>,
     /// The time without an owner.
     orphaned: Option<Orphaned>,
 }
@@ -47,31 +54,43 @@ struct Orphaned {
     pause: Duration,
 }
 
-/// Begins to note openings of an image.
-fn openings_of(image: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-    let openings = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-    let path = format!("/proc/self/fd/{}", image.as_raw_fd());
-    inotify::add_watch(&openings, path, WatchFlags::OPEN)?;
-    Ok(openings)
+/// Begins to note the end of each description that was open for writing.
+fn traces_on(image: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    // An error means that a takeover could not exclude other programs.
+    host::is_opened_once(image)?;
+    let traces = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    inotify::add_watch(&traces, path_of(image), WatchFlags::CLOSE_WRITE)?;
+    Ok(traces)
+}
+
+/// Returns a path that leads to an open file.
+fn path_of(image: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", image.as_raw_fd())
 }
 
 /// Whether an event was queued, or none can be read.
-fn has_event(openings: &OwnedFd) -> bool {
+fn has_event(traces: &OwnedFd) -> bool {
     let mut event = [0; EVENT_BYTES];
-    !matches!(rustix::io::read(openings, &mut event), Err(Errno::AGAIN))
+    !matches!(rustix::io::read(traces, &mut event), Err(Errno::AGAIN))
+}
+
+/// Notes each change of the file from now on, too.
+fn note_changes(traces: Option<&OwnedFd>, image: BorrowedFd<'_>) -> Result<(), Errno> {
+    let more = WatchFlags::MODIFY | WatchFlags::MASK_ADD;
+    traces.map_or(Ok(()), |traces| inotify::add_watch(traces, path_of(image), more).map(drop))
 }
 
 impl ImageWatch {
     /// Begins to watch the image for an owner whose clean blocks equal it from now on.
     pub(crate) fn begin(&mut self, image: BorrowedFd<'_>, key: &str) {
         let is_watchable = image::is_local_file(image, key);
-        let openings = is_watchable.then(|| openings_of(image)).and_then(Result::ok);
-        *self = ImageWatch { openings, orphaned: None };
+        let traces = is_watchable.then(|| traces_on(image)).and_then(Result::ok);
+        *self = ImageWatch { traces, orphaned: None };
     }
 
     /// Whether the image is watched, so that a next owner may use clean blocks.
     pub(crate) fn is_on(&self) -> bool {
-        self.openings.is_some()
+        self.traces.is_some()
     }
 
     /// Begins the time without an owner.
@@ -95,7 +114,7 @@ impl ImageWatch {
             return;
         }
         // The fence is only tried, and released at the end of this condition.
-        if Fence::take(memory, 0).is_ok() {
+        if Fence::take(memory, 0).is_ok() && note_changes(self.traces.as_ref(), image).is_ok() {
             orphaned.state = ImageState::of(image);
         }
         orphaned.next = Deadline::after(orphaned.pause);
@@ -109,12 +128,12 @@ impl ImageWatch {
         image: BorrowedFd<'_>,
     ) -> Option<ImageReport> {
         self.lose_owner(memory, image);
-        let ImageWatch { openings, orphaned } = std::mem::take(self);
+        let ImageWatch { traces, orphaned } = std::mem::take(self);
+        let traces = traces?;
         let since = orphaned.and_then(|it| it.state);
-        Some(match has_event(&openings?) {
-            true => ImageReport::Opened,
-            false => ImageReport::Unopened { since },
-        })
+        // First the lease: a writer that it does not find has queued its event before.
+        let is_exclusive = host::is_opened_once(image) == Ok(true) && !has_event(&traces);
+        Some(if is_exclusive { ImageReport::Exclusive { since } } else { ImageReport::Exposed })
     }
 }
 
@@ -140,10 +159,18 @@ mod tests {
             let image = File::create_new(directory.path().join("image"))?;
             image.set_len(8192)?;
             let memory = shared_memory("test", 4096, HugePages::Never, &mut |_, _| ())?;
-            let mut watch = ImageWatch::default();
-            watch.begin(image.as_fd(), "file-1-2");
-            assert!(watch.is_on() && watch.next().is_none());
-            Ok(Scene { directory, memory, image, watch })
+            let mut scene = Scene { directory, memory, image, watch: ImageWatch::default() };
+            scene.begin();
+            assert!(scene.watch.is_on() && scene.watch.next().is_none());
+            Ok(scene)
+        }
+
+        fn path(&self) -> std::path::PathBuf {
+            self.directory.path().join("image")
+        }
+
+        fn begin(&mut self) {
+            self.watch.begin(self.image.as_fd(), "file-1-2");
         }
 
         fn lose_owner(&mut self) {
@@ -162,50 +189,58 @@ mod tests {
         scene.lose_owner();
         assert!(scene.watch.next().is_none(), "the state is noted");
         let report = scene.end().expect("it was watched");
-        assert!(matches!(report, ImageReport::Unopened { since: Some(_) }));
+        assert!(matches!(report, ImageReport::Exclusive { since: Some(_) }));
         assert!(report.is_unchanged(&scene.image));
         assert_eq!(scene.end(), None, "the next owner has not begun");
         Ok(())
     }
 
     #[test]
-    fn every_opening_is_noticed_from_the_start_of_the_owner_on() -> io::Result<()> {
-        let opened = |scene: &Scene| File::open(scene.directory.path().join("image"));
+    fn a_writer_is_noticed_until_it_has_closed_the_image_before_the_owner_began() -> io::Result<()>
+    {
+        let write = |scene: &Scene| OpenOptions::new().write(true).open(scene.path());
         let mut scene = Scene::new()?;
-        opened(&scene)?;
+        let early = write(&scene)?;
+        scene.begin();
         scene.lose_owner();
-        assert_eq!(scene.end(), Some(ImageReport::Opened));
-        scene.watch.begin(scene.image.as_fd(), "file-1-2");
+        assert_eq!(scene.end(), Some(ImageReport::Exposed), "it is open");
+        scene.begin();
+        drop(early);
         scene.lose_owner();
-        opened(&scene)?;
-        let report = scene.end().expect("it was watched");
-        assert!(!report.is_unchanged(&scene.image));
+        assert_eq!(scene.end(), Some(ImageReport::Exposed), "it was open");
+        scene.begin();
+        scene.lose_owner();
+        drop(write(&scene)?);
+        assert_eq!(scene.end(), Some(ImageReport::Exposed), "it was opened and closed");
+        scene.begin();
+        scene.lose_owner();
+        assert!(scene.end().is_some_and(|report| report.is_unchanged(&scene.image)));
         Ok(())
     }
 
     #[test]
-    fn a_program_that_had_the_image_open_is_noticed_by_its_writes() -> io::Result<()> {
-        let directory = tempfile::tempdir_in("/dev/shm")?;
-        let path = directory.path().join("image");
-        let image = File::create_new(&path)?;
-        let other = OpenOptions::new().write(true).open(&path)?;
-        let memory = shared_memory("test", 4096, HugePages::Never, &mut |_, _| ())?;
-        let mut watch = ImageWatch::default();
-        for change in [
-            &(|| other.set_len(4096)) as &dyn Fn() -> io::Result<()>,
-            &(|| other.write_all_at(b"x", 0)),
-        ] {
-            watch.begin(image.as_fd(), "file-1-2");
-            watch.lose_owner(memory.file(), image.as_fd());
-            let before = ImageState::of(&image);
-            // Times of files are those of the last tick of the kernel's clock.
-            while ImageState::of(&image) == before {
-                change()?;
-            }
-            let report = watch.end(memory.file(), image.as_fd()).expect("it was watched");
-            assert!(matches!(report, ImageReport::Unopened { .. }));
-            assert!(!report.is_unchanged(&image));
-        }
+    fn a_reader_is_noticed_only_while_it_has_the_image_open() -> io::Result<()> {
+        let mut scene = Scene::new()?;
+        drop(File::open(scene.path())?);
+        scene.lose_owner();
+        drop(File::open(scene.path())?);
+        assert!(scene.end().is_some_and(|report| report.is_unchanged(&scene.image)));
+        scene.begin();
+        scene.lose_owner();
+        let _reader = File::open(scene.path())?;
+        assert_eq!(scene.end(), Some(ImageReport::Exposed));
+        Ok(())
+    }
+
+    /// As `truncate` by path does: without an end of a description.
+    #[test]
+    fn a_change_after_the_last_request_is_noticed_within_the_same_tick_of_the_clock()
+    -> io::Result<()> {
+        let mut scene = Scene::new()?;
+        scene.lose_owner();
+        scene.image.set_len(4096)?;
+        scene.image.set_len(8192)?;
+        assert_eq!(scene.end(), Some(ImageReport::Exposed));
         Ok(())
     }
 
