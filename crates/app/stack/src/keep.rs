@@ -262,8 +262,8 @@ impl Retained {
     pub(crate) fn change_note(&self) -> Option<String> {
         (self.is_unchanged == Some(false)).then(|| {
             format!(
-                "{}: another program has opened it since the earlier process began, or has changed \
-                 it: the blocks that this process had cached are dropped",
+                "{}: another program has had it open since the earlier process began, or has \
+                 changed it: the blocks that this process had cached are dropped",
                 self.label.backing
             )
         })

@@ -14,7 +14,7 @@ pub(crate) enum Bug {
     ServeLostDevice,
     /// C5: the contents of a backing are examined again when it is taken over.
     ExamineTakenOver,
-    /// C9: clean blocks are kept although another program has opened or changed the image.
+    /// C9: clean blocks are kept although another program may have changed the image.
     TrustChangedImage,
 }
 

@@ -27,14 +27,16 @@ impl ImageState {
     }
 }
 
-/// Whether other programs have used an image since the holder's last owner began to serve it.
+/// Whether other programs could write to an image since the holder's last owner began to serve it.
+/// (The names in messages are those of the first version, which judged by openings.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum ImageReport {
-    /// Another program has opened it.
-    Opened,
-    /// No other program has opened it.
-    Unopened {
+    /// Another program has had it open for writing, or has it open now.
+    #[serde(rename = "opened")]
+    Exposed,
+    /// No other program has had it open for writing.
+    #[serde(rename = "unopened")]
+    Exclusive {
         /// Its state at the end of the owner's last request. None: a new owner came before that.
         since: Option<ImageState>,
     },
@@ -45,9 +47,9 @@ impl ImageReport {
     /// ended.
     pub fn is_unchanged(&self, image: impl AsFd) -> bool {
         match self {
-            ImageReport::Opened => false,
-            ImageReport::Unopened { since: None } => true,
-            ImageReport::Unopened { since } => *since == ImageState::of(image),
+            ImageReport::Exposed => false,
+            ImageReport::Exclusive { since: None } => true,
+            ImageReport::Exclusive { since } => *since == ImageState::of(image),
         }
     }
 }

@@ -1,21 +1,29 @@
 //! Detects whether another program may have written to an image while no daemon served it (C9).
 //!
 //! ```text
-//!   the owner:    `watch` ------- serves ------- killed                      `watch`
-//!   this holder:     |<-------- openings -------------------------->|  take     |
-//!                    |                        its I/O ends: state ->|           |
-//!                    |<-------- openings -------------------------------------->|
+//!   the owner:    `watch` ------- serves ------- killed                          `watch`
+//!   this holder:     |<-------- closings -------------------------->|  take: a lease |
+//!                    |                        its I/O ends: state ->|<-- openings -->|
 //! ```
 //!
-//! Locks do not stop programs that ignore them. Two signs show such a program. It has opened the
-//! image since the owner's start: inotify(7) queues that in the `open` itself, so at no moment is
-//! an opening missed. Or it had the image open already: then the time of the last change (ctime) or
-//! the size differs from their values at the end of the owner's last request. Before that end, the
-//! owner's own requests change them. The next owner waits for the end of these requests and reads
-//! all headers before its own `watch`, so openings are reported at both of these times.
+//! Locks do not stop programs that ignore them. A program can write only through an open file
+//! description. At the takeover, each description that was open for writing at any time since the
+//! owner's start either has been closed, which inotify(7) has queued in the `close` itself, or is
+//! still open, which a lease shows (`host::is_opened_once`). A mapping of the file holds its
+//! description, so stores to it are covered, although they need not change the file's times.
+//! Programs that only read, and have ended, leave no trace.
+//!
+//! `truncate` by path needs no description. It changes the time of the last change (ctime) or the
+//! size, compared with their values at the end of the owner's last request. (Before that end, the
+//! owner's own requests change them.) Two changes within one tick of the kernel's clock may have
+//! the same time, so from then on inotify queues each change as well.
+//!
+//! The next owner waits for the end of the last requests and reads all headers before its own
+//! `watch`. No other program has the image open when this begins, so one that writes meanwhile has
+//! to open it, which inotify queues in the `open` itself.
 //!
 //! Only image files of local file systems are watched. The state of a device shows no writes, and
-//! the server of a network file system shows no openings by other machines.
+//! the server of a network file system shows no programs on other machines.
 
 use crate::deadline::Deadline;
 use crate::image;
@@ -36,12 +44,13 @@ const EVENT_BYTES: usize = 64;
 /// The watch over a holder's image.
 #[derive(Default)]
 pub(crate) struct ImageWatch {
-    /// An inotify descriptor with each opening since the owner began. None: nothing is watched.
-    openings: Option<OwnedFd>,
+    /// An inotify descriptor with the other programs' traces since the owner began. None: nothing
+    /// is watched.
+    traces: Option<OwnedFd>,
     /// The time without an owner.
     orphaned: Option<Orphaned>,
-    /// The openings since the former owner began, while the present one takes its blocks over.
-    former: Option<OwnedFd>,
+    /// An inotify descriptor with each opening while the present owner takes the blocks over.
+    takeover: Option<OwnedFd>,
 }
 
 struct Orphaned {
@@ -51,18 +60,35 @@ struct Orphaned {
     pause: Duration,
 }
 
-/// Begins to note openings of an image.
-fn openings_of(image: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-    let openings = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-    let path = format!("/proc/self/fd/{}", image.as_raw_fd());
-    inotify::add_watch(&openings, path, WatchFlags::OPEN)?;
-    Ok(openings)
+/// Begins to note the end of each description that was open for writing.
+fn traces_on(image: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    // An error means that a takeover could not exclude other programs.
+    host::is_opened_once(image)?;
+    events_of(image, WatchFlags::CLOSE_WRITE)
+}
+
+/// Begins to queue these events of an image.
+fn events_of(image: BorrowedFd<'_>, which: WatchFlags) -> Result<OwnedFd, Errno> {
+    let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    inotify::add_watch(&events, path_of(image), which)?;
+    Ok(events)
+}
+
+/// Returns a path that leads to an open file.
+fn path_of(image: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", image.as_raw_fd())
 }
 
 /// Whether an event was queued, or none can be read.
-fn has_event(openings: &OwnedFd) -> bool {
+fn has_event(events: &OwnedFd) -> bool {
     let mut event = [0; EVENT_BYTES];
-    !matches!(rustix::io::read(openings, &mut event), Err(Errno::AGAIN))
+    !matches!(rustix::io::read(events, &mut event), Err(Errno::AGAIN))
+}
+
+/// Notes each change of the file from now on, too.
+fn note_changes(traces: Option<&OwnedFd>, image: BorrowedFd<'_>) -> Result<(), Errno> {
+    let more = WatchFlags::MODIFY | WatchFlags::MASK_ADD;
+    traces.map_or(Ok(()), |traces| inotify::add_watch(traces, path_of(image), more).map(drop))
 }
 
 impl ImageWatch {
@@ -71,16 +97,16 @@ impl ImageWatch {
     /// these blocks over: after it has dropped them, it may begin again.
     pub(crate) fn begin(&mut self, image: BorrowedFd<'_>, key: &str) -> bool {
         let is_watchable = image::is_local_file(image, key);
-        let openings = is_watchable.then(|| openings_of(image)).and_then(Result::ok);
+        let traces = is_watchable.then(|| traces_on(image)).and_then(Result::ok);
         // Read after the next watch has begun: no opening is between the two.
-        let was_opened = self.former.take().is_some_and(|former| has_event(&former));
-        *self = ImageWatch { openings: openings.filter(|_| !was_opened), ..Default::default() };
+        let was_opened = self.takeover.take().is_some_and(|takeover| has_event(&takeover));
+        *self = ImageWatch { traces: traces.filter(|_| !was_opened), ..Default::default() };
         !was_opened
     }
 
     /// Whether the image is watched, so that a next owner may use clean blocks.
     pub(crate) fn is_on(&self) -> bool {
-        self.openings.is_some()
+        self.traces.is_some()
     }
 
     /// Begins the time without an owner.
@@ -104,7 +130,7 @@ impl ImageWatch {
             return;
         }
         // The fence is only tried, and released at the end of this condition.
-        if Fence::take(memory, 0).is_ok() {
+        if Fence::take(memory, 0).is_ok() && note_changes(self.traces.as_ref(), image).is_ok() {
             orphaned.state = ImageState::of(image);
         }
         orphaned.next = Deadline::after(orphaned.pause);
@@ -119,13 +145,20 @@ impl ImageWatch {
         image: BorrowedFd<'_>,
     ) -> Option<ImageReport> {
         self.lose_owner(memory, image);
-        let ImageWatch { openings, orphaned, .. } = std::mem::take(self);
-        let (since, openings) = (orphaned.and_then(|it| it.state), openings?);
-        if has_event(&openings) {
-            return Some(ImageReport::Opened);
+        let ImageWatch { traces, orphaned, .. } = std::mem::take(self);
+        let traces = traces?;
+        let since = orphaned.and_then(|it| it.state);
+        // Before the lease: a program that this does not find opens the image later.
+        let takeover = events_of(image, WatchFlags::OPEN);
+        // First the lease: a writer that it does not find has queued its event before.
+        let is_exclusive = host::is_opened_once(image) == Ok(true) && !has_event(&traces);
+        match takeover {
+            Ok(takeover) if is_exclusive => {
+                self.takeover = Some(takeover);
+                Some(ImageReport::Exclusive { since })
+            }
+            _ => Some(ImageReport::Exposed),
         }
-        self.former = Some(openings);
-        Some(ImageReport::Unopened { since })
     }
 }
 
@@ -151,10 +184,14 @@ mod tests {
             let image = File::create_new(directory.path().join("image"))?;
             image.set_len(8192)?;
             let memory = shared_memory("test", 4096, HugePages::Never, &mut |_, _| ())?;
-            let mut watch = ImageWatch::default();
-            watch.begin(image.as_fd(), "file-1-2");
-            assert!(watch.is_on() && watch.next().is_none());
-            Ok(Scene { directory, memory, image, watch })
+            let mut scene = Scene { directory, memory, image, watch: ImageWatch::default() };
+            assert!(scene.begin());
+            assert!(scene.watch.is_on() && scene.watch.next().is_none());
+            Ok(scene)
+        }
+
+        fn path(&self) -> std::path::PathBuf {
+            self.directory.path().join("image")
         }
 
         fn begin(&mut self) -> bool {
@@ -177,66 +214,74 @@ mod tests {
         scene.lose_owner();
         assert!(scene.watch.next().is_none(), "the state is noted");
         let report = scene.end().expect("it was watched");
-        assert!(matches!(report, ImageReport::Unopened { since: Some(_) }));
+        assert!(matches!(report, ImageReport::Exclusive { since: Some(_) }));
         assert!(report.is_unchanged(&scene.image));
         assert_eq!(scene.end(), None, "the next owner has not begun");
         Ok(())
     }
 
     #[test]
-    fn every_opening_is_noticed_from_the_start_of_the_owner_on() -> io::Result<()> {
-        let opened = |scene: &Scene| File::open(scene.directory.path().join("image"));
+    fn a_writer_is_noticed_until_it_has_closed_the_image_before_the_owner_began() -> io::Result<()>
+    {
+        let write = |scene: &Scene| OpenOptions::new().write(true).open(scene.path());
         let mut scene = Scene::new()?;
-        opened(&scene)?;
-        scene.lose_owner();
-        assert_eq!(scene.end(), Some(ImageReport::Opened));
+        let early = write(&scene)?;
         assert!(scene.begin());
         scene.lose_owner();
-        opened(&scene)?;
-        let report = scene.end().expect("it was watched");
-        assert!(!report.is_unchanged(&scene.image));
+        assert_eq!(scene.end(), Some(ImageReport::Exposed), "it is open");
+        assert!(scene.begin());
+        drop(early);
+        scene.lose_owner();
+        assert_eq!(scene.end(), Some(ImageReport::Exposed), "it was open");
+        assert!(scene.begin());
+        scene.lose_owner();
+        drop(write(&scene)?);
+        assert_eq!(scene.end(), Some(ImageReport::Exposed), "it was opened and closed");
+        assert!(scene.begin());
+        scene.lose_owner();
+        assert!(scene.end().is_some_and(|report| report.is_unchanged(&scene.image)));
         Ok(())
     }
 
     #[test]
     fn an_opening_during_a_takeover_is_noticed_at_its_end() -> io::Result<()> {
         let mut scene = Scene::new()?;
-        let unopened = |report| matches!(report, Some(ImageReport::Unopened { .. }));
-        assert!(unopened(scene.end()) && !scene.watch.is_on());
-        File::open(scene.directory.path().join("image"))?;
+        let exclusive = |report| matches!(report, Some(ImageReport::Exclusive { .. }));
+        assert!(exclusive(scene.end()) && !scene.watch.is_on());
+        File::open(scene.path())?;
         assert!(!scene.begin() && !scene.watch.is_on(), "the blocks are not dropped yet");
         assert!(scene.begin() && scene.watch.is_on());
-        assert!(unopened(scene.end()) && scene.begin(), "none this time");
-        assert!(unopened(scene.end()));
-        File::open(scene.directory.path().join("image"))?;
+        assert!(exclusive(scene.end()) && scene.begin(), "none this time");
+        assert!(exclusive(scene.end()));
+        File::open(scene.path())?;
         assert_eq!(scene.end(), None, "the next owner has not begun");
         assert!(scene.begin(), "that one has kept nothing");
         Ok(())
     }
 
     #[test]
-    fn a_program_that_had_the_image_open_is_noticed_by_its_writes() -> io::Result<()> {
-        let directory = tempfile::tempdir_in("/dev/shm")?;
-        let path = directory.path().join("image");
-        let image = File::create_new(&path)?;
-        let other = OpenOptions::new().write(true).open(&path)?;
-        let memory = shared_memory("test", 4096, HugePages::Never, &mut |_, _| ())?;
-        let mut watch = ImageWatch::default();
-        for change in [
-            &(|| other.set_len(4096)) as &dyn Fn() -> io::Result<()>,
-            &(|| other.write_all_at(b"x", 0)),
-        ] {
-            watch.begin(image.as_fd(), "file-1-2");
-            watch.lose_owner(memory.file(), image.as_fd());
-            let before = ImageState::of(&image);
-            // Times of files are those of the last tick of the kernel's clock.
-            while ImageState::of(&image) == before {
-                change()?;
-            }
-            let report = watch.end(memory.file(), image.as_fd()).expect("it was watched");
-            assert!(matches!(report, ImageReport::Unopened { .. }));
-            assert!(!report.is_unchanged(&image));
-        }
+    fn a_reader_is_noticed_only_while_it_has_the_image_open() -> io::Result<()> {
+        let mut scene = Scene::new()?;
+        drop(File::open(scene.path())?);
+        scene.lose_owner();
+        drop(File::open(scene.path())?);
+        assert!(scene.end().is_some_and(|report| report.is_unchanged(&scene.image)));
+        assert!(scene.begin());
+        scene.lose_owner();
+        let _reader = File::open(scene.path())?;
+        assert_eq!(scene.end(), Some(ImageReport::Exposed));
+        Ok(())
+    }
+
+    /// As `truncate` by path does: without an end of a description.
+    #[test]
+    fn a_change_after_the_last_request_is_noticed_within_the_same_tick_of_the_clock()
+    -> io::Result<()> {
+        let mut scene = Scene::new()?;
+        scene.lose_owner();
+        scene.image.set_len(4096)?;
+        scene.image.set_len(8192)?;
+        assert_eq!(scene.end(), Some(ImageReport::Exposed));
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 pub(crate) const OVERDRIVE: &str = env!("CARGO_BIN_EXE_overdrive");
 /// Debian's Python, for which its libnbd module is built.
-const PYTHON: &str = "/usr/bin/python3";
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
 
 /// No client of these tests takes longer, in seconds, unless something hangs.
 fn patience_s() -> String {

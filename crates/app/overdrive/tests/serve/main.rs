@@ -8,6 +8,7 @@ mod as_files;
 mod backings;
 mod bytes;
 mod captive;
+mod changed;
 mod checker;
 mod clients;
 mod common;

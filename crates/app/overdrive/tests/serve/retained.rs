@@ -159,7 +159,7 @@ fn what_another_program_writes_while_no_daemon_serves_is_read_by_the_next_one() 
     let scene = Scene::new().killed(write);
     assert_eq!(scene.retained().0, 0);
     if is_local() {
-        scene.server.says("another program has opened it since the earlier process began");
+        scene.server.says("another program has had it open since the earlier process began");
     }
     // In the next life it is warm again.
     let scene = scene.killed(|_, _| ());
