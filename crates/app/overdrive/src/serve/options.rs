@@ -84,7 +84,7 @@ mod tests {
     type Change = fn(&mut ConfigVolume);
 
     /// Each option with a value, and all its effects.
-    const SAID: [(&[&str], Change); 19] = [
+    const SAID: [(&[&str], Change); 20] = [
         (&["--memory", "64M"], |volume| volume.cache.memory = Size(64 << 20)),
         (&["--policy", "sieve"], |volume| volume.cache.policy = block::Policy::Sieve),
         (&["--write", "through"], |volume| volume.cache.write = WriteMode::Through),
