@@ -26,26 +26,47 @@ const SHARES: [u32; 7] =
 const FIRST: usize = 0;
 /// Slots of a shadow; up to twice that.
 const SAMPLED: u32 = 1024;
-/// Number of comparisons while a shadow sees as many reads as it has slots.
-const LOOKS: u32 = 8;
 
-/// Decaying counts of misses, and the difference that counts as significant.
-struct Memory {
+/// The counts of misses at one speed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Speed {
     /// Factor by which the counts decay at each comparison.
-    keeps: f64,
+    pub keeps: f64,
     /// The minimum difference, in standard deviations of the number of misses, squared.
-    deviations_squared: f64,
+    pub deviations_squared: f64,
+}
+
+/// The numbers that decide when an arbiter changes its choice.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Tuning {
+    /// Number of comparisons, at least one, while a shadow sees as many reads as it has slots.
+    pub looks: u32,
+    /// Makes small differences significant.
+    pub slow: Speed,
+    /// Detects costly changes early.
+    pub quick: Speed,
+}
+
+impl Tuning {
+    /// Half-lives of 64 and of four comparisons. In 64, a shadow sees eight times as many reads as
+    /// it has slots.
+    pub const DEFAULT: Tuning = Tuning {
+        looks: 8,
+        slow: Speed { keeps: 0.98923, deviations_squared: 1.0 },
+        quick: Speed { keeps: 0.8409, deviations_squared: 16.0 },
+    };
+}
+
+/// Decaying counts of misses.
+struct Memory {
+    speed: Speed,
     misses: [f64; SHARES.len()],
 }
 
 impl Memory {
-    /// Half-life of 64 comparisons, in which a shadow sees eight times as many reads as it has
-    /// slots.
-    const SLOW: Memory =
-        Memory { keeps: 0.98923, deviations_squared: 1.0, misses: [0.0; SHARES.len()] };
-    /// Half-life of four comparisons.
-    const QUICK: Memory =
-        Memory { keeps: 0.8409, deviations_squared: 16.0, misses: [0.0; SHARES.len()] };
+    fn new(speed: Speed) -> Memory {
+        Memory { speed, misses: [0.0; SHARES.len()] }
+    }
 
     /// Decays the counts. Returns the shadow that is significantly better than the current one, if
     /// there is one.
@@ -57,10 +78,19 @@ impl Memory {
             }
         }
         let (own, gain) = (self.misses[current], self.misses[current] - self.misses[best]);
-        let is_better = gain * gain > self.deviations_squared * own.max(1.0);
-        self.misses.iter_mut().for_each(|misses| *misses *= self.keeps);
+        let is_better = gain * gain > self.speed.deviations_squared * own.max(1.0);
+        self.misses.iter_mut().for_each(|misses| *misses *= self.speed.keeps);
         (best != current && is_better).then_some(best)
     }
+}
+
+/// The reads that the shadows have seen since the start, and their misses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Record {
+    /// Number of reads; each shadow has seen all of them.
+    pub reads: u64,
+    /// The misses of each shadow, in the order of [`Arbiter::shares`].
+    pub misses: [u64; SHARES.len()],
 }
 
 /// Chooses the window's share of a volume's cache, common to all its shards.
@@ -73,21 +103,28 @@ pub struct Arbiter {
     current: usize,
     slow: Memory,
     quick: Memory,
+    record: Record,
 }
 
 impl Arbiter {
     /// Creates an arbiter for a cache with `slots` slots in all its shards.
     pub fn new(slots: u32) -> Arbiter {
+        Arbiter::with_tuning(slots, &Tuning::DEFAULT)
+    }
+
+    /// Same as `new`, with other numbers. Only for comparisons.
+    pub fn with_tuning(slots: u32, tuning: &Tuning) -> Arbiter {
         let one_in_log2 = (slots / SAMPLED).max(1).ilog2();
         let sampled = (slots >> one_in_log2).max(1);
         Arbiter {
             shadows: SHARES.map(|share| Slots::with_window(share, sampled)),
             sampler: Sampler::new(Owner::Arbiter, one_in_log2),
-            every: (sampled / LOOKS).max(16),
+            every: (sampled / tuning.looks.max(1)).max(16),
             seen: 0,
             current: FIRST,
-            slow: Memory::SLOW,
-            quick: Memory::QUICK,
+            slow: Memory::new(tuning.slow),
+            quick: Memory::new(tuning.quick),
+            record: Record::default(),
         }
     }
 
@@ -102,14 +139,26 @@ impl Arbiter {
         SHARES[self.current]
     }
 
+    /// The shares from which it chooses, as [`Arbiter::share`] returns them. The first is LRU.
+    pub fn shares() -> &'static [u32] {
+        &SHARES
+    }
+
+    /// Returns the misses of each share's shadow since the start, to examine choices.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
     /// Records an access to a block of the sample. Returns the window's new share if it changes.
     pub fn access(&mut self, hash: Hash) -> Option<u32> {
         for (shadow, slots) in self.shadows.iter_mut().enumerate() {
             if !slots.read_hash(hash) {
                 self.slow.misses[shadow] += 1.0;
                 self.quick.misses[shadow] += 1.0;
+                self.record.misses[shadow] += 1;
             }
         }
+        self.record.reads += 1;
         self.seen += 1;
         if self.seen < self.every {
             return None;
@@ -150,6 +199,20 @@ mod tests {
         let again = (0..200_000u64)
             .map(|read| if read % 2 == 0 { read } else { read.saturating_sub(3501) });
         assert_eq!(chosen(4000, again).0, ALL);
+    }
+
+    #[test]
+    fn the_record_has_the_misses_of_each_share() {
+        let mut arbiter = Arbiter::new(1000);
+        (0..20_000u64).for_each(|read| _ = arbiter.access(Hash::of(read % 2000)));
+        let record = arbiter.record();
+        assert_eq!(record.reads, 20_000);
+        let of = |wanted: u32| {
+            let shadow = Arbiter::shares().iter().position(|share| *share == wanted);
+            record.misses[shadow.expect("it is one of them")]
+        };
+        assert_eq!(of(ALL), 20_000, "LRU misses all of a loop that does not fit");
+        assert!((10_000..13_000).contains(&of(ALL / 32)), "{record:?}");
     }
 
     #[test]

@@ -46,7 +46,7 @@ mod two_q;
 mod w_tiny_lfu;
 mod window;
 
-pub use arbiter::Arbiter;
+pub use arbiter::{Arbiter, Record, Speed, Tuning};
 pub use curve::{Answer, Curve, POINTS, PRESENT};
 pub use expectation::{Access, Expectation};
 pub use hash::Hash;
@@ -56,7 +56,7 @@ pub use policy::Policy;
 pub use sampler::Sampler;
 pub use shards::{REGION_BLOCKS, shard_of};
 pub use simulation::{Simulation, misses};
-pub use window::window_share;
+pub use window::{main_rule, window_share};
 
 /// Maximum number of slots that a search for a victim passes, because it holds the shard's lock.
 /// The next slot is evicted, however often it was read.

@@ -1,6 +1,6 @@
 //! A cache without bytes: simulates a policy for a sequence of accesses.
 
-use crate::arbiter::Arbiter;
+use crate::arbiter::{Arbiter, Tuning};
 use crate::arc::Arc;
 use crate::lirs::Lirs;
 use crate::slots::Slots;
@@ -28,8 +28,8 @@ struct Adaptive {
 }
 
 impl Adaptive {
-    fn new(slots: u32, shards: u32) -> Adaptive {
-        let arbiter = Arbiter::new(slots.saturating_mul(shards));
+    fn new(slots: u32, shards: u32, tuning: &Tuning) -> Adaptive {
+        let arbiter = Arbiter::with_tuning(slots.saturating_mul(shards), tuning);
         let shard = || Slots::with_window(arbiter.share(), slots);
         let shards = (0..shards).map(|_| shard()).collect();
         Adaptive { shards, sampler: arbiter.sampler(), arbiter }
@@ -65,7 +65,7 @@ impl Simulation {
         assert!(slots > 0, "a cache has at least one slot");
         assert!(slots <= Simulation::SLOTS_MAX, "a simulated cache has 2^30 slots at most");
         Simulation(match kind {
-            Kind::Adaptive => Which::Adaptive(Box::new(Adaptive::new(slots, 1))),
+            Kind::Adaptive => return Simulation::with_tuning(slots, &Tuning::DEFAULT),
             Kind::Arc => Which::Arc(Arc::new(slots)),
             Kind::Lirs if slots > 1 => Which::Lirs(Lirs::new(slots, false)),
             Kind::Lirs => Which::Slots(Slots::new(Policy::new(Kind::Lru, slots), slots)),
@@ -83,12 +83,31 @@ impl Simulation {
         match (shards, kind) {
             (1, _) => Simulation::new(kind, slots),
             (_, Kind::Adaptive) => {
-                Simulation(Which::Adaptive(Box::new(Adaptive::new(slots, shards))))
+                let adaptive = Adaptive::new(slots, shards, &Tuning::DEFAULT);
+                Simulation(Which::Adaptive(Box::new(adaptive)))
             }
             _ => {
                 let all = (0..shards).map(|_| Simulation::new(kind, slots));
                 Simulation(Which::Shards(all.collect()))
             }
+        }
+    }
+
+    /// Creates an empty cache of [`Kind::Adaptive`] whose arbiter has these numbers. Only for
+    /// comparisons.
+    ///
+    /// # Panics
+    /// If `slots` is 0.
+    pub fn with_tuning(slots: u32, tuning: &Tuning) -> Simulation {
+        assert!(slots > 0, "a cache has at least one slot");
+        Simulation(Which::Adaptive(Box::new(Adaptive::new(slots, 1, tuning))))
+    }
+
+    /// Returns the arbiter of [`Kind::Adaptive`], to examine its choices.
+    pub fn arbiter(&self) -> Option<&Arbiter> {
+        match &self.0 {
+            Which::Adaptive(adaptive) => Some(&adaptive.arbiter),
+            _ => None,
         }
     }
 

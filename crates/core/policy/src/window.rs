@@ -69,6 +69,16 @@ pub fn window_share(share: u32) -> u32 {
     share & !(GUARDED | PROVEN)
 }
 
+/// Returns the rule for main of a value that [`Arbiter`](crate::Arbiter) has returned: `guarded`,
+/// `proven`, or an empty string for none.
+pub fn main_rule(share: u32) -> &'static str {
+    match share & (GUARDED | PROVEN) {
+        0 => "",
+        GUARDED => "guarded",
+        _ => "proven",
+    }
+}
+
 pub(crate) struct Window {
     /// Young, old and main, oldest first.
     lists: [List; 3],

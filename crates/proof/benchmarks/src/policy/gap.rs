@@ -4,32 +4,42 @@
 use super::traces::Trace;
 use crate::sides::verdict;
 use ::policy::Kind;
+use ::trace::Format;
 use anyhow::{Context, Result};
 use simulator::{Choice, Memory, Plan, Rate, Sample, run as simulate};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-const PERCENTS: [u32; 4] = [1, 3, 10, 20];
+pub(super) const PERCENTS: [u32; 4] = [1, 3, 10, 20];
 /// Cells where the optimum saves less of LRU's misses than this, in percent, are not evaluated.
-const SAVED_LEAST_PERCENT: f64 = 2.0;
+pub(super) const SAVED_LEAST_PERCENT: f64 = 2.0;
 /// A family's mean may be this much below that of the best other policy, in percent of the gap.
-const LESS: f64 = 1.0;
+pub(super) const LESS: f64 = 1.0;
 /// The number of shards that the default policy is also tried with.
 const SHARDS: u32 = 32;
 
 /// The misses of each policy in one trace and size, in the order of [`choices`].
-struct Cell {
-    name: String,
-    misses: Vec<f64>,
+pub(super) struct Cell {
+    pub(super) name: String,
+    pub(super) slots: u64,
+    pub(super) misses: Vec<f64>,
     in_shards: f64,
 }
 
-fn choices() -> Vec<Choice> {
+pub(super) fn choices() -> Vec<Choice> {
     let is_kind = |choice: &Choice| choice.name != "default";
     Choice::all().filter(is_kind).collect()
 }
 
-fn cells(trace: &Trace, choices: &[Choice]) -> Result<Vec<Cell>> {
-    let Some((path, format)) = &trace.file else { return Ok(Vec::new()) };
+/// Simulates all choices over a file.
+///
+/// # Errors
+/// The file cannot be read.
+pub(super) fn cells(
+    name: &str,
+    (path, format): &(PathBuf, Format),
+    choices: &[Choice],
+) -> Result<Vec<Cell>> {
     let plan = |policies: Vec<Choice>, shards| Plan {
         path: path.clone(),
         format: Some(*format),
@@ -45,7 +55,8 @@ fn cells(trace: &Trace, choices: &[Choice]) -> Result<Vec<Cell>> {
     let served = Choice::by_name("default").context("it is there")?;
     let in_shards = simulate(&plan(vec![served], SHARDS), &mut ())?;
     let cell = |(size, percent): (usize, &u32)| Cell {
-        name: format!("{} {percent} %", trace.name),
+        name: format!("{name} {percent} %"),
+        slots: all.runs[size].slots,
         misses: all.runs[size..].iter().step_by(PERCENTS.len()).map(misses).collect(),
         in_shards: misses(&in_shards.runs[size]),
     };
@@ -58,24 +69,32 @@ fn misses(run: &simulator::Run) -> f64 {
 
 /// The shares of the gap that each policy has closed, in percent, of each cell of a family.
 #[derive(Default)]
-struct Family {
+pub(super) struct Family {
     /// In the order of [`choices`].
     closed: Vec<Vec<f64>>,
 }
 
 impl Family {
-    fn add(&mut self, shares: &[f64]) {
+    pub(super) fn add(&mut self, shares: &[f64]) {
         self.closed.resize(shares.len(), Vec::new());
         self.closed.iter_mut().zip(shares).for_each(|(all, share)| all.push(*share));
     }
 
-    fn means(&self) -> impl Iterator<Item = f64> {
+    /// Adds all its cells to another.
+    pub(super) fn merge_into(&self, other: &mut Family) {
+        other.closed.resize(self.closed.len().max(other.closed.len()), Vec::new());
+        for (all, own) in other.closed.iter_mut().zip(&self.closed) {
+            all.extend_from_slice(own);
+        }
+    }
+
+    pub(super) fn means(&self) -> impl Iterator<Item = f64> {
         self.closed.iter().map(|all| all.iter().sum::<f64>() / all.len().max(1) as f64)
     }
 
     /// Prints the means of the policies, best first, and whether the served one has reached the
     /// target: at least the best other less one percent of the gap, or above it.
-    fn report(&self, name: &str, choices: &[Choice], less: f64) {
+    pub(super) fn report(&self, name: &str, choices: &[Choice], less: f64) {
         let named = self.means().zip(choices.iter().map(|choice| choice.name));
         let mut means: Vec<(f64, &str)> = named.filter(|(_, name)| *name != "opt").collect();
         means.sort_by(|one, other| other.0.total_cmp(&one.0));
@@ -107,7 +126,8 @@ pub(crate) fn run(traces: &[Trace]) -> Result<()> {
     let mut worst = [(0.0f64, String::new()), (0.0, String::new())];
     println!("the share of the gap between LRU and the optimum that is closed, in per cent");
     for trace in traces {
-        for cell in cells(trace, &choices)? {
+        let Some(file) = &trace.file else { continue };
+        for cell in cells(&trace.name, file, &choices)? {
             let gap = cell.misses[lru] - cell.misses[optimum];
             for (misses, worst) in [cell.misses[served], cell.in_shards].into_iter().zip(&mut worst)
             {

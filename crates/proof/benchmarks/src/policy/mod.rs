@@ -1,8 +1,13 @@
 //! The default policy: compared with the others and the optimum over traces, under scans, its live
-//! curve, and whether the cache misses as the simulation does.
+//! curve, and whether the cache misses as the simulation does. On request also over generated
+//! families of loads, its choices phase by phase, and other numbers for its arbiter.
 
+mod choices;
 mod curve;
+mod families;
 mod gap;
+mod left_out;
+mod phases;
 mod scan;
 mod served;
 pub(crate) mod traces;
@@ -15,14 +20,51 @@ pub(crate) struct Arguments {
     /// A directory with traces, which may be compressed; other files are ignored.
     #[arg(long, default_value = "../shared/traces")]
     traces: PathBuf,
-    /// Parts to measure: gap, scan, curve, served.
+    /// Parts to measure: gap, scan, curve, served; families, choices and left-out.
     #[arg(long, value_delimiter = ',', default_value = "gap,scan,curve,served")]
     parts: Vec<String>,
+    /// Number of generated loads of each family, with the seeds from 1.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
+    /// Number of reads of each generated load.
+    #[arg(long, default_value_t = 400_000)]
+    reads: usize,
+    /// Only traces and families of these names, for families, choices and left-out.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    only: Vec<String>,
+    /// With families: keep the generated loads in this directory, for `overdrive sim`.
+    #[arg(long, value_name = "DIRECTORY")]
+    write: Option<PathBuf>,
+    /// With choices: print the choices of each phase as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    /// Whether a load of this name and family is measured.
+    fn takes(&self, name: &str, family: &str) -> bool {
+        let is_named = |wanted: &String| wanted == name || wanted == family;
+        self.only.is_empty() || self.only.iter().any(is_named)
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let has = |name: &str| arguments.parts.iter().any(|part| part == name);
+    if has("families") {
+        families::run(arguments)?;
+    }
+    if has("choices") {
+        choices::run(arguments)?;
+    }
+    if has("left-out") {
+        left_out::run(arguments)?;
+    }
+    let others = ["families", "choices", "left-out"];
+    if arguments.parts.iter().all(|part| others.contains(&part.as_str())) {
+        return Ok(());
+    }
     let mut found = traces::find(&arguments.traces)?;
-    if arguments.parts.iter().any(|part| part == "gap") {
+    if has("gap") {
         gap::run(&found)?;
     }
     // The other parts move data or simulate every size alone: ARC's traces would take an hour.
@@ -33,7 +75,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             "scan" => scan::run(),
             "curve" => curve::run(&found),
             "served" => served::run(&found)?,
-            other => bail!("--parts {other}: gap, scan, curve or served"),
+            other if others.contains(&other) => {}
+            other => {
+                bail!("--parts {other}: gap, scan, curve, served, families, choices or left-out")
+            }
         }
     }
     Ok(())

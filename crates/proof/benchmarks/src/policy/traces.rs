@@ -69,15 +69,14 @@ impl Trace {
     }
 }
 
-/// Reads every trace of a directory, in the order of their names, and generates one of a zipf load.
+/// Returns the traces of a directory in the order of their names; none if it is not there.
 ///
 /// # Errors
-/// A file cannot be read.
-pub(crate) fn find(directory: &Path) -> Result<Vec<Trace>> {
-    let mut traces = vec![zipf()];
+/// The directory cannot be read.
+pub(crate) fn paths(directory: &Path) -> Result<Vec<PathBuf>> {
     if !directory.is_dir() {
-        println!("no traces: {} is not there", directory.display());
-        return Ok(traces);
+        eprintln!("no traces: {} is not there", directory.display());
+        return Ok(Vec::new());
     }
     let mut paths = Vec::new();
     for entry in directory.read_dir().with_context(|| directory.display().to_string())? {
@@ -85,7 +84,17 @@ pub(crate) fn find(directory: &Path) -> Result<Vec<Trace>> {
     }
     paths.sort();
     let is_trace = |path: &PathBuf| path.extension().is_some_and(|end| end == "xz" || end == "zst");
-    for path in paths.into_iter().filter(is_trace) {
+    paths.retain(is_trace);
+    Ok(paths)
+}
+
+/// Reads every trace of a directory, in the order of their names, and generates one of a zipf load.
+///
+/// # Errors
+/// A file cannot be read.
+pub(crate) fn find(directory: &Path) -> Result<Vec<Trace>> {
+    let mut traces = vec![zipf()];
+    for path in paths(directory)? {
         traces.push(read(path)?);
     }
     Ok(traces)
