@@ -12,6 +12,7 @@ mod former;
 mod guest;
 mod install;
 mod mutants;
+mod package;
 mod packages;
 mod pages;
 mod policies;
@@ -52,6 +53,8 @@ enum Command {
     Install(install::Options),
     /// Remove the files of `install`. Configuration and images stay.
     Uninstall(install::Options),
+    /// Make a Debian package and an RPM package, and check them.
+    Package(package::Options),
     /// Run the main use case on this machine in about a minute.
     #[command(disable_help_flag = true)]
     Demo(Passed),
@@ -111,6 +114,7 @@ fn main() -> ExitCode {
         Command::Soak(options) => soak::run(&options),
         Command::Install(options) => install::install(&options),
         Command::Uninstall(options) => install::uninstall(&options),
+        Command::Package(options) => package::run(&options),
         Command::Demo(passed) => demo(&passed.arguments),
         Command::Crash(passed) => cargo::become_cargo(&cargo::CRASH, &passed.arguments),
         Command::Explore(options) => explore::run(&options),
