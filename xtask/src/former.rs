@@ -44,6 +44,15 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Builds the newest program with a former format, and returns it.
+///
+/// # Errors
+/// The history has no such commit, or it does not build.
+pub(crate) fn newest() -> anyhow::Result<PathBuf> {
+    let Former { commit, .. } = &ALL[ALL.len() - 1];
+    build(commit, &root().join(format!("target/former-{commit}")))
+}
+
 /// Checks a commit out next to the build, unless that was done before, and builds the program.
 fn build(commit: &str, place: &Path) -> anyhow::Result<PathBuf> {
     if !place.join("Cargo.toml").is_file() {

@@ -16,7 +16,7 @@ const SUSPEND: &str = "packaging/systemd/overdrive-suspend.service";
 const HIBERNATE: &str = "packaging/systemd/overdrive-hibernate.service";
 
 /// Units that are always enabled: the links below the prefix, and the unit that each leads to.
-const LINKS: [(&str, &str); 4] = [
+pub(crate) const LINKS: [(&str, &str); 4] = [
     ("sleep.target.wants", "overdrive-suspend.service"),
     ("systemd-hibernate.service.requires", "overdrive-hibernate.service"),
     ("systemd-hybrid-sleep.service.requires", "overdrive-hibernate.service"),
@@ -76,12 +76,12 @@ pub(crate) fn install(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Installs this program and its files into the tree of another system, as a distribution would.
+/// Installs this program and its files into the tree of another system, below a prefix there.
 ///
 /// # Errors
 /// A file cannot be written.
-pub(crate) fn put_below(root: &Path, program: &Path) -> anyhow::Result<()> {
-    put(&Options { prefix: "/usr".into() }, root, program)
+pub(crate) fn put_below(root: &Path, prefix: &str, program: &Path) -> anyhow::Result<()> {
+    put(&Options { prefix: prefix.into() }, root, program)
 }
 
 /// Copies all files to their destinations below `root`.
@@ -196,7 +196,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("overdrive-below-{}", std::process::id()));
         fs::create_dir_all(&root)?;
         fs::write(root.join("built"), "1")?;
-        put_below(&root, &root.join("built"))?;
+        put_below(&root, "/usr", &root.join("built"))?;
         assert_eq!(fs::read_to_string(root.join("usr/bin/overdrive"))?, "1");
         let unit = root.join("usr/lib/systemd/system/overdrive-device@.service");
         assert!(fs::read_to_string(unit)?.contains("ExecStart=/usr/bin/overdrive serve"));
@@ -244,6 +244,48 @@ mod tests {
             let name = line.split_once('=').map_or(line.as_str(), |(name, _)| name);
             assert!(device.iter().any(|other| other.starts_with(name)), "{name}");
         }
+        Ok(())
+    }
+
+    /// Maximum exposure of each unit, in tenths, by systemd 252. The unit of devices has
+    /// more, because it has no mount namespace.
+    const EXPOSURES: [(&str, &str); 2] = [("overdrive@", "36"), ("overdrive-device@", "49")];
+
+    #[test]
+    fn units_are_exposed_no_more_than_stated() -> anyhow::Result<()> {
+        let Some(program) = crate::packages::find("systemd-analyze") else {
+            println!("skipped: systemd-analyze is missing");
+            return Ok(());
+        };
+        let place = std::env::temp_dir().join(format!("overdrive-units-{}", std::process::id()));
+        fs::create_dir_all(&place)?;
+        for (unit, exposure) in EXPOSURES {
+            let source = cargo::root().join(format!("packaging/systemd/{unit}.service"));
+            let instance = place.join(format!("{unit}name.service"));
+            fs::copy(source, &instance)?;
+            let mut analyze = Command::new(&program);
+            analyze.args(["security", "--offline=yes", "--no-pager", "--threshold", exposure]);
+            let output = analyze.arg(&instance).output()?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "{text}{:?}", output.stderr);
+        }
+        fs::remove_dir_all(&place)?;
+        Ok(())
+    }
+
+    #[test]
+    fn memory_is_protected_from_those_who_free_it() -> anyhow::Result<()> {
+        for unit in ["overdrive@.service", "overdrive-device@.service"] {
+            let settings = settings(unit)?;
+            for needed in ["LimitMEMLOCK=infinity", "OOMPolicy=continue"] {
+                assert!(settings.iter().any(|line| line == needed), "{unit}: {needed}");
+            }
+            assert!(settings.iter().any(|line| line == "ManagedOOMPreference=omit"), "{unit}");
+            let after = settings.iter().filter(|line| line.starts_with("After="));
+            assert!(after.clone().any(|line| line.contains("network.target")), "{unit}");
+        }
+        let path = cargo::root().join("packaging/needrestart/overdrive.conf");
+        assert!(fs::read_to_string(path)?.contains("qr(^overdrive(-device)?@)} = 0;"));
         Ok(())
     }
 }

@@ -13,6 +13,7 @@ mod former;
 mod guest;
 mod install;
 mod mutants;
+mod package;
 mod packages;
 mod pages;
 mod policies;
@@ -55,6 +56,8 @@ enum Command {
     Uninstall(install::Options),
     /// Build the manual, a web site with search, and check its links.
     Book(book::Options),
+    /// Make a Debian package and an RPM package, and check them.
+    Package(package::Options),
     /// Run the main use case on this machine in about a minute.
     #[command(disable_help_flag = true)]
     Demo(Passed),
@@ -115,6 +118,7 @@ fn main() -> ExitCode {
         Command::Install(options) => install::install(&options),
         Command::Uninstall(options) => install::uninstall(&options),
         Command::Book(options) => book::run(&options),
+        Command::Package(options) => package::run(&options),
         Command::Demo(passed) => demo(&passed.arguments),
         Command::Crash(passed) => cargo::become_cargo(&cargo::CRASH, &passed.arguments),
         Command::Explore(options) => explore::run(&options),

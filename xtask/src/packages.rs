@@ -11,6 +11,8 @@ pub(crate) enum Purpose {
     Demo,
     /// `cargo xtask guest`.
     Guest,
+    /// `cargo xtask package`.
+    Package,
     /// `cargo xtask pages`.
     Pages,
     /// `cargo xtask system`.
@@ -24,9 +26,9 @@ impl Purpose {
     /// system, and pages are tested only at night.
     fn includes(self, other: Self) -> bool {
         match self {
-            Self::Tests => other != Self::System && other != Self::Pages,
+            Self::Tests => !matches!(other, Self::System | Self::Package | Self::Pages),
             Self::System => other == Self::System || other == Self::Guest,
-            Self::Demo | Self::Guest | Self::Pages => self == other,
+            Self::Demo | Self::Guest | Self::Package | Self::Pages => self == other,
         }
     }
 }
@@ -54,7 +56,7 @@ const fn program(package: &'static str, name: &'static str, purpose: Purpose) ->
 }
 
 /// All packages, in the order in which they are printed.
-pub(crate) const NEEDS: [Need; 30] = [
+pub(crate) const NEEDS: [Need; 34] = [
     program("e2fsprogs", "mkfs.ext4", Purpose::Demo),
     program("e2fsprogs", "e2fsck", Purpose::Demo),
     program("fio", "fio", Purpose::Demo),
@@ -64,6 +66,10 @@ pub(crate) const NEEDS: [Need; 30] = [
     program("qemu-system-x86", "qemu-system-x86_64", Purpose::Guest),
     program("kmod", "depmod", Purpose::Guest),
     program("kmod", "modprobe", Purpose::Guest),
+    program("binutils", "strip", Purpose::Package),
+    program("dpkg-dev", "dpkg-shlibdeps", Purpose::Package),
+    program("lintian", "lintian", Purpose::Package),
+    program("rpm", "rpm", Purpose::Package),
     program("chromium", "chromium", Purpose::Pages),
     program("mmdebstrap", "mmdebstrap", Purpose::System),
     program("e2fsprogs", "mkfs.ext4", Purpose::System),

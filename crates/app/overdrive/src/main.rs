@@ -3,10 +3,12 @@
 mod again;
 mod bench;
 mod columns;
+mod completion;
 mod demo;
 mod device;
 mod doctor;
 mod drive;
+mod manual;
 mod page_file;
 mod pool;
 mod progress;
@@ -66,9 +68,12 @@ enum Command {
     /// Retain a volume's memory for its daemon; only a daemon starts this.
     #[command(hide = true)]
     Hold,
+    #[command(hide = true)]
+    Manual(manual::Options),
 }
 
 fn main() -> ExitCode {
+    completion::answer_shell();
     host::ignore_file_size_signal();
     daemon::find_former();
     if std::env::var_os(device::LOG).is_some() {
@@ -92,6 +97,7 @@ fn main() -> ExitCode {
         Command::DeviceCall { daemon, call } => {
             daemon::device_call(daemon, &call).map(|()| ExitCode::SUCCESS)
         }
+        Command::Manual(options) => manual::write(&options),
         Command::Hold => {
             host::begin_journal();
             host::begin_daemon();

@@ -61,7 +61,7 @@ fn lenient(command: Command) -> Command {
 
 /// Returns the same command with paragraphs of one line each, which the help wraps at the
 /// terminal's width. Indented lines, such as examples, stay unchanged.
-fn reflowed(command: Command) -> Command {
+pub(crate) fn reflowed(command: Command) -> Command {
     let texts = [command.get_long_about(), command.get_after_long_help()];
     let [about, after] = texts.map(|text| text.map(|text| joined(&text.to_string())));
     let command = match about {

@@ -58,6 +58,25 @@ pub(super) fn disk(place: &Path, name: &str) -> PathBuf {
 /// # Errors
 /// Debian's packages are not available, or a program fails.
 pub(super) fn make(cache: &Path, place: &Path, kernel: &Kernel) -> anyhow::Result<()> {
+    make_with(cache, place, kernel, |root| {
+        put_files(root)?;
+        let image = root.join("srv/image.img");
+        File::create(&image)?.set_len(512 * MIB)?;
+        run(Command::new(tool("mkfs.xfs")?).arg("-q").arg(&image))
+    })
+}
+
+/// Creates all disks below `place`; the files of the first one are Debian's, and those of
+/// `put_files`, which gets the directory of its root.
+///
+/// # Errors
+/// Debian's packages are not available, or a program fails.
+pub(super) fn make_with(
+    cache: &Path,
+    place: &Path,
+    kernel: &Kernel,
+    put_files: impl FnOnce(&Path) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let archive = debian(cache)?;
     let root = place.join("root");
     if root.exists() {
@@ -67,9 +86,6 @@ pub(super) fn make(cache: &Path, place: &Path, kernel: &Kernel) -> anyhow::Resul
     run(Command::new("tar").arg("-C").arg(&root).arg("-xf").arg(&archive))?;
     put_modules(&root, kernel)?;
     put_files(&root)?;
-    let image = root.join("srv/image.img");
-    File::create(&image)?.set_len(512 * MIB)?;
-    run(Command::new(tool("mkfs.xfs")?).arg("-q").arg(&image))?;
     make_disks(&root, place)?;
     fs::remove_dir_all(&root)?;
     fs::write(place.join("initramfs"), initramfs(kernel)?)?;
@@ -110,25 +126,33 @@ fn put_modules(root: &Path, kernel: &Kernel) -> anyhow::Result<()> {
     depmod(root, &release.to_string_lossy())
 }
 
-fn put_files(root: &Path) -> anyhow::Result<()> {
-    install::put_below(root, &cargo::target().join("release/overdrive"))?;
-    let put = |path: &str, text: &str, mode: u32| -> anyhow::Result<()> {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().context("it is in a directory")?)?;
-        fs::write(&path, text).with_context(|| path.display().to_string())?;
-        Ok(fs::set_permissions(&path, Permissions::from_mode(mode))?)
-    };
-    put("etc/hostname", "overdrive\n", 0o644)?;
-    put("etc/fstab", include_str!("fstab"), 0o644)?;
-    put("etc/systemd/system/trial.service", include_str!("trial.service"), 0o644)?;
-    put("usr/local/lib/overdrive/trial.sh", include_str!("trial.sh"), 0o755)?;
+fn put(root: &Path, path: &str, text: &str, mode: u32) -> anyhow::Result<()> {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().context("it is in a directory")?)?;
+    fs::write(&path, text).with_context(|| path.display().to_string())?;
+    Ok(fs::set_permissions(&path, Permissions::from_mode(mode))?)
+}
+
+/// Puts a trial, and the service that runs it at each boot.
+pub(super) fn put_trial(root: &Path, fstab: &str, script: &str) -> anyhow::Result<()> {
+    put(root, "etc/hostname", "overdrive\n", 0o644)?;
+    put(root, "etc/fstab", fstab, 0o644)?;
+    put(root, "etc/systemd/system/trial.service", include_str!("trial.service"), 0o644)?;
+    put(root, "usr/local/lib/overdrive/trial.sh", script, 0o755)?;
     let wants = root.join("etc/systemd/system/multi-user.target.wants");
     fs::create_dir_all(&wants)?;
-    symlink("../trial.service", wants.join("trial.service"))?;
+    Ok(symlink("../trial.service", wants.join("trial.service"))?)
+}
+
+fn put_files(root: &Path) -> anyhow::Result<()> {
+    install::put_below(root, "/usr", &cargo::target().join("release/overdrive"))?;
+    let put = |path: &str, text: &str| put(root, path, text, 0o600);
+    put_trial(root, include_str!("fstab"), include_str!("trial.sh"))?;
+    let wants = root.join("etc/systemd/system/multi-user.target.wants");
     for (name, backing) in VOLUMES {
         let config =
             format!("[volume.{name}]\nbacking = \"{backing}\"\nmemory = \"64M\"\nattach = true\n");
-        put(&format!("etc/overdrive/{name}.toml"), &config, 0o600)?;
+        put(&format!("etc/overdrive/{name}.toml"), &config)?;
         fs::create_dir_all(root.join("mnt").join(name))?;
         // Same as `systemctl enable`.
         let unit = "usr/lib/systemd/system/overdrive-device@.service";

@@ -7,6 +7,7 @@
 
 mod image;
 mod machine;
+pub(crate) mod packaged;
 mod served;
 
 use super::debian::Kernel;
