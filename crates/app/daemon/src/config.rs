@@ -4,6 +4,7 @@
 //! nbd = "unix:/run/overdrive/nbd.sock"   # for volumes without an address
 //! fuse = "/run/overdrive/files"          # a directory in which every volume is a file
 //! insecure_tcp = false
+//! metrics = "127.0.0.1:9469"             # for Prometheus
 //!
 //! [volume.db]
 //! backing = "/dev/sdb"
@@ -11,7 +12,7 @@
 //! attach = true                          # a block device, /dev/overdrive/db
 //! ```
 
-use crate::plan::{NbdAddress, Route};
+use crate::plan::{MetricsAddress, NbdAddress, Route};
 use crate::section::{self, Section, Wrong};
 use crate::settings::SETTINGS;
 use crate::units::{self, WaitTime};
@@ -21,7 +22,7 @@ use stack::{Failure, Plan, target};
 use std::path::{Path, PathBuf};
 
 /// Top-level keys besides the volumes.
-const TOP_KEYS: [&str; 6] = ["nbd", "fuse", "insecure_tcp", "threads", "poll", "volume"];
+const TOP_KEYS: [&str; 7] = ["nbd", "fuse", "insecure_tcp", "metrics", "threads", "poll", "volume"];
 /// Keys of a volume besides its settings: options of `overdrive serve`, with `_` for `-`.
 const OPTION_KEYS: [&str; 10] = [
     "nbd",
@@ -110,6 +111,8 @@ pub struct Config {
     pub nbd: Option<NbdAddress>,
     /// A directory in which every volume is a file.
     pub fuse: Option<PathBuf>,
+    /// Where metrics are served.
+    pub metrics: Option<MetricsAddress>,
     /// Threads that serve clients.
     pub threads: Option<usize>,
     /// Whether to poll for work before sleeping, if the file says so.
@@ -135,6 +138,9 @@ fn config(top: &Section<'_>) -> Result<Config, Wrong> {
     let insecure_tcp = top.flag("insecure_tcp")?.unwrap_or(false);
     let nbd = place(top, insecure_tcp)?;
     let fuse = top.text("fuse", units::directory)?;
+    let metrics = top.text("metrics", |text| {
+        MetricsAddress::parse(text, insecure_tcp).map_err(|failure| failure.message)
+    })?;
     let threads = top.text("threads", crate::parse_threads)?;
     let poll = top.text("poll", units::polling)?;
     let nothing =
@@ -147,7 +153,7 @@ fn config(top: &Section<'_>) -> Result<Config, Wrong> {
     if volumes.is_empty() {
         return Err(nothing());
     }
-    Ok(Config { nbd, fuse, threads, poll, volumes })
+    Ok(Config { nbd, fuse, metrics, threads, poll, volumes })
 }
 
 fn volume_keys() -> Vec<&'static str> {
@@ -208,6 +214,7 @@ mod tests {
         let text = r#"
             nbd = "unix:/run/overdrive/nbd.sock"
             fuse = "/run/files"
+            metrics = "127.0.0.1:9469"
             threads = 3
             poll = "20ms"
             [volume.db]
@@ -230,6 +237,7 @@ mod tests {
         let config = parse(text).expect("a good file");
         let polling = Polling::Fixed(Duration::from_millis(20));
         assert_eq!((config.threads, config.poll), (Some(3), Some(polling)));
+        assert_eq!(config.metrics, MetricsAddress::parse("127.0.0.1:9469", false).ok());
         assert_eq!(config.fuse.as_deref(), Some(Path::new("/run/files")));
         let [db, scratch] = &config.volumes[..] else { panic!("{config:?}") };
         let Ok(Spec::Cache { cache, .. }) = db.spec() else { panic!("{db:?}") };
