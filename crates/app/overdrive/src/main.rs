@@ -3,6 +3,7 @@
 mod again;
 mod bench;
 mod columns;
+mod config;
 mod demo;
 mod device;
 mod doctor;
@@ -45,6 +46,7 @@ enum Command {
     Mount(Box<device::MountArguments>),
     Umount(device::UmountArguments),
     Volume(volumes::Arguments),
+    Config(config::Arguments),
     Upgrade(volumes::UpgradeArguments),
     Drive(drive::Arguments),
     Bench(Box<bench::Arguments>),
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Command::Umount(arguments) => device::umount(&arguments),
         Command::Supervise(arguments) => device::supervise(&arguments),
         Command::Volume(arguments) => volumes::run(&arguments),
+        Command::Config(arguments) => config::run(&arguments),
         Command::Upgrade(arguments) => volumes::upgrade(&arguments),
         Command::Drive(arguments) => drive::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
