@@ -15,7 +15,7 @@ struct Change {
     wanted: String,
 }
 
-/// What a reload does with one volume.
+/// The changes that a reload makes to one volume.
 struct Reload {
     name: String,
     /// None: no daemon serves it.

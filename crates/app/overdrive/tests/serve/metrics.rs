@@ -134,7 +134,7 @@ fn an_address_that_other_machines_reach_is_refused_and_one_in_use_delays_no_volu
     server.end().well();
 }
 
-/// Sends a request to an address, and returns the response. None: nobody listens there.
+/// Sends a request to an address, and returns the response. None: the connection is refused.
 fn exchange_at(address: SocketAddr, request: &str) -> Option<String> {
     let stream = TcpStream::connect(address).ok()?;
     String::from_utf8(exchange(stream, request.as_bytes())).ok()
