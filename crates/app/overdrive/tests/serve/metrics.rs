@@ -62,7 +62,10 @@ fn a_scrape_shows_each_volume_and_what_its_clients_have_done() {
     assert_eq!(value(&before, "overdrive_size_bytes{volume=\"one\"}"), f64::from(8 << 20));
     if have(&["qemu-io"]) {
         let uri = &server.uri;
-        run("qemu-io", &["-f", "raw", "-c", "write 0 64k", "-c", "read 0 64k", uri]).well();
+        let commands = ["-c", "write 0 64k", "-c", "read 0 64k"];
+        // In its default mode, every write would be durable, and none would be buffered.
+        let options = ["-t", "writeback", "-f", "raw"];
+        run("qemu-io", &[&options, &commands[..], &[uri]].concat()).well();
         let after = scrape(&socket);
         let written = "overdrive_asked_write_bytes_total{volume=\"one\"}";
         assert_eq!(value(&after, written) - value(&before, written), f64::from(64 << 10));
