@@ -86,6 +86,31 @@ fn a_scrape_shows_each_volume_and_what_its_clients_have_done() {
 }
 
 #[test]
+fn a_volume_without_a_daemon_is_shown_by_other_daemons_of_its_user() {
+    if !have(&["qemu-io"]) {
+        return;
+    }
+    let (home, place, other) = (Home::new(), place(), place());
+    let options = ["--write", "back-now", "--dirty-age", "1000s", "--name", "left"];
+    let server = Server::start_in(&home, image(&place, 8), &options);
+    // Killed before it closes the volume, which would flush.
+    let script = format!("write 0 64k\nsigraise {}\n", rustix::process::Signal::KILL.as_raw());
+    let mut client = Command::new("qemu-io");
+    client.args(["-t", "writeback", "-f", "raw", &server.uri]).stdin(Stdio::piped());
+    let mut client = client.stdout(Stdio::null()).spawn().expect("it is installed");
+    client.stdin.take().expect("piped").write_all(script.as_bytes()).expect("it reads");
+    client.wait().expect("our child");
+    server.kill();
+    let socket = home.path().join("metrics.sock");
+    let address = format!("unix:{}", socket.display());
+    let server = Server::start_in(&home, image(&other, 8), &["--metrics", &address]);
+    wait_until("metrics are served", || UnixStream::connect(&socket).is_ok());
+    let text = scrape(&socket);
+    assert_eq!(value(&text, "overdrive_state{volume=\"left\",state=\"orphaned\"}"), 1.0);
+    server.end().well();
+}
+
+#[test]
 fn hostile_requests_are_refused_and_delay_no_scrape() {
     let (home, place) = (Home::new(), place());
     let socket = home.path().join("metrics.sock");
