@@ -56,7 +56,7 @@ const fn program(package: &'static str, name: &'static str, purpose: Purpose) ->
 }
 
 /// All packages, in the order in which they are printed.
-pub(crate) const NEEDS: [Need; 34] = [
+pub(crate) const NEEDS: [Need; 36] = [
     program("e2fsprogs", "mkfs.ext4", Purpose::Demo),
     program("e2fsprogs", "e2fsck", Purpose::Demo),
     program("fio", "fio", Purpose::Demo),
@@ -90,6 +90,8 @@ pub(crate) const NEEDS: [Need; 34] = [
     program("xfsprogs", "mkfs.xfs", Purpose::Tests),
     program("xfsprogs", "xfs_repair", Purpose::Tests),
     program("sqlite3", "sqlite3", Purpose::Tests),
+    program("prometheus", "prometheus", Purpose::Tests),
+    program("prometheus", "promtool", Purpose::Tests),
     // The system's version; the tests find it.
     Need { package: "postgresql", probe: Probe::Package, purpose: Purpose::Tests },
 ];
@@ -149,7 +151,7 @@ mod tests {
         let tests = missing(Purpose::Tests, |_| false);
         assert_eq!(demo, ["e2fsprogs", "fio", "libnbd-bin", "qemu-utils"]);
         assert_eq!(tests[..demo.len()], demo);
-        assert_eq!(tests.len(), 17);
+        assert_eq!(tests.len(), 18);
         assert_eq!(missing(Purpose::Guest, |_| false), ["qemu-system-x86", "kmod"]);
         let system = missing(Purpose::System, |_| false);
         assert!(system.contains(&"mmdebstrap") && system.contains(&"kmod"), "{system:?}");

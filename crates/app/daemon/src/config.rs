@@ -1,9 +1,14 @@
-//! The config file of a daemon: several volumes, by name.
+//! The configuration of a daemon: several volumes, by name.
+//!
+//! `overdrive.toml` has its drop-ins in `conf.d` beside it, in the order of their names; a key of a
+//! later file replaces that of an earlier one. Any other file is a configuration of its own. All of
+//! them are read here, and nowhere else.
 //!
 //! ```toml
 //! nbd = "unix:/run/overdrive/nbd.sock"   # for volumes without an address
 //! fuse = "/run/overdrive/files"          # a directory in which every volume is a file
 //! insecure_tcp = false
+//! metrics = "127.0.0.1:9469"             # for Prometheus
 //!
 //! [volume.db]
 //! backing = "/dev/sdb"
@@ -11,19 +16,21 @@
 //! attach = true                          # a block device, /dev/overdrive/db
 //! ```
 
-use crate::plan::{NbdAddress, Route};
-use crate::section::{self, Section, Wrong};
-use crate::settings::SETTINGS;
+use crate::plan::{MetricsAddress, NbdAddress, Route};
+use crate::section::{self, Section, Texts, Wrong};
+use crate::settings::{SETTINGS, Setting};
 use crate::units::{self, WaitTime};
 use block::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec};
 use ring::Polling;
-use stack::{Failure, Plan, target};
+use serde::Serialize;
+use stack::{Exit, Failure, Plan, target};
 use std::path::{Path, PathBuf};
 
 /// Top-level keys besides the volumes.
-const TOP_KEYS: [&str; 6] = ["nbd", "fuse", "insecure_tcp", "threads", "poll", "volume"];
+const TOP_KEYS: [&str; 7] = ["nbd", "fuse", "insecure_tcp", "metrics", "threads", "poll", "volume"];
 /// Keys of a volume besides its settings: options of `overdrive serve`, with `_` for `-`.
-const OPTION_KEYS: [&str; 10] = [
+const OPTION_KEYS: [&str; 11] = [
+    "format",
     "nbd",
     "attach",
     "via",
@@ -110,6 +117,8 @@ pub struct Config {
     pub nbd: Option<NbdAddress>,
     /// A directory in which every volume is a file.
     pub fuse: Option<PathBuf>,
+    /// Where metrics are served.
+    pub metrics: Option<MetricsAddress>,
     /// Threads that serve clients.
     pub threads: Option<usize>,
     /// Whether to poll for work before sleeping, if the file says so.
@@ -118,16 +127,187 @@ pub struct Config {
     pub volumes: Vec<ConfigVolume>,
 }
 
-/// Reads a config file.
+/// The directory of configurations.
+pub const DIRECTORY: &str = "/etc/overdrive";
+/// Name of the configuration that has drop-ins.
+const MAIN: &str = "overdrive.toml";
+/// Name of the directory of drop-ins, beside it.
+const DROP_INS: &str = "conf.d";
+const KIND: &str = "config file";
+
+/// Reads a configuration: a file, or a directory with `overdrive.toml` and its drop-ins.
 ///
 /// # Errors
 /// One sentence with the file, the line, the key and a correction.
 pub fn read(path: &Path) -> Result<Config, Failure> {
-    section::read(path, "config file", parse)
+    read_files(&files(path)?)
 }
 
+/// Reads the files of a configuration, in this order.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_files(files: &[PathBuf]) -> Result<Config, Failure> {
+    section::read_merged(files, KIND, |top, _| config(top))
+}
+
+/// Returns the last file of a configuration that has a table for this volume: its keys count. None:
+/// no file has one.
+///
+/// # Errors
+/// As [`read`].
+pub fn file_of(path: &Path, volume: &str) -> Result<Option<PathBuf>, Failure> {
+    let files = files(path)?;
+    section::read_merged(&files, KIND, |top, texts| {
+        config(top)?;
+        let all = top.named("volume")?.unwrap_or_default();
+        let found = all.into_iter().find(|(name, _)| name == volume);
+        Ok(found.map(|(_, section)| texts.locate(section.last_at()).0.to_owned()))
+    })
+}
+
+#[cfg(test)]
 fn parse(text: &str) -> Result<Config, Wrong> {
     section::parse(text, config)
+}
+
+/// Returns the files with this ending in a directory, in the order of their names. Empty if there
+/// is no such directory.
+fn files_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let failed = |error: std::io::Error| {
+        let message = format!("{}: cannot be read: {error}", directory.display());
+        Failure::new(Exit::Permission, message)
+    };
+    let entries = match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let paths: std::io::Result<Vec<PathBuf>> =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect();
+    let mut paths = paths.map_err(failed)?;
+    // Editors leave hidden files beside those that they edit.
+    let is_hidden =
+        |path: &Path| path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+    let is_config = |path: &Path| path.extension().is_some_and(|ending| ending == "toml");
+    paths.retain(|path| is_config(path) && !is_hidden(path));
+    paths.sort();
+    Ok(paths)
+}
+
+/// Returns the files of a configuration, in the order in which they are read.
+///
+/// # Errors
+/// The drop-ins cannot be listed; a directory has no configuration.
+pub fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let directory = match path.file_name() {
+        _ if path.is_dir() => path,
+        Some(name) if name == MAIN => path.parent().unwrap_or(Path::new("")),
+        _ => return Ok(vec![path.to_owned()]),
+    };
+    let main = directory.join(MAIN);
+    let mut all = if main.exists() || path == main { vec![main.clone()] } else { Vec::new() };
+    all.extend(files_in(&directory.join(DROP_INS))?);
+    if all.is_empty() {
+        let message = format!("{}: is not there; name a config file", main.display());
+        return Err(Failure::new(Exit::Negative, message));
+    }
+    Ok(all)
+}
+
+/// Returns the configurations in a directory: `overdrive.toml` with its drop-ins, and each other
+/// file.
+///
+/// # Errors
+/// The directory cannot be listed, or has no configuration.
+pub fn all_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut all = files_in(directory)?;
+    let main = directory.join(MAIN);
+    let has_drop_ins = !files_in(&directory.join(DROP_INS))?.is_empty();
+    if has_drop_ins && !all.contains(&main) {
+        all.insert(0, directory.to_owned());
+    }
+    if all.is_empty() {
+        let message = format!("{}: has no config file", directory.display());
+        return Err(Failure::new(Exit::Negative, message));
+    }
+    Ok(all)
+}
+
+/// A key, its value, and where the value comes from.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Value {
+    /// The key.
+    pub key: &'static str,
+    /// The value as it is written, or the default.
+    pub value: String,
+    /// The file that sets it. None: it is the default.
+    pub file: Option<PathBuf>,
+    /// The line there, from 1.
+    pub line: Option<usize>,
+}
+
+/// A volume of a configuration.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct EffectiveVolume {
+    /// Its name.
+    pub name: String,
+    /// All its keys.
+    pub values: Vec<Value>,
+}
+
+/// A configuration with the origin of each value.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Effective {
+    /// Its files, in the order in which they are read.
+    pub files: Vec<PathBuf>,
+    /// The keys of the daemon.
+    pub daemon: Vec<Value>,
+    /// The volumes, in the order of their names.
+    pub volumes: Vec<EffectiveVolume>,
+}
+
+/// Reads a configuration, and returns each value with its origin.
+///
+/// # Errors
+/// As [`read`].
+pub fn effective(path: &Path) -> Result<Effective, Failure> {
+    let files = files(path)?;
+    let read = |top: &Section<'_>, texts: &Texts| {
+        config(top)?;
+        let value = |section: &Section<'_>, key: &'static str| match section.written(key) {
+            Some((value, at)) => {
+                let (file, line) = texts.locate(at);
+                Value { key, value, file: Some(file.to_owned()), line: Some(line) }
+            }
+            None => Value { key, value: default_of(key), file: None, line: None },
+        };
+        let keys = TOP_KEYS.into_iter().filter(|key| *key != "volume");
+        let daemon = keys.map(|key| value(top, key)).collect();
+        let volumes = top.named("volume")?.unwrap_or_default().into_iter();
+        let volumes = volumes.map(|(name, section)| {
+            let values = volume_keys().into_iter().map(|key| value(&section, key)).collect();
+            EffectiveVolume { name, values }
+        });
+        Ok((daemon, volumes.collect()))
+    };
+    let (daemon, volumes) = section::read_merged(&files, KIND, read)?;
+    Ok(Effective { files, daemon, volumes })
+}
+
+/// Returns the default of a key, as it is shown.
+fn default_of(key: &str) -> String {
+    let text = match key {
+        "format" => "raw",
+        "raw" | "holder" => "true",
+        "attach" | "read_only" | "buffered" | "insecure_tcp" => "false",
+        "wait_time" => "30s",
+        "via" => "the best way that the kernel offers",
+        "poll" => "adaptive",
+        "threads" => "one for each two processors, at most 8",
+        "nbd" => "a private socket, if nothing else is named",
+        _ => return Setting::named(key).map_or_else(|| "none".to_owned(), Setting::default),
+    };
+    text.to_owned()
 }
 
 fn config(top: &Section<'_>) -> Result<Config, Wrong> {
@@ -135,6 +315,9 @@ fn config(top: &Section<'_>) -> Result<Config, Wrong> {
     let insecure_tcp = top.flag("insecure_tcp")?.unwrap_or(false);
     let nbd = place(top, insecure_tcp)?;
     let fuse = top.text("fuse", units::directory)?;
+    let metrics = top.text("metrics", |text| {
+        MetricsAddress::parse(text, insecure_tcp).map_err(|failure| failure.message)
+    })?;
     let threads = top.text("threads", crate::parse_threads)?;
     let poll = top.text("poll", units::polling)?;
     let nothing =
@@ -147,7 +330,7 @@ fn config(top: &Section<'_>) -> Result<Config, Wrong> {
     if volumes.is_empty() {
         return Err(nothing());
     }
-    Ok(Config { nbd, fuse, threads, poll, volumes })
+    Ok(Config { nbd, fuse, metrics, threads, poll, volumes })
 }
 
 fn volume_keys() -> Vec<&'static str> {
@@ -166,7 +349,7 @@ fn volume(name: &str, section: &Section<'_>, insecure_tcp: bool) -> Result<Confi
         faults: section.text("faults", units::faults)?,
         read_only: section.flag("read_only")?.unwrap_or(false),
         buffered: section.flag("buffered")?.unwrap_or(false),
-        raw: section.flag("raw")?.unwrap_or(false),
+        raw: section.text("format", format)?.is_some() || section.flag("raw")?.unwrap_or(false),
         nbd: place(section, insecure_tcp)?,
         attach: section.flag("attach")?.unwrap_or(false),
         via: section.text("via", Route::parse)?,
@@ -177,6 +360,18 @@ fn volume(name: &str, section: &Section<'_>, insecure_tcp: bool) -> Result<Confi
     // Parsed here only to report faults of the backing with their position.
     volume.spec().map_err(|failure| (section.span("backing"), failure.message))?;
     Ok(volume)
+}
+
+/// Reads the format of a backing: the declaration that its bytes are served as they are, whatever a
+/// client has written into it.
+fn format(text: &str) -> Result<(), String> {
+    match text {
+        "raw" => Ok(()),
+        _ => Err(format!(
+            "'{text}' is not a format that is served; write \"raw\", after converting the image \
+             with 'qemu-img convert -O raw'"
+        )),
+    }
 }
 
 fn place(section: &Section<'_>, insecure_tcp: bool) -> Result<Option<NbdAddress>, Wrong> {
@@ -208,6 +403,7 @@ mod tests {
         let text = r#"
             nbd = "unix:/run/overdrive/nbd.sock"
             fuse = "/run/files"
+            metrics = "127.0.0.1:9469"
             threads = 3
             poll = "20ms"
             [volume.db]
@@ -230,6 +426,7 @@ mod tests {
         let config = parse(text).expect("a good file");
         let polling = Polling::Fixed(Duration::from_millis(20));
         assert_eq!((config.threads, config.poll), (Some(3), Some(polling)));
+        assert_eq!(config.metrics, MetricsAddress::parse("127.0.0.1:9469", false).ok());
         assert_eq!(config.fuse.as_deref(), Some(Path::new("/run/files")));
         let [db, scratch] = &config.volumes[..] else { panic!("{config:?}") };
         let Ok(Spec::Cache { cache, .. }) = db.spec() else { panic!("{db:?}") };
@@ -268,6 +465,55 @@ mod tests {
             wrong("nbd = \"tcp:127.0.0.1\"\n[volume.a]\nbacking=\"x\"").contains("insecure_tcp")
         );
         assert!(!wrong("[volume.db\n").is_empty());
+    }
+
+    #[test]
+    fn drop_ins_replace_single_keys_and_each_value_has_its_origin() {
+        let place = tempfile::tempdir().expect("a place for it");
+        let (main, drop_ins) = (place.path().join(MAIN), place.path().join(DROP_INS));
+        std::fs::create_dir(&drop_ins).expect("room");
+        let text = "threads = 2\n[volume.db]\nbacking = \"/dev/sdb\"\nmemory = \"1G\"\n";
+        std::fs::write(&main, text).expect("room");
+        let add = |name: &str, text: &str| std::fs::write(drop_ins.join(name), text).expect("room");
+        add("20-more.toml", "[volume.db]\n\nmemory = \"2G\"\nformat = \"raw\"\n");
+        add("10-less.toml", "[volume.db]\nmemory = \"3G\"\n[volume.x]\nbacking = \"ram:1G\"\n");
+        add(".swap.toml", "no TOML");
+        for path in [&main, &place.path().to_owned()] {
+            let config = read(path).expect("good");
+            let names: Vec<&str> = config.volumes.iter().map(|one| one.name.as_str()).collect();
+            assert_eq!(names, ["db", "x"]);
+            let db = &config.volumes[0];
+            assert_eq!((db.cache.memory, db.raw), (Size(2 << 30), true));
+            assert_eq!(config.threads, Some(2));
+        }
+        let shown = effective(&main).expect("good");
+        assert_eq!(shown.files.len(), 3);
+        let origin = |key: &str| {
+            let value = shown.volumes[0].values.iter().find(|value| value.key == key);
+            let Value { value, file, line, .. } = value.expect(key).clone();
+            let file = file.as_deref().and_then(Path::file_name);
+            (value, file.map(|name| name.to_string_lossy().into_owned()), line)
+        };
+        assert_eq!(origin("memory"), ("2G".into(), Some("20-more.toml".into()), Some(3)));
+        assert_eq!(origin("backing"), ("/dev/sdb".into(), Some(MAIN.into()), Some(3)));
+        assert_eq!(origin("write"), ("back".into(), None, None));
+        add("30-wrong.toml", "[volume.db]\nmemroy = \"2G\"\n");
+        let wrong = read(&main).expect_err("a typo").message;
+        assert!(wrong.contains("30-wrong.toml:2: unknown key memroy"), "{wrong}");
+        assert!(wrong.contains("'memory'"), "{wrong}");
+        add("30-wrong.toml", "[volume.y]\nmemory = \"2G\"\n");
+        let wrong = read(&main).expect_err("no backing").message;
+        assert!(wrong.contains("30-wrong.toml:1: [volume.y] has no backing"), "{wrong}");
+    }
+
+    #[test]
+    fn every_key_has_a_default_that_is_shown() {
+        let without = ["backing", "nbd", "fuse", "metrics", "delay", "faults", "volume"];
+        for key in volume_keys().into_iter().chain(TOP_KEYS) {
+            let is_none = default_of(key) == "none";
+            assert!(!is_none || without.contains(&key), "{key}");
+        }
+        assert!(wrong("[volume.db]\nbacking = \"x\"\nformat = \"qcow2\"").contains("qemu-img"));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! serve/ volumes on a lane: signals, a captive command, the end
 //! front/ protocols for clients: the trait, NBD, FUSE and ublk
 //! device/ volumes as block devices of this machine
+//! metrics/ the text of a scrape for Prometheus, and its HTTP
 //! control/ requests of an operator, their answers, and the client that sends them
 //! ```
 #![forbid(unsafe_code)]
@@ -24,6 +25,7 @@ mod front;
 mod hash;
 mod hot_lists;
 mod lanes;
+mod metrics;
 mod plan;
 mod protect;
 mod rescue;
@@ -43,7 +45,9 @@ pub use device::{
 };
 pub use former::{find_former, program_path, program_to_upgrade_to, resume_former};
 pub use front::find_inherited;
-pub use plan::{Attaching, DaemonPlan, Listening, Mounting, NbdAddress, Planned, Ready, Route};
+pub use plan::{
+    Attaching, DaemonPlan, Listening, MetricsAddress, Mounting, NbdAddress, Planned, Ready, Route,
+};
 pub use protect::protect_process;
 pub use rescue::{MemoryUser, Rescued, check_rescue_place, rescue};
 pub use runtime::{runtime_directory, sweep};

@@ -2,9 +2,11 @@
 //! line and a correction.
 
 use stack::{Exit, Failure};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// A mistake: its position in the text, and one sentence with a correction.
@@ -19,11 +21,26 @@ pub fn read<T>(
     kind: &str,
     parse: impl FnOnce(&str) -> Result<T, Wrong>,
 ) -> Result<T, Failure> {
-    let text = read_text(path, kind)?;
-    parse(&text).map_err(|(at, message)| {
-        let line = text.as_bytes().iter().take(at.start).filter(|byte| **byte == b'\n').count() + 1;
-        Failure::new(Exit::Usage, format!("{}:{line}: {message}", path.display()))
-    })
+    let texts = Texts::read(&[path.to_owned()], kind)?;
+    parse(&texts.0[0].text).map_err(|wrong| texts.failure(wrong))
+}
+
+/// Reads several files of a kind as one: a key of a later file replaces that of an earlier one.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_merged<T>(
+    paths: &[PathBuf],
+    kind: &str,
+    interpret: impl FnOnce(&Section<'_>, &Texts) -> Result<T, Wrong>,
+) -> Result<T, Failure> {
+    let texts = Texts::read(paths, kind)?;
+    let parsed: Result<Vec<_>, Wrong> =
+        texts.0.iter().map(|text| Ok((table_of(&text.text, text.base)?, text.base))).collect();
+    let tables = parsed.map_err(|wrong| texts.failure(wrong))?;
+    let layers = tables.iter().map(|(table, base)| Layer { table: table.get_ref(), base: *base });
+    let top = Section { name: String::new(), at: 0..0, layers: layers.collect() };
+    interpret(&top, &texts).map_err(|wrong| texts.failure(wrong))
 }
 
 /// Parses a text from its outermost table.
@@ -34,11 +51,58 @@ pub fn parse<T>(
     text: &str,
     interpret: impl FnOnce(&Section<'_>) -> Result<T, Wrong>,
 ) -> Result<T, Wrong> {
-    let table = DeTable::parse(text).map_err(|error| {
+    let table = table_of(text, 0)?;
+    let layers = vec![Layer { table: table.get_ref(), base: 0 }];
+    interpret(&Section { name: String::new(), at: 0..0, layers })
+}
+
+/// Parses a text whose first byte has this position.
+fn table_of(text: &str, base: usize) -> Result<Spanned<DeTable<'_>>, Wrong> {
+    DeTable::parse(text).map_err(|error| {
         let at = error.span().unwrap_or(0..0);
-        (at, error.message().to_owned())
-    })?;
-    interpret(&Section { name: String::new(), at: 0..0, table: table.get_ref() })
+        (shifted(at, base), error.message().to_owned())
+    })
+}
+
+fn shifted(at: Range<usize>, base: usize) -> Range<usize> {
+    at.start + base..at.end + base
+}
+
+/// A text with its file, and the position of its first byte among all texts.
+struct Text {
+    path: PathBuf,
+    text: String,
+    base: usize,
+}
+
+/// The texts of the files of a configuration.
+pub struct Texts(Vec<Text>);
+
+impl Texts {
+    fn read(paths: &[PathBuf], kind: &str) -> Result<Texts, Failure> {
+        let mut texts = Vec::new();
+        let mut base = 0;
+        for path in paths {
+            let text = read_text(path, kind)?;
+            let next = base + text.len() + 1;
+            texts.push(Text { path: path.clone(), text, base });
+            base = next;
+        }
+        Ok(Texts(texts))
+    }
+
+    /// Returns the file and the line of a position.
+    pub fn locate(&self, at: usize) -> (&Path, usize) {
+        let index = self.0.partition_point(|text| text.base <= at).saturating_sub(1);
+        let Some(Text { path, text, base }) = self.0.get(index) else { return (Path::new(""), 1) };
+        let before = text.as_bytes().iter().take(at.saturating_sub(*base));
+        (path, before.filter(|byte| **byte == b'\n').count() + 1)
+    }
+
+    fn failure(&self, (at, message): Wrong) -> Failure {
+        let (path, line) = self.locate(at.start);
+        Failure::new(Exit::Usage, format!("{}:{line}: {message}", path.display()))
+    }
 }
 
 /// Maximum size of a user's file, in bytes; a larger one is no such file.
@@ -75,15 +139,43 @@ pub(crate) fn nearest(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// A table of the file, with its name for messages.
+/// A table of one file.
+#[derive(Clone, Copy)]
+struct Layer<'a> {
+    table: &'a DeTable<'a>,
+    /// Position of the first byte of its text among all texts.
+    base: usize,
+}
+
+/// A table of the files, with its name for messages. Of several files, the last one with a key
+/// counts.
 pub struct Section<'a> {
     /// Its head as written: `[volume.db]`.
     name: String,
     at: Range<usize>,
-    table: &'a DeTable<'a>,
+    layers: Vec<Layer<'a>>,
 }
 
-impl Section<'_> {
+impl<'a> Section<'a> {
+    /// Returns a key's value, and its position.
+    fn get(&self, key: &str) -> Option<(&'a DeValue<'a>, Range<usize>)> {
+        let found = self.layers.iter().rev().find_map(|layer| Some((layer.table.get(key)?, layer)));
+        found.map(|(value, layer)| (value.get_ref(), shifted(value.span(), layer.base)))
+    }
+
+    /// Returns a key's value as it is written, without quotes, and its position. None: the key is
+    /// missing, or is no single value.
+    pub fn written(&self, key: &str) -> Option<(String, usize)> {
+        let (value, at) = self.get(key)?;
+        let text = match value {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Integer(number) => number.as_str().to_owned(),
+            DeValue::Boolean(flag) => flag.to_string(),
+            _ => return None,
+        };
+        Some((text, at.start))
+    }
+
     fn place_of(&self, key: &str) -> String {
         match self.name.as_str() {
             "" => key.to_owned(),
@@ -96,25 +188,30 @@ impl Section<'_> {
         self.at.clone()
     }
 
+    /// Returns a position in the last file that has this table.
+    pub fn last_at(&self) -> usize {
+        self.layers.last().map_or(0, |layer| layer.base)
+    }
+
     /// Refuses unknown keys.
     ///
     /// # Errors
     /// The first of them, with the nearest known key, or with all known keys.
     pub fn check_keys(&self, known: &[&str]) -> Result<(), Wrong> {
-        for (key, _) in self.table.iter() {
-            let name: &str = key.get_ref();
-            if known.contains(&name) {
-                continue;
+        for Layer { table, base } in &self.layers {
+            let unknown = |name: &&str| !known.contains(name);
+            let mut names = table.iter().map(|(key, _)| (key, key.get_ref() as &str));
+            if let Some((key, name)) = names.find(|(_, name)| unknown(name)) {
+                let (at, mend) = (shifted(key.span(), *base), nearest(name, known));
+                return Err((at, format!("unknown key {}; {mend}", self.place_of(name))));
             }
-            let mend = nearest(name, known);
-            return Err((key.span(), format!("unknown key {}; {mend}", self.place_of(name))));
         }
         Ok(())
     }
 
     /// Returns the position of a key's value.
     pub fn span(&self, key: &str) -> Range<usize> {
-        self.table.get(key).map_or(0..0, |value| value.span())
+        self.get(key).map_or(self.at(), |(_, at)| at)
     }
 
     /// Returns a value that is written as text, parsed by `read`. A bare number is passed as it is
@@ -127,13 +224,13 @@ impl Section<'_> {
         key: &str,
         mut read: impl FnMut(&str) -> Result<T, String>,
     ) -> Result<Option<T>, Wrong> {
-        let Some(value) = self.table.get(key) else { return Ok(None) };
-        let read = match value.get_ref() {
+        let Some((value, at)) = self.get(key) else { return Ok(None) };
+        let read = match value {
             DeValue::String(text) => read(text),
             DeValue::Integer(number) => read(number.as_str()),
             _ => Err("write the value in quotes".to_owned()),
         };
-        read.map(Some).map_err(|why| (value.span(), format!("{}: {why}", self.place_of(key))))
+        read.map(Some).map_err(|why| (at, format!("{}: {why}", self.place_of(key))))
     }
 
     /// Returns true or false. None: the key is missing.
@@ -141,10 +238,10 @@ impl Section<'_> {
     /// # Errors
     /// It is neither.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, Wrong> {
-        let Some(value) = self.table.get(key) else { return Ok(None) };
-        match value.get_ref() {
+        let Some((value, at)) = self.get(key) else { return Ok(None) };
+        match value {
             DeValue::Boolean(flag) => Ok(Some(*flag)),
-            _ => Err((value.span(), format!("{}: write true or false", self.place_of(key)))),
+            _ => Err((at, format!("{}: write true or false", self.place_of(key)))),
         }
     }
 
@@ -152,34 +249,50 @@ impl Section<'_> {
     ///
     /// # Errors
     /// The value is no table.
-    pub fn named(&self, key: &str) -> Result<Option<Vec<(String, Section<'_>)>>, Wrong> {
-        let Some(value) = self.table.get(key) else { return Ok(None) };
-        let DeValue::Table(tables) = value.get_ref() else {
-            return Err((value.span(), format!("{key}: write [{key}.NAME]")));
-        };
-        let all = tables.iter().map(|(name, value)| {
-            let head = format!("[{key}.{}]", name.get_ref());
-            let DeValue::Table(table) = value.get_ref() else {
-                return Err((value.span(), format!("{key}.{}: write {head}", name.get_ref())));
+    pub fn named(&self, key: &str) -> Result<Option<Vec<(String, Section<'a>)>>, Wrong> {
+        let mut all: BTreeMap<String, Section<'a>> = BTreeMap::new();
+        let mut is_there = false;
+        for Layer { table, base } in &self.layers {
+            let Some(value) = table.get(key) else { continue };
+            is_there = true;
+            let DeValue::Table(tables) = value.get_ref() else {
+                return Err((shifted(value.span(), *base), format!("{key}: write [{key}.NAME]")));
             };
-            Ok((name.get_ref().to_string(), Section { name: head, at: value.span(), table }))
-        });
-        all.collect::<Result<_, _>>().map(Some)
+            for (name, value) in tables {
+                let (name, at) = (name.get_ref().to_string(), shifted(value.span(), *base));
+                let head = format!("[{key}.{name}]");
+                let DeValue::Table(table) = value.get_ref() else {
+                    return Err((at, format!("{key}.{name}: write {head}")));
+                };
+                let layers = Vec::new();
+                let section =
+                    all.entry(name).or_insert(Section { name: head, at: at.clone(), layers });
+                section.layers.push(Layer { table, base: *base });
+            }
+        }
+        Ok(is_there.then(|| all.into_iter().collect()))
     }
 
     /// Returns the tables of a list, each headed `[[key]]`. Empty: the key is missing.
     ///
     /// # Errors
     /// The value is no list of tables.
-    pub fn list(&self, key: &str) -> Result<Vec<Section<'_>>, Wrong> {
-        let Some(value) = self.table.get(key) else { return Ok(Vec::new()) };
+    pub fn list(&self, key: &str) -> Result<Vec<Section<'a>>, Wrong> {
         let head = format!("[[{key}]]");
         let wrong = |at| (at, format!("{key}: write {head} once for each"));
-        let DeValue::Array(all) = value.get_ref() else { return Err(wrong(value.span())) };
-        let tables = all.iter().map(|value| {
-            let DeValue::Table(table) = value.get_ref() else { return Err(wrong(value.span())) };
-            Ok(Section { name: head.clone(), at: value.span(), table })
-        });
-        tables.collect()
+        let mut tables = Vec::new();
+        for Layer { table, base } in &self.layers {
+            let Some(value) = table.get(key) else { continue };
+            let DeValue::Array(all) = value.get_ref() else {
+                return Err(wrong(shifted(value.span(), *base)));
+            };
+            for value in all {
+                let at = shifted(value.span(), *base);
+                let DeValue::Table(table) = value.get_ref() else { return Err(wrong(at)) };
+                let layers = vec![Layer { table, base: *base }];
+                tables.push(Section { name: head.clone(), at, layers });
+            }
+        }
+        Ok(tables)
     }
 }

@@ -22,6 +22,7 @@ pub struct Setting {
     default: fn() -> String,
     read: fn(&mut CacheSpec, &str) -> Result<(), String>,
     show: fn(&Value) -> Option<String>,
+    text: fn(&Value) -> Option<String>,
     change: Option<Change>,
 }
 
@@ -86,6 +87,13 @@ impl Setting {
     /// have this setting.
     pub fn show(&self, spec: &Value) -> Option<String> {
         (self.show)(spec.get(self.field)?)
+    }
+
+    /// Returns its value from a spec as JSON, as [`Setting::read`] reads it. None: the daemon is
+    /// older, and does not have this setting; or it is a default that depends on others.
+    pub fn text(&self, spec: &Value) -> Option<String> {
+        let text = (self.text)(spec.get(self.field)?)?;
+        self.read(&mut CacheSpec::default(), &text).is_ok().then_some(text)
     }
 
     /// Adds the spec's value of this setting to the changes; does nothing if it is not live.
@@ -236,6 +244,7 @@ macro_rules! settings {
                 Ok(())
             },
             show: |value| Some(serde_json::from_value::<$type>(value.clone()).ok()?.to_display()),
+            text: |value| Some(serde_json::from_value::<$type>(value.clone()).ok()?.to_text()),
             change: [
                 $(Some((|changes, spec, geometry| {
                     changes.$engine = Some(spec.$field.measured(geometry));

@@ -4,6 +4,7 @@ mod again;
 mod bench;
 mod columns;
 mod completion;
+mod config;
 mod demo;
 mod device;
 mod doctor;
@@ -47,6 +48,7 @@ enum Command {
     Mount(Box<device::MountArguments>),
     Umount(device::UmountArguments),
     Volume(volumes::Arguments),
+    Config(config::Arguments),
     Upgrade(volumes::UpgradeArguments),
     Drive(drive::Arguments),
     Bench(Box<bench::Arguments>),
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
         Command::Umount(arguments) => device::umount(&arguments),
         Command::Supervise(arguments) => device::supervise(&arguments),
         Command::Volume(arguments) => volumes::run(&arguments),
+        Command::Config(arguments) => config::run(&arguments),
         Command::Upgrade(arguments) => volumes::upgrade(&arguments),
         Command::Drive(arguments) => drive::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

@@ -32,6 +32,7 @@ mod restart;
 mod rivals;
 mod routes;
 mod saturate;
+mod scrape;
 mod server;
 mod sides;
 mod sim;
@@ -76,6 +77,8 @@ enum Figure {
     /// Never slower with every processor busy: a cache that cannot help, compared with none; over a
     /// slow backing from cold, compared with `--guard off` and none.
     Guard(guard::Arguments),
+    /// A scrape of the metrics of a hundred volumes: time, size, processor time.
+    Scrape(scrape::Arguments),
     /// Hits through the server compared with nbdkit: processor time at fixed loads, one at a time,
     /// peak.
     Server(server::Arguments),
@@ -137,6 +140,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Metadata => metadata::run(),
         Figure::Model(arguments) => model::run(&arguments),
         Figure::Misses(arguments) => misses::run(&arguments),
+        Figure::Scrape(arguments) => scrape::run(&arguments),
         Figure::Guard(arguments) => guard::run(&arguments),
         Figure::Server(arguments) => server::run(&arguments),
         Figure::Idle(arguments) => idle::run(&arguments),

@@ -49,6 +49,18 @@ impl BackingErrors {
         }
     }
 
+    /// Returns the counters of a cache with these errors.
+    pub(crate) fn to_counters(self) -> Counters {
+        Counters {
+            errors_read: self.reads,
+            errors_write: self.writes,
+            errors_zero: self.zeroes,
+            errors_discard: self.discards,
+            errors_flush: self.flushes,
+            ..Counters::default()
+        }
+    }
+
     /// True if changes or flushes are among them.
     pub fn has_changes(&self) -> bool {
         self.sum() > self.reads

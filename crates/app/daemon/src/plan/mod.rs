@@ -4,6 +4,7 @@
 //! with the fronts and devices, which use these types as well.
 
 mod address;
+mod metrics_address;
 mod route;
 
 use crate::units::WaitTime;
@@ -13,6 +14,7 @@ use stack::{Keep, Volume};
 use std::path::PathBuf;
 
 pub use address::NbdAddress;
+pub use metrics_address::MetricsAddress;
 pub use route::Route;
 
 /// A volume to serve.
@@ -83,6 +85,8 @@ pub struct DaemonPlan {
     pub runtime: PathBuf,
     /// The state directory, for lists of hot blocks. None: nothing outlives this process.
     pub state: Option<PathBuf>,
+    /// Where metrics are served. None: nowhere.
+    pub metrics: Option<MetricsAddress>,
     /// Threads that serve clients, at least one: each has its own lane and ring.
     pub threads: usize,
     /// Whether to poll for work before sleeping.

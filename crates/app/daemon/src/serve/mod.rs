@@ -12,8 +12,10 @@
 mod actions;
 mod captive;
 mod clients;
+mod connections;
 mod operator;
 mod pressure;
+mod scrapes;
 mod sensor;
 mod start_up;
 mod stats;
@@ -41,6 +43,7 @@ use lane::Lane;
 use operator::Control;
 use pressure::Threads;
 use ring::{Listener, Ring};
+use scrapes::Scrapes;
 use stack::{Exit, Failure};
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -138,7 +141,10 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     // The last step that may fail: a start that serves nothing leaves the records unchanged.
     services.record()?;
     let start_ns = lane.now();
-    let daemon = RunningDaemon { ring: ring.clone(), services: services.clone(), control, signals };
+    let scrapes =
+        plan.metrics.map(|address| Scrapes::new(&ring, &services, &plan.runtime, address));
+    let (ring_of, services_of) = (ring.clone(), services.clone());
+    let daemon = RunningDaemon { ring: ring_of, services: services_of, control, scrapes, signals };
     let captive = ring.block_on(daemon.run(actions)).map_err(ring_failure)?;
     let volumes = services.served();
     if let Some(failure) = services.failure() {
@@ -283,6 +289,8 @@ struct RunningDaemon {
     ring: Ring,
     services: Rc<VolumeServices>,
     control: Listener,
+    /// The server of its metrics, if there is one.
+    scrapes: Option<Rc<Scrapes>>,
     signals: File,
 }
 
@@ -297,6 +305,7 @@ impl RunningDaemon {
         };
         fronts.open(&self.services.lanes, export);
         Control::open(&self.ring, &self.services, self.control.file().clone());
+        self.scrapes.iter().for_each(Scrapes::start);
         for service in self.services.all() {
             if let Some(memory) = service.volume.memory() {
                 // The thread is not joined; it ends by itself.
@@ -335,6 +344,7 @@ impl RunningDaemon {
         fronts.end(lane.now() + GOODBYE_NS).await;
         self.services.lanes.end(&lane, lane.now() + GOODBYE_NS).await;
         let _ = ring::shutdown(self.control.file());
+        self.scrapes.iter().for_each(|scrapes| scrapes.end());
         // Lets the notified workers and watches end: a task that stays would keep its ring alive.
         lane.rest().await;
         fronts.release();

@@ -4,6 +4,7 @@
 //! client, so that many of them cannot lock an operator out. A connection is closed after 5 s with
 //! half a request or an unread answer, and after 5 min of silence. Its client then connects again.
 
+use super::connections::{Connection, Connections, Limits, Phase};
 use super::stats;
 use super::volume_service::VolumeService;
 use super::volume_services::VolumeServices;
@@ -13,89 +14,32 @@ use host::File;
 use ring::Ring;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use stack::{Exit, Failure};
-use std::cell::{Cell, RefCell};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Maximum number of connections. A further one replaces the one that has waited longest.
-const CONNECTIONS_MAX: usize = 32;
-/// Maximum time between two requests of a connection, in nanoseconds.
-const QUIET_MAX_NS: u64 = 300_000_000_000;
-/// Maximum time for the rest of a request's line, and for the client to read an answer, in
-/// nanoseconds.
-const STALLED_MAX_NS: u64 = 5_000_000_000;
-/// Time between two searches for connections beyond these limits, in nanoseconds.
-const SWEEP_NS: u64 = 2_000_000_000;
+/// Connections of operators.
+const LIMITS: Limits =
+    Limits { connections: 32, quiet_ns: 300_000_000_000, stalled_ns: 5_000_000_000 };
 /// Bytes received at a time.
 const PIECE_BYTES: usize = 4096;
 /// Pause after accepting has failed, in nanoseconds.
 const PAUSE_NS: u64 = 200_000_000;
 
-/// The state of a connection's task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
-    /// Waits for a request.
-    Quiet,
-    /// Waits for the rest of a request's line.
-    Receiving,
-    /// Carries out a request, which may take as long as the backing does.
-    Working,
-    /// Waits for the client to read an answer.
-    Sending,
-}
-
-impl Phase {
-    /// Returns the longest time that a connection may stay in this phase; None: no limit.
-    fn limit_ns(self) -> Option<u64> {
-        match self {
-            Phase::Quiet => Some(QUIET_MAX_NS),
-            Phase::Receiving | Phase::Sending => Some(STALLED_MAX_NS),
-            Phase::Working => None,
-        }
-    }
-}
-
-/// A connection of an operator.
-struct Connection {
-    socket: File,
-    phase: Cell<Phase>,
-    since_ns: Cell<u64>,
-}
-
-impl Connection {
-    fn enter(&self, phase: Phase, now_ns: u64) {
-        self.phase.set(phase);
-        self.since_ns.set(now_ns);
-    }
-
-    fn is_overdue(&self, now_ns: u64) -> bool {
-        let limit_ns = self.phase.get().limit_ns();
-        limit_ns.is_some_and(|limit_ns| now_ns.saturating_sub(self.since_ns.get()) >= limit_ns)
-    }
-
-    /// Ends the connection: the task that waits for the client is woken and ends.
-    fn end(&self) {
-        let _ = ring::shutdown(&self.socket);
-    }
-}
-
 /// The control socket of a daemon.
 pub(crate) struct Control {
     ring: Ring,
     services: Rc<VolumeServices>,
-    open: RefCell<Vec<Rc<Connection>>>,
-    is_sweeping: Cell<bool>,
+    connections: Rc<Connections>,
 }
 
 impl Control {
     /// Starts to listen, until the listener is shut down.
     pub(crate) fn open(ring: &Ring, services: &Rc<VolumeServices>, listener: File) {
-        let (ring, services) = (ring.clone(), services.clone());
-        let open = RefCell::new(Vec::with_capacity(CONNECTIONS_MAX));
-        let control = Rc::new(Control { ring, services, open, is_sweeping: Cell::new(false) });
+        let (connections, ring) = (Connections::new(ring, LIMITS), ring.clone());
+        let control = Rc::new(Control { ring, services: services.clone(), connections });
         let lane = control.ring.lane().clone();
         let accepting = async move { control.accept(&listener).await };
         lane.spawn(accepting).expect("a fresh lane has room");
@@ -123,58 +67,17 @@ impl Control {
         let user = rustix::process::geteuid().as_raw();
         let is_permitted =
             ring::peer(&socket).is_ok_and(|peer| peer.user == user || peer.user == 0);
-        if !is_permitted || !self.make_room() {
+        if !is_permitted {
             return;
         }
-        let now_ns = self.ring.lane().now();
-        let (phase, since_ns) = (Cell::new(Phase::Quiet), Cell::new(now_ns));
-        let connection = Rc::new(Connection { socket, phase, since_ns });
-        self.open.borrow_mut().push(connection.clone());
+        let Some(connection) = self.connections.add(socket) else { return };
         let (control, talking) = (self.clone(), connection.clone());
         let talk = async move {
             control.serve_requests(&talking).await;
-            control.forget(&talking);
+            control.connections.forget(&talking);
         };
-        match self.ring.lane().spawn(talk) {
-            Ok(()) => self.sweep(),
-            Err(_) => self.forget(&connection),
-        }
-    }
-
-    fn forget(&self, connection: &Rc<Connection>) {
-        self.open.borrow_mut().retain(|open| !Rc::ptr_eq(open, connection));
-    }
-
-    /// Ends the connection that has waited longest for its client, if the maximum is reached.
-    /// False: all connections are carrying out requests.
-    fn make_room(&self) -> bool {
-        let mut open = self.open.borrow_mut();
-        if open.len() < CONNECTIONS_MAX {
-            return true;
-        }
-        let waiting = open.iter().enumerate().filter(|(_, one)| one.phase.get() != Phase::Working);
-        let oldest = waiting.min_by_key(|(_, one)| one.since_ns.get()).map(|(index, _)| index);
-        oldest.map(|index| open.remove(index).end()).is_some()
-    }
-
-    /// Starts a task that closes connections beyond their limits while there are connections.
-    fn sweep(self: &Rc<Self>) {
-        if self.is_sweeping.replace(true) {
-            return;
-        }
-        let control = self.clone();
-        let sweeping = async move {
-            let lane = control.ring.lane();
-            while !control.open.borrow().is_empty() {
-                lane.sleep_until(lane.now() + SWEEP_NS).await;
-                let now_ns = lane.now();
-                let open = control.open.borrow();
-                open.iter().filter(|one| one.is_overdue(now_ns)).for_each(|one| one.end());
-            }
-            control.is_sweeping.set(false);
-        };
-        if self.ring.lane().spawn(sweeping).is_err() {
-            self.is_sweeping.set(false);
+        if self.ring.lane().spawn(talk).is_err() {
+            self.connections.forget(&connection);
         }
     }
 
@@ -192,7 +95,7 @@ impl Control {
                 }
             }
             // The rest of a line has one time limit, however many pieces it arrives in.
-            match (line.is_empty(), connection.phase.get()) {
+            match (line.is_empty(), connection.phase()) {
                 (false, Phase::Receiving) => {}
                 (false, _) => connection.enter(Phase::Receiving, lane.now()),
                 (true, _) => connection.enter(Phase::Quiet, lane.now()),

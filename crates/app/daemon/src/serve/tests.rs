@@ -200,6 +200,7 @@ fn run(ring: &Ring, services: &Rc<VolumeServices>, acting: impl Future<Output = 
         ring: ring.clone(),
         services: services.clone(),
         control: Listener::bind_private(&runtime.path().join("control")).expect("a socket"),
+        scrapes: None,
         signals: Arc::new(signals.into()),
     };
     let lane = ring.lane().clone();

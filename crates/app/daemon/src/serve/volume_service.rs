@@ -14,6 +14,7 @@ use crate::control::losses::Losses;
 use crate::control::words::{Row, State};
 use crate::device::{BoundRoute, Devices, NewDevice};
 use crate::hot_lists::HotLists;
+use crate::metrics::VolumeSample;
 use block::{Request, Size, Spec, WriteMode};
 use cache::{BLOCK_SECTORS, Counters, Shared};
 use export::{Export, Stop};
@@ -185,6 +186,21 @@ impl VolumeService {
             keys: self.volume.keys(),
             device: String::new(),
             route: String::new(),
+        }
+    }
+
+    /// Returns its values for a scrape of metrics, without the counters of its cache.
+    pub(crate) fn sample(&self, now_ns: u64) -> VolumeSample {
+        let slots = self.shared().map_or(0, |shared| u64::from(shared.geometry().slots));
+        VolumeSample {
+            name: self.name.clone(),
+            state: self.state(),
+            clients: self.clients(),
+            size_bytes: self.attached.stack.limits().bytes(),
+            memory_bytes: slots * BLOCK,
+            errors: self.volume.counts().map_or_else(BackingErrors::default, Into::into),
+            cache: self.shared().cloned(),
+            now_ns,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{need_root, supervise};
 use crate::serve::{self, Options, ServeOptions, name_of};
 use daemon::config::{Config, ConfigVolume};
-use daemon::{Route, units};
+use daemon::{MetricsAddress, Route, units};
 use ring::Polling;
 use stack::Failure;
 use std::path::{Path, PathBuf};
@@ -52,6 +52,10 @@ pub(super) struct Volume {
     #[command(flatten)]
     options: Options,
 
+    /// Serve metrics for Prometheus here, as for 'overdrive serve'.
+    #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT")]
+    metrics: Option<String>,
+
     /// Threads that serve the volume, as for 'overdrive serve'.
     #[arg(long, value_name = "N", value_parser = daemon::parse_threads)]
     threads: Option<usize>,
@@ -72,9 +76,15 @@ impl Volume {
         Path::new(daemon::DEVICES).join(self.name())
     }
 
+    /// Returns where its metrics are served.
+    fn metrics(&self) -> Result<Option<MetricsAddress>, Failure> {
+        self.metrics.as_deref().map(|text| MetricsAddress::parse(text, false)).transpose()
+    }
+
     /// Checks everything that can be checked before a daemon is started.
     fn check(&self, what: &str) -> Result<(), Failure> {
         need_root(what)?;
+        self.metrics()?;
         daemon::check_name(&self.name())
     }
 
@@ -85,8 +95,8 @@ impl Volume {
         self.options.apply(&mut volume);
         volume.attach = true;
         volume.via = self.via;
-        let config =
-            Config { nbd: None, fuse: None, threads: None, poll: None, volumes: vec![volume] };
+        let (metrics, volumes) = (self.metrics()?, vec![volume]);
+        let config = Config { nbd: None, fuse: None, metrics, threads: None, poll: None, volumes };
         let options =
             ServeOptions { threads: self.threads, poll: self.poll, ..ServeOptions::default() };
         serve::serve(config, options)

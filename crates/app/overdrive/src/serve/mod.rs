@@ -12,7 +12,8 @@ use daemon::config::{self, Config, ConfigVolume};
 use daemon::control::losses::Losses;
 use daemon::units::WaitTime;
 use daemon::{
-    Attaching, DaemonPlan, Listening, Mounting, NbdAddress, Planned, Served, units as sizes,
+    Attaching, DaemonPlan, Listening, MetricsAddress, Mounting, NbdAddress, Planned, Served,
+    units as sizes,
 };
 use holder::Records;
 use ring::Polling;
@@ -68,6 +69,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     insecure_tcp: bool,
 
+    /// Serve metrics for Prometheus here, at GET /metrics: a unix socket for this user alone, or a
+    /// loopback address for all users of this machine.
+    #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT")]
+    metrics: Option<String>,
+
     /// Threads that serve clients, each with its own ring: by default one per two processors, at
     /// most 8.
     #[arg(long, value_name = "N", value_parser = daemon::parse_threads)]
@@ -110,7 +116,14 @@ impl Arguments {
         };
         let volume = ConfigVolume { nbd, ..ConfigVolume::new(&name, backing) };
         let fuse = self.fuse.clone();
-        Ok(Config { nbd: None, fuse, threads: None, poll: None, volumes: vec![volume] })
+        Ok(Config {
+            nbd: None,
+            fuse,
+            metrics: None,
+            threads: None,
+            poll: None,
+            volumes: vec![volume],
+        })
     }
 
     /// Returns the volumes to serve, with the options of the command line applied.
@@ -120,6 +133,9 @@ impl Arguments {
             None => self.single(self.backing.as_deref().unwrap_or_default())?,
         };
         config.volumes.iter_mut().for_each(|volume| self.options.apply(volume));
+        if let Some(text) = &self.metrics {
+            config.metrics = Some(MetricsAddress::parse(text, self.insecure_tcp)?);
+        }
         Ok(config)
     }
 
@@ -316,6 +332,7 @@ pub(crate) fn serve(config: Config, options: ServeOptions) -> Result<ExitCode, F
         run,
         runtime: daemon::runtime_directory(),
         state: daemon::state_directory(),
+        metrics: config.metrics,
         threads,
         poll,
         quiet,
@@ -423,7 +440,7 @@ mod tests {
         others.retain(|long| !of_volumes.contains(long));
         others.sort();
         let (obeyed, refused) = (
-            ["config", "json", "poll", "quiet", "run", "threads"],
+            ["config", "json", "metrics", "poll", "quiet", "run", "threads"],
             ["fuse", "insecure-tcp", "name", "nbd"],
         );
         let mut known = [&obeyed[..], &refused].concat();

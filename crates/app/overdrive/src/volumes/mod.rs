@@ -7,6 +7,7 @@ mod flush;
 mod forget;
 mod list;
 mod power;
+mod save;
 mod set;
 mod show;
 mod stats;
@@ -114,7 +115,7 @@ fn no_daemon() -> Failure {
 
 /// A volume and the daemon that serves it.
 pub(crate) struct Target {
-    daemon: Daemon,
+    pub(crate) daemon: Daemon,
     pub(crate) row: Row,
 }
 

@@ -192,3 +192,84 @@ for uri in sys.argv[1:]:
         assert!(bytes.iter().all(|byte| *byte == 0), "{name}");
     }
 }
+
+#[test]
+fn a_configuration_is_checked_and_shown_with_the_origin_of_each_value() {
+    let (home, place) = (Home::new(), place());
+    let config = two_volumes(&home, place.path(), "format = 'raw'\n");
+    let file = config.to_str().expect("plain");
+    let drop_ins = place.path().join("conf.d");
+    fs::create_dir(&drop_ins).expect("room");
+    fs::write(drop_ins.join("10-site.toml"), "[volume.two]\nwrite = 'through'\n").expect("room");
+    let checked = home.overdrive(&["config", "check", file]).well();
+    assert!(checked.stdout.contains(": 2 volumes, 2 files"), "{}", checked.stdout);
+    let shown = home.overdrive(&["config", "show", file]).well().stdout;
+    assert!(shown.contains("[volume.two]\n") && shown.contains("10-site.toml:2"), "{shown}");
+    assert!(!shown.contains("# default"), "{shown}");
+    let all = home.overdrive(&["config", "show", "--effective", "--json", file]);
+    let all = all.json("overdrive.config/1");
+    let volumes = &all["configurations"][0]["volumes"];
+    let value = |volume: usize, key: &str| {
+        let values = volumes[volume]["values"].as_array().expect("a list");
+        let found = values.iter().find(|value| value["key"] == key);
+        found.expect(key).clone()
+    };
+    assert_eq!(
+        (&value(0, "guard")["value"], &value(0, "guard")["file"]),
+        (&"on".into(), &().into())
+    );
+    assert_eq!(
+        (&value(1, "write")["value"], &value(1, "write")["line"]),
+        (&"through".into(), &2.into())
+    );
+    // Each mistake has its file and line; nothing is served.
+    fs::write(drop_ins.join("20-bad.toml"), "[volume.two]\n\nmemroy = '2M'\n").expect("room");
+    let words = ["20-bad.toml:3:", "did you mean 'memory'?"];
+    home.overdrive(&["config", "check", file]).refused(2, &words);
+    home.overdrive(&["config", "reload", file]).refused(2, &words);
+    home.overdrive(&["serve", "--config", file]).refused(2, &words);
+    fs::write(drop_ins.join("20-bad.toml"), "[volume.two]\nformat = 'qcow2'\n").expect("room");
+    home.overdrive(&["config", "check", file]).refused(2, &["20-bad.toml:2:", "qemu-img convert"]);
+}
+
+#[test]
+fn a_reload_applies_what_can_change_now_and_names_the_rest() {
+    let (home, place) = (Home::new(), place());
+    let config = two_volumes(&home, place.path(), "");
+    let file = config.to_str().expect("plain");
+    let server = serve_config(&home, &config);
+    let settings = |name: &str| {
+        let shown = server.volume(&["show", name, "--json"]).json("overdrive.volume/1");
+        (shown["cache"]["write"].clone(), shown["cache"]["dirty_age_ns"].clone())
+    };
+    let reload = || home.overdrive(&["config", "reload", file]);
+    assert_eq!(reload().well().stdout, "one: unchanged\ntwo: unchanged\n");
+    let text = fs::read_to_string(&config).expect("there");
+    let changed = text.replace("'4M'", "'3M'").replace("'back-now'", "'through'");
+    fs::write(&config, &changed).expect("room");
+    let said = reload().well().stdout;
+    assert!(said.contains("one: set write=through; at its next start: memory=3M\n"), "{said}");
+    assert_eq!(settings("one").0, "through");
+    // One volume refuses: the other one keeps its values.
+    let more = changed.replace("'through'", "'back'") + "dirty_age = '9s'\n";
+    fs::write(&config, more).expect("room");
+    server.volume(&["freeze", "two"]).well();
+    reload().refused(5, &["two: is frozen or paused", "no volume was changed"]);
+    assert_eq!(settings("one").0, "through");
+    server.volume(&["resume", "two"]).well();
+    let said = reload().well().stdout;
+    assert!(said.contains("two: set dirty_age=9s\n"), "{said}");
+    assert_eq!(settings("two").1, 9_000_000_000u64);
+    // A setting that is saved stays over a start, as do comments.
+    let commented = fs::read_to_string(&config).expect("there") + "# the end\n";
+    fs::write(&config, commented).expect("room");
+    let save = format!("--save={file}");
+    let said = server.volume(&["set", "two", "dirty_age=8s", &save]).well().stdout;
+    assert!(said.contains(&format!("two set, and saved in {file}")), "{said}");
+    server.volume(&["set", "two", "dirty_age=7", &save]).refused(2, &["write it like"]);
+    let saved = fs::read_to_string(&config).expect("there");
+    assert!(saved.contains("dirty_age = \"8s\"") && saved.ends_with("# the end\n"), "{saved}");
+    assert_eq!(settings("two").1, 8_000_000_000u64);
+    assert!(reload().well().stdout.contains("two: unchanged\n"));
+    server.end().well();
+}

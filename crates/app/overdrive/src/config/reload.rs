@@ -1,0 +1,156 @@
+//! `overdrive config reload`: changed settings, for volumes that are served.
+
+use crate::volumes::{Named, Target, find_device};
+use daemon::config::ConfigVolume;
+use daemon::control::words::Ask;
+use daemon::settings::{SETTINGS, Setting};
+use serde_json::{Value, json};
+use stack::Failure;
+use std::process::ExitCode;
+
+/// A setting that differs, as text.
+struct Change {
+    key: &'static str,
+    now: String,
+    wanted: String,
+}
+
+/// The changes that a reload makes to one volume.
+struct Reload {
+    name: String,
+    /// None: no daemon serves it.
+    target: Option<Box<Target>>,
+    /// Settings that are applied.
+    live: Vec<Change>,
+    /// Differences that need another start, each `KEY=VALUE`.
+    later: Vec<String>,
+}
+
+/// Returns the settings of a served volume that differ from its configuration: those that can be
+/// changed now, and the others. A default that depends on others is not compared.
+fn differences(volume: &ConfigVolume, shown: &Value) -> (Vec<Change>, Vec<String>) {
+    let (wanted, now) = (json!(volume.cache), &shown["stack"]["cache"]);
+    let (mut live, mut later) = (Vec::new(), Vec::new());
+    if now.is_null() {
+        if volume.cache.memory.0 > 0 {
+            later.push(format!("memory={}", volume.cache.memory));
+        }
+        return (live, later);
+    }
+    let differs = |setting: &'static Setting| {
+        let (wanted, now) = (setting.text(&wanted)?, setting.text(now)?);
+        (wanted != now).then_some((setting, Change { key: setting.key, now, wanted }))
+    };
+    for (setting, change) in SETTINGS.iter().filter_map(differs) {
+        match setting.is_live() {
+            true => live.push(change),
+            false => later.push(format!("{}={}", change.key, change.wanted)),
+        }
+    }
+    (live, later)
+}
+
+impl Reload {
+    /// Compares a volume with its daemon. Nothing is changed.
+    ///
+    /// # Errors
+    /// The daemon does not answer.
+    fn of(volume: &ConfigVolume) -> Result<Reload, Failure> {
+        let name = volume.name.clone();
+        let Named::Served(mut target) = find_device(&name)? else {
+            return Ok(Reload { name, target: None, live: Vec::new(), later: Vec::new() });
+        };
+        let shown = target.daemon.ask(&Ask::Show { volume: name.clone() })?;
+        let (live, mut later) = differences(volume, &shown);
+        if target.row.backing != stack::absolute(&volume.backing) {
+            later.push(format!("backing={}", volume.backing));
+        }
+        if target.row.device.is_empty() == volume.attach {
+            later.push(format!("attach={}", volume.attach));
+        }
+        Ok(Reload { name, target: Some(target), live, later })
+    }
+
+    fn set(&mut self, value: impl Fn(&Change) -> &str) -> Result<(), Failure> {
+        let changes = self.live.iter().map(|one| format!("{}={}", one.key, value(one)));
+        let changes: Vec<String> = changes.collect();
+        match &mut self.target {
+            Some(target) if !changes.is_empty() => {
+                let volume = self.name.clone();
+                target.daemon.ask(&Ask::Set { volume, changes }).map(|_| ())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn applied(&self) -> Vec<String> {
+        self.live.iter().map(|one| format!("{}={}", one.key, one.wanted)).collect()
+    }
+
+    fn line(&self) -> String {
+        let (name, set, later) = (&self.name, self.applied().join(" "), self.later.join(" "));
+        match (self.target.is_some(), set.is_empty(), later.is_empty()) {
+            (false, ..) => format!("{name}: no daemon serves it; its next start reads its values"),
+            (true, true, true) => format!("{name}: unchanged"),
+            (true, false, true) => format!("{name}: set {set}"),
+            (true, true, false) => format!("{name}: at its next start: {later}"),
+            (true, false, false) => format!("{name}: set {set}; at its next start: {later}"),
+        }
+    }
+}
+
+/// Applies all changes, or none: if one volume refuses, those before it get their values back.
+fn apply(all: &mut [Reload]) -> Result<(), Failure> {
+    for index in 0..all.len() {
+        let Err(mut failure) = all[index].set(|change| &change.wanted) else { continue };
+        let reverted: Result<Vec<()>, Failure> =
+            all[..index].iter_mut().rev().map(|one| one.set(|change| &change.now)).collect();
+        failure.message = match reverted {
+            Ok(_) => format!("{failure}; no volume was changed"),
+            Err(second) => format!("{failure}; and earlier volumes keep their changes: {second}"),
+        };
+        return Err(failure);
+    }
+    Ok(())
+}
+
+/// Applies the settings of these volumes, which are all those of valid configurations.
+///
+/// # Errors
+/// A daemon does not answer or refuses; no volume is changed then.
+pub(super) fn run(volumes: &[ConfigVolume], is_json: bool) -> Result<ExitCode, Failure> {
+    let mut all = volumes.iter().map(Reload::of).collect::<Result<Vec<_>, Failure>>()?;
+    apply(&mut all)?;
+    if is_json {
+        let of = |one: &Reload| {
+            let (served, set) = (one.target.is_some(), one.applied());
+            json!({ "name": one.name, "served": served, "set": set, "at_next_start": one.later })
+        };
+        let volumes: Vec<Value> = all.iter().map(of).collect();
+        daemon::say!("{}", json!({ "schema": "overdrive.config-reload/1", "volumes": volumes }));
+    } else {
+        all.iter().for_each(|one| daemon::say!("{}", one.line()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_change_now_is_set_and_the_rest_is_named() {
+        let mut volume = ConfigVolume::new("db", "ram:1G");
+        let shown = json!({ "stack": { "cache": json!(volume.cache) } });
+        let (live, later) = differences(&volume, &shown);
+        assert!(live.is_empty() && later.is_empty(), "{later:?}");
+        volume.cache.memory = block::Size(2 << 20);
+        volume.cache.dirty_age_ms = 2_000;
+        let (live, later) = differences(&volume, &shown);
+        assert_eq!(later, ["memory=2M"]);
+        let [change] = &live[..] else { panic!("{}", live.len()) };
+        assert_eq!((change.key, &*change.now, &*change.wanted), ("dirty_age", "5s", "2s"));
+        let (live, later) = differences(&volume, &json!({ "stack": {} }));
+        assert_eq!((live.len(), later.len()), (0, 1), "no cache is served");
+    }
+}
