@@ -36,7 +36,8 @@ pub(super) fn copy(root: &Path, to: &Path) -> anyhow::Result<()> {
     ensure!(left_out.is_empty(), "{SUMMARY} lacks {}", left_out.join(", "));
     let source = to.join("src");
     for name in &chapters {
-        write(&source.join(name), &without_foreign_links(name, &read(name)?, &chapters))?;
+        let is_foreign = |target: &str| !chapters.contains(target) && root.join(target).exists();
+        write(&source.join(name), &without_foreign_links(name, &read(name)?, is_foreign))?;
     }
     let contents =
         rewrite(&summary, |label, target| format!("[{label}]({})", resolve(SUMMARY, target)));
@@ -135,14 +136,15 @@ fn rewrite(text: &str, replace: impl Fn(&str, &str) -> String) -> String {
     done + rest
 }
 
-/// Removes the links of a document to files that are no chapters, and keeps their labels.
-fn without_foreign_links(document: &str, text: &str, chapters: &BTreeSet<String>) -> String {
+/// Removes the links of a document to files that are no chapters, and keeps their labels. A link
+/// to a file that does not exist stays, and is found when the links of the pages are checked.
+fn without_foreign_links(document: &str, text: &str, is_foreign: impl Fn(&str) -> bool) -> String {
     rewrite(text, |label, target| {
         let path = target.split('#').next().unwrap_or(target);
         let is_kept = path.is_empty()
             || path.contains("://")
             || path.ends_with(".png")
-            || chapters.contains(&resolve(document, path));
+            || !is_foreign(&resolve(document, path));
         if is_kept { format!("[{label}]({target})") } else { label.to_owned() }
     })
 }
@@ -153,14 +155,14 @@ mod tests {
 
     #[test]
     fn links_to_chapters_stay_and_others_become_text() {
-        let chapters = ["README.md", "docs/USE.md"].map(str::to_owned).into();
+        let is_foreign = |target: &str| target == "xtask/src/a.rs";
         let text =
-            "a [x](../README.md#y), [`p`](../xtask/src/a.rs); ![r](r.png) [b](#c) [e](USE.md)";
+            "a [x](../README.md#y), [`p`](../xtask/src/a.rs); ![r](r.png) [b](#c) [e](NO.md)";
         assert_eq!(
-            without_foreign_links("docs/A.md", text, &chapters),
-            "a [x](../README.md#y), `p`; ![r](r.png) [b](#c) [e](USE.md)"
+            without_foreign_links("docs/A.md", text, is_foreign),
+            "a [x](../README.md#y), `p`; ![r](r.png) [b](#c) [e](NO.md)"
         );
-        assert_eq!(without_foreign_links("docs/A.md", "[0] a](b", &chapters), "[0] a](b");
+        assert_eq!(without_foreign_links("docs/A.md", "[0] a](b", is_foreign), "[0] a](b");
     }
 
     #[test]

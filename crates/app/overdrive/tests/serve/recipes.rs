@@ -133,6 +133,86 @@ fn the_readme_attaches_mounts_and_leaves_nothing() {
     run("e2fsck", &["-fn", plain(&image)]).well();
 }
 
+/// Quick starts of the manual: the name of the volume in each.
+const STARTS: [(&str, &str); 5] = [
+    ("data", include_str!("../../../../../docs/start/slow-disk.md")),
+    ("guest", include_str!("../../../../../docs/start/vm-host.md")),
+    ("build", include_str!("../../../../../docs/start/build-runner.md")),
+    ("db", include_str!("../../../../../docs/start/database.md")),
+    ("app", include_str!("../../../../../docs/start/container.md")),
+];
+
+/// All blocks of a page with this word, one after the other.
+fn blocks(page: &str, word: &str) -> String {
+    let start = format!("```sh {word}\n");
+    let rests = page.split(&start).skip(1);
+    rests.map(|rest| rest.split_once("```").expect("it ends").0).collect()
+}
+
+/// The commands of a quick start, with small sizes, names of this run, and files below `place`.
+fn own_commands(page: &str, name: &str, own_name: &str, place: &Path, mountpoint: &Path) -> String {
+    let mut text =
+        blocks(page, "run").replace("-s 10G", "-s 64M").replace("--time 1s", "--time 50ms");
+    for size in ["2G", "4G"] {
+        text = text.replace(&format!("--memory {size}"), "--memory 16M");
+    }
+    for before in ["overdrive/", "--name ", "stats ", "detach ", "freeze ", "resume "] {
+        text = text.replace(&format!("{before}{name}"), &format!("{before}{own_name}"));
+    }
+    text = text.replace("/mnt", plain(mountpoint));
+    let place = plain(place);
+    text.replace("/srv/", &format!("{place}/")).replace("/dev/sdb", &format!("{place}/disk"))
+}
+
+#[test]
+fn the_quick_starts_run_and_leave_nothing() {
+    if !can_mount() || !have(&["mkfs.ext4", "sqlite3", "fsfreeze"]) {
+        return;
+    }
+    let _alone = no_namespaces();
+    for (name, page) in STARTS {
+        let (home, place) = (Home::new(), place());
+        let own_name = format!("{name}-{}", std::process::id());
+        let mountpoint = home.path().join("mnt");
+        std::fs::create_dir(&mountpoint).expect("a fresh directory");
+        for image in ["disk", "guest.img"] {
+            std::fs::File::create(place.path().join(image))
+                .and_then(|file| file.set_len(64 << 20))
+                .expect("room");
+        }
+        run("mkfs.ext4", &["-q", plain(&place.path().join("disk"))]).well();
+        let commands = own_commands(page, name, &own_name, place.path(), &mountpoint);
+        let is_attached = commands.contains(&format!("detach {own_name}"));
+        assert!(is_attached && !commands.contains("/mnt "), "{name}: {commands}");
+        // Nothing is left of a run that fails.
+        let undo = format!(
+            "{{ umount {}; overdrive detach {own_name} --force; }} > /dev/null 2>&1 || true",
+            plain(&mountpoint)
+        );
+        let script = format!("trap '{undo}' EXIT\n{commands}[ ! -e /dev/overdrive/{own_name} ]");
+        let ended = shell(&home, &script).well();
+        assert!(ended.stdout.contains(&own_name), "{name}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn the_disk_of_the_quick_start_for_guests_is_understood() {
+    if !have(&["qemu-io"]) {
+        return;
+    }
+    let (_, page) = STARTS[1];
+    let line = page.lines().find(|line| line.contains("driver=host_device")).expect("a line");
+    let place = place();
+    // A file instead of a device.
+    let options = line
+        .trim()
+        .replace("host_device", "file")
+        .replace("node-name=guest,", "")
+        .replace("/dev/overdrive/guest", plain(&image(&place, 8)));
+    let ended = run("qemu-io", &["--image-opts", &options, "-c", "read 0 64k"]).well();
+    assert!(!ended.stdout.contains("failed"), "{}", ended.stdout);
+}
+
 #[test]
 fn the_first_commands_of_troubleshooting_work() {
     let (home, place) = (Home::new(), place());
