@@ -19,6 +19,8 @@ pub(crate) struct Handle {
     pub(crate) below: Stack,
     /// Whether the backing answered the lane's last read immediately.
     pub(crate) answers_immediately: Cell<bool>,
+    /// Whether the backing answered the lane's last write immediately.
+    pub(crate) answers_writes: Cell<bool>,
     pub(crate) advisers: Advisers,
     pub(crate) rests: RestBuffers,
 }
@@ -39,7 +41,8 @@ impl Handle {
         let (shared, lane) = (shared.clone(), lane.clone());
         let advisers = Advisers::default();
         let rests = RestBuffers::new(&shared.settings.now(), &shared.geometry, shared.limits.grain);
-        Handle { shared, lane, below, answers_immediately: Cell::new(true), advisers, rests }
+        let (answers_immediately, answers_writes) = (Cell::new(true), Cell::new(false));
+        Handle { shared, lane, below, answers_immediately, answers_writes, advisers, rests }
     }
 
     /// The fill level of the write buffer.
@@ -69,6 +72,14 @@ impl Handle {
 
     /// [`Handle::send_below`], without counting an error.
     pub(crate) async fn send_below_uncounted(&self, request: Request) -> Result {
+        if matches!(request, Request::Write { fua: false, .. }) {
+            // It shows whether later writes can be direct (`request/direct.rs`).
+            let answer = self.below.try_now(&request);
+            self.answers_writes.set(answer.is_some());
+            if let Some(result) = answer {
+                return result;
+            }
+        }
         let sent = self.shared.backing.in_flight.note_sent(RequestKind::Change);
         let result = self.below.run(request).await;
         self.shared.backing.in_flight.note_answered(sent);

@@ -19,6 +19,8 @@ pub enum Bug {
     ForgetUnansweredWrite,
     /// C1: in `ordered` mode, a volume serves although it is in doubt about a flush.
     ServeInDoubt,
+    /// C1: a write that bypasses the whole cache does not count as data to be flushed.
+    DirectUnflushed,
     /// C2: a write replaces the version of its block that a closing epoch still has to write.
     CoalesceAcrossEpochs,
     /// C2: a flush that arrives during a commit joins it instead of the next one.
@@ -107,6 +109,8 @@ pub enum Bug {
     AnswerReadaheadError,
     /// C8: an error of the backing is not counted for a write-through.
     UncountedPass,
+    /// C8: a write that bypasses the whole cache counts as data that can be written again.
+    DirectUnkept,
     /// C9: clean blocks are kept although something else may have written to the backing.
     KeepOverForeignWrite,
     /// C9: a clean block is kept that could still be read while a write-through of it was in
@@ -131,6 +135,12 @@ pub enum Bug {
     ReadBesidePass,
     /// C10: the sectors of a block that a write-through did not write count as held.
     WidenPassed,
+    /// C10: a write that bypasses the whole cache leaves an older copy behind.
+    DirectOverCopy,
+    /// C10: a write bypasses the whole cache beside a fetch of its blocks, which is cached.
+    DirectBesideFetch,
+    /// C10: a write bypasses the whole cache beside a write-through of its blocks.
+    DirectBesideChange,
     /// C10: a block that was fetched ahead is cached although a change has overtaken it.
     KeepOvertakenReadahead,
     /// C10: a block of the list of hot blocks is cached although a change has overtaken it.
@@ -150,6 +160,8 @@ pub enum Bug {
     /// C12: during the bypass, a change is written through over a dirty block as if it were not
     /// there.
     AsideIgnoresDirty,
+    /// C12: a write bypasses the whole cache although a version of its block is dirty.
+    DirectOverDirty,
     /// C13: dirty data beyond the amount that can be written back in time.
     IgnoreDebt,
     /// C13: throttled writers are not woken when writeback has ended.
@@ -178,13 +190,14 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 78] = [
+    pub const ALL: [Bug; 84] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
         Bug::ForgetLostCopy,
         Bug::ForgetUnansweredWrite,
         Bug::ServeInDoubt,
+        Bug::DirectUnflushed,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
         Bug::AnswerBeforeClose,
@@ -226,6 +239,7 @@ impl Bug {
         Bug::DiscardKeepsVersions,
         Bug::AnswerReadaheadError,
         Bug::UncountedPass,
+        Bug::DirectUnkept,
         Bug::KeepOverForeignWrite,
         Bug::KeepUnderWriteThrough,
         Bug::PublishBeforeFetch,
@@ -237,6 +251,9 @@ impl Bug {
         Bug::KeepBehindPass,
         Bug::ReadBesidePass,
         Bug::WidenPassed,
+        Bug::DirectOverCopy,
+        Bug::DirectBesideFetch,
+        Bug::DirectBesideChange,
         Bug::KeepOvertakenReadahead,
         Bug::WarmOverNewer,
         Bug::WriteBeside,
@@ -246,6 +263,7 @@ impl Bug {
         Bug::SwitchWithoutDrain,
         Bug::SwitchBeforeSettle,
         Bug::AsideIgnoresDirty,
+        Bug::DirectOverDirty,
         Bug::IgnoreDebt,
         Bug::ForgetTurn,
         Bug::DiscardDropsFlushed,

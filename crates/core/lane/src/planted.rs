@@ -25,11 +25,14 @@ pub enum Race {
     SleepUnasked,
     /// Changes of several shards take room in the write buffer without claiming it first.
     TakeUnclaimed,
+    /// A write that bypasses the cache is sent after the section in which nothing was held of its
+    /// blocks.
+    SendAfterSection,
 }
 
 impl Race {
     /// All races.
-    pub const ALL: [Race; 9] = [
+    pub const ALL: [Race; 10] = [
         Race::ParkBlindly,
         Race::LookBeforeCount,
         Race::WaitBlindly,
@@ -39,6 +42,7 @@ impl Race {
         Race::StoreSum,
         Race::SleepUnasked,
         Race::TakeUnclaimed,
+        Race::SendAfterSection,
     ];
 }
 

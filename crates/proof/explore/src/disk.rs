@@ -19,6 +19,7 @@ pub struct Disk {
 struct OnLane {
     disk: Disk,
     lane: Lane,
+    answers_now: bool,
 }
 
 impl Disk {
@@ -31,9 +32,10 @@ impl Disk {
         Disk { ram, durable, now, limits }
     }
 
-    /// Returns the same disk for requests of this lane.
-    pub fn on(&self, lane: &Lane) -> impl Block {
-        OnLane { disk: self.clone(), lane: lane.clone() }
+    /// Returns the same disk for requests of this lane. `answers_now`: reads, and writes without
+    /// FUA, are answered immediately.
+    pub fn on(&self, lane: &Lane, answers_now: bool) -> impl Block {
+        OnLane { disk: self.clone(), lane: lane.clone(), answers_now }
     }
 
     /// Abilities of the disk.
@@ -69,6 +71,11 @@ impl Disk {
 impl Block for OnLane {
     fn limits(&self) -> &Limits {
         &self.disk.limits
+    }
+
+    fn try_now(&self, request: &Request) -> Option<Result> {
+        let is_plain = matches!(request, Request::Read { .. } | Request::Write { fua: false, .. });
+        if self.answers_now && is_plain { self.disk.ram.try_now(request) } else { None }
     }
 
     async fn run(&self, request: Request) -> Result {

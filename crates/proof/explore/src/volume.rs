@@ -43,6 +43,9 @@ pub struct Plan {
     pub changes: bool,
     /// Whether each client only writes, each of its blocks once: no version replaces another.
     pub once: bool,
+    /// Whether the disk answers immediately, and no copy of a write-through is held: then writes
+    /// may bypass the whole cache.
+    pub answers_now: bool,
 }
 
 impl Plan {
@@ -73,6 +76,7 @@ impl Plan {
             retry_time_ns: 100_000_000,
             workers: self.workers,
             absorb_blocks_max: 4,
+            fill_cost_ns: if self.answers_now { 1_000_000_000 } else { 0 },
             ..Settings::default()
         }
     }
@@ -131,19 +135,27 @@ fn filled(value: u64, sectors: u64) -> Buf {
     buf
 }
 
+async fn ask(stack: &Stack, request: Request) {
+    if stack.try_now(&request).is_none() {
+        stack.lane().turn().await;
+        stack.run(request).await.expect("the disk does not fail");
+    }
+}
+
+/// Reads a cell, and returns its value.
+async fn read(stack: &Stack, cell: u64) -> u64 {
+    let into = Buf::new(CELL as u32, GRAIN);
+    let at = Extent::new(sector(cell), CELL as u32);
+    ask(stack, Request::Read { at, into: into.clone() }).await;
+    value_of(cell, &into.to_vec())
+}
+
 impl Client {
     /// Chooses one of this client's blocks.
     fn own_block(&mut self) -> u64 {
         let clients = u64::from(self.shared_state.plan.lanes * self.shared_state.plan.clients);
         let mine = (BLOCKS - 1 - u64::from(self.number)) / clients + 1;
         u64::from(self.number) + clients * self.random.below(mine)
-    }
-
-    async fn ask(&self, request: Request) {
-        if self.stack.try_now(&request).is_none() {
-            self.stack.lane().turn().await;
-            self.stack.run(request).await.expect("the disk does not fail");
-        }
     }
 
     /// Chooses a block or half of it. Returns its cells.
@@ -171,7 +183,7 @@ impl Client {
         let ledger = &self.shared_state.ledger;
         let sent: Vec<_> =
             cells.map(|cell| (cell as usize, ledger.record_send(cell as usize, value))).collect();
-        self.ask(request).await;
+        ask(&self.stack, request).await;
         sent.iter().for_each(|(cell, index)| ledger.record_answer(*cell, *index));
     }
 
@@ -183,7 +195,7 @@ impl Client {
             let at = Extent::new(sector(2 * block), BLOCK as u32);
             let cells = [2 * block as usize, 2 * block as usize + 1];
             let sent = cells.map(|cell| (cell, self.shared_state.ledger.record_send(cell, stamp)));
-            self.ask(Request::Write { at, from: filled(stamp, BLOCK), fua: false }).await;
+            ask(&self.stack, Request::Write { at, from: filled(stamp, BLOCK), fua: false }).await;
             sent.iter()
                 .for_each(|(cell, index)| self.shared_state.ledger.record_answer(*cell, *index));
         }
@@ -191,17 +203,15 @@ impl Client {
 
     async fn read(&mut self) {
         let cell = self.random.below(2 * BLOCKS);
-        let into = Buf::new(CELL as u32, GRAIN);
         let floor = self.shared_state.ledger.floor(cell as usize);
-        let at = Extent::new(sector(cell), CELL as u32);
-        self.ask(Request::Read { at, into: into.clone() }).await;
-        self.shared_state.ledger.check_read(cell as usize, value_of(cell, &into.to_vec()), floor);
+        let value = read(&self.stack, cell).await;
+        self.shared_state.ledger.check_read(cell as usize, value, floor);
     }
 
     async fn flush(&mut self) {
         let cells = 0..2 * BLOCKS as usize;
         let floors: Vec<_> = cells.map(|cell| self.shared_state.ledger.floor(cell)).collect();
-        self.ask(Request::Flush).await;
+        ask(&self.stack, Request::Flush).await;
         if self.shared_state.plan.durability == Durability::Flush {
             for (cell, floor) in floors.into_iter().enumerate() {
                 let value = value_in(self.shared_state.disk.durable(), cell as u64);
@@ -215,8 +225,10 @@ impl Client {
             return self.fill().await;
         }
         for step in 0..self.shared_state.plan.requests {
-            let kinds = if self.shared_state.plan.changes { 12 } else { 10 };
+            let Plan { changes, answers_now, .. } = self.shared_state.plan;
+            let kinds = if changes { 12 } else { 10 };
             match self.random.below(kinds) {
+                4..7 if answers_now => self.read().await,
                 0..7 => self.change(step).await,
                 7..9 => self.read().await,
                 9 => self.flush().await,
@@ -245,6 +257,9 @@ impl SharedState {
         let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
         let shared = Shared::new(disk.limits(), geometry, plan.settings(), 7, memory)
             .expect("a fresh arena");
+        if plan.answers_now {
+            shared.force_bypass(false, true, 0);
+        }
         Arc::new(SharedState {
             plan,
             shared,
@@ -282,10 +297,12 @@ impl SharedState {
         cache.drain().await.expect("the disk does not fail");
         assert_eq!(self.shared.dirty_blocks(), 0);
         self.shared.check();
+        let stack = Stack::new(&cache.lane(), cache.clone());
         for cell in 0..2 * BLOCKS {
             let newest = self.ledger.newest(cell as usize);
             assert_eq!(value_in(self.disk.now(), cell), newest, "cell {cell} on the disk");
             assert_eq!(value_in(self.disk.durable(), cell), newest, "cell {cell} after a cut");
+            assert_eq!(read(&stack, cell).await, newest, "C10: cell {cell} in the cache");
         }
         self.shared.stop();
     }
@@ -294,8 +311,8 @@ impl SharedState {
 /// Runs one lane on this thread.
 fn serve(shared_state: &Arc<SharedState>, number: u32, seed: u64) {
     let lane = Lane::new();
-    let cache =
-        Cache::attach(&shared_state.shared, &lane, Stack::new(&lane, shared_state.disk.on(&lane)));
+    let disk = shared_state.disk.on(&lane, shared_state.plan.answers_now);
+    let cache = Cache::attach(&shared_state.shared, &lane, Stack::new(&lane, disk));
     for client in 0..shared_state.plan.clients {
         let number = number * shared_state.plan.clients + client;
         let mut client = Client {

@@ -15,6 +15,7 @@ const PLAN: Plan = Plan {
     workers: 1,
     changes: true,
     once: false,
+    answers_now: false,
 };
 
 fn two_lanes() {
@@ -43,6 +44,10 @@ fn three_lanes() {
 
 fn ordered() {
     run(Plan { durability: Durability::Ordered, shards: 2, ..PLAN });
+}
+
+fn direct() {
+    run(Plan { clients: 2, requests: 12, answers_now: true, changes: false, ..PLAN });
 }
 
 #[test]
@@ -93,4 +98,19 @@ fn two_shards_never_take_the_same_room() {
 #[test]
 fn room_that_is_taken_unclaimed_is_noticed() {
     assert!(is_found(Race::TakeUnclaimed, || explore(1000, filled_once)));
+}
+
+fn direct_at_times() {
+    run(Plan { clients: 2, answers_now: true, ..PLAN });
+}
+
+#[test]
+fn writes_that_bypass_the_whole_cache_keep_what_is_promised() {
+    explore(100, direct);
+    explore(100, direct_at_times);
+}
+
+#[test]
+fn a_write_that_is_sent_after_its_section_is_noticed() {
+    assert!(is_found(Race::SendAfterSection, || explore(1000, direct)));
 }

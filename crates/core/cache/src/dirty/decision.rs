@@ -19,6 +19,14 @@ pub(crate) enum Reason {
     Bypass,
 }
 
+impl Reason {
+    /// Whether a write-through for this reason may cache blocks that were not cached before.
+    pub(crate) fn keeps_new(self) -> bool {
+        // Under CPU pressure, copy only blocks that are cached already.
+        self != Reason::Bypass
+    }
+}
+
 /// The resources that a change needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Demand {

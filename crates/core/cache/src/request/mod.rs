@@ -1,6 +1,7 @@
 //! The cache as a block layer: loops around the decisions of the shards.
 
 mod advise;
+mod direct;
 pub(crate) mod flush;
 pub(crate) mod read;
 pub(crate) mod rests;
@@ -93,7 +94,10 @@ impl Block for Cache {
             }
             Request::Write { from, fua: false, .. } => {
                 let change = self.0.change(at, Source::Data(from), false);
-                self.0.try_absorb(entry, &change)
+                match change.barred {
+                    None => self.0.try_absorb(entry, &change),
+                    Some(_) => self.0.write_direct(entry, request, &change),
+                }
             }
             _ => None,
         }

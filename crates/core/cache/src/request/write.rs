@@ -10,7 +10,8 @@ use block::{Error, Extent, Kind, Result, WriteMode};
 use lane::Cost;
 use lane::atomic::Ordering;
 
-const FAILED: Error = Error::new(Kind::Io, "write: the volume has failed; clear the error first");
+pub(super) const FAILED: Error =
+    Error::new(Kind::Io, "write: the volume has failed; clear the error first");
 
 /// A part of a change. It lies in one region, and requests admission until it is admitted or
 /// refused.
@@ -66,13 +67,10 @@ impl Handle {
             && (self.shared.throttle.is_awaited() || self.writing_through() > 0)
     }
 
-    /// Absorbs a change immediately, or refuses it. None: it must wait, or is a write-through.
+    /// Absorbs a change immediately, or refuses it. None: it must wait.
     pub(crate) fn try_absorb(&self, entry: &ShardEntry, change: &Change) -> Option<Result> {
         if self.shared.backing.health.has_failed() {
             return Some(Err(FAILED));
-        }
-        if change.barred.is_some() {
-            return None;
         }
         let settings = self.shared.settings.now();
         let admit = entry.shard.with(|shard| {

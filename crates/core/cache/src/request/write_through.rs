@@ -11,7 +11,7 @@ use crate::shard::{WriteThroughBegun, WriteThroughCopies, WriteThroughEnd};
 use block::{Error, Fua, Kind, Request, Result, WriteMode};
 use lane::atomic::Ordering;
 
-const TAKEN: Error =
+pub(super) const TAKEN: Error =
     Error::new(Kind::Io, "write: a flush of the backing failed while the write was in flight");
 
 fn request_of(change: &Change, fua: bool) -> Request {
@@ -79,16 +79,22 @@ impl Handle {
 
     /// Sends a change, and records the latency of the backing.
     async fn send_timed(&self, change: &Change<'_>) -> Result {
-        let (blocks, begun) = (blocks_of(&change.at).1, self.lane.now());
+        let begun = self.lane.now();
         let others = self.shared.backing.in_flight.waiting(RequestKind::Change);
         let result = self.send(change).await;
-        let now = self.lane.now();
-        self.shared.writeback.estimator.foreground_wrote(now);
-        if result.is_ok() && !change.fua && matches!(change.source, Source::Data(_)) {
-            self.shared.bypass.write_through_took(now - begun, blocks, others);
-            self.shared.backing.write_times.took(blocks, now - begun);
-        }
+        self.record_write_through(change, self.lane.now() - begun, others, result.is_ok());
         result
+    }
+
+    /// Records a write-through that the backing has answered after this time, beside `others` other
+    /// changes. `good`: it succeeded.
+    pub(super) fn record_write_through(&self, change: &Change, ns: u64, others: u32, good: bool) {
+        self.shared.writeback.estimator.foreground_wrote(self.lane.now());
+        if good && !change.fua && matches!(change.source, Source::Data(_)) {
+            let blocks = blocks_of(&change.at).1;
+            self.shared.bypass.write_through_took(ns, blocks, others);
+            self.shared.backing.write_times.took(blocks, ns);
+        }
     }
 
     /// The number of blocks of a change that are handled in one section.
@@ -99,7 +105,7 @@ impl Handle {
     }
 
     /// Decides which copies of a change are made.
-    fn copies_of(&self, change: &Change<'_>, keeps_new: bool) -> WriteThroughCopies {
+    pub(super) fn copies_of(&self, change: &Change<'_>, keeps_new: bool) -> WriteThroughCopies {
         let (settings, blocks) = (&self.shared.settings, blocks_of(&change.at).1);
         let write = settings.write();
         let is_small = blocks <= settings.absorb_blocks_max();

@@ -180,7 +180,13 @@ impl Fills {
 
     /// Whether any fill fetches this block, whether or not it may be admitted.
     pub(crate) fn has(&self, block: u64) -> bool {
-        self.active.iter().any(|fill| fill.first <= block && block < fill.end)
+        self.meet(block, 1)
+    }
+
+    /// Whether any fill fetches some of these blocks, whether or not it may be admitted.
+    pub(crate) fn meet(&self, first: u64, blocks: u32) -> bool {
+        let end = first + u64::from(blocks);
+        self.active.iter().any(|fill| fill.first < end && first < fill.end)
     }
 
     /// Returns the kind of the fills that together fetch all of these blocks and may be admitted.

@@ -17,6 +17,7 @@
 //! A block has at most one *current* version. Older versions, one per epoch, may exist beside it,
 //! *shadowed*, until they are durable.
 
+mod direct;
 mod discard_dirty;
 mod early_writeback;
 pub(crate) mod fetches;
@@ -61,6 +62,7 @@ use readahead::Ahead;
 use retained::RetainedBlocks;
 
 pub(crate) use crate::dirty::decision::Reason;
+pub(crate) use direct::DirectWrite;
 pub(crate) use read::{Fetch, Fetched, Look, QuickRead, Reader};
 pub(crate) use readahead::{AheadOf, Begin};
 pub(crate) use status::Known;

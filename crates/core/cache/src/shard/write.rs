@@ -116,8 +116,7 @@ impl Shard {
             Decision::WriteThrough(reason) => {
                 self.count_write_through(reason);
                 self.begin_write_through(&change.at);
-                // Under CPU pressure, copy only blocks that are cached already.
-                Admit::WriteThrough { keeps_new: reason != Reason::Bypass }
+                Admit::WriteThrough { keeps_new: reason.keeps_new() }
             }
             Decision::Cut => Admit::Cut,
             Decision::Wait => Admit::Wait,
@@ -211,7 +210,7 @@ impl Shard {
         self.counters.blocks_requested.add(u64::from(blocks_of(&change.at).1));
     }
 
-    fn count_write_through(&mut self, reason: Reason) {
+    pub(super) fn count_write_through(&mut self, reason: Reason) {
         let counters = &self.counters;
         counters.writes_through.add(1);
         match reason {

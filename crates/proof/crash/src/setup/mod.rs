@@ -3,6 +3,7 @@
 mod afterwards;
 mod base;
 mod dice;
+mod direct;
 mod failures;
 mod requests;
 mod volume;
@@ -214,6 +215,7 @@ impl Setup {
         // A disk that hangs does not answer immediately.
         setup.model.answers_now =
             !setup.faults.may_hang() && Random::new(seed ^ 0xa25_0e40).one_in(8);
+        Dice(Random::new(seed ^ 0x0d12_ec70)).plan_direct_writes(&mut setup);
         setup
     }
 
