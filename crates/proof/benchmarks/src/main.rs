@@ -21,6 +21,7 @@ mod misses;
 mod model;
 mod mounted;
 mod overdrive;
+mod peers;
 mod policy;
 mod poll;
 mod prices;
@@ -125,6 +126,9 @@ enum Figure {
     /// Hits through block devices: by ublk compared with a ublk device that stores nothing, and
     /// with the kernel's NBD client.
     Routes(routes::Arguments),
+    /// Overdrive compared with the page cache, QEMU's cache=writeback, bcache, dm-cache and
+    /// dm-writecache: the same memory over the same slow device, in a guest.
+    Peers(peers::Arguments),
     /// Makes the recordings that filebench and loadtime replay where there is no file system. As
     /// root.
     Record(record::Arguments),
@@ -158,6 +162,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Restart(arguments) => restart::run(&arguments),
         Figure::Warm(arguments) => warm::run(&arguments),
         Figure::Routes(arguments) => routes::run(&arguments),
+        Figure::Peers(arguments) => peers::run(&arguments),
         Figure::Record(arguments) => record::run(&arguments),
     }
 }
