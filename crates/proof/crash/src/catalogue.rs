@@ -28,7 +28,7 @@ const RARE: [(&str, u64); 14] = [
     ("AnswerReadaheadError", 323),
     ("WidenLastBlock", 239),
     ("ForgetOrder", 207),
-    ("ForgiveFirstFlush", 161),
+    ("ForgiveFirstFlush", 347),
     ("SwitchWithoutDrain", 161),
 ];
 
