@@ -27,8 +27,8 @@ pub trait Block: 'static {
 
     /// Answers immediately if that needs no wait, no allocation, no system call and at most one
     /// lock section. `None`: nothing was done, use [`Block::run`]. A layer that answers keeps no
-    /// part of the request's buffer: the caller reuses that memory immediately. A cache calls it for
-    /// writes in a section of its own.
+    /// part of the request's buffer: the caller reuses that memory immediately. A cache calls it
+    /// for writes in a section of its own.
     fn try_now(&self, _request: &Request) -> Option<Result> {
         None
     }
