@@ -124,12 +124,12 @@ upgrade() {
     check /mnt/data
 }
 
-# A former program refuses the memory of the present one: the daemon continues. If it is killed then, its data waits
-# in memory until a program that reads it is installed.
+# An older program does not replace the daemon. If the daemon is killed then, the older one refuses its memory, and the
+# data waits until a program that reads it is installed.
 downgrade() {
     begin downgraded
     apt install --allow-downgrades $packages/former.deb
-    said "still served by the former program, with all its data (status 7)"
+    said "data: still served by the program of version 0.2.0-1, with all its data"
     finish downgraded
     check /mnt/data
     begin refused
