@@ -6,6 +6,7 @@
 
 mod adaptive;
 mod admission;
+mod boot;
 mod client;
 mod contestant;
 mod copy;
