@@ -1,9 +1,9 @@
 //! Boots of a guest with the start-up list, in virtual time and without data: cold, and after one
 //! and two starts; and a guest that does something else.
 //!
-//! The guest's firmware takes a second, in which it reads nothing. Then the guest reads files here and
-//! there, two at a time, and works after each read. A later boot
-//! leaves some out, reads others, and changes the order a little.
+//! The guest's firmware takes a second, in which it reads nothing. Then the guest reads files here
+//! and there, two at a time, and works after each read. A later boot leaves some out, reads others,
+//! and changes the order a little.
 
 use crate::sides::verdict;
 use crate::warm::{Bed, description};
@@ -22,8 +22,8 @@ const SERVERS: u32 = 16;
 /// Reads of a boot, and the maximum number of blocks of one.
 const READS: usize = 4000;
 const READ_BLOCKS_MAX: u64 = 16;
-/// Reads under way at most, and the mean time of the guest's own work after each. It varies: tasks in
-/// step would wait together.
+/// Reads under way at most, and the mean time of the guest's own work after each. It varies: tasks
+/// in step would wait together.
 const TASKS: usize = 2;
 const WORK_NS: u64 = 500_000;
 /// The time of the firmware.
@@ -49,8 +49,8 @@ pub(crate) fn run() -> Result<()> {
         let second_list = list(after_one.noted.clone(), starts);
         let after_two = boot(read_us, &third, Some(&second_list))?;
         println!(
-            "a boot of {} blocks over {} ms: a guest's I/O wait is {:.1} s; {} bytes of list, {:.2} \
-             a block  target 3: {}",
+            "a boot of {} blocks over {} ms: a guest's I/O wait is {:.1} s; {} bytes of list, \
+             {:.2} a block  target 3: {}",
             cold.noted.len(),
             read_us / 1000,
             cold.wait_ns as f64 / 1e9,
@@ -73,7 +73,8 @@ pub(crate) fn run() -> Result<()> {
         let (bare, other) = (bare?, other?);
         let ratio = other.wait_ns as f64 / bare.wait_ns as f64;
         println!(
-            "  another guest waits {ratio:.3}x  target {OTHER_MAX}: {}; {} blocks were fetched in vain",
+            "  another guest waits {ratio:.3}x  target {OTHER_MAX}: {}; {} blocks were fetched and \
+             not used",
             verdict(ratio <= OTHER_MAX),
             other.counters.start_cached - other.counters.start_used
         );

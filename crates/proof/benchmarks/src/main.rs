@@ -153,7 +153,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Policy(arguments) => policy::run(&arguments),
         Figure::Readahead(arguments) => readahead::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),
-        Figure::Warm(arguments) => warm::run(&arguments),
+        Figure::Warm(arguments) => warm::run(&arguments).and_then(|()| boot::run()),
         Figure::Routes(arguments) => routes::run(&arguments),
         Figure::Record(arguments) => record::run(&arguments),
     }

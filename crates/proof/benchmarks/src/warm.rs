@@ -56,7 +56,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         true => restart(&recorded(&arguments.trace)?)?,
         false => println!("no trace: {} is not there", arguments.trace.display()),
     }
-    crate::boot::run()?;
     save_and_load(arguments)
 }
 
@@ -108,7 +107,8 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    /// Makes a cache over a device whose servers read as many blocks as the cache has in [`LIST_S`].
+    /// Makes a cache over a device whose servers read as many blocks as the cache has in
+    /// [`LIST_S`].
     fn new(slots: u32, blocks: u64) -> Result<Bed> {
         let (slots_each, list_us) = (u64::from(slots), LIST_S * 1_000_000);
         let servers = (slots_each * READ_US).div_ceil(list_us).max(SERVERS);

@@ -72,7 +72,8 @@ counters! {
     count blocks_retained: "blocks",
     /// Blocks of `blocks_retained` that a client has read or written since.
     count blocks_retained_used: "blocks",
-    /// Blocks of `blocks_retained` that were evicted, dropped or replaced before a client used them.
+    /// Blocks of `blocks_retained` that were evicted, dropped or replaced before a client used
+    /// them.
     count blocks_retained_wasted: "blocks",
     /// Blocks admitted after a miss.
     count blocks_filled: "blocks",
