@@ -7,12 +7,12 @@
 //!                            '------- at most WINDOW ----'
 //! ```
 //!
-//! The *guest* is at the last block of a start that clients have read for the first time. Pieces are
-//! taken from *next* on, up to a window beyond the guest. The number of blocks taken is limited to a
-//! window and twice the blocks of that start that clients have read: a guest that does something else
-//! also reads one of them now and then, anywhere in the list. So few blocks are fetched that no
-//! client reads, and blocks that are far from their use take no slots. Older starts are followed
-//! only if clients do what they did then.
+//! The *guest* is at the last block of a start that clients have read for the first time. Pieces
+//! are taken from *next* on, up to a window beyond the guest. The number of blocks taken is
+//! limited to a window and twice the blocks of that start that clients have read: a guest that
+//! does something else also reads one of them now and then, anywhere in the list. So few blocks
+//! are fetched that no client reads, and blocks that are far from their use take no slots. Older
+//! starts are followed only if clients do what they did then.
 
 use super::shape::{Shape, Source};
 use super::{Listed, Piece};
