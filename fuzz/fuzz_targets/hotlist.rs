@@ -1,4 +1,5 @@
-//! Any bytes as a list of hot blocks or a start-up list: see crates/core/hotlist/tests/replay/parse.rs.
+//! Any bytes as a list of hot blocks or a start-up list: see
+//! crates/core/hotlist/tests/replay/parse.rs.
 #![no_main]
 
 #[path = "../../crates/core/hotlist/tests/replay/parse.rs"]

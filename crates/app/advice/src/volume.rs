@@ -19,6 +19,7 @@ pub fn of(stats: &Statistics) -> Vec<String> {
         verdict.memory(),
         verdict.reads(),
         verdict.readahead(),
+        verdict.taken_over(),
         verdict.start_up_list(),
         verdict.warm_list(),
         verdict.uncached_reads(),
@@ -135,6 +136,21 @@ impl Verdict<'_> {
                  had to wait for one.",
                 blocks(issued),
                 percent(used, issued),
+            )
+        })
+    }
+
+    /// Returns the sentence on the blocks that an earlier process has left in memory.
+    fn taken_over(&self) -> Option<String> {
+        let Counters { blocks_retained: taken, blocks_retained_used: used, .. } = *self.counters();
+        let wasted = self.counters().blocks_retained_wasted;
+        (taken > 0).then(|| {
+            format!(
+                "{} of cached data were taken over from an earlier process; {} of them were used, \
+                 and {} were evicted or replaced unused.",
+                blocks(taken),
+                percent(used, taken),
+                percent(wasted, taken),
             )
         })
     }
@@ -386,6 +402,12 @@ mod tests {
         has(&said(done.clone(), json!({})), &["was read back in 2.0 s:"]);
         done["warm_state"] = 2.into();
         has(&said(done, json!({})), &["gained less than it cost"]);
+        let taken = json!({
+            "blocks_retained": 512, "blocks_retained_used": 384, "blocks_retained_wasted": 64,
+        });
+        let taken = said(taken, json!({}));
+        has(&taken, &["2 MiB of cached data were taken over", "75.0 % of them were used"]);
+        has(&taken, &["12.5 % were evicted or replaced unused"]);
         let mut start = json!({
             "start_listed": 1024, "start_cached": 512, "start_used": 384, "start_wasted": 64,
             "start_ns": 2_000_000_000u64, "start_state": 1,

@@ -301,8 +301,8 @@ impl Shared {
         self.warming.forget(now_ns);
     }
 
-    /// Whether blocks of the list of hot blocks are left to read, and slots are free for them: then the list has
-    /// more than the cache.
+    /// Whether blocks of the list of hot blocks are left to read, and slots are free for them: then
+    /// the list has more than the cache.
     pub fn is_warming(&self) -> bool {
         let slots = self.geometry.slots_per_shard();
         let has_room = |entry: &ShardEntry| entry.shard.peek(|shard| shard.held() < slots);

@@ -6,6 +6,7 @@
 
 mod adaptive;
 mod admission;
+mod boot;
 mod client;
 mod contestant;
 mod copy;
@@ -160,7 +161,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Policy(arguments) => policy::run(&arguments),
         Figure::Readahead(arguments) => readahead::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),
-        Figure::Warm(arguments) => warm::run(&arguments),
+        Figure::Warm(arguments) => warm::run(&arguments).and_then(|()| boot::run()),
         Figure::Routes(arguments) => routes::run(&arguments),
         Figure::Peers(arguments) => peers::run(&arguments),
         Figure::Record(arguments) => record::run(&arguments),

@@ -97,17 +97,28 @@ fn recorded(path: &std::path::Path) -> Result<Load> {
     Ok(Load { name: trace.name, slots, blocks, fills, before, after })
 }
 
-/// A cache over a device whose servers read as many blocks as the cache has in [`LIST_S`].
-struct Bed {
-    world: World,
-    lane: Lane,
+/// A cache over a device.
+pub(crate) struct Bed {
+    pub(crate) world: World,
+    pub(crate) lane: Lane,
     cache: Cache,
-    stack: Stack,
-    shared: Arc<Shared>,
+    pub(crate) stack: Stack,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Bed {
+    /// Makes a cache over a device whose servers read as many blocks as the cache has in
+    /// [`LIST_S`].
     fn new(slots: u32, blocks: u64) -> Result<Bed> {
+        let (slots_each, list_us) = (u64::from(slots), LIST_S * 1_000_000);
+        let servers = (slots_each * READ_US).div_ceil(list_us).max(SERVERS);
+        let read_us = (list_us * servers / slots_each).max(READ_US);
+        Bed::over(slots, blocks, read_us, servers as u32)
+    }
+
+    /// Makes a cache over a device that serves this number of requests in parallel, each in this
+    /// time.
+    pub(crate) fn over(slots: u32, blocks: u64, read_us: u64, servers: u32) -> Result<Bed> {
         let geometry = Geometry::for_memory(u64::from(slots) << 12);
         let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
         let settings = Settings {
@@ -120,14 +131,11 @@ impl Bed {
         let settings = Settings { fill_cost_ns: 400, ..settings };
         let mut world = World::timed(Prices::default());
         let lane = world.lane();
-        let (slots_each, list_us) = (u64::from(slots), LIST_S * 1_000_000);
-        let servers = (slots_each * READ_US).div_ceil(list_us).max(SERVERS);
-        let read_us = (list_us * servers / slots_each).max(READ_US);
         let delay = DelaySpec {
             read_us,
             write_us: read_us,
             flush_us: read_us,
-            servers: servers as u32,
+            servers,
             bandwidth: Size(0),
         };
         let sectors = blocks.next_multiple_of(1024 * 8) * 8;
@@ -189,7 +197,7 @@ impl Bed {
         sent.take()
     }
 
-    fn counters(&self) -> Counters {
+    pub(crate) fn counters(&self) -> Counters {
         self.shared.counters(self.lane.now())
     }
 
@@ -253,7 +261,7 @@ fn quantile(mut waits: Vec<u64>, share: f64) -> u64 {
     waits.get(at).copied().unwrap_or_default()
 }
 
-fn description(load_blocks: u64) -> Description {
+pub(crate) fn description(load_blocks: u64) -> Description {
     Description { identity: "bench".to_owned(), volume_blocks: load_blocks, saved_s: 0 }
 }
 

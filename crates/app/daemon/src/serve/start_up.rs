@@ -1,4 +1,5 @@
-//! A volume's start-up list: read at the start and followed, saved some minutes after the first read.
+//! A volume's start-up list: read at the start and followed, saved some minutes after the first
+//! read.
 //!
 //! ```text
 //!   start --> first read --- warm_save ---> saved: all former starts are one start older

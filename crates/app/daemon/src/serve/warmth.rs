@@ -1,5 +1,5 @@
-//! A volume's list of hot blocks: read back at the start, saved every few minutes and at the end. Its
-//! start-up list: see `start_up.rs`.
+//! A volume's list of hot blocks: read back at the start, saved every few minutes and at the end.
+//! Its start-up list: see `start_up.rs`.
 //!
 //! Files are read and written on a separate thread. A list that is still being read back names more
 //! than the cache holds, so it is not replaced before that has ended.
@@ -161,8 +161,8 @@ impl Warmth {
         new > 0 && new.saturating_mul(one_in) >= counted.blocks_held
     }
 
-    /// Saves the lists at the end of the volume or of the program, unless nothing was accessed since
-    /// the last save. Waits some seconds at most.
+    /// Saves the lists at the end of the volume or of the program, unless nothing was accessed
+    /// since the last save. Waits some seconds at most.
     pub(crate) async fn save_last(&self) {
         let lane = self.lane();
         let saving = async {

@@ -60,8 +60,8 @@ enum Command {
     Freeze(Name),
     /// End 'pause' and 'freeze'.
     Resume(Name),
-    /// Remove the saved lists of a volume's hot and start-up blocks. While the volume is served, new
-    /// ones are saved later; 'set warm=off' prevents that.
+    /// Remove the saved lists of a volume's hot and start-up blocks. While the volume is served,
+    /// new ones are saved later; 'set warm=off' prevents that.
     Forget(Name),
     /// Change settings of a served volume; they last until its daemon ends or is upgraded.
     Set(set::Options),

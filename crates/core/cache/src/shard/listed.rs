@@ -1,5 +1,5 @@
-//! Blocks that the list of hot blocks or the start-up list names: from the start of their fetch until
-//! they are read or dropped.
+//! Blocks that the list of hot blocks or the start-up list names: from the start of their fetch
+//! until they are read or dropped.
 //!
 //! ```text
 //!   begin_listed --> fetch --> listed --- read ---> the policy's, as if fetched for that read
@@ -7,9 +7,9 @@
 //!                                '--- no slot is free ---> evicted before every block of this life
 //! ```
 //!
-//! To the policy, such a block has not been accessed until a client reads it. A block of the start-up
-//! list is expected soon, so it may take the slot of a hot block that was not read yet, and is
-//! evicted after all of these.
+//! To the policy, such a block has not been accessed until a client reads it. A block of the
+//! start-up list is expected soon, so it may take the slot of a hot block that was not read yet,
+//! and is evicted after all of these.
 
 use super::Shard;
 use crate::BLOCK_SECTORS;
@@ -162,8 +162,8 @@ impl Shard {
         free.or_else(|| may_evict.then(|| self.take_listed()).flatten())
     }
 
-    /// Takes the slot of the coldest hot block of the list, or else of the first block of the start-up
-    /// list.
+    /// Takes the slot of the coldest hot block of the list, or else of the first block of the
+    /// start-up list.
     pub(super) fn take_listed(&mut self) -> Option<u32> {
         let List { head, length, .. } = *self.ahead.listed.list();
         if length == 0 {

@@ -310,7 +310,7 @@ impl Shard {
         let hash = self.hash_at(slot);
         self.unindex(hash, slot);
         self.arena.free(self.base + slot);
-        self.retained.remove(slot);
+        self.counters.blocks_retained_wasted.add(self.retained.remove(slot).into());
         self.counters.evictions.add(1);
         self.ahead.evicted();
         Some(slot)
@@ -342,7 +342,7 @@ impl Shard {
 
     fn free_slot(&mut self, slot: u32) {
         self.arena.free(self.base + slot);
-        self.retained.remove(slot);
+        self.counters.blocks_retained_wasted.add(self.retained.remove(slot).into());
         // A clean slot was removed from the policy when it left its list.
         self.policy.forget(&mut self.links, slot, Held::Dirty);
         self.links.push_back(&mut self.free, slot);

@@ -86,6 +86,9 @@ counters! {
     count blocks_retained: "blocks",
     /// Blocks of `blocks_retained` that a client has read or written since.
     count blocks_retained_used: "blocks",
+    /// Blocks of `blocks_retained` that were evicted, dropped or replaced before a client used
+    /// them.
+    count blocks_retained_wasted: "blocks",
     /// Blocks admitted after a miss.
     count blocks_filled: "blocks",
     /// Blocks of which a read needed a part, and that were fetched whole.

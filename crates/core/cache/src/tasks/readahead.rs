@@ -1,6 +1,6 @@
-//! Readahead of streams, of the start-up list and of the list of hot blocks: fixed tasks on every lane that pull pieces,
-//! independent of any request. Pieces of the lists are begun only if no stream needs one, and only
-//! as far as clients leave the backing some parallelism.
+//! Readahead of streams, of the start-up list and of the list of hot blocks: fixed tasks on every
+//! lane that pull pieces, independent of any request. Pieces of the lists are begun only if no
+//! stream needs one, and only as far as clients leave the backing some parallelism.
 //!
 //! Their fetches are registered in the shard like every fetch: changes mark them, reads may join
 //! them. They do not count in the measured latency of reads, and writeback does not yield to them.

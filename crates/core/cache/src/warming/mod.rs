@@ -229,8 +229,8 @@ impl Warming {
         });
     }
 
-    /// Returns the next piece of the list of hot blocks, with at most `gap` other blocks between two
-    /// listed ones. It must be tried, or is left out.
+    /// Returns the next piece of the list of hot blocks, with at most `gap` other blocks between
+    /// two listed ones. It must be tried, or is left out.
     fn next_of_ranking(&self, gap: u64, now_ns: u64) -> Option<Piece> {
         self.left.peek(|slot| {
             let left = slot.as_mut()?;

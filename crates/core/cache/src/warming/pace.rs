@@ -19,7 +19,7 @@ const FREE: u32 = 2;
 /// A client's read is recent for this time, and for this number of times of a piece.
 const RECENT_NS: u64 = 100_000_000;
 const RECENT_PIECES: u64 = 16;
-/// Pieces in the full window that are enough for a judgement.
+/// Pieces of one size in the full window that are enough for a judgement.
 const JUDGED: u32 = 8;
 /// Judgements after which a window that was once too large grows again, by one: rarely, because
 /// clients wait while it is too large.
@@ -40,10 +40,9 @@ pub(super) struct Pace {
     in_flight: u32,
     /// Minimum mean time of pieces, by size, in nanoseconds; 0: not measured yet.
     least_ns: [u64; CLASSES],
-    /// Pieces of one size in the full window, since the last judgement.
-    class: usize,
-    pieces: u32,
-    sum_ns: u64,
+    /// Pieces in the full window since the last judgement, and the sum of their times, by size.
+    pieces: [u32; CLASSES],
+    sum_ns: [u64; CLASSES],
     took_ns: u64,
     /// Time of the last judgement: pieces that began before it do not count.
     judged_ns: u64,
@@ -68,9 +67,8 @@ impl Pace {
         window: WINDOW_FIRST,
         in_flight: 0,
         least_ns: [0; CLASSES],
-        class: 0,
-        pieces: 0,
-        sum_ns: 0,
+        pieces: [0; CLASSES],
+        sum_ns: [0; CLASSES],
         took_ns: 0,
         judged_ns: 0,
         is_settled: false,
@@ -127,13 +125,12 @@ impl Pace {
         self.took_ns = now_ns.saturating_sub(begun.at_ns).max(1);
         let Some(among) = begun.among.filter(|_| begun.at_ns >= self.judged_ns) else { return };
         let class = class_of(blocks);
-        if class != self.class {
-            (self.class, self.pieces, self.sum_ns) = (class, 0, 0);
-        }
-        (self.pieces, self.sum_ns) = (self.pieces + 1, self.sum_ns + self.took_ns);
-        if self.pieces == JUDGED {
-            let mean_ns = (self.sum_ns / u64::from(JUDGED)).max(1);
-            (self.pieces, self.sum_ns, self.judged_ns) = (0, 0, now_ns);
+        self.pieces[class] += 1;
+        self.sum_ns[class] += self.took_ns;
+        if self.pieces[class] == JUDGED {
+            let mean_ns = (self.sum_ns[class] / u64::from(JUDGED)).max(1);
+            (self.pieces, self.sum_ns) = ([0; CLASSES], [0; CLASSES]);
+            self.judged_ns = now_ns;
             self.judge(class, mean_ns, among);
         }
     }

@@ -7,10 +7,12 @@
 //!                            '------- at most WINDOW ----'
 //! ```
 //!
-//! The *guest* is at the last block of a start that clients have read for the first time; pieces
-//! are taken from *next* on, up to a window beyond the guest. So little is fetched in vain where
-//! clients do something else, and blocks that are far from their use take no slots. Older starts
-//! are followed only if clients do what they did then.
+//! The *guest* is at the last block of a start that clients have read for the first time. Pieces
+//! are taken from *next* on, up to a window beyond the guest. The number of blocks taken is
+//! limited to a window and twice the blocks of that start that clients have read: a guest that
+//! does something else also reads one of them now and then, anywhere in the list. So few blocks
+//! are fetched that no client reads, and blocks that are far from their use take no slots. Older
+//! starts are followed only if clients do what they did then.
 
 use super::shape::{Shape, Source};
 use super::{Listed, Piece};
@@ -24,6 +26,10 @@ const WINDOW_ONE_IN: usize = 8;
 /// First reads that show that the guest is elsewhere in the list: one alone may have been made for
 /// any reason.
 const JUMP: u32 = 8;
+/// Blocks that may be fetched beyond a window for each first read of a block of the start.
+const PER_READ: usize = 2;
+/// Blocks of the list that are as close as this are one read.
+const ONE_READ: usize = 32;
 
 /// The list, and the guest's position.
 #[derive(Debug)]
@@ -43,6 +49,9 @@ struct Start {
     next: usize,
     guest: usize,
     end: usize,
+    /// Blocks that were taken, and first reads of its blocks.
+    taken: usize,
+    repeated: usize,
     /// The last block that lies beyond the window, and the number of first reads near it.
     beyond: usize,
     reads: u32,
@@ -51,16 +60,23 @@ struct Start {
 
 impl Start {
     fn is_due(&self, window: usize) -> bool {
-        self.is_followed && self.next < self.end && self.next < self.guest + window
+        self.is_followed
+            && self.next < self.end.min(self.guest + window)
+            && self.taken < window + PER_READ * self.repeated
     }
 
     /// Notes a first read of the block with this index.
     fn follow(&mut self, at: usize, window: usize) {
+        self.repeated += 1;
         if self.is_followed && at < self.guest + window {
             self.guest = self.guest.max(at + 1);
             return;
         }
-        let is_near = self.reads > 0 && at.abs_diff(self.beyond) < window;
+        let distance = at.abs_diff(self.beyond);
+        if self.reads > 0 && distance < ONE_READ {
+            return;
+        }
+        let is_near = self.reads > 0 && distance < window;
         (self.beyond, self.reads) = (at, if is_near { self.reads + 1 } else { 1 });
         if self.reads >= JUMP {
             (self.guest, self.next) = (at + 1, self.next.max(at + 1));
@@ -79,7 +95,16 @@ impl StartUp {
             let is_followed = starts.is_empty();
             blocks.extend(start);
             let end = blocks.len();
-            starts.push(Start { next, guest: next, end, beyond: 0, reads: 0, is_followed });
+            starts.push(Start {
+                next,
+                guest: next,
+                end,
+                taken: 0,
+                repeated: 0,
+                beyond: 0,
+                reads: 0,
+                is_followed,
+            });
         }
         let mut index: Vec<(u64, u32)> =
             blocks.iter().zip(0u32..).map(|(block, at)| (*block, at)).collect();
@@ -127,12 +152,14 @@ impl StartUp {
         if !start.is_due(self.window) {
             return None;
         }
-        let mut listed = Listed::new(self.blocks[start.next], Source::StartUp);
+        let (first, mut listed) =
+            (start.next, Listed::new(self.blocks[start.next], Source::StartUp));
         start.next += 1;
         while start.next < start.end && shape.extends(&listed, self.blocks[start.next], gap) {
             listed.insert(self.blocks[start.next]);
             start.next += 1;
         }
+        start.taken += start.next - first;
         Some(listed.piece())
     }
 }
@@ -187,8 +214,10 @@ mod tests {
         };
         let mut next = close(&take(&mut list), 100..100 + window);
         assert!(!list.is_due() && list.beyond_guest() >= window);
+        let mut read = 100;
         for guest in [5_000, 6_000, 9_000] {
-            follow(&mut list, [guest, guest - 1]);
+            follow(&mut list, read..guest + 1);
+            read = guest + 1;
             next = close(&take(&mut list), next..guest + 1 + window);
         }
         follow(&mut list, [150]);
@@ -198,24 +227,39 @@ mod tests {
     #[test]
     fn the_guest_is_found_where_it_reads_and_one_read_is_no_evidence() {
         let mut list = list(0..100_000, None, SLOTS);
-        take(&mut list);
+        let window = take(&mut list).len();
+        assert!(window >= WINDOW);
         follow(&mut list, [50_000, 90_000, 70_000, 20_000, 50_000]);
         assert!(!list.is_due(), "here and there");
-        follow(&mut list, (60_000..60_000 + 4 * u64::from(JUMP)).step_by(4));
+        follow(&mut list, 60_000..60_032);
+        assert!(!list.is_due(), "one read");
+        follow(&mut list, (60_000..60_000 + 32 * u64::from(JUMP)).step_by(32));
         let taken = take(&mut list);
-        let first = 60_000 + 4 * (u64::from(JUMP) - 1) + 1;
+        let first = 60_000 + 32 * (u64::from(JUMP) - 1) + 1;
         assert_eq!(taken.first(), Some(&first));
-        assert!(taken.len() >= WINDOW);
+        assert!(!taken.is_empty() && taken.len() < WINDOW, "as far as the guest has used the list");
+    }
+
+    #[test]
+    fn a_guest_that_reads_a_block_now_and_then_is_not_followed_far() {
+        let mut list = list(0..100_000, None, SLOTS);
+        let mut taken = take(&mut list).len();
+        // Each lies within the window, far from the one before.
+        for block in (0..90_000).step_by(5_000) {
+            follow(&mut list, [block]);
+            taken += take(&mut list).len();
+        }
+        assert!(taken < WINDOW + 200, "{taken}");
     }
 
     #[test]
     fn an_older_start_is_followed_once_the_guest_repeats_it() {
         let mut list = list(0..1000, Some(50_000..60_000), SLOTS);
         assert_eq!(take(&mut list), (0..1000).collect::<Vec<_>>());
-        follow(&mut list, 50_000..50_004);
+        follow(&mut list, 50_000..50_100);
         assert!(!list.is_due());
-        follow(&mut list, 50_004..50_010);
-        assert_eq!(take(&mut list).first(), Some(&50_008));
+        follow(&mut list, 50_100..50_400);
+        assert_eq!(take(&mut list).first(), Some(&50_225));
         follow(&mut list, [1]);
         assert!(!list.is_due(), "all of the latest start was taken");
     }

@@ -1,5 +1,5 @@
-//! Any bytes as a list of either kind: parsing never panics, and a list that is accepted names blocks of its
-//! volume, each once in its class, and is written as it was read.
+//! Any bytes as a list of either kind: parsing never panics, and a list that is accepted names
+//! blocks of its volume, each once in its class, and is written as it was read.
 
 use hotlist::{BLOCKS_MAX, HotList, START_BLOCKS_MAX, STARTS, StartList, encode_start};
 

@@ -424,6 +424,33 @@ fn a_block_that_became_clean_under_a_write_through_is_not_retained() {
 }
 
 #[test]
+fn blocks_that_are_taken_over_are_used_or_wasted() {
+    let mut scene = Scene::new();
+    scene.write(3);
+    scene.write(5);
+    scene.write_out();
+    scene.shard(|shard, gauges| {
+        shard.begin_settling();
+        assert!(!shard.settle_written(gauges, 8));
+    });
+    let scene = scene.retained();
+    assert!(scene.read(3).is_some() && scene.read(3).is_some());
+    for block in 6..60 {
+        let (at, into) = (Extent::new(block * 8, 8), filled(8, 1));
+        scene.shard(|shard, gauges| {
+            let look = shard.look(Rules::KEEP, Reader::Client, None, &at, &into);
+            let Look::Fetch(fetch) = look else { panic!("block {block} is not cached") };
+            shard.keep(gauges, &fetch, &fetch.needed(&into), block..block + 1);
+            shard.end_fetch(gauges, &fetch);
+        });
+    }
+    let counters = scene.shared.counters(0);
+    assert!(counters.evictions > 0, "the other block made room");
+    assert_eq!((counters.blocks_retained, counters.blocks_retained_used), (2, 1));
+    assert_eq!(counters.blocks_retained_wasted, 1);
+}
+
+#[test]
 fn a_write_through_that_is_not_answered_hides_its_sectors_from_a_successor() {
     let scene = Scene::new();
     let (part, into) = (Extent::new(24, 4), filled(8, 1));
