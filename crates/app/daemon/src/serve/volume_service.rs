@@ -16,7 +16,7 @@ use crate::device::{BoundRoute, Devices, NewDevice};
 use crate::hot_lists::HotLists;
 use block::{Request, Size, Spec, WriteMode};
 use cache::{BLOCK_SECTORS, Counters, Shared};
-use export::{Export, Stop};
+use export::{BusyTime, Export, Stop};
 use lane::{Event, Lane};
 use ring::Ring;
 use stack::{Attached, Exit, Failure, Loss, SharedHalves, Volume};
@@ -320,6 +320,8 @@ pub(crate) struct LaneVolume {
     /// Ends the clients of this volume.
     pub(crate) stop: Arc<Stop>,
     pub(crate) clients: Arc<Clients>,
+    /// Time in which its clients wait for requests.
+    pub(crate) busy: Arc<BusyTime>,
     /// Runs the guard of its cache, if there is one.
     pub(crate) sensor: Option<Arc<Sensor>>,
     /// The threads that serve it.
@@ -339,6 +341,7 @@ impl LaneVolume {
             stop: Arc::default(),
             sensor: volume.cache().map(sensor),
             clients,
+            busy: Arc::default(),
             threads: threads.clone(),
         }
     }
@@ -364,6 +367,7 @@ impl LaneVolume {
         let mut export = Export::new(&self.name, stack);
         export.read_only = self.read_only;
         export.stop = Some(self.stop.clone());
+        export.busy = Some(self.busy.clone());
         let (clients, shared) = (self.clients.clone(), self.cache().cloned());
         let lane = attached.stack.lane().clone();
         export.session =

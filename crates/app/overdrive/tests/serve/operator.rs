@@ -94,6 +94,7 @@ fn stats_begin_with_a_verdict_and_show_all_volumes_without_a_name() {
     assert_eq!((&backing["reads"], &backing["read_bytes"]), (&2.into(), &12_288.into()));
     assert_eq!((&backing["changes"], &backing["write_bytes"]), (&1.into(), &65_536.into()));
     assert_eq!((&backing["flushes"], &backing["errors"]), (&1.into(), &0.into()));
+    assert!(stats["busy_ns"].as_u64() > Some(0), "{stats}");
     let both = server.volume(&["stats", "--json"]).json("overdrive.volumes-stats/1");
     assert_eq!(both["volumes"].as_array().map(Vec::len), Some(2));
     // A latency is reported as buckets, from which any quantile follows, and as the usual
