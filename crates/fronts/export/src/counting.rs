@@ -65,7 +65,7 @@ impl Layer for Counting {
 }
 
 /// Returns the stack for requests that become tasks. Without a watchdog on the backing no request
-/// is left behind; if nobody reports the time either, nothing is counted.
+/// is left behind; if the time is not reported either, nothing is counted.
 pub(crate) fn counting(stack: &Stack, budget: &Arc<Budget>, busy: Option<&Arc<BusyTime>>) -> Stack {
     if stack.stall().is_none() && busy.is_none() {
         return stack.clone();

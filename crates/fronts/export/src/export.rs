@@ -23,7 +23,7 @@ pub struct Export {
     pub multi_conn: bool,
     /// Ends the clients of this export only, instead of the front's own.
     pub stop: Option<Arc<Stop>>,
-    /// Measures the time in which clients wait for requests. None: nobody reports it.
+    /// Measures the time in which clients wait for requests. None: it is not reported.
     pub busy: Option<Arc<BusyTime>>,
     /// Makes the session of a new client.
     pub session: Rc<dyn Fn() -> Box<dyn Session>>,

@@ -1,5 +1,5 @@
-//! `cargo xtask boot`: a Debian boots from a volume whose backing is far away, and a table shows how
-//! long its boots wait for I/O.
+//! `cargo xtask boot`: a Debian boots from a volume whose backing is far away, and a table shows
+//! the time that its boots wait for I/O.
 //!
 //! ```text
 //!   guest, virtio-blk -- QEMU, cache=none -- NBD -- overdrive serve --delay read=D -- image
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     program: Option<PathBuf>,
 }
 
-/// What happens to the daemon before a boot.
+/// The daemon's change before a boot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Before {
     /// A daemon without a cache starts.
@@ -184,13 +184,12 @@ impl Bench<'_> {
     /// Runs a command of the daemon's user. Returns its output.
     fn overdrive(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.command().args(arguments).output().context("cannot start overdrive")?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "overdrive {arguments:?}: {}", said.trim());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "overdrive {arguments:?}: {}", errors.trim());
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Returns the daemon's clock, and the time in which requests were in flight so far, both in
-    /// seconds.
+    /// Returns the daemon's clock and its `busy_ns`, both in seconds.
     fn busy(&self) -> anyhow::Result<(f64, f64)> {
         let text = self.overdrive(&["volume", "stats", "root", "--json"])?;
         let stats: serde_json::Value = serde_json::from_str(&text)?;
