@@ -55,9 +55,10 @@ enum Before {
     Restart,
 }
 
-/// The boots of a table, in their order. The first one is not shown: it writes the files that each
-/// system writes once.
-const BOOTS: [(&str, Before); 8] = [
+/// The boots of a table, in their order. The first ones are not shown: they write the files that
+/// each system writes once.
+const BOOTS: [(&str, Before); 9] = [
+    ("", Before::Bare),
     ("", Before::Bare),
     ("bare", Before::Bare),
     ("cold", Before::Cold),
@@ -75,6 +76,17 @@ struct Boot {
     whole_s: f64,
     /// Time of it in which a request was in flight.
     wait_s: f64,
+    /// Reads and flushes that the backing has received.
+    reads: u64,
+    flushes: u64,
+}
+
+/// A daemon's statistics at one moment.
+struct Moment {
+    now_s: f64,
+    busy_s: f64,
+    reads: u64,
+    flushes: u64,
 }
 
 /// The command `boot`.
@@ -95,7 +107,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let place = cache.join("boot");
     fs::create_dir_all(&place)?;
     image::make_root(&cache, &place, &kernel)?;
-    println!("{:<9} {:<12} {:>8} {:>8} {:>8}", "backing", "boot", "total s", "wait s", "of bare");
+    println!(
+        "{:<9} {:<12} {:>8} {:>8} {:>8} {:>7} {:>7}",
+        "backing", "boot", "total s", "wait s", "of bare", "reads", "flushes"
+    );
     for delay in &options.delays {
         Bench { place: &place, kernel: &kernel, program: &program, options, delay }.run()?;
     }
@@ -104,9 +119,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
 
 impl Boot {
     fn print(&self, delay: &str, bare_s: f64) {
-        let Boot { name, whole_s, wait_s } = self;
+        let Boot { name, whole_s, wait_s, reads, flushes } = self;
         let ratio = wait_s / bare_s;
-        println!("{delay:<9} {name:<12} {whole_s:>8.2} {wait_s:>8.2} {ratio:>8.3}");
+        println!(
+            "{delay:<9} {name:<12} {whole_s:>8.2} {wait_s:>8.2} {ratio:>8.3} {reads:>7} {flushes:>7}"
+        );
     }
 }
 
@@ -189,12 +206,19 @@ impl Bench<'_> {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Returns the daemon's clock and its `busy_ns`, both in seconds.
-    fn busy(&self) -> anyhow::Result<(f64, f64)> {
+    fn moment(&self) -> anyhow::Result<Moment> {
         let text = self.overdrive(&["volume", "stats", "root", "--json"])?;
         let stats: serde_json::Value = serde_json::from_str(&text)?;
-        let seconds = |name: &str| stats[name].as_u64().map(|ns| ns as f64 / 1e9);
-        seconds("now_ns").zip(seconds("busy_ns")).context("this program does not report busy_ns")
+        let number = |value: &serde_json::Value| {
+            value.as_u64().context("this program does not report all statistics of a boot")
+        };
+        let backing = &stats["backing"];
+        Ok(Moment {
+            now_s: number(&stats["now_ns"])? as f64 / 1e9,
+            busy_s: number(&stats["busy_ns"])? as f64 / 1e9,
+            reads: number(&backing["reads"])?,
+            flushes: number(&backing["flushes"])?,
+        })
     }
 
     fn arguments(&self) -> Vec<OsString> {
@@ -203,12 +227,12 @@ impl Bench<'_> {
 
     /// Boots the guest, and waits until it is off.
     fn boot(&self, name: &'static str) -> anyhow::Result<Boot> {
-        let before = self.busy()?;
+        let before = self.moment()?;
         let machine = Machine::start(self.arguments())?;
         let mut after = None;
         loop {
             match machine.next_output(SILENCE_MAX) {
-                Output::Line(line) if line == DONE => after = Some(self.busy()?),
+                Output::Line(line) if line == DONE => after = Some(self.moment()?),
                 Output::Line(_) => (),
                 Output::Off => break,
                 Output::Late => bail!("no output for {} s", SILENCE_MAX.as_secs()),
@@ -218,7 +242,13 @@ impl Bench<'_> {
             let console = machine::console(self.place, "boot");
             format!("the guest was off before it had started; see {}", console.display())
         })?;
-        Ok(Boot { name, whole_s: after.0 - before.0, wait_s: after.1 - before.1 })
+        Ok(Boot {
+            name,
+            whole_s: after.now_s - before.now_s,
+            wait_s: after.busy_s - before.busy_s,
+            reads: after.reads - before.reads,
+            flushes: after.flushes - before.flushes,
+        })
     }
 }
 
