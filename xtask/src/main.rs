@@ -95,6 +95,10 @@ enum Command {
     /// Test volumes under a whole Debian with systemd and udev, in an emulated machine: fstab,
     /// reboots, a power cut.
     System(guest::system::Options),
+    /// Boot a Debian in a machine from a served volume whose backing is far away, and show how long
+    /// its boots wait for I/O: without a cache, with a cold one, and after the daemon's kill,
+    /// upgrade and restart.
+    Boot(guest::system::boot::Options),
     /// The program that `guest` runs in its machine.
     #[command(hide = true)]
     GuestInit,
@@ -132,6 +136,7 @@ fn main() -> ExitCode {
         Command::Former => former::run(),
         Command::Guest(options) => Ok(guest::run(&options)),
         Command::System(options) => guest::system::run_all(&options),
+        Command::Boot(options) => guest::system::boot::run(&options),
         Command::GuestInit => guest::inside::run(),
         Command::Deny => deny::run(),
     };

@@ -55,7 +55,7 @@ impl Client {
         Client {
             simulated: lane.is_simulated(),
             lane,
-            counting: counting(&stack, &bounds.budget),
+            counting: counting(&stack, &bounds.budget, export.busy.as_ref()),
             stack,
             order: ArrivalOrder::new(bounds.in_flight_max),
             limits,

@@ -2,9 +2,11 @@
 //!
 //! When a backing has stalled, requests that were sent to it cannot be cancelled: each keeps its
 //! buffer and a task until the backing answers again. To bound the number that a retrying client
-//! can accumulate, the server's [`Budget`] counts all running requests.
+//! can accumulate, the server's [`Budget`] counts all running requests. The same layer measures the
+//! time in which at least one is running, if the export's owner reports it.
 
 use crate::budget::{Budget, Load};
+use crate::busy::BusyTime;
 use crate::pool::occupied;
 use block::{Extent, Layer, Padding, Request, Result, Stack, Stretch};
 use std::sync::Arc;
@@ -13,11 +15,12 @@ use std::sync::Arc;
 struct Counting {
     below: Stack,
     budget: Arc<Budget>,
+    busy: Option<Arc<BusyTime>>,
 }
 
 /// Counted until it is dropped, that is, until the stack has released the request.
 struct Running<'a> {
-    budget: &'a Budget,
+    counting: &'a Counting,
     load: Load,
 }
 
@@ -25,13 +28,19 @@ impl Counting {
     fn begin(&self, bytes: usize) -> Running<'_> {
         let load = Load { requests: 1, bytes };
         self.budget.begin(load);
-        Running { budget: &self.budget, load }
+        if let Some(busy) = &self.busy {
+            busy.begin(self.below.lane().now());
+        }
+        Running { counting: self, load }
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.budget.end(self.load);
+        self.counting.budget.end(self.load);
+        if let Some(busy) = &self.counting.busy {
+            busy.end(self.counting.below.lane().now());
+        }
     }
 }
 
@@ -56,11 +65,12 @@ impl Layer for Counting {
 }
 
 /// Returns the stack for requests that become tasks. Without a watchdog on the backing no request
-/// is left behind, and nothing is counted.
-pub(crate) fn counting(stack: &Stack, budget: &Arc<Budget>) -> Stack {
-    if stack.stall().is_none() {
+/// is left behind; if the time is not reported either, nothing is counted.
+pub(crate) fn counting(stack: &Stack, budget: &Arc<Budget>, busy: Option<&Arc<BusyTime>>) -> Stack {
+    if stack.stall().is_none() && busy.is_none() {
         return stack.clone();
     }
-    let below = Counting { below: stack.clone(), budget: budget.clone() };
+    let (budget, busy) = (budget.clone(), busy.cloned());
+    let below = Counting { below: stack.clone(), budget, busy };
     Stack::new(stack.lane(), below)
 }

@@ -1,5 +1,6 @@
 //! A served device.
 
+use crate::busy::BusyTime;
 use crate::session::{Session, Unwatched};
 use crate::stop::Stop;
 use block::{Limits, Stack};
@@ -22,6 +23,8 @@ pub struct Export {
     pub multi_conn: bool,
     /// Ends the clients of this export only, instead of the front's own.
     pub stop: Option<Arc<Stop>>,
+    /// Measures the time in which clients wait for requests. None: it is not reported.
+    pub busy: Option<Arc<BusyTime>>,
     /// Makes the session of a new client.
     pub session: Rc<dyn Fn() -> Box<dyn Session>>,
 }
@@ -37,6 +40,7 @@ impl Export {
             read_only: false,
             multi_conn: true,
             stop: None,
+            busy: None,
             session: Rc::new(|| Box::new(Unwatched)),
         }
     }

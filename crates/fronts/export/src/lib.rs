@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+mod busy;
 mod client;
 mod counting;
 mod export;
@@ -27,6 +28,7 @@ mod session;
 mod stop;
 
 pub use budget::{Budget, Load};
+pub use busy::BusyTime;
 pub use client::{Bounds, Client, Running};
 pub use export::Export;
 pub use operation::Operation;

@@ -77,6 +77,35 @@ pub(super) fn make_with(
     kernel: &Kernel,
     put_files: impl FnOnce(&Path) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
+    let root = unpack(cache, place, kernel)?;
+    put_files(&root)?;
+    make_disks(&root, place)?;
+    fs::remove_dir_all(&root)?;
+    fs::write(place.join("initramfs"), initramfs(kernel)?)?;
+    Ok(())
+}
+
+/// Creates only the root below `place`, for measured boots, and the archive that boots it.
+///
+/// # Errors
+/// Debian's packages are not available, or a program fails.
+pub(super) fn make_root(cache: &Path, place: &Path, kernel: &Kernel) -> anyhow::Result<()> {
+    let root = unpack(cache, place, kernel)?;
+    let unit = root.join("etc/systemd/system/boot.service");
+    fs::write(unit, include_str!("boot.service"))?;
+    let wants = root.join("etc/systemd/system/multi-user.target.wants");
+    fs::create_dir_all(&wants)?;
+    symlink("../boot.service", wants.join("boot.service"))?;
+    let disk = new_disk(place, "root", 3072)?;
+    let mut make = Command::new(tool("mkfs.ext4")?);
+    run(make.args(["-q", "-F", "-d"]).arg(&root).arg(disk))?;
+    fs::remove_dir_all(&root)?;
+    fs::write(place.join("initramfs"), initramfs(kernel)?)?;
+    Ok(())
+}
+
+/// Unpacks Debian below `place`, with the kernel's modules. Returns its directory.
+fn unpack(cache: &Path, place: &Path, kernel: &Kernel) -> anyhow::Result<PathBuf> {
     let archive = debian(cache)?;
     let root = place.join("root");
     if root.exists() {
@@ -85,11 +114,18 @@ pub(super) fn make_with(
     fs::create_dir_all(&root)?;
     run(Command::new("tar").arg("-C").arg(&root).arg("-xf").arg(&archive))?;
     put_modules(&root, kernel)?;
-    put_files(&root)?;
-    make_disks(&root, place)?;
-    fs::remove_dir_all(&root)?;
-    fs::write(place.join("initramfs"), initramfs(kernel)?)?;
-    Ok(())
+    Ok(root)
+}
+
+/// Creates a disk of this size. It is a new file, not the old one truncated: a holder of an earlier
+/// run may still have unwritten data for that.
+fn new_disk(place: &Path, name: &str, mib: u64) -> anyhow::Result<PathBuf> {
+    let file = disk(place, name);
+    if file.exists() {
+        fs::remove_file(&file)?;
+    }
+    File::create(&file)?.set_len(mib * MIB)?;
+    Ok(file)
 }
 
 fn tool(name: &str) -> anyhow::Result<PathBuf> {
@@ -163,13 +199,7 @@ fn put_files(root: &Path) -> anyhow::Result<()> {
 
 fn make_disks(root: &Path, place: &Path) -> anyhow::Result<()> {
     for (name, mib) in DISKS.iter().zip([3072, 256, 256, 256]) {
-        let file = disk(place, name);
-        // A new file, not the old one truncated: a holder of an earlier run may still have
-        // unwritten data for that.
-        if file.exists() {
-            fs::remove_file(&file)?;
-        }
-        File::create(&file)?.set_len(mib * MIB)?;
+        new_disk(place, name, mib)?;
     }
     let make = tool("mkfs.ext4")?;
     let ext4 = || {

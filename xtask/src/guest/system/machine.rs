@@ -47,11 +47,19 @@ impl Machine {
         part: &str,
         root: &str,
     ) -> anyhow::Result<Self> {
+        Machine::start(arguments(place, kernel, part, root))
+    }
+
+    /// Starts QEMU with these arguments.
+    ///
+    /// # Errors
+    /// QEMU cannot be started.
+    pub(super) fn start(arguments: Vec<OsString>) -> anyhow::Result<Self> {
         let program = find("qemu-system-x86_64").context("qemu-system-x86_64 is missing")?;
         let mut child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "--"])
             .arg(program)
-            .args(arguments(place, kernel, part, root))
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -104,6 +112,31 @@ fn arguments(place: &Path, kernel: &Kernel, part: &str, root: &str) -> Vec<OsStr
     file("-kernel", kernel.image.clone().into());
     file("-initrd", place.join("initramfs").into());
     file("-append", format!("{KERNEL_ARGUMENTS} overdrive.part={part}").into());
+    all
+}
+
+/// Returns QEMU's arguments for a measured boot from a disk that is served at this socket.
+pub(super) fn booted(
+    place: &Path,
+    kernel: &Kernel,
+    accelerator: &str,
+    socket: &Path,
+) -> Vec<OsString> {
+    let machine =
+        "-machine q35 -nodefaults -no-user-config -display none -no-reboot -smp 2 -m 1024";
+    let cpu = format!("-accel {accelerator} -cpu max");
+    let words = [&cpu, machine, "-device virtio-blk-pci,drive=root,serial=root"].join(" ");
+    let mut all: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+    let mut add = |option: &str, value: OsString| all.extend([option.into(), value]);
+    let socket = socket.display().to_string().replace(',', ",,");
+    let server = format!("server.type=unix,server.path={socket},export=root");
+    let root = format!("driver=nbd,node-name=root,cache.direct=on,{server}");
+    add("-blockdev", root.into());
+    add("-serial", format!("file:{}", console(place, "boot").display()).into());
+    add("-serial", "file:/dev/stdout".into());
+    add("-kernel", kernel.image.clone().into());
+    add("-initrd", place.join("initramfs").into());
+    add("-append", format!("{KERNEL_ARGUMENTS} overdrive.boot").into());
     all
 }
 

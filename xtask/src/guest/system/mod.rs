@@ -5,6 +5,7 @@
 //! `image.rs` creates the disks. Each boot runs one part of `trial.sh`, which prints its results as
 //! lines; the contents of the disks are then checked here.
 
+pub(crate) mod boot;
 mod image;
 mod machine;
 pub(crate) mod packaged;

@@ -35,6 +35,9 @@ pub struct Statistics {
     pub clients: u64,
     /// Number of changes that a freeze holds back.
     pub held_changes: u64,
+    /// Time in which at least one request of a client was in flight. Requests that were answered
+    /// immediately are not included.
+    pub busy_ns: u64,
     /// Counters of the cache; zeros if there is none.
     pub counters: Counters,
     /// Histograms of the cache; empty if there is none.

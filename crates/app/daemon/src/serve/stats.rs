@@ -29,6 +29,7 @@ pub(crate) fn of(service: &VolumeService) -> Statistics {
         state: row.state,
         clients: row.clients,
         held_changes: service.volume.valve().held(),
+        busy_ns: service.lane_volume.busy.total_ns(now_ns),
         counters: shared.map(|shared| shared.counters(now_ns)).unwrap_or_default(),
         latencies: shared.map(|shared| shared.histograms()).unwrap_or_default(),
         guard: shared.map(|shared| guard(shared, now_ns)),

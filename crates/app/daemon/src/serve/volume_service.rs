@@ -17,7 +17,7 @@ use crate::hot_lists::HotLists;
 use crate::metrics::VolumeSample;
 use block::{Request, Size, Spec, WriteMode};
 use cache::{BLOCK_SECTORS, Counters, Shared};
-use export::{Export, Stop};
+use export::{BusyTime, Export, Stop};
 use lane::{Event, Lane};
 use ring::Ring;
 use stack::{Attached, Exit, Failure, Loss, SharedHalves, Volume};
@@ -336,6 +336,8 @@ pub(crate) struct LaneVolume {
     /// Ends the clients of this volume.
     pub(crate) stop: Arc<Stop>,
     pub(crate) clients: Arc<Clients>,
+    /// Time in which its clients wait for requests.
+    pub(crate) busy: Arc<BusyTime>,
     /// Runs the guard of its cache, if there is one.
     pub(crate) sensor: Option<Arc<Sensor>>,
     /// The threads that serve it.
@@ -355,6 +357,7 @@ impl LaneVolume {
             stop: Arc::default(),
             sensor: volume.cache().map(sensor),
             clients,
+            busy: Arc::default(),
             threads: threads.clone(),
         }
     }
@@ -380,6 +383,7 @@ impl LaneVolume {
         let mut export = Export::new(&self.name, stack);
         export.read_only = self.read_only;
         export.stop = Some(self.stop.clone());
+        export.busy = Some(self.busy.clone());
         let (clients, shared) = (self.clients.clone(), self.cache().cloned());
         let lane = attached.stack.lane().clone();
         export.session =

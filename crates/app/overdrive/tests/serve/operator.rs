@@ -107,6 +107,26 @@ fn stats_begin_with_a_verdict_and_show_all_volumes_without_a_name() {
 }
 
 #[test]
+fn the_time_in_which_clients_wait_is_counted_without_a_cache_too() {
+    if !have_libnbd() {
+        return;
+    }
+    const THREE: &str = "import nbd, sys\nh = nbd.NBD(); h.connect_uri(sys.argv[1])\n\
+                         for n in range(3): h.pread(4096, n << 19)";
+    let server = Server::start("ram:16M", &["--memory", "0", "--delay", "read=20ms"]);
+    let busy_ns = || {
+        let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+        stats["busy_ns"].as_u64().expect("a sum")
+    };
+    assert_eq!(busy_ns(), 0);
+    python(THREE, &[&server.uri]).well();
+    let sum_ns = busy_ns();
+    assert!(sum_ns >= 3 * 20_000_000, "{sum_ns}");
+    assert_eq!(busy_ns(), sum_ns, "no client waits");
+    server.end().well();
+}
+
+#[test]
 fn a_flush_that_takes_long_reports_how_far_it_is() {
     if !have_libnbd() {
         return;

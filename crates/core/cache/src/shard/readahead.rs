@@ -372,7 +372,7 @@ impl Shard {
         let hash = self.hash_at(slot);
         self.unindex(hash, slot);
         self.arena.free(self.base + slot);
-        self.counters.blocks_retained_wasted += u64::from(self.retained.remove(slot));
+        self.counters.blocks_retained_wasted.add(self.retained.remove(slot).into());
         slot
     }
 
