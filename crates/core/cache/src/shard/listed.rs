@@ -157,7 +157,7 @@ impl Shard {
 
     /// Takes a slot for a listed block, in no list and empty.
     fn take_slot_listed(&mut self, source: Source) -> Option<u32> {
-        let free = self.links.pop_front(&mut self.free);
+        let free = self.pop_free();
         let may_evict = source == Source::StartUp && self.ahead.listed.hot() > 0;
         free.or_else(|| may_evict.then(|| self.take_listed()).flatten())
     }
