@@ -19,6 +19,7 @@ use cache::{CleanBlocks, Geometry, Settings, Shared};
 use holder::Keeper;
 use host::OpenOptions;
 use ring::{Fence, HugePages, SharedMemory};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -60,6 +61,16 @@ struct CacheMemory {
     fence: Option<Fence>,
     /// The handling of clean blocks in it.
     clean: CleanBlocks,
+}
+
+/// Returns why clean blocks that were taken over may differ from the image, by the holder's answer
+/// to [`Keeper::watch`]. None: they equal it.
+fn reason_to_drop(watched: &io::Result<bool>) -> Option<&'static str> {
+    match watched {
+        Ok(true) => None,
+        Ok(false) => Some("another program has opened it"),
+        Err(_) => Some("its holder does not report whether another program has opened it"),
+    }
 }
 
 /// Returns the built-in backing for a leaf of a spec: a file.
@@ -326,23 +337,25 @@ impl<'a> Opening<'a> {
         };
         let shared = take_over(*clean)?;
         let Some(keeper) = &self.keeper else { return Ok(shared) };
-        // A holder of an older version cannot: the next process drops all clean blocks.
-        if keeper.watch().unwrap_or(true) {
-            return Ok(shared);
-        }
+        let watched = keeper.watch();
+        let Some(why) = reason_to_drop(&watched) else { return Ok(shared) };
         let shared = match clean {
             CleanBlocks::Drop => shared,
             CleanBlocks::Keep => {
                 self.notes.push(format!(
-                    "{}: another program has opened it while this process started: the blocks \
-                     that the earlier process had cached are dropped",
+                    "{}: {why} while this process started: the blocks that the earlier process \
+                     had cached are dropped",
                     below.identity().map_or_else(String::new, |identity| identity.name)
                 ));
                 // As after a kill at this point: the same memory, without its clean blocks.
                 take_over(CleanBlocks::Drop)?
             }
         };
-        let _ = keeper.watch();
+        // Otherwise the holder is of an older version, or does not answer: it is not waited for
+        // again, and the next process drops all clean blocks.
+        if watched.is_ok() {
+            let _ = keeper.watch();
+        }
         Ok(shared)
     }
 
@@ -458,5 +471,18 @@ impl<'a> Opening<'a> {
                     .to_owned(),
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clean_blocks_are_kept_only_if_the_holder_reports_no_opening() {
+        assert_eq!(reason_to_drop(&Ok(true)), None);
+        assert!(reason_to_drop(&Ok(false)).is_some());
+        let silent = Err(io::Error::from(io::ErrorKind::TimedOut));
+        assert!(reason_to_drop(&silent).is_some());
     }
 }

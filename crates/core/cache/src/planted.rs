@@ -21,6 +21,8 @@ pub enum Bug {
     ServeInDoubt,
     /// C1: a write that bypasses the whole cache does not count as data to be flushed.
     DirectUnflushed,
+    /// C1: a write that bypasses the whole cache is not recorded for the next process.
+    DirectUnheld,
     /// C2: a write replaces the version of its block that a closing epoch still has to write.
     CoalesceAcrossEpochs,
     /// C2: a flush that arrives during a commit joins it instead of the next one.
@@ -190,7 +192,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 84] = [
+    pub const ALL: [Bug; 85] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
@@ -198,6 +200,7 @@ impl Bug {
         Bug::ForgetUnansweredWrite,
         Bug::ServeInDoubt,
         Bug::DirectUnflushed,
+        Bug::DirectUnheld,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
         Bug::AnswerBeforeClose,

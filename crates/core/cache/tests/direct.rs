@@ -25,6 +25,18 @@ struct Seen {
     flushes: Cell<u32>,
     /// Requests that wait.
     under_way: Cell<u32>,
+    /// The cache's memory, of which each immediate write leaves a copy ...
+    memory: RefCell<Option<Arc<Memory>>>,
+    /// ... as a kill would leave it between the write and its answer.
+    killed: RefCell<Option<Arc<Memory>>>,
+}
+
+fn copy_of(memory: &Memory) -> Arc<Memory> {
+    let mut bytes = vec![0; memory.bytes()];
+    memory.read(0, &mut bytes);
+    let copy = Arc::new(Memory::heap(bytes.len()));
+    copy.write(0, &bytes);
+    copy
 }
 
 /// RAM that answers writes immediately, and takes [`WAIT_NS`] for everything else.
@@ -62,7 +74,10 @@ impl Block for Backing {
         if self.fails(request) {
             return Some(Err(Error::new(Kind::Io, "test")));
         }
-        self.ram.try_now(request)
+        let result = self.ram.try_now(request);
+        let killed = self.seen.memory.borrow().as_deref().map(copy_of);
+        self.seen.killed.replace(killed);
+        result
     }
 
     async fn run(&self, request: Request) -> Result {
@@ -170,9 +185,14 @@ impl Scene {
 
     /// Returns the cache of the next process, after a kill.
     fn take_over(&self) -> Arc<Shared> {
+        self.take_over_from(self.memory.clone())
+    }
+
+    /// Returns the cache of a process that finds this memory.
+    fn take_over_from(&self, memory: Arc<Memory>) -> Arc<Shared> {
         let (limits, geometry) = (self.stack.limits(), *self.shared.geometry());
         let settings = self.shared.settings();
-        let shared = Shared::new(limits, geometry, settings, 7, self.memory.clone());
+        let shared = Shared::new(limits, geometry, settings, 7, memory);
         shared.expect("the memory of the process before")
     }
 
@@ -332,6 +352,25 @@ fn a_kill_during_a_flush_over_it_leaves_a_doubt() {
         let successor = scene.take_over();
         assert_eq!(successor.is_in_doubt(), is_direct);
     }
+}
+
+/// Nothing of an earlier write is in doubt there: only the notes of this one leave the doubt.
+#[test]
+fn a_kill_between_it_and_its_answer_beside_a_flush_leaves_a_doubt() {
+    let mut scene = Scene::new(settings(WriteMode::BackNow));
+    scene.ask(Request::Flush).expect("a flush");
+    scene.shared.force_bypass(false, false, 0);
+    assert_eq!(scene.now(&write_of(16, 8, 1)), Some(Ok(())), "it is absorbed");
+    scene.send(Request::Flush);
+    let seen = scene.seen.clone();
+    assert!(scene.world.run_until(|| seen.under_way.get() == 1));
+    scene.shared.force_bypass(true, true, 0);
+    assert!(!scene.take_over_from(copy_of(&scene.memory)).is_in_doubt(), "everything is held");
+    seen.memory.replace(Some(scene.memory.clone()));
+    assert_eq!(scene.now(&write_of(8, 8, 1)), Some(Ok(())));
+    let killed = seen.killed.take().expect("it was sent");
+    assert!(scene.take_over_from(killed).is_in_doubt());
+    assert!(scene.take_over().is_in_doubt(), "after its answer, too");
 }
 
 #[test]

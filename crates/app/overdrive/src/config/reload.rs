@@ -103,11 +103,12 @@ impl Reload {
 fn apply(all: &mut [Reload]) -> Result<(), Failure> {
     for index in 0..all.len() {
         let Err(mut failure) = all[index].set(|change| &change.wanted) else { continue };
-        let reverted: Result<Vec<()>, Failure> =
+        // Each of them, although one before it refuses.
+        let reverted: Vec<Result<(), Failure>> =
             all[..index].iter_mut().rev().map(|one| one.set(|change| &change.now)).collect();
-        failure.message = match reverted {
-            Ok(_) => format!("{failure}; no volume was changed"),
-            Err(second) => format!("{failure}; and earlier volumes keep their changes: {second}"),
+        failure.message = match reverted.into_iter().find_map(Result::err) {
+            None => format!("{failure}; no volume was changed"),
+            Some(second) => format!("{failure}; and earlier volumes keep their changes: {second}"),
         };
         return Err(failure);
     }

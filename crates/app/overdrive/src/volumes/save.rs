@@ -108,10 +108,12 @@ fn draft_of(path: &Path, text: &str) -> std::io::Result<NamedTempFile> {
         tempfile::Builder::new().prefix(".").suffix(".partial").tempfile_in(directory)?;
     draft.write_all(text.as_bytes())?;
     let data = fs::metadata(path)?;
-    draft.as_file().set_permissions(data.permissions())?;
-    if draft.as_file().metadata()?.uid() != data.uid() {
+    let own = draft.as_file().metadata()?;
+    // Also the group: a daemon may read the file as one of its members.
+    if (own.uid(), own.gid()) != (data.uid(), data.gid()) {
         fchown(draft.as_file(), Some(data.uid()), Some(data.gid()))?;
     }
+    draft.as_file().set_permissions(data.permissions())?;
     draft.as_file().sync_all()?;
     Ok(draft)
 }
@@ -138,7 +140,11 @@ mod tests {
         let place = tempfile::tempdir().expect("room");
         let path = place.path().join("host.toml");
         fs::write(&path, "[volume.db]\nbacking = \"ram:1G\"\n").expect("room");
+        // Only the superuser can give it to another group.
+        let _ = std::os::unix::fs::chown(&path, None, Some(1));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("ours");
+        let owner = || fs::metadata(&path).map(|data| (data.uid(), data.gid())).expect("there");
+        let owner_before = owner();
         let names = || fs::read_dir(place.path()).expect("there").count();
         let change = |text: &str| [text.to_owned()];
         let wrong = Edit::prepare(&path, "db", &change("write=fast")).err().expect("no mode");
@@ -149,6 +155,6 @@ mod tests {
         edit.commit().expect("the directory is ours");
         assert!(fs::read_to_string(&path).expect("there").contains("write = \"through\""));
         let mode = fs::metadata(&path).expect("there").permissions().mode();
-        assert_eq!((mode & 0o777, names()), (0o640, 1));
+        assert_eq!((mode & 0o777, names(), owner()), (0o640, 1, owner_before));
     }
 }

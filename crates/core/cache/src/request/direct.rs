@@ -89,7 +89,7 @@ impl Handle {
     /// (`write_through.rs`). None: the backing does not answer immediately.
     fn send_direct(&self, request: &Request, write: &DirectWrite) -> Option<Result> {
         let arena = &self.shared.arena;
-        if planted(Bug::ForgetUnansweredWrite) {
+        if planted(Bug::ForgetUnansweredWrite) || planted(Bug::DirectUnheld) {
             return self.send_unheld(request);
         }
         arena.note_unheld_begins();

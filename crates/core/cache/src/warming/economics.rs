@@ -45,7 +45,9 @@ impl Warming {
     }
 
     pub(super) fn pays(&self, counted: &Counters, evidence: &Evidence) -> bool {
-        let filled = counted.blocks_filled - self.filled_before.load(Ordering::Relaxed);
+        // The counters may be older than a list that has begun since.
+        let before = self.filled_before.load(Ordering::Relaxed);
+        let filled = counted.blocks_filled.saturating_sub(before);
         let Counters { warm_used, warm_cached, .. } = *counted;
         let is_judged = filled >= ENOUGH && warm_cached >= ENOUGH;
         let uses = || expected_uses(warm_used, warm_cached, filled, evidence.slots);

@@ -107,6 +107,8 @@ fn it_ends_when_it_gains_less_than_it_costs() {
     let pays = |counted: &Counters| warming.pays(counted, &evidence);
     assert!(pays(&counted(0, 0, 0, 0)), "nothing is known");
     assert!(pays(&counted(500_000, 0, 100_000, 0)), "no client has read anything");
+    let older = Counters { blocks_filled: 900, ..counted(500_000, 0, 100_000, 0) };
+    assert!(pays(&older), "the counters were read before the list began");
     assert!(pays(&counted(500_000, 10_000, 100_000, 900)));
     assert!(!pays(&counted(500_000, 10_000, 100_000, 0)), "clients read other blocks");
     assert!(!pays(&counted(10_000, 0, 100, 100)), "the backing is as fast as a few copies");

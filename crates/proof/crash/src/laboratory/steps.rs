@@ -24,7 +24,9 @@ impl Laboratory<'_> {
             }
             // A kill during a flush, for histories about flushes that end late.
             let late_flush = run.setup.faults.late_flush;
-            let in_flush = late_flush && run.disk.with(|disk| disk.flushes_asked > 0);
+            let is_early = |flushed: bool| run.setup.kills_after_flush && !flushed;
+            let in_flush = late_flush
+                && run.disk.with(|disk| disk.flushes_asked > 0 && !is_early(disk.flushed));
             let one_in = if in_flush { 8 } else { run.setup.takeover_one_in };
             if run.takeovers > 0 && run.random.one_in(u64::from(one_in)) {
                 self.take_over(run)?;

@@ -43,6 +43,9 @@ impl Dice {
         }
         if self.0.one_in(2) {
             bypass_all(setup);
+            // Until a flush succeeds, the first write of each lane, which is not direct, leaves a
+            // doubt in any case.
+            setup.kills_after_flush = setup.faults.late_flush;
         }
     }
 }

@@ -189,6 +189,8 @@ pub struct Setup {
     pub takeovers: u32,
     /// One of this many steps is such a kill, until there were enough.
     pub takeover_one_in: u32,
+    /// Whether kills during a flush spare the first flush of each process that succeeds.
+    pub kills_after_flush: bool,
     /// Amount of testing.
     pub limits: Limits,
 }
@@ -264,6 +266,7 @@ impl Setup {
             cut: 0,
             takeovers: if small { dice.pick(&[0, 0, 1]) } else { dice.pick(&[0, 1, 1, 2]) },
             takeover_one_in: if small { 40 } else { dice.pick(&[100, 300, 1000]) },
+            kills_after_flush: false,
             limits: base::limits(small),
             model,
         };
