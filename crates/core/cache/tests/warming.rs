@@ -4,7 +4,7 @@
 
 use block::{Block, Buf, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack, Warm};
 use block::{Durability, WriteMode};
-use cache::{Arena, Cache, Changes, Counters, Geometry, Settings, Shared};
+use cache::{Arena, Cache, Changes, CleanBlocks, Counters, Geometry, Settings, Shared};
 use hotlist::{Description, Entry, HotList, StartList, encode, encode_start};
 use lane::{Lane, Prices, World};
 use std::cell::{Cell, RefCell};
@@ -68,6 +68,7 @@ struct Scene {
     cache: Cache,
     stack: Stack,
     shared: Arc<Shared>,
+    memory: Arc<Memory>,
     seen: Rc<Seen>,
 }
 
@@ -82,6 +83,11 @@ fn settings() -> Settings {
 }
 
 fn scene(settings: Settings, slots: u32) -> Scene {
+    scene_over(settings, slots, None)
+}
+
+/// Makes a scene over the memory of an earlier one, whose clean blocks it takes over.
+fn scene_over(settings: Settings, slots: u32, earlier: Option<Arc<Memory>>) -> Scene {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
     let geometry = Geometry {
@@ -95,14 +101,17 @@ fn scene(settings: Settings, slots: u32) -> Scene {
         ..Geometry::SMALLEST
     };
     let ram = Ram::new(BLOCKS * 8 + REST, GRAIN);
-    let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
-    let shared = Shared::new(ram.limits(), geometry, settings, 7, memory).expect("a fresh arena");
+    let fresh = || Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
+    let memory = earlier.unwrap_or_else(fresh);
+    let clean = CleanBlocks::Keep;
+    let shared = Shared::take_over(ram.limits(), geometry, settings, 7, memory.clone(), clean);
+    let shared = shared.expect("a fresh arena, or the earlier scene's");
     let seen = Rc::new(Seen::default());
     let free_at = RefCell::new(vec![0; SERVERS]);
     let slow = Slow { ram, lane: lane.clone(), free_at, seen: seen.clone() };
     let cache = Cache::attach(&shared, &lane, Stack::new(&lane, slow));
     let stack = Stack::new(&lane, cache.clone());
-    Scene { world, lane, cache, stack, shared, seen }
+    Scene { world, lane, cache, stack, shared, memory, seen }
 }
 
 fn list(entries: Vec<Entry>) -> HotList {
@@ -345,6 +354,31 @@ fn the_ranking_has_every_block_once_and_recent_ones_are_hotter() {
     };
     assert!(mean(1500..2000) < 1.0 && mean(0..500) > 5.0, "{} {}", mean(1500..2000), mean(0..500));
     assert_eq!(class(1), 0, "a dirty block was accessed last");
+}
+
+#[test]
+fn blocks_that_were_taken_over_are_evicted_in_the_order_of_the_list() {
+    let hot_left = |uses_list: bool| -> usize {
+        let mut first = scene(settings(), SLOTS);
+        first.send((0..u64::from(SLOTS)).map(|block| read(block, 1)).collect());
+        first.send((0..1024).map(|block| read(block, 1)).collect());
+        let saved = list(first.hot_blocks());
+        let memory = first.memory.clone();
+        drop(first);
+        let mut scene = scene_over(settings(), SLOTS, Some(memory));
+        let retained = scene.counters().blocks_retained;
+        assert!(retained > u64::from(SLOTS) * 9 / 10, "{retained} were taken over");
+        if uses_list {
+            let cache = scene.cache.clone();
+            scene.run(async move { cache.order_retained(&saved).await });
+        }
+        assert_eq!(scene.counters().block_accesses, 0, "the order is no access");
+        scene.send((0..1024).map(|at| read(10_000 + at * 7, 1)).collect());
+        scene.hot_blocks().iter().filter(|entry| entry.block() < 1024).count()
+    };
+    // A quarter of the blocks is evicted; in the order of slots, of the hot ones as of the others.
+    let (with_list, without) = (hot_left(true), hot_left(false));
+    assert!(with_list > 1000 && without < 900, "{with_list} with the list, {without} without it");
 }
 
 #[test]

@@ -260,6 +260,7 @@ impl Process for Running {
                 return;
             }
             let list = HotList::parse(&encode(&of, entries)).expect("a list");
+            cache.order_retained(&list).await;
             cache.shared().warm(list, cache.lane().now());
         }))
     }

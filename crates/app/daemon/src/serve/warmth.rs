@@ -115,6 +115,7 @@ impl Warmth {
         let (lists, identity, blocks) = (self.lists.clone(), self.identity.clone(), self.blocks);
         match blocking(move || lists.load(&identity, blocks)).await {
             Ok(Ok(Some(list))) if !self.has_ended.get() => {
+                self.cache.order_retained(&list).await;
                 self.cache.shared().warm(list, self.lane().now());
                 self.watch().await;
             }

@@ -3,7 +3,7 @@
 use super::Shard;
 use crate::arena::{Arena, ExtentHeader, Header, State};
 use crate::dirty::gauges::{Gauges, Stage};
-use policy::{Cause, Hash, List};
+use policy::{Cause, Hash, Held, List};
 
 impl Shard {
     pub(crate) fn arena(&self) -> &Arena {
@@ -100,6 +100,15 @@ impl Shard {
         }
         self.retained.insert(slot, self.slots);
         self.counters.blocks_retained.add(1);
+    }
+
+    /// Makes a clean block the newest one for the policy, as if it had been fetched now.
+    pub(crate) fn renew(&mut self, block: u64) {
+        let Some((slot, header)) = self.current(block) else { return };
+        if header.state == State::Clean && !header.is_ahead() {
+            self.policy.forget(&mut self.links, slot, Held::Clean);
+            self.policy.admit(&mut self.links, slot, Hash::of(block), Cause::Fetch);
+        }
     }
 
     /// Whether a version of this block has been taken over.
