@@ -7,6 +7,9 @@ use crate::dirty::limits::{DirtyLimits, SLOWED};
 /// The price of one written-back block per new block. Prices are counted in 1024ths.
 pub(crate) const ONE: u64 = 1024;
 
+/// Writers may be ahead of writeback by one part in this number of the remaining room.
+const LEAD_PART: u32 = 8;
+
 /// The fill level of the buffer, in blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Level {
@@ -99,6 +102,19 @@ impl Level {
         self.max.open.min(self.max.dirty.saturating_sub(held))
     }
 
+    /// Returns the number of blocks that writers may claim ahead of writeback: an eighth of the
+    /// remaining room, so that a backing that stops does not fill the buffer. 0 while an epoch is
+    /// closed, because then room becomes free only at the end of its writeback.
+    pub(crate) fn lead(&self) -> u32 {
+        if self.closing > 0 {
+            return 0;
+        }
+        let left = |level: u32, max: u32| max.saturating_sub(level);
+        let open = left(self.open, self.max.open);
+        let debt = left(self.debt, self.max.debt);
+        open.min(debt).min(left(self.dirty, self.max.dirty)) / LEAD_PART
+    }
+
     /// Whether a quarter of the room is free again, after there was none.
     pub(crate) fn has_room_again(&self) -> bool {
         let below = |level: u32, max: u32| level <= max - max / 4;
@@ -156,6 +172,17 @@ mod tests {
             assert!(!level.is_pressed());
             assert_eq!(level.price(100), 0);
         }
+    }
+
+    #[test]
+    fn the_lead_of_writers_is_a_part_of_the_smallest_room() {
+        let lead = |level: Level| level.lead();
+        assert_eq!(lead(Level { open: 7200, debt: 7200, dirty: 7200, ..EMPTY }), 100);
+        assert_eq!(lead(Level { open: 7200, debt: 7200, dirty: 15_920, ..EMPTY }), 10);
+        assert_eq!(lead(Level { open: 7200, debt: 15_960, dirty: 7200, ..EMPTY }), 5);
+        assert_eq!(lead(Level { open: 7993, ..EMPTY }), 0);
+        assert_eq!(lead(Level { open: 8001, ..EMPTY }), 0, "a limit has become smaller");
+        assert_eq!(lead(Level { open: 7200, closing: 1, closed: 1, ..EMPTY }), 0);
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! Changes (writes, zeros, discards): split, admitted by their shards, or delayed.
 
 use crate::blocks::{blocks_of, cut};
+use crate::dirty::level::ONE;
 use crate::dirty::throttle::ThrottleWait;
 use crate::handle::Handle;
 use crate::planted::{Bug, planted};
 use crate::shard::shards::ShardEntry;
 use crate::shard::{Admit, Change, Reason, Source};
 use block::{Error, Extent, Kind, Result, WriteMode};
-use lane::Cost;
 use lane::atomic::Ordering;
+use lane::{Cost, first};
 
 pub(super) const FAILED: Error =
     Error::new(Kind::Io, "write: the volume has failed; clear the error first");
@@ -246,11 +247,25 @@ impl Handle {
             ThrottleWait::After(mine) => {
                 let waiting = shared.throttle.begin_wait();
                 self.wake_worker_for_writer();
-                shared.throttle.after(mine).await;
+                self.wait_for_writeback(mine, throttle_blocks, level.lead()).await;
                 drop(waiting);
             }
             ThrottleWait::At(ns) => self.lane.sleep_until(ns).await,
         }
         shared.throttle.note_slowed(self.lane.now() - now);
+    }
+
+    /// Waits until writeback has reached this position, for a change that has added `new` blocks.
+    /// If that takes longer than a queue in the backing would, the change may be `lead` blocks
+    /// ahead of writeback.
+    async fn wait_for_writeback(&self, mine: u64, new: u32, lead: u32) {
+        let throttle = &self.shared.throttle;
+        let least_ns = self.shared.writeback.estimator.least_of(new);
+        let Some(least_ns) = least_ns.filter(|_| lead > 0) else {
+            return throttle.after(mine).await;
+        };
+        let end_ns = self.lane.now().saturating_add(throttle.wait_max_ns(least_ns));
+        first(throttle.after(mine), self.lane.sleep_until(end_ns)).await;
+        throttle.after(mine.saturating_sub(u64::from(lead) * ONE)).await;
     }
 }

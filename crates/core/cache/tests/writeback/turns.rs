@@ -188,3 +188,56 @@ fn a_writer_alone_does_not_wait_for_zeros_either_where_the_crew_makes_way_for_ot
         assert_eq!(writers.answers.borrow().len(), sent + 1, "it waits for the zeros");
     }
 }
+
+/// A client that writes new blocks one at a time, over a backing whose requests take a tenth of a
+/// millisecond, until the buffer throttles it.
+fn throttled_client() -> Writers {
+    let tenth = MS / 10;
+    let times = Times { write: tenth, zero: tenth, flush: tenth, ..Times::default() };
+    let settings = Settings { dirty_blocks_max: 8192, ..small() };
+    let mut writers = writers(settings, times);
+    let (stack, lane) = (writers.scene.stack.clone(), writers.scene.lane.clone());
+    let answers = writers.answers.clone();
+    let task = async move {
+        for block in (0..BLOCKS).cycle() {
+            let sent = lane.now();
+            stack.run(write(block * 7 % BLOCKS, false)).await.expect("the backing is well");
+            answers.borrow_mut().push((sent, lane.now()));
+            lane.sleep_until(lane.now() + 2_000).await;
+        }
+    };
+    writers.scene.lane.spawn(task).expect("a lane has room");
+    writers.scene.pass_ns(500 * MS);
+    assert!(writers.scene.counters().changes_slowed > 100);
+    writers.answers.borrow_mut().clear();
+    writers
+}
+
+#[test]
+fn one_writer_does_not_wait_for_a_whole_gap_of_the_backing() {
+    let mut writers = throttled_client();
+    for _ in 0..20 {
+        writers.scene.state.hangs.set(Some(crate::scene::is_write));
+        writers.scene.pass_ns(2 * MS);
+        writers.scene.state.hangs.set(None);
+        writers.scene.pass_ns(20 * MS);
+    }
+    let longest = writers.longest_wait_ns();
+    assert!(longest < MS, "{longest} ns, in gaps of two milliseconds");
+    assert_eq!(writers.scene.counters().writes_through, 0);
+}
+
+#[test]
+fn a_backing_that_stops_holds_writers_back_before_the_buffer_is_full() {
+    let mut writers = throttled_client();
+    writers.scene.state.hangs.set(Some(crate::scene::is_write));
+    writers.scene.pass_ns(50 * MS);
+    let ahead = writers.answers.borrow().len();
+    assert!((10..100).contains(&ahead), "{ahead} writes are answered");
+    writers.scene.pass_ns(500 * MS);
+    assert_eq!(writers.answers.borrow().len(), ahead, "no more of them");
+    assert_eq!(writers.scene.counters().writes_through, 0);
+    writers.scene.state.hangs.set(None);
+    writers.scene.pass_ns(100 * MS);
+    assert!(writers.answers.borrow().len() > 2 * ahead, "they continue");
+}

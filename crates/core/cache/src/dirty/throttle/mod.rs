@@ -22,6 +22,12 @@
 //! ([`crate::writeback::estimator`]). So a writer that waits for one block waits as long as it
 //! would without the cache, and the backing is no busier for other requests. If the buffer fills up
 //! nevertheless, changes are written through.
+//!
+//! One request may take a drive many times as long as others: its firmware has work of its own, or
+//! its buffer is full while its flash programs slow pages. A writer does not wait for all of that.
+//! After twice the time of an undisturbed run, for each waiting writer, it may continue *ahead* of
+//! writeback, by an eighth of the remaining room. Its claim stays, so that later writers wait for
+//! it too, and a backing that serves nothing for longer holds the writers back as before.
 
 use crate::dirty::level::{Level, ONE};
 use crate::dirty::limits::Pace;
@@ -39,6 +45,9 @@ pub(crate) const PRICE_MAX: u64 = ONE + ONE / LONGER;
 /// Minimum number of written-back blocks that no writer has claimed and that are kept for the next
 /// writers; fewer where the room is small.
 const SPARE: u32 = 16;
+/// The maximum wait where there is room, in times of an undisturbed run for each waiting writer. A
+/// run that takes longer was queued in the device (as for the window of the estimator).
+const WAIT_MAX: u64 = 2;
 /// The number of events on which writers wait, by their position in the queue: only the writers
 /// concerned are woken.
 const BELLS: usize = 64;
@@ -148,6 +157,13 @@ impl Throttle {
     pub(crate) fn begin_wait(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         Waiting(self)
+    }
+
+    /// Returns the time after which a waiting writer may continue ahead of writeback, where a run
+    /// of its blocks takes `least_ns` without a queue.
+    pub(crate) fn wait_max_ns(&self, least_ns: u64) -> u64 {
+        let writers = u64::from(self.waiting.load(Ordering::SeqCst).max(1));
+        least_ns.saturating_mul(WAIT_MAX).saturating_mul(writers)
     }
 
     /// Waits until writeback has reached this position, or nothing is being written back.

@@ -244,3 +244,15 @@ fn where_each_epoch_ends_with_a_flush_a_block_has_its_share_of_those() {
     assert_eq!(next(5, Level { dirty: 2, max, ..FILLING }), 33 * 1_001_000);
     assert_eq!(next(5, Level { dirty: 0, max, ..FILLING }), 33 * 1_001_000);
 }
+
+#[test]
+fn the_maximum_wait_is_two_undisturbed_runs_for_each_waiting_writer() {
+    let throttle = Throttle::default();
+    assert_eq!(throttle.wait_max_ns(100), 200, "before the writer has been counted");
+    let first = throttle.begin_wait();
+    assert_eq!(throttle.wait_max_ns(100), 200);
+    let second = throttle.begin_wait();
+    assert_eq!(throttle.wait_max_ns(100), 400);
+    assert_eq!(throttle.wait_max_ns(u64::MAX / 2), u64::MAX);
+    drop((first, second));
+}
