@@ -163,9 +163,20 @@ fn main() -> anyhow::Result<()> {
         Figure::Policy(arguments) => policy::run(&arguments),
         Figure::Readahead(arguments) => readahead::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),
-        Figure::Warm(arguments) => warm::run(&arguments).and_then(|()| boot::run()),
+        Figure::Warm(arguments) => run_warm(&arguments),
         Figure::Routes(arguments) => routes::run(&arguments),
         Figure::Peers(arguments) => peers::run(&arguments),
         Figure::Record(arguments) => record::run(&arguments),
     }
+}
+
+/// Runs the parts of the figure `warm`.
+fn run_warm(arguments: &warm::Arguments) -> anyhow::Result<()> {
+    let loads = warm::loads(arguments)?;
+    takeover::run(&loads)?;
+    if arguments.only_takeover {
+        return Ok(());
+    }
+    warm::run(arguments, &loads)?;
+    boot::run()
 }

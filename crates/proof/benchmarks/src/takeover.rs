@@ -1,6 +1,6 @@
-//! A takeover of the cache's memory by the next process, in virtual time and without data: the clean
-//! blocks are kept, and the list of hot blocks gives the policy their order. The same requests show
-//! a life that is not interrupted.
+//! A takeover of the cache's memory by the next process, in virtual time and without data: the
+//! clean blocks are kept, and the list of hot blocks gives the policy their order. The same
+//! requests are sent to a cache that is not interrupted, for comparison.
 
 use crate::sides::verdict;
 use crate::warm::{Bed, Load, MINUTE_NS, description, hits};
@@ -65,8 +65,16 @@ fn live(load: &Load, takeover: Option<Saved>) -> Result<Ratios> {
     Ok(Ratios { before, second, minute: hits(&from, &bed.counters()) })
 }
 
+/// Runs it with each load.
+///
+/// # Errors
+/// A cache cannot be made.
+pub(crate) fn run(loads: &[Load]) -> Result<()> {
+    loads.iter().try_for_each(measure)
+}
+
 /// Compares the time after a takeover with the second before it, and with a life that goes on.
-pub(crate) fn measure(load: &Load) -> Result<()> {
+fn measure(load: &Load) -> Result<()> {
     let uninterrupted = live(load, None)?;
     println!(
         "{}: {} blocks of memory, {} requests a second; hits of reads: {:.1} % in the second before \

@@ -4,7 +4,6 @@
 
 use crate::policy::traces;
 use crate::sides::{cpu_ns, verdict};
-use crate::takeover;
 use crate::zipf::Zipf;
 use anyhow::{Context, Result};
 use block::{Buf, DelaySpec, Extent, Limits, Memory, Null, Request, Size, Stack, WriteMode};
@@ -33,7 +32,7 @@ pub(crate) struct Arguments {
     runs: usize,
     /// Measures takeovers of the memory alone.
     #[arg(long)]
-    only_takeover: bool,
+    pub(crate) only_takeover: bool,
 }
 
 pub(crate) const MINUTE_NS: u64 = 60_000_000_000;
@@ -50,26 +49,26 @@ const BESIDE_MAX: f64 = 1.1;
 const SAVE_MAX_S: f64 = 0.2;
 const LOAD_MAX_S: f64 = 0.5;
 
-/// Runs all parts.
+/// Makes the loads.
 ///
 /// # Errors
-/// A cache cannot be made; the trace cannot be read.
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+/// The trace cannot be read.
+pub(crate) fn loads(arguments: &Arguments) -> Result<Vec<Load>> {
     let mut loads = vec![zipf(arguments.mib)];
     match arguments.trace.exists() {
         true => loads.push(recorded(&arguments.trace)?),
         false => println!("no trace: {} is not there", arguments.trace.display()),
     }
-    for load in &loads {
-        takeover::measure(load)?;
-    }
-    for load in loads.iter().filter(|_| !arguments.only_takeover) {
-        restart(load)?;
-    }
-    match arguments.only_takeover {
-        true => Ok(()),
-        false => save_and_load(arguments),
-    }
+    Ok(loads)
+}
+
+/// Runs the parts with a list that is read back.
+///
+/// # Errors
+/// A cache cannot be made.
+pub(crate) fn run(arguments: &Arguments, loads: &[Load]) -> Result<()> {
+    loads.iter().try_for_each(restart)?;
+    save_and_load(arguments)
 }
 
 /// A load: what fills the first life, and its two minutes before and after the restart.
