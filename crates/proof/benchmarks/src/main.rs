@@ -40,6 +40,7 @@ mod sides;
 mod sim;
 mod slow;
 mod suites;
+mod takeover;
 mod threads;
 mod trace;
 mod virtual_time;
@@ -121,8 +122,9 @@ enum Figure {
     Readahead(readahead::Arguments),
     /// Time from kill -9 to the first answer of the next server, with much dirty data.
     Restart(restart::Arguments),
-    /// The list of hot blocks over a restart, in virtual time: hits of the first minute, waits of
-    /// clients beside it; and the processor time of saving and loading it.
+    /// Takeovers of cached blocks, and the list of hot blocks over a restart, in virtual time: hits
+    /// of the first second and of the first minute, waits of clients beside the list; and the
+    /// processor time of saving and loading it.
     Warm(warm::Arguments),
     /// Hits through block devices: by ublk compared with a ublk device that stores nothing, and
     /// with the kernel's NBD client.
@@ -161,9 +163,20 @@ fn main() -> anyhow::Result<()> {
         Figure::Policy(arguments) => policy::run(&arguments),
         Figure::Readahead(arguments) => readahead::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),
-        Figure::Warm(arguments) => warm::run(&arguments).and_then(|()| boot::run()),
+        Figure::Warm(arguments) => run_warm(&arguments),
         Figure::Routes(arguments) => routes::run(&arguments),
         Figure::Peers(arguments) => peers::run(&arguments),
         Figure::Record(arguments) => record::run(&arguments),
     }
+}
+
+/// Runs the parts of the figure `warm`.
+fn run_warm(arguments: &warm::Arguments) -> anyhow::Result<()> {
+    let loads = warm::loads(arguments)?;
+    takeover::run(&loads)?;
+    if arguments.only_takeover {
+        return Ok(());
+    }
+    warm::run(arguments, &loads)?;
+    boot::run()
 }

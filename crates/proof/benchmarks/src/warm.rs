@@ -7,7 +7,7 @@ use crate::sides::{cpu_ns, verdict};
 use crate::zipf::Zipf;
 use anyhow::{Context, Result};
 use block::{Buf, DelaySpec, Extent, Limits, Memory, Null, Request, Size, Stack, WriteMode};
-use cache::{Arena, Cache, Counters, Geometry, Pressure, Settings, Shared};
+use cache::{Arena, Cache, CleanBlocks, Counters, Geometry, Pressure, Settings, Shared};
 use hotlist::{Description, Entry, HotList, encode};
 use lane::{Lane, Prices, Random, World};
 use layers::{Delay, DelayShared};
@@ -30,9 +30,12 @@ pub(crate) struct Arguments {
     /// Repeats of saving and loading; the minimum is printed.
     #[arg(long, default_value_t = 3)]
     runs: usize,
+    /// Measures takeovers of the memory alone.
+    #[arg(long)]
+    pub(crate) only_takeover: bool,
 }
 
-const MINUTE_NS: u64 = 60_000_000_000;
+pub(crate) const MINUTE_NS: u64 = 60_000_000_000;
 /// Minimum time of a read, and minimum number of servers: a network volume.
 const READ_US: u64 = 500;
 const SERVERS: u64 = 4;
@@ -46,27 +49,36 @@ const BESIDE_MAX: f64 = 1.1;
 const SAVE_MAX_S: f64 = 0.2;
 const LOAD_MAX_S: f64 = 0.5;
 
-/// Runs all parts.
+/// Makes the loads.
 ///
 /// # Errors
-/// A cache cannot be made; the trace cannot be read.
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    restart(&zipf(arguments.mib))?;
+/// The trace cannot be read.
+pub(crate) fn loads(arguments: &Arguments) -> Result<Vec<Load>> {
+    let mut loads = vec![zipf(arguments.mib)];
     match arguments.trace.exists() {
-        true => restart(&recorded(&arguments.trace)?)?,
+        true => loads.push(recorded(&arguments.trace)?),
         false => println!("no trace: {} is not there", arguments.trace.display()),
     }
+    Ok(loads)
+}
+
+/// Runs the parts with a list that is read back.
+///
+/// # Errors
+/// A cache cannot be made.
+pub(crate) fn run(arguments: &Arguments, loads: &[Load]) -> Result<()> {
+    loads.iter().try_for_each(restart)?;
     save_and_load(arguments)
 }
 
 /// A load: what fills the first life, and its two minutes before and after the restart.
-struct Load {
-    name: String,
-    slots: u32,
-    blocks: u64,
-    fills: Vec<(Extent, bool)>,
-    before: Vec<(Extent, bool)>,
-    after: Vec<(Extent, bool)>,
+pub(crate) struct Load {
+    pub(crate) name: String,
+    pub(crate) slots: u32,
+    pub(crate) blocks: u64,
+    pub(crate) fills: Vec<(Extent, bool)>,
+    pub(crate) before: Vec<(Extent, bool)>,
+    pub(crate) after: Vec<(Extent, bool)>,
 }
 
 fn zipf(mib: u64) -> Load {
@@ -104,12 +116,21 @@ pub(crate) struct Bed {
     cache: Cache,
     pub(crate) stack: Stack,
     pub(crate) shared: Arc<Shared>,
+    memory: Arc<Memory>,
+    device: Device,
+}
+
+/// A device that serves this number of requests in parallel, each in this time.
+struct Device {
+    blocks: u64,
+    read_us: u64,
+    servers: u32,
 }
 
 impl Bed {
     /// Makes a cache over a device whose servers read as many blocks as the cache has in
     /// [`LIST_S`].
-    fn new(slots: u32, blocks: u64) -> Result<Bed> {
+    pub(crate) fn new(slots: u32, blocks: u64) -> Result<Bed> {
         let (slots_each, list_us) = (u64::from(slots), LIST_S * 1_000_000);
         let servers = (slots_each * READ_US).div_ceil(list_us).max(SERVERS);
         let read_us = (list_us * servers / slots_each).max(READ_US);
@@ -121,6 +142,25 @@ impl Bed {
     pub(crate) fn over(slots: u32, blocks: u64, read_us: u64, servers: u32) -> Result<Bed> {
         let geometry = Geometry::for_memory(u64::from(slots) << 12);
         let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
+        let device = Device { blocks, read_us, servers };
+        Bed::with_memory(geometry, memory, device, CleanBlocks::Drop)
+    }
+
+    /// Kills the cache's process, and makes the next one over the same memory.
+    pub(crate) fn kill(self) -> Result<Bed> {
+        let Bed { world, lane, cache, stack, shared, memory, device } = self;
+        let geometry = *shared.geometry();
+        drop((stack, cache, shared, lane, world));
+        Bed::with_memory(geometry, memory, device, CleanBlocks::Keep)
+    }
+
+    fn with_memory(
+        geometry: Geometry,
+        memory: Arc<Memory>,
+        device: Device,
+        clean: CleanBlocks,
+    ) -> Result<Bed> {
+        let Device { blocks, read_us, servers } = device;
         let settings = Settings {
             write: WriteMode::BackNow,
             dirty_blocks_max: geometry.slots / 4,
@@ -141,10 +181,11 @@ impl Bed {
         let sectors = blocks.next_multiple_of(1024 * 8) * 8;
         let null = Stack::new(&lane, Null::new(sectors, 0));
         let below = Stack::new(&lane, Delay::attach(DelayShared::new(&delay), &lane, null));
-        let shared = Shared::new(&Limits::plain(sectors, 0), geometry, settings, 0, memory)?;
+        let limits = Limits::plain(sectors, 0);
+        let shared = Shared::take_over(&limits, geometry, settings, 0, memory.clone(), clean)?;
         let cache = Cache::attach(&shared, &lane, below);
         let stack = Stack::new(&lane, cache.clone());
-        let bed = Bed { world, lane, cache, stack, shared };
+        let bed = Bed { world, lane, cache, stack, shared, memory, device };
         bed.start_guard();
         Ok(bed)
     }
@@ -163,7 +204,7 @@ impl Bed {
 
     /// Sends requests, each at its time in `span_ns` (0: as fast as they are answered). Returns
     /// each one's time since the start, its wait from then to its answer, and whether it missed.
-    fn send(&mut self, requests: &[(Extent, bool)], span_ns: u64) -> Vec<Sent> {
+    pub(crate) fn send(&mut self, requests: &[(Extent, bool)], span_ns: u64) -> Vec<Sent> {
         let requests: Rc<Vec<_>> = Rc::new(requests.to_vec());
         let (next, left) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(CLIENTS)));
         let sent = Rc::new(RefCell::new(Vec::with_capacity(requests.len())));
@@ -220,8 +261,20 @@ impl Bed {
         steps
     }
 
+    /// Orders the blocks that were taken over.
+    pub(crate) fn order(&mut self, list: HotList) {
+        let (cache, is_done) = (self.cache.clone(), Rc::new(Cell::new(false)));
+        let done = is_done.clone();
+        let work = async move {
+            cache.order_retained(&list).await;
+            done.set(true);
+        };
+        self.lane.spawn(work).expect("a lane has room");
+        self.world.run_until(|| is_done.get());
+    }
+
     /// Returns the list of hot blocks.
-    fn rank(&mut self) -> Vec<Entry> {
+    pub(crate) fn rank(&mut self) -> Vec<Entry> {
         let (cache, place) = (self.cache.clone(), Rc::new(RefCell::new(None)));
         let ranked = place.clone();
         let work = async move { *place.borrow_mut() = Some(cache.hot_blocks().await) };
@@ -241,14 +294,14 @@ fn request_of(at: Extent, is_write: bool) -> Request {
 
 /// A request that was answered.
 #[derive(Clone, Copy)]
-struct Sent {
+pub(crate) struct Sent {
     due_ns: u64,
     wait_ns: u64,
     is_missed: bool,
 }
 
 /// Returns the share of hits among the reads between two states of the counters, in percent.
-fn hits(from: &Counters, to: &Counters) -> f64 {
+pub(crate) fn hits(from: &Counters, to: &Counters) -> f64 {
     let reads = |all: &Counters| all.read_hits + all.read_misses + all.read_joins;
     let found = to.read_hits - from.read_hits;
     100.0 * found as f64 / (reads(to) - reads(from)).max(1) as f64
@@ -386,6 +439,19 @@ fn save_and_load(arguments: &Arguments) -> Result<()> {
     println!(
         "loading them takes {load_s:.3} s  target {LOAD_MAX_S}: {}",
         verdict(load_s <= LOAD_MAX_S)
+    );
+    time_order(bed, &bytes)
+}
+
+/// Measures the processor time in which a list orders the blocks of a takeover.
+fn time_order(bed: Bed, bytes: &[u8]) -> Result<()> {
+    let (mut bed, list) = (bed.kill()?, HotList::parse(bytes).context("the list")?);
+    let begun = cpu_ns();
+    bed.order(list);
+    println!(
+        "ordering {} blocks after a takeover takes {:.3} s of a processor",
+        bed.counters().blocks_retained,
+        (cpu_ns() - begun) as f64 / 1e9
     );
     Ok(())
 }
