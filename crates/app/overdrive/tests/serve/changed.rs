@@ -273,8 +273,9 @@ impl Scene<'_> {
         let settings = self.changes.iter().map(|change| change.settings).chain([""]);
         for (name, settings) in self.names().zip(settings) {
             let backing = self.image(name);
+            // On a busy machine, the guard could bypass the cache.
             text += &format!(
-                "[volume.{name}]\nbacking = '{}'\nmemory = '{memory}'\n{settings}",
+                "[volume.{name}]\nbacking = '{}'\nmemory = '{memory}'\nguard = false\n{settings}",
                 backing.display()
             );
         }

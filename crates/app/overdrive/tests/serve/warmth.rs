@@ -31,7 +31,12 @@ fn fill(path: &Path, life: u8) {
 
 fn serve(home: &Arc<Home>, image: &Path, options: &[&str]) -> Server {
     let memory = if options.contains(&"--memory") { &[][..] } else { &["--memory", "8M"] };
-    Server::start_in(home, image, &[memory, &["--threads", "1"], options].concat())
+    // On a busy machine, the guard could bypass the cache.
+    Server::start_in(
+        home,
+        image,
+        &[memory, &["--threads", "1", "--guard", "off"], options].concat(),
+    )
 }
 
 /// A client with one request at a time.
@@ -273,7 +278,10 @@ fn a_pool_is_warm_by_its_own_identity() {
     }
     home.overdrive(&["pool", "create", &members[0], &members[1]]).well();
     let pool = format!("pool:{}", members.join(","));
-    let serve = || Server::start_in(&home, &pool, &["--memory", "8M", "--threads", "1"]);
+    let serve = || {
+        let options = ["--memory", "8M", "--threads", "1", "--guard", "off"];
+        Server::start_in(&home, &pool, &options)
+    };
     let server = serve();
     let mut client = Client::connect(&server.socket);
     HOT.for_each(|block| assert_eq!(client.read(block * BLOCK as u64, BLOCK), vec![0; BLOCK]));
