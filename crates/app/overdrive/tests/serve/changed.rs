@@ -275,7 +275,7 @@ impl Scene<'_> {
             let backing = self.image(name);
             // On a busy machine, the guard could bypass the cache.
             text += &format!(
-                "[volume.{name}]\nbacking = '{}'\nmemory = '{memory}'\nguard = false\n{settings}",
+                "[volume.{name}]\nbacking = '{}'\nmemory = '{memory}'\nguard = 'off'\n{settings}",
                 backing.display()
             );
         }

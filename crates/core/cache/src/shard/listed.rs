@@ -32,17 +32,27 @@ pub(super) struct ListedBlocks {
     of_start_up: u32,
     /// Blocks of pieces that are being fetched: free slots are reserved for them.
     coming: u32,
+    /// None while the list is empty.
+    marks: Option<Marks>,
+}
+
+/// Two bits for each slot of the shard.
+struct Marks {
     /// Whether a slot is in the list: the header of a block fetched ahead does not show it.
-    slots: Bits,
+    is_listed: Bits,
     /// Whether its block belongs to the start-up list.
     is_of_start_up: Bits,
 }
 
-impl ListedBlocks {
-    pub(super) fn new(slots: u32) -> ListedBlocks {
-        let (slots, is_of_start_up) = (Bits::new(slots), Bits::new(slots));
-        ListedBlocks { list: List::EMPTY, of_start_up: 0, coming: 0, slots, is_of_start_up }
+impl Marks {
+    fn new(slots: u32) -> Marks {
+        Marks { is_listed: Bits::new(slots), is_of_start_up: Bits::new(slots) }
     }
+}
+
+impl ListedBlocks {
+    pub(super) const NONE: ListedBlocks =
+        ListedBlocks { list: List::EMPTY, of_start_up: 0, coming: 0, marks: None };
 
     pub(super) fn list(&self) -> &List {
         &self.list
@@ -55,7 +65,7 @@ impl ListedBlocks {
 
     /// Whether a slot holds a listed block that was not read.
     pub(super) fn has(&self, slot: u32) -> bool {
-        self.slots.get(slot)
+        self.marks.as_ref().is_some_and(|marks| marks.is_listed.get(slot))
     }
 
     /// The number of hot blocks.
@@ -63,26 +73,33 @@ impl ListedBlocks {
         self.list.length - self.of_start_up
     }
 
-    fn insert(&mut self, links: &mut Links, slot: u32, source: Source) {
+    /// Adds a slot of a shard with `slots` slots.
+    fn insert(&mut self, links: &mut Links, slot: u32, slots: u32, source: Source) {
+        let marks = self.marks.get_or_insert_with(|| Marks::new(slots));
+        marks.is_listed.set(slot, true);
         match source {
             Source::Ranking => links.push_front(&mut self.list, slot),
             Source::StartUp => {
                 links.push_back(&mut self.list, slot);
                 self.of_start_up += 1;
-                self.is_of_start_up.set(slot, true);
+                marks.is_of_start_up.set(slot, true);
             }
         }
-        self.slots.set(slot, true);
     }
 
-    /// Removes a slot. Returns the list that names its block.
+    /// Removes a slot that is in the list. Returns the list that names its block.
     fn remove(&mut self, links: &mut Links, slot: u32) -> Source {
         links.remove(&mut self.list, slot);
-        self.slots.set(slot, false);
-        if !self.is_of_start_up.get(slot) {
+        let marks = self.marks.as_mut().expect("the list has this slot");
+        marks.is_listed.set(slot, false);
+        let is_of_start_up = marks.is_of_start_up.get(slot);
+        marks.is_of_start_up.set(slot, false);
+        if self.list.length == 0 {
+            self.marks = None;
+        }
+        if !is_of_start_up {
             return Source::Ranking;
         }
-        self.is_of_start_up.set(slot, false);
         self.of_start_up -= 1;
         Source::StartUp
     }
@@ -146,7 +163,7 @@ impl Shard {
         let header = Header::of_clean(block, 0xff, Clean::Unread, self.ahead.clock);
         self.arena.publish(self.base + slot, &header);
         self.index_slot(block, slot);
-        self.ahead.listed.insert(&mut self.links, slot, source);
+        self.ahead.listed.insert(&mut self.links, slot, self.slots, source);
         match source {
             Source::Ranking => &self.counters.warm_cached,
             Source::StartUp => &self.counters.start_cached,

@@ -102,7 +102,7 @@ impl Ahead {
         Ahead {
             unread: List::EMPTY,
             bypassed: List::EMPTY,
-            listed: ListedBlocks::new(slots),
+            listed: ListedBlocks::NONE,
             coming: 0,
             clock: 0,
             bypasses: Bits::new(slots),
