@@ -316,9 +316,11 @@ fn the_blocks_of_a_start_are_fetched_ahead_of_the_next_one_even_after_a_kill() {
     let (place, home) = (place(), Home::new());
     let image = image(&place, 16);
     fill(&image, 1);
-    // The first minutes are some seconds. Nothing is retained, as after a reboot.
-    let options = ["--no-holder", "--warm-save", "3s", "--delay", "read=2ms"];
-    let server = serve(&home, &image, &options);
+    // The first minutes are some seconds: those of the first start are long enough for all reads
+    // on a busy machine. Nothing is retained, as after a reboot.
+    let options =
+        |first_minutes| ["--no-holder", "--warm-save", first_minutes, "--delay", "read=2ms"];
+    let server = serve(&home, &image, &options("12s"));
     read(&server, boot(), 1);
     let list = saved(&home, "start", None);
     let path = files(&home, "start").remove(0);
@@ -329,7 +331,7 @@ fn the_blocks_of_a_start_are_fetched_ahead_of_the_next_one_even_after_a_kill() {
     lists(&home).iter().for_each(|list| fs::remove_file(list).expect("ours"));
     fill(&image, 2);
 
-    let server = serve(&home, &image, &options);
+    let server = serve(&home, &image, &options("3s"));
     wait_until("the start-up list is followed", || counter(&server, "start_cached") > 0);
     read(&server, boot(), 2);
     assert_eq!(counter(&server, "start_listed"), 600);
@@ -341,7 +343,7 @@ fn the_blocks_of_a_start_are_fetched_ahead_of_the_next_one_even_after_a_kill() {
     let mut former = saved(&home, "start", None);
     let mut home = server.kill();
     for _ in 0..3 {
-        let server = serve(&home, &image, &options);
+        let server = serve(&home, &image, &options("3s"));
         read(&server, 4000..4050, 2);
         former = saved(&home, "start", Some(&former));
         home = server.kill();
