@@ -1,11 +1,15 @@
 //! The connections of a small server on a lane: bounded in number, and in the time that each may
 //! wait for its client.
 
+use block::Kind;
 use host::File;
 use ring::Ring;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
+/// Pause after accepting has failed, in nanoseconds.
+const PAUSE_NS: u64 = 200_000_000;
 /// Time between two searches for connections beyond their limits, in nanoseconds.
 const SWEEP_NS: u64 = 2_000_000_000;
 
@@ -82,9 +86,44 @@ impl Connections {
         Rc::new(Connections { ring: ring.clone(), limits, open, is_sweeping: Cell::new(false) })
     }
 
+    /// Accepts clients until the listener is shut down, and has `serve` take each of them.
+    pub(super) async fn accept(&self, listener: &File, serve: impl Fn(File)) {
+        let lane = self.ring.lane();
+        loop {
+            match self.ring.accept(listener).await {
+                Ok(socket) => {
+                    serve(Arc::new(socket));
+                    // Handles a request that came with the connection before further connections
+                    // can close it, and lets this lane serve its volumes in between.
+                    lane.rest().await;
+                }
+                Err(error) if error.kind == Kind::Stopping => return,
+                Err(_) => lane.sleep_until(lane.now() + PAUSE_NS).await,
+            }
+        }
+    }
+
+    /// Starts the task of a new connection, or closes it if there is no room.
+    pub(super) fn serve<Task: Future<Output = ()> + 'static>(
+        self: &Rc<Self>,
+        socket: File,
+        task: impl FnOnce(Rc<Connection>) -> Task,
+    ) {
+        let Some(connection) = self.add(socket) else { return };
+        let (connections, served) = (self.clone(), connection.clone());
+        let task = task(connection.clone());
+        let serving = async move {
+            task.await;
+            connections.forget(&served);
+        };
+        if self.ring.lane().spawn(serving).is_err() {
+            self.forget(&connection);
+        }
+    }
+
     /// Adds a connection, in the place of the one that has waited longest if the maximum is
     /// reached. None: all connections are carrying out requests; this one is to be closed.
-    pub(super) fn add(self: &Rc<Self>, socket: File) -> Option<Rc<Connection>> {
+    fn add(self: &Rc<Self>, socket: File) -> Option<Rc<Connection>> {
         if !self.make_room() {
             return None;
         }
@@ -95,7 +134,7 @@ impl Connections {
         Some(connection)
     }
 
-    pub(super) fn forget(&self, connection: &Rc<Connection>) {
+    fn forget(&self, connection: &Rc<Connection>) {
         self.open.borrow_mut().retain(|open| !Rc::ptr_eq(open, connection));
     }
 

@@ -9,7 +9,7 @@ use super::stats;
 use super::volume_service::VolumeService;
 use super::volume_services::VolumeServices;
 use crate::control::words::{Answer, Ask, LINE_BYTES_MAX, UNKNOWN_ASK};
-use block::{Kind, Memory, Part};
+use block::{Memory, Part};
 use host::File;
 use ring::Ring;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -25,8 +25,6 @@ const LIMITS: Limits =
     Limits { connections: 32, quiet_ns: 300_000_000_000, stalled_ns: 5_000_000_000 };
 /// Bytes received at a time.
 const PIECE_BYTES: usize = 4096;
-/// Pause after accepting has failed, in nanoseconds.
-const PAUSE_NS: u64 = 200_000_000;
 
 /// The control socket of a daemon.
 pub(crate) struct Control {
@@ -41,24 +39,10 @@ impl Control {
         let (connections, ring) = (Connections::new(ring, LIMITS), ring.clone());
         let control = Rc::new(Control { ring, services: services.clone(), connections });
         let lane = control.ring.lane().clone();
-        let accepting = async move { control.accept(&listener).await };
+        let accepting = async move {
+            control.connections.accept(&listener, |socket| control.serve(socket)).await;
+        };
         lane.spawn(accepting).expect("a fresh lane has room");
-    }
-
-    async fn accept(self: &Rc<Self>, listener: &File) {
-        let lane = self.ring.lane();
-        loop {
-            match self.ring.accept(listener).await {
-                Ok(socket) => {
-                    self.serve(Arc::new(socket));
-                    // Handles a request that came with the connection before further connections
-                    // can close it, and lets this lane serve its volumes in between.
-                    lane.rest().await;
-                }
-                Err(error) if error.kind == Kind::Stopping => return,
-                Err(_) => lane.sleep_until(lane.now() + PAUSE_NS).await,
-            }
-        }
     }
 
     fn serve(self: &Rc<Self>, socket: File) {
@@ -70,15 +54,10 @@ impl Control {
         if !is_permitted {
             return;
         }
-        let Some(connection) = self.connections.add(socket) else { return };
-        let (control, talking) = (self.clone(), connection.clone());
-        let talk = async move {
-            control.serve_requests(&talking).await;
-            control.connections.forget(&talking);
-        };
-        if self.ring.lane().spawn(talk).is_err() {
-            self.connections.forget(&connection);
-        }
+        let control = self.clone();
+        self.connections.serve(socket, |connection| async move {
+            control.serve_requests(&connection).await;
+        });
     }
 
     async fn serve_requests(&self, connection: &Connection) {

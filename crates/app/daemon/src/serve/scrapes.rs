@@ -9,7 +9,7 @@ use crate::metrics::{
     self, HEAD_BYTES_MAX, Head, ProcessSample, Response, Status, Unserved, VolumeSample,
 };
 use crate::plan::MetricsAddress;
-use block::{Kind, Memory, Part};
+use block::{Memory, Part};
 use host::File;
 use lane::Event;
 use ring::{Listener, Ring};
@@ -24,9 +24,6 @@ const LIMITS: Limits =
     Limits { connections: 8, quiet_ns: 5_000_000_000, stalled_ns: 5_000_000_000 };
 /// Bytes received at a time.
 const PIECE_BYTES: usize = 4096;
-/// Pause after accepting has failed, in nanoseconds.
-const PAUSE_NS: u64 = 200_000_000;
-
 /// Time between two attempts to listen at an address that cannot be used, in nanoseconds.
 const LISTEN_AGAIN_NS: u64 = 1_000_000_000;
 
@@ -77,7 +74,7 @@ impl Scrapes {
         let scrapes = self.clone();
         let serving = async move {
             if let Some(listener) = scrapes.listen().await {
-                scrapes.accept(&listener).await;
+                scrapes.connections.accept(&listener, |socket| scrapes.serve(socket)).await;
             }
         };
         self.ring.lane().spawn(serving).expect("a fresh lane has room");
@@ -125,31 +122,12 @@ impl Scrapes {
         }
     }
 
-    async fn accept(self: &Rc<Self>, listener: &File) {
-        let lane = self.ring.lane();
-        loop {
-            match self.ring.accept(listener).await {
-                Ok(socket) => {
-                    self.serve(Arc::new(socket));
-                    lane.rest().await;
-                }
-                Err(error) if error.kind == Kind::Stopping => return,
-                Err(_) => lane.sleep_until(lane.now() + PAUSE_NS).await,
-            }
-        }
-    }
-
     fn serve(self: &Rc<Self>, socket: File) {
-        let Some(connection) = self.connections.add(socket) else { return };
-        let (scrapes, talking) = (self.clone(), connection.clone());
-        let talk = async move {
-            scrapes.answer(&talking).await;
-            let _ = ring::shutdown(&talking.socket);
-            scrapes.connections.forget(&talking);
-        };
-        if self.ring.lane().spawn(talk).is_err() {
-            self.connections.forget(&connection);
-        }
+        let scrapes = self.clone();
+        self.connections.serve(socket, |connection| async move {
+            scrapes.answer(&connection).await;
+            let _ = ring::shutdown(&connection.socket);
+        });
     }
 
     async fn answer(&self, connection: &Connection) {
