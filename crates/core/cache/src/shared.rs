@@ -48,7 +48,7 @@ pub struct Shared {
     pub(crate) arena: Arena,
     pub(crate) shards: Shards,
     /// Statistics from a sample of the accesses.
-    sampling: Arc<Sampling>,
+    pub(crate) sampling: Arc<Sampling>,
     /// Streams of reads, and the blocks fetched ahead of them.
     pub(crate) streams: Arc<Streams>,
     /// The list of hot blocks, while it is read back.
