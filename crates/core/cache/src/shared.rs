@@ -160,6 +160,11 @@ impl Shared {
         Ok(Arc::new(shared))
     }
 
+    /// Records the time that the takeover of this memory took, which the caller has measured.
+    pub fn set_takeover_ns(&self, ns: u64) {
+        self.stats.set_takeover_ns(ns);
+    }
+
     /// Returns the number of the shard that a block belongs to.
     #[inline]
     pub fn shard_of(&self, block: u64) -> usize {
